@@ -1,0 +1,152 @@
+// What a communicator must offer to carry everything: one non-blocking exchange of bytes, and the means never to hang.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "parallax/core/error.hpp"
+
+namespace parallax {
+
+// A run of bytes inside a transfer's memory: what goes to, or comes from, one rank.
+struct Block {
+  std::size_t offset = 0, bytes = 0;
+};
+
+// Does not own. One rank's part of an alltoallv: `to[r]` of `send` goes to rank r, `from[r]` of `receive` comes from it. Both
+// lists have `size` entries; to[r].bytes here equals from[this rank].bytes there. Blocks of `receive` do not overlap. Blocks
+// of 0 bytes send no message. The block for the rank itself is copied.
+struct Transfer {
+  std::byte const* send = nullptr;
+  std::span<Block const> to;
+  std::byte* receive = nullptr;
+  std::span<Block const> from;
+};
+
+// Independent lanes: operations on one channel happen in the order of their posting, operations on different channels in
+// any order. At most one operation is in flight per channel and rank.
+inline constexpr int channels = 32;
+
+// An operation in flight. `test` makes progress and says whether the operation is complete on this rank: everything arrived
+// and the memory of the transfer is this rank's again. It throws when the communicator was aborted or has failed.
+// `waiting_for` names a rank that has not delivered, or -1. Destroying an unfinished request withdraws it, which is legal
+// only after an abort, and returns once no peer touches the transfer's memory any more.
+template <class R>
+concept Request = std::movable<R> && requires(R& request) {
+  { request.test() } -> std::same_as<bool>;
+  { std::as_const(request).waiting_for() } -> std::same_as<int>;
+};
+
+// The core that a backend writes. Everything else (optional abilities) is found by concepts of its own.
+//   rank, size   constant, local
+//   ialltoallv   collective on a channel: every rank posts as many operations per channel, in the same order. The transfer's
+//                memory and block lists must stay until the request's `test` returned true. A size on which sender and
+//                receiver disagree is an Error (mismatch), never silent.
+//   abort        local: makes every rank's pending and later operations fail with this error, or ends the job
+//   deadline     how long a wait may last before it is a failure
+template <class C>
+concept Communicator = requires(C& comm, C const& view, int channel, Transfer const& transfer, Error const& reason) {
+  { view.rank() } -> std::same_as<int>;
+  { view.size() } -> std::same_as<int>;
+  { comm.ialltoallv(channel, transfer) } -> Request;
+  { comm.abort(reason) };
+  { view.deadline() } -> std::convertible_to<std::chrono::nanoseconds>;
+};
+
+template <Communicator C>
+using request_of = decltype(std::declval<C&>().ialltoallv(0, std::declval<Transfer const&>()));
+
+// How sums over ranks are formed: `fixed` in rank order by this library, the same bits everywhere; `vendor` by the
+// communicator's own all-reduce, in whatever order it likes.
+enum class SumOrder : unsigned char { fixed, vendor };
+
+// Optional ability: the vendor's own all-reduce (sum) over float and double, in place, on a channel.
+template <class C>
+concept VendorAllreduce = Communicator<C> && requires(C& comm, C const& view, float* f, double* d, std::size_t count) {
+  { view.sum_order() } -> std::same_as<SumOrder>;
+  { comm.iallreduce(0, f, count) } -> std::same_as<request_of<C>>;
+  { comm.iallreduce(0, d, count) } -> std::same_as<request_of<C>>;
+};
+
+template <Communicator C>
+SumOrder sum_order(C const& comm) {
+  if constexpr (VendorAllreduce<C>) return comm.sum_order();
+  return SumOrder::fixed;
+}
+
+// Optional ability: a clock of its own (simulated time). The default is the steady clock.
+template <class C>
+concept OwnClock = requires(C const& comm) {
+  { comm.now() } -> std::convertible_to<std::chrono::nanoseconds>;
+};
+
+template <Communicator C>
+std::chrono::nanoseconds now(C const& comm) {
+  if constexpr (OwnClock<C>) return comm.now();
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+// Optional ability: says that more ranks share this host than it has cores, so that waiting must yield at once.
+template <class C>
+concept KnowsOversubscription = requires(C const& comm) {
+  { comm.oversubscribed() } -> std::convertible_to<bool>;
+};
+
+// The back-off of a polling loop with a deadline: spins some 200 polls, then yields; yields at once when oversubscribed.
+template <Communicator C>
+class Patience {
+ public:
+  explicit Patience(C const& comm) : comm_{&comm} {
+    if constexpr (KnowsOversubscription<C>) polls_ = comm.oversubscribed() ? spins : 0;
+  }
+
+  // Call after a poll that found nothing new. False once the communicator's deadline has passed since the first call.
+  bool pause() {
+    if (++polls_ <= spins) return true;
+    auto const time = now(*comm_);
+    if (started_ == std::chrono::nanoseconds::min()) started_ = time;
+    if (time - started_ > comm_->deadline()) return false;
+    std::this_thread::yield();
+    return true;
+  }
+
+  std::chrono::nanoseconds waited() const {
+    return started_ == std::chrono::nanoseconds::min() ? std::chrono::nanoseconds{0} : now(*comm_) - started_;
+  }
+
+ private:
+  static constexpr int spins = 200;
+  C const* comm_;
+  int polls_ = 0;
+  std::chrono::nanoseconds started_ = std::chrono::nanoseconds::min();
+};
+
+// The error of a wait that outlasted the deadline: names the operation, the variable and a rank that has not delivered.
+template <Communicator C>
+Error timeout_error(C const& comm, int missing, std::string_view operation, std::string_view variable = {}) {
+  auto const limit = std::chrono::duration<double>{std::chrono::nanoseconds{comm.deadline()}}.count();
+  std::string detail = "rank " + std::to_string(comm.rank()) + " waited longer than the deadline of " +
+                       std::to_string(limit) + " s";
+  if (missing >= 0) detail += " for rank " + std::to_string(missing);
+  return {Errc::timeout, missing, std::string{operation}, std::string{variable}, detail};
+}
+
+// Polls until the request is complete. Past the deadline, or when the request fails, aborts the communicator and throws.
+template <Communicator C, Request R>
+void wait(C& comm, R& request, std::string_view operation) {
+  Patience<C> patience{comm};
+  while (!request.test()) {
+    if (patience.pause()) continue;
+    Error const error = timeout_error(comm, request.waiting_for(), operation);
+    comm.abort(error);
+    throw error;
+  }
+}
+
+}  // namespace parallax

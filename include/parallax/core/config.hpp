@@ -1,0 +1,26 @@
+// The few macros of the library: device annotations and the guards that keep floating-point contraction out.
+#pragma once
+
+// Rules and views are callable from device code when a CUDA compiler reads them.
+#if defined(__CUDACC__)
+#define PARALLAX_HOST_DEVICE __host__ __device__
+#else
+#define PARALLAX_HOST_DEVICE
+#endif
+
+// A multiply-add contracted on one machine and not on another changes the last bit. g++ takes the setting of the function
+// that the arithmetic is inlined into, so the loops around the rules stand between BEGIN and END; clang takes it from the
+// block that the arithmetic is written in, so every rule of ours (and yours, if its bits matter) opens with NO_CONTRACT.
+#if defined(__clang__)
+#define PARALLAX_STRICT_ARITHMETIC_BEGIN
+#define PARALLAX_STRICT_ARITHMETIC_END
+#define PARALLAX_NO_CONTRACT _Pragma("clang fp contract(off)")
+#elif defined(__GNUC__)
+#define PARALLAX_STRICT_ARITHMETIC_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")")
+#define PARALLAX_STRICT_ARITHMETIC_END _Pragma("GCC pop_options")
+#define PARALLAX_NO_CONTRACT
+#else
+#define PARALLAX_STRICT_ARITHMETIC_BEGIN
+#define PARALLAX_STRICT_ARITHMETIC_END
+#define PARALLAX_NO_CONTRACT
+#endif

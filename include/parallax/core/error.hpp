@@ -1,0 +1,94 @@
+// The one exception type of the library: what failed, on which rank, in which operation, at which variable.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace parallax {
+
+enum class Errc : int {
+  invalid_argument = 1,  // a size, shape or option that makes no sense; nothing was sent
+  bad_id,                // an index outside [0, rows)
+  mismatch,              // the ranks disagree on what they are doing
+  out_of_memory,         // an allocation failed
+  user_exception,        // code of the user (a transform, an initialiser, the training loop) threw
+  timeout,               // a wait outlasted the communicator's deadline
+  transport,             // the communicator reported a failure
+  aborted,               // a peer left by an exception that is not ours
+  poisoned,              // the session failed half way earlier and cannot be used again
+  misuse,                // a call out of order: a handle used twice, a session destroyed with work in flight
+};
+
+constexpr std::string_view to_string(Errc code) {
+  switch (code) {
+    case Errc::invalid_argument: return "invalid argument";
+    case Errc::bad_id: return "bad id";
+    case Errc::mismatch: return "mismatch between ranks";
+    case Errc::out_of_memory: return "out of memory";
+    case Errc::user_exception: return "exception in user code";
+    case Errc::timeout: return "timeout";
+    case Errc::transport: return "transport failure";
+    case Errc::aborted: return "aborted by a peer";
+    case Errc::poisoned: return "session poisoned";
+    case Errc::misuse: return "misuse";
+  }
+  return "unknown error";
+}
+
+// Thrown by every operation of the library. `rank` is the rank that caused it (-1 where no single one did), `operation` the
+// call ("pull", "step", …), `variable` the variable's name or empty, `detail` the sentence with the offending values.
+// When ranks agree on an error, all of them throw the same code, rank, operation, variable and detail.
+class Error : public std::runtime_error {
+ public:
+  Error(Errc code, int rank, std::string operation, std::string variable, std::string detail)
+      : std::runtime_error{compose(code, rank, operation, variable, detail)},
+        code_{code},
+        rank_{rank},
+        operation_{std::move(operation)},
+        variable_{std::move(variable)},
+        detail_{std::move(detail)} {}
+
+  Errc code() const noexcept { return code_; }
+  int rank() const noexcept { return rank_; }
+  std::string const& operation() const noexcept { return operation_; }
+  std::string const& variable() const noexcept { return variable_; }
+  std::string const& detail() const noexcept { return detail_; }
+
+ private:
+  static std::string compose(Errc code, int rank, std::string const& operation, std::string const& variable,
+                             std::string const& detail) {
+    std::string text = "parallax: ";
+    text += to_string(code);
+    if (rank >= 0) text += " (rank " + std::to_string(rank) + ")";
+    if (!operation.empty()) text += " in " + operation;
+    if (!variable.empty()) text += " of '" + variable + "'";
+    return text + ": " + detail;
+  }
+
+  Errc code_;
+  int rank_;
+  std::string operation_, variable_, detail_;
+};
+
+// The error in flight as one of ours: an Error as it is, bad_alloc as out_of_memory, all else as user_exception.
+// Call it inside a catch block.
+inline Error current_error(int rank, std::string_view operation, std::string_view variable = {}) {
+  std::string const op{operation}, var{variable};
+  try {
+    throw;
+  } catch (Error const& error) {
+    return error;
+  } catch (std::bad_alloc const&) {
+    return {Errc::out_of_memory, rank, op, var, "an allocation failed"};
+  } catch (std::exception const& error) {
+    return {Errc::user_exception, rank, op, var, error.what()};
+  } catch (...) {
+    return {Errc::user_exception, rank, op, var, "an exception that is no std::exception"};
+  }
+}
+
+}  // namespace parallax

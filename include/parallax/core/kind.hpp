@@ -1,0 +1,26 @@
+// The two kinds of variable, and how gradients of several ranks become one.
+#pragma once
+
+#include <string_view>
+
+namespace parallax {
+
+// A gradient for every element.
+struct Dense {
+  static constexpr std::string_view name = "Dense";
+};
+
+// A table of rows by width; a gradient for the few rows that a batch touched.
+struct Sparse {
+  static constexpr std::string_view name = "Sparse";
+};
+
+// How the gradients of all ranks are combined. `mean` divides their sum once by the number of ranks; `mean_by_count`
+// divides every row by the number of indices that named it, over all ranks (a dense gradient is named once by each rank).
+enum class Reduce : unsigned char { mean, sum, mean_by_count };
+
+constexpr std::string_view to_string(Reduce reduce) {
+  return reduce == Reduce::mean ? "mean" : reduce == Reduce::sum ? "sum" : "mean_by_count";
+}
+
+}  // namespace parallax

@@ -1,0 +1,70 @@
+// How the library looks into a user's tensor: specialise `tensor_traits` to make a type of yours bindable.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include "parallax/core/view.hpp"
+
+namespace parallax {
+
+// The customisation point. A specialisation for a type `Tensor` (given without const or reference) offers
+//   static std::span<T> flat(Tensor&)          all elements, contiguous: what a dense variable binds and a dense gradient is
+//   static RowsView<T> rows(Tensor&)           a row-major table: what sparse rows and their gradients are (optional)
+// with T const where the tensor is. The primary template takes contiguous ranges; interop/eigen.hpp adds Eigen's matrices.
+template <class Tensor>
+struct tensor_traits;
+
+template <class Tensor>
+  requires std::ranges::contiguous_range<Tensor> && std::ranges::sized_range<Tensor>
+struct tensor_traits<Tensor> {
+  template <class Self>
+  static auto flat(Self& tensor) {
+    return std::span{std::ranges::data(tensor), std::ranges::size(tensor)};
+  }
+};
+
+template <class T>
+struct tensor_traits<RowsView<T>> {
+  static RowsView<T> rows(RowsView<T> const& view) { return view; }
+};
+
+namespace detail {
+template <class Tensor>
+using traits_for = tensor_traits<std::remove_cvref_t<Tensor>>;
+}
+
+// Readable as one contiguous run of elements.
+template <class Tensor>
+concept FlatTensor = requires(Tensor& tensor) { detail::traits_for<Tensor>::flat(tensor); };
+
+// Readable as a row-major table that knows its own shape.
+template <class Tensor>
+concept RowTensor = requires(Tensor& tensor) { detail::traits_for<Tensor>::rows(tensor); };
+
+template <FlatTensor Tensor>
+auto flat_view(Tensor&& tensor) {
+  return detail::traits_for<Tensor>::flat(tensor);
+}
+
+// Rows of a given width: a tensor that knows its shape, or any contiguous range whose size is a multiple of the width.
+// A range that does not divide yields a view with rows == -1, which the caller reports.
+template <class Tensor>
+  requires(RowTensor<Tensor> || FlatTensor<Tensor>)
+auto rows_view(Tensor&& tensor, std::int64_t width) {
+  if constexpr (RowTensor<Tensor>) {
+    return detail::traits_for<Tensor>::rows(tensor);
+  } else {
+    auto const flat = flat_view(tensor);
+    using T = typename decltype(flat)::element_type;
+    auto const size = static_cast<std::int64_t>(flat.size());
+    bool const divides = width > 0 ? size % width == 0 : size == 0;
+    return RowsView<T>{flat.data(), divides ? (width > 0 ? size / width : 0) : -1, width};
+  }
+}
+
+}  // namespace parallax

@@ -1,0 +1,100 @@
+// The operations on rows that a memory space must offer, and the grouping of equal keys that ties them together.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "parallax/core/view.hpp"
+#include "parallax/memory/buffer.hpp"
+#include "parallax/memory/space.hpp"
+
+namespace parallax {
+
+// Owns. n keys grouped by value: `size()` = u distinct ones, `count()` = n positions. The positions of distinct key k are
+// order[offsets[k]] … order[offsets[k + 1] - 1]: its run. Made by `RowOps<Space>::unique_with_inverse`, which reuses the memory.
+template <class Index, MemorySpace Space = HostSpace>
+struct Grouping {
+  Buffer<Index, Space> keys;             // the u distinct keys, ascending
+  Buffer<std::uint32_t, Space> offsets;  // u + 1: where each key's run begins in `order`
+  Buffer<std::uint32_t, Space> order;    // n: positions of the keys, run after run, ascending within a run
+  Buffer<std::uint32_t, Space> inverse;  // n: position -> number of its distinct key
+
+  std::size_t size() const noexcept { return keys.size(); }
+  std::size_t count() const noexcept { return order.size(); }
+};
+
+// Memory that sorting needs and a caller keeps from step to step. Specialised beside RowOps for each memory space.
+template <class Index, MemorySpace Space = HostSpace>
+struct SortScratch;
+
+// The customisation point: row operations on memory of one space. `RowOps<HostSpace>` (kernel/host.hpp) documents the
+// contract of each operation and is the oracle of every other: a specialisation yields the same bits. Nothing here
+// communicates, nothing but `unique_with_inverse` allocates or throws, and shapes are preconditions.
+//
+//   unique_with_inverse  groups keys by value                 gather_rows       table rows by index, packed
+//   coalesce             sums the rows of every run           scatter_rows      packed rows to table rows
+//   run_lengths          positions per distinct key           scatter_add_rows  adds packed rows to table rows
+//   sum_counts           sums given counts per run            apply_rows        an optimizer's rule, row by row
+//   bucket               cuts sorted keys at boundaries       apply_elements    an optimizer's rule, element by element
+//   copy_from · add_to · scale_down · sum_of_squares          arithmetic on contiguous elements
+template <MemorySpace Space>
+struct RowOps;
+
+// How a sum is cut: the addends of one run in chunks of this many, counted from the run's start. It is part of what the
+// bits of a result depend on; a GPU can sum the chunks in parallel and arrive at the same bits.
+inline constexpr std::size_t sum_chunk = 64;
+
+namespace detail {
+
+// A rule with one slot, for checking signatures.
+struct ProbeRule {
+  PARALLAX_HOST_DEVICE void operator()(float& parameter, float gradient, float& slot) const noexcept {
+    slot += gradient;
+    parameter -= slot;
+  }
+};
+
+template <class Ops, class Index>
+concept GroupsKeys = requires(Grouping<Index, typename Ops::space>& out, Grouping<Index, typename Ops::space> const& groups,
+                              SortScratch<Index, typename Ops::space>& scratch, std::span<Index const> keys,
+                              RowsView<float const> values, std::span<std::uint32_t const> counts,
+                              std::span<std::size_t> begins, std::size_t k, std::int64_t bound, float* sums,
+                              std::uint32_t* lengths) {
+  Ops::unique_with_inverse(keys, bound, out, scratch);
+  Ops::coalesce(values, groups, k, k, sums);
+  Ops::run_lengths(groups, k, k, lengths);
+  Ops::sum_counts(counts, groups, k, k, lengths);
+  Ops::bucket(keys, keys, begins);
+};
+
+template <class Ops, class I>
+concept MovesRows = requires(RowsView<float> table, RowsView<float const> source, std::span<I const> indices, I base,
+                             float* out, float const* rows, float scale, ProbeRule rule) {
+  Ops::gather_rows(source, indices, base, out);
+  Ops::scatter_rows(table, indices, base, rows);
+  Ops::scatter_add_rows(table, indices, base, rows);
+  Ops::apply_rows(indices, base, table, rows, scale, rule, table);
+};
+
+template <class Ops, class T>
+concept ComputesElements = requires(T* out, T const* in, std::int64_t n, T factor, float* floats, ProbeRule rule) {
+  Ops::copy_from(out, in, n);
+  Ops::add_to(out, in, n);
+  Ops::scale_down(out, n, factor);
+  { Ops::sum_of_squares(in, n) } -> std::same_as<double>;
+  Ops::apply_elements(n, floats, floats, 1.0f, rule, floats);
+};
+
+}  // namespace detail
+
+// Every operation is there, for both index types and both scalars. Behaviour is checked against `RowOps<HostSpace>`.
+template <class Ops>
+concept RowOperations =
+    MemorySpace<typename Ops::space> && detail::GroupsKeys<Ops, std::int32_t> && detail::GroupsKeys<Ops, std::int64_t> &&
+    detail::MovesRows<Ops, std::int32_t> && detail::MovesRows<Ops, std::int64_t> &&
+    detail::MovesRows<Ops, std::uint32_t> && detail::ComputesElements<Ops, float> &&
+    detail::ComputesElements<Ops, double>;
+
+}  // namespace parallax
