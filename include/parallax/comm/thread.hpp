@@ -141,6 +141,7 @@ class ThreadCommunicator {
     std::uint64_t seen = box.stamp.load(std::memory_order_acquire);
     if (seen < stamp(lane.number, Mark::posted)) return;
     if (seen >= stamp(lane.number + 1, Mark::posted)) throw disagreement(source, "sent nothing in this operation to");
+    seen = stamp(lane.number, Mark::posted);  // it may have been withdrawn
     if (!box.stamp.compare_exchange_strong(seen, stamp(lane.number, Mark::reading), std::memory_order_acquire)) return;
     if (box.bytes == expected.bytes) std::memcpy(lane.transfer.receive + expected.offset, box.data, box.bytes);
     std::size_t const sent = box.bytes;
@@ -152,19 +153,28 @@ class ThreadCommunicator {
     --lane.missing;
   }
 
-  bool progress(int channel) {
-    Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
-    if (!lane.busy) return true;
-    group_->check();
+  void receive(int channel, Lane& lane) {
     for (int k = 1; k < size() && lane.missing > 0; ++k) {
       int const source = (rank_ + k) % size();
       if (!lane.arrived[static_cast<std::size_t>(source)]) receive(channel, lane, source);
     }
-    if (lane.missing > 0) return false;
-    for (int target = 0; target < size(); ++target)
-      if (unread(channel, lane, target)) return false;
-    lane.busy = false;
-    return true;
+  }
+
+  // While the operation is incomplete, those on other channels are moved on too: a peer may be waiting for one of them.
+  bool progress(int channel) {
+    Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
+    if (!lane.busy) return true;
+    group_->check();
+    receive(channel, lane);
+    bool complete = lane.missing == 0;
+    for (int target = 0; target < size() && complete; ++target) complete = !unread(channel, lane, target);
+    if (complete) {
+      lane.busy = false;
+      return true;
+    }
+    for (int other = 0; other < channels; ++other)
+      if (Lane& lagging = (*lanes_)[static_cast<std::size_t>(other)]; lagging.busy) receive(other, lagging);
+    return false;
   }
 
   bool sends_to(Lane const& lane, int target) const {

@@ -4,113 +4,28 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <type_traits>
 
 #include "parallax/core/config.hpp"
+#include "parallax/kernel/host_loops.hpp"
 #include "parallax/kernel/host_sort.hpp"
 #include "parallax/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 namespace parallax {
-namespace detail {
 
-inline constexpr std::size_t cache_line = 64;
-inline constexpr std::size_t rows_ahead = 8;  // how far in front of the row at hand the prefetch runs
-
-enum class Access : int { read = 0, write = 1 };
-
-// Asks for the lines of a row that will be needed soon.
-template <Access access, class T>
-inline void prefetch_row(T const* row, std::int64_t width) {
-  auto const* const first = reinterpret_cast<char const*>(row);
-  std::size_t const bytes = static_cast<std::size_t>(width) * sizeof(T);
-  for (std::size_t at = 0; at < bytes; at += cache_line) __builtin_prefetch(first + at, static_cast<int>(access));
-}
-
-template <class T>
-inline void copy_elements(T* __restrict out, T const* __restrict in, std::int64_t n) {
-  if (n > 0) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(T));
-}
-
-template <class T>
-inline void add_elements(T* __restrict out, T const* __restrict in, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] += in[i];
-}
-
-// Visits the table rows that `indices` name, the row eight further on its way: visit(i, row).
-template <Access access, class T, class I, class Visit>
-inline void for_each_row(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base, Visit const& visit) {
-  auto const row_of = [&](std::size_t i) {
-    return table.row(static_cast<std::int64_t>(indices[i]) - static_cast<std::int64_t>(base));
-  };
-  std::size_t const n = indices.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    if (i + rows_ahead < n) prefetch_row<access>(row_of(i + rows_ahead), table.width);
-    visit(static_cast<std::int64_t>(i), row_of(i));
-  }
-}
-
-// out = the sum of columns [begin, begin + n) of the rows at `positions`, in order, starting from a copy of the first.
-template <class T>
-inline void sum_one_chunk(RowsView<T const> values, std::span<std::uint32_t const> positions, std::int64_t begin,
-                          std::int64_t n, T* __restrict out) {
-  copy_elements(out, values.row(positions[0]) + begin, n);
-  for (std::uint32_t const position : positions.subspan(1)) add_elements(out, values.row(position) + begin, n);
-}
-
-// Adds to `out`, which holds the first chunk's sum, the sums of the other chunks of a long run in order.
-template <class T>
-inline void add_later_chunks(RowsView<T const> values, std::span<std::uint32_t const> run, T* __restrict out) {
-  constexpr std::int64_t tile = 256;
-  alignas(cache_line) T partial[tile];
-  for (std::int64_t begin = 0; begin < values.width; begin += tile) {
-    std::int64_t const n = std::min(tile, values.width - begin);
-    for (std::size_t first = sum_chunk; first < run.size(); first += sum_chunk) {
-      sum_one_chunk(values, run.subspan(first, std::min(sum_chunk, run.size() - first)), begin, n, partial);
-      add_elements(out + begin, partial, n);
-    }
-  }
-}
-
-// Calls the rule on one element, parameter and slots by value, so that they stay in registers and loops vectorise.
-template <class Rule, class T, class... S>
-inline void apply_one(Rule const& rule, T& parameter, T gradient, S&... slots) noexcept {
-  [&](T value, S... held) {
-    rule(value, gradient, held...);
-    parameter = value;
-    ((slots = held), ...);
-  }(parameter, slots...);
-}
-
-template <bool scaled, class T, class Rule, class... S>
-inline void apply_span(std::int64_t n, T* __restrict parameters, T const* __restrict gradients, T scale,
-                       Rule const& rule, S* __restrict... slots) noexcept {
-  PARALLAX_NO_CONTRACT
-  for (std::int64_t i = 0; i < n; ++i)
-    apply_one(rule, parameters[i], scaled ? static_cast<T>(gradients[i] * scale) : gradients[i], slots[i]...);
-}
-
-template <class Rule, class T, class... S>
-constexpr void require_noexcept_rule() {
-  static_assert(std::is_nothrow_invocable_v<Rule const&, T&, T, S&...>,
-                "parallax: an optimizer's rule must be callable as rule(parameter&, gradient, slot&...) and be noexcept: an "
-                "update is applied as a whole or not at all");
-}
-
-}  // namespace detail
-
-// Everything works on memory that the caller owns; ranges written never overlap ranges read. Widths may be 0 or odd. `out` and
-// `rows` are packed: row i begins at i * width. Indices are `int32`, `int64` or `uint32`; the table row is index - base.
+// Everything works on memory that the caller owns; ranges written never overlap ranges read. Widths may be 0 or odd.
+// `out` and `rows` are packed: row i begins at i * width. Indices are int32, int64 or uint32; table row = index - base.
 template <>
 struct RowOps<HostSpace> {
   using space = HostSpace;
 
-  // Groups `keys`, all in [0, bound), by value; the order is that of a stable sort. Two buffers of 8 bytes a key are used,
-  // 16 where the bits of key and position exceed 64. Allocates only where earlier calls needed less. Throws Error
-  // (invalid_argument) beyond 2^32 - 1 keys, std::bad_alloc. Keys outside the bound make wrong groups, but no stray access.
+  // Groups `keys`, all in [0, bound), by value; the order is that of a stable sort. The scratch holds two buffers of 8
+  // bytes a key, of 16 where the bits of key and position exceed 64; it allocates only where earlier calls needed less.
+  // Throws Error (invalid_argument) beyond 2^32 - 1 keys, and std::bad_alloc. A key outside the bound makes wrong
+  // groups, but no stray access.
   template <class Index>
   static void unique_with_inverse(std::span<std::type_identity_t<Index> const> keys, std::int64_t bound,
                                   Grouping<Index>& out, SortScratch<Index>& scratch) {
@@ -118,20 +33,18 @@ struct RowOps<HostSpace> {
     detail::group_keys<Index>(keys, bound, out, scratch);
   }
 
-  // out = for each distinct key number k in [first, last) the sum of the rows of `values` at the positions of its run. The
-  // order, exactly: the run in chunks of `sum_chunk` = 64 from its start; a chunk's sum is a copy of its first row, to which
-  // the others are added in order; the run's sum is a copy of the first chunk's, to which the others are added in order.
+  // out = for each distinct key number k in [first, last) the sum of the rows of `values` at the positions of its run.
+  // The order, exactly: the run in chunks of `sum_chunk` = 64 from its start; a chunk's sum is a copy of its first row,
+  // to which the others are added in order; the run's sum is a copy of the first chunk's, to which the others are added
+  // in order.
   template <class T, class Index>
   static void coalesce(RowsView<std::type_identity_t<T> const> values, Grouping<Index> const& groups, std::size_t first,
                        std::size_t last, T* out) {
     std::span const order = groups.order.span();
     for (std::size_t k = first; k < last; ++k, out += values.width) {
-      std::size_t const begin = groups.offsets[k], size = groups.offsets[k + 1] - begin;
-      std::size_t const head = std::min(size, sum_chunk);
-      for (std::size_t i = begin + detail::rows_ahead; i < std::min(begin + head + detail::rows_ahead, order.size()); ++i)
-        detail::prefetch_row<detail::Access::read>(values.row(order[i]), values.width);
-      detail::sum_one_chunk<T>(values, order.subspan(begin, head), 0, values.width, out);
-      if (size > head) detail::add_later_chunks<T>(values, order.subspan(begin, size), out);
+      std::size_t const begin = groups.offsets[k], end = groups.offsets[k + 1];
+      detail::sum_one_chunk<T>(values, order, begin, std::min(end, begin + sum_chunk), {0, values.width}, out);
+      if (end - begin > sum_chunk) detail::add_later_chunks<T>(values, order, begin, end, out);
     }
   }
 
@@ -152,8 +65,8 @@ struct RowOps<HostSpace> {
     }
   }
 
-  // Cuts ascending keys at d ascending boundaries: begins[k] = the first position whose key is >= bases[k], begins[d] = the
-  // number of keys, so that bucket k is [begins[k], begins[k + 1]). `bases` and `begins` have d + 1 entries, d >= 0.
+  // Cuts ascending keys at ascending boundaries: begins[k] = the first position whose key is >= bases[k], the last one
+  // the number of keys; bucket k is [begins[k], begins[k + 1]). `bases` and `begins` are equally long, at least 1.
   template <class Key>
   static void bucket(std::span<Key> sorted_keys, std::span<std::type_identity_t<Key> const> bases,
                      std::span<std::size_t> begins) {
@@ -167,8 +80,8 @@ struct RowOps<HostSpace> {
 
   // Row i of out = table row indices[i] - base.
   template <class T, class I>
-  static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices, std::remove_const_t<I> base,
-                          T* out) {
+  static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
+                          std::remove_const_t<I> base, T* out) {
     detail::for_each_row<detail::Access::read>(table, indices, base, [&](std::int64_t i, T const* row) {
       detail::copy_elements(out + i * table.width, row, table.width);
     });
@@ -208,8 +121,8 @@ struct RowOps<HostSpace> {
     for (std::int64_t i = 0; i < n; ++i) values[i] /= divisor;
   }
 
-  // The sum of the squares in double, in an order that no vector width changes: eight partial sums, number k of elements
-  // k, k + 8, k + 16, …; then ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)).
+  // The sum of the squares in double, in an order that no vector width changes: eight partial sums, number k of
+  // elements k, k + 8, k + 16, …; then ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)).
   template <class T>
   static double sum_of_squares(T const* values, std::int64_t n) {
     PARALLAX_NO_CONTRACT
@@ -225,8 +138,8 @@ struct RowOps<HostSpace> {
     return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
   }
 
-  // For each of n elements: rule(parameter, gradient * scale, slots…), parameter and slots as lvalues, which are then stored.
-  // With scale == 1 nothing is multiplied. The rule is noexcept and sees each element once, in no order it may rely on.
+  // For each of n elements: rule(parameter, gradient * scale, slots…), parameter and slots as lvalues that are stored
+  // afterwards. With scale == 1 nothing is multiplied. The rule is noexcept and may not rely on an order of elements.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
                              std::type_identity_t<T> scale, Rule const& rule, S*... slots) noexcept {
@@ -237,8 +150,8 @@ struct RowOps<HostSpace> {
       detail::apply_span<true>(n, parameters, gradients, scale, rule, slots...);
   }
 
-  // The same for table rows indices[i] - base, whose gradients are the packed rows of `gradients`. Slots are tables with the
-  // rows and the width of the parameters. Rows are taken in the order given; an index that repeats is applied repeatedly.
+  // The same for table rows indices[i] - base, whose gradients are the packed rows of `gradients`. Slots are tables of
+  // the parameters' rows and width. In the order given; an index that repeats is applied repeatedly.
   template <class T, class I, class Rule, class... S>
   static void apply_rows(std::span<I> indices, std::remove_const_t<I> base, RowsView<T> table,
                          std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,

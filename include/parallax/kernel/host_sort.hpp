@@ -40,22 +40,32 @@ struct WideKeys {
   std::uint32_t position(Item const& item) const { return item.position; }
 };
 
-// How the bits of a key are cut into digits. Few positions get small digits, so that clearing counters costs little.
+// How the bits of a key are cut into digits: wide ones for many keys, so that passes are few; narrow ones for few keys,
+// so that clearing and summing counters costs little. At 13 bits the counters of a pass still fit the L1 cache.
 struct DigitPlan {
   int passes;
   int bits;
 
   DigitPlan(int key_bits, std::size_t count) {
-    int const widest = count < 4096 ? 8 : 11;
+    int const widest = std::clamp(static_cast<int>(std::bit_width(count)) - 1, 8, 13);
     passes = (key_bits + widest - 1) / widest;
     bits = passes ? (key_bits + passes - 1) / passes : 0;
   }
   std::size_t radix() const { return std::size_t{1} << bits; }
-  std::size_t digit(std::uint64_t key, int pass) const { return key >> (pass * bits) & (radix() - 1); }
+  std::size_t first_counter(int pass) const { return static_cast<std::size_t>(pass) << bits; }
+};
+
+// Reads one digit of a key. A value, so that loops which write counters keep it in registers.
+struct Digit {
+  int shift;
+  std::uint64_t mask;
+
+  Digit(DigitPlan const& plan, int pass) : shift{pass * plan.bits}, mask{plan.radix() - 1} {}
+  std::size_t operator()(std::uint64_t key) const { return key >> shift & mask; }
 };
 
 // Below this many keys a comparison sort wins over clearing the counters.
-inline constexpr std::size_t few_keys = 192;
+inline constexpr std::size_t few_keys = 64;
 
 }  // namespace detail
 
@@ -68,15 +78,26 @@ struct SortScratch<Index, HostSpace> {
 
 namespace detail {
 
-// Counts every digit of every key in one pass over the keys.
+// Counts digits of all keys in one pass over them, two digits at a time.
 template <class Index>
 void count_digits(std::span<Index const> keys, DigitPlan const& plan, Buffer<std::uint32_t>& counters) {
-  counters.resize_with_slack(static_cast<std::size_t>(plan.passes) << plan.bits);
+  counters.resize_with_slack(plan.first_counter(plan.passes));
   counters.fill(0);
-  std::uint32_t* const counts = counters.data();
-  for (Index const key : keys)
-    for (int pass = 0; pass < plan.passes; ++pass)
-      ++counts[(static_cast<std::size_t>(pass) << plan.bits) + plan.digit(static_cast<std::uint64_t>(key), pass)];
+  int pass = 0;
+  for (; pass + 1 < plan.passes; pass += 2) {
+    Digit const low{plan, pass}, high{plan, pass + 1};
+    std::uint32_t* const lows = &counters[plan.first_counter(pass)];
+    std::uint32_t* const highs = &counters[plan.first_counter(pass + 1)];
+    for (Index const key : keys) {
+      ++lows[low(static_cast<std::uint64_t>(key))];
+      ++highs[high(static_cast<std::uint64_t>(key))];
+    }
+  }
+  if (pass < plan.passes) {
+    Digit const digit{plan, pass};
+    std::uint32_t* const counts = &counters[plan.first_counter(pass)];
+    for (Index const key : keys) ++counts[digit(static_cast<std::uint64_t>(key))];
+  }
 }
 
 // Turns the counts of one digit into first places. False when all keys agree in the digit: there is nothing to move.
@@ -91,45 +112,53 @@ inline bool make_places(std::span<std::uint32_t> counts, std::size_t total) {
   return true;
 }
 
-// Sorts (key, position) pairs by key, stably; returns the buffer of `work` in which they lie.
+// Moves n pairs, read through pair_at(i), to their places by one digit.
+template <class Keys, class PairAt>
+void move_pairs(std::size_t n, PairAt const& pair_at, Keys form, Digit digit, std::uint32_t* __restrict places,
+                typename Keys::Item* __restrict target) {
+  for (std::size_t i = 0; i < n; ++i) {
+    auto const item = pair_at(i);
+    target[places[digit(form.key(item))]++] = item;
+  }
+}
+
+// Sorts (key, position) pairs by key, stably; returns the buffer of `work` in which they lie. The first digit in which
+// keys differ is moved from the keys themselves, later ones from pairs.
 template <class Index, class Keys, class Item = typename Keys::Item>
-Buffer<Item>& sort_pairs(std::span<Index const> keys, Keys const& form, DigitPlan const& plan,
+Buffer<Item>& sort_pairs(std::span<Index const> keys, Keys form, DigitPlan const& plan,
                          std::array<Buffer<Item>, 2>& work, Buffer<std::uint32_t>& counters) {
   std::size_t const n = keys.size();
   for (Buffer<Item>& buffer : work) buffer.resize_with_slack(n);
-  Buffer<Item>*from = &work[0], *to = &work[1];
-  auto const pair_at = [&](std::size_t i) {
+  auto const from_keys = [keys, form](std::size_t i) {
     return form.pack(static_cast<std::uint64_t>(keys[i]), static_cast<std::uint32_t>(i));
   };
-  bool read_keys = true;  // until a first digit has moved the keys into pairs
+  if (n <= few_keys) {
+    for (std::size_t i = 0; i < n; ++i) work[0][i] = from_keys(i);
+    std::sort(work[0].data(), work[0].data() + n);
+    return work[0];
+  }
 
-  if (n > few_keys) {
-    count_digits(keys, plan, counters);
-    for (int pass = 0; pass < plan.passes; ++pass) {
-      std::span const places = counters.span().subspan(static_cast<std::size_t>(pass) << plan.bits, plan.radix());
-      if (!make_places(places, n)) continue;
-      std::uint32_t* const place = places.data();
-      Item* const target = to->data();
-      auto const move = [&, pass](Item const& item) { target[place[plan.digit(form.key(item), pass)]++] = item; };
-      if (read_keys) {
-        for (std::size_t i = 0; i < n; ++i) move(pair_at(i));
-      } else {
-        for (std::size_t i = 0; i < n; ++i) move((*from)[i]);
-      }
-      std::swap(from, to);
-      read_keys = false;
-    }
+  count_digits(keys, plan, counters);
+  Buffer<Item>*from = nullptr, *to = &work[0];
+  for (int pass = 0; pass < plan.passes; ++pass) {
+    std::span const places = counters.span().subspan(plan.first_counter(pass), plan.radix());
+    if (!make_places(places, n)) continue;
+    Digit const digit{plan, pass};
+    if (from)
+      move_pairs(n, [pairs = from->data()](std::size_t i) { return pairs[i]; }, form, digit, places.data(), to->data());
+    else
+      move_pairs(n, from_keys, form, digit, places.data(), to->data());
+    from = to;
+    to = from == &work[0] ? &work[1] : &work[0];
   }
-  if (read_keys) {
-    for (std::size_t i = 0; i < n; ++i) (*from)[i] = pair_at(i);
-    if (n <= few_keys) std::sort(from->data(), from->data() + n);
-  }
-  return *from;
+  if (from) return *from;
+  for (std::size_t i = 0; i < n; ++i) work[0][i] = from_keys(i);
+  return work[0];
 }
 
 // Reads the runs off sorted pairs. Stores are unconditional: a run's end is overwritten until the next run begins.
 template <class Index, class Keys>
-void emit_groups(Buffer<typename Keys::Item> const& sorted, Keys const& form, Grouping<Index>& out) {
+void emit_groups(Buffer<typename Keys::Item> const& sorted, Keys form, Grouping<Index>& out) {
   std::size_t const n = sorted.size();
   std::size_t distinct = n > 0 ? 1 : 0;
   for (std::size_t i = 1; i < n; ++i) distinct += form.key(sorted[i]) != form.key(sorted[i - 1]);
@@ -139,7 +168,9 @@ void emit_groups(Buffer<typename Keys::Item> const& sorted, Keys const& form, Gr
   out.order.resize_with_slack(n);
   out.inverse.resize_with_slack(n);
   Index* const keys = out.keys.data();
-  std::uint32_t *const offsets = out.offsets.data(), *const order = out.order.data(), *const inverse = out.inverse.data();
+  std::uint32_t* const offsets = out.offsets.data();
+  std::uint32_t* const order = out.order.data();
+  std::uint32_t* const inverse = out.inverse.data();
 
   offsets[0] = 0;
   std::uint32_t run = 0;

@@ -12,8 +12,9 @@
 
 namespace parallax {
 
-// Owns. n keys grouped by value: `size()` = u distinct ones, `count()` = n positions. The positions of distinct key k are
-// order[offsets[k]] … order[offsets[k + 1] - 1]: its run. Made by `RowOps<Space>::unique_with_inverse`, which reuses the memory.
+// Owns. n keys grouped by value: `size()` = u distinct ones, `count()` = n positions. The positions of distinct key k
+// are order[offsets[k]] … order[offsets[k + 1] - 1]: its run. Made by `RowOps<Space>::unique_with_inverse`, which
+// reuses the memory.
 template <class Index, MemorySpace Space = HostSpace>
 struct Grouping {
   Buffer<Index, Space> keys;             // the u distinct keys, ascending
@@ -57,7 +58,8 @@ struct ProbeRule {
 };
 
 template <class Ops, class Index>
-concept GroupsKeys = requires(Grouping<Index, typename Ops::space>& out, Grouping<Index, typename Ops::space> const& groups,
+concept GroupsKeys = requires(Grouping<Index, typename Ops::space>& out,
+                              Grouping<Index, typename Ops::space> const& groups,
                               SortScratch<Index, typename Ops::space>& scratch, std::span<Index const> keys,
                               RowsView<float const> values, std::span<std::uint32_t const> counts,
                               std::span<std::size_t> begins, std::size_t k, std::int64_t bound, float* sums,
@@ -92,9 +94,10 @@ concept ComputesElements = requires(T* out, T const* in, std::int64_t n, T facto
 // Every operation is there, for both index types and both scalars. Behaviour is checked against `RowOps<HostSpace>`.
 template <class Ops>
 concept RowOperations =
-    MemorySpace<typename Ops::space> && detail::GroupsKeys<Ops, std::int32_t> && detail::GroupsKeys<Ops, std::int64_t> &&
+    MemorySpace<typename Ops::space> &&
+    detail::GroupsKeys<Ops, std::int32_t> && detail::GroupsKeys<Ops, std::int64_t> &&
     detail::MovesRows<Ops, std::int32_t> && detail::MovesRows<Ops, std::int64_t> &&
-    detail::MovesRows<Ops, std::uint32_t> && detail::ComputesElements<Ops, float> &&
-    detail::ComputesElements<Ops, double>;
+    detail::MovesRows<Ops, std::uint32_t> &&
+    detail::ComputesElements<Ops, float> && detail::ComputesElements<Ops, double>;
 
 }  // namespace parallax

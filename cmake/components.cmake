@@ -1,0 +1,50 @@
+# The components of parallax: the package that each needs, and the target that it becomes. The project and the installed
+# parallaxConfig.cmake both read this file, so that both define the same targets.
+set(parallax_components parallax threads mpi eigen)
+
+# Looks for what a component needs. Where it is found, defines parallax::<component> and sets parallax_<component>_FOUND;
+# else sets parallax_<component>_FOUND to FALSE and parallax_<component>_reason to a sentence.
+function(parallax_find_component component)
+  if(component STREQUAL "parallax")
+    set(parallax_parallax_FOUND TRUE PARENT_SCOPE)
+    return()
+  elseif(component STREQUAL "threads")
+    set(dependency "Threads")
+    find_package(Threads QUIET)
+    set(needs Threads::Threads)
+  elseif(component STREQUAL "mpi")
+    set(dependency "MPI")
+    if(CMAKE_C_COMPILER_LOADED)  # only the C interface is used; MPI::MPI_CXX would link the deprecated C++ one as well
+      set(language C)
+    else()
+      set(language CXX)
+    endif()
+    find_package(MPI QUIET COMPONENTS ${language})
+    set(needs MPI::MPI_${language})
+  elseif(component STREQUAL "eigen")
+    set(dependency "Eigen3")
+    find_package(Eigen3 QUIET CONFIG)
+    set(needs Eigen3::Eigen)
+  else()
+    list(JOIN parallax_components ", " known)
+    set(parallax_${component}_FOUND FALSE PARENT_SCOPE)
+    set(parallax_${component}_reason
+        "parallax: component ${component}: there is no such component (there are ${known})" PARENT_SCOPE)
+    return()
+  endif()
+
+  if(NOT TARGET ${needs})
+    set(parallax_${component}_FOUND FALSE PARENT_SCOPE)
+    set(parallax_${component}_reason
+        "parallax: component ${component}: its dependency (${dependency}) was not found" PARENT_SCOPE)
+    return()
+  endif()
+  if(NOT TARGET parallax::${component})
+    add_library(parallax::${component} INTERFACE IMPORTED ${PARALLAX_COMPONENT_SCOPE})
+    target_link_libraries(parallax::${component} INTERFACE parallax::parallax ${needs})
+    if(component STREQUAL "mpi")
+      target_compile_definitions(parallax::mpi INTERFACE MPICH_SKIP_MPICXX=1 OMPI_SKIP_MPICXX=1)
+    endif()
+  endif()
+  set(parallax_${component}_FOUND TRUE PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,92 @@
+# How tests, examples and benchmarks are declared. A program whose component was not found is not built: a status line says
+# so, and each of its tests is there all the same, as skipped, with the reason.
+
+set(PARALLAX_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test has failed")
+
+add_library(parallax_warnings INTERFACE)
+target_compile_options(parallax_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+
+# The first of the given targets that is a component not found, or nothing.
+function(parallax_missing_component result)
+  set(${result} "" PARENT_SCOPE)
+  foreach(library IN LISTS ARGN)
+    if(library MATCHES "^parallax::(.*)" AND NOT TARGET ${library})
+      set(${result} ${CMAKE_MATCH_1} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+endfunction()
+
+# A test that cannot run: skipped and counted where the component was looked for in vain, only a status line where it was
+# switched off.
+function(parallax_skipped_test name component)
+  message(STATUS "skipped: ${name}: ${parallax_${component}_reason}")
+  if(NOT parallax_${component}_reason MATCHES "switched off")
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "SKIPPED: ${parallax_${component}_reason}")
+    set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "^SKIPPED: ")
+  endif()
+endfunction()
+
+# parallax_program(target SOURCES file... [LIBS library...] [OPTIONAL_LIBS parallax::x...] [OPTIONS flag...])
+# An executable with the project's warnings. Each optional component that was found is linked and defines PARALLAX_HAS_X.
+function(parallax_program target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;OPTIONAL_LIBS;OPTIONS")
+  parallax_missing_component(missing ${arg_LIBS})
+  if(missing)
+    message(STATUS "skipped: ${target}: ${parallax_${missing}_reason}")
+    set_property(GLOBAL PROPERTY parallax_missing_for_${target} ${missing})
+    return()
+  endif()
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE parallax::parallax ${arg_LIBS} parallax_warnings)
+  target_compile_options(${target} PRIVATE ${arg_OPTIONS})
+  foreach(library IN LISTS arg_OPTIONAL_LIBS)
+    if(TARGET ${library})
+      string(REGEX REPLACE "^parallax::" "PARALLAX_HAS_" definition ${library})
+      string(TOUPPER ${definition} definition)
+      target_link_libraries(${target} PRIVATE ${library})
+      target_compile_definitions(${target} PRIVATE ${definition})
+    endif()
+  endforeach()
+endfunction()
+
+# parallax_run(name program [ARGS argument...] [MPI n...] [LABELS label...] [TIMEOUT seconds])
+# Runs a program as a test: it passes with exit code 0 and is skipped with 77. With MPI it is run once for each n, under
+# mpiexec, as <name>.np<n>.
+function(parallax_run name program)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "ARGS;MPI;LABELS")
+  if(NOT PARALLAX_BUILD_TESTS)
+    return()
+  elseif(arg_MPI AND NOT TARGET parallax::mpi)
+    parallax_skipped_test(${name} mpi)
+    return()
+  endif()
+  get_property(missing GLOBAL PROPERTY parallax_missing_for_${program})
+  if(missing)
+    parallax_skipped_test(${name} ${missing})
+    return()
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT ${PARALLAX_TEST_TIMEOUT})
+  endif()
+  set(names)
+  foreach(n IN LISTS arg_MPI)
+    add_test(NAME ${name}.np${n}
+      COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${program}>
+              ${MPIEXEC_POSTFLAGS} ${arg_ARGS})
+    # mpiexec ends its ranks itself when the time is up; Open MPI asks to be told that it may run here.
+    math(EXPR ctest_timeout "${arg_TIMEOUT} + 15")
+    set_tests_properties(${name}.np${n} PROPERTIES PROCESSORS ${n} TIMEOUT ${ctest_timeout} ENVIRONMENT
+      "MPIEXEC_TIMEOUT=${arg_TIMEOUT};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
+    list(APPEND names ${name}.np${n})
+  endforeach()
+  if(arg_MPI)
+    list(APPEND arg_LABELS mpi)
+  else()
+    add_test(NAME ${name} COMMAND ${program} ${arg_ARGS})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+    set(names ${name})
+  endif()
+  set_tests_properties(${names} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${arg_LABELS}")
+endfunction()

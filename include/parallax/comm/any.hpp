@@ -1,0 +1,162 @@
+// A communicator whose kind is chosen at run time: the type-erased edge over any other, owned or referred to.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/comm/communicator.hpp"
+
+namespace parallax {
+
+// Itself a communicator, at the price of an indirect call for each post and test; posting allocates nothing. Move-only.
+//   AnyCommunicator any{MpiCommunicator{}};     owns it
+//   AnyCommunicator any{std::ref(world)};       refers to it: `world` must outlive it and stay where it is
+// Abilities of the communicator inside (vendor's all-reduce, clock, oversubscription) show through.
+class AnyCommunicator {
+ public:
+  class Request;
+
+  template <class C>
+    requires(!std::same_as<C, AnyCommunicator> && Communicator<C>)
+  explicit AnyCommunicator(C comm) : edge_{std::make_unique<EdgeOf<C, C>>(std::move(comm))} {}
+  template <Communicator C>
+  explicit AnyCommunicator(std::reference_wrapper<C> comm) : edge_{std::make_unique<EdgeOf<C, C&>>(comm.get())} {}
+
+  int rank() const { return edge_->rank(); }
+  int size() const { return edge_->size(); }
+  std::chrono::nanoseconds deadline() const { return edge_->deadline(); }
+  std::chrono::nanoseconds now() const { return edge_->now(); }
+  bool oversubscribed() const { return edge_->oversubscribed(); }
+  SumOrder sum_order() const { return edge_->sum_order(); }
+
+  Request ialltoallv(int channel, Transfer const& transfer);
+  Request iallreduce(int channel, float* data, std::size_t count);
+  Request iallreduce(int channel, double* data, std::size_t count);
+  void abort(Error const& reason) { edge_->abort(reason); }
+
+ private:
+  struct Edge {
+    virtual ~Edge() = default;
+    virtual int rank() const = 0;
+    virtual int size() const = 0;
+    virtual std::chrono::nanoseconds deadline() const = 0;
+    virtual std::chrono::nanoseconds now() const = 0;
+    virtual bool oversubscribed() const = 0;
+    virtual SumOrder sum_order() const = 0;
+    virtual Request ialltoallv(int channel, Transfer const& transfer) = 0;
+    virtual Request iallreduce(int channel, float* data, std::size_t count) = 0;
+    virtual Request iallreduce(int channel, double* data, std::size_t count) = 0;
+    virtual void abort(Error const& reason) = 0;
+  };
+  template <class C, class Held>
+  struct EdgeOf;
+
+  std::unique_ptr<Edge> edge_;
+};
+
+// Holds the request of the communicator inside in place.
+class AnyCommunicator::Request {
+ public:
+  template <class R>
+    requires(!std::same_as<R, Request> && parallax::Request<R>)
+  explicit Request(R request) : table_{&table_of<R>} {
+    static_assert(sizeof(R) <= capacity && alignof(R) <= alignof(std::max_align_t),
+                  "AnyCommunicator: this communicator's Request is larger than AnyCommunicator has room for; let it "
+                  "hold a pointer to state that the communicator owns");
+    static_assert(std::is_nothrow_move_constructible_v<R>, "AnyCommunicator: a Request must move without throwing");
+    ::new (static_cast<void*>(room_)) R(std::move(request));
+  }
+  Request(Request&& other) noexcept { take(other); }
+  Request& operator=(Request&& other) noexcept {
+    if (this != &other) {
+      drop();
+      take(other);
+    }
+    return *this;
+  }
+  ~Request() { drop(); }
+
+  bool test() { return !table_ || table_->test(room_); }
+  int waiting_for() const { return table_ ? table_->waiting_for(room_) : -1; }
+
+ private:
+  static constexpr std::size_t capacity = 48;
+
+  struct Table {
+    bool (*test)(void*);
+    int (*waiting_for)(void const*);
+    void (*relocate)(void* from, void* to) noexcept;
+    void (*destroy)(void*) noexcept;
+  };
+  template <class R>
+  static constexpr Table table_of{
+      [](void* request) -> bool { return static_cast<R*>(request)->test(); },
+      [](void const* request) -> int { return static_cast<R const*>(request)->waiting_for(); },
+      [](void* from, void* to) noexcept {
+        ::new (to) R(std::move(*static_cast<R*>(from)));
+        static_cast<R*>(from)->~R();
+      },
+      [](void* request) noexcept { static_cast<R*>(request)->~R(); }};
+
+  void take(Request& other) noexcept {
+    table_ = std::exchange(other.table_, nullptr);
+    if (table_) table_->relocate(other.room_, room_);
+  }
+  void drop() noexcept {
+    if (auto const* table = std::exchange(table_, nullptr)) table->destroy(room_);
+  }
+
+  Table const* table_ = nullptr;
+  alignas(std::max_align_t) std::byte room_[capacity];
+};
+
+template <class C, class Held>
+struct AnyCommunicator::EdgeOf final : Edge {
+  explicit EdgeOf(Held&& given) : comm{std::forward<Held>(given)} {}
+
+  int rank() const override { return view().rank(); }
+  int size() const override { return view().size(); }
+  std::chrono::nanoseconds deadline() const override { return view().deadline(); }
+  std::chrono::nanoseconds now() const override { return parallax::now(view()); }
+  bool oversubscribed() const override {
+    if constexpr (KnowsOversubscription<C>) return view().oversubscribed();
+    return false;
+  }
+  SumOrder sum_order() const override { return parallax::sum_order(view()); }
+  Request ialltoallv(int channel, Transfer const& transfer) override {
+    return Request{comm.ialltoallv(channel, transfer)};
+  }
+  Request iallreduce(int channel, float* data, std::size_t count) override { return sum(channel, data, count); }
+  Request iallreduce(int channel, double* data, std::size_t count) override { return sum(channel, data, count); }
+  void abort(Error const& reason) override { comm.abort(reason); }
+
+  C const& view() const { return comm; }
+  template <class T>
+  Request sum(int channel, T* data, std::size_t count) {
+    if constexpr (VendorAllreduce<C>) return Request{comm.iallreduce(channel, data, count)};
+    throw Error{Errc::misuse, rank(), "iallreduce", "", "the communicator inside has no all-reduce of its own"};
+  }
+
+  Held comm;
+};
+
+inline AnyCommunicator::Request AnyCommunicator::ialltoallv(int channel, Transfer const& transfer) {
+  return edge_->ialltoallv(channel, transfer);
+}
+inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, float* data, std::size_t count) {
+  return edge_->iallreduce(channel, data, count);
+}
+inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, double* data, std::size_t count) {
+  return edge_->iallreduce(channel, data, count);
+}
+
+static_assert(VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> && KnowsOversubscription<AnyCommunicator>);
+
+}  // namespace parallax

@@ -1,0 +1,209 @@
+// Reduce-scatter and allgather of a dense vector over the hops of a topology, as operations that progress when polled.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "parallax/comm/lane.hpp"
+#include "parallax/memory/buffer.hpp"
+
+namespace parallax {
+
+// The first element of owner o's part when n elements are dealt to `owners` in order: floor(n·o / owners).
+constexpr std::size_t part_begin(std::size_t n, int owner, int owners) {
+  auto const o = static_cast<std::size_t>(owner), count = static_cast<std::size_t>(owners);
+  return n / count * o + n % count * o / count;
+}
+
+namespace detail {
+
+// Elements of `offsets` that the owners of digit t of a hop hold: offsets[first(t)] .. offsets[first(t + 1)].
+inline std::size_t digit_begin(std::span<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
+  return offsets[static_cast<std::size_t>(hop.base) + digit * static_cast<std::size_t>(hop.stride)];
+}
+inline std::size_t digit_size(std::span<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
+  return digit_begin(offsets, hop, digit + 1) - digit_begin(offsets, hop, digit);
+}
+// The largest part over all digits of all ranks' groups in a hop: what every rank derives its number of rounds from.
+inline std::size_t largest_digit(std::span<std::size_t const> offsets, Hop const& hop) {
+  auto const stride = static_cast<std::size_t>(hop.stride);
+  std::size_t largest = 0;
+  for (std::size_t o = 0; o + stride < offsets.size(); o += stride)
+    largest = std::max(largest, offsets[o + stride] - offsets[o]);
+  return largest;
+}
+
+}  // namespace detail
+
+// The sum over ranks of a vector laid out owner after owner: every owner ends with the sum of its own part. Order of sums:
+// ranks of a host ascending, then hosts; the first addend is copied. Source of the two phases: Rabenseifner, ICCS 2004.
+// At most two hops.
+// Works in rounds of at most `piece` elements per part, so that the scratch is (ranks of a hop - 1) x piece elements.
+template <class T, Communicator C>
+class ReduceScatter {
+ public:
+  // Collective in the order of the lane. `offsets` has owners + 1 entries; `input` (offsets.back() elements), `result`
+  // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done.
+  void start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result) {
+    input_ = input;
+    result_ = result;
+    origin_ = 0;
+    offsets_ = offsets;
+    piece_ = std::max<std::size_t>(piece, 1);
+    hop_ = 0;
+    round_ = 0;
+    done_ = false;
+  }
+
+  // Makes progress on `lane`; true once `result` holds the sum.
+  bool poll(Lane<C>& lane) {
+    while (!done_) {
+      if (lane.in_flight()) {
+        if (!lane.test()) return false;
+        add_round(lane.topology().hops()[hop_]);
+        ++round_;
+      }
+      post_round(lane);
+    }
+    return true;
+  }
+
+ private:
+  void post_round(Lane<C>& lane) {
+    auto const& hops = lane.topology().hops();
+    for (; hop_ < hops.size(); round_ = 0) {
+      Hop const& hop = hops[hop_];
+      if (lane.topology().size() == 1) break;
+      if (round_ * piece_ < detail::largest_digit(offsets_, hop)) return post_hop(lane, hop);
+      close_hop(hop);
+    }
+    done_ = true;
+  }
+
+  void post_hop(Lane<C>& lane, Hop const& hop) {
+    lane.clear();
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      if (static_cast<int>(t) == hop.self) continue;
+      auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
+      std::size_t const first = detail::digit_begin(offsets_, hop, t) - origin_ + begin;
+      lane.send(hop.targets[t], first * sizeof(T), count * sizeof(T), Payload::dense);
+    }
+    if (hop.self >= 0) {
+      auto const [begin, count] = round_of(own_size(hop));
+      received_.resize_with_slack(count * (hop.sources.size() - 1));
+      if (!last_hop(lane) && begin == 0) partial_.resize_with_slack(own_size(hop));
+      output_ = last_hop(lane) ? result_ : partial_.data();
+      std::size_t slot = 0;
+      for (int const source : hop.sources)
+        if (source != lane.topology().rank())
+          lane.expect(source, slot++ * count * sizeof(T), count * sizeof(T), Payload::dense);
+      rank_ = lane.topology().rank();
+    }
+    lane.post(input_, received_.data());
+  }
+
+  void add_round(Hop const& hop) {
+    if (hop.self < 0) return;
+    constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
+    auto const [begin, count] = round_of(own_size(hop));
+    T* const out = output_ + begin;
+    T const* const own = input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) + begin;
+    for (std::size_t first = 0; first < count; first += tile) {
+      std::size_t const n = std::min(tile, count - first);
+      std::size_t slot = 0;
+      for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+        T const* const addend = hop.sources[s] == rank_ ? own : received_.data() + slot++ * count;
+        if (s == 0) std::memcpy(out + first, addend + first, n * sizeof(T));
+        else add(out + first, addend + first, n);
+      }
+    }
+  }
+
+  // The part just summed becomes the input of the next hop.
+  void close_hop(Hop const& hop) {
+    if (hop.self >= 0) {
+      origin_ = detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
+      input_ = output_;
+    }
+    ++hop_;
+  }
+
+  static void add(T* __restrict out, T const* __restrict in, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
+  }
+  bool last_hop(Lane<C> const& lane) const { return hop_ + 1 == lane.topology().hops().size(); }
+  std::size_t own_size(Hop const& hop) const {
+    return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self));
+  }
+  struct Round {
+    std::size_t begin, count;
+  };
+  Round round_of(std::size_t size) const {
+    std::size_t const begin = std::min(size, round_ * piece_);
+    return {begin, std::min(size - begin, piece_)};
+  }
+
+  T const* input_ = nullptr;
+  std::size_t origin_ = 0;  // the offset that input_[0] stands for
+  std::span<std::size_t const> offsets_;
+  std::size_t piece_ = 1, hop_ = 0, round_ = 0;
+  int rank_ = 0;
+  bool done_ = true;
+  T *result_ = nullptr, *output_ = nullptr;
+  Buffer<T> received_, partial_;
+};
+
+// The converse: every owner's part of a vector laid out owner after owner reaches every rank, in place.
+template <class T, Communicator C>
+class Allgather {
+ public:
+  // Collective in the order of the lane. The part of this rank in `values` is what it gives; all others are overwritten.
+  void start(T* values, std::span<std::size_t const> offsets) {
+    values_ = values;
+    offsets_ = offsets;
+    hop_ = -1;
+    done_ = false;
+  }
+
+  bool poll(Lane<C>& lane) {
+    while (!done_) {
+      if (lane.in_flight() && !lane.test()) return false;
+      post_hop(lane);
+    }
+    return true;
+  }
+
+ private:
+  void post_hop(Lane<C>& lane) {
+    auto const& hops = lane.topology().hops();
+    if (hop_ < 0) hop_ = static_cast<int>(hops.size());
+    if (--hop_ < 0 || lane.topology().size() == 1) {
+      done_ = true;
+      return;
+    }
+    Hop const& hop = hops[static_cast<std::size_t>(hop_)];
+    lane.clear();
+    if (hop.self >= 0)
+      for (int const source : hop.sources)
+        if (source != lane.topology().rank()) give(lane, hop, source);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t)
+      if (static_cast<int>(t) != hop.self)
+        lane.expect(hop.targets[t], detail::digit_begin(offsets_, hop, t) * sizeof(T),
+                    detail::digit_size(offsets_, hop, t) * sizeof(T), Payload::dense);
+    lane.post(values_, values_);
+  }
+
+  void give(Lane<C>& lane, Hop const& hop, int rank) {
+    auto const digit = static_cast<std::size_t>(hop.self);
+    lane.send(rank, detail::digit_begin(offsets_, hop, digit) * sizeof(T),
+              detail::digit_size(offsets_, hop, digit) * sizeof(T), Payload::dense);
+  }
+
+  T* values_ = nullptr;
+  std::span<std::size_t const> offsets_;
+  int hop_ = -1;
+  bool done_ = true;
+};
+
+}  // namespace parallax

@@ -1,0 +1,134 @@
+// A transfer being put together, posted, counted and awaited: the only place where spans are handed to the transport.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "parallax/comm/topology.hpp"
+
+namespace parallax {
+
+// What the bytes of a transfer are.
+enum class Payload : unsigned char { dense, rows, ids, counts, control };
+inline constexpr std::size_t payloads = 5;
+
+// Counted bytes, by payload. Bytes that a rank sends to itself do not count; `between_hosts` counts those that cross a host
+// boundary of the declared topology (without one, every rank is a host).
+struct Traffic {
+  struct Bytes {
+    std::uint64_t all = 0, between_hosts = 0;
+  };
+  std::array<Bytes, payloads> sent{}, received{};
+  std::uint64_t messages = 0;   // non-empty blocks sent to other ranks
+  std::uint64_t transfers = 0;  // operations posted
+
+  Bytes const& sent_of(Payload payload) const { return sent[static_cast<std::size_t>(payload)]; }
+  Bytes const& received_of(Payload payload) const { return received[static_cast<std::size_t>(payload)]; }
+  // All that is not control.
+  std::uint64_t payload_sent() const { return sum(sent, &Bytes::all); }
+  std::uint64_t payload_received() const { return sum(received, &Bytes::all); }
+  std::uint64_t payload_sent_between_hosts() const { return sum(sent, &Bytes::between_hosts); }
+  std::uint64_t payload_received_between_hosts() const { return sum(received, &Bytes::between_hosts); }
+
+ private:
+  static std::uint64_t sum(std::array<Bytes, payloads> const& counts, std::uint64_t Bytes::*member) {
+    std::uint64_t total = 0;
+    for (std::size_t p = 0; p < payloads; ++p)
+      if (p != static_cast<std::size_t>(Payload::control)) total += counts[p].*member;
+    return total;
+  }
+};
+
+// One channel of a topology's communicator and the transfer on it. Blocks are declared with `send` and `expect` (several
+// for one rank must be adjacent), then `post` hands them over. The memory given to `post` must stay until `test` is true.
+template <Communicator C>
+class Lane {
+ public:
+  Lane(Topology<C> const& topology, int channel, Traffic& traffic)
+      : topology_{&topology},
+        traffic_{&traffic},
+        channel_{channel},
+        to_(static_cast<std::size_t>(topology.size())),
+        from_(static_cast<std::size_t>(topology.size())) {}
+
+  Topology<C> const& topology() const { return *topology_; }
+
+  void clear() {
+    std::ranges::fill(to_, Block{});
+    std::ranges::fill(from_, Block{});
+    sent_ = received_ = {};
+  }
+  void send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
+    extend(to_[static_cast<std::size_t>(rank)], offset, bytes);
+    tally(sent_, rank, bytes, payload);
+  }
+  void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
+    extend(from_[static_cast<std::size_t>(rank)], offset, bytes);
+    tally(received_, rank, bytes, payload);
+  }
+
+  void post(void const* send, void* receive) {
+    request_.emplace(topology_->world().ialltoallv(
+        channel_, {static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_}));
+    for (int rank = 0; rank < topology_->size(); ++rank)
+      traffic_->messages += rank != topology_->rank() && to_[static_cast<std::size_t>(rank)].bytes > 0;
+    count();
+  }
+
+  // The vendor's all-reduce. What crosses the wire is the vendor's affair; counted is what an optimal one sends and
+  // receives (Patarasuk and Yuan, JPDC 2009): 2 (N - 1) / N of the buffer.
+  template <class T>
+    requires VendorAllreduce<C>
+  void post_allreduce(T* values, std::size_t count_of_values) {
+    clear();
+    request_.emplace(topology_->world().iallreduce(channel_, values, count_of_values));
+    auto const ranks = static_cast<std::size_t>(topology_->size());
+    std::size_t const bytes = 2 * (ranks - 1) * count_of_values * sizeof(T) / ranks;
+    sent_[static_cast<std::size_t>(Payload::dense)] = {bytes, bytes};
+    received_ = sent_;
+    count();
+  }
+
+  bool in_flight() const { return request_.has_value(); }
+  bool test() {
+    if (request_ && request_->test()) request_.reset();
+    return !request_;
+  }
+  int waiting_for() const { return request_ ? request_->waiting_for() : -1; }
+  void withdraw() { request_.reset(); }
+
+ private:
+  using Counts = std::array<Traffic::Bytes, payloads>;
+
+  static void extend(Block& block, std::size_t offset, std::size_t bytes) {
+    if (block.bytes == 0) block.offset = offset;
+    block.bytes += bytes;
+  }
+  void tally(Counts& counts, int rank, std::size_t bytes, Payload payload) {
+    if (rank == topology_->rank()) return;
+    auto& entry = counts[static_cast<std::size_t>(payload)];
+    entry.all += bytes;
+    if (!topology_->same_host(rank)) entry.between_hosts += bytes;
+  }
+  void count() {
+    ++traffic_->transfers;
+    for (std::size_t p = 0; p < payloads; ++p) {
+      traffic_->sent[p].all += sent_[p].all;
+      traffic_->sent[p].between_hosts += sent_[p].between_hosts;
+      traffic_->received[p].all += received_[p].all;
+      traffic_->received[p].between_hosts += received_[p].between_hosts;
+    }
+  }
+
+  Topology<C> const* topology_;
+  Traffic* traffic_;
+  int channel_;
+  std::vector<Block> to_, from_;
+  Counts sent_{}, received_{};
+  std::optional<request_of<C>> request_;
+};
+
+}  // namespace parallax

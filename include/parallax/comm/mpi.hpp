@@ -1,0 +1,518 @@
+// Ranks as MPI processes: exchanges are non-blocking messages, polled under a deadline from the main thread.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+
+namespace parallax {
+
+// A job that this library ends, ends by MPI_Abort with this exit code, after one report on stderr.
+inline constexpr int mpi_abort_code = 86;
+
+// Opt-in. Initialises MPI (MPI_THREAD_FUNNELED) unless somebody has, and finalises what it initialised. When an
+// exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it reports on stderr and
+// ends the job with `mpi_abort_code` instead. Construct it first, so that it is destroyed last.
+class MpiEnvironment {
+ public:
+  MpiEnvironment() { initialise(nullptr, nullptr); }
+  MpiEnvironment(int& argc, char**& argv) { initialise(&argc, &argv); }
+  MpiEnvironment(MpiEnvironment const&) = delete;
+  MpiEnvironment& operator=(MpiEnvironment const&) = delete;
+  ~MpiEnvironment();
+
+ private:
+  void initialise(int* argc, char*** argv);
+
+  bool owner_ = false;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+struct MpiOptions {
+  std::chrono::nanoseconds deadline = std::chrono::seconds{60};
+  SumOrder order = SumOrder::fixed;  // vendor: MPI's own all-reduce, on one more communicator per channel
+  std::size_t largest_message = std::size_t{1} << 30;  // bytes; what is larger travels in chunks. At most INT_MAX
+};
+
+// One rank's end of a private duplicate of a user's MPI communicator. Owns the duplicate; move-only, also while
+// operations are in flight. MPI must be initialised (any thread level), every call comes from its main thread.
+//   constructing   collective over `comm`. A rank that does not come within the deadline ends the job. `order` and
+//                  `largest_message` must be the same on all ranks (Error mismatch)
+//   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding
+//   abort          reports on stderr and ends the whole job with `mpi_abort_code`; does not return
+// Where ranks disagree: a block of another size than expected is a mismatch at the receiver. A block that only the
+// receiver knows of is waited for until the deadline; one that only the sender knows of is not noticed, but never taken
+// for another operation's.
+class MpiCommunicator {
+ public:
+  class Request;
+
+  MpiCommunicator() : MpiCommunicator{MPI_COMM_WORLD} {}
+  explicit MpiCommunicator(MPI_Comm comm, MpiOptions options = {}) : end_{std::make_unique<Endpoint>(comm, options)} {}
+
+  int rank() const { return end_->rank; }
+  int size() const { return end_->size; }
+  std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
+  std::chrono::nanoseconds now() const;
+  bool oversubscribed() const { return end_->oversubscribed; }
+  SumOrder sum_order() const { return end_->options.order; }
+
+  // The host of every rank; hosts are numbered from 0 in the order of their first rank.
+  std::vector<int> const& hosts() const { return end_->hosts; }
+
+  Request ialltoallv(int channel, Transfer const& transfer);
+
+  // Collective on a channel. In place, by MPI_Iallreduce, which checks nothing: all ranks must name the same count and
+  // type. Error misuse unless constructed with order = vendor.
+  Request iallreduce(int channel, float* data, std::size_t count);
+  Request iallreduce(int channel, double* data, std::size_t count);
+
+  [[noreturn]] void abort(Error const& reason) { end_->abort(reason.what()); }
+
+ private:
+  // A message in flight: bytes [begin, begin + bytes) of a block of `block` bytes, or part of a vendor's sum (peer -1).
+  struct Message {
+    MPI_Request request;
+    int peer, bytes;
+    std::size_t begin, block;
+    bool receive;
+  };
+
+  // The operation in flight on one channel; `number` counts the channel's operations, `next` is looked at first.
+  struct Lane {
+    std::vector<Message> messages;
+    std::size_t next = 0;
+    std::uint64_t number = 0;
+    bool busy = false;
+  };
+
+  // What a communicator owns. Its address stays, so that a communicator may move while requests are in flight.
+  struct Endpoint {
+    Endpoint(MPI_Comm parent, MpiOptions const& given);
+    Endpoint(Endpoint const&) = delete;
+    Endpoint& operator=(Endpoint const&) = delete;
+    ~Endpoint() { release(); }
+
+    void duplicate(MPI_Comm parent);
+    void agree();
+    void release() noexcept;
+
+    Lane& lane(int channel) { return lanes[static_cast<std::size_t>(channel)]; }
+    void open(int channel, std::string_view operation);
+    void start(int channel, Transfer const& transfer, int peer, bool receive);
+    template <class T>
+    void start_sum(int channel, MPI_Datatype type, T* data, std::size_t count);
+    bool progress(int channel);
+    int waiting_for(int channel) const;
+    void withdraw(int channel) noexcept;
+
+    void finish(Message const& message, int code, MPI_Status const& status) const;
+    void check(int code, std::string_view call, int peer = -1) const;
+    [[noreturn]] void fail(Error const& error) const;
+    [[noreturn]] void abort(std::string_view report) const;
+
+    MpiOptions options;
+    MPI_Comm comm = MPI_COMM_NULL;
+    std::vector<MPI_Comm> sums;  // one per channel, for the vendor's all-reduce
+    std::array<Lane, channels> lanes;
+    std::vector<int> hosts;
+    int rank = 0, size = 1, exceptions = std::uncaught_exceptions();
+    std::uint64_t tags_per_channel = 1024;
+    bool oversubscribed = false;
+  };
+
+  template <class T>
+  Request sum(int channel, MPI_Datatype type, T* data, std::size_t count);
+
+  std::unique_ptr<Endpoint> end_;
+};
+
+// A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` returned
+// true, it cancels what has not begun, waits for the rest, and ends the job if that takes more than a second.
+class MpiCommunicator::Request {
+ public:
+  Request() = default;
+  Request(Request&& other) noexcept : end_{std::exchange(other.end_, nullptr)}, channel_{other.channel_} {}
+  Request& operator=(Request&& other) noexcept {
+    if (this != &other) {
+      drop();
+      end_ = std::exchange(other.end_, nullptr);
+      channel_ = other.channel_;
+    }
+    return *this;
+  }
+  ~Request() { drop(); }
+
+  bool test() {
+    if (end_ && end_->progress(channel_)) end_ = nullptr;
+    return !end_;
+  }
+  int waiting_for() const { return end_ ? end_->waiting_for(channel_) : -1; }
+
+ private:
+  friend class MpiCommunicator;
+  Request(Endpoint* end, int channel) : end_{end}, channel_{channel} {}
+  void drop() noexcept {
+    if (end_) end_->withdraw(channel_);
+    end_ = nullptr;
+  }
+
+  Endpoint* end_ = nullptr;
+  int channel_ = 0;
+};
+
+// The host of every rank, for topologies of two hops. Local: the ranks told each other when `comm` was constructed.
+inline std::vector<int> mpi_hosts(MpiCommunicator const& comm) { return comm.hosts(); }
+
+// ---- below: how it is done ----
+
+namespace detail {
+
+inline bool mpi_job_is_ending = false;
+inline std::string mpi_last_failure;  // what a communicator threw last, for the report of the one that ends the job
+
+inline bool mpi_is_usable() {
+  int initialised = 0, finalised = 0;
+  MPI_Initialized(&initialised);
+  MPI_Finalized(&finalised);
+  return initialised && !finalised;
+}
+
+// One line on stderr in one write, then the end of the job.
+[[noreturn]] inline void end_mpi_job(MPI_Comm comm, int rank, std::string_view report) {
+  std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " +
+                     std::to_string(mpi_abort_code) + "): " + std::string{report};
+  if (!mpi_last_failure.empty() && line.find(mpi_last_failure) == line.npos)
+    line += "; last error: " + mpi_last_failure;
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+  mpi_job_is_ending = true;
+  if (mpi_is_usable()) MPI_Abort(comm, mpi_abort_code);
+  std::_Exit(mpi_abort_code);
+}
+
+inline Error mpi_error(int code, int rank, std::string_view operation) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return {Errc::transport, rank, std::string{operation}, "",
+          std::string(text.data(), static_cast<std::size_t>(length))};
+}
+
+// Every count that MPI sees passes here.
+inline int mpi_count(std::size_t count) {
+  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw Error{Errc::invalid_argument, -1, "MPI", "", std::to_string(count) + " is more than an MPI count can hold"};
+  return static_cast<int>(count);
+}
+
+// MPICH 4 hands an error that MPI_Test finds to the handler of MPI_COMM_WORLD, which usually ends the job and names no
+// one, instead of to that of the message's communicator. While this lives, such errors are returned.
+class MpiErrorsAreReturned {
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 50000000
+ public:
+  MpiErrorsAreReturned() {
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before_);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  }
+  ~MpiErrorsAreReturned() {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, before_);
+    MPI_Errhandler_free(&before_);
+  }
+
+ private:
+  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
+#else
+ public:
+  MpiErrorsAreReturned() {}
+#endif
+ public:
+  MpiErrorsAreReturned(MpiErrorsAreReturned const&) = delete;
+  MpiErrorsAreReturned& operator=(MpiErrorsAreReturned const&) = delete;
+};
+
+}  // namespace detail
+
+inline void MpiEnvironment::initialise(int* argc, char*** argv) {
+  int initialised = 0, provided = 0;
+  MPI_Initialized(&initialised);
+  if (initialised) return;
+  if (int const code = MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided); code != MPI_SUCCESS)
+    throw detail::mpi_error(code, -1, "MPI_Init_thread");
+  owner_ = true;
+}
+
+inline MpiEnvironment::~MpiEnvironment() {
+  if (!owner_ || detail::mpi_job_is_ending || !detail::mpi_is_usable()) return;
+  if (std::uncaught_exceptions() == exceptions_) {
+    MPI_Finalize();
+    return;
+  }
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  detail::end_mpi_job(MPI_COMM_WORLD, rank, "it leaves the scope of its MpiEnvironment by an exception");
+}
+
+inline MpiCommunicator::Endpoint::Endpoint(MPI_Comm parent, MpiOptions const& given) : options{given} {
+  auto const refuse = [](Errc code, std::string const& why) { throw Error{code, -1, "MpiCommunicator", "", why}; };
+  if (!detail::mpi_is_usable())
+    refuse(Errc::misuse, "MPI is not initialised, or finalised: call MPI_Init or own an MpiEnvironment");
+  if (parent == MPI_COMM_NULL) refuse(Errc::invalid_argument, "the communicator is MPI_COMM_NULL");
+  int inter = 0;
+  MPI_Comm_test_inter(parent, &inter);
+  if (inter) refuse(Errc::invalid_argument, "the communicator is an intercommunicator");
+  if (options.largest_message < 1 || options.largest_message > std::size_t{std::numeric_limits<int>::max()})
+    refuse(Errc::invalid_argument, "largest_message is " + std::to_string(options.largest_message));
+  try {
+    duplicate(parent);
+    agree();
+    if (options.order == SumOrder::vendor) {
+      sums.assign(channels, MPI_COMM_NULL);
+      for (MPI_Comm& sum : sums) check(MPI_Comm_dup(comm, &sum), "MPI_Comm_dup");
+    }
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+// The first meeting of the ranks: under the deadline, for one may never come.
+inline void MpiCommunicator::Endpoint::duplicate(MPI_Comm parent) {
+  MPI_Comm_rank(parent, &rank);
+  MPI_Comm_size(parent, &size);
+  detail::MpiErrorsAreReturned const returned;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Comm_idup(parent, &comm, &request), "MPI_Comm_idup");
+  double const begin = MPI_Wtime();
+  for (int complete = 0;;) {
+    check(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Comm_idup");
+    if (complete) break;
+    if (MPI_Wtime() - begin > std::chrono::duration<double>{options.deadline}.count())
+      detail::end_mpi_job(parent, rank, "a rank did not construct its MpiCommunicator within the deadline");
+    std::this_thread::yield();
+  }
+  check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  int* limit = nullptr;
+  int found = 0;
+  check(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&limit), &found), "MPI_Comm_get_attr");
+  if (found) tags_per_channel = (static_cast<std::uint64_t>(*limit) + 1) / channels;
+}
+
+// Tells every rank who shares a host with whom, and finds options on which the ranks disagree.
+inline void MpiCommunicator::Endpoint::agree() {
+  MPI_Comm host = MPI_COMM_NULL;
+  int neighbours = 1, leader = rank;
+  check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  MPI_Comm_size(host, &neighbours);
+  int const code = MPI_Bcast(&leader, 1, MPI_INT, 0, host);
+  MPI_Comm_free(&host);
+  check(code, "MPI_Bcast");
+  unsigned const cores = std::thread::hardware_concurrency();
+  oversubscribed = cores > 0 && static_cast<unsigned>(neighbours) > cores;
+
+  struct Facts {
+    std::int64_t leader, order, largest_message;
+  };
+  Facts const mine{leader, static_cast<std::int64_t>(options.order),
+                   static_cast<std::int64_t>(options.largest_message)};
+  std::vector<Facts> all(static_cast<std::size_t>(size));
+  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm), "MPI_Allgather");
+  int next = 0;
+  for (int other = 0; Facts const& facts : all) {
+    if (facts.order != all[0].order || facts.largest_message != all[0].largest_message)
+      throw Error{Errc::mismatch, other, "MpiCommunicator", "",
+                  "rank " + std::to_string(other) + " was given another order or largest_message than rank 0"};
+    hosts.push_back(facts.leader == other ? next++ : hosts[static_cast<std::size_t>(facts.leader)]);
+    ++other;
+  }
+}
+
+inline void MpiCommunicator::Endpoint::release() noexcept {
+  if (detail::mpi_job_is_ending || std::uncaught_exceptions() > exceptions || !detail::mpi_is_usable()) return;
+  for (MPI_Comm& sum : sums)
+    if (sum != MPI_COMM_NULL) MPI_Comm_free(&sum);
+  if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+}
+
+inline void MpiCommunicator::Endpoint::check(int code, std::string_view call, int peer) const {
+  if (code != MPI_SUCCESS) fail(detail::mpi_error(code, peer, call));
+}
+
+inline void MpiCommunicator::Endpoint::fail(Error const& error) const {
+  detail::mpi_last_failure = error.what();
+  throw error;
+}
+
+inline void MpiCommunicator::Endpoint::abort(std::string_view report) const { detail::end_mpi_job(comm, rank, report); }
+
+inline void MpiCommunicator::Endpoint::open(int channel, std::string_view operation) {
+  auto const refuse = [&](Errc code, std::string const& why) {
+    throw Error{code, rank, std::string{operation}, "", why + std::to_string(channel)};
+  };
+  if (channel < 0 || channel >= channels) refuse(Errc::invalid_argument, "there is no channel ");
+  if (lane(channel).busy) refuse(Errc::misuse, "an operation is in flight on channel ");
+  lane(channel).number += 1;
+  lane(channel).next = 0;
+  lane(channel).busy = true;
+}
+
+// A block travels as chunks of `largest_message` bytes and a last one that is smaller, even if empty: so two ranks that
+// disagree on its size always meet at a message whose size gives it away. The tag carries the operation's number beside
+// the channel, so that no message is ever taken for one of another operation.
+inline void MpiCommunicator::Endpoint::start(int channel, Transfer const& transfer, int peer, bool receive) {
+  int const tag = static_cast<int>(lane(channel).number % tags_per_channel) * channels + channel;
+  Block const block = (receive ? transfer.from : transfer.to)[static_cast<std::size_t>(peer)];
+  for (std::size_t begin = 0; block.bytes > 0; begin += options.largest_message) {
+    std::size_t const left = block.bytes - begin, offset = block.offset + begin;
+    int const bytes = detail::mpi_count(std::min(left, options.largest_message));
+    Message& message =
+        lane(channel).messages.emplace_back(Message{MPI_REQUEST_NULL, peer, bytes, begin, block.bytes, receive});
+    int const code = receive ? MPI_Irecv(transfer.receive + offset, bytes, MPI_BYTE, peer, tag, comm, &message.request)
+                             : MPI_Isend(transfer.send + offset, bytes, MPI_BYTE, peer, tag, comm, &message.request);
+    check(code, "ialltoallv", peer);
+    if (left < options.largest_message) break;
+  }
+}
+
+template <class T>
+void MpiCommunicator::Endpoint::start_sum(int channel, MPI_Datatype type, T* data, std::size_t count) {
+  MPI_Comm const sum = sums[static_cast<std::size_t>(channel)];
+  std::size_t const chunk = std::max<std::size_t>(1, options.largest_message / sizeof(T));
+  for (std::size_t begin = 0; begin < count; begin += chunk) {
+    int const part = detail::mpi_count(std::min(chunk, count - begin));
+    Message& message = lane(channel).messages.emplace_back(Message{MPI_REQUEST_NULL, -1, 0, 0, 0, false});
+    check(MPI_Iallreduce(MPI_IN_PLACE, data + begin, part, type, MPI_SUM, sum, &message.request), "iallreduce");
+  }
+}
+
+// Every test of a message drives all of them; so a poll looks at a few of those that are missing, in turn.
+inline bool MpiCommunicator::Endpoint::progress(int channel) {
+  constexpr int looks = 16;
+  auto& [messages, next, number, busy] = lane(channel);
+  if (!busy) return true;
+  detail::MpiErrorsAreReturned const returned;
+  for (int missing = 0; !messages.empty();) {
+    Message& message = messages[next];
+    int complete = 0;
+    MPI_Status status;
+    int const code = MPI_Test(&message.request, &complete, &status);
+    if (code == MPI_SUCCESS && !complete) {
+      next = (next + 1) % messages.size();
+      if (++missing >= std::min(looks, static_cast<int>(messages.size()))) return false;
+      continue;
+    }
+    Message const done = std::exchange(message, messages.back());
+    messages.pop_back();
+    if (next >= messages.size()) next = 0;
+    finish(done, code, status);
+  }
+  busy = false;
+  return true;
+}
+
+// Accepts a message that has ended, if it ended well and has the size that this rank expected.
+inline void MpiCommunicator::Endpoint::finish(Message const& message, int code, MPI_Status const& status) const {
+  auto const disagree = [&](std::string const& sent) {
+    fail({Errc::mismatch, message.peer, "ialltoallv", "",
+          "rank " + std::to_string(message.peer) + " sent " + sent + " bytes where " + std::to_string(message.block) +
+              " were expected by rank " + std::to_string(rank)});
+  };
+  if (code != MPI_SUCCESS) {
+    int kind = MPI_ERR_OTHER;
+    MPI_Error_class(code, &kind);
+    if (kind == MPI_ERR_TRUNCATE && message.receive) disagree("more than " + std::to_string(message.block));
+    check(code, message.peer < 0 ? "iallreduce" : "ialltoallv", message.peer);
+  }
+  if (!message.receive) return;
+  int bytes = 0;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  if (bytes != message.bytes) disagree(std::to_string(message.begin + static_cast<std::size_t>(bytes)));
+}
+
+inline int MpiCommunicator::Endpoint::waiting_for(int channel) const {
+  Lane const& lane = lanes[static_cast<std::size_t>(channel)];
+  if (!lane.busy || lane.messages.empty()) return -1;
+  auto const receive =
+      std::find_if(lane.messages.begin(), lane.messages.end(), [](Message const& m) { return m.receive; });
+  return receive != lane.messages.end() ? receive->peer : lane.messages.front().peer;
+}
+
+inline void MpiCommunicator::Endpoint::withdraw(int channel) noexcept {
+  constexpr double patience = 1;  // seconds
+  auto& [messages, next, number, busy] = lane(channel);
+  if (!busy || detail::mpi_job_is_ending) return;
+  detail::MpiErrorsAreReturned const returned;
+  for (Message& message : messages)
+    if (message.receive) MPI_Cancel(&message.request);
+  for (double const begin = MPI_Wtime(); !messages.empty(); std::this_thread::yield()) {
+    int complete = 0;
+    int const code = MPI_Test(&messages.back().request, &complete, MPI_STATUS_IGNORE);
+    if (complete || code != MPI_SUCCESS)
+      messages.pop_back();
+    else if (MPI_Wtime() - begin > patience)
+      abort("an operation is given up while rank " + std::to_string(messages.back().peer) +
+            " may still use its memory");
+  }
+  busy = false;
+}
+
+inline std::chrono::nanoseconds MpiCommunicator::now() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>{MPI_Wtime()});
+}
+
+inline MpiCommunicator::Request MpiCommunicator::ialltoallv(int channel, Transfer const& transfer) {
+  auto const ranks = static_cast<std::size_t>(size()), self = static_cast<std::size_t>(rank());
+  if (transfer.to.size() != ranks || transfer.from.size() != ranks)
+    throw Error{Errc::invalid_argument, rank(), "ialltoallv", "", "the lists of blocks need one entry per rank"};
+  Block const out = transfer.to[self], in = transfer.from[self];
+  if (out.bytes != in.bytes)
+    throw Error{Errc::mismatch, rank(), "ialltoallv", "",
+                "rank " + std::to_string(rank()) + " sends " + std::to_string(out.bytes) +
+                    " bytes to itself but expects " + std::to_string(in.bytes)};
+  end_->open(channel, "ialltoallv");
+  Request request{end_.get(), channel};
+  for (int k = 1; k < size(); ++k) end_->start(channel, transfer, (rank() - k + size()) % size(), true);
+  for (int k = 1; k < size(); ++k) end_->start(channel, transfer, (rank() + k) % size(), false);
+  if (out.bytes) std::memmove(transfer.receive + in.offset, transfer.send + out.offset, out.bytes);
+  return request;
+}
+
+template <class T>
+MpiCommunicator::Request MpiCommunicator::sum(int channel, MPI_Datatype type, T* data, std::size_t count) {
+  if (sum_order() != SumOrder::vendor)
+    throw Error{Errc::misuse, rank(), "iallreduce", "",
+                "the communicator was constructed with another order than vendor"};
+  end_->open(channel, "iallreduce");
+  Request request{end_.get(), channel};
+  end_->start_sum(channel, type, data, count);
+  return request;
+}
+
+inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, float* data, std::size_t count) {
+  return sum(channel, MPI_FLOAT, data, count);
+}
+inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double* data, std::size_t count) {
+  return sum(channel, MPI_DOUBLE, data, count);
+}
+
+static_assert(VendorAllreduce<MpiCommunicator> && OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator>);
+
+}  // namespace parallax

@@ -1,0 +1,120 @@
+// How ranks reach the owners of data: the world, and the hops of an exchange from a rank to an owner.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+
+namespace parallax {
+
+// One hop of an exchange, seen from one rank. The rank hands what belongs to owners [base + t·stride, base + (t+1)·stride) to
+// rank targets[t], and, if it is a target itself, receives its share from every rank of `sources`, in the order of sums.
+struct Hop {
+  std::vector<int> targets;  // world ranks, by digit of the owner; empty on a rank that takes no part in this hop
+  std::vector<int> sources;  // world ranks that send here, ascending; empty on a rank that is no target
+  int base = 0, stride = 1;
+  int self = -1;  // this rank's digit, its position in `targets`; -1 when it is none
+};
+
+// World + hops. Flat: one hop, every rank owns. Two levels: ranks of a host hand what slot j owns to their rank j, equal slots
+// of all hosts exchange; owner = slot · hosts + host. Hosts may be unequal: the smallest one's rank count is the number of
+// slots, further ranks own nothing. Refers to the communicator, which must outlive it; declared alike on all ranks (checked
+// with the first agreement of a session). Making a topology is local.
+template <Communicator C>
+class Topology {
+ public:
+  explicit Topology(C& world) : world_{&world}, hosts_(static_cast<std::size_t>(world.size()), 0) {
+    for (int rank = 0; rank < world.size(); ++rank) {
+      owner_ranks_.push_back(rank);
+      hosts_[static_cast<std::size_t>(rank)] = rank;  // nothing declared: every byte counts as crossing
+    }
+    finish({flat_hop()});
+  }
+
+  // `hosts[r]` is the host of rank r: any numbers; hosts are ordered by their first rank.
+  Topology(C& world, std::vector<int> hosts) : world_{&world}, hosts_{std::move(hosts)} {
+    if (hosts_.size() != static_cast<std::size_t>(world.size()))
+      throw Error{Errc::invalid_argument, world.rank(), "Topology", "",
+                  std::to_string(hosts_.size()) + " hosts given for " + std::to_string(world.size()) + " ranks"};
+    two_levels();
+  }
+
+  C& world() const { return *world_; }
+  int rank() const { return world_->rank(); }
+  int size() const { return world_->size(); }
+  int owners() const { return static_cast<int>(owner_ranks_.size()); }
+  int owner() const { return owner_; }  // this rank's owner number, -1 if it owns nothing
+  int owner_rank(int owner) const { return owner_ranks_[static_cast<std::size_t>(owner)]; }
+  std::vector<Hop> const& hops() const { return hops_; }
+  std::vector<Hop> const& direct() const { return direct_; }  // one hop from every rank to every owner, past all hosts
+  std::vector<int> const& hosts() const { return hosts_; }
+  bool same_host(int rank) const {
+    return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(world_->rank())];
+  }
+
+ private:
+  Hop flat_hop() const {
+    Hop hop;
+    hop.targets = owner_ranks_;
+    auto const mine = std::ranges::find(owner_ranks_, world_->rank());
+    if (mine == owner_ranks_.end()) return hop;
+    hop.self = static_cast<int>(mine - owner_ranks_.begin());
+    for (int rank = 0; rank < world_->size(); ++rank) hop.sources.push_back(rank);
+    return hop;
+  }
+
+  void finish(std::vector<Hop> hops) {
+    direct_ = {flat_hop()};
+    owner_ = direct_.front().self;
+    hops_ = std::move(hops);
+  }
+
+  void two_levels() {
+    std::vector<int> names;                // hosts in order of their first rank
+    std::vector<std::vector<int>> ranks;   // of each host
+    for (int rank = 0; rank < size(); ++rank) {
+      auto const at = std::ranges::find(names, hosts_[static_cast<std::size_t>(rank)]);
+      auto const host = static_cast<std::size_t>(at - names.begin());
+      if (at == names.end()) {
+        names.push_back(hosts_[static_cast<std::size_t>(rank)]);
+        ranks.emplace_back();
+      }
+      ranks[host].push_back(rank);
+    }
+    auto const host_count = static_cast<int>(names.size());
+    std::size_t slots = ranks[0].size();
+    for (auto const& of_host : ranks) slots = std::min(slots, of_host.size());
+    for (std::size_t slot = 0; slot < slots; ++slot)
+      for (auto const& of_host : ranks) owner_ranks_.push_back(of_host[slot]);
+
+    Hop within, between;
+    within.stride = host_count;
+    for (int host = 0; host < host_count; ++host) {
+      auto const& of_host = ranks[static_cast<std::size_t>(host)];
+      auto const mine = std::ranges::find(of_host, rank());
+      if (mine == of_host.end()) continue;
+      auto const slot = static_cast<std::size_t>(mine - of_host.begin());
+      within.targets.assign(of_host.begin(), of_host.begin() + static_cast<std::ptrdiff_t>(slots));
+      if (slot >= slots) continue;
+      within.self = static_cast<int>(slot);
+      within.sources = of_host;
+      between.self = host;
+      between.base = static_cast<int>(slot) * host_count;
+      for (auto const& other : ranks) between.targets.push_back(other[slot]);
+      between.sources = between.targets;
+    }
+    finish({within, between});
+  }
+
+  C* world_;
+  std::vector<int> hosts_, owner_ranks_;
+  std::vector<Hop> hops_;
+  std::vector<Hop> direct_;
+  int owner_ = -1;
+};
+
+}  // namespace parallax

@@ -1,0 +1,110 @@
+// Looking into an optimizer or another small aggregate: its fields as text and as a hash, so that ranks can compare them.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace parallax {
+
+// An order-dependent 64-bit hash of words and texts: FNV-1a's structure over 64-bit words, closed by MurmurHash3's finaliser.
+// It compares ranks of one run and is not meant to resist an adversary.
+class Fingerprint {
+ public:
+  constexpr void add(std::uint64_t word) { state_ = mix((state_ ^ word) * 0x100000001b3ull); }
+  constexpr void add(std::string_view text) {
+    add(std::uint64_t{text.size()});
+    for (char const c : text) add(static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
+  }
+  constexpr std::uint64_t value() const { return state_; }
+
+ private:
+  static constexpr std::uint64_t mix(std::uint64_t x) {
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdull;
+    x ^= x >> 33;
+    x *= 0xc4ceb9fe1a85ec53ull;
+    return x ^ (x >> 33);
+  }
+  std::uint64_t state_ = 0xcbf29ce484222325ull;
+};
+
+namespace detail {
+
+struct AnyField {
+  template <class T>
+  constexpr operator T() const noexcept;
+};
+
+template <class T, std::size_t... I>
+constexpr bool takes_fields(std::index_sequence<I...>) {
+  return requires { T{(static_cast<void>(I), AnyField{})...}; };
+}
+template <class T, std::size_t N = 8>
+constexpr std::size_t field_count() {
+  if constexpr (takes_fields<T>(std::make_index_sequence<N>{})) return N;
+  else if constexpr (N > 0) return field_count<T, N - 1>();
+  else return 0;
+}
+
+}  // namespace detail
+
+// Calls f with every field of an aggregate of at most eight fields, in order of declaration.
+template <class T, class F>
+  requires std::is_aggregate_v<T>
+constexpr void for_each_field(T const& object, F&& f) {
+  constexpr std::size_t count = detail::field_count<T>();
+  auto const each = [&](auto const&... fields) { (f(fields), ...); };
+  if constexpr (count == 1) { auto const& [a] = object; each(a); }
+  else if constexpr (count == 2) { auto const& [a, b] = object; each(a, b); }
+  else if constexpr (count == 3) { auto const& [a, b, c] = object; each(a, b, c); }
+  else if constexpr (count == 4) { auto const& [a, b, c, d] = object; each(a, b, c, d); }
+  else if constexpr (count == 5) { auto const& [a, b, c, d, e] = object; each(a, b, c, d, e); }
+  else if constexpr (count == 6) { auto const& [a, b, c, d, e, g] = object; each(a, b, c, d, e, g); }
+  else if constexpr (count == 7) { auto const& [a, b, c, d, e, g, h] = object; each(a, b, c, d, e, g, h); }
+  else if constexpr (count == 8) { auto const& [a, b, c, d, e, g, h, i] = object; each(a, b, c, d, e, g, h, i); }
+}
+
+// The arithmetic fields of an object, as a hash and as text. Types that are no aggregates offer
+// `void fields(auto&& visitor) const` or are compared by their type alone.
+template <class T, class F>
+void visit_fields(T const& object, F&& visit) {
+  auto const each = [&](auto const& field) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if constexpr (std::is_arithmetic_v<Field>) visit(field);
+    else if constexpr (std::is_enum_v<Field>) visit(static_cast<std::int64_t>(field));
+  };
+  if constexpr (requires { object.fields(each); }) object.fields(each);
+  else if constexpr (std::is_aggregate_v<T>) for_each_field(object, each);
+}
+
+template <class T>
+std::uint64_t fields_hash(T const& object) {
+  Fingerprint hash;
+  visit_fields(object, [&](auto field) {
+    if constexpr (std::is_floating_point_v<decltype(field)>) hash.add(std::bit_cast<std::uint64_t>(static_cast<double>(field)));
+    else hash.add(static_cast<std::uint64_t>(field));
+  });
+  return hash.value();
+}
+
+template <class T>
+std::string fields_text(T const& object) {
+  std::ostringstream text;
+  text.precision(9);
+  text << '{';
+  char const* separator = "";
+  visit_fields(object, [&](auto field) {
+    text << separator << +field;
+    separator = ", ";
+  });
+  text << '}';
+  return text.str();
+}
+
+}  // namespace parallax

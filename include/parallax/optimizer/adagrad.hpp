@@ -1,0 +1,37 @@
+// Adagrad: Duchi, Hazan and Singer, JMLR 12 (2011), algorithm 1 with diagonal matrices.
+#pragma once
+
+#include <tuple>
+
+#include "parallax/core/math.hpp"
+#include "parallax/optimizer/optimizer.hpp"
+
+namespace parallax {
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+// sum += g², p -= learning_rate · g / (sqrt(sum) + epsilon); sum starts as `initial_accumulator`.
+struct Adagrad {
+  using axis = optimizer_axis;
+  using element_slots = slots<scalar>;
+  static constexpr std::string_view name = "Adagrad";
+
+  double learning_rate = 0.01;
+  double initial_accumulator = 0.0;
+  double epsilon = 1e-10;
+
+  auto initial() const { return std::tuple{initial_accumulator}; }
+
+  auto at(std::int64_t /*step*/) const {
+    return [rate = learning_rate, epsilon = epsilon] PARALLAX_HOST_DEVICE(auto& p, auto g, auto& sum) noexcept {
+      PARALLAX_NO_CONTRACT
+      using T = decltype(g);
+      sum += g * g;
+      p -= static_cast<T>(rate) * g / (parallax::sqrt(sum) + static_cast<T>(epsilon));
+    };
+  }
+};
+
+PARALLAX_STRICT_ARITHMETIC_END
+
+}  // namespace parallax

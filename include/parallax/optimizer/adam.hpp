@@ -1,0 +1,49 @@
+// Adam, with exact and with lazy sparse semantics: Kingma and Ba, ICLR 2015, algorithm 1.
+#pragma once
+
+#include <cmath>
+#include <tuple>
+
+#include "parallax/core/math.hpp"
+#include "parallax/optimizer/optimizer.hpp"
+
+namespace parallax {
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+// m += (1 - beta1)(g - m), v += (1 - beta2)(g² - v), p -= rate · m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon) with
+// rate = learning_rate / (1 - beta1^t). `Semantics` says what happens to rows that a step does not touch.
+template <Untouched Semantics>
+struct BasicAdam {
+  using axis = optimizer_axis;
+  using element_slots = slots<scalar, scalar>;
+  static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyAdam" : "Adam";
+  static constexpr Untouched untouched = Semantics;
+
+  double learning_rate = 0.001;
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+
+  auto at(std::int64_t step) const {
+    auto const t = static_cast<double>(step);
+    double const rate = learning_rate / (1 - std::pow(beta1, t));
+    double const root = std::sqrt(1 - std::pow(beta2, t));
+    return [rate, root, first = 1 - beta1, second = 1 - beta2,
+            epsilon = epsilon] PARALLAX_HOST_DEVICE(auto& p, auto g, auto& m, auto& v) noexcept {
+      PARALLAX_NO_CONTRACT
+      using T = decltype(g);
+      m += static_cast<T>(first) * (g - m);
+      v += static_cast<T>(second) * (g * g - v);
+      p -= static_cast<T>(rate) * m / (parallax::sqrt(v) / static_cast<T>(root) + static_cast<T>(epsilon));
+    };
+  }
+};
+
+// Exact: a sparse variable equals the dense one bit for bit; rows that were not touched move all the same.
+using Adam = BasicAdam<Untouched::moves>;
+// Lazy: rows that a step does not touch are left alone, their moments included. On dense variables the same as Adam.
+using LazyAdam = BasicAdam<Untouched::lazy>;
+
+PARALLAX_STRICT_ARITHMETIC_END
+
+}  // namespace parallax

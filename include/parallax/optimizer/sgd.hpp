@@ -1,0 +1,28 @@
+// Stochastic gradient descent.
+#pragma once
+
+#include "parallax/optimizer/optimizer.hpp"
+
+namespace parallax {
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+// p -= learning_rate · g
+struct Sgd {
+  using axis = optimizer_axis;
+  using element_slots = slots<>;
+  static constexpr std::string_view name = "Sgd";
+
+  double learning_rate = 0.01;
+
+  auto at(std::int64_t /*step*/) const {
+    return [rate = learning_rate] PARALLAX_HOST_DEVICE(auto& p, auto g) noexcept {
+      PARALLAX_NO_CONTRACT
+      p -= static_cast<decltype(g)>(rate) * g;
+    };
+  }
+};
+
+PARALLAX_STRICT_ARITHMETIC_END
+
+}  // namespace parallax

@@ -1,0 +1,75 @@
+// Rows dealt in contiguous ranges: the classic sharding, and the baseline to measure other partitioners against.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "parallax/partition/partitioner.hpp"
+
+namespace parallax {
+
+// [0, rows) is cut into `pieces` ranges of equal length, the first rows mod pieces of them one row longer; range p
+// belongs to owner p mod owners. An owner's rows keep their order. Frequent ids that are neighbours meet at one owner;
+// more pieces than owners dilute that.
+struct Contiguous {
+  using axis = partitioner_axis;
+  static constexpr std::string_view name = "Contiguous";
+  std::int64_t pieces = 0;  // 0: one per owner
+
+  class Layout;
+  Layout layout(std::int64_t rows, int owners) const;
+};
+
+class Contiguous::Layout {
+ public:
+  Layout(std::int64_t rows, int owners, std::int64_t pieces)
+      : rows_{rows},
+        short_rows_{rows / pieces},
+        long_pieces_{rows % pieces},
+        by_long_{std::max<std::int64_t>(short_rows_ + (long_pieces_ > 0 ? 1 : 0), 1)},
+        by_short_{std::max<std::int64_t>(short_rows_, 1)},
+        by_owners_{owners} {}
+
+  constexpr std::int64_t rows() const { return rows_; }
+  constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
+
+  constexpr Location locate(std::int64_t row) const {
+    std::int64_t const in_long = long_pieces_ * by_long_.divisor();
+    std::int64_t const piece =
+        row < in_long ? by_long_.quotient(row) : long_pieces_ + by_short_.quotient(row - in_long);
+    std::int64_t const turn = by_owners_.quotient(piece);
+    int const owner = static_cast<int>(piece - turn * owners());
+    return {owner, turn * short_rows_ + std::min(turn, long_pieces_of(owner)) + row - first_row(piece)};
+  }
+
+  constexpr std::int64_t global_row(int owner, std::int64_t local) const {
+    std::int64_t const long_held = long_pieces_of(owner), in_long = long_held * by_long_.divisor();
+    std::int64_t const turn =
+        local < in_long ? by_long_.quotient(local) : long_held + by_short_.quotient(local - in_long);
+    return first_row(owner + turn * owners()) + local - turn * short_rows_ - std::min(turn, long_held);
+  }
+
+  constexpr std::int64_t local_rows(int owner) const {
+    if (short_rows_ == 0) return long_pieces_of(owner);
+    std::int64_t const count = (rows_ - long_pieces_) / short_rows_;
+    return detail::dealt_to(count, owner, owners()) * short_rows_ + long_pieces_of(owner);
+  }
+
+ private:
+  constexpr std::int64_t first_row(std::int64_t piece) const {
+    return piece * short_rows_ + std::min(piece, long_pieces_);
+  }
+  constexpr std::int64_t long_pieces_of(int owner) const { return detail::dealt_to(long_pieces_, owner, owners()); }
+
+  std::int64_t rows_, short_rows_, long_pieces_;  // a long piece has one row more than a short one
+  detail::Divider by_long_, by_short_, by_owners_;
+};
+
+inline Contiguous::Layout Contiguous::layout(std::int64_t rows, int owners) const {
+  return {rows, owners, detail::checked_pieces(name, pieces, rows, owners)};
+}
+
+static_assert(Partitioner<Contiguous>);
+
+}  // namespace parallax

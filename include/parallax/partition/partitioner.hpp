@@ -1,0 +1,91 @@
+// What a partitioner is: a choice of type and number of pieces that fixes a bijection of rows to (owner, local row).
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "parallax/core/config.hpp"
+#include "parallax/core/error.hpp"
+#include "parallax/core/option.hpp"
+
+namespace parallax {
+
+// Where a row lives: row `local` of the shard of `owner`.
+struct Location {
+  int owner = 0;
+  std::int64_t local = 0;
+
+  friend bool operator==(Location const&, Location const&) = default;
+};
+
+// A placement of [0, rows) on [0, owners): `locate` is a bijection whose inverse is `global_row`, and the local rows of
+// an owner are exactly [0, local_rows(owner)). A pure function of its value: all ranks compute the same. Arguments
+// outside these ranges are preconditions violated; `locate` runs once per id and checks nothing.
+template <class L>
+concept PartitionLayout =
+    std::is_trivially_copyable_v<L> && requires(L const& layout, std::int64_t row, int owner) {
+      { layout.rows() } -> std::same_as<std::int64_t>;
+      { layout.owners() } -> std::same_as<int>;
+      { layout.locate(row) } -> std::same_as<Location>;
+      { layout.global_row(owner, row) } -> std::same_as<std::int64_t>;
+      { layout.local_rows(owner) } -> std::same_as<std::int64_t>;
+    };
+
+// An option on the partitioner axis. A *piece* is a unit of ownership: piece p belongs to owner p mod owners, and
+// `pieces` of them are dealt (0: one per owner). `layout` accepts zero rows and fewer rows or pieces than owners, and
+// throws Error (invalid_argument) for negative numbers or no owner. tests/conformance/partitioner.hpp checks the
+// behaviour of a model.
+template <class P>
+concept Partitioner = std::copyable<P> && std::same_as<typename P::axis, partitioner_axis> &&
+                      requires(P partitioner, P const& view, std::int64_t rows, int owners) {
+                        { P::name } -> std::convertible_to<std::string_view>;
+                        { partitioner.pieces } -> std::same_as<std::int64_t&>;
+                        { view.layout(rows, owners) } -> PartitionLayout;
+                      };
+
+namespace detail {
+
+// Division of 0 <= n < 2^63 by a fixed divisor d >= 1, by one multiplication: floor(n / d) = floor(n m / 2^(63 + s))
+// with 2^s >= d and m = floor(2^(63 + s) / d) + 1. Exact: Granlund and Montgomery, "Division by Invariant Integers
+// using Multiplication", PLDI 1994, theorem 4.2 with N = 63.
+class Divider {
+ public:
+  constexpr explicit Divider(std::int64_t divisor = 1)
+      : divisor_{divisor},
+        shift_{static_cast<int>(std::bit_width(static_cast<std::uint64_t>(divisor) - 1))},
+        multiplier_{static_cast<std::uint64_t>((Wide{1} << (63 + shift_)) / static_cast<Wide>(divisor) + 1)} {}
+
+  PARALLAX_HOST_DEVICE constexpr std::int64_t divisor() const { return divisor_; }
+  PARALLAX_HOST_DEVICE constexpr std::int64_t quotient(std::int64_t n) const {
+    Wide const product = Wide{multiplier_} * (2 * static_cast<std::uint64_t>(n));
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(product >> 64) >> shift_);
+  }
+
+ private:
+  __extension__ typedef unsigned __int128 Wide;
+
+  std::int64_t divisor_;
+  int shift_;
+  std::uint64_t multiplier_;
+};
+
+// How many of 0, 1, …, count - 1 are congruent to `owner` modulo `owners`.
+PARALLAX_HOST_DEVICE constexpr std::int64_t dealt_to(std::int64_t count, int owner, int owners) {
+  return count > owner ? (count - owner - 1) / owners + 1 : 0;
+}
+
+// The number of pieces that is meant, after the checks that all partitioners share.
+inline std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners) {
+  if (rows < 0 || owners < 1 || pieces < 0)
+    throw Error{Errc::invalid_argument, -1, "layout", "",
+                std::string{name} + " cannot deal " + std::to_string(rows) + " rows in " + std::to_string(pieces) +
+                    " pieces to " + std::to_string(owners) + " owners"};
+  return pieces == 0 ? owners : pieces;
+}
+
+}  // namespace detail
+}  // namespace parallax

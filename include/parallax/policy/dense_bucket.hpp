@@ -1,0 +1,292 @@
+// Dense gradients of many variables, summed over ranks in few exchanges: the aggregate that AllReduce and PsShard share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "parallax/comm/dense.hpp"
+#include "parallax/kernel/host.hpp"
+
+namespace parallax {
+
+// How dense gradients travel. A variable of at least `direct_bytes` is exchanged where it lies; smaller ones are fused
+// into parcels of up to `fusion_bytes`. Rounds of `piece_bytes` per owner bound the scratch: a parcel of b bytes needs
+// b / N for its sum and N · min(piece_bytes, b / N) for what arrives, and, if fused or gathered, b for the whole.
+// None of these numbers changes a bit of a result.
+struct FusionOptions {
+  std::size_t fusion_bytes = std::size_t{4} << 20;
+  std::size_t direct_bytes = std::size_t{1} << 20;
+  std::size_t piece_bytes = std::size_t{4} << 20;
+};
+
+// One update's dense gradients of one scalar type and policy, dealt to owners variable by variable. Phases: `add` all
+// segments, `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply
+// `whole` pieces, or apply the owned parts and poll `gather_parameters`. Owns its scratch, which is reused.
+template <class T, Communicator C>
+class DenseBucket {
+ public:
+  void clear() {
+    segments_.clear();
+    parcels_.clear();
+    part_begins_.clear();
+  }
+
+  // Does not own: `gradient` (size elements) must stay until `reduce` is done, in place it is never written. `parameters`
+  // is where `gather_parameters` puts the updated variable, or null. Returns the segment's number.
+  // Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows).
+  std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1) {
+    segments_.push_back({gradient, parameters, size, std::max<std::size_t>(unit, 1)});
+    return segments_.size() - 1;
+  }
+  bool empty() const { return segments_.empty(); }
+
+  // Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments. `sharded`: the sums
+  // are needed by their owners only, so that a vendor's all-reduce is of no use.
+  void close(Topology<C> const& topology, FusionOptions const& options, bool sharded) {
+    topology_ = &topology;
+    options_ = options;
+    vendor_ = sum_order(topology.world()) == SumOrder::vendor && topology.size() > 1 && !sharded;
+    offsets_.assign(segments_.size() * static_cast<std::size_t>(topology.owners()), 0);
+    for (std::size_t s = 0; s < segments_.size(); ++s) assign(s);
+    std::size_t owned = 0, staged = 0;
+    for (Parcel& parcel : parcels_) {
+      lay_out(parcel);
+      parcel.owned_begin = owned;
+      owned += own_size(parcel);
+      parcel.staged_begin = staged;
+      if (!parcel.direct || vendor_) staged += parcel.size;
+    }
+    owned_.resize_with_slack(vendor_ ? 0 : owned);
+    staged_.resize_with_slack(staged);
+    for (Parcel& parcel : parcels_)
+      if (!parcel.direct || vendor_) stage(parcel, [](Segment const& s) { return s.gradient; });
+    at_ = 0;
+    running_ = false;
+  }
+
+  // Collective in the order of the lane; true once every owned part holds the sum over ranks.
+  bool reduce(Lane<C>& lane) {
+    return each_parcel([&](Parcel& parcel) {
+      if (vendor_) return vendor_reduce(lane, parcel);
+      if (!running_) scatter_.start(input(parcel), begins(parcel), piece(parcel), owned_.data() + parcel.owned_begin);
+      running_ = true;
+      if (!scatter_.poll(lane)) return false;
+      if (topology_->size() == 1) std::memcpy(owned_.data() + parcel.owned_begin, input(parcel), own_size(parcel) * sizeof(T));
+      return true;
+    });
+  }
+
+  // The part of a segment that this rank owns, to be read and changed between `reduce` and what follows, and the first
+  // element that it begins with. Where the vendor sums, every rank has, and changes alike, the whole.
+  struct Part {
+    std::size_t first = 0;
+    std::span<T> values;
+  };
+  Part owned(std::size_t segment) {
+    Segment const& s = segments_[segment];
+    Parcel& parcel = parcels_[s.parcel];
+    if (vendor_) return {0, {staged_.data() + parcel.staged_begin + s.offset_in_parcel, s.size}};
+    int const owner = topology_->owner();
+    if (owner < 0) return {};
+    auto const [begin, end] = part_of(s, owner, topology_->owners());
+    return {begin, {owned_.data() + parcel.owned_begin + offset_in_part(segment, owner), end - begin}};
+  }
+  bool owns_whole() const { return vendor_; }
+
+  // Collective in the order of the lane; after it `whole` is valid for every segment.
+  bool gather_gradients(Lane<C>& lane) {
+    if (!running_ && at_ == 0) whole_.resize_with_slack(direct_size());
+    return each_parcel([&](Parcel& parcel) {
+      if (vendor_ || topology_->size() == 1) return true;
+      T* const target = gathered(parcel);
+      if (!running_) {
+        copy_own_part(parcel, target, owned_.data() + parcel.owned_begin);
+        gather_.start(target, begins(parcel));
+      }
+      running_ = true;
+      return gather_.poll(lane);
+    });
+  }
+
+  // The reduced gradient of a segment, piece by piece: f(first element, values, count).
+  template <class F>
+  void whole(std::size_t segment, F&& f) {
+    Segment const& s = segments_[segment];
+    Parcel const& parcel = parcels_[s.parcel];
+    if (s.size == 0) return;
+    if (vendor_) return f(std::size_t{0}, staged_.data() + parcel.staged_begin + s.offset_in_parcel, s.size);
+    if (topology_->size() == 1) return f(std::size_t{0}, owned_.data() + parcel.owned_begin + s.offset_in_parcel, s.size);
+    if (parcel.direct) return f(std::size_t{0}, gathered(parcel), s.size);
+    for (int owner = 0; owner < topology_->owners(); ++owner) {
+      auto const [begin, end] = part_of(s, owner, topology_->owners());
+      T const* const part = gathered(parcel) + begins(parcel)[static_cast<std::size_t>(owner)];
+      if (begin < end) f(begin, part + offset_in_part(segment, owner), end - begin);
+    }
+  }
+
+  // Collective in the order of the lane: the owned parts of all parameters reach every rank.
+  bool gather_parameters(Lane<C>& lane) {
+    return each_parcel([&](Parcel& parcel) {
+      if (topology_->size() == 1) return true;
+      T* const target = parcel.direct ? segments_[parcel.first].parameters : staged_.data() + parcel.staged_begin;
+      if (!running_) {
+        if (!parcel.direct) stage(parcel, [](Segment const& s) { return s.parameters; });
+        gather_.start(target, begins(parcel));
+      }
+      running_ = true;
+      if (!gather_.poll(lane)) return false;
+      if (!parcel.direct) unstage(parcel);
+      return true;
+    });
+  }
+
+  // Frees a bucket that a failure left half way for its next use.
+  void drop() {
+    at_ = 0;
+    running_ = false;
+  }
+
+ private:
+  struct Segment {
+    T const* gradient;
+    T* parameters;
+    std::size_t size, unit;
+    std::size_t parcel = 0, offset_in_parcel = 0;
+  };
+  struct Parcel {
+    std::size_t first, last;  // segments
+    bool direct;
+    std::size_t size = 0;           // elements
+    std::size_t begins = 0;         // index into part_begins_: owners + 1 offsets, owner after owner
+    std::size_t owned_begin = 0, staged_begin = 0, whole_begin = 0;
+  };
+
+  void assign(std::size_t s) {
+    std::size_t const bytes = segments_[s].size * sizeof(T);
+    bool const direct = bytes >= options_.direct_bytes;
+    bool const fits = !direct && !parcels_.empty() && !parcels_.back().direct &&
+                      (parcels_.back().size * sizeof(T) + bytes <= options_.fusion_bytes);
+    if (!fits) parcels_.push_back({s, s, direct});
+    Parcel& parcel = parcels_.back();
+    segments_[s].parcel = parcels_.size() - 1;
+    segments_[s].offset_in_parcel = parcel.size;
+    parcel.last = s + 1;
+    parcel.size += segments_[s].size;
+  }
+
+  void lay_out(Parcel& parcel) {
+    parcel.begins = part_begins_.size();
+    std::size_t offset = 0;
+    for (int owner = 0; owner < topology_->owners(); ++owner) {
+      part_begins_.push_back(offset);
+      for (std::size_t s = parcel.first; s < parcel.last; ++s) {
+        offsets_[at(s, owner)] = offset - part_begins_.back();
+        auto const [begin, end] = part_of(segments_[s], owner, topology_->owners());
+        offset += end - begin;
+      }
+    }
+    part_begins_.push_back(offset);
+  }
+
+  struct Range {
+    std::size_t begin, end;
+  };
+  static Range part_of(Segment const& s, int owner, int owners) {
+    return {part_begin(s.size / s.unit, owner, owners) * s.unit, part_begin(s.size / s.unit, owner + 1, owners) * s.unit};
+  }
+  // Where a segment's part begins within the parcel's part of one owner.
+  std::size_t offset_in_part(std::size_t segment, int owner) const { return offsets_[at(segment, owner)]; }
+  std::size_t at(std::size_t segment, int owner) const {
+    return segment * static_cast<std::size_t>(topology_->owners()) + static_cast<std::size_t>(owner);
+  }
+  std::span<std::size_t const> begins(Parcel const& parcel) const {
+    return {part_begins_.data() + parcel.begins, static_cast<std::size_t>(topology_->owners()) + 1};
+  }
+  std::size_t own_size(Parcel const& parcel) const {
+    int const owner = topology_->owner();
+    if (owner < 0) return 0;
+    return begins(parcel)[static_cast<std::size_t>(owner) + 1] - begins(parcel)[static_cast<std::size_t>(owner)];
+  }
+  std::size_t piece(Parcel const&) const { return std::max<std::size_t>(options_.piece_bytes / sizeof(T), 1); }
+
+  T const* input(Parcel const& parcel) const {
+    return parcel.direct ? segments_[parcel.first].gradient : staged_.data() + parcel.staged_begin;
+  }
+  T* gathered(Parcel const& parcel) {
+    return parcel.direct ? whole_.data() + parcel.whole_begin : staged_.data() + parcel.staged_begin;
+  }
+  std::size_t direct_size() {
+    std::size_t size = 0;
+    for (Parcel& parcel : parcels_) {
+      parcel.whole_begin = size;
+      if (parcel.direct && !vendor_ && topology_->size() > 1) size += parcel.size;
+    }
+    return size;
+  }
+
+  // A fused parcel in memory: owner after owner, and within an owner segment after segment; for the vendor, segment after
+  // segment.
+  template <class F>
+  void each_piece(Parcel const& parcel, F&& f) {
+    T* at = staged_.data() + parcel.staged_begin;
+    int const owners = vendor_ ? 1 : topology_->owners();
+    for (int owner = 0; owner < owners; ++owner)
+      for (std::size_t s = parcel.first; s < parcel.last; ++s) {
+        auto const [begin, end] = part_of(segments_[s], owner, owners);
+        f(segments_[s], begin, end - begin, at);
+        at += end - begin;
+      }
+  }
+  template <class Source>
+  void stage(Parcel const& parcel, Source source) {
+    each_piece(parcel, [&](Segment const& s, std::size_t begin, std::size_t count, T* at) {
+      if (count) std::memcpy(at, source(s) + begin, count * sizeof(T));
+    });
+  }
+  void unstage(Parcel const& parcel) {
+    each_piece(parcel, [&](Segment const& s, std::size_t begin, std::size_t count, T const* at) {
+      if (count) std::memcpy(s.parameters + begin, at, count * sizeof(T));
+    });
+  }
+  void copy_own_part(Parcel const& parcel, T* whole, T const* part) {
+    if (std::size_t const n = own_size(parcel))
+      std::memcpy(whole + begins(parcel)[static_cast<std::size_t>(topology_->owner())], part, n * sizeof(T));
+  }
+
+  bool vendor_reduce(Lane<C>& lane, Parcel const& parcel) {
+    if constexpr (VendorAllreduce<C>) {
+      if (!running_) lane.post_allreduce(staged_.data() + parcel.staged_begin, parcel.size);
+      running_ = true;
+      return lane.test();
+    }
+    return true;
+  }
+
+  // Runs `step` on parcel after parcel until one is not done yet; true after the last, and ready for another pass.
+  template <class Step>
+  bool each_parcel(Step&& step) {
+    for (; at_ < parcels_.size(); ++at_) {
+      if (!step(parcels_[at_])) return false;
+      running_ = false;
+    }
+    at_ = 0;
+    return true;
+  }
+
+  Topology<C> const* topology_ = nullptr;
+  FusionOptions options_;
+  bool vendor_ = false, running_ = false;
+  std::size_t at_ = 0;  // the parcel in progress
+  std::vector<Segment> segments_;
+  std::vector<Parcel> parcels_;
+  std::vector<std::size_t> part_begins_;
+  std::vector<std::size_t> offsets_;  // by segment, then owner
+  Buffer<T> owned_, staged_, whole_;
+  ReduceScatter<T, C> scatter_;
+  Allgather<T, C> gather_;
+};
+
+}  // namespace parallax

@@ -1,0 +1,231 @@
+// The exchange plan of a batch of indices: who needs which rows from whom, made once by a pull and reused by the push.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parallax/comm/mail.hpp"
+#include "parallax/kernel/host.hpp"
+#include "parallax/partition/placement.hpp"
+
+namespace parallax {
+
+// What a leg over one hop looked like: contiguous runs of this rank's sorted keys to the targets, and of received keys from
+// the sources.
+struct HopRuns {
+  std::vector<std::size_t> sent;      // targets + 1 begins in the keys of the level below
+  std::vector<std::size_t> received;  // sources + 1 begins in the received keys
+};
+
+// Levels of distinct keys: level 0 are this rank's own, level k + 1 those that arrived over hop k, merged. Every level keeps
+// the grouping by which rows are summed on the way up and spread on the way down. Owns its memory; pooled and reused.
+template <class Index>
+struct RowPlan {
+  std::vector<Grouping<Index>> levels;
+  std::vector<HopRuns> runs;
+  std::vector<Index> bounds;       // scratch: the keys at which a hop cuts
+  Buffer<Index> keys;              // scratch: keys before grouping
+  Buffer<std::byte> received;      // scratch: keys as they arrived
+  Buffer<std::byte> values;        // rows of level 0 after a pull: size() rows
+  SortScratch<Index> sort;
+  std::vector<Hop> const* hops = nullptr;
+  std::size_t agreed = 0;          // hops whose runs are known on all their ranks
+  int users = 0;                   // handles and updates that hold this plan
+
+  std::size_t indices() const { return levels.empty() ? 0 : levels[0].count(); }
+  std::size_t size() const { return levels.empty() ? 0 : levels[0].size(); }
+
+  void prepare(std::vector<Hop> const& route) {
+    hops = &route;
+    levels.resize(route.size() + 1);
+    runs.resize(route.size());
+    agreed = 0;
+  }
+
+  // Local. The runs of level k's keys that go to the targets of hop k.
+  void cut(std::size_t k, std::span<Index const> bases) {
+    Hop const& hop = (*hops)[k];
+    HopRuns& run = runs[k];
+    bounds.clear();
+    for (std::size_t t = 0; t <= hop.targets.size(); ++t)
+      bounds.push_back(bases[static_cast<std::size_t>(hop.base) + t * static_cast<std::size_t>(hop.stride)]);
+    run.sent.resize(hop.targets.size() + 1);
+    if (hop.targets.empty()) run.sent[0] = 0;
+    else RowOps<HostSpace>::bucket(std::span<Index const>{levels[k].keys.span()}, bounds, run.sent);
+    run.received.assign(hop.sources.size() + 1, 0);
+  }
+
+  std::size_t sent(std::size_t k, std::size_t target) const { return runs[k].sent[target + 1] - runs[k].sent[target]; }
+  std::size_t received_from(std::size_t k, std::size_t source) const {
+    return runs[k].received[source + 1] - runs[k].received[source];
+  }
+  void expect(std::size_t k, std::size_t source, std::size_t count) {
+    runs[k].received[source + 1] = runs[k].received[source] + count;
+  }
+};
+
+namespace detail {
+
+// A run of counts, one per peer of a hop: how many keys follow. Control bytes.
+template <Communicator C, class Plan>
+struct CountsLeg {
+  int slip = -1;
+  void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
+    slip = mail.open(sizeof(std::uint64_t), Payload::control);
+    for (int const target : (*plan.hops)[k].targets) mail.send(slip, target, sizeof(std::uint64_t));
+    for (int const source : (*plan.hops)[k].sources) mail.expect(slip, source, sizeof(std::uint64_t));
+  }
+  void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
+    auto const& targets = (*plan.hops)[k].targets;
+    for (std::size_t t = 0; t < targets.size(); ++t)
+      *mail.template outgoing<std::uint64_t>(slip, targets[t]) = plan.sent(k, t);
+  }
+  void read(Mail<C>& mail, Plan& plan, std::size_t k) {
+    auto const& sources = (*plan.hops)[k].sources;
+    for (std::size_t s = 0; s < sources.size(); ++s)
+      plan.expect(k, s, *mail.template incoming<std::uint64_t>(slip, sources[s]));
+  }
+};
+
+// The keys of level k to the targets of hop k; on arrival they are merged into level k + 1.
+template <Communicator C, class Index>
+struct KeysLeg {
+  int slip = -1;
+  void open(Mail<C>& mail, RowPlan<Index> const& plan, std::size_t k) {
+    Hop const& hop = (*plan.hops)[k];
+    slip = mail.open(sizeof(Index), Payload::ids);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) mail.send(slip, hop.targets[t], plan.sent(k, t) * sizeof(Index));
+    for (std::size_t s = 0; s < hop.sources.size(); ++s)
+      mail.expect(slip, hop.sources[s], plan.received_from(k, s) * sizeof(Index));
+  }
+  void write(Mail<C>& mail, RowPlan<Index> const& plan, std::size_t k) {
+    Hop const& hop = (*plan.hops)[k];
+    for (std::size_t t = 0; t < hop.targets.size(); ++t)
+      if (std::size_t const n = plan.sent(k, t))
+        std::memcpy(mail.template outgoing<Index>(slip, hop.targets[t]), plan.levels[k].keys.data() + plan.runs[k].sent[t],
+                    n * sizeof(Index));
+  }
+  void read(Mail<C>& mail, RowPlan<Index>& plan, std::size_t k, std::int64_t rows) {
+    mail.take(slip, (*plan.hops)[k].sources, plan.received);
+    std::size_t const n = plan.received.size() / sizeof(Index);
+    auto const* const first = reinterpret_cast<Index const*>(plan.received.data());
+    RowOps<HostSpace>::unique_with_inverse(std::span{first, n}, rows, plan.levels[k + 1], plan.sort);
+    plan.agreed = k + 1;
+  }
+};
+
+}  // namespace detail
+
+// The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way.
+// `Table` is how the owner reads its rows: gather(keys, base, out).
+template <Communicator C, class Index, class T, class Table>
+class PullJourney {
+ public:
+  bool travelling = false;
+
+  // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known.
+  void start(RowPlan<Index>& plan, Table& table, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
+             int owner) {
+    plan_ = &plan;
+    table_ = &table;
+    bases_ = bases;
+    rows_ = rows;
+    width_ = static_cast<std::size_t>(width);
+    owner_ = owner;
+    hop_ = 0;
+    leg_ = Leg::keys;
+    finished_ = false;
+  }
+
+  bool next(Mail<C>& mail) {
+    if (finished_) return false;
+    switch (leg_) {
+      case Leg::counts: counts_.open(mail, *plan_, hop_); break;
+      case Leg::keys: keys_.open(mail, *plan_, hop_); break;
+      case Leg::rows: open_rows(mail); break;
+    }
+    return true;
+  }
+
+  void write(Mail<C>& mail) {
+    switch (leg_) {
+      case Leg::counts: return counts_.write(mail, *plan_, hop_);
+      case Leg::keys: return keys_.write(mail, *plan_, hop_);
+      case Leg::rows: return write_rows(mail);
+    }
+  }
+
+  void read(Mail<C>& mail) {
+    switch (leg_) {
+      case Leg::counts:
+        counts_.read(mail, *plan_, hop_);
+        leg_ = Leg::keys;
+        return;
+      case Leg::keys:
+        keys_.read(mail, *plan_, hop_, rows_);
+        if (hop_ + 1 == plan_->hops->size()) {
+          leg_ = Leg::rows;
+        } else {
+          plan_->cut(++hop_, bases_);
+          leg_ = Leg::counts;
+        }
+        return;
+      case Leg::rows:
+        mail.take(rows_slip_, (*plan_->hops)[hop_].targets, hop_ == 0 ? plan_->values : below_);
+        if (hop_-- == 0) finished_ = true;
+        return;
+    }
+  }
+
+ private:
+  enum class Leg : unsigned char { counts, keys, rows };
+
+  void open_rows(Mail<C>& mail) {
+    Hop const& hop = (*plan_->hops)[hop_];
+    rows_slip_ = mail.open(sizeof(T), Payload::rows);
+    for (std::size_t s = 0; s < hop.sources.size(); ++s)
+      mail.send(rows_slip_, hop.sources[s], plan_->received_from(hop_, s) * width_ * sizeof(T));
+    for (std::size_t t = 0; t < hop.targets.size(); ++t)
+      mail.expect(rows_slip_, hop.targets[t], plan_->sent(hop_, t) * width_ * sizeof(T));
+  }
+
+  // At the top the rows come from the owner's table, further down from the rows that just arrived.
+  void write_rows(Mail<C>& mail) {
+    Hop const& hop = (*plan_->hops)[hop_];
+    Grouping<Index> const& level = plan_->levels[hop_ + 1];
+    bool const top = hop_ + 1 == plan_->hops->size();
+    if (top && owner_ >= 0) table_->touch(level.keys.span(), bases_[static_cast<std::size_t>(owner_)]);
+    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+      std::size_t const n = plan_->received_from(hop_, s);
+      if (n == 0) continue;
+      T* const out = mail.template outgoing<T>(rows_slip_, hop.sources[s]);
+      std::span const inverse{level.inverse.data() + plan_->runs[hop_].received[s], n};
+      if (top) {
+        auto const* const keys = reinterpret_cast<Index const*>(plan_->received.data()) + plan_->runs[hop_].received[s];
+        table_->gather(std::span{keys, n}, bases_[static_cast<std::size_t>(owner_)], out);
+      } else {
+        auto const width = static_cast<std::int64_t>(width_);
+        RowsView<T const> const rows{reinterpret_cast<T const*>(below_.data()), static_cast<std::int64_t>(level.size()), width};
+        RowOps<HostSpace>::gather_rows(rows, inverse, 0, out);
+      }
+    }
+  }
+
+  RowPlan<Index>* plan_ = nullptr;
+  Table* table_ = nullptr;
+  std::span<Index const> bases_;
+  std::int64_t rows_ = 0;
+  std::size_t width_ = 0, hop_ = 0;
+  int owner_ = -1, rows_slip_ = -1;
+  Leg leg_ = Leg::keys;
+  bool finished_ = true;
+  detail::CountsLeg<C, RowPlan<Index>> counts_;
+  detail::KeysLeg<C, Index> keys_;
+  Buffer<std::byte> below_;
+};
+
+}  // namespace parallax

@@ -1,0 +1,196 @@
+// The agreement of all ranks before anything is exchanged: that they do the same, that none refuses, and how much follows.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallax/comm/lane.hpp"
+#include "parallax/core/fields.hpp"
+
+namespace parallax {
+
+// One round: every rank tells every other {hash of what it is about to do, ok, counts}. Ranks agree when all are ok and all
+// hashes are equal; every rank sees the same words and reaches the same verdict. Control bytes.
+template <Communicator C>
+class Agreement {
+ public:
+  static constexpr std::size_t inline_counts = 6;
+
+  Agreement(Topology<C> const& topology, int channel, Traffic& traffic)
+      : lane_{topology, channel, traffic}, out_(ranks()), in_(ranks()) {}
+
+  // Local. `counts` numbers will be told to each rank.
+  void begin(std::uint64_t hash, bool ok, std::size_t counts) {
+    counts_ = counts;
+    for (Record& record : out_) record = {hash, ok, {}};
+    extra_out_.assign(counts > inline_counts ? (counts - inline_counts) * ranks() : 0, 0);
+    extra_in_.assign(extra_out_.size(), 0);
+    stage_ = Stage::records;
+  }
+  void tell(int rank, std::size_t which, std::uint64_t count) { slot(out_, extra_out_, rank, which) = count; }
+  std::uint64_t told(int rank, std::size_t which) { return slot(in_, extra_in_, rank, which); }
+
+  // Collective in the order of the channel.
+  void post() { post_words(out_.data(), in_.data(), sizeof(Record)); }
+  bool poll() {
+    while (stage_ != Stage::done) {
+      if (!lane_.test()) return false;
+      if (stage_ == Stage::records && unanimous() && !extra_out_.empty()) {
+        stage_ = Stage::extra;
+        post_words(extra_out_.data(), extra_in_.data(), extra_out_.size() / ranks() * sizeof(std::uint64_t));
+      } else {
+        stage_ = Stage::done;
+      }
+    }
+    return true;
+  }
+  bool in_flight() const { return lane_.in_flight(); }
+  int waiting_for() const { return lane_.waiting_for(); }
+
+  bool unanimous() const {
+    return std::ranges::all_of(in_, [&](Record const& r) { return r.ok == 1 && r.hash == in_.front().hash; });
+  }
+
+ private:
+  struct Record {
+    std::uint64_t hash = 0, ok = 0;
+    std::uint64_t counts[inline_counts] = {};
+  };
+  enum class Stage : unsigned char { records, extra, done };
+
+  std::size_t ranks() const { return static_cast<std::size_t>(lane_.topology().size()); }
+  std::uint64_t& slot(std::vector<Record>& records, std::vector<std::uint64_t>& extra, int rank, std::size_t which) {
+    auto const r = static_cast<std::size_t>(rank);
+    if (which < inline_counts) return records[r].counts[which];
+    return extra[r * (counts_ - inline_counts) + which - inline_counts];
+  }
+
+  void post_words(void const* out, void* in, std::size_t bytes) {
+    int const self = lane_.topology().rank();
+    lane_.clear();
+    for (int rank = 0; rank < lane_.topology().size(); ++rank) {
+      if (rank == self) continue;
+      lane_.send(rank, static_cast<std::size_t>(rank) * bytes, bytes, Payload::control);
+      lane_.expect(rank, static_cast<std::size_t>(rank) * bytes, bytes, Payload::control);
+    }
+    std::memcpy(static_cast<std::byte*>(in) + static_cast<std::size_t>(self) * bytes,
+                static_cast<std::byte const*>(out) + static_cast<std::size_t>(self) * bytes, bytes);
+    lane_.post(out, in);
+  }
+
+  Lane<C> lane_;
+  std::size_t counts_ = 0;
+  Stage stage_ = Stage::done;
+  std::vector<Record> out_, in_;
+  std::vector<std::uint64_t> extra_out_, extra_in_;
+};
+
+// What every rank knows about itself when ranks do not agree: its own error, or a description of what it was about to do,
+// one line per item: "<variable>\t<text>".
+struct Testimony {
+  Error const* error = nullptr;
+  std::string description;
+
+  std::string encode() const {
+    if (!error) return "D" + description;
+    return "E" + std::to_string(static_cast<int>(error->code())) + "\n" + std::to_string(error->rank()) + "\n" +
+           error->operation() + "\n" + error->variable() + "\n" + error->detail();
+  }
+};
+
+namespace detail {
+
+inline std::vector<std::string> split(std::string_view text, char separator, std::size_t at_most = SIZE_MAX) {
+  std::vector<std::string> parts;
+  while (true) {
+    std::size_t const end = parts.size() + 1 < at_most ? text.find(separator) : std::string_view::npos;
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// The error of the lowest rank that has one.
+inline std::optional<Error> first_refusal(std::vector<std::string> const& testimonies) {
+  for (std::string const& text : testimonies) {
+    if (text.empty() || text[0] != 'E') continue;
+    auto const fields = split(std::string_view{text}.substr(1), '\n', 5);
+    return Error{static_cast<Errc>(std::stoi(fields[0])), std::stoi(fields[1]), fields[2], fields[3], fields[4]};
+  }
+  return std::nullopt;
+}
+
+// The first item on which descriptions differ; blamed is the lowest rank that is not with the majority.
+inline Error first_difference(std::vector<std::string> const& testimonies, std::string const& operation) {
+  std::vector<std::vector<std::string>> lines;
+  std::size_t longest = 0;
+  for (std::string const& text : testimonies) {
+    lines.push_back(split(std::string_view{text}.substr(1), '\n'));
+    longest = std::max(longest, lines.back().size());
+  }
+  auto const line_of = [&](std::size_t rank, std::size_t i) { return i < lines[rank].size() ? lines[rank][i] : std::string{}; };
+  for (std::size_t i = 0; i < longest; ++i) {
+    std::map<std::string, std::size_t> votes;
+    for (std::size_t rank = 0; rank < lines.size(); ++rank) ++votes[line_of(rank, i)];
+    if (votes.size() == 1) continue;
+    std::string majority = line_of(0, i);
+    for (auto const& [line, count] : votes)
+      if (count > votes[majority]) majority = line;
+    std::size_t culprit = 0, witness = 0;
+    while (line_of(culprit, i) == majority) ++culprit;
+    while (line_of(witness, i) != majority) ++witness;
+    auto const quote = [](std::string line) {
+      std::ranges::replace(line, '\t', ' ');
+      return line.empty() ? std::string{"nothing"} : "«" + line + "»";
+    };
+    std::string const named = line_of(culprit, i).empty() ? majority : line_of(culprit, i);
+    std::string const variable = named.find('\t') == std::string::npos ? "" : named.substr(0, named.find('\t'));
+    return {Errc::mismatch, static_cast<int>(culprit), operation, variable,
+            "rank " + std::to_string(culprit) + " has " + quote(line_of(culprit, i)) + ", rank " + std::to_string(witness) +
+                " and " + std::to_string(votes[majority] - 1) + " more have " + quote(majority)};
+  }
+  return {Errc::mismatch, -1, operation, "", "the ranks disagree in what no description shows"};
+}
+
+}  // namespace detail
+
+// Collective, after a round that was not unanimous: ranks exchange their testimonies and arrive at the same error. `await`
+// waits for a lane.
+template <Communicator C, class Await>
+Error explain(Lane<C>& lane, Testimony const& own, std::string const& operation, Await&& await) {
+  auto const ranks = static_cast<std::size_t>(lane.topology().size());
+  auto const self = static_cast<std::size_t>(lane.topology().rank());
+  std::string const text = own.encode();
+  std::vector<std::uint64_t> sizes(ranks, 0);
+  std::uint64_t const size = text.size();
+  auto const to_all = [&](std::size_t bytes, auto const& incoming) {
+    lane.clear();
+    std::size_t offset = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      if (rank != self) lane.send(static_cast<int>(rank), 0, bytes, Payload::control);
+      if (rank != self) lane.expect(static_cast<int>(rank), offset, incoming(rank), Payload::control);
+      offset += incoming(rank);
+    }
+    return offset;
+  };
+  to_all(sizeof size, [](std::size_t) { return sizeof(std::uint64_t); });
+  lane.post(&size, sizes.data());
+  await(lane);
+  sizes[self] = size;
+  std::string all(to_all(text.size(), [&](std::size_t rank) { return static_cast<std::size_t>(sizes[rank]); }), '\0');
+  lane.post(text.data(), all.data());
+  await(lane);
+  std::vector<std::string> testimonies;
+  std::size_t offset = 0;
+  for (std::size_t rank = 0; rank < ranks; offset += sizes[rank++])
+    testimonies.push_back(rank == self ? text : all.substr(offset, sizes[rank]));
+  if (auto refusal = detail::first_refusal(testimonies)) return *refusal;
+  return detail::first_difference(testimonies, operation);
+}
+
+}  // namespace parallax

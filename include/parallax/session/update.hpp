@@ -1,0 +1,201 @@
+// Gradients named for a step: `grad` ties a variable, or the handle of a pull, to the gradient that the user computed.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/variable/variable.hpp"
+
+namespace parallax {
+
+// A pull's result: the distinct rows of a batch and the map from its indices to them. Move-only token on a plan that the
+// variable pools; a push of the same batch reuses the plan and sends no ids. The rows are those of the time of the pull.
+template <class State>
+class PulledRows {
+ public:
+  using state_type = State;
+  using T = typename State::scalar_type;
+  using IndexType = typename State::index_type;
+
+  PulledRows() = default;
+  PulledRows(State& state, RowPlan<IndexType>& plan) : claim_{state.registration()}, state_{&state}, plan_{&plan} {
+    ++plan.users;
+  }
+  PulledRows(PulledRows&& other) noexcept
+      : claim_{std::move(other.claim_)}, state_{other.state_}, plan_{std::exchange(other.plan_, nullptr)} {}
+  PulledRows& operator=(PulledRows&& other) noexcept {
+    release();
+    claim_ = std::move(other.claim_);
+    state_ = other.state_;
+    plan_ = std::exchange(other.plan_, nullptr);
+    return *this;
+  }
+  ~PulledRows() { release(); }
+
+  std::size_t indices() const { return plan_->indices(); }  // n, duplicates included
+  std::size_t size() const { return plan_->size(); }        // u, distinct
+  std::int64_t width() const { return state_->width(); }
+
+  // [size() x width()]: the distinct rows. Valid until the handle is destroyed.
+  RowsView<T const> values() const {
+    return {reinterpret_cast<T const*>(plan_->values.data()), static_cast<std::int64_t>(size()), width()};
+  }
+  // indices() entries: which of `values` belongs to the i-th index.
+  std::span<std::uint32_t const> inverse() const { return plan_->levels[0].inverse.span(); }
+  // The row of the i-th index.
+  std::span<T const> operator[](std::size_t i) const { return values()[inverse()[i]]; }
+  // The global row that the j-th distinct row is.
+  std::int64_t id(std::size_t j) const { return state_->placement().row(plan_->levels[0].keys[j]); }
+
+  State& state() const { return *state_; }
+  RowPlan<IndexType>* plan() const { return plan_; }
+
+ private:
+  void release() noexcept {
+    if (plan_) --plan_->users;
+    plan_ = nullptr;
+    claim_.release();
+  }
+
+  Claim claim_;
+  State* state_ = nullptr;
+  RowPlan<IndexType>* plan_ = nullptr;
+};
+
+// Marks a gradient that has one row per distinct index of a pull (`handle.values()`), not one per index.
+template <class Rows>
+struct Distinct {
+  Rows const& rows;
+};
+template <class Rows>
+Distinct<Rows> distinct(Rows const& rows) {
+  return {rows};
+}
+
+struct NoTransform {};
+
+// Does not own. An update of a dense variable: `gradient` has the variable's size.
+template <class S, class F = NoTransform>
+struct DenseUpdate {
+  using State = S;
+  using T = typename State::scalar_type;
+  State* state;
+  std::span<T const> gradient;
+  [[no_unique_address]] F function = {};
+
+  // f(DenseGradient<T>) may change the reduced gradient of the part that this rank owns, after sum and mean. If it
+  // throws, no rank updates anything.
+  template <class G>
+  DenseUpdate<State, G> transform(G f) const {
+    return {state, gradient, std::move(f)};
+  }
+};
+
+// Does not own. An update of a sparse variable: rows by the plan of a pull, or by indices (`plan` null).
+template <class S, class Id, class F = NoTransform>
+struct RowUpdate {
+  using State = S;
+  using T = typename State::scalar_type;
+  State* state;
+  RowPlan<typename State::index_type>* plan;
+  std::span<Id const> ids;
+  RowsView<T const> rows;
+  bool distinct = false;
+  [[no_unique_address]] F function = {};
+
+  // f(RowsGradient<Index, T>) may change the reduced rows that this rank owns, after sum and mean.
+  template <class G>
+  RowUpdate<State, Id, G> transform(G f) const {
+    return {state, plan, ids, rows, distinct, std::move(f)};
+  }
+};
+
+// Does not own. Updates whose gradients, all together, are scaled down to `max_norm` if their Euclidean norm exceeds it.
+template <class... Updates>
+struct ClipGroup {
+  double max_norm;
+  std::tuple<Updates...> updates;
+};
+
+// A range of updates of one type, known at run time (the layers of a network).
+template <class R>
+concept UpdateRange = std::ranges::forward_range<R> && requires { typename std::ranges::range_value_t<R>::State; };
+
+namespace detail {
+
+template <class V>
+concept AnyVariable = requires(V const& v) {
+  typename V::kind;
+  v.state();
+};
+template <class V>
+concept DenseVariable = AnyVariable<V> && std::same_as<typename V::kind, Dense>;
+template <class V>
+concept SparseVariable = AnyVariable<V> && std::same_as<typename V::kind, Sparse>;
+
+template <class T, class View>
+constexpr void check_scalar() {
+  static_assert(std::same_as<typename View::value_type, T>,
+                "parallax: the gradient's elements are not of the variable's scalar type");
+}
+
+}  // namespace detail
+
+// The gradient of a dense variable: any tensor with contiguous elements, as many as the variable has.
+template <detail::DenseVariable V, class Tensor>
+auto grad(V const& variable, Tensor const& gradient) {
+  static_assert(FlatTensor<Tensor const>,
+                "parallax: a Dense variable's gradient is a tensor with contiguous elements (see tensor_traits)");
+  auto const view = flat_view(gradient);
+  detail::check_scalar<typename V::scalar_type, decltype(view)>();
+  return DenseUpdate<typename V::State>{&variable.state(), view};
+}
+
+// The gradient of the batch of a pull: one row per index, in the order of the indices (duplicates are summed here), or
+// distinct(rows): one row per distinct index, in the order of handle.values().
+template <class State, class Rows>
+auto grad(PulledRows<State> const& handle, Rows const& rows) {
+  auto const view = rows_view(rows, handle.width());
+  detail::check_scalar<typename State::scalar_type, decltype(view)>();
+  return RowUpdate<State, typename State::index_type>{&handle.state(), handle.plan(), {}, view, false};
+}
+template <class State, class Rows>
+auto grad(PulledRows<State> const& handle, Distinct<Rows> const& rows) {
+  auto update = grad(handle, rows.rows);
+  update.distinct = true;
+  return update;
+}
+
+// The gradient of rows that were not pulled: one row per index.
+template <detail::SparseVariable V, class Ids, class Rows>
+auto grad(V const& variable, Ids const& ids, Rows const& rows) {
+  auto const indices = flat_view(ids);
+  using Id = typename decltype(indices)::value_type;
+  static_assert(std::integral<Id>, "parallax: a table is indexed by integers");
+  auto const view = rows_view(rows, variable.width());
+  detail::check_scalar<typename V::scalar_type, decltype(view)>();
+  return RowUpdate<typename V::State, Id>{&variable.state(), nullptr, indices, view, false};
+}
+
+template <detail::DenseVariable V, class Ids, class Rows>
+auto grad(V const&, Ids const&, Rows const&) {
+  static_assert(detail::never<V>, "parallax: a Dense variable takes a gradient for every element, not rows by index");
+}
+template <detail::SparseVariable V, class Tensor>
+auto grad(V const&, Tensor const&) {
+  static_assert(detail::never<V>,
+                "parallax: a Sparse variable takes rows by index: grad(handle of a pull, rows) or grad(variable, ids, rows)");
+}
+
+// Scales the reduced gradients of these updates together by max_norm / norm where their Euclidean norm, over all ranks and
+// dense and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message.
+template <class... Updates>
+auto clip_by_global_norm(double max_norm, Updates... updates) {
+  return ClipGroup<Updates...>{max_norm, {std::move(updates)...}};
+}
+
+}  // namespace parallax

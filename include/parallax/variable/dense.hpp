@@ -1,0 +1,96 @@
+// A dense variable: the user's memory, the optimizer's state, and what one step does to it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "parallax/core/kind.hpp"
+#include "parallax/policy/dense_bucket.hpp"
+#include "parallax/policy/policy.hpp"
+#include "parallax/variable/binding.hpp"
+#include "parallax/variable/merging.hpp"
+#include "parallax/variable/registration.hpp"
+#include "parallax/variable/slots.hpp"
+
+namespace parallax {
+
+// Does not own. The reduced gradient of the part of a dense variable that this rank owns: elements [first, first + size).
+template <class T>
+struct DenseGradient {
+  std::size_t first = 0;
+  std::span<T> values;
+};
+
+// What a rank holds of a dense variable. Refers to the user's memory; owns the optimizer's slots, of all elements where the
+// policy replicates, of the owner's part where it shards. All functions are local.
+template <class T, class Policy, Optimizer O, MemorySpace Space>
+class DenseState {
+  using Ops = RowOps<Space>;
+
+ public:
+  using scalar_type = T;
+  using kind = Dense;
+  static constexpr bool sharded = Policy::template exchange<Dense>::sharded;
+
+  DenseState(RegistrationPtr registration, std::span<T> values, int owner, int owners, int ranks, O const& optimizer,
+             Reduce reduce)
+      : registration_{std::move(registration)},
+        values_{values},
+        begin_{sharded && owner >= 0 ? part_begin(values.size(), owner, owners) : 0},
+        end_{sharded ? (owner >= 0 ? part_begin(values.size(), owner + 1, owners) : 0) : values.size()},
+        ranks_{ranks},
+        reduce_{reduce},
+        optimizer_{optimizer},
+        slots_{optimizer, end_ - begin_} {}
+
+  RegistrationPtr const& registration() const { return registration_; }
+  std::string const& name() const { return registration_->name; }
+  std::span<T> values() const { return values_; }
+  std::size_t size() const { return values_.size(); }
+  O& optimizer() { return optimizer_; }
+  O const& optimizer() const { return optimizer_; }
+  Reduce reduce() const { return reduce_; }
+  std::int64_t steps() const { return steps_; }
+  auto const& slots() const { return slots_; }
+
+  // What the ranks compare before an update: which variable, at which of its steps, with which optimizer settings.
+  std::uint64_t update_hash() const {
+    Fingerprint hash;
+    hash.add(registration_->hash());
+    hash.add(static_cast<std::uint64_t>(steps_));
+    hash.add(fields_hash(optimizer_));
+    return hash.value();
+  }
+  std::string update_text() const {
+    return "update " + std::to_string(steps_ + 1) + " by " + std::string{O::name} + fields_text(optimizer_);
+  }
+
+  // The mean over ranks. A dense gradient is named once by every rank, so that mean_by_count is the mean.
+  void average(std::span<T> sum) const {
+    if (reduce_ != Reduce::sum && ranks_ > 1)
+      Ops::scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), static_cast<T>(ranks_));
+  }
+
+  auto begin_update() { return optimizer_.at(steps_ + 1); }
+  template <class Rule>
+  void apply(std::size_t first, T const* gradients, std::size_t count, T scale, Rule const& rule) noexcept {
+    slots_.apply(values_.data() + first, gradients, count, first - begin_, scale, rule);
+  }
+  void end_update() { ++steps_; }
+
+  Merging<std::span<T>> merging;  // owned parts of this step's sums
+
+ private:
+  RegistrationPtr registration_;
+  std::span<T> values_;
+  std::size_t begin_, end_;
+  int ranks_;
+  Reduce reduce_;
+  O optimizer_;
+  std::int64_t steps_ = 0;
+  SlotArrays<T, typename O::element_slots, Space> slots_;
+};
+
+}  // namespace parallax

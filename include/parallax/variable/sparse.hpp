@@ -1,0 +1,213 @@
+// A sparse variable: this rank's rows of the table (its shard, or all), the optimizer's state, and what one step does to it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/kind.hpp"
+#include "parallax/partition/placement.hpp"
+#include "parallax/policy/policy.hpp"
+#include "parallax/policy/row_push.hpp"
+#include "parallax/variable/binding.hpp"
+#include "parallax/variable/merging.hpp"
+#include "parallax/variable/registration.hpp"
+#include "parallax/variable/slots.hpp"
+#include "parallax/variable/table.hpp"
+
+namespace parallax {
+
+// Does not own. The reduced gradient of rows that this rank owns: ids[i] is the global row of values row i, ascending by
+// owner order, each once.
+template <class Index, class T>
+struct RowsGradient {
+  std::span<Index const> ids;
+  RowsView<T> values;
+};
+
+// What a rank holds of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); where the
+// policy replicates, local and global rows are the same. Owns its memory unless it was bound. All functions are local.
+template <class T, class IndexType, class Policy, Optimizer O, Partitioner P, MemorySpace Space>
+class SparseState {
+  using Ops = RowOps<Space>;
+
+ public:
+  using scalar_type = T;
+  using index_type = IndexType;
+  using policy = Policy;
+  using kind = Sparse;
+  using Exchange = typename Policy::template exchange<Sparse>;
+  static constexpr bool sharded = Exchange::sharded;
+  static constexpr bool settles = untouched<O> == Untouched::moves;
+
+  SparseState(RegistrationPtr registration, std::int64_t rows, std::int64_t width, int owner, int owners, int ranks,
+              O const& optimizer, P const& partitioner, Reduce reduce)
+      : registration_{std::move(registration)},
+        width_{width},
+        owner_{owner},
+        ranks_{ranks},
+        reduce_{reduce},
+        placement_{partitioner, rows, owners},
+        local_rows_{sharded ? placement_.local_rows(owner) : rows},
+        optimizer_{optimizer},
+        slots_{optimizer, elements()},
+        settled_(settles ? static_cast<std::size_t>(local_rows_) : 0),
+        zeros_(settles ? static_cast<std::size_t>(width) : 0) {
+    settled_.fill(0);
+    zeros_.fill(T{});
+    if constexpr (settles) history_.push_back({1, optimizer});
+  }
+
+  // The table's memory: owned and initialised, or the user's.
+  void allocate(Initializer const& initial) {
+    owned_.resize(elements());
+    table_ = {owned_.data(), local_rows_, width_};
+    Fingerprint name_hash;
+    name_hash.add(std::string_view{name()});
+    for (std::int64_t local = 0; local < local_rows_; ++local) {
+      std::int64_t const row = global_row(local);
+      for (std::int64_t c = 0; c < width_; ++c) table_.row(local)[c] = static_cast<T>(initial.value(name_hash.value(), row, c));
+    }
+  }
+  void borrow(T* memory) { table_ = {memory, local_rows_, width_}; }
+
+  RegistrationPtr const& registration() const { return registration_; }
+  std::string const& name() const { return registration_->name; }
+  std::int64_t rows() const { return placement_.rows(); }
+  std::int64_t width() const { return width_; }
+  std::int64_t local_rows() const { return local_rows_; }
+  int owner() const { return owner_; }
+  Placement<IndexType, P> const& placement() const { return placement_; }
+  std::int64_t global_row(std::int64_t local) const { return sharded ? placement_.global_row(owner_, local) : local; }
+  O& optimizer() { return optimizer_; }
+  O const& optimizer() const { return optimizer_; }
+  Reduce reduce() const { return reduce_; }
+  int ranks() const { return ranks_; }
+  bool counted() const { return reduce_ == Reduce::mean_by_count; }
+  std::int64_t steps() const { return steps_; }
+  auto const& slots() const { return slots_; }
+
+  std::uint64_t update_hash() const {
+    Fingerprint hash;
+    hash.add(registration_->hash());
+    hash.add(static_cast<std::uint64_t>(steps_));
+    hash.add(fields_hash(optimizer_));
+    return hash.value();
+  }
+  std::string update_text() const {
+    return "update " + std::to_string(steps_ + 1) + " by " + std::string{O::name} + fields_text(optimizer_);
+  }
+
+  // The rows of this rank as of the last update, all brought up to date.
+  RowsView<T> local() {
+    if constexpr (settles)
+      for (std::int64_t row = 0; row < local_rows_; ++row) settle(row);
+    return table_;
+  }
+
+  // What a pull reads: rows keys[i] - base, up to date.
+  void touch(std::span<IndexType const> keys, IndexType base) {
+    if constexpr (settles)
+      for (IndexType const key : keys) settle(key - base);
+  }
+  void gather(std::span<IndexType const> keys, IndexType base, T* out) const {
+    Ops::gather_rows(RowsView<T const>{table_}, keys, base, out);
+  }
+
+  // The table rows that keys stand for where the policy replicates.
+  std::span<IndexType const> rows_of(std::span<IndexType const> keys) {
+    ids_.resize_with_slack(keys.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) ids_[i] = static_cast<IndexType>(placement_.row(keys[i]));
+    return ids_.span();
+  }
+
+  // Mean over ranks, or by the number of indices that named each row.
+  void average(ReducedRows<IndexType, T> const& reduced) const {
+    if (reduce_ == Reduce::mean && ranks_ > 1)
+      Ops::scale_down(reduced.rows, static_cast<std::int64_t>(reduced.keys.size()) * width_, static_cast<T>(ranks_));
+    if (reduce_ != Reduce::mean_by_count) return;
+    for (std::size_t i = 0; i < reduced.keys.size(); ++i)
+      Ops::scale_down(reduced.rows + static_cast<std::int64_t>(i) * width_, width_, static_cast<T>(reduced.counts[i]));
+  }
+
+  // May allocate: room that `apply` needs, so that it cannot throw.
+  void reserve_update() {
+    if constexpr (settles)
+      if (fields_hash(history_.back().optimizer) != fields_hash(optimizer_)) history_.push_back({steps_ + 1, optimizer_});
+  }
+  void apply(std::span<IndexType const> table_rows, IndexType base, T const* gradients, T scale) noexcept {
+    touch(table_rows, base);
+    slots_.apply_rows(table_rows, base, table_, gradients, scale, optimizer_.at(steps_ + 1));
+    if constexpr (settles)
+      for (IndexType const row : table_rows) settled_[static_cast<std::size_t>(row - base)] = steps_ + 1;
+  }
+  // Rows [first, first + count) of a densified gradient whose rows lie `stride` apart; with `counted` the element behind a
+  // row says by how many indices it was named, and rows named by none are left alone by a lazy optimizer.
+  void apply_densified(std::int64_t first, T const* gradients, std::int64_t count, std::int64_t stride, bool counted,
+                       T scale) noexcept {
+    auto const rule = optimizer_.at(steps_ + 1);
+    for (std::int64_t i = 0; i < count; ++i) {
+      T const* const gradient = gradients + i * stride;
+      if (counted && untouched<O> == Untouched::lazy && gradient[width_] == T{0}) continue;
+      if constexpr (settles) settle(first + i);
+      slots_.apply(table_.row(first + i), gradient, static_cast<std::size_t>(width_),
+                   static_cast<std::size_t>((first + i) * width_), scale, rule);
+      if constexpr (settles) settled_[static_cast<std::size_t>(first + i)] = steps_ + 1;
+    }
+  }
+  void end_update() { ++steps_; }
+
+  // Plans are pooled: a handle or an update takes one and gives it back.
+  RowPlan<IndexType>& take_plan() {
+    for (auto& plan : plans_)
+      if (plan->users == 0) return *plan;
+    return *plans_.emplace_back(std::make_unique<RowPlan<IndexType>>());
+  }
+
+  // Densified: rows of this step's sums in the part of this rank, packed with their counts. Else distinct rows.
+  Merging<std::conditional_t<Exchange::densified, std::span<T>, ReducedRows<IndexType, T>>> merging;
+
+ private:
+  std::size_t elements() const { return static_cast<std::size_t>(local_rows_) * static_cast<std::size_t>(width_); }
+
+  struct Settings {
+    std::int64_t from;  // the first step with this optimizer
+    O optimizer;
+  };
+
+  // Replays the steps that passed a row by, each with the optimizer that was in force and a gradient of zero.
+  void settle(std::int64_t row) noexcept {
+    std::int64_t& settled = settled_[static_cast<std::size_t>(row)];
+    if (settled == steps_) return;
+    auto setting = history_.begin();
+    for (std::int64_t step = settled + 1; step <= steps_; ++step) {
+      while (setting + 1 != history_.end() && setting[1].from <= step) ++setting;
+      slots_.apply(table_.row(row), zeros_.data(), static_cast<std::size_t>(width_), static_cast<std::size_t>(row * width_),
+                   T{1}, setting->optimizer.at(step));
+    }
+    settled = steps_;
+  }
+
+  RegistrationPtr registration_;
+  std::int64_t width_;
+  int owner_, ranks_;
+  Reduce reduce_;
+  Placement<IndexType, P> placement_;
+  std::int64_t local_rows_;
+  O optimizer_;
+  std::int64_t steps_ = 0;
+  Buffer<T, Space> owned_;
+  RowsView<T> table_;
+  SlotArrays<T, typename O::element_slots, Space> slots_;
+  Buffer<std::int64_t, Space> settled_;  // the step up to which a row has been moved
+  Buffer<T, Space> zeros_;
+  std::vector<Settings> history_;
+  Buffer<IndexType> ids_;
+  std::vector<std::unique_ptr<RowPlan<IndexType>>> plans_;
+};
+
+}  // namespace parallax

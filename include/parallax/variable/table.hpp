@@ -1,0 +1,55 @@
+// The shape and the first values of a table that the library owns.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <string_view>
+
+#include "parallax/core/fields.hpp"
+
+namespace parallax {
+
+// A table's first values: a function of (seed, name of the variable, global row, column) alone, so that they do not depend
+// on how many ranks there are or who owns a row.
+struct Initializer {
+  enum class Distribution : unsigned char { constant, uniform, normal };
+  Distribution distribution = Distribution::constant;
+  double low = 0.0, high = 0.0;  // bounds; of a normal distribution the mean and the standard deviation
+  std::uint64_t seed = 0;
+
+  // The value of element (row, column) of the table whose name has this hash.
+  double value(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const {
+    if (distribution == Distribution::constant) return low;
+    Fingerprint hash;
+    hash.add(seed);
+    hash.add(name_hash);
+    hash.add(static_cast<std::uint64_t>(row));
+    hash.add(static_cast<std::uint64_t>(column));
+    double const first = unit(hash.value());
+    if (distribution == Distribution::uniform) return low + (high - low) * first;
+    hash.add(std::uint64_t{1});
+    // Box and Muller, Annals of Mathematical Statistics 29 (1958)
+    return low + high * std::sqrt(-2.0 * std::log1p(-first)) * std::cos(2.0 * std::numbers::pi * unit(hash.value()));
+  }
+
+  static double unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+};
+
+inline Initializer constant(double value) { return {Initializer::Distribution::constant, value, value, 0}; }
+inline Initializer uniform(double low, double high, std::uint64_t seed = 0) {
+  return {Initializer::Distribution::uniform, low, high, seed};
+}
+inline Initializer normal(double deviation, std::uint64_t seed = 0) {
+  return {Initializer::Distribution::normal, 0.0, deviation, seed};
+}
+
+// A table of `rows` rows of `width` elements, row-major.
+struct Table {
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  Initializer initial = {};
+};
+
+}  // namespace parallax

@@ -1,0 +1,210 @@
+// `Variable<Kind, Options...>`: the type that says what a variable is and how its updates travel.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "parallax/optimizer/sgd.hpp"
+#include "parallax/partition/cyclic.hpp"
+#include "parallax/variable/dense.hpp"
+#include "parallax/variable/sparse.hpp"
+
+namespace parallax {
+
+namespace detail {
+
+template <class T>
+inline constexpr std::string_view type_name = "?";
+template <> inline constexpr std::string_view type_name<float> = "float";
+template <> inline constexpr std::string_view type_name<double> = "double";
+template <> inline constexpr std::string_view type_name<std::int32_t> = "int32";
+template <> inline constexpr std::string_view type_name<std::int64_t> = "int64";
+
+// The run-time member on one axis among a variable's settings, or its default.
+template <class Setting, class... Settings>
+Setting setting_or(Setting fallback, Settings const&... settings) {
+  ([&] { if constexpr (std::same_as<Setting, Settings>) fallback = settings; }(), ...);
+  return fallback;
+}
+
+template <class Candidate, class... Allowed>
+inline constexpr bool one_of = (false || ... || std::same_as<Candidate, Allowed>);
+
+// A name ends where a line or field of the ranks' comparison ends, so it holds neither.
+inline void check_name(std::string const& name, int rank) {
+  if (name.empty() || name.find_first_of("\n\t") != std::string::npos)
+    throw Error{Errc::invalid_argument, rank, "Variable", name, "a variable's name is not empty and has no tab or newline"};
+}
+
+}  // namespace detail
+
+// What `Variable` normalises to. Move-only; moving keeps handles and updates valid. Making one is local: ranks compare their
+// variables at the next collective call of the session. Must outlive its handles and updates in flight, and not its session.
+template <class Kind, class Policy, class O, class P, class Space, class T, class IndexType>
+class BasicVariable;
+
+template <class Policy, class O, class P, class Space, class T, class IndexType>
+class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
+ public:
+  using kind = Dense;
+  using scalar_type = T;
+  using State = DenseState<T, Policy, O, Space>;
+
+  // Local. `binding` = bind(tensor) lends the parameters' memory. `settings` in any order: an optimizer, a Reduce (default
+  // mean). Throws Error (invalid_argument) for a name that the session already holds.
+  template <class Session, class... Settings>
+  BasicVariable(Session& session, std::string name, FlatBinding<T> binding, Settings const&... settings) {
+    static_assert((true && ... && detail::one_of<Settings, O, Reduce>),
+                  "parallax: a Dense variable is made from a session, a name, bind(tensor), its own optimizer and a Reduce");
+    detail::check_name(name, session.rank());
+    Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
+    std::string signature = "Dense " + std::string{detail::type_name<T>} + " of " + std::to_string(binding.values.size()) +
+                            " by " + std::string{Policy::name} + ", " + std::string{O::name} + ", " +
+                            std::string{to_string(reduce)};
+    auto const& topology = session.topology();
+    auto registration = session.enter({std::move(name), std::move(signature)});
+    state_ = std::make_unique<State>(std::move(registration), binding.values, topology.owner(), topology.owners(),
+                                     topology.size(), detail::setting_or(O{}, settings...), reduce);
+  }
+
+  std::string const& name() const { return state_->name(); }
+  std::span<T> values() const { return state_->values(); }
+  O& optimizer() { return state_->optimizer(); }
+  std::int64_t steps() const { return state_->steps(); }
+  State& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+template <class Policy, class O, class P, class Space, class T, class IndexType>
+class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
+ public:
+  using kind = Sparse;
+  using scalar_type = T;
+  using index_type = IndexType;
+  using State = SparseState<T, IndexType, Policy, O, P, Space>;
+
+  // Local. The library owns this rank's rows. `settings` in any order: an optimizer, a partitioner, a Reduce.
+  template <class Session, class... Settings>
+  BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
+    make(session, std::move(name), table.rows, table.width, settings...);
+    state_->allocate(table.initial);
+  }
+
+  // Local. The user's table, alike on all ranks, for policies that replicate.
+  template <class Session, class... Settings>
+  BasicVariable(Session& session, std::string name, TableBinding<T> binding, Settings const&... settings) {
+    static_assert(!State::sharded,
+                  "parallax: under PsShard a rank holds only its shard: bind memory with bind_shard(rows, width, allocate), "
+                  "or let the library own it");
+    if (!binding.values.contiguous())
+      throw Error{Errc::invalid_argument, session.rank(), "Variable", name, "the rows of a bound table must be contiguous"};
+    make(session, std::move(name), binding.values.rows, binding.values.width, settings...);
+    state_->borrow(binding.values.data);
+  }
+
+  // Local. Memory for this rank's shard from allocate(local rows), its values as the user set them.
+  template <class Session, class Allocate, class... Settings>
+  BasicVariable(Session& session, std::string name, ShardBinding<Allocate> binding, Settings const&... settings) {
+    make(session, std::move(name), binding.rows, binding.width, settings...);
+    state_->borrow(binding.allocate(state_->local_rows()));
+  }
+
+  std::string const& name() const { return state_->name(); }
+  std::int64_t rows() const { return state_->rows(); }
+  std::int64_t width() const { return state_->width(); }
+  std::int64_t local_rows() const { return state_->local_rows(); }
+  std::int64_t global_row(std::int64_t local) const { return state_->global_row(local); }
+  // This rank's rows, [local_rows() x width()], as of the last update.
+  RowsView<T> local() { return state_->local(); }
+  O& optimizer() { return state_->optimizer(); }
+  std::int64_t steps() const { return state_->steps(); }
+  State& state() const { return *state_; }
+
+  // A pull of these indices, together with others: session.pull(a.at(ids), b.at(more_ids)).
+  template <class Ids>
+  auto at(Ids const& ids) const {
+    auto const view = flat_view(ids);
+    using Id = typename decltype(view)::value_type;
+    static_assert(std::integral<Id>, "parallax: a table is indexed by integers");
+    return IndicesOf<Id>{state_.get(), view};
+  }
+
+  // Does not own: a variable and the indices of one batch.
+  template <class Id>
+  struct IndicesOf {
+    using state_type = State;
+    State* state;
+    std::span<Id const> ids;
+  };
+
+ private:
+  template <class Session, class... Settings>
+  void make(Session& session, std::string name, std::int64_t rows, std::int64_t width, Settings const&... settings) {
+    static_assert((true && ... && detail::one_of<Settings, O, P, Reduce>),
+                  "parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner "
+                  "and a Reduce");
+    detail::check_name(name, session.rank());
+    check_shape(name, rows, width, session.rank());
+    Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
+    P const partitioner = detail::setting_or(P{}, settings...);
+    std::string signature = "Sparse " + std::string{detail::type_name<T>} + " of " + std::to_string(rows) + " x " +
+                            std::to_string(width) + " by " + std::string{detail::type_name<IndexType>} + ", " +
+                            std::string{Policy::name} + ", " + std::string{P::name} + fields_text(partitioner) + ", " +
+                            std::string{O::name} + ", " + std::string{to_string(reduce)};
+    auto const& topology = session.topology();
+    auto registration = session.enter({std::move(name), std::move(signature)});
+    state_ = std::make_unique<State>(std::move(registration), rows, width, topology.owner(), topology.owners(),
+                                     topology.size(), detail::setting_or(O{}, settings...), partitioner, reduce);
+  }
+
+  static void check_shape(std::string const& name, std::int64_t rows, std::int64_t width, int rank) {
+    std::string const shape = std::to_string(rows) + " x " + std::to_string(width);
+    if (rows < 0 || width < 0) throw Error{Errc::invalid_argument, rank, "Variable", name, "a table of " + shape};
+    if (rows > std::numeric_limits<IndexType>::max())
+      throw Error{Errc::invalid_argument, rank, "Variable", name, shape + " rows do not fit the index type " +
+                                                                      std::string{detail::type_name<IndexType>}};
+  }
+
+  std::unique_ptr<State> state_;
+};
+
+namespace detail {
+
+template <class Kind, class... Options>
+struct make_variable {
+  static_assert(std::same_as<Kind, Dense> || std::same_as<Kind, Sparse>,
+                "parallax: the first argument of Variable is its kind: Dense or Sparse");
+  static_assert(all_are_options<Options...>,
+                "parallax: an argument of Variable is no option: after the kind come an update policy, an optimizer, a "
+                "partitioner, a memory space, a scalar (float, double) and an Index<int type>, in any order");
+  static_assert(one_option_per_axis<Options...>,
+                "parallax: two options of one Variable lie on the same axis: give at most one policy, one optimizer, one "
+                "partitioner, one memory space, one scalar and one index type");
+
+  using Policy = policy_for<option_or<policy_axis, presets::hybrid, Options...>, Kind>;
+  using Opt = option_or<optimizer_axis, Sgd, Options...>;
+  using Part = option_or<partitioner_axis, Cyclic, Options...>;
+  using Space = option_or<space_axis, HostSpace, Options...>;
+  using T = option_or<scalar_axis, float, Options...>;
+  using IndexOption = option_or<index_axis, Index<std::int64_t>, Options...>;
+  static_assert(sizeof(typename Policy::template exchange<Kind>) > 0);
+  static_assert(OptimizerFor<Opt, T>,
+                "parallax: the optimizer's rule does not fit: at(step) must return a noexcept callable "
+                "rule(auto& p, auto g, auto&... slots) with one slot per entry of element_slots");
+  using type = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
+};
+
+}  // namespace detail
+
+// The kind first, then options in any order: an update policy (default: the paper's rule, Dense -> AllReduce, Sparse ->
+// PsShard), an optimizer (Sgd), a partitioner (Cyclic), a memory space (HostSpace), float or double (float), Index<std::int32_t>
+// or Index<std::int64_t> (64 bits).
+template <class Kind, class... Options>
+using Variable = typename detail::make_variable<Kind, Options...>::type;
+
+}  // namespace parallax

@@ -1,0 +1,83 @@
+#include "parallax/comm/communicator.hpp"
+
+#include <string>
+
+#include "../catch.hpp"
+#include "parallax/comm/self.hpp"
+
+namespace px = parallax;
+
+namespace {
+
+// One rank whose time passes only when it is told to, and whose operations never end.
+struct Stuck {
+  struct Request {
+    bool test() { return false; }
+    int waiting_for() const { return 3; }
+  };
+  mutable std::chrono::nanoseconds time{0};
+  std::chrono::nanoseconds tick{0};
+  bool crowded = false;
+  std::string reason;
+
+  int rank() const { return 1; }
+  int size() const { return 4; }
+  std::chrono::nanoseconds deadline() const { return std::chrono::seconds{2}; }
+  std::chrono::nanoseconds now() const { return time += tick; }
+  bool oversubscribed() const { return crowded; }
+  Request ialltoallv(int, px::Transfer const&) { return {}; }
+  void abort(px::Error const& error) { reason = error.what(); }
+};
+static_assert(px::Communicator<Stuck> && px::OwnClock<Stuck> && px::KnowsOversubscription<Stuck>);
+
+}  // namespace
+
+TEST_CASE("a wait that outlasts the deadline aborts the communicator and names who is missing", "[comm]") {
+  Stuck comm;
+  comm.tick = std::chrono::milliseconds{100};
+  auto request = comm.ialltoallv(0, {});
+  try {
+    px::wait(comm, request, "step");
+    FAIL("no error");
+  } catch (px::Error const& error) {
+    CHECK(error.code() == px::Errc::timeout);
+    CHECK(error.rank() == 3);
+    CHECK(error.operation() == "step");
+    CHECK(error.detail().find("rank 1 waited longer than the deadline of 2") == 0);
+    CHECK(comm.reason == error.what());
+  }
+}
+
+TEST_CASE("patience ends when the deadline has passed since the first pause, by the communicator's own clock",
+          "[comm]") {
+  Stuck comm;
+  comm.crowded = true;
+  px::Patience<Stuck> patience{comm};
+  comm.time = std::chrono::seconds{1000};
+  CHECK(patience.pause());
+  comm.time += std::chrono::milliseconds{1999};
+  CHECK(patience.pause());
+  CHECK(patience.waited() == std::chrono::milliseconds{1999});
+  comm.time += std::chrono::milliseconds{2};
+  CHECK_FALSE(patience.pause());
+}
+
+TEST_CASE("patience spins before it looks at the clock, unless ranks outnumber cores", "[comm]") {
+  Stuck comm;
+  comm.tick = std::chrono::hours{1};
+  px::Patience<Stuck> spinning{comm};
+  int pauses = 0;
+  while (spinning.pause()) ++pauses;
+  CHECK(pauses == 201);
+  comm.crowded = true;
+  px::Patience<Stuck> yielding{comm};
+  for (pauses = 0; yielding.pause();) ++pauses;
+  CHECK(pauses == 1);
+}
+
+TEST_CASE("a communicator without a clock or an order of its own has the steady clock and fixed sums", "[comm]") {
+  px::SelfCommunicator comm;
+  auto const before = std::chrono::steady_clock::now().time_since_epoch();
+  CHECK(px::now(comm) >= before);
+  CHECK(px::sum_order(comm) == px::SumOrder::fixed);
+}

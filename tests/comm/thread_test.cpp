@@ -1,0 +1,128 @@
+#include "parallax/comm/thread.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <stdexcept>
+#include <vector>
+
+#include "../catch.hpp"
+#include "../conformance/communicator.hpp"
+
+namespace px = parallax;
+
+namespace {
+
+struct Threads {
+  int ranks;
+
+  template <class Body>
+  void run(std::chrono::nanoseconds deadline, Body const& body) const {
+    px::run_threads(ranks, body, {deadline});
+  }
+};
+
+// Posts nothing to and expects `bytes` from every rank; or the other way round.
+struct OneWay {
+  OneWay(int size, std::size_t to_bytes, std::size_t from_bytes)
+      : to(static_cast<std::size_t>(size), {0, to_bytes}), from(static_cast<std::size_t>(size), {0, from_bytes}) {}
+
+  std::vector<std::byte> memory = std::vector<std::byte>(64);
+  std::vector<px::Block> to, from;
+  px::Transfer transfer() { return {memory.data(), to, memory.data(), from}; }
+};
+
+}  // namespace
+
+TEST_CASE("threads pass the communicators' suite", "[comm][thread]") {
+  int const ranks = GENERATE(1, 2, 3, 4, 8);
+  auto const seed = GENERATE(std::uint64_t{1}, std::uint64_t{20260701});
+  CAPTURE(ranks, seed);
+  parallax_conformance::check_communicator(Threads{ranks}, seed);
+}
+
+TEST_CASE("threads pass the suite of failures", "[comm][thread]") {
+  int const ranks = GENERATE(1, 2, 3, 4, 8);
+  CAPTURE(ranks);
+  parallax_conformance::check_failures(Threads{ranks});
+}
+
+TEST_CASE("an exception that leaves a rank wakes the others and is rethrown", "[comm][thread]") {
+  int const ranks = GENERATE(2, 5);
+  int const culprit = GENERATE(0, 1);
+  std::atomic<int> told{0};
+  auto const body = [&](px::ThreadCommunicator& comm) {
+    OneWay part{comm.size(), 8, 8};
+    for (px::Block& block : part.from) block.offset = 8u * static_cast<std::size_t>(&block - part.from.data());
+    try {
+      if (comm.rank() == culprit) throw std::runtime_error{"the batch is empty"};
+      auto request = comm.ialltoallv(0, part.transfer());
+      px::wait(comm, request, "a test");
+    } catch (px::Error const& error) {
+      told +=
+          error.code() == px::Errc::user_exception && error.rank() == culprit && error.detail() == "the batch is empty";
+      throw;
+    }
+  };
+  CHECK_THROWS_WITH(px::run_threads(ranks, body), "the batch is empty");
+  CHECK(told == ranks - 1);
+}
+
+TEST_CASE("a rank that aborts as it leaves by an exception does not hide what the exception says", "[comm][thread]") {
+  std::atomic<int> told{0};
+  auto const body = [&](px::ThreadCommunicator& comm) {
+    OneWay part{comm.size(), 0, comm.rank() == 0 ? 0u : 8u};
+    if (comm.rank() == 0) {
+      comm.abort({px::Errc::aborted, 0, "", "", "left by an exception"});
+      throw std::runtime_error{"the cause"};
+    }
+    try {
+      auto request = comm.ialltoallv(0, part.transfer());
+      px::wait(comm, request, "a test");
+    } catch (px::Error const& error) {
+      told += error.detail() == "the cause";
+    }
+  };
+  CHECK_THROWS_WITH(px::run_threads(2, body), "the cause");
+  CHECK(told == 1);
+}
+
+TEST_CASE("a block that was withdrawn is not read", "[comm][thread]") {
+  auto const group = std::make_shared<px::ThreadGroup>(2);
+  px::ThreadCommunicator sender{group, 0}, receiver{group, 1};
+  OneWay out{2, 0, 0}, in{2, 0, 0};
+  out.to[1].bytes = in.from[0].bytes = 8;
+  auto arriving = receiver.ialltoallv(0, in.transfer());
+  { auto const withdrawn = sender.ialltoallv(0, out.transfer()); }
+  CHECK_FALSE(arriving.test());
+  CHECK(arriving.waiting_for() == 0);
+}
+
+TEST_CASE("a group of no ranks, and a rank outside its group, are refused", "[comm][thread]") {
+  CHECK_THROWS_AS(px::ThreadGroup{0}, px::Error);
+  auto const group = std::make_shared<px::ThreadGroup>(2);
+  CHECK_THROWS_AS((px::ThreadCommunicator{group, 2}), px::Error);
+  CHECK_THROWS_AS((px::ThreadCommunicator{group, -1}), px::Error);
+}
+
+// Prints the latency of the smallest agreement: 16 bytes gathered from every rank.
+TEST_CASE("the latency of an agreement between threads", "[.benchmark][comm][thread]") {
+  int const ranks = GENERATE(2, 4);
+  px::run_threads(ranks, [](px::ThreadCommunicator& comm) {
+    auto const size = static_cast<std::size_t>(comm.size());
+    std::vector<std::byte> mine(16), all(16 * size);
+    std::vector<px::Block> const to(size, {0, 16});
+    std::vector<px::Block> from(size);
+    for (std::size_t r = 0; r < size; ++r) from[r] = {16 * r, 16};
+    auto const agree = [&](int times) {
+      auto const begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < times; ++i) {
+        auto request = comm.ialltoallv(0, {mine.data(), to, all.data(), from});
+        px::wait(comm, request, "an agreement");
+      }
+      return std::chrono::duration<double, std::micro>{std::chrono::steady_clock::now() - begin}.count() / times;
+    };
+    agree(200);
+    double const microseconds = agree(comm.oversubscribed() ? 5000 : 100000);
+    if (comm.rank() == 0) std::printf("agreement of 16 bytes, %d threads: %.2f us\n", comm.size(), microseconds);
+  });
+}

@@ -1,0 +1,38 @@
+#include "conformance/partitioner.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+#include "parallax/partition/contiguous.hpp"
+#include "parallax/partition/cyclic.hpp"
+#include "parallax/partition/hash.hpp"
+
+namespace {
+
+// A user's own: everything lies with the last owner.
+struct LastOwner {
+  using axis = parallax::partitioner_axis;
+  static constexpr std::string_view name = "LastOwner";
+  std::int64_t pieces = 0;
+
+  struct Layout {
+    std::int64_t all;
+    int last;
+    std::int64_t rows() const { return all; }
+    int owners() const { return last + 1; }
+    parallax::Location locate(std::int64_t row) const { return {last, row}; }
+    std::int64_t global_row(int, std::int64_t local) const { return local; }
+    std::int64_t local_rows(int owner) const { return owner == last ? all : 0; }
+  };
+  Layout layout(std::int64_t rows, int owners) const {
+    parallax::detail::checked_pieces(name, pieces, rows, owners);
+    return {rows, owners - 1};
+  }
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a partitioner is a bijection with its inverse", "[conformance][partition]", parallax::Contiguous,
+                   parallax::Cyclic, parallax::Hash, LastOwner) {
+  parallax_test::conforms_as_partitioner<TestType>();
+}

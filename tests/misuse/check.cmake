@@ -1,0 +1,32 @@
+# cmake -D compiler= -D source= -D include= -P check.cmake: source must fail to compile with exactly one error, which
+# contains the sentence of its first line, `// expect: <sentence>`. A source named ok_* must compile.
+cmake_minimum_required(VERSION 3.25)
+
+execute_process(COMMAND ${compiler} -std=c++20 -fsyntax-only -I ${include} ${source}
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+cmake_path(GET source FILENAME name)
+if(name MATCHES "^ok_")
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${name} must compile, but:\n${output}")
+  endif()
+  return()
+endif()
+
+file(READ ${source} text)
+string(REGEX MATCH "^// expect: ([^\n]+)\n" first_line "${text}")
+set(sentence "${CMAKE_MATCH_1}")
+string(REGEX REPLACE "[][;]" "," plain "${output}")  # these would confuse CMake's lists
+string(REGEX REPLACE "[][;]" "," plain_sentence "${sentence}")
+string(REPLACE "\\\"" "\"" plain "${plain}")  # clang shows the sentence as it is written in the source
+string(REGEX MATCHALL "[^\n]*error: [^\n]*" errors "${plain}")
+list(LENGTH errors count)
+string(FIND "${errors}" "${plain_sentence}" found)
+if(NOT first_line)
+  message(FATAL_ERROR "${name}: its first line must be `// expect: <sentence>`")
+elseif(result EQUAL 0)
+  message(FATAL_ERROR "${name} compiles, but must be refused with: ${sentence}")
+elseif(found EQUAL -1)
+  message(FATAL_ERROR "${name}: the sentence is missing: ${sentence}\nThe compiler said:\n${output}")
+elseif(NOT count EQUAL 1)
+  message(FATAL_ERROR "${name}: one error was expected, there are ${count}:\n${output}")
+endif()

@@ -1,0 +1,255 @@
+#include <mpi.h>
+
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "../catch.hpp"
+#include "../conformance/communicator.hpp"
+#include "parallax/comm/any.hpp"
+#include "parallax/comm/mpi.hpp"
+
+namespace px = parallax;
+
+namespace {
+
+struct MpiRanks {
+  px::MpiOptions options = {};
+
+  template <class Body>
+  void run(std::chrono::nanoseconds deadline, Body const& body) const {
+    px::MpiOptions mine = options;
+    mine.deadline = deadline;
+    px::MpiCommunicator comm{MPI_COMM_WORLD, mine};
+    body(comm);
+  }
+};
+
+struct AnyMpiRanks {
+  template <class Body>
+  void run(std::chrono::nanoseconds deadline, Body const& body) const {
+    px::AnyCommunicator any{px::MpiCommunicator{MPI_COMM_WORLD, {.deadline = deadline}}};
+    body(any);
+  }
+};
+
+// The memory of an exchange of `bytes` with every rank.
+struct Even {
+  Even(int size, std::size_t bytes) : out(bytes * static_cast<std::size_t>(size)), in(out.size()) {
+    for (std::size_t r = 0; r < static_cast<std::size_t>(size); ++r) blocks.push_back({r * bytes, bytes});
+  }
+  px::Transfer transfer() { return {out.data(), blocks, in.data(), blocks}; }
+
+  std::vector<std::byte> out, in;
+  std::vector<px::Block> blocks;
+};
+
+px::Errc code_of(std::function<void()> const& body) {
+  try {
+    body();
+  } catch (px::Error const& error) {
+    return error.code();
+  }
+  return px::Errc{};
+}
+
+}  // namespace
+
+TEST_CASE("MPI passes the communicators' suite", "[comm][mpi]") {
+  parallax_conformance::check_communicator(MpiRanks{});
+}
+
+TEST_CASE("MPI passes the communicators' suite when messages travel in small chunks", "[comm][mpi]") {
+  parallax_conformance::check_communicator(MpiRanks{{.largest_message = 1000}}, 2);
+}
+
+TEST_CASE("MPI passes the communicators' suite with the vendor's all-reduce", "[comm][mpi]") {
+  parallax_conformance::check_communicator(MpiRanks{{.order = px::SumOrder::vendor, .largest_message = 1000}}, 3);
+}
+
+TEST_CASE("a type-erased communicator over MPI passes the communicators' suite", "[comm][mpi][any]") {
+  parallax_conformance::check_communicator(AnyMpiRanks{}, 4);
+}
+
+TEST_CASE("a communicator is made of the user's own, with its ranks, and apart from its messages", "[comm][mpi]") {
+  int world_rank = 0, world_size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  MPI_Comm reversed = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank, &reversed);
+  {
+    px::MpiCommunicator comm{reversed};
+    CHECK(comm.rank() == world_size - 1 - world_rank);
+    CHECK(comm.size() == world_size);
+    int const next = (comm.rank() + 1) % comm.size();
+    // A message of the user's that is under way while ours are, with a tag and a size that ours have too.
+    long sent = comm.rank(), received = -1;
+    MPI_Request mine = MPI_REQUEST_NULL;
+    MPI_Isend(&sent, 1, MPI_LONG, next, px::channels, reversed, &mine);
+    Even part{comm.size(), sizeof(long)};
+    auto request = comm.ialltoallv(0, part.transfer());
+    px::wait(comm, request, "a test");
+    MPI_Recv(&received, 1, MPI_LONG, MPI_ANY_SOURCE, px::channels, reversed, MPI_STATUS_IGNORE);
+    MPI_Wait(&mine, MPI_STATUS_IGNORE);
+    CHECK(received == (comm.rank() + comm.size() - 1) % comm.size());
+  }
+  MPI_Barrier(reversed);
+  MPI_Comm_free(&reversed);
+}
+
+TEST_CASE("a communicator of a part of the ranks", "[comm][mpi]") {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 1 ? MPI_UNDEFINED : 0, rank, &part);
+  if (rank == 1) {
+    CHECK(part == MPI_COMM_NULL);
+    return;
+  }
+  {
+    px::MpiCommunicator comm{part};
+    Even exchange{comm.size(), 100};
+    auto request = comm.ialltoallv(3, exchange.transfer());
+    px::wait(comm, request, "a test");
+    CHECK(exchange.in == exchange.out);
+  }
+  MPI_Comm_free(&part);
+}
+
+TEST_CASE("the error handler of the user's communicators is left as it was", "[comm][mpi]") {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  {
+    px::MpiCommunicator comm;
+    Even part{comm.size(), 8};
+    auto request = comm.ialltoallv(0, part.transfer());
+    px::wait(comm, request, "a test");
+  }
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler);
+  CHECK(handler == MPI_ERRORS_ARE_FATAL);
+  MPI_Errhandler_free(&handler);
+}
+
+TEST_CASE("a communicator may move while operations are in flight", "[comm][mpi]") {
+  px::MpiCommunicator first;
+  Even part{first.size(), 1000};
+  auto request = first.ialltoallv(0, part.transfer());
+  px::MpiCommunicator second = std::move(first);
+  px::wait(second, request, "a test");
+  CHECK(part.in == part.out);
+}
+
+TEST_CASE("what cannot be a communicator is refused before anything is sent", "[comm][mpi]") {
+  CHECK(code_of([] { px::MpiCommunicator{MPI_COMM_NULL}; }) == px::Errc::invalid_argument);
+  CHECK(code_of([] { px::MpiCommunicator{MPI_COMM_WORLD, {.largest_message = 0}}; }) == px::Errc::invalid_argument);
+  std::size_t const too_much = std::size_t{std::numeric_limits<int>::max()} + 1;
+  CHECK(code_of([&] {
+          px::MpiCommunicator{MPI_COMM_WORLD, {.largest_message = too_much}};
+        }) == px::Errc::invalid_argument);
+}
+
+TEST_CASE("options that differ between ranks are a mismatch on all of them", "[comm][mpi]") {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == 1) return;
+  bool const odd = rank == 1;
+  px::MpiOptions const chunks{.largest_message = odd ? 1000u : 2000u};
+  px::MpiOptions const orders{.order = odd ? px::SumOrder::vendor : px::SumOrder::fixed};
+  for (px::MpiOptions const& options : {chunks, orders}) {
+    try {
+      px::MpiCommunicator comm{MPI_COMM_WORLD, options};
+      FAIL("no error");
+    } catch (px::Error const& error) {
+      CHECK(error.code() == px::Errc::mismatch);
+      CHECK(error.rank() == 1);
+    }
+  }
+}
+
+TEST_CASE("operations that make no sense are refused, and harm no other", "[comm][mpi]") {
+  px::MpiCommunicator comm;
+  Even part{comm.size(), 8};
+  std::vector<px::Block> const short_list(static_cast<std::size_t>(comm.size()) - 1);
+  std::vector<px::Block> uneven = part.blocks;
+  uneven[static_cast<std::size_t>(comm.rank())].bytes = 7;
+  px::Transfer const sound = part.transfer();
+  CHECK(code_of([&] { comm.ialltoallv(-1, sound); }) == px::Errc::invalid_argument);
+  CHECK(code_of([&] { comm.ialltoallv(px::channels, sound); }) == px::Errc::invalid_argument);
+  CHECK(code_of([&] {
+          comm.ialltoallv(0, {sound.send, short_list, sound.receive, sound.from});
+        }) == px::Errc::invalid_argument);
+  CHECK(code_of([&] { comm.ialltoallv(0, {sound.send, sound.to, sound.receive, uneven}); }) == px::Errc::mismatch);
+  float f = 0;
+  CHECK(code_of([&] { comm.iallreduce(0, &f, 1); }) == px::Errc::misuse);
+  auto request = comm.ialltoallv(0, sound);
+  px::wait(comm, request, "a test");
+  CHECK(part.in == part.out);
+}
+
+TEST_CASE("ranks of one host share its number", "[comm][mpi]") {
+  px::MpiCommunicator const comm;
+  CHECK(px::mpi_hosts(comm) == std::vector<int>(static_cast<std::size_t>(comm.size()), 0));
+  CHECK(comm.oversubscribed() == (static_cast<unsigned>(comm.size()) > std::thread::hardware_concurrency()));
+}
+
+TEST_CASE("the clock is MPI's", "[comm][mpi]") {
+  px::MpiCommunicator const comm;
+  double const before = MPI_Wtime();
+  double const now = std::chrono::duration<double>{px::now(comm)}.count();
+  double const after = MPI_Wtime();
+  CHECK(now >= before - 1e-6);
+  CHECK(now <= after + 1e-6);
+}
+
+// Needs 4.3 GB: one block that no MPI count can hold, in chunks of 1 GiB.
+TEST_CASE("a block of more than 2^31 bytes arrives whole", "[.huge][comm][mpi]") {
+  px::MpiCommunicator comm;
+  if (comm.size() < 2) return;
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  std::size_t const bytes = (std::size_t{1} << 31) + 1000;
+  auto const value = [](std::size_t i) { return static_cast<std::byte>((i * 0x9e3779b97f4a7c15u) >> 56); };
+  std::vector<px::Block> to(ranks), from(ranks);
+  std::vector<std::byte> memory;
+  if (comm.rank() < 2) memory.resize(bytes);
+  if (comm.rank() == 0) {
+    to[1].bytes = bytes;
+    for (std::size_t i = 0; i < bytes; ++i) memory[i] = value(i);
+  }
+  if (comm.rank() == 1) from[0].bytes = bytes;
+  auto request = comm.ialltoallv(0, {memory.data(), to, memory.data(), from});
+  px::wait(comm, request, "a test");
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < memory.size(); ++i) wrong += memory[i] != value(i);
+  CHECK(wrong == 0);
+}
+
+// Prints the latency of the smallest agreement, 16 bytes gathered from every rank, and the time to construct.
+TEST_CASE("the latency of an agreement over MPI", "[.benchmark][comm][mpi]") {
+  px::MpiCommunicator comm;
+  auto const size = static_cast<std::size_t>(comm.size());
+  std::vector<std::byte> mine(16), all(16 * size);
+  std::vector<px::Block> const to(size, {0, 16});
+  std::vector<px::Block> from(size);
+  for (std::size_t r = 0; r < size; ++r) from[r] = {16 * r, 16};
+  auto const agree = [&](int times) {
+    double const begin = MPI_Wtime();
+    for (int i = 0; i < times; ++i) {
+      auto request = comm.ialltoallv(0, {mine.data(), to, all.data(), from});
+      px::wait(comm, request, "an agreement");
+    }
+    return (MPI_Wtime() - begin) / times * 1e6;
+  };
+  auto const construct = [](px::SumOrder order) {
+    double const begin = MPI_Wtime();
+    px::MpiCommunicator const another{MPI_COMM_WORLD, {.order = order}};
+    return (MPI_Wtime() - begin) * 1e3;
+  };
+  agree(200);
+  double const microseconds = agree(comm.oversubscribed() ? 1000 : 100000);
+  double const fixed = construct(px::SumOrder::fixed), vendor = construct(px::SumOrder::vendor);
+  if (comm.rank() == 0)
+    std::printf("agreement of 16 bytes, %d ranks: %.2f us; constructing %.1f ms, with vendor's sums %.1f ms\n",
+                comm.size(), microseconds, fixed, vendor);
+}

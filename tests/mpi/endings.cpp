@@ -1,0 +1,235 @@
+// How an MPI job ends, well or badly, one ending per run: endings <name>. CMakeLists.txt says which exit code and which
+// words on stderr each must have. Ranks here initialise MPI themselves, or do not.
+#include <mpi.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallax/comm/mpi.hpp"
+
+namespace px = parallax;
+
+namespace {
+
+constexpr std::chrono::milliseconds brief{700};
+
+void require(bool holds, char const* sentence) {
+  if (holds) return;
+  std::fprintf(stderr, "FAILED: %s\n", sentence);
+  std::_Exit(1);
+}
+
+// Sends `to[r]` bytes to rank r and expects `from[r]`.
+void exchange(px::MpiCommunicator& comm, std::vector<std::size_t> const& to, std::vector<std::size_t> const& from) {
+  std::vector<px::Block> out, in;
+  std::size_t sent = 0, expected = 0;
+  for (std::size_t const bytes : to) out.push_back({sent, bytes}), sent += bytes;
+  for (std::size_t const bytes : from) in.push_back({expected, bytes}), expected += bytes;
+  std::vector<std::byte> send(sent), receive(expected);
+  auto request = comm.ialltoallv(0, {send.data(), out, receive.data(), in});
+  try {
+    px::wait(comm, request, "exchange");
+  } catch (px::Error const& error) {
+    comm.abort(error);
+  }
+}
+
+void exchange(px::MpiCommunicator& comm, std::size_t bytes) {
+  std::vector<std::size_t> const all(static_cast<std::size_t>(comm.size()), bytes);
+  exchange(comm, all, all);
+}
+
+px::Errc error_of_constructing() {
+  try {
+    px::MpiCommunicator comm;
+  } catch (px::Error const& error) {
+    return error.code();
+  }
+  return px::Errc{};
+}
+
+void normal(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm;
+  exchange(comm, 100);
+}
+
+void not_initialised(int, char**) {
+  require(error_of_constructing() == px::Errc::misuse, "constructing without MPI is misuse");
+  int initialised = 1;
+  MPI_Initialized(&initialised);
+  require(!initialised, "MPI was initialised behind the user's back");
+}
+
+void finalised(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator outlives;
+  exchange(outlives, 100);
+  MPI_Finalize();
+  require(error_of_constructing() == px::Errc::misuse, "constructing after MPI_Finalize is misuse");
+}
+
+void user_initialised(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  {
+    px::MpiEnvironment mpi{argc, argv};
+    px::MpiCommunicator comm;
+    exchange(comm, 100);
+  }
+  int finalised = 1;
+  MPI_Finalized(&finalised);
+  require(!finalised, "an environment finalised what it had not initialised");
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+}
+
+void exception_leaves(int argc, char** argv) {
+  try {
+    px::MpiEnvironment mpi{argc, argv};
+    px::MpiCommunicator comm;
+    if (comm.rank() == 1) throw std::runtime_error{"the user's"};
+    exchange(comm, 100);
+  } catch (std::runtime_error const&) {}
+}
+
+void exception_inside(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  try {
+    px::MpiCommunicator comm;
+    throw std::runtime_error{"the user's, on every rank, and handled"};
+  } catch (std::runtime_error const&) {}
+  px::MpiCommunicator comm;
+  exchange(comm, 100);
+}
+
+// Rank 0 sends what rank 1 does not expect.
+void disagree(int argc, char** argv, px::MpiOptions const& options, std::size_t sent, std::size_t expected) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, options};
+  if (comm.rank() == 0) exchange(comm, {0, sent}, {0, 0});
+  if (comm.rank() == 1) exchange(comm, {0, 0}, {expected, 0});
+  exchange(comm, 100);
+}
+void longer(int argc, char** argv) { disagree(argc, argv, {}, 16, 8); }
+void shorter(int argc, char** argv) { disagree(argc, argv, {}, 8, 16); }
+void much_longer(int argc, char** argv) { disagree(argc, argv, {}, 5'000'000, 3'000'000); }
+void much_shorter(int argc, char** argv) { disagree(argc, argv, {}, 3'000'000, 5'000'000); }
+void one_chunk_more(int argc, char** argv) { disagree(argc, argv, {.largest_message = 1000}, 3000, 2000); }
+void one_chunk_less(int argc, char** argv) { disagree(argc, argv, {.largest_message = 1000}, 2000, 3000); }
+void nothing(int argc, char** argv) { disagree(argc, argv, {.deadline = brief}, 0, 100); }
+
+// The sender's message finds no receive in its own operation; the next one, of the same size, must get its own bytes.
+void stray(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm;
+  std::byte const wrong{1}, right{2};
+  std::byte seen{0};
+  px::Block const none, one{0, 1};
+  std::vector<px::Block> const nothing(2);
+  if (comm.rank() == 0) {
+    std::vector<px::Block> const to{none, one};
+    for (std::byte const* value : {&wrong, &right}) {
+      auto request = comm.ialltoallv(0, {value, to, nullptr, nothing});
+      px::wait(comm, request, "stray");
+    }
+  }
+  if (comm.rank() == 1) {
+    std::vector<px::Block> const from{one, none};
+    auto first = comm.ialltoallv(0, {nullptr, nothing, nullptr, nothing});
+    px::wait(comm, first, "stray");
+    auto second = comm.ialltoallv(0, {nullptr, nothing, &seen, from});
+    px::wait(comm, second, "stray");
+    require(seen == right, "a block was taken for another operation's");
+  }
+}
+
+void abort_with_a_reason(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm;
+  if (comm.rank() == 1) comm.abort({px::Errc::bad_id, 1, "pull", "words", "index 7 is outside [0, 5)"});
+  exchange(comm, 100);
+}
+
+void away(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, {.deadline = brief}};
+  if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::hours{1});
+  exchange(comm, 100);
+}
+
+void stopped(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, {.deadline = brief}};
+  exchange(comm, 100);
+  if (comm.rank() == 1) std::raise(SIGSTOP);
+  exchange(comm, 1'000'000);
+}
+
+void never_constructed(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 1) std::this_thread::sleep_for(std::chrono::hours{1});
+  px::MpiCommunicator comm{MPI_COMM_WORLD, {.deadline = brief}};
+}
+
+// A request is destroyed while a peer that has not come yet may still read its memory.
+void given_up(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm;
+  if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::hours{1});
+  std::vector<std::byte> memory(10'000'000);
+  std::vector<px::Block> const to{{0, 0}, {0, memory.size()}}, from(2);
+  auto const request = comm.ialltoallv(0, {memory.data(), to, nullptr, from});
+}
+
+// As before, but only receives are left, which can be cancelled.
+void cancelled(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm;
+  if (comm.rank() == 0) {
+    std::vector<std::byte> memory(1'000'000);
+    std::vector<px::Block> const to(2), from{{0, 0}, {0, memory.size()}};
+    auto const request = comm.ialltoallv(0, {nullptr, to, memory.data(), from});
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::map<std::string, std::function<void(int, char**)>> const endings{
+      {"normal", normal},
+      {"not_initialised", not_initialised},
+      {"finalised", finalised},
+      {"user_initialised", user_initialised},
+      {"exception_leaves", exception_leaves},
+      {"exception_inside", exception_inside},
+      {"longer", longer},
+      {"shorter", shorter},
+      {"much_longer", much_longer},
+      {"much_shorter", much_shorter},
+      {"one_chunk_more", one_chunk_more},
+      {"one_chunk_less", one_chunk_less},
+      {"nothing", nothing},
+      {"stray", stray},
+      {"abort_with_a_reason", abort_with_a_reason},
+      {"away", away},
+      {"stopped", stopped},
+      {"never_constructed", never_constructed},
+      {"given_up", given_up},
+      {"cancelled", cancelled},
+  };
+  auto const ending = endings.find(argc > 1 ? argv[1] : "");
+  require(ending != endings.end(), "usage: endings <name>");
+  ending->second(argc, argv);
+  return 0;
+}
