@@ -1,6 +1,7 @@
 // Everything but the backends: variables, policies, optimizers, partitioners, sessions and the communicator of one rank.
 #pragma once
 
+#include "parallax/comm/collectives.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/optimizer/adagrad.hpp"
 #include "parallax/optimizer/adam.hpp"
@@ -10,5 +11,6 @@
 #include "parallax/partition/hash.hpp"
 #include "parallax/policy/policy.hpp"
 #include "parallax/session/session.hpp"
+#include "parallax/session/shard.hpp"
 #include "parallax/variable/variable.hpp"
 #include "parallax/version.hpp"

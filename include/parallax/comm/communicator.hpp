@@ -32,6 +32,7 @@ struct Transfer {
 // Independent lanes: operations on one channel happen in the order of their posting, operations on different channels in
 // any order. At most one operation is in flight per channel and rank.
 inline constexpr int channels = 32;
+inline constexpr int collectives_channel = channels - 1;  // of the free functions in comm/collectives.hpp
 
 // An operation in flight. `test` makes progress and says whether the operation is complete on this rank: everything arrived
 // and the memory of the transfer is this rank's again. It throws when the communicator was aborted or has failed.

@@ -40,14 +40,15 @@ class Contiguous::Layout {
         row < in_long ? by_long_.quotient(row) : long_pieces_ + by_short_.quotient(row - in_long);
     std::int64_t const turn = by_owners_.quotient(piece);
     int const owner = static_cast<int>(piece - turn * owners());
-    return {owner, turn * short_rows_ + std::min(turn, long_pieces_of(owner)) + row - first_row(piece)};
+    return {owner, row - first_row(piece) + turn * short_rows_ + std::min(turn, long_pieces_of(owner))};
   }
 
   constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     std::int64_t const long_held = long_pieces_of(owner), in_long = long_held * by_long_.divisor();
     std::int64_t const turn =
         local < in_long ? by_long_.quotient(local) : long_held + by_short_.quotient(local - in_long);
-    return first_row(owner + turn * owners()) + local - turn * short_rows_ - std::min(turn, long_held);
+    std::int64_t const within = local - turn * short_rows_ - std::min(turn, long_held);
+    return first_row(owner + turn * owners()) + within;
   }
 
   constexpr std::int64_t local_rows(int owner) const {

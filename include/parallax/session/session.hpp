@@ -99,7 +99,7 @@ class Session {
 
  private:
   enum Channel : int { control = 0, step_rows = 1, step_dense = 2, pull_rows = 3, first_flight = 4 };
-  static constexpr std::size_t most_flights = (channels - first_flight) / 2;
+  static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
   enum class Operation : std::uint64_t { pull = 1, start, step, broadcast, finish };
 
   // Thrown inside for what all ranks agreed to refuse: the session stays usable.

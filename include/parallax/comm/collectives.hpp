@@ -1,0 +1,173 @@
+// Typed collectives on spans, for whoever has a communicator and no variable: they need nothing but its one exchange.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "parallax/comm/dense.hpp"
+
+namespace parallax {
+
+// All functions here are collective over the communicator, blocking, and use one channel of their own, so that they may stand
+// between the operations of a session. They throw what the communicator throws, after its deadline Error (timeout). Sums are
+// formed in the order of ranks from a copy of the first addend: the same bits on every communicator.
+
+namespace detail {
+
+template <Communicator C>
+class Round {
+ public:
+  Round(C& comm, std::string_view name) : topology_{comm}, lane_{topology_, collectives_channel, traffic_}, name_{name} {}
+
+  Lane<C>& lane() { return lane_; }
+  template <class Poll>
+  void drive(Poll&& poll) {
+    Patience<C> patience{topology_.world()};
+    while (!poll()) {
+      if (patience.pause()) continue;
+      Error const error = timeout_error(topology_.world(), lane_.waiting_for(), name_);
+      topology_.world().abort(error);
+      throw error;
+    }
+  }
+  void exchange(void const* send, void* receive) {
+    lane_.post(send, receive);
+    drive([&] { return lane_.test(); });
+  }
+
+ private:
+  Topology<C> topology_;
+  Traffic traffic_;
+  Lane<C> lane_;
+  std::string_view name_;
+};
+
+inline std::vector<std::size_t> even_parts(std::size_t n, int ranks) {
+  std::vector<std::size_t> begins;
+  for (int rank = 0; rank <= ranks; ++rank) begins.push_back(part_begin(n, rank, ranks));
+  return begins;
+}
+
+template <class T>
+void require_size(std::span<T> given, std::size_t needed, int rank, char const* operation, char const* what) {
+  if (given.size() != needed)
+    throw Error{Errc::invalid_argument, rank, operation, "", std::string{what} + " has " + std::to_string(given.size()) +
+                                                                 " elements instead of " + std::to_string(needed)};
+}
+
+}  // namespace detail
+
+// Returns when every rank has called it.
+template <Communicator C>
+void barrier(C& comm) {
+  detail::Round<C> round{comm, "barrier"};
+  std::vector<std::byte> sent(1), received(static_cast<std::size_t>(comm.size()));
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (rank == comm.rank()) continue;
+    round.lane().send(rank, 0, 1, Payload::control);
+    round.lane().expect(rank, static_cast<std::size_t>(rank), 1, Payload::control);
+  }
+  round.exchange(sent.data(), received.data());
+}
+
+// What each rank has for each rank, packed in the order of ranks: send_counts[r] elements of `send` go to rank r, and
+// receive_counts[r] elements of `receive` come from it.
+template <class T, Communicator C>
+void alltoallv(C& comm, std::span<T const> send, std::span<std::size_t const> send_counts, std::span<T> receive,
+               std::span<std::size_t const> receive_counts) {
+  detail::Round<C> round{comm, "alltoallv"};
+  std::size_t out = 0, in = 0;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    auto const r = static_cast<std::size_t>(rank);
+    round.lane().send(rank, out * sizeof(T), send_counts[r] * sizeof(T), Payload::dense);
+    round.lane().expect(rank, in * sizeof(T), receive_counts[r] * sizeof(T), Payload::dense);
+    out += send_counts[r];
+    in += receive_counts[r];
+  }
+  detail::require_size(send, out, comm.rank(), "alltoallv", "send");
+  detail::require_size(receive, in, comm.rank(), "alltoallv", "receive");
+  round.exchange(send.data(), receive.data());
+}
+
+// Every rank's values to every rank, packed in the order of ranks: counts[r] elements from rank r, known on all ranks.
+template <class T, Communicator C>
+void allgatherv(C& comm, std::span<T const> send, std::span<T> receive, std::span<std::size_t const> counts) {
+  detail::Round<C> round{comm, "allgatherv"};
+  std::size_t in = 0;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    auto const r = static_cast<std::size_t>(rank);
+    round.lane().send(rank, 0, send.size_bytes(), Payload::dense);
+    round.lane().expect(rank, in * sizeof(T), counts[r] * sizeof(T), Payload::dense);
+    in += counts[r];
+  }
+  detail::require_size(send, counts[static_cast<std::size_t>(comm.rank())], comm.rank(), "allgatherv", "send");
+  detail::require_size(receive, in, comm.rank(), "allgatherv", "receive");
+  round.exchange(send.data(), receive.data());
+}
+
+// One value of every rank, by rank.
+template <class T, Communicator C>
+std::vector<T> allgather(C& comm, T const& value) {
+  std::vector<T> values(static_cast<std::size_t>(comm.size()));
+  std::vector<std::size_t> const counts(values.size(), 1);
+  allgatherv<T>(comm, std::span{&value, 1}, values, counts);
+  return values;
+}
+
+// The sum over ranks of this rank's part of `values`: element [part_begin(n, r, N), part_begin(n, r + 1, N)) at rank r.
+template <std::floating_point T, Communicator C>
+void reduce_scatter(C& comm, std::span<T const> values, std::span<T> part) {
+  auto const begins = detail::even_parts(values.size(), comm.size());
+  auto const r = static_cast<std::size_t>(comm.rank());
+  detail::require_size(part, begins[r + 1] - begins[r], comm.rank(), "reduce_scatter", "part");
+  if (comm.size() == 1) {
+    std::ranges::copy(values, part.begin());
+    return;
+  }
+  detail::Round<C> round{comm, "reduce_scatter"};
+  ReduceScatter<T, C> scatter;
+  scatter.start(values.data(), begins, std::size_t{1} << 20, part.data());
+  round.drive([&] { return scatter.poll(round.lane()); });
+}
+
+// In place: every rank ends with the sum over ranks. By the vendor where the communicator was told to, else by
+// reduce-scatter and allgather in the order of ranks.
+template <std::floating_point T, Communicator C>
+void allreduce(C& comm, std::span<T> values) {
+  if (comm.size() == 1) return;
+  detail::Round<C> round{comm, "allreduce"};
+  if constexpr (VendorAllreduce<C>) {
+    if (comm.sum_order() == SumOrder::vendor) {
+      round.lane().post_allreduce(values.data(), values.size());
+      return round.drive([&] { return round.lane().test(); });
+    }
+  }
+  auto const begins = detail::even_parts(values.size(), comm.size());
+  auto const r = static_cast<std::size_t>(comm.rank());
+  std::vector<T> part(begins[r + 1] - begins[r]);
+  ReduceScatter<T, C> scatter;
+  scatter.start(values.data(), begins, std::size_t{1} << 20, part.data());
+  round.drive([&] { return scatter.poll(round.lane()); });
+  std::ranges::copy(part, values.begin() + static_cast<std::ptrdiff_t>(begins[r]));
+  Allgather<T, C> gather;
+  gather.start(values.data(), begins);
+  round.drive([&] { return gather.poll(round.lane()); });
+}
+
+// In place: every rank ends with the values of rank `root`.
+template <class T, Communicator C>
+void broadcast(C& comm, std::span<T> values, int root = 0) {
+  detail::Round<C> round{comm, "broadcast"};
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (comm.rank() == root && rank != root) round.lane().send(rank, 0, values.size_bytes(), Payload::dense);
+    if (comm.rank() != root && rank == root) round.lane().expect(root, 0, values.size_bytes(), Payload::dense);
+  }
+  round.exchange(values.data(), values.data());
+}
+
+}  // namespace parallax
