@@ -27,7 +27,8 @@ class Vocabulary {
     for (Token const token : tokens) ++counts[static_cast<std::size_t>(token)];
     std::vector<Token> order = seen_words(counts);
     sort_by_frequency(order, counts);
-    for (; order.size() > limit - 2; order.pop_back()) counts[unknown_word] += counts[static_cast<std::size_t>(order.back())];
+    for (; order.size() > limit - 2; order.pop_back())
+      counts[unknown_word] += counts[static_cast<std::size_t>(order.back())];
     order.push_back(end_of_paragraph);
     order.push_back(unknown_word);
     sort_by_frequency(order, counts);
@@ -70,9 +71,9 @@ class Vocabulary {
     std::ranges::replace(ids_, Token{-1}, Token{ids_[unknown_word]});
   }
 
-  std::vector<std::string> words_;     // by id
-  std::vector<std::int64_t> counts_;   // by id
-  std::vector<Token> ids_;             // by the text's own number of a word
+  std::vector<std::string> words_;    // by id
+  std::vector<std::int64_t> counts_;  // by id
+  std::vector<Token> ids_;            // by the text's own number of a word
 };
 
 // A text split in two. Ids are those of `vocabulary`, which has counted the training part only.
@@ -84,7 +85,8 @@ struct Corpus {
 
 // Holds out every `every`-th block of the text, so that both parts cover all of it, first page to last. A block has up to
 // `block` tokens, fewer in a short text: at least four blocks are held out of a text of `4 * every` tokens or more.
-inline Corpus make_corpus(Text const& text, std::size_t vocabulary_limit, std::size_t every = 40, std::size_t block = 1000) {
+inline Corpus make_corpus(Text const& text, std::size_t vocabulary_limit, std::size_t every = 40,
+                          std::size_t block = 1000) {
   std::size_t const size = std::clamp<std::size_t>(text.tokens.size() / (4 * every), 1, block);
   std::vector<Token> train;
   std::vector<Token> held_out;

@@ -43,7 +43,8 @@ inline Text default_text() {
   std::string const verses = output_of("bible -f -l100000 gen1:1-rev22:21 2>/dev/null </dev/null");
   if (verses.size() < 1'000'000) {
     throw std::runtime_error{
-        "no --text was given, and the default text is not installed: `apt-get install bible-kjv`, or name files by --text"};
+        "no --text was given, and the default text is not installed: `apt-get install bible-kjv`, or name files by "
+        "--text"};
   }
   return read_verses(verses);
 }

@@ -20,8 +20,8 @@ struct LstmShape {
 // The tensors of a layer, or their gradients, as flat row-major spans. Does not own.
 template <class Scalar>
 struct LstmTensors {
-  std::span<Scalar> kernel;      // [(E + P) x 4H], rows for the input, then for the state; columns of the gates i, g, f, o
-  std::span<Scalar> bias;        // [4H]
+  std::span<Scalar> kernel;  // [(E + P) x 4H], rows for the input, then for the state; columns of the gates i, g, f, o
+  std::span<Scalar> bias;    // [4H]
   std::span<Scalar> projection;  // [H x P]
 };
 
@@ -69,7 +69,9 @@ class Lstm {
 
   LstmShape const& shape() const { return shape_; }
   LstmTensors<Scalar> parameters() { return {span_of(kernel_), span_of(bias_), span_of(projection_)}; }
-  LstmTensors<Scalar> gradients() { return {span_of(kernel_gradient_), span_of(bias_gradient_), span_of(projection_gradient_)}; }
+  LstmTensors<Scalar> gradients() {
+    return {span_of(kernel_gradient_), span_of(bias_gradient_), span_of(projection_gradient_)};
+  }
 
   // Reads inputs [T*B x E] from `state` on, leaves the last state there, and returns the outputs [T*B x P], which stay valid
   // until the next call. Keeps what backward() needs, a view of `inputs` with it.
@@ -89,8 +91,10 @@ class Lstm {
     gates_.rowwise() += bias_;
     cells_.topRows(streams) = state.cell;
     for (Index at = 0; at < inputs.rows(); at += streams) {
-      if (at == 0) previous_.topRows(streams) = state.output;
-      else previous_.middleRows(at, streams) = outputs_.middleRows(at - streams, streams);
+      if (at == 0)
+        previous_.topRows(streams) = state.output;
+      else
+        previous_.middleRows(at, streams) = outputs_.middleRows(at - streams, streams);
       step_forward(at);
     }
     state.cell = cells_.bottomRows(streams);
@@ -136,7 +140,8 @@ class Lstm {
 
   // One step of all streams, whose rows begin at `at`: gates_ turns from inputs' part of z into the gates' values.
   void step_forward(Index at) {
-    gates_.middleRows(at, streams_).noalias() += previous_.middleRows(at, streams_) * kernel_.bottomRows(shape_.projection);
+    gates_.middleRows(at, streams_).noalias() +=
+        previous_.middleRows(at, streams_) * kernel_.bottomRows(shape_.projection);
     auto i = gate(gates_, at, 0), g = gate(gates_, at, 1), f = gate(gates_, at, 2), o = gate(gates_, at, 3);
     i = i.logistic();
     g = g.tanh();
@@ -174,19 +179,19 @@ class Lstm {
   RowVector<Scalar> bias_, bias_gradient_;
   Matrix<Scalar> projection_, projection_gradient_;
 
-  Index streams_ = 0;                        // B of the last forward()
-  Matrix<Scalar> const* inputs_ = nullptr;   // of the last forward()
-  Matrix<Scalar> gates_;                     // [T*B x 4H]
-  Matrix<Scalar> cells_;                     // [(T+1)*B x H], the state before the first step in front
-  Matrix<Scalar> squashed_;                  // [T*B x H], tanh(c)
-  Matrix<Scalar> gated_;                     // [T*B x H], o tanh(c)
-  Matrix<Scalar> previous_;                  // [T*B x P], h_(t-1)
-  Matrix<Scalar> outputs_;                   // [T*B x P]
-  Matrix<Scalar> gates_gradient_;            // [T*B x 4H], by z
-  Matrix<Scalar> outputs_gradient_;          // [T*B x P], from above and from the next step
-  Matrix<Scalar> inputs_gradient_;           // [T*B x E]
-  Matrix<Scalar> cell_gradient_;             // [B x H]
-  Matrix<Scalar> gated_gradient_;            // [B x H]
+  Index streams_ = 0;                       // B of the last forward()
+  Matrix<Scalar> const* inputs_ = nullptr;  // of the last forward()
+  Matrix<Scalar> gates_;                    // [T*B x 4H]
+  Matrix<Scalar> cells_;                    // [(T+1)*B x H], the state before the first step in front
+  Matrix<Scalar> squashed_;                 // [T*B x H], tanh(c)
+  Matrix<Scalar> gated_;                    // [T*B x H], o tanh(c)
+  Matrix<Scalar> previous_;                 // [T*B x P], h_(t-1)
+  Matrix<Scalar> outputs_;                  // [T*B x P]
+  Matrix<Scalar> gates_gradient_;           // [T*B x 4H], by z
+  Matrix<Scalar> outputs_gradient_;         // [T*B x P], from above and from the next step
+  Matrix<Scalar> inputs_gradient_;          // [T*B x E]
+  Matrix<Scalar> cell_gradient_;            // [B x H]
+  Matrix<Scalar> gated_gradient_;           // [B x H]
 };
 
 }  // namespace lm

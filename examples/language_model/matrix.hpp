@@ -38,7 +38,8 @@ template <class Scalar, RowIndices Indices>
 void gather(std::span<Scalar const> rows, Index width, Indices const& indices, Index first, Matrix<Scalar>& target) {
   auto const table = as_matrix<Scalar>(rows, width);
   auto at = std::ranges::begin(indices) + static_cast<std::ptrdiff_t>(first);
-  for (Index k = 0; k < target.rows(); ++k, ++at) target.row(k) = table.row(static_cast<Index>(*at)).head(target.cols());
+  for (Index k = 0; k < target.rows(); ++k, ++at)
+    target.row(k) = table.row(static_cast<Index>(*at)).head(target.cols());
 }
 
 }  // namespace lm

@@ -56,7 +56,8 @@ class LanguageModel {
   // Gradients, softmax_gradient() at once and those of backward(), are of gradient_scale * loss.
   template <RowIndices WordIndices, RowIndices SoftmaxIndices>
   double forward(Batch const& batch, std::span<Scalar const> word_rows, WordIndices const& word_indices,
-                 std::span<Scalar const> softmax_rows, SoftmaxIndices const& softmax_indices, double gradient_scale = 1) {
+                 std::span<Scalar const> softmax_rows, SoftmaxIndices const& softmax_indices,
+                 double gradient_scale = 1) {
     if (state_.cell.rows() != batch.streams) reset(batch.streams);
     auto const& outputs = run(batch, word_rows, word_indices, state_);
     return softmax_.loss(outputs, softmax_rows, softmax_indices, batch.targets, sampler_, gradient_scale);
@@ -85,7 +86,9 @@ class LanguageModel {
     return lstm_.forward(words_, state);
   }
 
-  // Forgets what was read so far.
+  // What the model remembers of the batches before: to be saved, set again, or, for another text, reset.
+  LstmState<Scalar> const& state() const { return state_; }
+  void set_state(LstmState<Scalar> const& state) { state_ = state; }
   void reset(Index streams) { state_.reset(streams, shape_.lstm()); }
 
  private:
@@ -94,8 +97,8 @@ class LanguageModel {
   SampledSoftmax<Scalar> softmax_;
   LogUniformSampler sampler_;
   LstmState<Scalar> state_;
-  Matrix<Scalar> words_;          // [T*B x E]
-  std::vector<Id> softmax_ids_;   // [T*B + S]
+  Matrix<Scalar> words_;         // [T*B x E]
+  std::vector<Id> softmax_ids_;  // [T*B + S]
 };
 
 }  // namespace lm

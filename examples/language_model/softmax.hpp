@@ -26,8 +26,8 @@ class SampledSoftmax {
   // The mean loss of outputs [n x P] with n targets. `rows` [u x (P + 1)] are rows of the table, of which occurrence k uses
   // row indices[k]: the n targets first, then the S samples. Computes the gradients of gradient_scale * loss on the way.
   template <RowIndices Indices>
-  double loss(Matrix<Scalar> const& outputs, std::span<Scalar const> rows, Indices const& indices, std::span<Id const> targets,
-              LogUniformSampler const& sampler, double gradient_scale) {
+  double loss(Matrix<Scalar> const& outputs, std::span<Scalar const> rows, Indices const& indices,
+              std::span<Id const> targets, LogUniformSampler const& sampler, double gradient_scale) {
     Index const n = outputs.rows();
     Index const samples = static_cast<Index>(sampler.ids().size());
     target_rows_.resize(n, width_);
@@ -100,16 +100,16 @@ class SampledSoftmax {
   }
 
   Index width_;
-  Matrix<Scalar> target_rows_;         // [n x (P + 1)]
-  Matrix<Scalar> sample_rows_;         // [S x (P + 1)]
-  Matrix<Scalar> weights_;             // [S x P], of the samples
-  RowVector<Scalar> offsets_;          // [S], their biases less the logarithms of their expected counts
-  Matrix<Scalar> probabilities_;       // [chunk x S], in place of the logits
+  Matrix<Scalar> target_rows_;    // [n x (P + 1)]
+  Matrix<Scalar> sample_rows_;    // [S x (P + 1)]
+  Matrix<Scalar> weights_;        // [S x P], of the samples
+  RowVector<Scalar> offsets_;     // [S], their biases less the logarithms of their expected counts
+  Matrix<Scalar> probabilities_;  // [chunk x S], in place of the logits
   Eigen::Matrix<Scalar, Eigen::Dynamic, 1> target_scale_;  // [chunk], the gradient by the target's logit
-  Matrix<Scalar> outputs_gradient_;    // [n x P]
-  Matrix<Scalar> rows_gradient_;       // [(n + S) x (P + 1)]
-  Matrix<Scalar> weights_gradient_;    // [S x P]
-  RowVector<Scalar> offsets_gradient_;  // [S]
+  Matrix<Scalar> outputs_gradient_;                        // [n x P]
+  Matrix<Scalar> rows_gradient_;                           // [(n + S) x (P + 1)]
+  Matrix<Scalar> weights_gradient_;                        // [S x P]
+  RowVector<Scalar> offsets_gradient_;                     // [S]
 };
 
 // Cross entropy over the whole vocabulary, fed with the table block by block, in any order, each row once.
@@ -168,7 +168,7 @@ class FullSoftmax {
   std::vector<double> highest_;  // of the logits so far
   std::vector<double> total_;    // of exp(logit - highest)
   std::vector<double> target_logit_;
-  Matrix<Scalar> logits_;        // [chunk x block]
+  Matrix<Scalar> logits_;  // [chunk x block]
 };
 
 }  // namespace lm

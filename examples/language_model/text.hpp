@@ -111,7 +111,8 @@ class Tokenizer {
     for (;;) {
       auto const [glyph, bytes] = glyph_at(at);
       if (glyph == kind) {
-        for (char const c : text.substr(at, bytes)) word_ += 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        for (char const c : text.substr(at, bytes))
+          word_ += 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
       } else if (kind == Glyph::letter && glyph == Glyph::apostrophe && glyph_at(at + bytes).glyph == Glyph::letter) {
         word_ += '\'';
       } else {

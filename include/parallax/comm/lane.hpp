@@ -98,7 +98,8 @@ class Lane {
     return !request_;
   }
   int waiting_for() const { return request_ ? request_->waiting_for() : -1; }
-  void withdraw() { request_.reset(); }
+  // Legal after an abort. Returns once no peer touches the memory of the transfer any more.
+  void withdraw() noexcept { request_.reset(); }
 
  private:
   using Counts = std::array<Traffic::Bytes, payloads>;

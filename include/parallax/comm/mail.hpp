@@ -22,6 +22,7 @@ class Mail {
 
   Topology<C> const& topology() const { return lane_.topology(); }
   Lane<C>& lane() { return lane_; }
+  Lane<C> const& lane() const { return lane_; }
 
   void clear() {
     units_.clear();

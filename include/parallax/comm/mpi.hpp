@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -55,11 +56,12 @@ struct MpiOptions {
 // operations are in flight. MPI must be initialised (any thread level), every call comes from its main thread.
 //   constructing   collective over `comm`. A rank that does not come within the deadline ends the job. `order` and
 //                  `largest_message` must be the same on all ranks (Error mismatch)
-//   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding
+//   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding; says on
+//                  stderr if a message has come that no operation expected
 //   abort          reports on stderr and ends the whole job with `mpi_abort_code`; does not return
 // Where ranks disagree: a block of another size than expected is a mismatch at the receiver. A block that only the
-// receiver knows of is waited for until the deadline; one that only the sender knows of is not noticed, but never taken
-// for another operation's.
+// receiver knows of is waited for until the deadline; one that only the sender knows of is reported when the communicator
+// is destroyed. Neither is ever taken for another operation's.
 class MpiCommunicator {
  public:
   class Request;
@@ -195,7 +197,8 @@ inline bool mpi_is_usable() {
   return initialised && !finalised;
 }
 
-// One line on stderr in one write, then the end of the job.
+// One line on stderr in one write, then the end of the job. MPICH 4's MPI_Abort spins for ever while a large message to a
+// stuck neighbour is on its way, so the process leaves by itself after a second; the launcher then ends the others.
 [[noreturn]] inline void end_mpi_job(MPI_Comm comm, int rank, std::string_view report) {
   std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " +
                      std::to_string(mpi_abort_code) + "): " + std::string{report};
@@ -205,6 +208,13 @@ inline bool mpi_is_usable() {
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
   mpi_job_is_ending = true;
+  try {
+    std::thread{[] {
+      std::this_thread::sleep_for(std::chrono::seconds{1});
+      std::_Exit(mpi_abort_code);
+    }}.detach();
+  } catch (std::system_error const&) {  // no thread to be had: MPI_Abort has to do
+  }
   if (mpi_is_usable()) MPI_Abort(comm, mpi_abort_code);
   std::_Exit(mpi_abort_code);
 }
@@ -349,7 +359,14 @@ inline void MpiCommunicator::Endpoint::release() noexcept {
   if (detail::mpi_job_is_ending || std::uncaught_exceptions() > exceptions || !detail::mpi_is_usable()) return;
   for (MPI_Comm& sum : sums)
     if (sum != MPI_COMM_NULL) MPI_Comm_free(&sum);
-  if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+  if (comm == MPI_COMM_NULL) return;
+  int stray = 0;
+  MPI_Status status;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &stray, &status);
+  if (!stray) MPI_Comm_free(&comm);  // MPICH 5 ends the job over a message that nobody received
+  if (stray)
+    std::fprintf(stderr, "parallax: rank %d was sent a message by rank %d on channel %d that it did not expect\n", rank,
+                 status.MPI_SOURCE, status.MPI_TAG % channels);
 }
 
 inline void MpiCommunicator::Endpoint::check(int code, std::string_view call, int peer) const {

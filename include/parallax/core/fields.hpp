@@ -2,9 +2,9 @@
 #pragma once
 
 #include <bit>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -93,18 +93,18 @@ std::uint64_t fields_hash(T const& object) {
   return hash.value();
 }
 
+// The shortest text from which the same number is read again, so that different numbers have different texts.
+template <class Number>
+std::string number_text(Number number) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, +number).ptr};
+}
+
 template <class T>
 std::string fields_text(T const& object) {
-  std::ostringstream text;
-  text.precision(9);
-  text << '{';
-  char const* separator = "";
-  visit_fields(object, [&](auto field) {
-    text << separator << +field;
-    separator = ", ";
-  });
-  text << '}';
-  return text.str();
+  std::string text = "{";
+  visit_fields(object, [&](auto field) { text += (text.size() > 1 ? ", " : "") + number_text(field); });
+  return text + '}';
 }
 
 }  // namespace parallax

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,11 +25,16 @@ class Agreement {
   Agreement(Topology<C> const& topology, int channel, Traffic& traffic)
       : lane_{topology, channel, traffic}, out_(ranks()), in_(ranks()) {}
 
+  // Local. Room for so many numbers, so that `begin` allocates nothing.
+  void reserve(std::size_t counts) {
+    extra_out_.reserve(extra_words(counts));
+    extra_in_.reserve(extra_words(counts));
+  }
   // Local. `counts` numbers will be told to each rank.
   void begin(std::uint64_t hash, bool ok, std::size_t counts) {
     counts_ = counts;
     for (Record& record : out_) record = {hash, ok, {}};
-    extra_out_.assign(counts > inline_counts ? (counts - inline_counts) * ranks() : 0, 0);
+    extra_out_.assign(extra_words(counts), 0);
     extra_in_.assign(extra_out_.size(), 0);
     stage_ = Stage::records;
   }
@@ -51,6 +57,7 @@ class Agreement {
   }
   bool in_flight() const { return lane_.in_flight(); }
   int waiting_for() const { return lane_.waiting_for(); }
+  void withdraw() noexcept { lane_.withdraw(); }
 
   bool unanimous() const {
     return std::ranges::all_of(in_, [&](Record const& r) { return r.ok == 1 && r.hash == in_.front().hash; });
@@ -64,6 +71,9 @@ class Agreement {
   enum class Stage : unsigned char { records, extra, done };
 
   std::size_t ranks() const { return static_cast<std::size_t>(lane_.topology().size()); }
+  std::size_t extra_words(std::size_t counts) const {
+    return counts > inline_counts ? (counts - inline_counts) * ranks() : 0;
+  }
   std::uint64_t& slot(std::vector<Record>& records, std::vector<std::uint64_t>& extra, int rank, std::size_t which) {
     auto const r = static_cast<std::size_t>(rank);
     if (which < inline_counts) return records[r].counts[which];
@@ -90,17 +100,27 @@ class Agreement {
   std::vector<std::uint64_t> extra_out_, extra_in_;
 };
 
-// What every rank knows about itself when ranks do not agree: its own error, or a description of what it was about to do,
-// one line per item: "<variable>\t<text>".
+// What every rank knows about itself when ranks do not agree: its operation and how many it has begun, and its own error or
+// a description of what it was about to do, one line per item: "<variable>\t<text>".
 struct Testimony {
+  std::string operation;
+  std::uint64_t operations = 0;
   Error const* error = nullptr;
   std::string description;
 
   std::string encode() const {
-    if (!error) return "D" + description;
-    return "E" + std::to_string(static_cast<int>(error->code())) + "\n" + std::to_string(error->rank()) + "\n" +
+    std::string const begun = operation + "\n" + std::to_string(operations) + "\n";
+    if (!error) return begun + "D" + description;
+    return begun + "E" + std::to_string(static_cast<int>(error->code())) + "\n" + std::to_string(error->rank()) + "\n" +
            error->operation() + "\n" + error->variable() + "\n" + error->detail();
   }
+};
+
+// What all ranks conclude. Ranks out of step have begun different numbers of operations: what one has started will never
+// meet its counterpart, so that the session cannot go on.
+struct Verdict {
+  Error error;
+  bool in_step;
 };
 
 namespace detail {
@@ -125,8 +145,9 @@ inline std::optional<Error> first_refusal(std::vector<std::string> const& testim
   return std::nullopt;
 }
 
-// The first item on which descriptions differ; blamed is the lowest rank that is not with the majority.
-inline Error first_difference(std::vector<std::string> const& testimonies, std::string const& operation) {
+// The first item on which descriptions differ; blamed is the lowest rank that is not with the majority. `operations`: what
+// each rank calls, in case that differs.
+inline Error first_difference(std::vector<std::string> const& testimonies, std::vector<std::string> const& operations) {
   std::vector<std::vector<std::string>> lines;
   std::size_t longest = 0;
   for (std::string const& text : testimonies) {
@@ -148,13 +169,14 @@ inline Error first_difference(std::vector<std::string> const& testimonies, std::
       std::ranges::replace(line, '\t', ' ');
       return line.empty() ? std::string{"nothing"} : "«" + line + "»";
     };
-    std::string const named = line_of(culprit, i).empty() ? majority : line_of(culprit, i);
-    std::string const variable = named.find('\t') == std::string::npos ? "" : named.substr(0, named.find('\t'));
-    return {Errc::mismatch, static_cast<int>(culprit), operation, variable,
+    auto const variable_of = [](std::string const& line) { return line.substr(0, line.find('\t')); };
+    std::string const own = variable_of(line_of(culprit, i));
+    std::string const variable = own.empty() ? variable_of(majority) : own;
+    return {Errc::mismatch, static_cast<int>(culprit), operations[witness], variable,
             "rank " + std::to_string(culprit) + " has " + quote(line_of(culprit, i)) + ", rank " + std::to_string(witness) +
                 " and " + std::to_string(votes[majority] - 1) + " more have " + quote(majority)};
   }
-  return {Errc::mismatch, -1, operation, "", "the ranks disagree in what no description shows"};
+  return {Errc::mismatch, -1, operations[0], "", "the ranks disagree in what no description shows"};
 }
 
 }  // namespace detail
@@ -162,7 +184,7 @@ inline Error first_difference(std::vector<std::string> const& testimonies, std::
 // Collective, after a round that was not unanimous: ranks exchange their testimonies and arrive at the same error. `await`
 // waits for a lane.
 template <Communicator C, class Await>
-Error explain(Lane<C>& lane, Testimony const& own, std::string const& operation, Await&& await) {
+Verdict explain(Lane<C>& lane, Testimony const& own, Await&& await) {
   auto const ranks = static_cast<std::size_t>(lane.topology().size());
   auto const self = static_cast<std::size_t>(lane.topology().rank());
   std::string const text = own.encode();
@@ -185,12 +207,17 @@ Error explain(Lane<C>& lane, Testimony const& own, std::string const& operation,
   std::string all(to_all(text.size(), [&](std::size_t rank) { return static_cast<std::size_t>(sizes[rank]); }), '\0');
   lane.post(text.data(), all.data());
   await(lane);
-  std::vector<std::string> testimonies;
+  std::vector<std::string> operations, testimonies;
+  bool in_step = true;
   std::size_t offset = 0;
-  for (std::size_t rank = 0; rank < ranks; offset += sizes[rank++])
-    testimonies.push_back(rank == self ? text : all.substr(offset, sizes[rank]));
-  if (auto refusal = detail::first_refusal(testimonies)) return *refusal;
-  return detail::first_difference(testimonies, operation);
+  for (std::size_t rank = 0; rank < ranks; offset += sizes[rank++]) {
+    auto const parts = detail::split(rank == self ? text : std::string_view{all}.substr(offset, sizes[rank]), '\n', 3);
+    operations.push_back(parts[0]);
+    in_step = in_step && parts[1] == std::to_string(own.operations);
+    testimonies.push_back(parts[2]);
+  }
+  if (auto refusal = detail::first_refusal(testimonies)) return {*refusal, in_step};
+  return {detail::first_difference(testimonies, operations), in_step};
 }
 
 }  // namespace parallax

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ class FlightBase {
  public:
   virtual ~FlightBase() = default;
   virtual bool poll() = 0;                                // true once everything arrived, or was refused
+  virtual std::uint64_t hash() const = 0;                 // of the updates as they are now
   virtual void reduce(int group_base) = 0;                // reduce and deposit
   virtual void merge() = 0;
   virtual void transform() = 0;
@@ -29,22 +31,30 @@ class FlightBase {
   virtual bool gather_gradients() = 0;
   virtual void apply(double const* scales) noexcept = 0;  // by clip group
   virtual bool gather_parameters() = 0;
+  virtual void withdraw() noexcept = 0;                   // after an abort: waits until no peer reads our memory
   virtual void close() noexcept = 0;
   virtual std::string describe() const = 0;
   virtual std::string names() const = 0;
+  virtual std::string const* gone() const = 0;            // the name of a variable that was destroyed, or null
   virtual int waiting_for() const = 0;
 
   bool unanimous() const { return unanimous_; }
   bool busy() const { return busy_; }
   std::optional<Error> const& error() const { return error_; }
-  std::uint64_t hash() const { return hash_; }
+  std::string const& current() const { return current_; }
   std::vector<double> const& limits() const { return limits_; }  // max_norm by clip group
 
  protected:
   bool busy_ = false, unanimous_ = true;
   std::optional<Error> error_;  // this rank's refusal
-  std::uint64_t hash_ = 0;
   std::vector<double> limits_;
+  std::string current_;  // the variable being worked on, for errors
+};
+
+// The channels of a flight. The agreement of a step travels on the channel of all other agreements, so that ranks which
+// call different operations meet there and find out.
+struct FlightChannels {
+  int agreement, rows, dense;
 };
 
 // Where a given argument of `step` is kept from step to step: an update as one Work, a range of updates as many, a clip group
@@ -103,15 +113,18 @@ inline constexpr bool is_clip_group<ClipGroup<Updates...>> = true;
 template <Communicator C, class... Arguments>
 class Flight final : public FlightBase<C> {
   using Base = FlightBase<C>;
-  using Base::busy_, Base::unanimous_, Base::error_, Base::hash_, Base::limits_;
+  using Base::busy_, Base::unanimous_, Base::error_, Base::limits_, Base::current_;
 
  public:
-  Flight(Topology<C> const& topology, FusionOptions const& fusion, int channel, int dense_channel, Traffic& traffic)
+  // `session` is the one whose variables may be updated.
+  Flight(Topology<C> const& topology, FusionOptions const& fusion, void const* session, FlightChannels channels,
+         Traffic& traffic)
       : topology_{&topology},
-        fusion_{fusion},
-        agreement_{topology, channel, traffic},
-        mail_{topology, channel, traffic},
-        dense_{topology, dense_channel, traffic} {}
+        fusion_{&fusion},
+        session_{session},
+        agreement_{topology, channels.agreement, traffic},
+        mail_{topology, channels.rows, traffic},
+        dense_{topology, channels.dense, traffic} {}
 
   // Local. Checks and prepares all updates; what goes wrong is kept for the agreement. `keep`: the updates outlive the call.
   void prepare(bool keep, Arguments const&... arguments) {
@@ -125,24 +138,24 @@ class Flight final : public FlightBase<C> {
         (seat(std::get<I>(seats_), arguments, keep), ...);
       }(std::index_sequence_for<Arguments...>{});
       works([&](auto& work) { work.join(buckets_); });
-      buckets([&](auto& bucket, bool sharded) { bucket.close(*topology_, fusion_, sharded); });
+      buckets([&](auto& bucket, bool sharded) { bucket.close(*topology_, *fusion_, sharded); });
+      agreement_.reserve(counts());
     } catch (...) {
       error_ = current_error(topology_->rank(), "step", current_);
     }
+  }
+
+  // Local. This rank refuses what it has prepared.
+  void refuse(Error error) {
+    if (!error_) error_ = std::move(error);
   }
 
   // The agreement about these updates begins. `context` is what else the ranks must have in common.
   void post(std::uint64_t context) {
     Fingerprint hash;
     hash.add(context);
-    std::size_t counts = 0;
-    if (!error_) works([&](auto& work) {
-      hash.add(hash_of(work));
-      counts += work.counts();
-    });
-    for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
-    hash_ = hash.value();
-    agreement_.begin(hash_, !error_, counts);
+    hash.add(this->hash());
+    agreement_.begin(hash.value(), !error_, error_ ? 0 : counts());
     std::size_t which = 0;
     if (!error_) works([&](auto& work) {
       if (work.counts() == 0) return;
@@ -166,6 +179,13 @@ class Flight final : public FlightBase<C> {
       if (rows && dense) stage_ = Stage::arrived;
     }
     return stage_ == Stage::arrived;
+  }
+
+  std::uint64_t hash() const override {
+    Fingerprint hash;
+    if (!error_) works([&](auto& work) { hash.add(hash_of(work)); });
+    for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
+    return hash.value();
   }
 
   void reduce(int group_base) override {
@@ -203,6 +223,11 @@ class Flight final : public FlightBase<C> {
   bool gather_parameters() override {
     return dense_phase([](auto& bucket, auto& lane) { return bucket.gather_parameters(lane); }, Which::sharded);
   }
+  void withdraw() noexcept override {
+    agreement_.withdraw();
+    mail_.lane().withdraw();
+    dense_.withdraw();
+  }
   void close() noexcept override {
     works([](auto& work) { work.close(); });
     buckets([](auto& bucket, bool) { bucket.drop(); });
@@ -213,26 +238,31 @@ class Flight final : public FlightBase<C> {
   std::string describe() const override {
     std::string lines;
     if (error_) return lines;
-    const_cast<Flight*>(this)->works([&](auto& work) {
+    works([&](auto& work) {
       lines += work.state().name() + "\t" + work.state().registration()->signature + ", " + work.state().update_text();
       if constexpr (requires { work.plan_known(); }) lines += work.plan_known() ? ", rows of a pull" : ", rows by index";
-      if (work.group() >= 0) lines += ", clipped to " + std::to_string(limits_[static_cast<std::size_t>(work.group())]);
+      if (work.group() >= 0) lines += ", clipped to " + number_text(limits_[static_cast<std::size_t>(work.group())]);
       lines += '\n';
     });
     return lines;
   }
   std::string names() const override {
     std::string list;
-    const_cast<Flight*>(this)->works([&](auto& work) { list += (list.empty() ? "" : ", ") + work.state().name(); });
+    works([&](auto& work) { list += (list.empty() ? "" : ", ") + work.state().name(); });
     return list;
+  }
+  std::string const* gone() const override {
+    std::string const* name = nullptr;
+    works([&](auto& work) {
+      if (work.state().registration()->gone) name = &work.state().name();
+    });
+    return name;
   }
   int waiting_for() const override {
     if (agreement_.in_flight()) return agreement_.waiting_for();
-    int const rank = const_cast<Flight*>(this)->mail_.lane().waiting_for();
+    int const rank = mail_.lane().waiting_for();
     return rank >= 0 ? rank : dense_.waiting_for();
   }
-  std::string const& current() const { return current_; }
-  void rename(std::string const& name) { current_ = name; }
 
  private:
   enum class Stage : unsigned char { agreeing, exchanging, arrived };
@@ -247,14 +277,22 @@ class Flight final : public FlightBase<C> {
     }
     seat.prepare(argument, group, [&](auto& work, auto const& update, int in_group) {
       current_ = update.state->name();
+      if (update.state->registration()->session != session_)
+        throw Error{Errc::misuse, topology_->rank(), "step", current_, "the variable belongs to another session"};
       ++prepared_;
       work.prepare(update, *topology_, keep, in_group);
     });
   }
 
+  std::size_t counts() const {
+    std::size_t sum = 0;
+    works([&](auto& work) { sum += work.counts(); });
+    return sum;
+  }
+
   // Calls f with every work that was prepared, in the order of the arguments.
   template <class F>
-  void works(F&& f) {
+  void works(F&& f) const {
     std::size_t seen = 0;
     std::apply([&](auto&... seat) {
       (seat.each([&](auto& work) { if (seen++ < prepared_) f(work); }), ...);
@@ -304,16 +342,16 @@ class Flight final : public FlightBase<C> {
   }
 
   Topology<C> const* topology_;
-  FusionOptions fusion_;
+  FusionOptions const* fusion_;
+  void const* session_;
   Agreement<C> agreement_;
   Mail<C> mail_;
   Lane<C> dense_;
   Buckets<C> buckets_;
-  std::tuple<Seat<C, Arguments>...> seats_;
+  mutable std::tuple<Seat<C, Arguments>...> seats_;
   std::size_t prepared_ = 0, bucket_ = 0;
   Stage stage_ = Stage::arrived;
   bool carried_ = true, reduced_ = true;
-  std::string current_;  // the variable being worked on, for errors
 };
 
 }  // namespace parallax::detail

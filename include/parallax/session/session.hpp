@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <typeinfo>
 #include <utility>
@@ -95,7 +96,7 @@ class Session {
   void finish() { core_->finish(); }
 
   // For variables: makes this one known. Local.
-  RegistrationPtr enter(Registration registration) { return core_->enter(std::move(registration)); }
+  void enter(RegistrationPtr registration) { core_->enter(std::move(registration)); }
 
  private:
   enum Channel : int { control = 0, step_rows = 1, step_dense = 2, pull_rows = 3, first_flight = 4 };
@@ -129,44 +130,51 @@ class Session {
         std::optional<Error> error;
         Fingerprint hash = context(Operation::pull);
         (hash.add(indices.state->registration()->hash()), ...);
-        std::tuple handles{PulledRows<typename IndicesOf::state_type>{*indices.state, indices.state->take_plan()}...};
-        auto const plans = [&](auto&& f) { std::apply([&](auto&... handle) { (f(handle.state(), *handle.plan()), ...); }, handles); };
-        std::string current;
+        std::tuple<PulledRows<typename IndicesOf::state_type>...> handles;
+        auto const plans = [&](auto&& f) { std::apply([&](auto&... handle) { (f(*handle.plan()), ...); }, handles); };
+        std::string_view current;
         try {
           std::apply([&](auto&... handle) {
-            ((current = indices.state->name(), check_owned(*indices.state),
+            ((current = indices.state->name(), check_owned(*indices.state, "pull"),
+              handle = {*indices.state, indices.state->take_plan()},
               detail::make_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull")), ...);
           }, handles);
+          agreement.reserve(sizeof...(IndicesOf));
         } catch (...) {
           error = current_error(topology.rank(), "pull", current);
         }
+        auto const names = [&] {
+          std::string list;
+          ((list += (list.empty() ? "" : ", ") + indices.state->name()), ...);
+          return list;
+        };
         agreement.begin(hash.value(), !error, sizeof...(IndicesOf));
         std::size_t which = 0;
-        if (!error) plans([&](auto&, auto& plan) {
+        if (!error) plans([&](auto& plan) {
           detail::tell_plan(plan, [&](int rank, std::size_t count) { agreement.tell(rank, which, count); });
           ++which;
         });
-        agree("pull", error, [&] { return ((indices.state->name() + "\t" + indices.state->registration()->signature + '\n') + ...); });
+        agree("pull", error, names,
+              [&] { return ((indices.state->name() + "\t" + indices.state->registration()->signature + '\n') + ...); });
         which = 0;
-        plans([&](auto&, auto& plan) {
+        plans([&](auto& plan) {
           detail::hear_plan(plan, [&](int rank) { return static_cast<std::size_t>(agreement.told(rank, which)); });
           ++which;
         });
-        fetch(handles);
+        fetch(handles, names);
         return handles;
       });
     }
 
     // Sharded tables by one journey together, replicated ones from this rank's own rows.
-    template <class... States>
-    void fetch(std::tuple<PulledRows<States>...>& handles) {
+    template <class... States, class Names>
+    void fetch(std::tuple<PulledRows<States>...>& handles, Names const& names) {
       auto journeys = std::tuple{PullJourney<C, typename States::index_type, typename States::scalar_type, States>{}...};
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         (begin_fetch(std::get<I>(handles).state(), *std::get<I>(handles).plan(), std::get<I>(journeys)), ...);
       }(std::index_sequence_for<States...>{});
       auto const all = [&](auto&& f) { std::apply([&](auto&... journey) { (f(journey), ...); }, journeys); };
-      drive("pull", [&] { return carry(mail, all); }, [&] { return mail.lane().waiting_for(); },
-            [&] { return std::get<0>(handles).state().name(); });
+      drive("pull", [&] { return carry(mail, all); }, [&] { return mail.lane().waiting_for(); }, names);
     }
     template <class State, class Plan, class Journey>
     void begin_fetch(State& state, Plan& plan, Journey& journey) {
@@ -186,9 +194,12 @@ class Session {
     template <class... Updates>
     void start(Updates const&... updates) {
       guarded("start", [&] {
-        while (flights.size() >= most_flights && !flights[flights.size() - most_flights]->poll())
-          if (!patience_with("start")) throw late("start", flights[flights.size() - most_flights]->waiting_for(), "");
-        auto& flight = take_flight<Updates...>(static_cast<int>(first_flight + 2 * (flights.size() % most_flights)));
+        if (flights.size() >= most_flights) {  // the channels are those of an earlier one, which must have arrived
+          auto* const earlier = flights[flights.size() - most_flights];
+          drive("start", [&] { return earlier->poll(); }, [&] { return earlier->waiting_for(); }, [&] { return earlier->names(); });
+        }
+        int const rows = static_cast<int>(first_flight + 2 * (flights.size() % most_flights));
+        auto& flight = take_flight<Updates...>({rows, rows, rows + 1});
         flight.prepare(true, updates...);
         flights.push_back(&flight);
         flight.post(context(Operation::start).value());
@@ -207,7 +218,7 @@ class Session {
     template <class... Updates>
     void step(Updates const&... updates) {
       guarded("step", [&] {
-        auto& pack = take_flight<Updates...>(step_rows);
+        auto& pack = take_flight<Updates...>({control, step_rows, step_dense});
         struct Closing {  // whatever happens, the updates give back what they hold
           Core* core;
           detail::FlightBase<C>* pack;
@@ -219,10 +230,18 @@ class Session {
         } const closing{this, &pack};
         pack.prepare(false, updates...);
         Fingerprint hash = context(Operation::step);
-        for (auto* flight : flights) hash.add(flight->hash());
+        for (auto* flight : flights) {
+          hash.add(flight->hash());
+          if (auto const* name = flight->gone())
+            pack.refuse({Errc::misuse, topology.rank(), "step", *name, "the variable was destroyed with an update in flight"});
+        }
         pack.post(hash.value());
-        drive("step", [&] { return poll_flights() && pack.poll(); },
-              [&] { return missing_rank(pack); }, [&] { return names_of(pack); });
+        auto const missing = [&] { return missing_rank(pack); };
+        auto const names = [&] { return names_of(pack); };
+        drive("step", [&] {
+          bool const arrived = poll_flights();
+          return pack.poll() && (arrived || !pack.unanimous());
+        }, missing, names);
         refuse_unless_unanimous(pack);
         complete(pack);
         ++steps;
@@ -234,21 +253,28 @@ class Session {
     template <class Pack>
     void complete(Pack& pack) {
       std::optional<Error> error;
-      std::size_t groups = 0;
-      try {
-        each_flight(pack, [&](auto& flight) {
-          flight.reduce(static_cast<int>(groups));
-          groups += flight.limits().size();
-        });
-        each_flight(pack, [](auto& flight) { flight.merge(); });
-        each_flight(pack, [](auto& flight) { flight.transform(); });
-      } catch (...) {
-        error = current_error(topology.rank(), "step", pack.current());
-      }
-      groups = 0;
+      std::size_t groups = 0, at = 0;
       each_flight(pack, [&](auto& flight) { groups += flight.limits().size(); });
+      detail::FlightBase<C>* at_work = &pack;
+      auto const each = [&](auto&& phase) {
+        each_flight(pack, [&](auto& flight) {
+          at_work = &flight;
+          phase(flight);
+        });
+      };
+      try {
+        phase_done.resize(flights.size() + 1);
+        each([&](auto& flight) {
+          flight.reduce(static_cast<int>(at));
+          at += flight.limits().size();
+        });
+        each([](auto& flight) { flight.merge(); });
+        each([](auto& flight) { flight.transform(); });
+      } catch (...) {
+        error = current_error(topology.rank(), "step", at_work->current());
+      }
       norms.assign(groups, 0.0);
-      std::size_t at = 0;
+      at = 0;
       if (!error) each_flight(pack, [&](auto& flight) {
         flight.norms(norms.data() + at);
         at += flight.limits().size();
@@ -261,22 +287,29 @@ class Session {
           norms[at++] = norm > limit ? limit / norm : 1.0;
         }
       });
-      auto const published = [&](auto&& phase) {
-        drive("step", [&] {
-          bool done = true;
-          each_flight(pack, [&](auto& flight) { done = phase(flight) && done; });
-          return done;
-        }, [&] { return missing_rank(pack); }, [&] { return names_of(pack); });
-      };
-      phase_done.assign(flights.size() + 1, 0);
-      published([&](auto& flight) { return once(flight, [](auto& f) { return f.gather_gradients(); }); });
+      publish(pack, [](auto& flight) { return flight.gather_gradients(); });
       at = 0;
       each_flight(pack, [&](auto& flight) {
         flight.apply(norms.data() + at);
         at += flight.limits().size();
       });
-      phase_done.assign(flights.size() + 1, 0);
-      published([&](auto& flight) { return once(flight, [](auto& f) { return f.gather_parameters(); }); });
+      publish(pack, [](auto& flight) { return flight.gather_parameters(); });
+    }
+
+    // Polls a phase of all flights until each is done with it. Those that share a channel take turns.
+    template <class Pack, class Phase>
+    void publish(Pack& pack, Phase&& phase) {
+      std::ranges::fill(phase_done, char{0});
+      drive("step", [&] {
+        bool all = true;
+        std::size_t i = 0;
+        each_flight(pack, [&](auto& flight) {
+          bool const waits = i < flights.size() && i >= most_flights && !phase_done[i - most_flights];
+          if (!waits && !phase_done[i]) phase_done[i] = phase(flight);
+          all = all && phase_done[i++];
+        });
+        return all;
+      }, [&] { return missing_rank(pack); }, [&] { return names_of(pack); });
     }
 
     // {ok, norms} of all ranks: the second agreement. Sums the norms in the order of ranks.
@@ -302,21 +335,25 @@ class Session {
         all_ok = all_ok && commit_in[rank * words] == 1.0;
         for (std::size_t g = 0; g < groups; ++g) norms[g] += commit_in[rank * words + 1 + g];
       }
-      if (!all_ok) throw Refused{explain_with("step", error, "")};
+      if (!all_ok) throw Refused{explain_with("step", error ? &*error : nullptr, "")};
     }
 
+    // Every rank testifies to the first refusal of its own, of what was started earlier or of the step. Where the step itself
+    // was refused, what was started may still be under way: it ends before anything is closed.
     template <class Pack>
     void refuse_unless_unanimous(Pack& pack) {
-      bool unanimous = pack.unanimous();
-      detail::FlightBase<C>* first = unanimous ? nullptr : &pack;
-      for (auto* flight : flights) {
-        unanimous = unanimous && flight->unanimous();
-        if (!flight->unanimous() && (!first || first == &pack)) first = flight;
-      }
+      bool unanimous = true;
+      Error const* first = nullptr;
+      each_flight(pack, [&](auto& flight) {
+        unanimous = unanimous && flight.unanimous();
+        if (!first && flight.error()) first = &*flight.error();
+      });
       if (unanimous) return;
-      std::string description = registry_text();
+      std::string description;
       for (auto* flight : flights) description += "\tstarted earlier\n" + flight->describe();
-      throw Refused{explain_with("step", first->error(), description + "\tstep\n" + pack.describe())};
+      Error const error = explain_with("step", first, description + "\tstep\n" + pack.describe());
+      drive("step", [&] { return poll_flights(); }, [&] { return missing_rank(pack); }, [&] { return names_of(pack); });
+      throw Refused{error};
     }
 
     // ---- broadcast, finish -----------------------------------------------------------------------------------------------
@@ -329,8 +366,15 @@ class Session {
       guarded("broadcast", [&] {
         Fingerprint hash = context(Operation::broadcast);
         hash.add(variable.state().registration()->hash());
-        agreement.begin(hash.value(), true, 0);
-        agree("broadcast", {}, [&] { return variable.name() + "\t" + variable.state().registration()->signature + '\n'; });
+        std::optional<Error> error;
+        try {
+          check_owned(variable.state(), "broadcast");
+        } catch (...) {
+          error = current_error(topology.rank(), "broadcast", variable.name());
+        }
+        agreement.begin(hash.value(), !error, 0);
+        agree("broadcast", error, [&] { return variable.name(); },
+              [&] { return variable.name() + "\t" + variable.state().registration()->signature + '\n'; });
         std::span<T> values;
         if constexpr (std::same_as<typename V::kind, Dense>) {
           values = variable.values();
@@ -375,7 +419,7 @@ class Session {
         if (!flights.empty())
           error = Error{Errc::misuse, topology.rank(), "finish", flights.front()->names(), "updates were started and no step completed them"};
         agreement.begin(context(Operation::finish).value(), !error, 0);
-        agree("finish", error, [] { return std::string{}; });
+        agree("finish", error, [] { return std::string{}; }, [] { return std::string{}; });
         finished = true;
         return 0;
       });
@@ -389,69 +433,72 @@ class Session {
       hash.add(static_cast<std::uint64_t>(operation));
       hash.add(++operations);
       hash.add(registry_hash);
+      hash.add(fields_hash(options.fusion));
       return hash;
     }
 
-    template <class Describe>
-    void agree(std::string const& operation, std::optional<Error> const& error, Describe&& describe) {
+    template <class Names, class Describe>
+    void agree(char const* operation, std::optional<Error> const& error, Names&& names, Describe&& describe) {
       agreement.post();
-      drive(operation, [&] { return agreement.poll(); }, [&] { return agreement.waiting_for(); }, [] { return std::string{}; });
+      drive(operation, [&] { return agreement.poll(); }, [&] { return agreement.waiting_for(); }, names);
       if (agreement.unanimous()) return;
-      throw Refused{explain_with(operation, error, registry_text() + "\t" + operation + "\n" + describe())};
+      throw Refused{explain_with(operation, error ? &*error : nullptr, describe())};
     }
 
-    Error explain_with(std::string const& operation, std::optional<Error> const& error, std::string description) {
-      Testimony const own{error ? &*error : nullptr, std::move(description)};
-      return explain(control_lane, own, operation, [&](auto& lane) { await(lane, operation); });
+    // Collective. The error that all ranks arrive at. Throws it where the ranks are out of step, which ends the session.
+    Error explain_with(char const* operation, Error const* error, std::string const& details) {
+      Testimony const own{operation, operations, error, error ? std::string{} : context_text(operation) + details};
+      Verdict const verdict = explain(control_lane, own, [&](auto& lane) { await(lane, operation); });
+      if (!verdict.in_step) throw verdict.error;
+      return verdict.error;
     }
 
-    std::string registry_text() const {
-      std::string text = "\toperation " + std::to_string(operations) + "\n";
+    std::string context_text(char const* operation) const {
+      std::string text = "\toperation " + std::to_string(operations) + ": " + operation + "\n\thosts";
+      for (int const host : topology.hosts()) text += " " + std::to_string(host);
+      text += " in " + std::to_string(topology.hops().size()) + " hops\n\tfusion " + fields_text(options.fusion) + "\n";
       for (auto const& known : registry) text += known->name + "\t" + known->signature + '\n';
       return text;
     }
 
-    RegistrationPtr enter(Registration given) {
-      given.session = this;
-      given.rank = topology.rank();
+    void enter(RegistrationPtr given) {
       std::erase_if(registry, [](RegistrationPtr const& known) { return known.use_count() == 1; });
       for (auto const& known : registry)
-        if (known->name == given.name)
-          throw Error{Errc::invalid_argument, topology.rank(), "Variable", given.name, "the session has a variable of this name already"};
+        if (known->name == given->name)
+          throw Error{Errc::invalid_argument, topology.rank(), "Variable", given->name, "the session has a variable of this name already"};
       Fingerprint hash;
       hash.add(registry_hash);
-      hash.add(given.hash());
+      hash.add(given->hash());
+      registry.push_back(given);
       registry_hash = hash.value();
-      return registry.emplace_back(std::make_shared<Registration>(std::move(given)));
+      given->session = this;
     }
 
     template <class State>
-    void check_owned(State const& state) const {
+    void check_owned(State const& state, char const* operation) const {
       if (state.registration()->session != this)
-        throw Error{Errc::misuse, topology.rank(), "pull", state.name(), "the variable belongs to another session"};
+        throw Error{Errc::misuse, topology.rank(), operation, state.name(), "the variable belongs to another session"};
     }
 
     // ---- waiting ---------------------------------------------------------------------------------------------------------
 
-    // Polls `done`, and what was started, until it is true or the deadline has passed.
+    // Polls `done`, and what was started, until it is true or the deadline has passed. A failure here ends the session before
+    // the caller's memory goes out of scope: no peer reads it any more when this throws.
     template <class Done, class Missing, class Names>
-    void drive(std::string const& operation, Done&& done, Missing&& missing, Names&& names) {
+    void drive(char const* operation, Done&& done, Missing&& missing, Names&& names) {
       Patience<C> patience{topology.world()};
-      while (!done()) {
-        poll_flights();
-        if (!patience.pause()) throw late(operation, missing(), names());
+      try {
+        while (!done()) {
+          poll_flights();
+          if (!patience.pause()) throw timeout_error(topology.world(), missing(), operation, names());
+        }
+      } catch (...) {
+        end(current_error(topology.rank(), operation));
+        throw;
       }
     }
-    void await(Lane<C>& lane, std::string const& operation) {
+    void await(Lane<C>& lane, char const* operation) {
       drive(operation, [&] { return lane.test(); }, [&] { return lane.waiting_for(); }, [] { return std::string{}; });
-    }
-    Error late(std::string const& operation, int missing, std::string const& names) const {
-      return timeout_error(topology.world(), missing, operation, names);
-    }
-    bool patience_with(std::string const&) {
-      if (!start_patience) start_patience.emplace(topology.world());
-      bool const more = start_patience->pause();
-      return more;
     }
 
     bool poll_flights() {
@@ -470,11 +517,23 @@ class Session {
       } catch (Refused const& refused) {
         throw refused.error;
       } catch (...) {
-        Error const error = current_error(topology.rank(), operation);
-        poisoned = error;
-        topology.world().abort(error);
-        throw error;
+        if (!poisoned) end(current_error(topology.rank(), operation));
+        throw Error{*poisoned};
       }
+    }
+
+    // After this nothing of the session is in flight, and its peers are told.
+    void end(Error const& error) {
+      poisoned = error;
+      topology.world().abort(error);
+      withdraw();
+    }
+    void withdraw() noexcept {
+      agreement.withdraw();
+      control_lane.withdraw();
+      dense.withdraw();
+      mail.lane().withdraw();
+      for (auto& pooled : pool) pooled.flight->withdraw();
     }
 
     // An end by exception takes the peers along; so does one with updates in flight.
@@ -487,6 +546,7 @@ class Session {
           topology.world().abort({Errc::misuse, topology.rank(), "session", flights.front()->names(), "the session was destroyed with updates in flight"});
       } catch (...) {
       }
+      withdraw();
       for (auto* flight : flights) flight->close();
       flights.clear();
     }
@@ -494,13 +554,12 @@ class Session {
     // ---- flights ---------------------------------------------------------------------------------------------------------
 
     template <class... Updates>
-    auto& take_flight(int channel) {
+    auto& take_flight(detail::FlightChannels channels) {
       using Flight = detail::Flight<C, Updates...>;
       for (auto& pooled : pool)
-        if (pooled.channel == channel && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(Flight))
+        if (pooled.channel == channels.rows && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(Flight))
           return static_cast<Flight&>(*pooled.flight);
-      int const dense_channel = channel == step_rows ? step_dense : channel + 1;
-      pool.push_back({channel, std::make_unique<Flight>(topology, options.fusion, channel, dense_channel, traffic)});
+      pool.push_back({channels.rows, std::make_unique<Flight>(topology, options.fusion, this, channels, traffic)});
       return static_cast<Flight&>(*pool.back().flight);
     }
 
@@ -522,15 +581,6 @@ class Session {
       each_flight(pack, [&](auto& flight) { names += (names.empty() ? "" : ", ") + flight.names(); });
       return names;
     }
-    // A phase of a flight, not begun again once it is done.
-    template <class F, class Phase>
-    bool once(F& flight, Phase&& phase) {
-      std::size_t at = flights.size();
-      for (std::size_t i = 0; i < flights.size(); ++i)
-        if (static_cast<detail::FlightBase<C> const*>(flights[i]) == &flight) at = i;
-      if (!phase_done[at]) phase_done[at] = phase(flight);
-      return phase_done[at];
-    }
 
     struct Pooled {
       int channel;
@@ -551,9 +601,8 @@ class Session {
     Mail<C> mail;
     std::vector<Pooled> pool;
     std::vector<detail::FlightBase<C>*> flights;  // started, in order
-    std::vector<char> phase_done;
+    std::vector<char> phase_done;  // by flight, the step's own last
     std::vector<double> norms, commit_out, commit_in;
-    std::optional<Patience<C>> start_patience;
   };
 
   std::unique_ptr<Core> core_;

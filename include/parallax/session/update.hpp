@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -22,15 +23,13 @@ class PulledRows {
   using IndexType = typename State::index_type;
 
   PulledRows() = default;
-  PulledRows(State& state, RowPlan<IndexType>& plan) : claim_{state.registration()}, state_{&state}, plan_{&plan} {
-    ++plan.users;
-  }
+  PulledRows(State& state, RowPlan<IndexType>& plan) : state_{state.shared_from_this()}, plan_{&plan} { ++plan.users; }
   PulledRows(PulledRows&& other) noexcept
-      : claim_{std::move(other.claim_)}, state_{other.state_}, plan_{std::exchange(other.plan_, nullptr)} {}
+      : state_{std::move(other.state_)}, plan_{std::exchange(other.plan_, nullptr)} {}
   PulledRows& operator=(PulledRows&& other) noexcept {
+    if (this == &other) return *this;
     release();
-    claim_ = std::move(other.claim_);
-    state_ = other.state_;
+    state_ = std::move(other.state_);
     plan_ = std::exchange(other.plan_, nullptr);
     return *this;
   }
@@ -58,11 +57,9 @@ class PulledRows {
   void release() noexcept {
     if (plan_) --plan_->users;
     plan_ = nullptr;
-    claim_.release();
   }
 
-  Claim claim_;
-  State* state_ = nullptr;
+  std::shared_ptr<State> state_;  // outlives the variable if it must
   RowPlan<IndexType>* plan_ = nullptr;
 };
 
@@ -159,6 +156,7 @@ auto grad(V const& variable, Tensor const& gradient) {
 // distinct(rows): one row per distinct index, in the order of handle.values().
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Rows const& rows) {
+  if (!handle.plan()) throw Error{Errc::misuse, -1, "grad", "", "the handle is empty: nothing was pulled, or it was moved"};
   auto const view = rows_view(rows, handle.width());
   detail::check_scalar<typename State::scalar_type, decltype(view)>();
   return RowUpdate<State, typename State::index_type>{&handle.state(), handle.plan(), {}, view, false};

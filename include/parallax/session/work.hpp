@@ -104,16 +104,14 @@ class WorkBase {
 
   void close() noexcept {
     if (state_) state_->merging.clear();
-    claim_.release();
-    state_ = nullptr;
+    state_.reset();
   }
 
  protected:
   void begin(Update const& update, int group) {
-    state_ = update.state;
+    state_ = update.state->shared_from_this();
     function_.emplace(update.function);
     group_ = group;
-    claim_ = Claim{state_->registration()};
   }
   template <class Result>
   void enter(Result result, int group) {
@@ -129,11 +127,10 @@ class WorkBase {
   }
   using Function = decltype(Update::function);
 
-  State* state_ = nullptr;
+  std::shared_ptr<State> state_;
   std::optional<Function> function_;
   int group_ = -1;
   bool leader_ = false;
-  Claim claim_;
 };
 
 template <class F>

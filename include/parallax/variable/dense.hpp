@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,7 +27,7 @@ struct DenseGradient {
 // What a rank holds of a dense variable. Refers to the user's memory; owns the optimizer's slots, of all elements where the
 // policy replicates, of the owner's part where it shards. All functions are local.
 template <class T, class Policy, Optimizer O, MemorySpace Space>
-class DenseState {
+class DenseState : public std::enable_shared_from_this<DenseState<T, Policy, O, Space>> {
   using Ops = RowOps<Space>;
 
  public:

@@ -16,8 +16,7 @@ struct Registration {
   std::string name;
   std::string signature;  // kind, shape, types, policy, partitioner, reduction
   void const* session = nullptr;
-  int rank = 0;
-  int flights = 0;  // updates and handles that still refer to the variable
+  bool gone = false;  // the variable was destroyed; handles and updates in flight may still hold its state
 
   std::uint64_t hash() const {
     Fingerprint h;
@@ -29,25 +28,30 @@ struct Registration {
 
 using RegistrationPtr = std::shared_ptr<Registration>;
 
-// A claim on a variable by an operation in flight or a handle; the variable must not be destroyed before it.
-class Claim {
+// A variable's hold on its state, which handles and updates in flight share: what they refer to never dangles, and a step
+// can tell that the variable itself is gone.
+template <class State>
+class Holder {
  public:
-  Claim() = default;
-  explicit Claim(RegistrationPtr registration) : registration_{std::move(registration)} { ++registration_->flights; }
-  Claim(Claim&& other) noexcept = default;
-  Claim& operator=(Claim&& other) noexcept {
-    release();
-    registration_ = std::move(other.registration_);
+  Holder() = default;
+  explicit Holder(std::shared_ptr<State> state) : state_{std::move(state)} {}
+  Holder(Holder&& other) noexcept = default;
+  Holder& operator=(Holder&& other) noexcept {
+    if (this != &other) leave();
+    state_ = std::move(other.state_);
     return *this;
   }
-  ~Claim() { release(); }
-  void release() noexcept {
-    if (registration_) --registration_->flights;
-    registration_.reset();
-  }
+  ~Holder() { leave(); }
+
+  State& operator*() const { return *state_; }
+  State* operator->() const { return state_.get(); }
 
  private:
-  RegistrationPtr registration_;
+  void leave() noexcept {
+    if (state_) state_->registration()->gone = true;
+  }
+
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace parallax

@@ -32,7 +32,7 @@ struct RowsGradient {
 // What a rank holds of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); where the
 // policy replicates, local and global rows are the same. Owns its memory unless it was bound. All functions are local.
 template <class T, class IndexType, class Policy, Optimizer O, Partitioner P, MemorySpace Space>
-class SparseState {
+class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType, Policy, O, P, Space>> {
   using Ops = RowOps<Space>;
 
  public:

@@ -39,10 +39,15 @@ inline void check_name(std::string const& name, int rank) {
     throw Error{Errc::invalid_argument, rank, "Variable", name, "a variable's name is not empty and has no tab or newline"};
 }
 
+inline RegistrationPtr make_registration(std::string name, std::string signature) {
+  return std::make_shared<Registration>(Registration{std::move(name), std::move(signature)});
+}
+
 }  // namespace detail
 
 // What `Variable` normalises to. Move-only; moving keeps handles and updates valid. Making one is local: ranks compare their
-// variables at the next collective call of the session. Must outlive its handles and updates in flight, and not its session.
+// variables at the next collective call of the session. When making one throws, the session knows nothing of it. Must outlive
+// the updates in flight: a step that completes an update of a variable that is gone is refused.
 template <class Kind, class Policy, class O, class P, class Space, class T, class IndexType>
 class BasicVariable;
 
@@ -65,9 +70,10 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
                             " by " + std::string{Policy::name} + ", " + std::string{O::name} + ", " +
                             std::string{to_string(reduce)};
     auto const& topology = session.topology();
-    auto registration = session.enter({std::move(name), std::move(signature)});
-    state_ = std::make_unique<State>(std::move(registration), binding.values, topology.owner(), topology.owners(),
-                                     topology.size(), detail::setting_or(O{}, settings...), reduce);
+    state_ = Holder{std::make_shared<State>(detail::make_registration(std::move(name), std::move(signature)), binding.values,
+                                            topology.owner(), topology.owners(), topology.size(),
+                                            detail::setting_or(O{}, settings...), reduce)};
+    session.enter(state_->registration());
   }
 
   std::string const& name() const { return state_->name(); }
@@ -77,7 +83,7 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
   State& state() const { return *state_; }
 
  private:
-  std::unique_ptr<State> state_;
+  Holder<State> state_;
 };
 
 template <class Policy, class O, class P, class Space, class T, class IndexType>
@@ -93,6 +99,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
     make(session, std::move(name), table.rows, table.width, settings...);
     state_->allocate(table.initial);
+    session.enter(state_->registration());
   }
 
   // Local. The user's table, alike on all ranks, for policies that replicate.
@@ -105,6 +112,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
       throw Error{Errc::invalid_argument, session.rank(), "Variable", name, "the rows of a bound table must be contiguous"};
     make(session, std::move(name), binding.values.rows, binding.values.width, settings...);
     state_->borrow(binding.values.data);
+    session.enter(state_->registration());
   }
 
   // Local. Memory for this rank's shard from allocate(local rows), its values as the user set them.
@@ -112,6 +120,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   BasicVariable(Session& session, std::string name, ShardBinding<Allocate> binding, Settings const&... settings) {
     make(session, std::move(name), binding.rows, binding.width, settings...);
     state_->borrow(binding.allocate(state_->local_rows()));
+    session.enter(state_->registration());
   }
 
   std::string const& name() const { return state_->name(); }
@@ -131,7 +140,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     auto const view = flat_view(ids);
     using Id = typename decltype(view)::value_type;
     static_assert(std::integral<Id>, "parallax: a table is indexed by integers");
-    return IndicesOf<Id>{state_.get(), view};
+    return IndicesOf<Id>{&*state_, view};
   }
 
   // Does not own: a variable and the indices of one batch.
@@ -157,9 +166,9 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                             std::string{Policy::name} + ", " + std::string{P::name} + fields_text(partitioner) + ", " +
                             std::string{O::name} + ", " + std::string{to_string(reduce)};
     auto const& topology = session.topology();
-    auto registration = session.enter({std::move(name), std::move(signature)});
-    state_ = std::make_unique<State>(std::move(registration), rows, width, topology.owner(), topology.owners(),
-                                     topology.size(), detail::setting_or(O{}, settings...), partitioner, reduce);
+    state_ = Holder{std::make_shared<State>(detail::make_registration(std::move(name), std::move(signature)), rows, width,
+                                            topology.owner(), topology.owners(), topology.size(),
+                                            detail::setting_or(O{}, settings...), partitioner, reduce)};
   }
 
   static void check_shape(std::string const& name, std::int64_t rows, std::int64_t width, int rank) {
@@ -170,7 +179,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                                                                       std::string{detail::type_name<IndexType>}};
   }
 
-  std::unique_ptr<State> state_;
+  Holder<State> state_;
 };
 
 namespace detail {

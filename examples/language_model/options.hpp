@@ -1,0 +1,105 @@
+// The command line of the language model.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model.hpp"
+
+namespace lm {
+
+struct Options {
+  std::vector<std::string> texts;  // empty: the default text
+  int ranks = 4;                   // threads; under mpiexec its ranks
+  std::string policy = "compare";  // or hybrid, all_reduce, parameter_server, all_gather
+  ModelShape shape;
+  Index streams = 16;        // B, per rank
+  Index steps = 10;          // T, of truncated back-propagation
+  std::int64_t batches = 0;  // training steps; 0: one pass over the text
+  int checkpoints = 6;
+  double learning_rate = 0.2;
+  double clip = 10;  // of the norm of the LSTM's gradients
+  std::uint64_t seed = 1;
+  bool smoke = false;  // a few tiny steps, for tests
+  bool help = false;
+};
+
+inline constexpr std::string_view usage =
+    "language_model [--text FILE...] [--ranks N] [--policy compare|hybrid|all_reduce|parameter_server|all_gather]\n"
+    "  [--vocabulary V] [--embedding E] [--cell H] [--projection P] [--samples S] [--batch B] [--steps T]\n"
+    "  [--batches K] [--checkpoints C] [--rate R] [--clip NORM] [--seed N] [--smoke]\n"
+    "Trains the language model of the Parallax paper in small on 4 thread ranks, or on the ranks of mpiexec. The "
+    "paper's size:\n"
+    "  --vocabulary 793470 --embedding 512 --cell 2048 --projection 512 --samples 8192 --batch 128 --steps 20\n";
+
+namespace detail {
+
+template <class T>
+T number(std::string_view option, std::string_view text) {
+  T value{};
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < T{0})
+    throw std::invalid_argument{std::string{option} + " wants a number, not '" + std::string{text} + "'"};
+  return value;
+}
+
+}  // namespace detail
+
+// Throws std::invalid_argument with a sentence about the first argument that is wrong.
+inline Options parse(std::vector<std::string_view> const& arguments) {
+  Options options;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string_view const name = arguments[i];
+    auto const next = [&] {
+      if (i + 1 == arguments.size()) throw std::invalid_argument{std::string{name} + " wants a value"};
+      return arguments[++i];
+    };
+    auto const read = [&](auto& value) {
+      value = detail::number<std::remove_reference_t<decltype(value)>>(name, next());
+    };
+    if (name == "--text") {
+      options.texts.emplace_back(next());
+      while (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) options.texts.emplace_back(next());
+    } else if (name == "--ranks")
+      read(options.ranks);
+    else if (name == "--policy")
+      options.policy = next();
+    else if (name == "--vocabulary")
+      read(options.shape.vocabulary);
+    else if (name == "--embedding")
+      read(options.shape.embedding);
+    else if (name == "--cell")
+      read(options.shape.cell);
+    else if (name == "--projection")
+      read(options.shape.projection);
+    else if (name == "--samples")
+      read(options.shape.samples);
+    else if (name == "--batch")
+      read(options.streams);
+    else if (name == "--steps")
+      read(options.steps);
+    else if (name == "--batches")
+      read(options.batches);
+    else if (name == "--checkpoints")
+      read(options.checkpoints);
+    else if (name == "--rate")
+      read(options.learning_rate);
+    else if (name == "--clip")
+      read(options.clip);
+    else if (name == "--seed")
+      read(options.seed);
+    else if (name == "--smoke")
+      options.smoke = true;
+    else if (name == "--help" || name == "-h")
+      options.help = true;
+    else
+      throw std::invalid_argument{"no such option: " + std::string{name}};
+  }
+  return options;
+}
+
+}  // namespace lm

@@ -1,0 +1,112 @@
+// The distributed part of the language model: its variables, a training step, and its perplexity on held-out text.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include <parallax/parallax.hpp>
+
+#include "corpus.hpp"
+#include "model.hpp"
+#include "options.hpp"
+#include "streams.hpp"
+
+namespace lm {
+
+namespace px = parallax;
+
+// One rank's replica of the network and its part of the two tables. `Preset` says how updates travel: dense and sparse each by
+// the policy that the preset names. All functions are collective.
+template <class Preset, class Scalar, px::Communicator World>
+class Trainer {
+  using Network = px::Variable<px::Dense, Preset, px::Adagrad, Scalar>;
+  using Rows = px::Variable<px::Sparse, Preset, px::Adagrad, Scalar>;
+
+ public:
+  Trainer(World& world, Options const& options, std::span<Token const> train)
+      : options_{options},
+        session_{world},
+        model_{options.shape, options.seed},
+        adagrad_{.learning_rate = options.learning_rate, .initial_accumulator = 0.1},
+        kernel_{session_, "kernel", px::bind(model_.lstm().parameters().kernel), adagrad_},
+        bias_{session_, "bias", px::bind(model_.lstm().parameters().bias), adagrad_},
+        projection_{session_, "projection", px::bind(model_.lstm().parameters().projection), adagrad_},
+        embedding_{session_, "embedding", table(options.shape.embedding, 1.0), adagrad_},
+        softmax_{session_, "softmax", table(options.shape.softmax_width(), 0.1), adagrad_},
+        streams_{train, options.streams, world.rank(), world.size()} {
+    session_.broadcast(kernel_, bias_, projection_);
+  }
+
+  // Trains on the next batch of every rank; this rank's loss per word.
+  double step() {
+    streams_.next(options_.steps, batch_);
+    auto const seed = options_.seed * 1'000'003 + static_cast<std::uint64_t>(session_.steps());
+    auto const softmax_ids = model_.softmax_ids(batch_, seed);  // the same samples on all ranks
+    auto const [words, classes] = session_.pull(embedding_.at(batch_.inputs), softmax_.at(softmax_ids));
+    double const loss = model_.forward(batch_, elements(words), words.inverse(), elements(classes), classes.inverse());
+
+    session_.start(px::grad(classes, model_.softmax_gradient()));
+    auto const word_gradient = model_.backward([&] { session_.poll(); });
+    auto const gradients = model_.lstm().gradients();
+    session_.step(px::clip_by_global_norm(options_.clip, px::grad(kernel_, gradients.kernel),
+                                          px::grad(bias_, gradients.bias), px::grad(projection_, gradients.projection)),
+                  px::grad(words, word_gradient));
+    return loss;
+  }
+
+  // exp of the mean loss per word of the whole softmax over text that ranks read together.
+  double perplexity(std::span<Token const> text) {
+    Streams streams{text, options_.streams, session_.rank(), session_.size()};
+    LstmState<Scalar> state;
+    state.reset(options_.streams, options_.shape.lstm());
+    FullSoftmax<Scalar> softmax;
+    Batch batch;
+    for (auto left = streams.length(); left > 0; left -= batch.steps) {
+      streams.next(std::min<std::ptrdiff_t>(left, 4 * options_.steps), batch);
+      auto const words = session_.pull(embedding_, batch.inputs);
+      softmax.add(model_.run(batch, elements(words), words.inverse(), state), batch.targets);
+    }
+    constexpr Id block = 4096;
+    std::vector<Id> ids;
+    std::vector<Scalar> rows;
+    for (Id first = 0; first < options_.shape.vocabulary; first += block) {
+      ids.resize(static_cast<std::size_t>(std::min(block, options_.shape.vocabulary - first)));
+      std::iota(ids.begin(), ids.end(), first);
+      auto const classes = session_.pull(softmax_, ids);
+      rows.clear();
+      for (std::size_t i = 0; i < ids.size(); ++i) rows.insert(rows.end(), classes[i].begin(), classes[i].end());
+      softmax.add_block(first, rows);
+    }
+    std::vector<double> sums{softmax.loss_sum(), static_cast<double>(softmax.size())};
+    px::allreduce(session_.topology().world(), std::span{sums});
+    return std::exp(sums[0] / sums[1]);
+  }
+
+  px::Session<World>& session() { return session_; }
+
+ private:
+  static std::span<Scalar const> elements(auto const& pulled) {
+    auto const rows = pulled.values();
+    return {rows.data, static_cast<std::size_t>(rows.rows * rows.width)};
+  }
+  px::Table table(Index width, double scale) const {
+    double const range = scale / std::sqrt(static_cast<double>(width));
+    return {.rows = options_.shape.vocabulary, .width = width, .initial = px::uniform(-range, range, options_.seed)};
+  }
+
+  Options options_;
+  px::Session<World> session_;
+  LanguageModel<Scalar> model_;
+  px::Adagrad adagrad_;
+  Network kernel_, bias_, projection_;
+  Rows embedding_, softmax_;
+  Streams streams_;
+  Batch batch_;
+};
+
+}  // namespace lm
