@@ -33,6 +33,7 @@ TEST_CASE("the shuffle is the same for ever", "[partition][hash]") {
   for (std::int64_t const x : {1, 2}) large.push_back(Shuffle{std::int64_t{1} << 40}(x));
   CHECK(small == std::vector<std::int64_t>{0, 8, 4, 2, 3, 1, 9, 6, 7, 5});
   CHECK(large == std::vector<std::int64_t>{0, 626406, 40265, 464700, 464552353631, 522070172492});
+  CHECK(Shuffle{std::int64_t{1} << 40}.inverse(large.back()) == 2);
   CHECK(Hash{}.layout(800'000, 8).locate(1) == Location{6, 78300});
 }
 

@@ -4,8 +4,10 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include "parallax/core/config.hpp"
@@ -64,6 +66,13 @@ constexpr bool is_rule(std::type_identity<slots<S...>>) {
 
 template <class O>
 inline constexpr Untouched untouched = detail::untouched_of<O>();
+
+// What messages call an optimizer: its `name`, or what the compiler calls its type.
+template <class O>
+std::string optimizer_name() {
+  if constexpr (requires { O::name; }) return std::string{O::name};
+  else return typeid(O).name();
+}
 
 // The rule takes (p, g, slots...) of a variable over T and cannot throw.
 template <class O, class T>

@@ -61,6 +61,7 @@ class DenseBucket {
     }
     owned_.resize_with_slack(vendor_ ? 0 : owned);
     staged_.resize_with_slack(staged);
+    whole_.resize_with_slack(sharded ? 0 : direct_size());
     for (Parcel& parcel : parcels_)
       if (!parcel.direct || vendor_) stage(parcel, [](Segment const& s) { return s.gradient; });
     at_ = 0;
@@ -98,7 +99,6 @@ class DenseBucket {
 
   // Collective in the order of the lane; after it `whole` is valid for every segment.
   bool gather_gradients(Lane<C>& lane) {
-    if (!running_ && at_ == 0) whole_.resize_with_slack(direct_size());
     return each_parcel([&](Parcel& parcel) {
       if (vendor_ || topology_->size() == 1) return true;
       T* const target = gathered(parcel);

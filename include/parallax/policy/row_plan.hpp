@@ -31,6 +31,7 @@ struct RowPlan {
   Buffer<Index> keys;              // scratch: keys before grouping
   Buffer<std::byte> received;      // scratch: keys as they arrived
   Buffer<std::byte> values;        // rows of level 0 after a pull: size() rows
+  Buffer<std::byte> below;         // scratch: rows on their way down, between two hops
   SortScratch<Index> sort;
   std::vector<Hop> const* hops = nullptr;
   std::size_t agreed = 0;          // hops whose runs are known on all their ranks
@@ -175,7 +176,7 @@ class PullJourney {
         }
         return;
       case Leg::rows:
-        mail.take(rows_slip_, (*plan_->hops)[hop_].targets, hop_ == 0 ? plan_->values : below_);
+        mail.take(rows_slip_, (*plan_->hops)[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
         if (hop_-- == 0) finished_ = true;
         return;
     }
@@ -209,7 +210,7 @@ class PullJourney {
         table_->gather(std::span{keys, n}, bases_[static_cast<std::size_t>(owner_)], out);
       } else {
         auto const width = static_cast<std::int64_t>(width_);
-        RowsView<T const> const rows{reinterpret_cast<T const*>(below_.data()), static_cast<std::int64_t>(level.size()), width};
+        RowsView<T const> const rows{reinterpret_cast<T const*>(plan_->below.data()), static_cast<std::int64_t>(level.size()), width};
         RowOps<HostSpace>::gather_rows(rows, inverse, 0, out);
       }
     }
@@ -225,7 +226,6 @@ class PullJourney {
   bool finished_ = true;
   detail::CountsLeg<C, RowPlan<Index>> counts_;
   detail::KeysLeg<C, Index> keys_;
-  Buffer<std::byte> below_;
 };
 
 }  // namespace parallax

@@ -117,14 +117,14 @@ class Flight final : public FlightBase<C> {
 
  public:
   // `session` is the one whose variables may be updated.
-  Flight(Topology<C> const& topology, FusionOptions const& fusion, void const* session, FlightChannels channels,
+  Flight(Topology<C> const& topology, FusionOptions const& fusion, void const* session, FlightChannels route,
          Traffic& traffic)
       : topology_{&topology},
         fusion_{&fusion},
         session_{session},
-        agreement_{topology, channels.agreement, traffic},
-        mail_{topology, channels.rows, traffic},
-        dense_{topology, channels.dense, traffic} {}
+        agreement_{topology, route.agreement, traffic},
+        mail_{topology, route.rows, traffic},
+        dense_{topology, route.dense, traffic} {}
 
   // Local. Checks and prepares all updates; what goes wrong is kept for the agreement. `keep`: the updates outlive the call.
   void prepare(bool keep, Arguments const&... arguments) {

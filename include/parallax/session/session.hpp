@@ -554,12 +554,12 @@ class Session {
     // ---- flights ---------------------------------------------------------------------------------------------------------
 
     template <class... Updates>
-    auto& take_flight(detail::FlightChannels channels) {
+    auto& take_flight(detail::FlightChannels route) {
       using Flight = detail::Flight<C, Updates...>;
       for (auto& pooled : pool)
-        if (pooled.channel == channels.rows && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(Flight))
+        if (pooled.channel == route.rows && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(Flight))
           return static_cast<Flight&>(*pooled.flight);
-      pool.push_back({channels.rows, std::make_unique<Flight>(topology, options.fusion, this, channels, traffic)});
+      pool.push_back({route.rows, std::make_unique<Flight>(topology, options.fusion, this, route, traffic)});
       return static_cast<Flight&>(*pool.back().flight);
     }
 

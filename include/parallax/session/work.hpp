@@ -226,6 +226,7 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
     if (!update.plan) make_plan(topology, *state_, plan, update.ids, "step");
     own_ = {update.rows, update.distinct};
     auto const expected = static_cast<std::int64_t>(update.distinct ? plan.size() : plan.indices());
+    if (state_->width() == 0 && own_.values.rows == 0) own_.values.rows = expected;  // empty rows cannot be counted
     if (own_.values.rows != expected || own_.values.width != state_->width())
       throw this->wrong_size(topology.rank(), "gradient rows of " + shape(own_.values.rows, own_.values.width) + " for " +
                                                   shape(expected, state_->width()) + " pulled or named");

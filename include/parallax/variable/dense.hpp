@@ -65,7 +65,7 @@ class DenseState : public std::enable_shared_from_this<DenseState<T, Policy, O, 
     return hash.value();
   }
   std::string update_text() const {
-    return "update " + std::to_string(steps_ + 1) + " by " + std::string{O::name} + fields_text(optimizer_);
+    return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + fields_text(optimizer_);
   }
 
   // The mean over ranks. A dense gradient is named once by every rank, so that mean_by_count is the mean.

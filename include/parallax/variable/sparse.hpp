@@ -99,7 +99,7 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
     return hash.value();
   }
   std::string update_text() const {
-    return "update " + std::to_string(steps_ + 1) + " by " + std::string{O::name} + fields_text(optimizer_);
+    return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + fields_text(optimizer_);
   }
 
   // The rows of this rank as of the last update, all brought up to date.

@@ -67,7 +67,7 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     detail::check_name(name, session.rank());
     Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
     std::string signature = "Dense " + std::string{detail::type_name<T>} + " of " + std::to_string(binding.values.size()) +
-                            " by " + std::string{Policy::name} + ", " + std::string{O::name} + ", " +
+                            " by " + std::string{Policy::name} + ", " + optimizer_name<O>() + ", " +
                             std::string{to_string(reduce)};
     auto const& topology = session.topology();
     state_ = Holder{std::make_shared<State>(detail::make_registration(std::move(name), std::move(signature)), binding.values,
@@ -164,7 +164,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     std::string signature = "Sparse " + std::string{detail::type_name<T>} + " of " + std::to_string(rows) + " x " +
                             std::to_string(width) + " by " + std::string{detail::type_name<IndexType>} + ", " +
                             std::string{Policy::name} + ", " + std::string{P::name} + fields_text(partitioner) + ", " +
-                            std::string{O::name} + ", " + std::string{to_string(reduce)};
+                            optimizer_name<O>() + ", " + std::string{to_string(reduce)};
     auto const& topology = session.topology();
     state_ = Holder{std::make_shared<State>(detail::make_registration(std::move(name), std::move(signature)), rows, width,
                                             topology.owner(), topology.owners(), topology.size(),

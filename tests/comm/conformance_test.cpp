@@ -1,0 +1,171 @@
+// The communicators' suite has teeth: each defect planted into a sound communicator is found by the check made for it.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../catch.hpp"
+#include "../conformance/communicator.hpp"
+#include "parallax/comm/thread.hpp"
+
+namespace px = parallax;
+
+namespace {
+
+enum class Defect {
+  none,
+  rank_is_always_0,
+  flips_a_bit,
+  swaps_two_blocks,
+  writes_into_a_gap,
+  changes_what_is_sent,
+  forgets_oneself,
+  completes_early,
+  completes_twice,
+  has_one_channel,
+  names_itself,
+  accepts_a_busy_channel,
+  ignores_sizes,
+  blames_no_one,
+  aborts_alone,
+  names_another,
+};
+
+// A sound communicator with a defect.
+class Faulty {
+ public:
+  class Request;
+
+  Faulty(px::ThreadCommunicator& comm, Defect defect) : comm_{&comm}, defect_{defect} {}
+
+  int rank() const { return has(Defect::rank_is_always_0) ? 0 : comm_->rank(); }
+  int size() const { return comm_->size(); }
+  std::chrono::nanoseconds deadline() const { return std::chrono::milliseconds{300}; }
+  void abort(px::Error const& reason) {
+    if (!has(Defect::aborts_alone)) comm_->abort(reason);
+  }
+  Request ialltoallv(int channel, px::Transfer const& transfer);
+
+ private:
+  bool has(Defect defect) const { return defect_ == defect; }
+
+  px::ThreadCommunicator* comm_;
+  Defect defect_;
+};
+
+class Faulty::Request {
+ public:
+  Request(Faulty& comm, px::Transfer const& transfer, std::optional<px::ThreadCommunicator::Request> inner)
+      : comm_{&comm}, transfer_{transfer}, inner_{std::move(inner)} {
+    auto const self = static_cast<std::size_t>(comm.comm_->rank());
+    if (comm.has(Defect::forgets_oneself)) transfer_.receive[transfer_.from[self].offset] ^= std::byte{1};
+  }
+
+  bool test() {
+    if (done_ && comm_->has(Defect::completes_twice)) return false;
+    if (done_ || !inner_) return true;
+    if (comm_->has(Defect::completes_early)) return true;
+    try {
+      if (!inner_->test()) return false;
+    } catch (px::Error const& error) {
+      if (error.code() == px::Errc::mismatch && comm_->has(Defect::ignores_sizes)) return done_ = true;
+      if (error.code() == px::Errc::mismatch && comm_->has(Defect::blames_no_one))
+        throw px::Error{error.code(), -1, error.operation(), error.variable(), error.detail()};
+      throw;
+    }
+    spoil();
+    return done_ = true;
+  }
+
+  int waiting_for() const {
+    int const rank = inner_ ? inner_->waiting_for() : -1;
+    if (rank >= 0 && comm_->has(Defect::names_itself)) return comm_->rank();
+    if (rank >= 0 && comm_->has(Defect::names_another)) return (rank + 1) % comm_->size();
+    return rank;
+  }
+
+ private:
+  void spoil() {
+    auto const& from = transfer_.from;
+    std::byte* const memory = transfer_.receive;
+    auto const largest = std::max_element(from.begin(), from.end(), [](auto a, auto b) { return a.bytes < b.bytes; });
+    auto const first = std::min_element(from.begin(), from.end(), [](auto a, auto b) { return a.offset < b.offset; });
+    if (comm_->has(Defect::flips_a_bit) && largest->bytes > 0)
+      memory[largest->offset + largest->bytes - 1] ^= std::byte{1};
+    if (comm_->has(Defect::swaps_two_blocks) && from[0].bytes == from[1].bytes)
+      std::swap_ranges(memory + from[0].offset, memory + from[0].offset + from[0].bytes, memory + from[1].offset);
+    if (comm_->has(Defect::writes_into_a_gap) && first->offset > 0) memory[first->offset - 1] = std::byte{0};
+    if (comm_->has(Defect::changes_what_is_sent) && transfer_.to[0].bytes > 0)
+      const_cast<std::byte*>(transfer_.send)[transfer_.to[0].offset] ^= std::byte{1};
+  }
+
+  Faulty* comm_;
+  px::Transfer transfer_;
+  std::optional<px::ThreadCommunicator::Request> inner_;
+  bool done_ = false;
+};
+
+Faulty::Request Faulty::ialltoallv(int channel, px::Transfer const& transfer) {
+  try {
+    return {*this, transfer, comm_->ialltoallv(has(Defect::has_one_channel) ? 0 : channel, transfer)};
+  } catch (px::Error const& error) {
+    if (error.code() == px::Errc::misuse && has(Defect::accepts_a_busy_channel)) return {*this, transfer, {}};
+    throw;
+  }
+}
+static_assert(px::Communicator<Faulty>);
+
+struct FaultyThreads {
+  Defect defect;
+
+  template <class Body>
+  void run(std::chrono::nanoseconds deadline, Body const& body) const {
+    auto const on_a_rank = [&](px::ThreadCommunicator& comm) {
+      Faulty faulty{comm, defect};
+      body(faulty);
+    };
+    px::run_threads(3, on_a_rank, {deadline});
+  }
+};
+
+// What the suites say of a communicator with this defect.
+std::string verdict(Defect defect) {
+  try {
+    parallax_conformance::check_communicator(FaultyThreads{defect});
+    parallax_conformance::check_failures(FaultyThreads{defect});
+  } catch (parallax_conformance::Failure const& failure) {
+    return failure.what();
+  }
+  return "passes";
+}
+
+}  // namespace
+
+TEST_CASE("a sound communicator passes where those with defects fail", "[comm][conformance]") {
+  CHECK(verdict(Defect::none) == "passes");
+}
+
+TEST_CASE("the suite finds a communicator that does not exchange what it must", "[comm][conformance]") {
+  CHECK_THAT(verdict(Defect::rank_is_always_0), parallax_test::contains("«every rank is there once»"));
+  CHECK_THAT(verdict(Defect::flips_a_bit), parallax_test::contains("«every rank is there once»"));
+  CHECK_THAT(verdict(Defect::swaps_two_blocks), parallax_test::contains("calls itself"));
+  CHECK_THAT(verdict(Defect::writes_into_a_gap), parallax_test::contains("which lies outside all blocks"));
+  CHECK_THAT(verdict(Defect::changes_what_is_sent), parallax_test::contains("is sent from was changed"));
+  CHECK_THAT(verdict(Defect::forgets_oneself), parallax_test::contains("«every rank is there once»"));
+  CHECK_THAT(verdict(Defect::completes_early), parallax_test::contains("«"));
+  CHECK_THAT(verdict(Defect::completes_twice), parallax_test::contains("is not any more"));
+}
+
+TEST_CASE("the suite finds a communicator whose channels or waits are not what they must be", "[comm][conformance]") {
+  CHECK_THAT(verdict(Defect::has_one_channel), parallax_test::contains("«channels are independent»"));
+  CHECK_THAT(verdict(Defect::names_itself), parallax_test::contains("«a late rank delays the others and is named»"));
+  CHECK_THAT(verdict(Defect::accepts_a_busy_channel), parallax_test::contains("was not refused as misuse"));
+}
+
+TEST_CASE("the suite finds a communicator that hides failures", "[comm][conformance]") {
+  CHECK_THAT(verdict(Defect::ignores_sizes), parallax_test::contains("«different sizes are a mismatch»"));
+  CHECK_THAT(verdict(Defect::blames_no_one), parallax_test::contains("which does not blame the sender"));
+  CHECK_THAT(verdict(Defect::aborts_alone), parallax_test::contains("«different sizes are a mismatch»"));
+  CHECK_THAT(verdict(Defect::names_another), parallax_test::contains("«a late rank delays the others and is named»"));
+}

@@ -1,0 +1,303 @@
+// A small model trained by the library on any communicator: what its ranks see, step by step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../support/oracle.hpp"
+#include "../support/workload.hpp"
+#include "parallax/comm/thread.hpp"
+#include "parallax/parallax.hpp"
+
+namespace parallax_test {
+
+namespace px = parallax;
+
+// A user's own optimizer, with two slots of different types.
+struct Tempered {
+  using axis = px::optimizer_axis;
+  using element_slots = px::slots<px::scalar, std::int32_t>;
+  double learning_rate = 0.125;
+  auto at(std::int64_t) const {
+    return [rate = learning_rate](auto& p, auto g, auto& squares, auto& count) noexcept {
+      PARALLAX_NO_CONTRACT
+      using T = decltype(g);
+      count += g != T{0};
+      squares += g * g;
+      if (count > 0) p -= static_cast<T>(rate) * g / (T{1} + squares / static_cast<T>(count));
+    };
+  }
+};
+
+inline oracle::Formula formula_of(px::Sgd const& o) { return {oracle::Rule::sgd, o.learning_rate, 0, 0, 0}; }
+inline oracle::Formula formula_of(px::Adagrad const& o) { return {oracle::Rule::adagrad, o.learning_rate, o.epsilon, 0, 0}; }
+inline oracle::Formula formula_of(px::Adam const& o) { return {oracle::Rule::adam, o.learning_rate, o.epsilon, o.beta1, o.beta2}; }
+inline oracle::Formula formula_of(px::LazyAdam const& o) {
+  return {oracle::Rule::lazy_adam, o.learning_rate, o.epsilon, o.beta1, o.beta2};
+}
+inline oracle::Formula formula_of(Tempered const& o) { return {oracle::Rule::tempered, o.learning_rate, 0, 0, 0}; }
+
+// The types of a model: layers of one, a table of the other.
+template <class DensePolicy, class RowPolicy, class O, class P = px::Cyclic, class Scalar = float, class Int = std::int64_t>
+struct Model {
+  using T = Scalar;
+  using Index = Int;
+  using Optimizer = O;
+  using Partitioner = P;
+  using Layer = px::Variable<px::Dense, DensePolicy, O, T>;
+  using Words = px::Variable<px::Sparse, RowPolicy, O, P, T, px::Index<Int>>;
+  using Exchange = typename RowPolicy::template exchange<px::Sparse>;
+
+  static constexpr oracle::Rows rows = !Exchange::coalesced  ? oracle::Rows::occurrences
+                                       : Exchange::densified ? oracle::Rows::densified
+                                                             : oracle::Rows::by_hops;
+  static std::string name() {
+    return std::string{DensePolicy::name} + " + " + std::string{RowPolicy::name} + ", " + std::string{P::name} + ", " +
+           (sizeof(T) == 4 ? "float" : "double");
+  }
+};
+
+// One training: how many ranks on which hosts, what is averaged, and what must not change a bit.
+struct Case {
+  int ranks = 1;
+  std::vector<int> hosts = {};  // of each rank; empty: the flat topology
+  px::Reduce reduce = px::Reduce::mean;
+  bool integers = false;
+  bool clips = false;
+  std::uint64_t seed = 1;
+  int steps = 50;
+  bool overlap = true;             // start what the script lets start early, and poll; else all in `step`
+  px::FusionOptions fusion = {256, 200, 24};
+  std::int64_t pieces = 0;         // of the partitioner
+  bool lent = false;               // the table lies in the user's memory
+  Shape shape = {};
+
+  std::string text() const {
+    std::ostringstream out;
+    out << ranks << " ranks";
+    for (std::size_t r = 0; r < hosts.size(); ++r) out << (r ? "," : " on hosts ") << hosts[r];
+    out << ", " << px::to_string(reduce) << (integers ? ", integers" : "") << (clips ? ", clipped" : "") << (overlap ? "" : ", nothing started early")
+        << (lent ? ", lent memory" : "") << ", " << pieces << " pieces, fusion " << fusion.fusion_bytes << "/"
+        << fusion.direct_bytes << "/" << fusion.piece_bytes << ", seed " << seed;
+    return out.str();
+  }
+};
+
+template <class M>
+Workload<typename M::T> workload_of(Case const& c) {
+  return {c.shape, c.seed, c.integers, M::Exchange::coalesced, c.clips};
+}
+template <class M>
+oracle::Settings oracle_of(Case const& c) {
+  auto const average = c.reduce == px::Reduce::mean  ? oracle::Average::mean
+                       : c.reduce == px::Reduce::sum ? oracle::Average::sum
+                                                     : oracle::Average::by_count;
+  return {c.ranks, c.hosts, formula_of(typename M::Optimizer{}), average, M::rows};
+}
+
+template <px::Communicator C>
+px::Topology<C> topology_of(C& world, Case const& c) {
+  return c.hosts.empty() ? px::Topology<C>{world} : px::Topology<C>{world, c.hosts};
+}
+
+// What a rank saw: parameters after so many steps. Of a layer all of them, of the table the rows of `ids`.
+template <class T>
+struct Seen {
+  enum class What : unsigned char { layer, pulled, held };
+  What what = What::layer;
+  int step = 0;
+  std::size_t layer = 0;
+  std::vector<std::int64_t> ids = {};
+  std::vector<T> values = {};
+};
+template <class T>
+using Diary = std::vector<Seen<T>>;
+
+// One rank's training. The model, the gradients and the diary are its own; everything else is the session's.
+template <class M, px::Communicator C>
+class Trainer {
+ public:
+  using T = typename M::T;
+
+  Trainer(C& world, Case const& c)
+      : case_{c},
+        workload_{workload_of<M>(c)},
+        session_{topology_of(world, c), {c.fusion}},
+        memory_(c.shape.layers.size()),
+        words_{make_words()} {
+    for (std::size_t layer = 0; layer < memory_.size(); ++layer) {
+      std::size_t const size = c.shape.layers[layer];
+      memory_[layer] = session_.rank() == 0 ? workload_.first_values(layer, size) : std::vector<T>(size, T{-77});
+      layers_.push_back({session_, "layer " + std::to_string(layer), px::bind(memory_[layer]), c.reduce});
+    }
+    auto const table = workload_.first_values(memory_.size(), static_cast<std::size_t>(c.shape.rows * c.shape.width));
+    auto const mine = words_.local();
+    for (std::int64_t row = 0; row < mine.rows; ++row)
+      std::copy_n(table.data() + words_.global_row(row) * c.shape.width, c.shape.width, mine.row(row));
+  }
+
+  Diary<T> train() {
+    for (auto const& layer : layers_) session_.broadcast(layer);
+    for (int step = 0; step < case_.steps; ++step) {
+      one_step(step);
+      for (std::size_t layer = 0; layer < layers_.size(); ++layer)
+        diary_.push_back({Seen<T>::What::layer, step + 1, layer, {}, memory_[layer]});
+      if (step % 10 == 9 || step + 1 == case_.steps) look_at_own_rows(step + 1);
+    }
+    session_.finish();
+    return std::move(diary_);
+  }
+
+ private:
+  using Words = typename M::Words;
+  using Handle = px::PulledRows<typename Words::State>;
+  using LayerUpdate = px::DenseUpdate<typename M::Layer::State>;
+  using RowsUpdate = px::RowUpdate<typename Words::State, typename M::Index>;
+
+  Words make_words() {
+    px::Table const table{case_.shape.rows, case_.shape.width};
+    typename M::Partitioner const partitioner{.pieces = case_.pieces};
+    if (!case_.lent) return {session_, "words", table, partitioner, case_.reduce};
+    if constexpr (Words::State::sharded) {
+      auto const allocate = [this](std::int64_t rows) {
+        lent_.resize(static_cast<std::size_t>(rows * case_.shape.width));
+        return lent_.data();
+      };
+      return {session_, "words", px::bind_shard(table.rows, table.width, allocate), partitioner, case_.reduce};
+    } else {
+      lent_.resize(static_cast<std::size_t>(table.rows * table.width));
+      return {session_, "words", px::bind_rows(lent_, table.width), partitioner, case_.reduce};
+    }
+  }
+
+  void one_step(int step) {
+    Script const script = workload_.script(step);
+    gradients_ = workload_.gradients(step, session_.rank());
+    for (auto& layer : layers_) layer.optimizer().learning_rate = typename M::Optimizer{}.learning_rate * script.rate;
+    words_.optimizer().learning_rate = typename M::Optimizer{}.learning_rate * script.rate;
+
+    bool const clipped = script.clip > 0, all_early = clipped && case_.overlap && script.early_layers > 0;
+    std::size_t const early_layers = case_.overlap && !clipped ? script.early_layers : 0;
+    std::size_t const early_batches = case_.overlap && !clipped ? script.early_batches : 0;
+    handles_.clear();
+    handles_.resize(script.batches.size());
+    if (early_layers > 0) {
+      session_.start(layer_updates(script, 0, early_layers));
+      for (std::size_t u = 0; u < early_layers; ++u) scribble(gradients_.layers[u]);
+    }
+    session_.poll();
+    for (std::size_t b = 0; b < script.batches.size(); ++b)
+      if (script.batches[b] != Way::ids) pull(step, b);
+    for (std::size_t b = 0; b < early_batches; ++b) {
+      session_.start(row_updates(script, b, b + 1));
+      scribble(gradients_.batches[b].rows);
+      if (b == 0) handles_[b] = {};  // an update in flight needs no handle
+      session_.poll();
+    }
+    auto const layers = layer_updates(script, early_layers, script.layers.size());
+    auto const rows = row_updates(script, early_batches, script.batches.size());
+    if (all_early) {
+      session_.start(px::clip_by_global_norm(script.clip, layers, rows));
+      session_.poll();
+      session_.step();
+    } else if (clipped) {
+      session_.step(px::clip_by_global_norm(script.clip, layers, rows));
+    } else {
+      session_.step(layers, rows);
+    }
+  }
+
+  // A range of updates of one type each, as the layers of a network are.
+  std::vector<LayerUpdate> layer_updates(Script const& script, std::size_t first, std::size_t last) const {
+    std::vector<LayerUpdate> updates;
+    for (std::size_t u = first; u < last; ++u) updates.push_back(px::grad(layers_[script.layers[u]], gradients_.layers[u]));
+    return updates;
+  }
+  std::vector<RowsUpdate> row_updates(Script const& script, std::size_t first, std::size_t last) {
+    std::vector<RowsUpdate> updates;
+    ids_.resize(script.batches.size());
+    for (std::size_t b = first; b < last; ++b) {
+      auto const& batch = gradients_.batches[b];
+      ids_[b].assign(batch.ids.begin(), batch.ids.end());
+      if (script.batches[b] == Way::handle) updates.push_back(px::grad(handles_[b], batch.rows));
+      if (script.batches[b] == Way::ids) updates.push_back(px::grad(words_, ids_[b], batch.rows));
+      if (script.batches[b] == Way::distinct) updates.push_back(px::grad(handles_[b], px::distinct(batch.rows)));
+    }
+    return updates;
+  }
+  static void scribble(std::vector<T>& copied) { std::ranges::fill(copied, std::numeric_limits<T>::quiet_NaN()); }
+
+  void pull(int step, std::size_t b) {
+    RowBatch<T>& batch = gradients_.batches[b];
+    std::vector<typename M::Index> const ids(batch.ids.begin(), batch.ids.end());
+    Handle& handle = handles_[b] = session_.pull(words_, ids);
+    auto const distinct = ascending_distinct(batch.ids);
+    if (handle.indices() != ids.size() || handle.size() != distinct.size() || handle.inverse().size() != ids.size())
+      throw std::runtime_error("a pull of " + std::to_string(distinct.size()) + " distinct indices brought " + std::to_string(handle.size()));
+    Seen<T> seen{Seen<T>::What::pulled, step, 0, batch.ids, {}};
+    for (std::size_t i = 0; i < ids.size(); ++i) seen.values.insert(seen.values.end(), handle[i].begin(), handle[i].end());
+    diary_.push_back(std::move(seen));
+    Seen<T> by_row{Seen<T>::What::pulled, step, 0, {}, {}};
+    for (std::size_t j = 0; j < handle.size(); ++j) {
+      auto const row = handle.values()[static_cast<std::int64_t>(j)];
+      by_row.ids.push_back(handle.id(j));
+      by_row.values.insert(by_row.values.end(), row.begin(), row.end());
+    }
+    if (batch.distinct) reorder(batch, distinct, by_row.ids);
+    diary_.push_back(std::move(by_row));
+  }
+
+  // From one row per distinct index ascending to the order of the handle.
+  void reorder(RowBatch<T>& batch, std::vector<std::int64_t> const& ascending, std::vector<std::int64_t> const& wanted) const {
+    auto const width = static_cast<std::size_t>(case_.shape.width);
+    std::vector<T> rows;
+    for (std::int64_t const id : wanted) {
+      auto const at = static_cast<std::size_t>(std::ranges::find(ascending, id) - ascending.begin());
+      if (at == ascending.size()) throw std::runtime_error("a handle names a row that was not pulled");
+      auto const first = batch.rows.begin() + static_cast<std::ptrdiff_t>(at * width);
+      rows.insert(rows.end(), first, first + static_cast<std::ptrdiff_t>(width));
+    }
+    batch.rows = std::move(rows);
+  }
+
+  void look_at_own_rows(int step) {
+    Seen<T> seen{Seen<T>::What::held, step, 0, {}, {}};
+    auto const mine = words_.local();
+    for (std::int64_t row = 0; row < mine.rows; ++row) {
+      seen.ids.push_back(words_.global_row(row));
+      seen.values.insert(seen.values.end(), mine[row].begin(), mine[row].end());
+    }
+    diary_.push_back(std::move(seen));
+  }
+
+  Case case_;
+  Workload<T> workload_;
+  px::Session<C> session_;
+  std::vector<std::vector<T>> memory_;
+  std::vector<T> lent_;
+  std::vector<typename M::Layer> layers_;
+  Words words_;
+  Gradients<T> gradients_;
+  std::vector<std::vector<typename M::Index>> ids_;
+  std::vector<Handle> handles_;  // declared after the table: they go first
+  Diary<T> diary_;
+};
+
+// Trains on thread ranks; the diaries by rank.
+template <class M>
+std::vector<Diary<typename M::T>> train_on_threads(Case const& c) {
+  std::vector<Diary<typename M::T>> diaries(static_cast<std::size_t>(c.ranks));
+  px::run_threads(c.ranks, [&](px::ThreadCommunicator& world) {
+    diaries[static_cast<std::size_t>(world.rank())] = Trainer<M, px::ThreadCommunicator>{world, c}.train();
+  });
+  return diaries;
+}
+
+}  // namespace parallax_test
