@@ -30,7 +30,7 @@ TEST_CASE("the probabilities after each word sum to one", "[examples][ngram]") {
 
 TEST_CASE("a pair's probability is that of Kneser and Ney", "[examples][ngram]") {
   lm::Bigram const bigram{text, vocabulary};
-  // Pairs: 01 three times, 10 three times, and 02, 20, 13, 31 once: D = 4 / (4 + 0) = 1. Before 1 come 0 and 3; five pairs... six.
+  // Pairs: 01 and 10 three times each; 02, 20, 13 and 31 once: six, and D = 4 / (4 + 2 * 0) = 1. Before 1 come 0 and 3.
   double const continuation = (2 - 1 + 1 * 4.0 / 5) / 6;
   CHECK(bigram.probability(0, 1) == Approx((3 - 1 + 1 * 2 * continuation) / 4).epsilon(1e-12));
   CHECK(bigram.probability(4, 1) == Approx(continuation).epsilon(1e-12));

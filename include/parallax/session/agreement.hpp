@@ -121,6 +121,7 @@ struct Testimony {
 struct Verdict {
   Error error;
   bool in_step;
+  bool same_operation;
 };
 
 namespace detail {
@@ -167,6 +168,7 @@ inline Error first_difference(std::vector<std::string> const& testimonies, std::
     while (line_of(witness, i) != majority) ++witness;
     auto const quote = [](std::string line) {
       std::ranges::replace(line, '\t', ' ');
+      line.erase(0, line.find_first_not_of(' '));
       return line.empty() ? std::string{"nothing"} : "«" + line + "»";
     };
     auto const variable_of = [](std::string const& line) { return line.substr(0, line.find('\t')); };
@@ -174,7 +176,8 @@ inline Error first_difference(std::vector<std::string> const& testimonies, std::
     std::string const variable = own.empty() ? variable_of(majority) : own;
     return {Errc::mismatch, static_cast<int>(culprit), operations[witness], variable,
             "rank " + std::to_string(culprit) + " has " + quote(line_of(culprit, i)) + ", rank " + std::to_string(witness) +
-                " and " + std::to_string(votes[majority] - 1) + " more have " + quote(majority)};
+                (votes[majority] > 1 ? " and " + std::to_string(votes[majority] - 1) + " more have " : " has ") +
+                quote(majority)};
   }
   return {Errc::mismatch, -1, operations[0], "", "the ranks disagree in what no description shows"};
 }
@@ -208,16 +211,17 @@ Verdict explain(Lane<C>& lane, Testimony const& own, Await&& await) {
   lane.post(text.data(), all.data());
   await(lane);
   std::vector<std::string> operations, testimonies;
-  bool in_step = true;
+  bool in_step = true, same_operation = true;
   std::size_t offset = 0;
   for (std::size_t rank = 0; rank < ranks; offset += sizes[rank++]) {
     auto const parts = detail::split(rank == self ? text : std::string_view{all}.substr(offset, sizes[rank]), '\n', 3);
     operations.push_back(parts[0]);
     in_step = in_step && parts[1] == std::to_string(own.operations);
+    same_operation = same_operation && parts[0] == own.operation;
     testimonies.push_back(parts[2]);
   }
-  if (auto refusal = detail::first_refusal(testimonies)) return {*refusal, in_step};
-  return {detail::first_difference(testimonies, operations), in_step};
+  if (auto refusal = detail::first_refusal(testimonies)) return {*refusal, in_step, same_operation};
+  return {detail::first_difference(testimonies, operations), in_step, same_operation};
 }
 
 }  // namespace parallax

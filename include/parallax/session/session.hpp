@@ -29,9 +29,10 @@ struct SessionOptions {
 // operations, in the same order, on the same variables, with `poll` and the construction of variables excepted, which are local.
 //
 // Errors. An operation that one rank refuses (a bad id, a gradient of a wrong size, an exception in a transform, memory) or on
-// which ranks differ fails on every rank with the same Error, nothing is changed, and the session goes on. A failure of the
-// transport, a deadline, or memory that fails in the middle of an exchange ends the session: every rank gets the error, and
-// later calls throw Error (poisoned). A session that is left by an exception aborts its peers.
+// which ranks differ fails on every rank with the same Error, nothing is changed, and the session goes on. What was started
+// is dropped with the step that fails, and where ranks called different operations. The session ends where ranks started
+// different numbers of updates, the transport fails, a deadline passes or memory fails in the middle of an exchange: every
+// rank gets the error, and later calls throw Error (poisoned). A session that is left by an exception aborts its peers.
 //
 // Refers to the communicator or copies the topology; the communicator must outlive it. Move-only; variables may be made and
 // moved freely. One thread at a time.
@@ -223,8 +224,7 @@ class Session {
           Core* core;
           detail::FlightBase<C>* pack;
           ~Closing() {
-            for (auto* flight : core->flights) flight->close();
-            core->flights.clear();
+            core->close_flights();
             pack->close();
           }
         } const closing{this, &pack};
@@ -306,7 +306,7 @@ class Session {
         each_flight(pack, [&](auto& flight) {
           bool const waits = i < flights.size() && i >= most_flights && !phase_done[i - most_flights];
           if (!waits && !phase_done[i]) phase_done[i] = phase(flight);
-          all = all && phase_done[i++];
+          all = phase_done[i++] && all;
         });
         return all;
       }, [&] { return missing_rank(pack); }, [&] { return names_of(pack); });
@@ -446,10 +446,15 @@ class Session {
     }
 
     // Collective. The error that all ranks arrive at. Throws it where the ranks are out of step, which ends the session.
+    // Where they called different operations, one of which may have been a step, what was started is dropped on all of them.
     Error explain_with(char const* operation, Error const* error, std::string const& details) {
       Testimony const own{operation, operations, error, error ? std::string{} : context_text(operation) + details};
       Verdict const verdict = explain(control_lane, own, [&](auto& lane) { await(lane, operation); });
       if (!verdict.in_step) throw verdict.error;
+      if (!verdict.same_operation) {
+        drive(operation, [&] { return poll_flights(); }, [&] { return missing_started(); }, [] { return std::string{}; });
+        close_flights();
+      }
       return verdict.error;
     }
 
@@ -547,6 +552,9 @@ class Session {
       } catch (...) {
       }
       withdraw();
+      close_flights();
+    }
+    void close_flights() noexcept {
       for (auto* flight : flights) flight->close();
       flights.clear();
     }
@@ -570,10 +578,13 @@ class Session {
     }
     template <class Pack>
     int missing_rank(Pack& pack) {
-      int rank = pack.waiting_for();
+      int const rank = pack.waiting_for();
+      return rank >= 0 ? rank : missing_started();
+    }
+    int missing_started() const {
       for (auto* flight : flights)
-        if (rank < 0) rank = flight->waiting_for();
-      return rank;
+        if (int const rank = flight->waiting_for(); rank >= 0) return rank;
+      return -1;
     }
     template <class Pack>
     std::string names_of(Pack& pack) {
