@@ -1,6 +1,5 @@
 // The communicators' suite has teeth: each defect planted into a sound communicator is found by the check made for it.
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +55,7 @@ class Faulty {
 
 class Faulty::Request {
  public:
-  Request(Faulty& comm, px::Transfer const& transfer, std::optional<px::ThreadCommunicator::Request> inner)
+  Request(Faulty& comm, px::Transfer const& transfer, px::ThreadCommunicator::Request inner)
       : comm_{&comm}, transfer_{transfer}, inner_{std::move(inner)} {
     auto const self = static_cast<std::size_t>(comm.comm_->rank());
     if (comm.has(Defect::forgets_oneself)) transfer_.receive[transfer_.from[self].offset] ^= std::byte{1};
@@ -64,10 +63,10 @@ class Faulty::Request {
 
   bool test() {
     if (done_ && comm_->has(Defect::completes_twice)) return false;
-    if (done_ || !inner_) return true;
+    if (done_) return true;
     if (comm_->has(Defect::completes_early)) return true;
     try {
-      if (!inner_->test()) return false;
+      if (!inner_.test()) return false;
     } catch (px::Error const& error) {
       if (error.code() == px::Errc::mismatch && comm_->has(Defect::ignores_sizes)) return done_ = true;
       if (error.code() == px::Errc::mismatch && comm_->has(Defect::blames_no_one))
@@ -79,7 +78,7 @@ class Faulty::Request {
   }
 
   int waiting_for() const {
-    int const rank = inner_ ? inner_->waiting_for() : -1;
+    int const rank = inner_.waiting_for();
     if (rank >= 0 && comm_->has(Defect::names_itself)) return comm_->rank();
     if (rank >= 0 && comm_->has(Defect::names_another)) return (rank + 1) % comm_->size();
     return rank;
@@ -102,7 +101,7 @@ class Faulty::Request {
 
   Faulty* comm_;
   px::Transfer transfer_;
-  std::optional<px::ThreadCommunicator::Request> inner_;
+  px::ThreadCommunicator::Request inner_;
   bool done_ = false;
 };
 

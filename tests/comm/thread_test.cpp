@@ -70,7 +70,8 @@ TEST_CASE("an exception that leaves a rank wakes the others and is rethrown", "[
 TEST_CASE("a rank that aborts as it leaves by an exception does not hide what the exception says", "[comm][thread]") {
   std::atomic<int> told{0};
   auto const body = [&](px::ThreadCommunicator& comm) {
-    OneWay part{comm.size(), 0, comm.rank() == 0 ? 0u : 8u};
+    OneWay part{comm.size(), 0, 0};
+    part.from[0].bytes = 8;
     if (comm.rank() == 0) {
       comm.abort({px::Errc::aborted, 0, "", "", "left by an exception"});
       throw std::runtime_error{"the cause"};

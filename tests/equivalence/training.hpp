@@ -1,6 +1,8 @@
 // A small model trained by the library on any communicator: what its ranks see, step by step.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +11,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "../support/oracle.hpp"
@@ -76,6 +80,7 @@ struct Case {
   bool overlap = true;             // start what the script lets start early, and poll; else all in `step`
   px::FusionOptions fusion = {256, 200, 24};
   std::int64_t pieces = 0;         // of the partitioner
+  std::uint64_t delays = 0;        // ranks sleep at random moments, as this seed says; 0: never
   bool lent = false;               // the table lies in the user's memory
   Shape shape = {};
 
@@ -120,6 +125,17 @@ struct Seen {
 template <class T>
 using Diary = std::vector<Seen<T>>;
 
+// The same was seen, to the last bit.
+template <class T>
+bool same_bits(Seen<T> const& a, Seen<T> const& b) {
+  return a.what == b.what && a.step == b.step && a.layer == b.layer && a.ids == b.ids && a.values.size() == b.values.size() &&
+         (a.values.empty() || std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(T)) == 0);
+}
+template <class T>
+bool same_bits(Diary<T> const& a, Diary<T> const& b) {
+  return std::ranges::equal(a, b, [](auto const& x, auto const& y) { return same_bits(x, y); });
+}
+
 // One rank's training. The model, the gradients and the diary are its own; everything else is the session's.
 template <class M, px::Communicator C>
 class Trainer {
@@ -130,6 +146,7 @@ class Trainer {
       : case_{c},
         workload_{workload_of<M>(c)},
         session_{topology_of(world, c), {c.fusion}},
+        delays_{c.delays, static_cast<std::uint64_t>(session_.rank())},
         memory_(c.shape.layers.size()),
         words_{make_words()} {
     for (std::size_t layer = 0; layer < memory_.size(); ++layer) {
@@ -146,6 +163,7 @@ class Trainer {
   Diary<T> train() {
     for (auto const& layer : layers_) session_.broadcast(layer);
     for (int step = 0; step < case_.steps; ++step) {
+      delay();
       one_step(step);
       for (std::size_t layer = 0; layer < layers_.size(); ++layer)
         diary_.push_back({Seen<T>::What::layer, step + 1, layer, {}, memory_[layer]});
@@ -193,6 +211,7 @@ class Trainer {
       for (std::size_t u = 0; u < early_layers; ++u) scribble(gradients_.layers[u]);
     }
     session_.poll();
+    delay();
     for (std::size_t b = 0; b < script.batches.size(); ++b)
       if (script.batches[b] != Way::ids) pull(step, b);
     for (std::size_t b = 0; b < early_batches; ++b) {
@@ -201,6 +220,7 @@ class Trainer {
       if (b == 0) handles_[b] = {};  // an update in flight needs no handle
       session_.poll();
     }
+    delay();
     auto const layers = layer_updates(script, early_layers, script.layers.size());
     auto const rows = row_updates(script, early_batches, script.batches.size());
     if (all_early) {
@@ -267,6 +287,10 @@ class Trainer {
     batch.rows = std::move(rows);
   }
 
+  void delay() {
+    if (case_.delays && delays_.percent(30)) std::this_thread::sleep_for(std::chrono::microseconds{delays_.below(300)});
+  }
+
   void look_at_own_rows(int step) {
     Seen<T> seen{Seen<T>::What::held, step, 0, {}, {}};
     auto const mine = words_.local();
@@ -280,6 +304,7 @@ class Trainer {
   Case case_;
   Workload<T> workload_;
   px::Session<C> session_;
+  Random delays_;
   std::vector<std::vector<T>> memory_;
   std::vector<T> lent_;
   std::vector<typename M::Layer> layers_;
@@ -289,6 +314,12 @@ class Trainer {
   std::vector<Handle> handles_;  // declared after the table: they go first
   Diary<T> diary_;
 };
+
+// One model for each policy of a table, all four optimizers with state.
+using MixedModels = std::tuple<Model<px::AllReduce, px::PsShard, px::Adam, px::Hash>,
+                               Model<px::PsShard, px::AllGather, px::Adagrad, px::Cyclic, double, std::int32_t>,
+                               Model<px::AllReduce, px::AllReduce, px::LazyAdam>,
+                               Model<px::PsShard, px::NaivePs, Tempered, px::Contiguous>>;
 
 // Trains on thread ranks; the diaries by rank.
 template <class M>

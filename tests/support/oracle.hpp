@@ -292,8 +292,8 @@ class Training {
 };
 
 // The parameters before the first and after every step of a workload, as one process computes them.
-template <class T>
-std::vector<Snapshot<T>> train(Workload<T> const& workload, Settings const& settings, int steps) {
+template <class AnyWorkload, class T = typename AnyWorkload::value_type>
+std::vector<Snapshot<T>> train(AnyWorkload const& workload, Settings const& settings, int steps) {
   std::vector<Values<T>> layers;
   for (std::size_t layer = 0; layer < workload.shape.layers.size(); ++layer)
     layers.push_back(workload.first_values(layer, workload.shape.layers[layer]));

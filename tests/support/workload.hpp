@@ -78,6 +78,8 @@ inline std::vector<std::int64_t> ascending_distinct(std::span<std::int64_t const
 
 template <class T>
 struct Workload {
+  using value_type = T;
+
   Shape shape;
   std::uint64_t seed = 1;
   bool integers = false;  // all gradients are small integers, so that their sums are exact
@@ -113,13 +115,24 @@ struct Workload {
     Script const what = script(step);
     Gradients<T> gradients;
     for (std::size_t const layer : what.layers) gradients.layers.push_back(values(random, shape.layers[layer]));
-    for (Way const way : what.batches) {
-      RowBatch<T> batch{indices(random), {}, way == Way::distinct};
-      std::size_t const rows = batch.distinct ? ascending_distinct(batch.ids).size() : batch.ids.size();
-      batch.rows = values(random, rows * static_cast<std::size_t>(shape.width));
-      gradients.batches.push_back(std::move(batch));
-    }
+    for (Way const way : what.batches) gradients.batches.push_back(batch(random, way));
     return gradients;
+  }
+
+  std::vector<T> values(Random& random, std::size_t count) const {
+    std::vector<T> result(count);
+    for (T& value : result) {
+      double const drawn = integers ? static_cast<double>(random.below(17)) - 8 : 2 * random.unit() - 1;
+      value = random.percent(6) ? T(-0.0) : static_cast<T>(drawn);
+    }
+    return result;
+  }
+
+  RowBatch<T> batch(Random& random, Way way) const {
+    RowBatch<T> batch{indices(random), {}, way == Way::distinct};
+    std::size_t const rows = batch.distinct ? ascending_distinct(batch.ids).size() : batch.ids.size();
+    batch.rows = values(random, rows * static_cast<std::size_t>(shape.width));
+    return batch;
   }
 
  private:
@@ -149,15 +162,6 @@ struct Workload {
       unused.pop_back();
     }
     return ids;
-  }
-
-  std::vector<T> values(Random& random, std::size_t count) const {
-    std::vector<T> result(count);
-    for (T& value : result) {
-      double const drawn = integers ? static_cast<double>(random.below(17)) - 8 : 2 * random.unit() - 1;
-      value = random.percent(6) ? T(-0.0) : static_cast<T>(drawn);
-    }
-    return result;
   }
 };
 

@@ -91,7 +91,7 @@ struct Seat<C, Range> {
 
 template <Communicator C, class... Updates>
 struct Seat<C, ClipGroup<Updates...>> {
-  std::tuple<Seat<C, Updates>...> seats;
+  std::tuple<Seat<C, std::remove_cvref_t<Updates>>...> seats;
 
   template <class Prepare>
   void prepare(ClipGroup<Updates...> const& clip, int group, Prepare&& prepare) {

@@ -391,7 +391,7 @@ class Session {
     template <class T>
     void broadcast_values(std::span<T> values, std::string const& name) {
       int const owners = topology.owners();
-      std::vector<std::size_t> begins;
+      begins.clear();
       for (int owner = 0; owner <= owners; ++owner) begins.push_back(part_begin(values.size(), owner, owners));
       dense.clear();
       auto const part_of = [&](int owner, auto&& declare) {
@@ -614,6 +614,7 @@ class Session {
     std::vector<detail::FlightBase<C>*> flights;  // started, in order
     std::vector<char> phase_done;  // by flight, the step's own last
     std::vector<double> norms, commit_out, commit_in;
+    std::vector<std::size_t> begins;  // of the owners' parts in a broadcast
   };
 
   std::unique_ptr<Core> core_;

@@ -4,8 +4,10 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -124,6 +126,11 @@ concept UpdateRange = std::ranges::forward_range<R> && requires { typename std::
 
 namespace detail {
 
+// How a group holds what it is given: a range that has a name by reference, all else by value.
+template <class Update>
+using Held = std::conditional_t<std::is_lvalue_reference_v<Update> && UpdateRange<std::remove_cvref_t<Update>>,
+                                std::remove_cvref_t<Update> const&, std::remove_cvref_t<Update>>;
+
 template <class V>
 concept AnyVariable = requires(V const& v) {
   typename V::kind;
@@ -190,10 +197,11 @@ auto grad(V const&, Tensor const&) {
 }
 
 // Scales the reduced gradients of these updates together by max_norm / norm where their Euclidean norm, over all ranks and
-// dense and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message.
+// dense and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message. A range of updates is
+// referred to where it has a name, and must outlive the group.
 template <class... Updates>
-auto clip_by_global_norm(double max_norm, Updates... updates) {
-  return ClipGroup<Updates...>{max_norm, {std::move(updates)...}};
+auto clip_by_global_norm(double max_norm, Updates&&... updates) {
+  return ClipGroup<detail::Held<Updates>...>{max_norm, {std::forward<Updates>(updates)...}};
 }
 
 }  // namespace parallax

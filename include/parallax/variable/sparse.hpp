@@ -59,7 +59,10 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
         zeros_(settles ? static_cast<std::size_t>(width) : 0) {
     settled_.fill(0);
     zeros_.fill(T{});
-    if constexpr (settles) history_.push_back({1, optimizer});
+    if constexpr (settles) {
+      history_.reserve(most_settings);
+      history_.push_back({1, optimizer});
+    }
   }
 
   // The table's memory: owned and initialised, or the user's.
@@ -134,10 +137,17 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
       Ops::scale_down(reduced.rows + static_cast<std::int64_t>(i) * width_, width_, static_cast<T>(reduced.counts[i]));
   }
 
-  // May allocate: room that `apply` needs, so that it cannot throw.
+  // Notes the optimizer's settings if they changed. When many notes have gathered all rows are settled, which changes no
+  // bit that is ever read, and the notes are dropped.
   void reserve_update() {
-    if constexpr (settles)
-      if (fields_hash(history_.back().optimizer) != fields_hash(optimizer_)) history_.push_back({steps_ + 1, optimizer_});
+    if constexpr (settles) {
+      if (fields_hash(history_.back().optimizer) == fields_hash(optimizer_)) return;
+      if (history_.size() == most_settings) {
+        local();
+        history_.erase(history_.begin(), history_.end() - 1);
+      }
+      history_.push_back({steps_ + 1, optimizer_});
+    }
   }
   void apply(std::span<IndexType const> table_rows, IndexType base, T const* gradients, T scale) noexcept {
     touch(table_rows, base);
@@ -178,12 +188,14 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
     std::int64_t from;  // the first step with this optimizer
     O optimizer;
   };
+  static constexpr std::size_t most_settings = 256;
 
   // Replays the steps that passed a row by, each with the optimizer that was in force and a gradient of zero.
   void settle(std::int64_t row) noexcept {
     std::int64_t& settled = settled_[static_cast<std::size_t>(row)];
     if (settled == steps_) return;
-    auto setting = history_.begin();
+    auto const later = [](std::int64_t step, Settings const& setting) { return step < setting.from; };
+    auto setting = std::upper_bound(history_.begin(), history_.end(), settled + 1, later) - 1;
     for (std::int64_t step = settled + 1; step <= steps_; ++step) {
       while (setting + 1 != history_.end() && setting[1].from <= step) ++setting;
       slots_.apply(table_.row(row), zeros_.data(), static_cast<std::size_t>(width_), static_cast<std::size_t>(row * width_),

@@ -1,0 +1,56 @@
+// What changes no bit of a result: the run, the timing, how dense gradients are fused, and what is started early.
+#include "equality.hpp"
+
+using namespace parallax_test;
+
+namespace {
+
+// Three ranks or more, so that a sum has an order.
+std::vector<Case> trainings() {
+  using enum px::Reduce;
+  return {{.ranks = 3, .reduce = mean, .clips = true, .seed = 101},
+          {.ranks = 4, .hosts = {0, 0, 1, 1}, .reduce = mean_by_count, .clips = true, .seed = 102},
+          {.ranks = 5, .hosts = {0, 0, 0, 1, 1}, .reduce = sum, .clips = true, .seed = 103}};
+}
+
+template <class M>
+void check_same(Case const& one, Case const& other) {
+  INFO(M::name() << "\n" << one.text() << "\n" << other.text());
+  auto const expected = train_on_threads<M>(one), found = train_on_threads<M>(other);
+  for (std::size_t rank = 0; rank < expected.size(); ++rank) {
+    INFO("rank " << rank);
+    CHECK(same_bits(expected[rank], found[rank]));
+  }
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("run after run gives the same bits, however ranks are delayed", "[equivalence][bits]", MixedModels) {
+  for (Case const& training : trainings()) {
+    check_same<TestType>(training, training);
+    Case delayed = training;
+    delayed.delays = 7;
+    check_same<TestType>(training, delayed);
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("how dense gradients are fused and cut changes no bit", "[equivalence][bits]", MixedModels) {
+  std::size_t const huge = std::size_t{1} << 40;
+  for (Case const& training : trainings())
+    for (px::FusionOptions const& fusion : {px::FusionOptions{}, px::FusionOptions{huge, huge, huge}, px::FusionOptions{0, 0, 0},
+                                            px::FusionOptions{0, huge, 8}, px::FusionOptions{64, 100, 40}}) {
+      Case other = training;
+      other.fusion = fusion;
+      check_same<TestType>(training, other);
+    }
+}
+
+TEMPLATE_LIST_TEST_CASE("what is started early, and how long it is in flight, changes no bit", "[equivalence][bits]", MixedModels) {
+  for (Case const& training : trainings()) {
+    Case other = training;
+    other.overlap = false;
+    check_same<TestType>(training, other);
+    other.delays = 8;
+    check_same<TestType>(training, other);
+  }
+}

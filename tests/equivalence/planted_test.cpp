@@ -1,0 +1,80 @@
+// A test of the test: mistakes planted into the oracle must be found, each by the check that should find it.
+#include "equality.hpp"
+
+using namespace parallax_test;
+
+namespace {
+
+// A workload whose rank 1 loses one row: the last of its first batch that has any after step 20.
+template <class T>
+struct LosesARow : Workload<T> {
+  Gradients<T> gradients(int step, int rank) const {
+    auto all = Workload<T>::gradients(step, rank);
+    if (rank != 1 || step != lossy_step()) return all;
+    auto& batch = all.batches[0];
+    std::size_t const last = batch.rows.size() - static_cast<std::size_t>(this->shape.width);
+    std::fill(batch.rows.begin() + static_cast<std::ptrdiff_t>(last), batch.rows.end(), T{0});
+    return all;
+  }
+  int lossy_step() const {
+    for (int step = 20;; ++step) {
+      Script const script = this->script(step);
+      if (script.batches.empty() || !pushes(script.batches[0])) continue;
+      auto const rows = Workload<T>::gradients(step, 1).batches[0].rows;
+      if (std::any_of(rows.end() - std::min<std::ptrdiff_t>(this->shape.width, std::ssize(rows)), rows.end(), [](T v) { return v != 0; }))
+        return step;
+    }
+  }
+};
+
+using Models = std::tuple<Model<px::AllReduce, px::PsShard, px::Sgd>, Model<px::PsShard, px::AllGather, px::Adam>,
+                          Model<px::AllReduce, px::AllReduce, px::Adagrad>, Model<px::PsShard, px::NaivePs, Tempered>>;
+
+Case const training = {.ranks = 4, .hosts = {0, 0, 1, 1}, .reduce = px::Reduce::mean, .seed = 201};
+
+template <class M>
+Deviation against(oracle::Settings const& settings) {
+  return deviation(train_on_threads<M>(training), oracle::train(workload_of<M>(training), settings, training.steps), training.shape);
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("without a planted mistake nothing is found", "[equivalence][planted]", Models) {
+  INFO(TestType::name() << ", seed " << training.seed);
+  CHECK(against<TestType>(oracle_of<TestType>(training)).first == "");
+}
+
+TEMPLATE_LIST_TEST_CASE("a dropped row breaks the bound", "[equivalence][planted]", Models) {
+  using T = typename TestType::T;
+  INFO(TestType::name() << ", seed " << training.seed);
+  LosesARow<T> const lossy{workload_of<TestType>(training)};
+  auto const snapshots = oracle::train(lossy, oracle_of<TestType>(training), training.steps);
+  Deviation const found = deviation(train_on_threads<TestType>(training), snapshots, training.shape);
+  CHECK(found.largest > bound<T>(training));
+  CHECK(found.first.find("after step " + std::to_string(lossy.lossy_step() + 1)) == 0);
+}
+
+TEMPLATE_LIST_TEST_CASE("a divisor of one rank too few breaks the bound", "[equivalence][planted]", Models) {
+  INFO(TestType::name() << ", seed " << training.seed);
+  auto settings = oracle_of<TestType>(training);
+  settings.divisor = training.ranks - 1;
+  CHECK(against<TestType>(settings).largest > bound<typename TestType::T>(training));
+}
+
+TEMPLATE_LIST_TEST_CASE("another order of sums changes bits and stays within the bound", "[equivalence][planted]", Models) {
+  INFO(TestType::name() << ", seed " << training.seed);
+  for (auto const& hosts : {std::vector<int>{}, std::vector<int>{0, 1, 0, 1}}) {
+    auto settings = oracle_of<TestType>(training);
+    settings.hosts = hosts;
+    Deviation const found = against<TestType>(settings);
+    CHECK(found.first != "");
+    CHECK(found.largest <= bound<typename TestType::T>(training));
+  }
+}
+
+TEST_CASE("rows that a lazy optimizer should have left alone are found", "[equivalence][planted]") {
+  using M = Model<px::AllReduce, px::AllReduce, px::LazyAdam>;
+  auto settings = oracle_of<M>(training);
+  settings.formula.rule = oracle::Rule::adam;
+  CHECK(against<M>(settings).largest > bound<float>(training));
+}

@@ -1,0 +1,13 @@
+// expect: parallax: the gradient's elements are not of the variable's scalar type
+#include <vector>
+
+#include <parallax/parallax.hpp>
+
+namespace px = parallax;
+
+px::SelfCommunicator world;
+px::Session session{world};
+std::vector<float> memory(4);
+px::Variable<px::Dense> weights{session, "weights", px::bind(memory)};
+
+void train(std::vector<double> const& gradient) { session.step(px::grad(weights, gradient)); }

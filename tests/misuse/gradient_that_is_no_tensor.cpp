@@ -1,0 +1,13 @@
+// expect: parallax: a Dense variable's gradient is a tensor with contiguous elements
+#include <vector>
+
+#include <parallax/parallax.hpp>
+
+namespace px = parallax;
+
+px::SelfCommunicator world;
+px::Session session{world};
+std::vector<float> memory(4);
+px::Variable<px::Dense> weights{session, "weights", px::bind(memory)};
+
+void train() { session.step(px::grad(weights, 0.5f)); }

@@ -1,0 +1,11 @@
+// expect: parallax: the optimizer's rule does not fit
+#include <parallax/parallax.hpp>
+
+namespace px = parallax;
+
+struct Idle {
+  using axis = px::optimizer_axis;
+  double learning_rate = 0.1;
+};
+using Words = px::Variable<px::Sparse, Idle>;
+Words* words;
