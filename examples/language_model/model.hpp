@@ -21,7 +21,7 @@ struct ModelShape {
   Index embedding = 64;   // E, the width of the embedding table
   Index cell = 128;       // H
   Index projection = 64;  // P, one less than the width of the softmax table
-  Id samples = 512;       // S
+  Id samples = 256;       // S
 
   Index softmax_width() const { return projection + 1; }
   LstmShape lstm() const { return {embedding, cell, projection}; }

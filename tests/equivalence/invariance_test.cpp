@@ -8,9 +8,9 @@ namespace {
 // Three ranks or more, so that a sum has an order.
 std::vector<Case> trainings() {
   using enum px::Reduce;
-  return {{.ranks = 3, .reduce = mean, .clips = true, .seed = 101},
-          {.ranks = 4, .hosts = {0, 0, 1, 1}, .reduce = mean_by_count, .clips = true, .seed = 102},
-          {.ranks = 5, .hosts = {0, 0, 0, 1, 1}, .reduce = sum, .clips = true, .seed = 103}};
+  return {{.ranks = 3, .reduce = mean, .clips = true, .seed = 101, .steps = 25},
+          {.ranks = 4, .hosts = {0, 0, 1, 1}, .reduce = mean_by_count, .clips = true, .seed = 102, .steps = 25},
+          {.ranks = 5, .hosts = {0, 0, 0, 1, 1}, .reduce = sum, .clips = true, .seed = 103, .steps = 25}};
 }
 
 template <class M>

@@ -5,25 +5,27 @@ using namespace parallax_test;
 
 namespace {
 
-// A workload whose rank 1 loses one row: the last of its first batch that has any after step 20.
+// A workload whose rank 1 loses one row: the last of its first batch that has any, from step 20 on.
 template <class T>
 struct LosesARow : Workload<T> {
   Gradients<T> gradients(int step, int rank) const {
     auto all = Workload<T>::gradients(step, rank);
     if (rank != 1 || step != lossy_step()) return all;
-    auto& batch = all.batches[0];
-    std::size_t const last = batch.rows.size() - static_cast<std::size_t>(this->shape.width);
-    std::fill(batch.rows.begin() + static_cast<std::ptrdiff_t>(last), batch.rows.end(), T{0});
+    auto& [ids, rows, distinct] = all.batches[0];
+    if (distinct) std::erase(ids, ascending_distinct(ids).back());
+    else ids.pop_back();
+    rows.resize(rows.size() - static_cast<std::size_t>(this->shape.width));
     return all;
   }
   int lossy_step() const {
-    for (int step = 20;; ++step) {
-      Script const script = this->script(step);
-      if (script.batches.empty() || !pushes(script.batches[0])) continue;
-      auto const rows = Workload<T>::gradients(step, 1).batches[0].rows;
-      if (std::any_of(rows.end() - std::min<std::ptrdiff_t>(this->shape.width, std::ssize(rows)), rows.end(), [](T v) { return v != 0; }))
-        return step;
-    }
+    int step = 20;
+    while (!has_rows(this->script(step), step)) ++step;
+    return step;
+  }
+
+ private:
+  bool has_rows(Script const& script, int step) const {
+    return !script.batches.empty() && pushes(script.batches[0]) && !Workload<T>::gradients(step, 1).batches[0].ids.empty();
   }
 };
 
@@ -50,15 +52,19 @@ TEMPLATE_LIST_TEST_CASE("a dropped row breaks the bound", "[equivalence][planted
   LosesARow<T> const lossy{workload_of<TestType>(training)};
   auto const snapshots = oracle::train(lossy, oracle_of<TestType>(training), training.steps);
   Deviation const found = deviation(train_on_threads<TestType>(training), snapshots, training.shape);
+  REQUIRE(lossy.lossy_step() < training.steps);
   CHECK(found.largest > bound<T>(training));
-  CHECK(found.first.find("after step " + std::to_string(lossy.lossy_step() + 1)) == 0);
 }
 
+// Adam and Adagrad do not depend on the scale of all gradients, but for their epsilon: there only the bits tell.
 TEMPLATE_LIST_TEST_CASE("a divisor of one rank too few breaks the bound", "[equivalence][planted]", Models) {
   INFO(TestType::name() << ", seed " << training.seed);
   auto settings = oracle_of<TestType>(training);
   settings.divisor = training.ranks - 1;
-  CHECK(against<TestType>(settings).largest > bound<typename TestType::T>(training));
+  Deviation const found = against<TestType>(settings);
+  CHECK(found.first != "");
+  bool const scaled = std::is_same_v<typename TestType::Optimizer, px::Sgd> || std::is_same_v<typename TestType::Optimizer, Tempered>;
+  if (scaled) CHECK(found.largest > bound<typename TestType::T>(training));
 }
 
 TEMPLATE_LIST_TEST_CASE("another order of sums changes bits and stays within the bound", "[equivalence][planted]", Models) {

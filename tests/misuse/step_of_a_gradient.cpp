@@ -1,4 +1,4 @@
-// expect: parallax: an update is grad(...), clip_by_global_norm(...) or a range of grad(...)
+// expect: parallax: an update is grad(...), clip_by_global_norm(max, grad(...)...) or a range of grad(...)
 #include <vector>
 
 #include <parallax/parallax.hpp>

@@ -24,7 +24,8 @@ struct FusionOptions {
 
 // One update's dense gradients of one scalar type and policy, dealt to owners variable by variable. Phases: `add` all
 // segments, `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply
-// `whole` pieces, or apply the owned parts and poll `gather_parameters`. Owns its scratch, which is reused.
+// `whole` pieces, or apply the owned parts and poll `gather_parameters`. Where the owned parts are not going to be changed
+// before the gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is reused.
 template <class T, Communicator C>
 class DenseBucket {
  public:
@@ -65,7 +66,7 @@ class DenseBucket {
     for (Parcel& parcel : parcels_)
       if (!parcel.direct || vendor_) stage(parcel, [](Segment const& s) { return s.gradient; });
     at_ = 0;
-    running_ = false;
+    running_ = holds_sums_ = false;
   }
 
   // Collective in the order of the lane; true once every owned part holds the sum over ranks.
@@ -97,21 +98,18 @@ class DenseBucket {
   }
   bool owns_whole() const { return vendor_; }
 
-  // Collective in the order of the lane; after it `whole` is valid for every segment.
-  bool gather_gradients(Lane<C>& lane) {
-    return each_parcel([&](Parcel& parcel) {
-      if (vendor_ || topology_->size() == 1) return true;
-      T* const target = gathered(parcel);
-      if (!running_) {
-        copy_own_part(parcel, target, owned_.data() + parcel.owned_begin);
-        gather_.start(target, begins(parcel));
-      }
-      running_ = true;
-      return gather_.poll(lane);
-    });
+  // Collective in the order of the lane; after it `whole` is valid for every segment. Nothing is left to do where the sums
+  // were gathered before.
+  bool gather_gradients(Lane<C>& lane) { return holds_sums_ || gather(lane); }
+  // The same, of the parts as `reduce` left them.
+  bool gather_sums(Lane<C>& lane) {
+    if (vendor_ || topology_->size() == 1) return true;
+    return holds_sums_ || (holds_sums_ = gather(lane));
   }
+  bool holds_sums() const { return holds_sums_; }  // whether `whole` is from before the owned parts were changed
+  void drop_sums() { holds_sums_ = false; }        // on all ranks: `gather_gradients` is to gather again
 
-  // The reduced gradient of a segment, piece by piece: f(first element, values, count).
+  // The reduced gradient of a segment, piece by piece: f(first element, values, count). May be changed.
   template <class F>
   void whole(std::size_t segment, F&& f) {
     Segment const& s = segments_[segment];
@@ -122,7 +120,7 @@ class DenseBucket {
     if (parcel.direct) return f(std::size_t{0}, gathered(parcel), s.size);
     for (int owner = 0; owner < topology_->owners(); ++owner) {
       auto const [begin, end] = part_of(s, owner, topology_->owners());
-      T const* const part = gathered(parcel) + begins(parcel)[static_cast<std::size_t>(owner)];
+      T* const part = gathered(parcel) + begins(parcel)[static_cast<std::size_t>(owner)];
       if (begin < end) f(begin, part + offset_in_part(segment, owner), end - begin);
     }
   }
@@ -256,6 +254,19 @@ class DenseBucket {
       std::memcpy(whole + begins(parcel)[static_cast<std::size_t>(topology_->owner())], part, n * sizeof(T));
   }
 
+  bool gather(Lane<C>& lane) {
+    return each_parcel([&](Parcel& parcel) {
+      if (vendor_ || topology_->size() == 1) return true;
+      T* const target = gathered(parcel);
+      if (!running_) {
+        copy_own_part(parcel, target, owned_.data() + parcel.owned_begin);
+        gather_.start(target, begins(parcel));
+      }
+      running_ = true;
+      return gather_.poll(lane);
+    });
+  }
+
   bool vendor_reduce(Lane<C>& lane, Parcel const& parcel) {
     if constexpr (VendorAllreduce<C>) {
       if (!running_) lane.post_allreduce(staged_.data() + parcel.staged_begin, parcel.size);
@@ -278,7 +289,7 @@ class DenseBucket {
 
   Topology<C> const* topology_ = nullptr;
   FusionOptions options_;
-  bool vendor_ = false, running_ = false;
+  bool vendor_ = false, running_ = false, holds_sums_ = false;
   std::size_t at_ = 0;  // the parcel in progress
   std::vector<Segment> segments_;
   std::vector<Parcel> parcels_;

@@ -126,7 +126,8 @@ class Flight final : public FlightBase<C> {
         mail_{topology, route.rows, traffic},
         dense_{topology, route.dense, traffic} {}
 
-  // Local. Checks and prepares all updates; what goes wrong is kept for the agreement. `keep`: the updates outlive the call.
+  // Local. Checks and prepares all updates; what goes wrong is kept for the agreement. `keep`: the updates outlive the call,
+  // and what can be done before the step completes them is.
   void prepare(bool keep, Arguments const&... arguments) {
     busy_ = true;
     error_.reset();
@@ -139,6 +140,8 @@ class Flight final : public FlightBase<C> {
       }(std::index_sequence_for<Arguments...>{});
       works([&](auto& work) { work.join(buckets_); });
       buckets([&](auto& bucket, bool sharded) { bucket.close(*topology_, *fusion_, sharded); });
+      early_ = keep;
+      works([&](auto& work) { early_ = early_ && work.gathers_early(); });
       agreement_.reserve(counts());
     } catch (...) {
       error_ = current_error(topology_->rank(), "step", current_);
@@ -175,7 +178,8 @@ class Flight final : public FlightBase<C> {
     }
     if (stage_ == Stage::exchanging) {
       bool const rows = carried_ || (carried_ = carry(mail_, [&](auto&& f) { works([&](auto& w) { w.visit_journey(f); }); }));
-      bool const dense = reduced_ || (reduced_ = dense_phase([](auto& bucket, auto& lane) { return bucket.reduce(lane); }));
+      bool const reduced = reduced_ || (reduced_ = dense_phase([](auto& bucket, auto& lane) { return bucket.reduce(lane); }));
+      bool const dense = reduced && (gathered_ || (gathered_ = gather_sums()));
       if (rows && dense) stage_ = Stage::arrived;
     }
     return stage_ == Stage::arrived;
@@ -185,6 +189,7 @@ class Flight final : public FlightBase<C> {
     Fingerprint hash;
     if (!error_) works([&](auto& work) { hash.add(hash_of(work)); });
     for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
+    hash.add(early_);
     return hash.value();
   }
 
@@ -241,6 +246,7 @@ class Flight final : public FlightBase<C> {
     works([&](auto& work) {
       lines += work.state().name() + "\t" + work.state().registration()->signature + ", " + work.state().update_text();
       if constexpr (requires { work.plan_known(); }) lines += work.plan_known() ? ", rows of a pull" : ", rows by index";
+      if (work.transformed) lines += ", transformed";
       if (work.group() >= 0) lines += ", clipped to " + number_text(limits_[static_cast<std::size_t>(work.group())]);
       lines += '\n';
     });
@@ -323,7 +329,12 @@ class Flight final : public FlightBase<C> {
       which += work.counts();
     });
     carried_ = reduced_ = false;
+    gathered_ = !early_;
     bucket_ = 0;
+  }
+
+  bool gather_sums() {
+    return dense_phase([](auto& bucket, auto& lane) { return bucket.gather_sums(lane); }, Which::replicated);
   }
 
   // The buckets take turns on the dense lane; true once all have passed.
@@ -351,7 +362,7 @@ class Flight final : public FlightBase<C> {
   mutable std::tuple<Seat<C, Arguments>...> seats_;
   std::size_t prepared_ = 0, bucket_ = 0;
   Stage stage_ = Stage::arrived;
-  bool carried_ = true, reduced_ = true;
+  bool carried_ = true, reduced_ = true, gathered_ = true, early_ = false;
 };
 
 }  // namespace parallax::detail

@@ -36,8 +36,17 @@ struct SessionOptions {
 //
 // Refers to the communicator or copies the topology; the communicator must outlive it. Move-only; variables may be made and
 // moved freely. One thread at a time.
-template <Communicator C>
+template <class C>
 class Session {
+  static_assert(detail::never<C>, "parallax: a Session is made over a communicator (see comm/communicator.hpp): a type with "
+                                  "rank, size, ialltoallv, abort and deadline");
+
+ public:
+  explicit Session(C&, SessionOptions = {}) {}
+};
+
+template <Communicator C>
+class Session<C> {
  public:
   explicit Session(C& world, SessionOptions options = {}) : Session{Topology<C>{world}, options} {}
   explicit Session(Topology<C> topology, SessionOptions options = {})
@@ -73,7 +82,7 @@ class Session {
   // at once. What is wrong with them is thrown by the `step` that completes them.
   template <class... Updates>
   void start(Updates const&... updates) {
-    core_->start(updates...);
+    if constexpr (detail::check_updates<Updates...>()) core_->start(updates...);
   }
 
   // Local. Lets what was started progress; call it between layers. Never throws for a refusal.
@@ -84,7 +93,7 @@ class Session {
   // grad(…) of one type. Gradients are read in place until it returns.
   template <class... Updates>
   void step(Updates const&... updates) {
-    core_->step(updates...);
+    if constexpr (detail::check_updates<Updates...>()) core_->step(updates...);
   }
 
   // Collective. Every rank's replica of these variables becomes that of rank 0 (variables whose policy replicates).
@@ -620,9 +629,9 @@ class Session {
   std::unique_ptr<Core> core_;
 };
 
-template <Communicator C>
+template <class C>
 Session(C&) -> Session<C>;
-template <Communicator C>
+template <class C>
 Session(C&, SessionOptions) -> Session<C>;
 template <Communicator C>
 Session(Topology<C>) -> Session<C>;

@@ -141,10 +141,48 @@ concept DenseVariable = AnyVariable<V> && std::same_as<typename V::kind, Dense>;
 template <class V>
 concept SparseVariable = AnyVariable<V> && std::same_as<typename V::kind, Sparse>;
 
-template <class T, class View>
-constexpr void check_scalar() {
-  static_assert(std::same_as<typename View::value_type, T>,
-                "parallax: the gradient's elements are not of the variable's scalar type");
+// What stands for an update that an assertion has told the user about, so that the compiler says it once.
+struct Mistaken {
+  template <class F>
+  Mistaken transform(F const&) const;
+};
+
+template <class U>
+inline constexpr bool is_update = UpdateRange<U>;
+template <class S, class F>
+inline constexpr bool is_update<DenseUpdate<S, F>> = true;
+template <class S, class Id, class F>
+inline constexpr bool is_update<RowUpdate<S, Id, F>> = true;
+template <class... Updates>
+inline constexpr bool is_update<ClipGroup<Updates...>> = (true && ... && is_update<std::remove_cvref_t<Updates>>);
+
+template <class U>
+inline constexpr bool is_update_or_mistaken = is_update<U> || std::same_as<U, Mistaken>;
+template <class... Updates>
+inline constexpr bool is_update_or_mistaken<ClipGroup<Updates...>> =
+    (true && ... && is_update_or_mistaken<std::remove_cvref_t<Updates>>);
+
+// For `step` and `start`: true for updates, false where an assertion, here or earlier, has told the user.
+template <class... Updates>
+consteval bool check_updates() {
+  static_assert((true && ... && is_update_or_mistaken<Updates>),
+                "parallax: an update is grad(...), clip_by_global_norm(max, grad(...)...) or a range of grad(...)");
+  return (true && ... && is_update<Updates>);
+}
+
+// Rows for a variable over T, as a view or, after an assertion, as a Mistaken.
+template <class T, class Rows>
+auto checked_rows(Rows const& rows, std::int64_t width) {
+  if constexpr (!FlatTensor<Rows const> && !RowTensor<Rows const>) {
+    static_assert(never<Rows>,
+                  "parallax: the gradient of rows is a row-major table or a contiguous range (see tensor_traits)");
+    return Mistaken{};
+  } else if constexpr (!std::same_as<typename decltype(rows_view(rows, width))::value_type, T>) {
+    static_assert(never<Rows>, "parallax: the gradient's elements are not of the variable's scalar type");
+    return Mistaken{};
+  } else {
+    return rows_view(rows, width);
+  }
 }
 
 }  // namespace detail
@@ -152,11 +190,16 @@ constexpr void check_scalar() {
 // The gradient of a dense variable: any tensor with contiguous elements, as many as the variable has.
 template <detail::DenseVariable V, class Tensor>
 auto grad(V const& variable, Tensor const& gradient) {
-  static_assert(FlatTensor<Tensor const>,
-                "parallax: a Dense variable's gradient is a tensor with contiguous elements (see tensor_traits)");
-  auto const view = flat_view(gradient);
-  detail::check_scalar<typename V::scalar_type, decltype(view)>();
-  return DenseUpdate<typename V::State>{&variable.state(), view};
+  if constexpr (!FlatTensor<Tensor const>) {
+    static_assert(detail::never<V>,
+                  "parallax: a Dense variable's gradient is a tensor with contiguous elements (see tensor_traits)");
+    return detail::Mistaken{};
+  } else if constexpr (!std::same_as<typename decltype(flat_view(gradient))::value_type, typename V::scalar_type>) {
+    static_assert(detail::never<V>, "parallax: the gradient's elements are not of the variable's scalar type");
+    return detail::Mistaken{};
+  } else {
+    return DenseUpdate<typename V::State>{&variable.state(), flat_view(gradient)};
+  }
 }
 
 // The gradient of the batch of a pull: one row per index, in the order of the indices (duplicates are summed here), or
@@ -164,36 +207,39 @@ auto grad(V const& variable, Tensor const& gradient) {
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Rows const& rows) {
   if (!handle.plan()) throw Error{Errc::misuse, -1, "grad", "", "the handle is empty: nothing was pulled, or it was moved"};
-  auto const view = rows_view(rows, handle.width());
-  detail::check_scalar<typename State::scalar_type, decltype(view)>();
-  return RowUpdate<State, typename State::index_type>{&handle.state(), handle.plan(), {}, view, false};
+  auto const view = detail::checked_rows<typename State::scalar_type>(rows, handle.width());
+  if constexpr (std::same_as<decltype(view), detail::Mistaken const>) return view;
+  else return RowUpdate<State, typename State::index_type>{&handle.state(), handle.plan(), {}, view, false};
 }
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Distinct<Rows> const& rows) {
   auto update = grad(handle, rows.rows);
-  update.distinct = true;
+  if constexpr (detail::is_update<decltype(update)>) update.distinct = true;
   return update;
 }
 
 // The gradient of rows that were not pulled: one row per index.
 template <detail::SparseVariable V, class Ids, class Rows>
 auto grad(V const& variable, Ids const& ids, Rows const& rows) {
-  auto const indices = flat_view(ids);
-  using Id = typename decltype(indices)::value_type;
-  static_assert(std::integral<Id>, "parallax: a table is indexed by integers");
-  auto const view = rows_view(rows, variable.width());
-  detail::check_scalar<typename V::scalar_type, decltype(view)>();
-  return RowUpdate<typename V::State, Id>{&variable.state(), nullptr, indices, view, false};
+  auto const view = detail::checked_rows<typename V::scalar_type>(rows, variable.width());
+  if constexpr (std::same_as<decltype(view), detail::Mistaken const>) return view;
+  else if constexpr (!detail::check_indices<Ids>()) return detail::Mistaken{};
+  else {
+    auto const indices = flat_view(ids);
+    return RowUpdate<typename V::State, typename decltype(indices)::value_type>{&variable.state(), nullptr, indices, view};
+  }
 }
 
 template <detail::DenseVariable V, class Ids, class Rows>
-auto grad(V const&, Ids const&, Rows const&) {
+detail::Mistaken grad(V const&, Ids const&, Rows const&) {
   static_assert(detail::never<V>, "parallax: a Dense variable takes a gradient for every element, not rows by index");
+  return {};
 }
 template <detail::SparseVariable V, class Tensor>
-auto grad(V const&, Tensor const&) {
+detail::Mistaken grad(V const&, Tensor const&) {
   static_assert(detail::never<V>,
                 "parallax: a Sparse variable takes rows by index: grad(handle of a pull, rows) or grad(variable, ids, rows)");
+  return {};
 }
 
 // Scales the reduced gradients of these updates together by max_norm / norm where their Euclidean norm, over all ranks and

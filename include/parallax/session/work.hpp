@@ -69,6 +69,9 @@ void hear_plan(RowPlan<Index>& plan, Told&& told) {
   for (std::size_t s = 0; s < sources.size(); ++s) plan.expect(0, s, told(sources[s]));
 }
 
+template <class F>
+inline constexpr bool transforms = !std::same_as<F, NoTransform>;
+
 // Phases of one update, in the order in which a step calls them on all its updates. Those between `begin` and `close` are
 //   prepare      local, may throw      checks, and copies what must outlive the call (`keep`)
 //   join         local, may throw      enters the flight's buckets
@@ -86,6 +89,7 @@ class WorkBase {
  public:
   using State = typename Update::State;
   using T = typename State::scalar_type;
+  static constexpr bool transformed = transforms<decltype(Update::function)>;
 
   State& state() const { return *state_; }
   int group() const { return group_; }
@@ -97,6 +101,8 @@ class WorkBase {
   template <class Told>
   void hear(Topology<C> const&, Told&&) const {}
   void join(Buckets<C>&) const {}
+  // Whether the ranks may gather what the owners of its buckets have summed before the step completes it.
+  bool gathers_early() const { return true; }
   void depart() const {}
   template <class Visit>
   void visit_journey(Visit&&) const {}
@@ -133,9 +139,6 @@ class WorkBase {
   bool leader_ = false;
 };
 
-template <class F>
-inline constexpr bool transforms = !std::same_as<F, NoTransform>;
-
 template <Communicator C, class Update>
 class Work;
 
@@ -164,10 +167,13 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data());
   }
 
+  bool gathers_early() const { return S::sharded || !transforms<F>; }
+
   void deposit(int group) { this->enter(bucket_->owned(segment_).values, group); }
   void merge() {
     if (!leader_) return;
     auto const& results = state_->merging.results;
+    if (results.size() > 1) bucket_->drop_sums();
     for (std::size_t i = 1; i < results.size(); ++i)
       RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
     state_->average(results[0]);
@@ -187,7 +193,8 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
       auto const part = bucket_->owned(segment_);
       state_->apply(part.first, part.values.data(), part.values.size(), static_cast<T>(scale), rule);
     } else {
-      bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {
+      bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
+        if (bucket_->holds_sums()) state_->average({values, count});
         state_->apply(first, values, count, static_cast<T>(scale), rule);
       });
     }
@@ -405,6 +412,7 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
     densify();
   }
   bool plan_known() const { return false; }
+  bool gathers_early() const { return false; }
 
   void join(Buckets<C>& buckets) {
     bucket_ = &buckets.template of<T, false>();

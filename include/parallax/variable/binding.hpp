@@ -1,6 +1,7 @@
 // Lending the user's memory to a variable.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -30,33 +31,56 @@ struct ShardBinding {
   Allocate allocate;
 };
 
+namespace detail {
+
+// Memory that a variable may write. What is const is told by the assertion, and passed on as if it were not.
+template <class T>
+auto writable(std::span<T> values) {
+  static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
+  return std::span{const_cast<std::remove_const_t<T>*>(values.data()), values.size()};
+}
+template <class T>
+auto writable(RowsView<T> rows) {
+  static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
+  return RowsView{const_cast<std::remove_const_t<T>*>(rows.data), rows.rows, rows.width, rows.stride};
+}
+
+// A binding as a variable over T takes it.
+template <class T, template <class> class Binding, class U>
+Binding<T> binding_of(Binding<U> const& binding) {
+  static_assert(std::same_as<T, U>, "parallax: the bound memory is not of the variable's scalar type");
+  if constexpr (std::same_as<T, U>) return binding;
+  else return {};
+}
+
+}  // namespace detail
+
 // Any tensor whose elements are contiguous (see tensor_traits). The memory must outlive the variable and not move.
 template <class Tensor>
   requires(FlatTensor<Tensor> || RowTensor<Tensor>)
 auto bind(Tensor&& tensor) {
   if constexpr (FlatTensor<Tensor>) {
-    auto const values = flat_view(tensor);
-    using T = typename decltype(values)::element_type;
-    static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
-    return FlatBinding<T>{values};
+    auto const values = detail::writable(flat_view(tensor));
+    return FlatBinding<typename decltype(values)::element_type>{values};
   } else {
-    auto const values = detail::traits_for<Tensor>::rows(tensor);
-    return TableBinding<std::remove_pointer_t<decltype(values.data)>>{values};
+    auto const rows = detail::writable(detail::traits_for<Tensor>::rows(tensor));
+    return TableBinding<typename decltype(rows)::value_type>{rows};
   }
 }
 
-// A table in the user's memory as the rows of a row-major run of elements.
+// A table in the user's memory.
 template <class T>
 auto bind(RowsView<T> table) {
-  return TableBinding<T>{table};
+  return TableBinding<std::remove_const_t<T>>{detail::writable(table)};
 }
 
+// A table in the user's memory as the rows of a row-major run of elements.
 template <class Tensor>
   requires FlatTensor<Tensor>
 auto bind_rows(Tensor&& tensor, std::int64_t width) {
   auto const values = flat_view(tensor);
   using T = typename decltype(values)::element_type;
-  return TableBinding<T>{RowsView<T>{values.data(), width > 0 ? static_cast<std::int64_t>(values.size()) / width : 0, width}};
+  return bind(RowsView<T>{values.data(), width > 0 ? static_cast<std::int64_t>(values.size()) / width : 0, width});
 }
 
 template <class Allocate>

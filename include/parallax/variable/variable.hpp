@@ -30,6 +30,17 @@ Setting setting_or(Setting fallback, Settings const&... settings) {
   return fallback;
 }
 
+// For `at` and `grad`: true for a run of integers, false where the assertion has told the user.
+template <class Ids>
+consteval bool check_indices() {
+  constexpr bool right = [] {
+    if constexpr (FlatTensor<Ids const>) return std::integral<typename decltype(flat_view(std::declval<Ids const&>()))::value_type>;
+    else return false;
+  }();
+  static_assert(right, "parallax: a table is indexed by integers: a contiguous range of them");
+  return right;
+}
+
 template <class Candidate, class... Allowed>
 inline constexpr bool one_of = (false || ... || std::same_as<Candidate, Allowed>);
 
@@ -60,8 +71,9 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
 
   // Local. `binding` = bind(tensor) lends the parameters' memory. `settings` in any order: an optimizer, a Reduce (default
   // mean). Throws Error (invalid_argument) for a name that the session already holds.
-  template <class Session, class... Settings>
-  BasicVariable(Session& session, std::string name, FlatBinding<T> binding, Settings const&... settings) {
+  template <class Session, class U, class... Settings>
+  BasicVariable(Session& session, std::string name, FlatBinding<U> given, Settings const&... settings) {
+    auto const binding = detail::binding_of<T>(given);
     static_assert((true && ... && detail::one_of<Settings, O, Reduce>),
                   "parallax: a Dense variable is made from a session, a name, bind(tensor), its own optimizer and a Reduce");
     detail::check_name(name, session.rank());
@@ -103,8 +115,9 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   }
 
   // Local. The user's table, alike on all ranks, for policies that replicate.
-  template <class Session, class... Settings>
-  BasicVariable(Session& session, std::string name, TableBinding<T> binding, Settings const&... settings) {
+  template <class Session, class U, class... Settings>
+  BasicVariable(Session& session, std::string name, TableBinding<U> given, Settings const&... settings) {
+    auto const binding = detail::binding_of<T>(given);
     static_assert(!State::sharded,
                   "parallax: under PsShard a rank holds only its shard: bind memory with bind_shard(rows, width, allocate), "
                   "or let the library own it");
@@ -137,10 +150,12 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // A pull of these indices, together with others: session.pull(a.at(ids), b.at(more_ids)).
   template <class Ids>
   auto at(Ids const& ids) const {
-    auto const view = flat_view(ids);
-    using Id = typename decltype(view)::value_type;
-    static_assert(std::integral<Id>, "parallax: a table is indexed by integers");
-    return IndicesOf<Id>{&*state_, view};
+    if constexpr (!detail::check_indices<Ids>()) {
+      return IndicesOf<std::int64_t>{&*state_, {}};
+    } else {
+      auto const view = flat_view(ids);
+      return IndicesOf<typename decltype(view)::value_type>{&*state_, view};
+    }
   }
 
   // Does not own: a variable and the indices of one batch.
@@ -188,7 +203,7 @@ template <class Kind, class... Options>
 struct make_variable {
   static_assert(std::same_as<Kind, Dense> || std::same_as<Kind, Sparse>,
                 "parallax: the first argument of Variable is its kind: Dense or Sparse");
-  static_assert(all_are_options<Options...>,
+  static_assert(!(std::same_as<Kind, Dense> || std::same_as<Kind, Sparse>) || all_are_options<Options...>,
                 "parallax: an argument of Variable is no option: after the kind come an update policy, an optimizer, a "
                 "partitioner, a memory space, a scalar (float, double) and an Index<int type>, in any order");
   static_assert(one_option_per_axis<Options...>,
@@ -205,6 +220,8 @@ struct make_variable {
   static_assert(OptimizerFor<Opt, T>,
                 "parallax: the optimizer's rule does not fit: at(step) must return a noexcept callable "
                 "rule(auto& p, auto g, auto&... slots) with one slot per entry of element_slots");
+  static_assert(one_of<typename IndexOption::type, std::int32_t, std::int64_t>,
+                "parallax: a table is indexed by std::int32_t or std::int64_t");
   using type = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
 };
 
