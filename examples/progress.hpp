@@ -24,7 +24,8 @@ class Progress {
     if (drawn_) std::fputc('\n', stderr);
   }
 
-  // `done` of `total`, with a remark such as "31,000 words/s". Cheap enough for every step: draws only what looks different.
+  // `done` of `total`, with a remark such as "31,000 words/s". Cheap enough for every step: draws only what looks
+  // different.
   void update(std::int64_t done, std::string const& remark = {}) {
     std::int64_t const parts = terminal_ ? 200 : 10;
     std::int64_t const part = std::min(done, total_) * parts / total_;

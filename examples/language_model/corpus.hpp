@@ -14,8 +14,8 @@
 
 namespace lm {
 
-// The most frequent words, id 0 the most frequent; ties go to the word that occurs first. <eos> and <unk> are words among
-// the others: <unk> stands for all words that the limit cuts off, and is as frequent as they are together.
+// The most frequent words, id 0 the most frequent; ties go to the word that occurs first. <eos> and <unk> are words
+// among the others: <unk> stands for all words that the limit cuts off, and is as frequent as they are together.
 class Vocabulary {
  public:
   Vocabulary() = default;
@@ -83,8 +83,8 @@ struct Corpus {
   std::vector<Token> held_out;
 };
 
-// Holds out every `every`-th block of the text, so that both parts cover all of it, first page to last. A block has up to
-// `block` tokens, fewer in a short text: at least four blocks are held out of a text of `4 * every` tokens or more.
+// Holds out every `every`-th block of the text, so that both parts cover all of it, first page to last. A block has up
+// to `block` tokens, fewer in a short text: at least four blocks are held out of a text of `4 * every` tokens or more.
 inline Corpus make_corpus(Text const& text, std::size_t vocabulary_limit, std::size_t every = 40,
                           std::size_t block = 1000) {
   std::size_t const size = std::clamp<std::size_t>(text.tokens.size() / (4 * every), 1, block);

@@ -23,7 +23,8 @@ inline std::string output_of(std::string const& command) {
   return output;
 }
 
-// Verses as `bible -f` prints them, each a line like "Ge1:1 In the beginning ...", as one paragraph each, without the label.
+// Verses as `bible -f` prints them, each a line like "Ge1:1 In the beginning ...", as one paragraph each, without the
+// label.
 inline Text read_verses(std::string const& lines) {
   std::string paragraphs;
   for (std::size_t at = 0; at < lines.size();) {
@@ -37,8 +38,8 @@ inline Text read_verses(std::string const& lines) {
   return tokenizer.take();
 }
 
-// 4.3 MB, 31,102 verses, some 945,000 tokens. Call it before ranks start and before MPI is initialised: it starts a process.
-// Throws std::runtime_error with a sentence that tells what to install.
+// 4.3 MB, 31,102 verses, some 945,000 tokens. Call it before ranks start and before MPI is initialised: it starts a
+// process. Throws std::runtime_error with a sentence that tells what to install.
 inline Text default_text() {
   std::string const verses = output_of("bible -f -l100000 gen1:1-rev22:21 2>/dev/null </dev/null");
   if (verses.size() < 1'000'000) {

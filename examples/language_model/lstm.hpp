@@ -73,8 +73,8 @@ class Lstm {
     return {span_of(kernel_gradient_), span_of(bias_gradient_), span_of(projection_gradient_)};
   }
 
-  // Reads inputs [T*B x E] from `state` on, leaves the last state there, and returns the outputs [T*B x P], which stay valid
-  // until the next call. Keeps what backward() needs, a view of `inputs` with it.
+  // Reads inputs [T*B x E] from `state` on, leaves the last state there, and returns the outputs [T*B x P], which stay
+  // valid until the next call. Keeps what backward() needs, a view of `inputs` with it.
   Matrix<Scalar> const& forward(Matrix<Scalar> const& inputs, LstmState<Scalar>& state) {
     Index const streams = state.cell.rows();
     Index const steps = inputs.rows() / streams;
@@ -102,9 +102,10 @@ class Lstm {
     return outputs_;
   }
 
-  // From the loss's gradient by the outputs [T*B x P], its gradient by the inputs [T*B x E], which stays valid until the next
-  // call, and by the parameters (gradients() is overwritten). No gradient comes from after the last step or flows out before
-  // the first: truncated back-propagation. `between_steps()` is called after each step; a trainer may poll in it.
+  // From the loss's gradient by the outputs [T*B x P], its gradient by the inputs [T*B x E], which stays valid until
+  // the next call, and by the parameters (gradients() is overwritten). No gradient comes from after the last step or
+  // flows out before the first: truncated back-propagation. `between_steps()` is called after each step; a trainer may
+  // poll in it.
   template <class BetweenSteps>
   Matrix<Scalar> const& backward(Matrix<Scalar> const& output_gradient, BetweenSteps&& between_steps) {
     Index const rows = output_gradient.rows();

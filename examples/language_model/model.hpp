@@ -27,10 +27,11 @@ struct ModelShape {
   LstmShape lstm() const { return {embedding, cell, projection}; }
 };
 
-// What is between the two tables, which live elsewhere: the model is given the rows that a batch uses, and returns gradients
-// of them. A training step calls softmax_ids(), forward() and backward(), in this order.
+// What is between the two tables, which live elsewhere: the model is given the rows that a batch uses, and returns
+// gradients of them. A training step calls softmax_ids(), forward() and backward(), in this order.
 //
-// Rows come as those of the distinct ids, [u x width], and the row that each occurrence uses; gradients go by occurrence.
+// Rows come as those of the distinct ids, [u x width], and the row that each occurrence uses; gradients go by
+// occurrence.
 template <class Scalar>
 class LanguageModel {
  public:
@@ -51,9 +52,9 @@ class LanguageModel {
     return softmax_ids_;
   }
 
-  // The mean loss over the batch, from the state that the batch before has left. Words: rows of the embedding table [u x E]
-  // and T*B indices; softmax: rows [u' x (P + 1)] and T*B + S indices, as softmax_ids() asked for.
-  // Gradients, softmax_gradient() at once and those of backward(), are of gradient_scale * loss.
+  // The mean loss over the batch, from the state that the batch before has left. Words: rows of the embedding table [u
+  // x E] and T*B indices; softmax: rows [u' x (P + 1)] and T*B + S indices, as softmax_ids() asked for. Gradients,
+  // softmax_gradient() at once and those of backward(), are of gradient_scale * loss.
   template <RowIndices WordIndices, RowIndices SoftmaxIndices>
   double forward(Batch const& batch, std::span<Scalar const> word_rows, WordIndices const& word_indices,
                  std::span<Scalar const> softmax_rows, SoftmaxIndices const& softmax_indices,
@@ -66,8 +67,8 @@ class LanguageModel {
   // By the occurrences of softmax_ids(), [(T*B + S) x (P + 1)].
   std::span<Scalar const> softmax_gradient() const { return as_span(softmax_.rows_gradient()); }
 
-  // By the words of the batch, [T*B x E], time-major; lstm().gradients() are filled. Calls `between_steps()` after each of T
-  // steps.
+  // By the words of the batch, [T*B x E], time-major; lstm().gradients() are filled. Calls `between_steps()` after each
+  // of T steps.
   template <class BetweenSteps>
   std::span<Scalar const> backward(BetweenSteps&& between_steps) {
     return as_span(lstm_.backward(softmax_.outputs_gradient(), std::forward<BetweenSteps>(between_steps)));

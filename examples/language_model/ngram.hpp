@@ -28,8 +28,8 @@ class Unigram {
   double total_;
 };
 
-// Pairs of words with interpolated Kneser-Ney smoothing (Chen and Goodman 1999). With n_k the number of distinct pairs seen k
-// times, D = n_1 / (n_1 + 2 n_2), and N(..) numbers of distinct pairs:
+// Pairs of words with interpolated Kneser-Ney smoothing (Chen and Goodman 1999). With n_k the number of distinct pairs
+// seen k times, D = n_1 / (n_1 + 2 n_2), and N(..) numbers of distinct pairs:
 //   P(w | v) = (max(count(v w) - D, 0) + D N(v .) C(w)) / count(v .),
 //   C(w) = (max(N(. w) - D, 0) + D |{w : N(. w) > 0}| / V) / N(. .).
 class Bigram {
@@ -99,7 +99,8 @@ class Bigram {
   double discount_ = 0;
 };
 
-// exp of the mean of -log P(tokens[k] | tokens[k - 1]) over all k > 0: the targets of Streams, for its first covered() tokens.
+// exp of the mean of -log P(tokens[k] | tokens[k - 1]) over all k > 0: the targets of Streams, for its first covered()
+// tokens.
 template <class Model>
 double perplexity(Model const& model, std::span<Token const> tokens) {
   double sum = 0;

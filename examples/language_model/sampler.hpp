@@ -14,12 +14,12 @@
 
 namespace lm {
 
-// Draws ids from the log-uniform distribution P(id) = log((id + 2) / (id + 1)) / log(rows + 1), which is close to how often
-// the words of a language occur when ids go by descending frequency.
+// Draws ids from the log-uniform distribution P(id) = log((id + 2) / (id + 1)) / log(rows + 1), which is close to how
+// often the words of a language occur when ids go by descending frequency.
 //
 // A sample holds distinct ids: ids are drawn until enough different ones have come, and the number of tries gives the
-// expected count of each. The draw is a function of the seed alone and uses nothing but exactly rounded operations, so all
-// ranks that draw with one seed hold one sample, whatever their C library or processor.
+// expected count of each. The draw is a function of the seed alone and uses nothing but exactly rounded operations, so
+// all ranks that draw with one seed hold one sample, whatever their C library or processor.
 class LogUniformSampler {
  public:
   // Samples `samples` of the ids [0, rows). Throws std::invalid_argument unless 0 < samples <= rows.

@@ -16,15 +16,17 @@ namespace lm {
 
 // Sampled softmax (Jean et al. 2015) with gradients by hand. A row of the table is a word's weights [P] and its bias.
 //
-// The logit of a word for the output h of the model is h . weights + bias - log(expected count of the word in a sample). Each
-// of n outputs contrasts its target with the same S samples, but for a sample that is its target, which is left out.
+// The logit of a word for the output h of the model is h . weights + bias - log(expected count of the word in a
+// sample). Each of n outputs contrasts its target with the same S samples, but for a sample that is its target, which
+// is left out.
 template <class Scalar>
 class SampledSoftmax {
  public:
   explicit SampledSoftmax(Index projection) : width_{projection + 1} {}
 
-  // The mean loss of outputs [n x P] with n targets. `rows` [u x (P + 1)] are rows of the table, of which occurrence k uses
-  // row indices[k]: the n targets first, then the S samples. Computes the gradients of gradient_scale * loss on the way.
+  // The mean loss of outputs [n x P] with n targets. `rows` [u x (P + 1)] are rows of the table, of which occurrence k
+  // uses row indices[k]: the n targets first, then the S samples. Computes the gradients of gradient_scale * loss on
+  // the way.
   template <RowIndices Indices>
   double loss(Matrix<Scalar> const& outputs, std::span<Scalar const> rows, Indices const& indices,
               std::span<Id const> targets, LogUniformSampler const& sampler, double gradient_scale) {
@@ -64,7 +66,8 @@ class SampledSoftmax {
     return static_cast<Scalar>(sampler.log_expected_count(id));
   }
 
-  // The sum of the losses of outputs [count x P], which are those from `at` on, and their part of the gradients times `scale`.
+  // The sum of the losses of outputs [count x P], which are those from `at` on, and their part of the gradients times
+  // `scale`.
   template <class Outputs>
   double chunk_loss(Outputs const& outputs, std::span<Id const> targets, LogUniformSampler const& sampler, Index at,
                     Scalar scale) {

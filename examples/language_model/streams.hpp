@@ -20,9 +20,10 @@ struct Batch {
 
 // The part that one rank reads of a text that all ranks read together. Does not own the tokens.
 //
-// With N ranks of B streams there are N * B streams; stream b of rank r is number r * B + b of all, and starts that many
-// N * B-ths into the text. So N ranks with B streams read what one rank with N * B streams reads. At the end of its part a
-// stream reads on in the next one's, and after the end of the text at its beginning: no state needs to be reset.
+// With N ranks of B streams there are N * B streams; stream b of rank r is number r * B + b of all, and starts that
+// many N * B-ths into the text. So N ranks with B streams read what one rank with N * B streams reads. At the end of
+// its part a stream reads on in the next one's, and after the end of the text at its beginning: no state needs to be
+// reset.
 class Streams {
  public:
   // Throws std::invalid_argument when the text is too short to give every stream a token and its successor.

@@ -71,9 +71,9 @@ inline Character character_at(std::string_view text, std::size_t at) {
 
 // Turns texts, appended one after the other, into one `Text`.
 //
-// A word is a run of letters with apostrophes inside; ASCII letters become lower case, letters beyond ASCII stay as they
-// are. A number is a run of digits. Every other visible character is a token of its own, and so is an ideograph.
-// A blank line, and the end of what was appended, ends a paragraph: one <eos>.
+// A word is a run of letters with apostrophes inside; ASCII letters become lower case, letters beyond ASCII stay as
+// they are. A number is a run of digits. Every other visible character is a token of its own, and so is an ideograph. A
+// blank line, and the end of what was appended, ends a paragraph: one <eos>.
 class Tokenizer {
  public:
   void append(std::string_view text) {

@@ -1,4 +1,5 @@
-// Images of handwritten digits, 8 x 8 pixels each, as a network reads them: a part to learn from, a part to be tested on.
+// Images of handwritten digits, 8 x 8 pixels each, as a network reads them: a part to learn from, a part to be tested
+// on.
 #pragma once
 
 #include <Eigen/Core>
@@ -48,7 +49,8 @@ void add_image(std::string const& line, Images<Scalar>& images) {
 
 }  // namespace detail
 
-// Reads the format that examples/data/README.md describes. Throws std::runtime_error where the file is missing or another one.
+// Reads the format that examples/data/README.md describes. Throws std::runtime_error where the file is missing or
+// another one.
 template <class Scalar>
 Digits<Scalar> read_digits(std::filesystem::path const& path = default_digits()) {
   std::ifstream file{path};

@@ -21,7 +21,8 @@ using Eigen::Index;
 template <class Scalar>
 class Mlp {
  public:
-  // Sizes of the input, of each hidden layer, and of the output. Weights of variance 1 / in, the same for the same seed.
+  // Sizes of the input, of each hidden layer, and of the output. Weights of variance 1 / in, the same for the same
+  // seed.
   explicit Mlp(std::vector<Index> const& sizes, std::uint64_t seed = 1) {
     if (sizes.size() < 2) throw std::invalid_argument{"a network has an input and an output"};
     std::mt19937_64 random{seed};
@@ -57,8 +58,8 @@ class Mlp {
     return layers_.back().output;
   }
 
-  // The mean loss of the last forward() for its n labels. Fills gradients(), last layer first, and calls `layer_done(k)` as
-  // soon as those of layer k, spans 2k and 2k + 1, are complete.
+  // The mean loss of the last forward() for its n labels. Fills gradients(), last layer first, and calls
+  // `layer_done(k)` as soon as those of layer k, spans 2k and 2k + 1, are complete.
   template <class LayerDone>
   double backward(std::span<int const> labels, LayerDone&& layer_done) {
     double const loss = output_gradient(labels);

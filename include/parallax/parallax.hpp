@@ -6,7 +6,7 @@
 #include "parallax/optimizer/adagrad.hpp"
 #include "parallax/optimizer/adam.hpp"
 #include "parallax/optimizer/sgd.hpp"
-#include "parallax/partition/contiguous.hpp"
+#include "parallax/partition/block.hpp"
 #include "parallax/partition/cyclic.hpp"
 #include "parallax/partition/hash.hpp"
 #include "parallax/policy/policy.hpp"

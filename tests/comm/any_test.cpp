@@ -79,7 +79,7 @@ TEST_CASE("an erased communicator without a vendor's all-reduce sums in fixed or
 
 TEST_CASE("an edge that refers aborts the communicator it refers to", "[comm][any]") {
   px::SelfCommunicator comm;
-  px::Block const none;
+  px::ByteRange const none;
   px::AnyCommunicator{std::ref(comm)}.abort({px::Errc::aborted, 0, "", "", "the end"});
   CHECK_THROWS_AS(comm.ialltoallv(0, {nullptr, {&none, 1}, nullptr, {&none, 1}}), px::Error);
 }

@@ -42,7 +42,7 @@ TEST_CASE("what is posted is recorded by channel, peer and section", "[comm][rec
     RecordingCommunicator recording{comm};
     int const self = comm.rank(), peer = 1 - self;
     std::vector<std::byte> out(100), in(100);
-    std::vector<px::Block> to(2), from(2);
+    std::vector<px::ByteRange> to(2), from(2);
     auto const bytes_from_to = [](int source, int target) {
       return static_cast<std::size_t>(10 * (source + 1) + target);
     };

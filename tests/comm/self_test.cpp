@@ -27,7 +27,7 @@ TEST_CASE("one rank passes the communicators' suite", "[comm][self]") {
 TEST_CASE("a rank that sends itself another size than it expects is told so", "[comm][self]") {
   px::SelfCommunicator comm;
   std::vector<std::byte> memory(16);
-  px::Block const out{0, 8}, in{8, 4};
+  px::ByteRange const out{0, 8}, in{8, 4};
   try {
     comm.ialltoallv(0, {memory.data(), {&out, 1}, memory.data(), {&in, 1}});
     FAIL("no error");

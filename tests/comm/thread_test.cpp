@@ -27,7 +27,7 @@ struct OneWay {
       : to(static_cast<std::size_t>(size), {0, to_bytes}), from(static_cast<std::size_t>(size), {0, from_bytes}) {}
 
   std::vector<std::byte> memory = std::vector<std::byte>(64);
-  std::vector<px::Block> to, from;
+  std::vector<px::ByteRange> to, from;
   px::Transfer transfer() { return {memory.data(), to, memory.data(), from}; }
 };
 
@@ -52,7 +52,7 @@ TEST_CASE("an exception that leaves a rank wakes the others and is rethrown", "[
   std::atomic<int> told{0};
   auto const body = [&](px::ThreadCommunicator& comm) {
     OneWay part{comm.size(), 8, 8};
-    for (px::Block& block : part.from) block.offset = 8u * static_cast<std::size_t>(&block - part.from.data());
+    for (px::ByteRange& block : part.from) block.offset = 8u * static_cast<std::size_t>(&block - part.from.data());
     try {
       if (comm.rank() == culprit) throw std::runtime_error{"the batch is empty"};
       auto request = comm.ialltoallv(0, part.transfer());
@@ -111,8 +111,8 @@ TEST_CASE("the latency of an agreement between threads", "[.benchmark][comm][thr
   px::run_threads(ranks, [](px::ThreadCommunicator& comm) {
     auto const size = static_cast<std::size_t>(comm.size());
     std::vector<std::byte> mine(16), all(16 * size);
-    std::vector<px::Block> const to(size, {0, 16});
-    std::vector<px::Block> from(size);
+    std::vector<px::ByteRange> const to(size, {0, 16});
+    std::vector<px::ByteRange> from(size);
     for (std::size_t r = 0; r < size; ++r) from[r] = {16 * r, 16};
     auto const agree = [&](int times) {
       auto const begin = std::chrono::steady_clock::now();

@@ -73,7 +73,7 @@ class Exchange {
   template <class Bytes>
   Exchange(std::uint64_t seed, int rank, int size, Bytes const& bytes) : seed_{seed}, rank_{rank} {
     Dice dice{mix(seed, static_cast<std::uint64_t>(rank))};
-    auto const lay_out = [&](std::vector<parallax::Block>& blocks, std::vector<std::byte>& memory,
+    auto const lay_out = [&](std::vector<parallax::ByteRange>& blocks, std::vector<std::byte>& memory,
                              auto const& bytes_of) {
       blocks.resize(static_cast<std::size_t>(size));
       std::size_t end = dice.below(9);
@@ -130,7 +130,7 @@ class Exchange {
 
   std::uint64_t seed_;
   int rank_;
-  std::vector<parallax::Block> to_, from_;
+  std::vector<parallax::ByteRange> to_, from_;
   std::vector<std::byte> send_, receive_, expected_, sent_;
 };
 
@@ -197,8 +197,8 @@ struct EveryRankIsThereOnce {
     require(std::chrono::nanoseconds{comm.deadline()}.count() > 0, "the deadline is not positive");
     int const mine = comm.rank();
     std::vector<int> all(ranks, -1);
-    std::vector<parallax::Block> const to(ranks, {0, sizeof mine});
-    std::vector<parallax::Block> from(ranks);
+    std::vector<parallax::ByteRange> const to(ranks, {0, sizeof mine});
+    std::vector<parallax::ByteRange> from(ranks);
     for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof mine, sizeof mine};
     auto request = comm.ialltoallv(
         0, {reinterpret_cast<std::byte const*>(&mine), to, reinterpret_cast<std::byte*>(all.data()), from});
@@ -221,7 +221,7 @@ struct NothingAtAll {
     for (std::uint64_t i = 0; i < 5; ++i)
       exchange(comm, 0, Exchange{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{0}; }});
     exchange_ragged(comm, 0, seed);
-    std::vector<parallax::Block> const none(static_cast<std::size_t>(comm.size()));
+    std::vector<parallax::ByteRange> const none(static_cast<std::size_t>(comm.size()));
     auto request = comm.ialltoallv(0, {nullptr, none, nullptr, none});
     complete(comm, request);
   }
@@ -250,8 +250,8 @@ struct OneBlockForAll {
       auto const value = [&](std::size_t r, std::size_t k) { return static_cast<std::byte>(mix(seed, i, r, k)); };
       std::vector<std::byte> mine(bytes(self));
       for (std::size_t k = 0; k < mine.size(); ++k) mine[k] = value(self, k);
-      std::vector<parallax::Block> const to(ranks, {0, mine.size()});
-      std::vector<parallax::Block> from(ranks);
+      std::vector<parallax::ByteRange> const to(ranks, {0, mine.size()});
+      std::vector<parallax::ByteRange> from(ranks);
       std::size_t end = 0;
       for (std::size_t r = 0; r < ranks; end += from[r].bytes, ++r) from[r] = {end, bytes(r)};
       std::vector<std::byte> all(end);

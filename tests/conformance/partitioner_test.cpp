@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "parallax/partition/contiguous.hpp"
+#include "parallax/partition/block.hpp"
 #include "parallax/partition/cyclic.hpp"
 #include "parallax/partition/hash.hpp"
 
@@ -32,7 +32,7 @@ struct LastOwner {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a partitioner is a bijection with its inverse", "[conformance][partition]", parallax::Contiguous,
+TEMPLATE_TEST_CASE("a partitioner is a bijection with its inverse", "[conformance][partition]", parallax::Block,
                    parallax::Cyclic, parallax::Hash, LastOwner) {
   parallax_test::conforms_as_partitioner<TestType>();
 }

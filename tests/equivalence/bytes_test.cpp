@@ -33,8 +33,8 @@ struct Model {
 };
 
 using Models = std::tuple<Model<px::AllReduce, px::PsShard>, Model<px::PsShard, px::PsShard, px::Hash, double, std::int32_t>,
-                          Model<px::PsShard, px::AllGather, px::Contiguous>, Model<px::AllReduce, px::AllReduce, px::Hash>,
-                          Model<px::PsShard, px::NaivePs, px::Contiguous, float, std::int32_t>>;
+                          Model<px::PsShard, px::AllGather, px::Block>, Model<px::AllReduce, px::AllReduce, px::Hash>,
+                          Model<px::PsShard, px::NaivePs, px::Block, float, std::int32_t>>;
 
 struct Case {
   int ranks;
@@ -161,7 +161,7 @@ template <class P>
 std::function<std::size_t(std::int64_t)> owner_function(P, std::int64_t rows, std::size_t owners) {
   if constexpr (std::is_same_v<P, px::Cyclic>)
     return [owners](std::int64_t row) { return static_cast<std::size_t>(row) % owners; };
-  else if constexpr (std::is_same_v<P, px::Contiguous>)
+  else if constexpr (std::is_same_v<P, px::Block>)
     return [owners, rows](std::int64_t row) {  // equal ranges, the first ones a row longer
       auto const n = static_cast<std::size_t>(rows), r = static_cast<std::size_t>(row), longer = n % owners * (n / owners + 1);
       return r < longer ? r / (n / owners + 1) : n % owners + (r - longer) / (n / owners);

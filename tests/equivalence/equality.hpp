@@ -112,7 +112,7 @@ void check_equality(Case const& c) {
 // Every policy for dense and sparse variables, with an optimizer.
 template <class O>
 using Models = std::tuple<Model<px::AllReduce, px::PsShard, O>,
-                          Model<px::PsShard, px::AllGather, O, px::Contiguous, float, std::int32_t>,
+                          Model<px::PsShard, px::AllGather, O, px::Block, float, std::int32_t>,
                           Model<px::AllReduce, px::AllReduce, O, px::Hash>,
                           Model<px::PsShard, px::NaivePs, O, px::Hash, float, std::int32_t>>;
 

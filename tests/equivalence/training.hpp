@@ -319,7 +319,7 @@ class Trainer {
 using MixedModels = std::tuple<Model<px::AllReduce, px::PsShard, px::Adam, px::Hash>,
                                Model<px::PsShard, px::AllGather, px::Adagrad, px::Cyclic, double, std::int32_t>,
                                Model<px::AllReduce, px::AllReduce, px::LazyAdam>,
-                               Model<px::PsShard, px::NaivePs, Tempered, px::Contiguous>>;
+                               Model<px::PsShard, px::NaivePs, Tempered, px::Block>>;
 
 // Trains on thread ranks; the diaries by rank.
 template <class M>

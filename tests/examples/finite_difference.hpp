@@ -6,8 +6,9 @@
 #include <cstddef>
 #include <span>
 
-// The largest error over all elements, each relative to its own size or, where that is more, a thousandth of the largest. The
-// differences are central, of fourth order. `loss()` is the loss for `parameters` as they are when it is called.
+// The largest error over all elements, each relative to its own size or, where that is more, a thousandth of the
+// largest. The differences are central, of fourth order. `loss()` is the loss for `parameters` as they are when it is
+// called.
 template <class Loss>
 double gradient_error(std::span<double> parameters, std::span<double const> gradient, Loss&& loss) {
   double largest = 0;

@@ -43,7 +43,7 @@ struct Even {
   px::Transfer transfer() { return {out.data(), blocks, in.data(), blocks}; }
 
   std::vector<std::byte> out, in;
-  std::vector<px::Block> blocks;
+  std::vector<px::ByteRange> blocks;
 };
 
 px::Errc code_of(std::function<void()> const& body) {
@@ -171,8 +171,8 @@ TEST_CASE("options that differ between ranks are a mismatch on all of them", "[c
 TEST_CASE("operations that make no sense are refused, and harm no other", "[comm][mpi]") {
   px::MpiCommunicator comm;
   Even part{comm.size(), 8};
-  std::vector<px::Block> const short_list(static_cast<std::size_t>(comm.size()) - 1);
-  std::vector<px::Block> uneven = part.blocks;
+  std::vector<px::ByteRange> const short_list(static_cast<std::size_t>(comm.size()) - 1);
+  std::vector<px::ByteRange> uneven = part.blocks;
   uneven[static_cast<std::size_t>(comm.rank())].bytes = 7;
   px::Transfer const sound = part.transfer();
   CHECK(code_of([&] { comm.ialltoallv(-1, sound); }) == px::Errc::invalid_argument);
@@ -210,7 +210,7 @@ TEST_CASE("a block of more than 2^31 bytes arrives whole", "[.huge][comm][mpi]")
   auto const ranks = static_cast<std::size_t>(comm.size());
   std::size_t const bytes = (std::size_t{1} << 31) + 1000;
   auto const value = [](std::size_t i) { return static_cast<std::byte>((i * 0x9e3779b97f4a7c15u) >> 56); };
-  std::vector<px::Block> to(ranks), from(ranks);
+  std::vector<px::ByteRange> to(ranks), from(ranks);
   std::vector<std::byte> memory;
   if (comm.rank() < 2) memory.resize(bytes);
   if (comm.rank() == 0) {
@@ -230,8 +230,8 @@ TEST_CASE("the latency of an agreement over MPI", "[.benchmark][comm][mpi]") {
   px::MpiCommunicator comm;
   auto const size = static_cast<std::size_t>(comm.size());
   std::vector<std::byte> mine(16), all(16 * size);
-  std::vector<px::Block> const to(size, {0, 16});
-  std::vector<px::Block> from(size);
+  std::vector<px::ByteRange> const to(size, {0, 16});
+  std::vector<px::ByteRange> from(size);
   for (std::size_t r = 0; r < size; ++r) from[r] = {16 * r, 16};
   auto const agree = [&](int times) {
     double const begin = MPI_Wtime();

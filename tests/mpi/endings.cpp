@@ -29,7 +29,7 @@ void require(bool holds, char const* sentence) {
 
 // Sends `to[r]` bytes to rank r and expects `from[r]`.
 void exchange(px::MpiCommunicator& comm, std::vector<std::size_t> const& to, std::vector<std::size_t> const& from) {
-  std::vector<px::Block> out, in;
+  std::vector<px::ByteRange> out, in;
   std::size_t sent = 0, expected = 0;
   for (std::size_t const bytes : to) out.push_back({sent, bytes}), sent += bytes;
   for (std::size_t const bytes : from) in.push_back({expected, bytes}), expected += bytes;
@@ -132,17 +132,17 @@ void stray(int argc, char** argv) {
   px::MpiCommunicator comm;
   std::byte const wrong{1}, right{2};
   std::byte seen{0};
-  px::Block const none, one{0, 1};
-  std::vector<px::Block> const nothing(2);
+  px::ByteRange const none, one{0, 1};
+  std::vector<px::ByteRange> const nothing(2);
   if (comm.rank() == 0) {
-    std::vector<px::Block> const to{none, one};
+    std::vector<px::ByteRange> const to{none, one};
     for (std::byte const* value : {&wrong, &right}) {
       auto request = comm.ialltoallv(0, {value, to, nullptr, nothing});
       px::wait(comm, request, "stray");
     }
   }
   if (comm.rank() == 1) {
-    std::vector<px::Block> const from{one, none};
+    std::vector<px::ByteRange> const from{one, none};
     auto first = comm.ialltoallv(0, {nullptr, nothing, nullptr, nothing});
     px::wait(comm, first, "stray");
     auto second = comm.ialltoallv(0, {nullptr, nothing, &seen, from});
@@ -187,7 +187,7 @@ void given_up(int argc, char** argv) {
   px::MpiCommunicator comm;
   if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::hours{1});
   std::vector<std::byte> memory(10'000'000);
-  std::vector<px::Block> const to{{0, 0}, {0, memory.size()}}, from(2);
+  std::vector<px::ByteRange> const to{{0, 0}, {0, memory.size()}}, from(2);
   auto const request = comm.ialltoallv(0, {memory.data(), to, nullptr, from});
 }
 
@@ -197,7 +197,7 @@ void cancelled(int argc, char** argv) {
   px::MpiCommunicator comm;
   if (comm.rank() == 0) {
     std::vector<std::byte> memory(1'000'000);
-    std::vector<px::Block> const to(2), from{{0, 0}, {0, memory.size()}};
+    std::vector<px::ByteRange> const to(2), from{{0, 0}, {0, memory.size()}};
     auto const request = comm.ialltoallv(0, {nullptr, to, memory.data(), from});
   }
   MPI_Barrier(MPI_COMM_WORLD);

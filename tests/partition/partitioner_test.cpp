@@ -6,7 +6,7 @@
 
 #include "../catch.hpp"
 #include "balance.hpp"
-#include "parallax/partition/contiguous.hpp"
+#include "parallax/partition/block.hpp"
 #include "parallax/partition/cyclic.hpp"
 #include "parallax/partition/hash.hpp"
 
@@ -44,7 +44,7 @@ TEST_CASE("a vocabulary sorted by frequency loads all owners alike, unless its r
   auto const batches = balance::zipf_batches(rows, 8, draws, seed);
   CHECK(balance::busiest_over_mean(parallax::Cyclic{}.layout(rows, 8), batches) <= 1.10);
   CHECK(balance::busiest_over_mean(parallax::Hash{}.layout(rows, 8), batches) <= 1.10);
-  CHECK(balance::busiest_over_mean(parallax::Contiguous{}.layout(rows, 8), batches) >= 2);
+  CHECK(balance::busiest_over_mean(parallax::Block{}.layout(rows, 8), batches) >= 2);
 }
 
 TEST_CASE("ids with a stride need Hash", "[partition]") {

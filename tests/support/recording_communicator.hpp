@@ -65,8 +65,8 @@ class RecordingCommunicator {
 
   Request ialltoallv(int channel, parallax::Transfer const& transfer) {
     Recorded record{channel, section_, {}, {}};
-    for (parallax::Block const& block : transfer.to) record.sent.push_back(block.bytes);
-    for (parallax::Block const& block : transfer.from) record.expected.push_back(block.bytes);
+    for (parallax::ByteRange const& block : transfer.to) record.sent.push_back(block.bytes);
+    for (parallax::ByteRange const& block : transfer.from) record.expected.push_back(block.bytes);
     records_.push_back(std::move(record));
     return inner_->ialltoallv(channel, transfer);
   }

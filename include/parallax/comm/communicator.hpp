@@ -15,7 +15,7 @@
 namespace parallax {
 
 // A run of bytes inside a transfer's memory: what goes to, or comes from, one rank.
-struct Block {
+struct ByteRange {
   std::size_t offset = 0, bytes = 0;
 };
 
@@ -24,9 +24,9 @@ struct Block {
 // of 0 bytes send no message. The block for the rank itself is copied.
 struct Transfer {
   std::byte const* send = nullptr;
-  std::span<Block const> to;
+  std::span<ByteRange const> to;
   std::byte* receive = nullptr;
-  std::span<Block const> from;
+  std::span<ByteRange const> from;
 };
 
 // Independent lanes: operations on one channel happen in the order of their posting, operations on different channels in

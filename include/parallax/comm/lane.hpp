@@ -57,8 +57,8 @@ class Lane {
   Topology<C> const& topology() const { return *topology_; }
 
   void clear() {
-    std::ranges::fill(to_, Block{});
-    std::ranges::fill(from_, Block{});
+    std::ranges::fill(to_, ByteRange{});
+    std::ranges::fill(from_, ByteRange{});
     sent_ = received_ = {};
   }
   void send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
@@ -104,7 +104,7 @@ class Lane {
  private:
   using Counts = std::array<Traffic::Bytes, payloads>;
 
-  static void extend(Block& block, std::size_t offset, std::size_t bytes) {
+  static void extend(ByteRange& block, std::size_t offset, std::size_t bytes) {
     if (block.bytes == 0) block.offset = offset;
     block.bytes += bytes;
   }
@@ -127,7 +127,7 @@ class Lane {
   Topology<C> const* topology_;
   Traffic* traffic_;
   int channel_;
-  std::vector<Block> to_, from_;
+  std::vector<ByteRange> to_, from_;
   Counts sent_{}, received_{};
   std::optional<request_of<C>> request_;
 };

@@ -33,8 +33,8 @@ class Mail {
   // A slip holds runs of `unit` bytes (4 or 8: the size of its elements), one run per rank, empty until declared.
   int open(std::size_t unit, Payload payload) {
     units_.push_back({unit, payload});
-    out_.resize(units_.size() * ranks_, Block{});
-    in_.resize(units_.size() * ranks_, Block{});
+    out_.resize(units_.size() * ranks_, ByteRange{});
+    in_.resize(units_.size() * ranks_, ByteRange{});
     return static_cast<int>(units_.size()) - 1;
   }
   // The same run goes to several ranks (see `write_shared`). A mail of shared slips only holds the message once.
@@ -58,7 +58,7 @@ class Mail {
       for (std::size_t const unit : {std::size_t{8}, std::size_t{4}})
         for (std::size_t slip = 0; slip < units_.size(); ++slip) {
           if (units_[slip].unit != unit) continue;
-          Block &in = in_[slip * ranks_ + rank], &out = out_[slip * ranks_ + rank];
+          ByteRange &in = in_[slip * ranks_ + rank], &out = out_[slip * ranks_ + rank];
           in.offset = received;
           received += in.bytes;
           out.offset = self ? in.offset : sent;
@@ -134,7 +134,7 @@ class Mail {
   Lane<C> lane_;
   std::size_t ranks_;
   std::vector<Unit> units_;
-  std::vector<Block> out_, in_;  // by slip, then rank
+  std::vector<ByteRange> out_, in_;  // by slip, then rank
   Buffer<std::byte> outgoing_, incoming_;
 };
 

@@ -396,7 +396,7 @@ inline void MpiCommunicator::Endpoint::open(int channel, std::string_view operat
 // the channel, so that no message is ever taken for one of another operation.
 inline void MpiCommunicator::Endpoint::start(int channel, Transfer const& transfer, int peer, bool receive) {
   int const tag = static_cast<int>(lane(channel).number % tags_per_channel) * channels + channel;
-  Block const block = (receive ? transfer.from : transfer.to)[static_cast<std::size_t>(peer)];
+  ByteRange const block = (receive ? transfer.from : transfer.to)[static_cast<std::size_t>(peer)];
   for (std::size_t begin = 0; block.bytes > 0; begin += options.largest_message) {
     std::size_t const left = block.bytes - begin, offset = block.offset + begin;
     int const bytes = detail::mpi_count(std::min(left, options.largest_message));
@@ -499,7 +499,7 @@ inline MpiCommunicator::Request MpiCommunicator::ialltoallv(int channel, Transfe
   auto const ranks = static_cast<std::size_t>(size()), self = static_cast<std::size_t>(rank());
   if (transfer.to.size() != ranks || transfer.from.size() != ranks)
     throw Error{Errc::invalid_argument, rank(), "ialltoallv", "", "the lists of blocks need one entry per rank"};
-  Block const out = transfer.to[self], in = transfer.from[self];
+  ByteRange const out = transfer.to[self], in = transfer.from[self];
   if (out.bytes != in.bytes)
     throw Error{Errc::mismatch, rank(), "ialltoallv", "",
                 "rank " + std::to_string(rank()) + " sends " + std::to_string(out.bytes) +

@@ -23,7 +23,7 @@ class SelfCommunicator {
 
   Request ialltoallv(int /*channel*/, Transfer const& transfer) {
     if (reason_) throw *reason_;
-    Block const out = transfer.to[0], in = transfer.from[0];
+    ByteRange const out = transfer.to[0], in = transfer.from[0];
     if (out.bytes != in.bytes)
       throw Error{Errc::mismatch, 0, "ialltoallv", "", "sends " + std::to_string(out.bytes) + " bytes to itself but " +
                                                            "expects " + std::to_string(in.bytes)};

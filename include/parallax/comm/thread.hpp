@@ -137,7 +137,7 @@ class ThreadCommunicator {
   // Copies the block of `source` if it is there. A box that holds something else than this operation expects is a mismatch.
   void receive(int channel, Lane& lane, int source) {
     Box& box = group_->box(channel, source, rank_);
-    Block const expected = lane.transfer.from[static_cast<std::size_t>(source)];
+    ByteRange const expected = lane.transfer.from[static_cast<std::size_t>(source)];
     std::uint64_t seen = box.stamp.load(std::memory_order_acquire);
     if (seen < stamp(lane.number, Mark::posted)) return;
     if (seen >= stamp(lane.number + 1, Mark::posted)) throw disagreement(source, "sent nothing in this operation to");
@@ -255,17 +255,17 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
   lane.busy = true;
   lane.missing = 0;
   for (int source = 0; source < size(); ++source) {
-    Block const& in = transfer.from[static_cast<std::size_t>(source)];
+    ByteRange const& in = transfer.from[static_cast<std::size_t>(source)];
     bool const expected = source != rank_ && in.bytes > 0;
     lane.arrived[static_cast<std::size_t>(source)] = !expected;
     lane.missing += expected;
   }
-  Block const out = transfer.to[static_cast<std::size_t>(rank_)], in = transfer.from[static_cast<std::size_t>(rank_)];
+  ByteRange const out = transfer.to[static_cast<std::size_t>(rank_)], in = transfer.from[static_cast<std::size_t>(rank_)];
   if (out.bytes != in.bytes) throw disagreement(rank_, "sends to itself another size than it expects:");
   if (out.bytes) std::memmove(transfer.receive + in.offset, transfer.send + out.offset, out.bytes);
   for (int target = 0; target < size(); ++target) {
     if (!sends_to(lane, target)) continue;
-    Block const& block = transfer.to[static_cast<std::size_t>(target)];
+    ByteRange const& block = transfer.to[static_cast<std::size_t>(target)];
     Box& box = group_->box(channel, rank_, target);
     box.data = transfer.send + block.offset;
     box.bytes = block.bytes;

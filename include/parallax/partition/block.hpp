@@ -12,16 +12,16 @@ namespace parallax {
 // [0, rows) is cut into `pieces` ranges of equal length, the first rows mod pieces of them one row longer; range p
 // belongs to owner p mod owners. An owner's rows keep their order. Frequent ids that are neighbours meet at one owner;
 // more pieces than owners dilute that.
-struct Contiguous {
+struct Block {
   using axis = partitioner_axis;
-  static constexpr std::string_view name = "Contiguous";
+  static constexpr std::string_view name = "Block";
   std::int64_t pieces = 0;  // 0: one per owner
 
   class Layout;
   Layout layout(std::int64_t rows, int owners) const;
 };
 
-class Contiguous::Layout {
+class Block::Layout {
  public:
   Layout(std::int64_t rows, int owners, std::int64_t pieces)
       : rows_{rows},
@@ -67,10 +67,10 @@ class Contiguous::Layout {
   detail::Divider by_long_, by_short_, by_owners_;
 };
 
-inline Contiguous::Layout Contiguous::layout(std::int64_t rows, int owners) const {
+inline Block::Layout Block::layout(std::int64_t rows, int owners) const {
   return {rows, owners, detail::checked_pieces(name, pieces, rows, owners)};
 }
 
-static_assert(Partitioner<Contiguous>);
+static_assert(Partitioner<Block>);
 
 }  // namespace parallax

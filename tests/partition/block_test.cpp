@@ -1,4 +1,4 @@
-#include "parallax/partition/contiguous.hpp"
+#include "parallax/partition/block.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 #include "../catch.hpp"
 
-using parallax::Contiguous;
+using parallax::Block;
 using parallax::Location;
 
 TEST_CASE("every owner has one range", "[partition][contiguous]") {
-  auto const layout = Contiguous{}.layout(8, 3);  // 0 1 2 · 3 4 5 · 6 7
+  auto const layout = Block{}.layout(8, 3);  // 0 1 2 · 3 4 5 · 6 7
   CHECK(layout.locate(2) == Location{0, 2});
   CHECK(layout.locate(3) == Location{1, 0});
   CHECK(layout.locate(7) == Location{2, 1});
@@ -23,7 +23,7 @@ TEST_CASE("ranges are dealt round robin and laid one behind the other", "[partit
   int const owners = 3;
   std::int64_t const rows = 1000;
   INFO(pieces << " pieces");
-  auto const layout = Contiguous{pieces}.layout(rows, owners);
+  auto const layout = Block{pieces}.layout(rows, owners);
   std::int64_t next[owners] = {};
   std::int64_t row = 0;
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
