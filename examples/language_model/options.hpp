@@ -21,7 +21,7 @@ struct Options {
   Index steps = 10;          // T, of truncated back-propagation
   std::int64_t batches = 0;  // training steps; 0: one pass over the text
   int checkpoints = 6;
-  double learning_rate = 0.2;
+  double learning_rate = 0.3;
   double clip = 10;  // of the norm of the LSTM's gradients
   std::uint64_t seed = 1;
   bool smoke = false;  // a few tiny steps, for tests

@@ -20,8 +20,8 @@ namespace lm {
 
 namespace px = parallax;
 
-// One rank's replica of the network and its part of the two tables. `Preset` says how updates travel: dense and sparse each by
-// the policy that the preset names. All functions are collective.
+// One rank's replica of the network and its part of the two tables. `Preset` says how updates travel: dense and sparse each
+// by the policy that the preset names. All functions are collective.
 template <class Preset, class Scalar, px::Communicator World>
 class Trainer {
   using Network = px::Variable<px::Dense, Preset, px::Adagrad, Scalar>;
@@ -32,12 +32,11 @@ class Trainer {
       : options_{options},
         session_{world},
         model_{options.shape, options.seed},
-        adagrad_{.learning_rate = options.learning_rate, .initial_accumulator = 0.1},
-        kernel_{session_, "kernel", px::bind(model_.lstm().parameters().kernel), adagrad_},
-        bias_{session_, "bias", px::bind(model_.lstm().parameters().bias), adagrad_},
-        projection_{session_, "projection", px::bind(model_.lstm().parameters().projection), adagrad_},
-        embedding_{session_, "embedding", table(options.shape.embedding, 1.0), adagrad_},
-        softmax_{session_, "softmax", table(options.shape.softmax_width(), 0.1), adagrad_},
+        kernel_{session_, "kernel", px::bind(model_.lstm().parameters().kernel), adagrad(1.0)},
+        bias_{session_, "bias", px::bind(model_.lstm().parameters().bias), adagrad(1.0)},
+        projection_{session_, "projection", px::bind(model_.lstm().parameters().projection), adagrad(1.0)},
+        embedding_{session_, "embedding", table(options.shape.embedding, 0.3), adagrad(1e-4)},
+        softmax_{session_, "softmax", table(options.shape.softmax_width(), 0.0125), adagrad(1e-4)},
         streams_{train, options.streams, world.rank(), world.size()} {
     session_.broadcast(kernel_, bias_, projection_);
   }
@@ -48,7 +47,8 @@ class Trainer {
     auto const seed = options_.seed * 1'000'003 + static_cast<std::uint64_t>(session_.steps());
     auto const softmax_ids = model_.softmax_ids(batch_, seed);  // the same samples on all ranks
     auto const [words, classes] = session_.pull(embedding_.at(batch_.inputs), softmax_.at(softmax_ids));
-    double const loss = model_.forward(batch_, elements(words), words.inverse(), elements(classes), classes.inverse());
+    double const loss = model_.forward(batch_, elements(words), words.inverse(), elements(classes), classes.inverse(),
+                                       static_cast<double>(options_.steps));
 
     session_.start(px::grad(classes, model_.softmax_gradient()));
     auto const word_gradient = model_.backward([&] { session_.poll(); });
@@ -94,15 +94,17 @@ class Trainer {
     auto const rows = pulled.values();
     return {rows.data, static_cast<std::size_t>(rows.rows * rows.width)};
   }
-  px::Table table(Index width, double scale) const {
-    double const range = scale / std::sqrt(static_cast<double>(width));
+  // Rows that are seldom touched learn fast from their first gradient on; the network's weights learn from all of them.
+  px::Adagrad adagrad(double initial_accumulator) const {
+    return {.learning_rate = options_.learning_rate, .initial_accumulator = initial_accumulator};
+  }
+  px::Table table(Index width, double range) const {
     return {.rows = options_.shape.vocabulary, .width = width, .initial = px::uniform(-range, range, options_.seed)};
   }
 
   Options options_;
   px::Session<World> session_;
   LanguageModel<Scalar> model_;
-  px::Adagrad adagrad_;
   Network kernel_, bias_, projection_;
   Rows embedding_, softmax_;
   Streams streams_;

@@ -86,6 +86,7 @@ class ThreadGroup {
 
   int const size_;
   ThreadOptions const options_;
+  bool const oversubscribed_ = static_cast<unsigned>(size_) > std::thread::hardware_concurrency();  // asked once: slow
   std::vector<Box> boxes_;
   std::atomic<bool> aborted_{false};
   bool supervised_ = false;
@@ -109,7 +110,7 @@ class ThreadCommunicator {
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
   std::chrono::nanoseconds deadline() const { return group_->options().deadline; }
-  bool oversubscribed() const { return static_cast<unsigned>(size()) > std::thread::hardware_concurrency(); }
+  bool oversubscribed() const { return group_->oversubscribed_; }
   void abort(Error const& reason) { group_->abort(reason); }
 
   Request ialltoallv(int channel, Transfer const& transfer);

@@ -193,9 +193,13 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
       auto const part = bucket_->owned(segment_);
       state_->apply(part.first, part.values.data(), part.values.size(), static_cast<T>(scale), rule);
     } else {
+      std::size_t const tile = bucket_->holds_sums() ? 2048 : SIZE_MAX;  // elements: averaged and applied in the first-level cache
       bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
-        if (bucket_->holds_sums()) state_->average({values, count});
-        state_->apply(first, values, count, static_cast<T>(scale), rule);
+        for (std::size_t at = 0; at < count; at += std::min(tile, count - at)) {
+          std::span<T> const sums{values + at, std::min(tile, count - at)};
+          if (bucket_->holds_sums()) state_->average(sums);
+          state_->apply(first + at, sums.data(), sums.size(), static_cast<T>(scale), rule);
+        }
       });
     }
     state_->end_update();

@@ -199,8 +199,9 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
 
 namespace detail {
 
+// The assertions stand in classes of their own: clang calls an alias unknown whose own class has a failed one.
 template <class Kind, class... Options>
-struct make_variable {
+struct check_options {
   static_assert(std::same_as<Kind, Dense> || std::same_as<Kind, Sparse>,
                 "parallax: the first argument of Variable is its kind: Dense or Sparse");
   static_assert(!(std::same_as<Kind, Dense> || std::same_as<Kind, Sparse>) || all_are_options<Options...>,
@@ -209,7 +210,19 @@ struct make_variable {
   static_assert(one_option_per_axis<Options...>,
                 "parallax: two options of one Variable lie on the same axis: give at most one policy, one optimizer, one "
                 "partitioner, one memory space, one scalar and one index type");
+};
 
+template <class Opt, class T, class IndexType>
+struct check_choices {
+  static_assert(OptimizerFor<Opt, T>,
+                "parallax: the optimizer's rule does not fit: at(step) must return a noexcept callable "
+                "rule(auto& p, auto g, auto&... slots) with one slot per entry of element_slots");
+  static_assert(one_of<IndexType, std::int32_t, std::int64_t>, "parallax: a table is indexed by std::int32_t or std::int64_t");
+};
+
+template <class Kind, class... Options>
+struct make_variable {
+  static_assert(sizeof(check_options<Kind, Options...>) > 0);
   using Policy = policy_for<option_or<policy_axis, presets::hybrid, Options...>, Kind>;
   using Opt = option_or<optimizer_axis, Sgd, Options...>;
   using Part = option_or<partitioner_axis, Cyclic, Options...>;
@@ -217,11 +230,7 @@ struct make_variable {
   using T = option_or<scalar_axis, float, Options...>;
   using IndexOption = option_or<index_axis, Index<std::int64_t>, Options...>;
   static_assert(sizeof(typename Policy::template exchange<Kind>) > 0);
-  static_assert(OptimizerFor<Opt, T>,
-                "parallax: the optimizer's rule does not fit: at(step) must return a noexcept callable "
-                "rule(auto& p, auto g, auto&... slots) with one slot per entry of element_slots");
-  static_assert(one_of<typename IndexOption::type, std::int32_t, std::int64_t>,
-                "parallax: a table is indexed by std::int32_t or std::int64_t");
+  static_assert(sizeof(check_choices<Opt, T, typename IndexOption::type>) > 0);
   using type = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
 };
 
