@@ -1,5 +1,6 @@
 #include "parallax/comm/thread.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <stdexcept>
@@ -122,8 +123,9 @@ TEST_CASE("the latency of an agreement between threads", "[.benchmark][comm][thr
       }
       return std::chrono::duration<double, std::micro>{std::chrono::steady_clock::now() - begin}.count() / times;
     };
-    agree(200);
-    double const microseconds = agree(comm.oversubscribed() ? 5000 : 100000);
-    if (comm.rank() == 0) std::printf("agreement of 16 bytes, %d threads: %.2f us\n", comm.size(), microseconds);
+    double microseconds = agree(100);
+    for (int batch = 0; batch < 100; ++batch) microseconds = std::min(microseconds, agree(100));
+    if (comm.rank() == 0)
+      std::printf("agreement of 16 bytes, %d threads: %.2f us (best of 100 batches)\n", comm.size(), microseconds);
   });
 }

@@ -226,7 +226,7 @@ class Trainer {
     if (all_early) {
       session_.start(px::clip_by_global_norm(script.clip, layers, rows));
       session_.poll();
-      session_.step();
+      session_.step(std::vector<LayerUpdate>{}, std::vector<RowsUpdate>{});
     } else if (clipped) {
       session_.step(px::clip_by_global_norm(script.clip, layers, rows));
     } else {

@@ -1,5 +1,6 @@
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <limits>
@@ -246,10 +247,12 @@ TEST_CASE("the latency of an agreement over MPI", "[.benchmark][comm][mpi]") {
     px::MpiCommunicator const another{MPI_COMM_WORLD, {.order = order}};
     return (MPI_Wtime() - begin) * 1e3;
   };
-  agree(200);
-  double const microseconds = agree(comm.oversubscribed() ? 1000 : 100000);
+  double microseconds = agree(100);
+  for (int batch = 0; batch < 100; ++batch) microseconds = std::min(microseconds, agree(100));
   double const fixed = construct(px::SumOrder::fixed), vendor = construct(px::SumOrder::vendor);
   if (comm.rank() == 0)
-    std::printf("agreement of 16 bytes, %d ranks: %.2f us; constructing %.1f ms, with vendor's sums %.1f ms\n",
-                comm.size(), microseconds, fixed, vendor);
+    std::printf(
+        "agreement of 16 bytes, %d ranks: %.2f us (best of 100 batches); constructing %.1f ms, with vendor's sums %.1f "
+        "ms\n",
+        comm.size(), microseconds, fixed, vendor);
 }

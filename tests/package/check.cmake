@@ -1,5 +1,5 @@
-# cmake -D source= -D binary= -D arguments= [-D fails=<sentence>] -P check.cmake: configures, builds and runs a consumer
-# from nothing; with `fails`, configuring it must stop with that sentence.
+# cmake -D source= -D binary= -D arguments= [-D run=TRUE] [-D fails=<sentence>] -P check.cmake: configures a
+# consumer from nothing; with `run`, builds and runs it; with `fails`, configuring it must stop with that sentence.
 cmake_minimum_required(VERSION 3.25)
 
 file(REMOVE_RECURSE ${binary})
@@ -18,5 +18,7 @@ if(fails)
 elseif(NOT result EQUAL 0 OR output MATCHES "CMake (Warning|Error)")
   message(FATAL_ERROR "configuring failed, or was not quiet")
 endif()
-execute_process(COMMAND ${CMAKE_COMMAND} --build ${binary} COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${binary}/train_a_step COMMAND_ERROR_IS_FATAL ANY)
+if(run)
+  execute_process(COMMAND ${CMAKE_COMMAND} --build ${binary} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${binary}/train_a_step COMMAND_ERROR_IS_FATAL ANY)
+endif()

@@ -171,9 +171,10 @@ class ThreadCommunicator {
     for (int target = 0; target < size() && complete; ++target) complete = !unread(channel, lane, target);
     if (complete) {
       lane.busy = false;
+      --in_flight_;
       return true;
     }
-    for (int other = 0; other < channels; ++other)
+    for (int other = 0; other < channels && in_flight_ > 1; ++other)
       if (Lane& lagging = (*lanes_)[static_cast<std::size_t>(other)]; lagging.busy) receive(other, lagging);
     return false;
   }
@@ -208,11 +209,12 @@ class ThreadCommunicator {
       while (box.stamp.load(std::memory_order_acquire) != stamp(lane.number, Mark::taken)) std::this_thread::yield();
     }
     lane.busy = false;
+    --in_flight_;
   }
 
   std::unique_ptr<std::array<Lane, channels>> lanes_;
   std::shared_ptr<ThreadGroup> group_;
-  int rank_;
+  int rank_, in_flight_ = 0;
 };
 
 class ThreadCommunicator::Request {
@@ -251,9 +253,12 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
   group_->check();
   Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
   if (lane.busy) throw Error{Errc::misuse, rank_, "ialltoallv", "", "an operation is in flight on this channel"};
+  ByteRange const out = transfer.to[static_cast<std::size_t>(rank_)], in = transfer.from[static_cast<std::size_t>(rank_)];
+  if (out.bytes != in.bytes) throw disagreement(rank_, "sends to itself another size than it expects:");
   lane.transfer = transfer;
   lane.number += 1;
   lane.busy = true;
+  ++in_flight_;
   lane.missing = 0;
   for (int source = 0; source < size(); ++source) {
     ByteRange const& in = transfer.from[static_cast<std::size_t>(source)];
@@ -261,8 +266,6 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
     lane.arrived[static_cast<std::size_t>(source)] = !expected;
     lane.missing += expected;
   }
-  ByteRange const out = transfer.to[static_cast<std::size_t>(rank_)], in = transfer.from[static_cast<std::size_t>(rank_)];
-  if (out.bytes != in.bytes) throw disagreement(rank_, "sends to itself another size than it expects:");
   if (out.bytes) std::memmove(transfer.receive + in.offset, transfer.send + out.offset, out.bytes);
   for (int target = 0; target < size(); ++target) {
     if (!sends_to(lane, target)) continue;

@@ -1,0 +1,79 @@
+// What an Error says, and how exceptions of every kind become one.
+#include "parallax/core/error.hpp"
+
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "../catch.hpp"
+
+namespace px = parallax;
+
+namespace {
+
+template <class Throw>
+px::Error caught(Throw&& throwing) {
+  try {
+    throwing();
+  } catch (...) {
+    return px::current_error(3, "step", "words");
+  }
+  throw std::logic_error{"nothing was thrown"};
+}
+
+}  // namespace
+
+TEST_CASE("an error's text holds code, rank, operation, variable and detail", "[core][error]") {
+  px::Error const error{px::Errc::bad_id, 2, "pull", "words", "index 7 is outside [0, 5)"};
+  CHECK(std::string{error.what()} == "parallax: bad id (rank 2) in pull of 'words': index 7 is outside [0, 5)");
+  CHECK(error.code() == px::Errc::bad_id);
+  CHECK(error.rank() == 2);
+  CHECK(error.operation() == "pull");
+  CHECK(error.variable() == "words");
+  CHECK(error.detail() == "index 7 is outside [0, 5)");
+}
+
+TEST_CASE("an error's text leaves out what there is not", "[core][error]") {
+  CHECK(std::string{px::Error{px::Errc::timeout, -1, "", "", "too late"}.what()} == "parallax: timeout: too late");
+  CHECK(std::string{px::Error{px::Errc::timeout, 0, "step", "", "x"}.what()} == "parallax: timeout (rank 0) in step: x");
+}
+
+TEST_CASE("every code has a text of its own", "[core][error]") {
+  std::set<std::string_view> texts;
+  int const last = static_cast<int>(px::Errc::misuse);
+  for (int code = 1; code <= last; ++code) texts.insert(px::to_string(static_cast<px::Errc>(code)));
+  CHECK(texts.size() == static_cast<std::size_t>(last));
+  CHECK(texts.count("unknown error") == 0);
+  CHECK(px::to_string(static_cast<px::Errc>(last + 1)) == "unknown error");
+}
+
+TEST_CASE("an Error in flight stays what it is, all else becomes one", "[core][error]") {
+  auto const own = caught([] { throw px::Error{px::Errc::transport, 1, "pull", "x", "cut"}; });
+  CHECK(own.code() == px::Errc::transport);
+  CHECK(own.rank() == 1);
+  CHECK(own.detail() == "cut");
+
+  auto const memory = caught([] { throw std::bad_alloc{}; });
+  CHECK(memory.code() == px::Errc::out_of_memory);
+  CHECK(memory.rank() == 3);
+  CHECK(memory.operation() == "step");
+  CHECK(memory.variable() == "words");
+
+  auto const user = caught([] { throw std::out_of_range{"no such key"}; });
+  CHECK(user.code() == px::Errc::user_exception);
+  CHECK(user.detail() == "no such key");
+
+  auto const odd = caught([] { throw 42; });
+  CHECK(odd.code() == px::Errc::user_exception);
+  CHECK(odd.detail() == "an exception that is no std::exception");
+}
+
+TEST_CASE("copying an error copies all of it", "[core][error]") {
+  px::Error const error{px::Errc::mismatch, 2, "step", "w", "detail"};
+  px::Error copy = error;
+  CHECK(std::string{copy.what()} == error.what());
+  copy = px::Error{px::Errc::misuse, 0, "", "", ""};
+  CHECK(copy.code() == px::Errc::misuse);
+  CHECK(std::is_base_of_v<std::runtime_error, px::Error>);
+}

@@ -1,0 +1,180 @@
+// The phases of a dense bucket by themselves: whatever the fusion, the pieces and the hosts, the same sums reach their owners.
+#include "parallax/policy/dense_bucket.hpp"
+
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "../catch.hpp"
+#include "parallax/comm/self.hpp"
+#include "parallax/comm/thread.hpp"
+
+namespace px = parallax;
+
+namespace {
+
+using Sizes = std::vector<std::size_t>;
+
+struct Setting {
+  Sizes sizes;
+  std::vector<std::size_t> units;
+  px::FusionOptions fusion;
+};
+
+template <class T>
+std::vector<T> values(std::size_t size, int rank, std::size_t segment) {
+  std::mt19937_64 random{segment * 1000 + static_cast<std::size_t>(rank)};
+  std::vector<T> result(size);
+  for (T& value : result) value = static_cast<T>(static_cast<double>(random() % 2000) / 7 - 100);
+  return result;
+}
+
+// Sums in the documented order: ranks of a host ascending, then hosts in order of their first rank.
+template <class T>
+std::vector<T> documented_sum(std::size_t size, std::size_t segment, std::vector<int> const& hosts) {
+  std::vector<int> names;
+  for (int const host : hosts)
+    if (std::ranges::find(names, host) == names.end()) names.push_back(host);
+  std::vector<T> sum;
+  for (int const name : names) {
+    std::vector<T> of_host;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      if (hosts[rank] != name) continue;
+      auto const addend = values<T>(size, static_cast<int>(rank), segment);
+      if (of_host.empty()) of_host = addend;
+      else
+        for (std::size_t i = 0; i < size; ++i) of_host[i] += addend[i];
+    }
+    if (sum.empty()) sum = of_host;
+    else
+      for (std::size_t i = 0; i < size; ++i) sum[i] += of_host[i];
+  }
+  return sum;
+}
+
+template <px::Communicator C, class Phase>
+void drive(C& world, Phase&& phase) {
+  px::Patience<C> patience{world};
+  while (!phase())
+    if (!patience.pause()) throw px::timeout_error(world, -1, "a bucket's phase");
+}
+
+// What one rank sees wrong: elements of owned parts and of gathered wholes that are not the documented sums.
+template <class T, px::Communicator C>
+int run(px::Topology<C> const& topology, std::vector<int> const& hosts, Setting const& setting, bool sharded, int rounds) {
+  px::Traffic traffic;
+  px::Lane<C> lane{topology, 3, traffic};
+  px::DenseBucket<T, C> bucket;
+  int wrong = 0;
+  std::size_t const n = setting.sizes.size();
+  std::vector<std::vector<T>> gradients, parameters, sums;
+  for (std::size_t s = 0; s < n; ++s) {
+    gradients.push_back(values<T>(setting.sizes[s], topology.rank(), s));
+    sums.push_back(documented_sum<T>(setting.sizes[s], s, hosts));
+  }
+  for (int round = 0; round < rounds; ++round) {
+    parameters.clear();
+    for (std::size_t s = 0; s < n; ++s) parameters.emplace_back(setting.sizes[s], T{-1});
+    auto const untouched = gradients;
+    bucket.clear();
+    for (std::size_t s = 0; s < n; ++s) {
+      std::size_t const unit = setting.units.empty() ? 1 : setting.units[s];
+      if (bucket.add(gradients[s].data(), setting.sizes[s], parameters[s].data(), unit) != s) ++wrong;
+    }
+    bucket.close(topology, setting.fusion, sharded);
+    drive(topology.world(), [&] { return bucket.reduce(lane); });
+    std::size_t owned = 0;
+    for (std::size_t s = 0; s < n; ++s) {
+      auto const part = bucket.owned(s);
+      owned += part.values.size();
+      for (std::size_t i = 0; i < part.values.size(); ++i) wrong += part.values[i] != sums[s][part.first + i];
+      if (!setting.units.empty() && part.first % std::max<std::size_t>(setting.units[s], 1) != 0) ++wrong;
+      for (T& value : part.values) value += T{1};  // a transform
+      if (sharded) std::copy(part.values.begin(), part.values.end(), parameters[s].begin() + static_cast<std::ptrdiff_t>(part.first));
+    }
+    if (topology.owner() < 0 && owned > 0) ++wrong;
+    if (sharded) {
+      drive(topology.world(), [&] { return bucket.gather_parameters(lane); });
+    } else {
+      drive(topology.world(), [&] { return bucket.gather_gradients(lane); });
+      for (std::size_t s = 0; s < n; ++s)
+        bucket.whole(s, [&](std::size_t first, T const* piece, std::size_t count) {
+          std::copy_n(piece, count, parameters[s].begin() + static_cast<std::ptrdiff_t>(first));
+        });
+    }
+    for (std::size_t s = 0; s < n; ++s)
+      for (std::size_t i = 0; i < setting.sizes[s]; ++i) wrong += parameters[s][i] != sums[s][i] + T{1};
+    wrong += gradients != untouched;
+  }
+  return wrong;
+}
+
+std::vector<Setting> const settings{
+    {{10, 1, 7, 0, 100}, {}, {}},                                                     // all in one parcel
+    {{10, 1, 7, 0, 100}, {}, {.fusion_bytes = 64, .direct_bytes = 64}},               // some fused, some direct
+    {{10, 1, 7, 0, 100}, {}, {.fusion_bytes = 0, .direct_bytes = 0}},                 // each where it lies
+    {{10, 1, 7, 0, 100}, {}, {.direct_bytes = 100, .piece_bytes = 12}},               // in many rounds
+    {{12, 30, 0, 9}, {4, 3, 5, 9}, {.fusion_bytes = 1000, .direct_bytes = 60, .piece_bytes = 8}},  // whole rows
+    {{5000}, {}, {.direct_bytes = 1, .piece_bytes = 1}},                              // the smallest rounds, tiles of the sum
+    {{}, {}, {}},
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a bucket's owners hold the documented sums, and all ranks the whole", "[policy][bucket]", float, double) {
+  std::vector<int> const hosts = GENERATE(std::vector{0, 1}, std::vector{0, 1, 2}, std::vector{0, 1, 2, 3});
+  bool const sharded = GENERATE(false, true);
+  for (std::size_t k = 0; k < settings.size(); ++k) {
+    CAPTURE(hosts, sharded, k);
+    std::vector<int> wrong(hosts.size(), -1);
+    px::run_threads(static_cast<int>(hosts.size()), [&](px::ThreadCommunicator& world) {
+      wrong[static_cast<std::size_t>(world.rank())] = run<TestType>(px::Topology{world}, hosts, settings[k], sharded, k == 5 ? 1 : 3);
+    }, {.deadline = std::chrono::seconds{30}});
+    CHECK(wrong == std::vector<int>(hosts.size(), 0));
+  }
+}
+
+TEST_CASE("a bucket sums within hosts first, where hosts are equal, unequal or one", "[policy][bucket]") {
+  std::vector<int> const hosts = GENERATE(std::vector{0, 0, 1, 1}, std::vector{5, 2, 5, 2}, std::vector{0, 0, 1}, std::vector{1, 1, 1},
+                                          std::vector{0, 1, 1, 1}, std::vector{0, 0, 0, 1, 1});
+  bool const sharded = GENERATE(false, true);
+  for (std::size_t k = 0; k < settings.size(); ++k) {
+    CAPTURE(hosts, sharded, k);
+    std::vector<int> wrong(hosts.size(), -1);
+    px::run_threads(static_cast<int>(hosts.size()), [&](px::ThreadCommunicator& world) {
+      wrong[static_cast<std::size_t>(world.rank())] = run<float>(px::Topology{world, hosts}, hosts, settings[k], sharded, k == 5 ? 1 : 2);
+    }, {.deadline = std::chrono::seconds{30}});
+    CHECK(wrong == std::vector<int>(hosts.size(), 0));
+  }
+}
+
+TEST_CASE("a bucket on one rank sends nothing", "[policy][bucket]") {
+  px::SelfCommunicator self;
+  px::Topology topology{self};
+  for (Setting const& setting : settings)
+    for (bool const sharded : {false, true}) CHECK(run<double>(topology, {0}, setting, sharded, 2) == 0);
+}
+
+TEST_CASE("a bucket sends each part once per phase and keeps its own", "[policy][bucket]") {
+  std::vector<px::Traffic> traffic(4);
+  px::run_threads(4, [&](px::ThreadCommunicator& world) {
+    px::Topology topology{world};
+    px::Lane<px::ThreadCommunicator> lane{topology, 0, traffic[static_cast<std::size_t>(world.rank())]};
+    px::DenseBucket<float, px::ThreadCommunicator> bucket;
+    std::vector<float> gradient(1003, 1.0f);
+    bucket.add(gradient.data(), gradient.size(), nullptr);
+    bucket.close(topology, {}, false);
+    drive(world, [&] { return bucket.reduce(lane); });
+    drive(world, [&] { return bucket.gather_gradients(lane); });
+  }, {.deadline = std::chrono::seconds{30}});
+  std::size_t sent = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    std::size_t const own = px::part_begin(1003, rank + 1, 4) - px::part_begin(1003, rank, 4);
+    CHECK(traffic[static_cast<std::size_t>(rank)].sent_of(px::Payload::dense).all == 4 * (1003 - own) + 4 * own * 3);
+    CHECK(traffic[static_cast<std::size_t>(rank)].received_of(px::Payload::dense).all == 4 * own * 3 + 4 * (1003 - own));
+    sent += traffic[static_cast<std::size_t>(rank)].payload_sent();
+  }
+  CHECK(sent == 2 * 4 * 1003 * 3);
+}

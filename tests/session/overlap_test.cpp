@@ -1,0 +1,202 @@
+// When messages are posted: what `start` begins travels while the backward pass goes on, and leaves little to the step.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../catch.hpp"
+#include "../support/recording_communicator.hpp"
+#include "parallax/comm/thread.hpp"
+#include "parallax/parallax.hpp"
+
+namespace {
+
+namespace px = parallax;
+using Recording = parallax_test::RecordingCommunicator<px::ThreadCommunicator>;
+
+// What one rank posted, in bytes that went to other ranks, by section of the training loop.
+struct Posted {
+  std::size_t pull = 0, start = 0, poll = 0, step = 0;
+
+  static Posted of(Recording const& world) {
+    return {world.bytes_sent("pull"), world.bytes_sent("start"), world.bytes_sent("poll"), world.bytes_sent("step")};
+  }
+};
+
+// Runs `body(recording communicator)` on thread ranks and returns what each posted.
+template <class Body>
+std::vector<Posted> posted_by(int ranks, Body const& body) {
+  std::vector<Posted> posted(static_cast<std::size_t>(ranks));
+  px::run_threads(ranks, [&](px::ThreadCommunicator& comm) {
+    Recording world{comm};
+    body(world);
+    posted[static_cast<std::size_t>(comm.rank())] = Posted::of(world);
+  });
+  return posted;
+}
+
+// Polls until this rank has posted so many bytes in start and here, for at most ten seconds.
+template <class Session>
+void poll_until(Recording& world, Session& session, std::size_t bytes) {
+  auto const section = world.section("poll");
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+  while (world.bytes_sent("start") + world.bytes_sent("poll") < bytes && std::chrono::steady_clock::now() < deadline) {
+    session.poll();
+    std::this_thread::yield();
+  }
+}
+
+// One dense layer that every rank owns an equal part of, and its gradient.
+template <class Policy>
+struct Layer {
+  template <class Session>
+  Layer(Session& session, std::string const& name) : variable{session, name, px::bind(values)} {}
+
+  auto grad() const { return px::grad(variable, gradient); }
+
+  static constexpr std::size_t size = 12 * 1024, bytes = size * sizeof(float);
+  std::vector<float> values = std::vector<float>(size), gradient = std::vector<float>(size, 1.0f);
+  px::Variable<px::Dense, Policy> variable;
+};
+
+constexpr std::size_t header = 64;  // of an agreement, to each other rank
+constexpr std::size_t commit = 8;   // of a step without clipping, to each other rank
+
+}  // namespace
+
+TEST_CASE("start posts the agreement, poll posts reduce-scatter and allgather, the step applies", "[session][overlap]") {
+  for (int const ranks : {2, 3, 4}) {
+    auto const posted = posted_by(ranks, [](Recording& world) {
+      px::Session session{world};
+      Layer<px::AllReduce> layer{session, "layer"};
+      {
+        auto const section = world.section("start");
+        session.start(layer.grad());
+      }
+      auto const others = static_cast<std::size_t>(world.size() - 1);
+      poll_until(world, session, others * header + 2 * others * Layer<px::AllReduce>::bytes / (others + 1));
+      {
+        auto const section = world.section("step");
+        session.step();
+      }
+      session.finish();
+    });
+    auto const others = static_cast<std::size_t>(ranks - 1);
+    std::size_t const scattered = others * Layer<px::AllReduce>::bytes / static_cast<std::size_t>(ranks);
+    for (Posted const& rank : posted) {
+      // A rank whose peers have agreed already may go on within start.
+      CHECK(rank.start >= others * header);
+      CHECK(rank.start + rank.poll == others * header + 2 * scattered);
+      CHECK(rank.step == others * (header + commit));
+    }
+  }
+}
+
+TEST_CASE("later starts let an earlier one progress", "[session][overlap]") {
+  auto const posted = posted_by(2, [](Recording& world) {
+    px::Session session{world};
+    Layer<px::AllReduce> first{session, "first"}, second{session, "second"}, third{session, "third"};
+    for (auto const* layer : {&first, &second, &third}) {
+      {
+        auto const section = world.section("start");
+        session.start(layer->grad());
+      }
+      px::barrier(world);  // both have posted an agreement, and read the ones before
+    }
+    auto const section = world.section("step");
+    session.step();
+    session.finish();
+  });
+  for (Posted const& rank : posted) CHECK(rank.start >= 3 * header + Layer<px::AllReduce>::bytes / 2);
+}
+
+TEST_CASE("a step without start posts everything itself", "[session][overlap]") {
+  auto const posted = posted_by(2, [](Recording& world) {
+    px::Session session{world};
+    Layer<px::AllReduce> layer{session, "layer"};
+    for (int i = 0; i < 100; ++i) {
+      auto const section = world.section("poll");
+      session.poll();
+    }
+    {
+      auto const section = world.section("step");
+      session.step(layer.grad());
+    }
+    session.finish();
+  });
+  for (Posted const& rank : posted) {
+    CHECK(rank.start + rank.poll == 0);
+    CHECK(rank.step == header + commit + Layer<px::AllReduce>::bytes);
+  }
+}
+
+TEST_CASE("the parameters of PsShard are gathered by the step, whatever was started", "[session][overlap]") {
+  auto const posted = posted_by(2, [](Recording& world) {
+    px::Session session{world};
+    Layer<px::PsShard> layer{session, "layer"};
+    {
+      auto const section = world.section("start");
+      session.start(layer.grad());
+    }
+    poll_until(world, session, header + Layer<px::PsShard>::bytes / 2);
+    {
+      auto const section = world.section("step");
+      session.step();
+    }
+    session.finish();
+  });
+  for (Posted const& rank : posted) {
+    CHECK(rank.start + rank.poll == header + Layer<px::PsShard>::bytes / 2);
+    CHECK(rank.step == header + commit + Layer<px::PsShard>::bytes / 2);
+  }
+}
+
+TEST_CASE("sums that an own function changes are gathered by the step", "[session][overlap]") {
+  auto const posted = posted_by(2, [](Recording& world) {
+    px::Session session{world};
+    Layer<px::AllReduce> layer{session, "layer"};
+    {
+      auto const section = world.section("start");
+      session.start(layer.grad().transform([](px::DenseGradient<float>) {}));
+    }
+    poll_until(world, session, header + Layer<px::AllReduce>::bytes / 2);
+    {
+      auto const section = world.section("step");
+      session.step();
+    }
+    session.finish();
+  });
+  for (Posted const& rank : posted) {
+    CHECK(rank.start + rank.poll == header + Layer<px::AllReduce>::bytes / 2);
+    CHECK(rank.step == header + commit + Layer<px::AllReduce>::bytes / 2);
+  }
+}
+
+TEST_CASE("rows that were pulled travel to their owners before the step", "[session][overlap]") {
+  constexpr std::size_t width = 16, row = width * sizeof(float);
+  auto const posted = posted_by(2, [](Recording& world) {
+    px::Session session{world};
+    px::Variable<px::Sparse> const words{session, "words", {.rows = 100, .width = width}};
+    std::vector<std::int64_t> const ids{0, 1, 2, 3, 4, 5, 6, 7};  // dealt in turns: each rank owns half
+    std::vector<float> const gradient(ids.size() * width, 1.0f);
+    auto pull = world.section("pull");
+    auto const rows = session.pull(words, ids);
+    {
+      auto const section = world.section("start");
+      session.start(px::grad(rows, gradient));
+    }
+    poll_until(world, session, header + 4 * row);
+    {
+      auto const section = world.section("step");
+      session.step();
+    }
+    session.finish();
+  });
+  for (Posted const& rank : posted) {
+    CHECK(rank.pull >= 4 * row);
+    CHECK(rank.start + rank.poll == header + 4 * row);
+    CHECK(rank.step == header + commit);
+  }
+}
