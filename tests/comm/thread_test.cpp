@@ -99,6 +99,14 @@ TEST_CASE("a block that was withdrawn is not read", "[comm][thread]") {
   CHECK(arriving.waiting_for() == 0);
 }
 
+TEST_CASE("an operation that is refused leaves its channel free", "[comm][thread]") {
+  px::run_threads(1, [](px::ThreadCommunicator& comm) {
+    OneWay uneven{1, 8, 4}, even{1, 8, 8};
+    CHECK_THROWS_AS(comm.ialltoallv(0, uneven.transfer()), px::Error);
+    CHECK(comm.ialltoallv(0, even.transfer()).test());
+  });
+}
+
 TEST_CASE("a group of no ranks, and a rank outside its group, are refused", "[comm][thread]") {
   CHECK_THROWS_AS(px::ThreadGroup{0}, px::Error);
   auto const group = std::make_shared<px::ThreadGroup>(2);

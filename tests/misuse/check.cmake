@@ -1,8 +1,8 @@
-# cmake -D compiler= -D source= -D precompiled= -D include= -P check.cmake: source must fail to compile with exactly one error, which
+# cmake -D compiler= -D flags= -D source= -P check.cmake: source must fail to compile with exactly one error, which
 # contains the sentence of its first line, `// expect: <sentence>`. A source named ok_* must compile.
 cmake_minimum_required(VERSION 3.25)
 
-execute_process(COMMAND ${compiler} -std=c++20 -fsyntax-only -I ${precompiled} -I ${include} ${source}
+execute_process(COMMAND ${compiler} ${flags} ${source}
   RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
 cmake_path(GET source FILENAME name)
 if(name MATCHES "^ok_")

@@ -261,8 +261,7 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
   ++in_flight_;
   lane.missing = 0;
   for (int source = 0; source < size(); ++source) {
-    ByteRange const& in = transfer.from[static_cast<std::size_t>(source)];
-    bool const expected = source != rank_ && in.bytes > 0;
+    bool const expected = source != rank_ && transfer.from[static_cast<std::size_t>(source)].bytes > 0;
     lane.arrived[static_cast<std::size_t>(source)] = !expected;
     lane.missing += expected;
   }
