@@ -4,9 +4,9 @@
 
 using namespace parallax_test;
 
-using Models = decltype(std::tuple_cat(MixedModels{}, std::tuple<Model<px::PsShard, px::PsShard, px::Sgd>>{}));
+using NativeModels = decltype(std::tuple_cat(MixedModels{}, std::tuple<Model<px::PsShard, px::PsShard, px::Sgd>>{}));
 
-TEMPLATE_LIST_TEST_CASE("no bit depends on the machine that the compiler optimizes for", "[equivalence][native]", Models) {
+TEMPLATE_LIST_TEST_CASE("no bit depends on the machine that the compiler optimizes for", "[equivalence][native]", NativeModels) {
   for (Case const& training : cases())
     if (training.ranks >= 3) check_equality<TestType>(training);
 }
