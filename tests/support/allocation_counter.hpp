@@ -46,18 +46,41 @@ inline void* counted_new(std::size_t bytes, std::size_t alignment) {
   if (!memory) throw std::bad_alloc{};
   return memory;
 }
+inline void* counted_new_or_null(std::size_t bytes) noexcept {
+  try {
+    return counted_new(bytes, 1);
+  } catch (std::bad_alloc const&) {
+    return nullptr;
+  }
+}
 
 }  // namespace parallax_test
 
-// The other forms (arrays, nothrow) end in these. Not inline: g++ would take free for a mistake.
+// All forms of new, for a sanitizer replaces those that are not replaced here. Not inline: g++ would take free for a mistake.
 [[gnu::noinline]] void* operator new(std::size_t bytes) { return parallax_test::counted_new(bytes, 1); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes) { return parallax_test::counted_new(bytes, 1); }
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return parallax_test::counted_new(bytes, static_cast<std::size_t>(alignment));
 }
+[[gnu::noinline]] void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return parallax_test::counted_new(bytes, static_cast<std::size_t>(alignment));
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
+  return parallax_test::counted_new_or_null(bytes);
+}
+[[gnu::noinline]] void* operator new[](std::size_t bytes, std::nothrow_t const&) noexcept {
+  return parallax_test::counted_new_or_null(bytes);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::nothrow_t const&) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::nothrow_t const&) noexcept { std::free(memory); }
 
 #if PARALLAX_TEST_OWNS_MALLOC
 extern "C" {

@@ -16,7 +16,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -56,12 +55,12 @@ struct MpiOptions {
 // operations are in flight. MPI must be initialised (any thread level), every call comes from its main thread.
 //   constructing   collective over `comm`. A rank that does not come within the deadline ends the job. `order` and
 //                  `largest_message` must be the same on all ranks (Error mismatch)
-//   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding; says on
-//                  stderr if a message has come that no operation expected
-//   abort          reports on stderr and ends the whole job with `mpi_abort_code`; does not return
+//   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding; says
+//                  on stderr if a message has come that no operation expected
+//   abort          reports on stderr and ends the whole job with `mpi_abort_code`, within a second; does not return
 // Where ranks disagree: a block of another size than expected is a mismatch at the receiver. A block that only the
-// receiver knows of is waited for until the deadline; one that only the sender knows of is reported when the communicator
-// is destroyed. Neither is ever taken for another operation's.
+// receiver knows of is waited for until the deadline; one that only the sender knows of is reported when the
+// communicator is destroyed. Neither is ever taken for another operation's.
 class MpiCommunicator {
  public:
   class Request;
@@ -197,25 +196,23 @@ inline bool mpi_is_usable() {
   return initialised && !finalised;
 }
 
-// One line on stderr in one write, then the end of the job. MPICH 4's MPI_Abort spins for ever while a large message to a
-// stuck neighbour is on its way, so the process leaves by itself after a second; the launcher then ends the others.
-[[noreturn]] inline void end_mpi_job(MPI_Comm comm, int rank, std::string_view report) {
+// One line on stderr, then the end of the job. Ranks often find the same failure together: they take turns, so that one
+// reports; and the launcher, which drops what is in its pipes when the job ends, gets time to pass the line on. It must
+// be MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck neighbour is
+// on its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
+[[noreturn]] inline void end_mpi_job(int rank, std::string_view report) {
   std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " +
                      std::to_string(mpi_abort_code) + "): " + std::string{report};
   if (!mpi_last_failure.empty() && line.find(mpi_last_failure) == line.npos)
     line += "; last error: " + mpi_last_failure;
   line += '\n';
+  auto const turn = std::chrono::milliseconds{100};
+  std::this_thread::sleep_for(turn * std::min(rank, 8));
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
   mpi_job_is_ending = true;
-  try {
-    std::thread{[] {
-      std::this_thread::sleep_for(std::chrono::seconds{1});
-      std::_Exit(mpi_abort_code);
-    }}.detach();
-  } catch (std::system_error const&) {  // no thread to be had: MPI_Abort has to do
-  }
-  if (mpi_is_usable()) MPI_Abort(comm, mpi_abort_code);
+  std::this_thread::sleep_for(turn / 2);
+  if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, mpi_abort_code);
   std::_Exit(mpi_abort_code);
 }
 
@@ -278,7 +275,7 @@ inline MpiEnvironment::~MpiEnvironment() {
   }
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  detail::end_mpi_job(MPI_COMM_WORLD, rank, "it leaves the scope of its MpiEnvironment by an exception");
+  detail::end_mpi_job(rank, "it leaves the scope of its MpiEnvironment by an exception");
 }
 
 inline MpiCommunicator::Endpoint::Endpoint(MPI_Comm parent, MpiOptions const& given) : options{given} {
@@ -316,7 +313,7 @@ inline void MpiCommunicator::Endpoint::duplicate(MPI_Comm parent) {
     check(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Comm_idup");
     if (complete) break;
     if (MPI_Wtime() - begin > std::chrono::duration<double>{options.deadline}.count())
-      detail::end_mpi_job(parent, rank, "a rank did not construct its MpiCommunicator within the deadline");
+      detail::end_mpi_job(rank, "a rank did not construct its MpiCommunicator within the deadline");
     std::this_thread::yield();
   }
   check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -378,7 +375,7 @@ inline void MpiCommunicator::Endpoint::fail(Error const& error) const {
   throw error;
 }
 
-inline void MpiCommunicator::Endpoint::abort(std::string_view report) const { detail::end_mpi_job(comm, rank, report); }
+inline void MpiCommunicator::Endpoint::abort(std::string_view report) const { detail::end_mpi_job(rank, report); }
 
 inline void MpiCommunicator::Endpoint::open(int channel, std::string_view operation) {
   auto const refuse = [&](Errc code, std::string const& why) {

@@ -19,11 +19,11 @@ namespace {
 namespace px = parallax;
 
 constexpr int steps = 5;
-constexpr double tolerance = 1.005;           // headers of messages
-constexpr std::uint64_t slack = 20'000;       // per host: barriers around the steps, segments sent twice
+constexpr double tolerance = 1.005;      // headers of messages
+constexpr std::uint64_t slack = 20'000;  // per host: barriers around the steps, segments sent twice
 
-// What this host has sent since it exists: TCP payload, which is bytes less one header of 66 bytes (Ethernet 14, IP 20, TCP
-// with timestamps 32) for every packet that the kernel counts.
+// What this host has sent since it exists: TCP payload, which is bytes less one header of 66 bytes (Ethernet 14, IP 20,
+// TCP with timestamps 32) for every packet that the kernel counts.
 std::uint64_t payload_of_wire() {
   std::ifstream devices{"/proc/net/dev"};
   for (std::string line; std::getline(devices, line);) {
@@ -89,7 +89,9 @@ class Comparison {
       if (world_.rank() != 0) continue;
       std::printf("%-26s host %d %12.6f %12.6f %9.5f%s\n", policy, host, static_cast<double>(counted) / 1e6,
                   static_cast<double>(wire) / 1e6, static_cast<double>(wire) / static_cast<double>(counted),
-                  good ? "" : wire < counted ? "  FAILED: counted what was not sent" : "  FAILED: sent what was not counted");
+                  good             ? ""
+                  : wire < counted ? "  FAILED: counted what was not sent"
+                                   : "  FAILED: sent what was not counted");
     }
   }
 

@@ -27,8 +27,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Stands in for the backward pass of a layer: keeps the processor busy for so many seconds, in slices of some 0.3 ms with
-// `between` after each, which does not count. Returns the time of the slices.
+// Stands in for the backward pass of a layer: keeps the processor busy for so many seconds, in slices of some 0.3 ms
+// with `between` after each, which does not count. Returns the time of the slices.
 template <class Between>
 double backward(double seconds, Between const& between) {
   double spent = 0;
@@ -44,7 +44,7 @@ double backward(double seconds, Between const& between) {
   return spent;
 }
 
-// All functions are collective. They return the exposed seconds of a step, those that the slowest rank does not compute.
+// All functions are collective. They return the exposed seconds of a step, in which the slowest rank does not compute.
 class Trainer {
  public:
   explicit Trainer(px::MpiCommunicator& world) : world_{world}, session_{world} {
@@ -89,7 +89,8 @@ class Trainer {
   std::vector<decltype(px::grad(variables_[0], gradients_[0]))> updates_;
 };
 
-// Whether little enough of the exchange is exposed. The two ways take turns, so that what else the machine does meets both.
+// Whether little enough of the exchange is exposed. The two ways take turns, so that what else the machine does meets
+// both.
 bool measure(px::MpiCommunicator& world) {
   Trainer trainer{world};
   for (int i = 0; i < 2; ++i) trainer.in_sequence(0), trainer.overlapped(0);  // connections and memory
@@ -103,7 +104,8 @@ bool measure(px::MpiCommunicator& world) {
   trainer.finish();
   double const all = median(in_sequence), rest = median(overlapped);
   if (world.rank() == 0)
-    std::printf("exchange and backward pass %.1f ms each; exposed: in sequence %.1f ms, overlapped %.1f ms, ratio %.3f\n",
+    std::printf("exchange and backward pass %.1f ms each; exposed: in sequence %.1f ms, overlapped %.1f ms, "
+                "ratio %.3f\n",
                 1e3 * pass, 1e3 * all, 1e3 * rest, rest / all);
   return rest <= bar * all;
 }
