@@ -11,8 +11,8 @@ struct LosesARow : Workload<T> {
   Gradients<T> gradients(int step, int rank) const {
     auto all = Workload<T>::gradients(step, rank);
     if (rank != 1 || step != lossy_step()) return all;
-    auto& [ids, rows, distinct] = all.batches[0];
-    if (distinct) std::erase(ids, ascending_distinct(ids).back());
+    auto& [ids, rows, by_row] = all.batches[0];
+    if (by_row) std::erase(ids, ascending_distinct(ids).back());
     else ids.pop_back();
     rows.resize(rows.size() - static_cast<std::size_t>(this->shape.width));
     return all;

@@ -198,8 +198,8 @@ inline bool mpi_is_usable() {
 
 // One line on stderr, then the end of the job. Ranks often find the same failure together: they take turns, so that one
 // reports; and the launcher, which drops what is in its pipes when the job ends, gets time to pass the line on. It must
-// be MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck neighbour is
-// on its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
+// be MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck neighbour
+// is on its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
 [[noreturn]] inline void end_mpi_job(int rank, std::string_view report) {
   std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " +
                      std::to_string(mpi_abort_code) + "): " + std::string{report};
