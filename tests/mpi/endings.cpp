@@ -124,7 +124,14 @@ void much_longer(int argc, char** argv) { disagree(argc, argv, {}, 5'000'000, 3'
 void much_shorter(int argc, char** argv) { disagree(argc, argv, {}, 3'000'000, 5'000'000); }
 void one_chunk_more(int argc, char** argv) { disagree(argc, argv, {.largest_message = 1000}, 3000, 2000); }
 void one_chunk_less(int argc, char** argv) { disagree(argc, argv, {.largest_message = 1000}, 2000, 3000); }
-void nothing(int argc, char** argv) { disagree(argc, argv, {.deadline = brief}, 0, 100); }
+
+// Rank 1 waits for a message that rank 0 never sends; rank 0 has nothing to wait for.
+void nothing(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, {.deadline = brief}};
+  if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::minutes{1});
+  exchange(comm, {0, 0}, {100, 0});
+}
 
 // The sender's message finds no receive in its own operation; the next one, of the same size, must get its own bytes.
 void stray(int argc, char** argv) {
