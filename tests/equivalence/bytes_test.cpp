@@ -8,7 +8,7 @@
 #include "../catch.hpp"
 #include "../support/byte_model.hpp"
 #include "../support/recording_communicator.hpp"
-#include "../support/workload.hpp"
+#include "workload.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
 
@@ -18,6 +18,8 @@ using bytes::Flow;
 using bytes::Network;
 
 namespace {
+
+using Comm = RecordingCommunicator<px::ThreadCommunicator>;
 
 template <class DensePolicy, class RowPolicy, class P = px::Cyclic, class Scalar = float, class Int = std::int64_t>
 struct Model {
@@ -103,7 +105,6 @@ RowBatch<T> batch_of(Case const& c, std::size_t operation, int rank, std::uint64
 template <class M>
 std::vector<std::vector<Measured>> measure(Case const& c) {
   using T = typename M::T;
-  using Comm = RecordingCommunicator<px::ThreadCommunicator>;
   std::vector<std::vector<Measured>> measured(static_cast<std::size_t>(c.ranks));
   px::run_threads(c.ranks, [&](px::ThreadCommunicator& world) {
     Comm comm{world};
@@ -284,7 +285,8 @@ template <class Body>
 std::vector<std::uint64_t> sent_by(int ranks, Body const& body) {
   std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
   px::run_threads(ranks, [&](px::ThreadCommunicator& world) {
-    px::Session session{world};
+    Comm comm{world};
+    px::Session session{comm};
     body(session, [&](auto&&... updates) {
       std::uint64_t const before = session.traffic().payload_sent();
       session.step(updates...);
@@ -370,7 +372,8 @@ TEST_CASE("a pull and a push of a step cross the boundary of hosts once for each
     std::vector<std::uint64_t> counted(places, 0);
     std::mutex mutex;
     px::run_threads(static_cast<int>(ranks), [&](px::ThreadCommunicator& world) {
-      px::Topology const flat{world}, two_levels{world, {0, 0, 0, 1, 1, 1}};
+      Comm comm{world};
+      px::Topology const flat{comm}, two_levels{comm, {0, 0, 0, 1, 1, 1}};
       px::Session session{aware ? two_levels : flat};
       px::Variable<px::Sparse> words{session, "words", px::Table{rows, width}};
       auto const& batch = batches[static_cast<std::size_t>(world.rank())];

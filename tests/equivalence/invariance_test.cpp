@@ -1,5 +1,6 @@
 // What changes no bit of a result: the run, the timing, how dense gradients are fused, and what is started early.
-#include "equality.hpp"
+#include "../catch.hpp"
+#include "mixed_models.hpp"
 
 using namespace parallax_test;
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <span>
 #include <sstream>
@@ -15,8 +16,8 @@
 #include <tuple>
 #include <vector>
 
-#include "../support/oracle.hpp"
-#include "../support/workload.hpp"
+#include "diary.hpp"
+#include "parallax/comm/any.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
 
@@ -110,30 +111,6 @@ oracle::Settings oracle_of(Case const& c) {
 template <px::Communicator C>
 px::Topology<C> topology_of(C& world, Case const& c) {
   return c.hosts.empty() ? px::Topology<C>{world} : px::Topology<C>{world, c.hosts};
-}
-
-// What a rank saw: parameters after so many steps. Of a layer all of them, of the table the rows of `ids`.
-template <class T>
-struct Seen {
-  enum class What : unsigned char { layer, pulled, held };
-  What what = What::layer;
-  int step = 0;
-  std::size_t layer = 0;
-  std::vector<std::int64_t> ids = {};
-  std::vector<T> values = {};
-};
-template <class T>
-using Diary = std::vector<Seen<T>>;
-
-// The same was seen, to the last bit.
-template <class T>
-bool same_bits(Seen<T> const& a, Seen<T> const& b) {
-  return a.what == b.what && a.step == b.step && a.layer == b.layer && a.ids == b.ids && a.values.size() == b.values.size() &&
-         (a.values.empty() || std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(T)) == 0);
-}
-template <class T>
-bool same_bits(Diary<T> const& a, Diary<T> const& b) {
-  return std::ranges::equal(a, b, [](auto const& x, auto const& y) { return same_bits(x, y); });
 }
 
 // One rank's training. The model, the gradients and the diary are its own; everything else is the session's.
@@ -321,12 +298,19 @@ using MixedModels = std::tuple<Model<px::AllReduce, px::PsShard, px::Adam, px::H
                                Model<px::AllReduce, px::AllReduce, px::LazyAdam>,
                                Model<px::PsShard, px::NaivePs, Tempered, px::Block>>;
 
+// Trains as one of the ranks of a communicator: what this rank saw.
+template <class M>
+Diary<typename M::T> train(px::AnyCommunicator& world, Case const& c) {
+  return Trainer<M, px::AnyCommunicator>{world, c}.train();
+}
+
 // Trains on thread ranks; the diaries by rank.
 template <class M>
 std::vector<Diary<typename M::T>> train_on_threads(Case const& c) {
   std::vector<Diary<typename M::T>> diaries(static_cast<std::size_t>(c.ranks));
   px::run_threads(c.ranks, [&](px::ThreadCommunicator& world) {
-    diaries[static_cast<std::size_t>(world.rank())] = Trainer<M, px::ThreadCommunicator>{world, c}.train();
+    px::AnyCommunicator any{std::ref(world)};
+    diaries[static_cast<std::size_t>(world.rank())] = train<M>(any, c);
   });
   return diaries;
 }

@@ -1,6 +1,6 @@
 // Ranks of MPI end with the same bits as thread ranks of the same number.
 #include "../catch.hpp"
-#include "../equivalence/training.hpp"
+#include "../equivalence/mixed_models.hpp"
 #include "parallax/comm/mpi.hpp"
 
 using namespace parallax_test;
@@ -28,7 +28,8 @@ TEMPLATE_LIST_TEST_CASE("training on MPI gives the bits of training on threads",
   auto const rank = static_cast<std::size_t>(world.rank());
   for (Case const& training : trainings(world.size())) {
     INFO(TestType::name() << ", " << training.text());
-    auto const on_mpi = Trainer<TestType, px::MpiCommunicator>{world, training}.train();
+    px::AnyCommunicator any{std::ref(world)};
+    auto const on_mpi = train<TestType>(any, training);
     CHECK(same_bits(on_mpi, train_on_threads<TestType>(training)[rank]));
   }
 }

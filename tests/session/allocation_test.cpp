@@ -1,6 +1,7 @@
 // Once sizes have settled, pulls and steps call neither operator new nor malloc, whatever the policy.
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <tuple>
@@ -9,6 +10,7 @@
 #include "../catch.hpp"
 #include "../support/allocation_counter.hpp"
 #include "model.hpp"
+#include "parallax/comm/any.hpp"
 
 namespace {
 
@@ -38,18 +40,17 @@ Count allocations_of(Step&& step) {
 }
 
 // The model of all policies and of long names, with memory of its own for ids and gradients.
-template <px::Communicator C>
 struct Trainer {
   static constexpr std::int64_t rows = 40;
 
-  explicit Trainer(px::Topology<C> topology) : session{std::move(topology)} {
+  explicit Trainer(px::Topology<px::AnyCommunicator> topology) : session{std::move(topology)} {
     for (std::size_t i = 0; i < layer_memory.size(); ++i)
       layers.emplace_back(session, "a layer with a name of more than fifteen letters, number " + std::to_string(i),
                           px::bind(layer_memory[i]));
     updates.reserve(layers.size());
   }
 
-  px::Session<C> session;
+  px::Session<px::AnyCommunicator> session;
   std::array<std::vector<float>, 5> layer_memory = {std::vector<float>(70), std::vector<float>(7), std::vector<float>(3000),
                                                     std::vector<float>(1), std::vector<float>(0)};
   std::vector<double> output_memory = std::vector<double>(501), large_memory = std::vector<double>(200'000);
@@ -120,13 +121,14 @@ TEST_CASE("the counter sees new and malloc of this thread", "[session][allocatio
 }
 
 TEST_CASE("steady steps allocate nothing on one rank", "[session][allocation]") {
-  px::SelfCommunicator world;
+  px::AnyCommunicator world{px::SelfCommunicator{}};
   Trainer trainer{px::Topology{world}};
   CHECK(allocations_of([&](int step) { trainer.train(step); }) == Count{});
 }
 
 TEST_CASE("steady steps allocate nothing on four threads", "[session][allocation]") {
-  auto const counts = on_ranks(4, [](px::ThreadCommunicator& world) {
+  auto const counts = on_ranks(4, [](px::ThreadCommunicator& threads) {
+    px::AnyCommunicator world{std::ref(threads)};
     Trainer trainer{px::Topology{world}};
     return allocations_of([&](int step) { trainer.train(step); });
   });
@@ -134,7 +136,8 @@ TEST_CASE("steady steps allocate nothing on four threads", "[session][allocation
 }
 
 TEST_CASE("steady steps allocate nothing on four threads of two hosts", "[session][allocation]") {
-  auto const counts = on_ranks(4, [](px::ThreadCommunicator& world) {
+  auto const counts = on_ranks(4, [](px::ThreadCommunicator& threads) {
+    px::AnyCommunicator world{std::ref(threads)};
     Trainer trainer{px::Topology{world, {0, 0, 1, 1}}};
     return allocations_of([&](int step) { trainer.train(step); });
   });
@@ -142,7 +145,8 @@ TEST_CASE("steady steps allocate nothing on four threads of two hosts", "[sessio
 }
 
 TEST_CASE("steady pulls of many tables with long names allocate nothing", "[session][allocation]") {
-  auto const counts = on_ranks(2, [](px::ThreadCommunicator& world) {
+  auto const counts = on_ranks(2, [](px::ThreadCommunicator& threads) {
+    px::AnyCommunicator world{std::ref(threads)};
     px::Session session{world};
     using Table = px::Variable<px::Sparse>;
     Table a{session, "the first table of a model with many", {9, 2}}, b{session, "the second table of a model with many", {9, 2}};
@@ -158,7 +162,8 @@ TEST_CASE("steady pulls of many tables with long names allocate nothing", "[sess
 }
 
 TEST_CASE("steady broadcasts allocate nothing", "[session][allocation]") {
-  auto const counts = on_ranks(3, [](px::ThreadCommunicator& world) {
+  auto const counts = on_ranks(3, [](px::ThreadCommunicator& threads) {
+    px::AnyCommunicator world{std::ref(threads)};
     px::Session session{world};
     std::vector<float> memory(100);
     px::Variable<px::Dense> hidden{session, "a variable with a name of some length", px::bind(memory)};

@@ -18,17 +18,16 @@ using Session = px::Session<px::ThreadCommunicator>;
 constexpr auto plain = px::Sgd{.learning_rate = 1};
 
 // A table of every policy; `sum` keeps the arithmetic exact.
-template <class T = float>
 struct Tables {
   Tables(Session& session, std::int64_t rows, std::int64_t width)
       : shard{session, "shard", {rows, width}, plain, px::Reduce::sum},
         naive{session, "naive", {rows, width}, plain, px::Reduce::sum},
         gather{session, "gather", {rows, width}, plain, px::Reduce::sum},
         dense{session, "dense", {rows, width}, plain, px::Reduce::sum} {}
-  px::Variable<px::Sparse, T> shard;
-  px::Variable<px::Sparse, px::NaivePs, T> naive;
-  px::Variable<px::Sparse, px::AllGather, T> gather;
-  px::Variable<px::Sparse, px::AllReduce, T> dense;
+  px::Variable<px::Sparse> shard;
+  px::Variable<px::Sparse, px::NaivePs> naive;
+  px::Variable<px::Sparse, px::AllGather> gather;
+  px::Variable<px::Sparse, px::AllReduce> dense;
 };
 
 template <class Variable, class T = typename Variable::scalar_type>
@@ -164,12 +163,12 @@ TEST_CASE("40 started flights of all kinds complete in one step", "[session][lim
   bool const poll = GENERATE(false, true);
   auto const results = on_ranks(ranks, [&](px::ThreadCommunicator& world) {
     Session session{world};
-    Tables<double> tables{session, 7, 2};
-    std::vector<double> replicated(5), sharded(6), gradient(6, 1.0);
-    px::Variable<px::Dense, double> a{session, "a", px::bind(replicated), plain, px::Reduce::sum};
-    px::Variable<px::Dense, double, px::PsShard> b{session, "b", px::bind(sharded), plain, px::Reduce::sum};
+    Tables tables{session, 7, 2};
+    std::vector<float> replicated(5), sharded(6), gradient(6, 1.0f);
+    px::Variable<px::Dense> a{session, "a", px::bind(replicated), plain, px::Reduce::sum};
+    px::Variable<px::Dense, px::PsShard> b{session, "b", px::bind(sharded), plain, px::Reduce::sum};
     std::vector<int> const ids{6, 2};
-    std::vector<double> const rows(4, 1.0);
+    std::vector<float> const rows(4, 1.0f);
     for (int i = 0; i < 10; ++i) {
       session.start(grad(a, std::span{gradient}.first(5)));
       session.start(grad(tables.shard, ids, rows), grad(b, gradient));
@@ -178,15 +177,15 @@ TEST_CASE("40 started flights of all kinds complete in one step", "[session][lim
       session.start(grad(tables.dense, ids, rows), grad(a, std::span{gradient}.first(5)));
     }
     session.step();
-    std::vector<double> result{replicated[4], sharded[5], static_cast<double>(a.steps() + b.steps())};
-    for (double const value : {all_rows(session, tables.shard)[4], all_rows(session, tables.gather)[12],
+    std::vector<float> result{replicated[4], sharded[5], static_cast<float>(a.steps() + b.steps())};
+    for (float const value : {all_rows(session, tables.shard)[4], all_rows(session, tables.gather)[12],
                                all_rows(session, tables.naive)[5], all_rows(session, tables.dense)[13]})
       result.push_back(value);
     session.finish();
     return result;
   });
-  double const n = 10 * ranks;
-  for (auto const& result : results) CHECK(result == std::vector<double>{-2 * n, -n, 2, -n, -n, -n, -n});
+  float const n = 10.0f * static_cast<float>(ranks);
+  for (auto const& result : results) CHECK(result == std::vector<float>{-2 * n, -n, 2, -n, -n, -n, -n});
 }
 
 TEST_CASE("a handle serves several updates of a step, and of later steps", "[session][limits]") {

@@ -1,7 +1,6 @@
 // Updates under way together: agreed on in one round, exchanged in shared transfers, brought to a result in phases.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <optional>
@@ -16,39 +15,34 @@
 
 namespace parallax::detail {
 
-// What a session asks of the updates of one `start` or `step`. One indirect call per phase for those that were started; a
-// step calls its own pack directly.
-template <Communicator C>
-class FlightBase {
- public:
-  virtual ~FlightBase() = default;
-  virtual bool poll() = 0;                                // true once everything arrived, or was refused
-  virtual std::uint64_t hash() const = 0;                 // of the updates as they are now
-  virtual void reduce(int group_base) = 0;                // reduce and deposit
-  virtual void merge() = 0;
-  virtual void transform() = 0;
-  virtual void norms(double* squared) = 0;
-  virtual bool gather_gradients() = 0;
-  virtual void apply(double const* scales) noexcept = 0;  // by clip group
-  virtual bool gather_parameters() = 0;
-  virtual void withdraw() noexcept = 0;                   // after an abort: waits until no peer reads our memory
-  virtual void close() noexcept = 0;
-  virtual std::string describe() const = 0;
-  virtual std::string names() const = 0;
-  virtual std::string const* gone() const = 0;            // the name of a variable that was destroyed, or null
-  virtual int waiting_for() const = 0;
+// What can be said of an update without its type: all that ranks compare, and that errors tell.
+struct UpdateRecord {
+  template <class Update>
+  UpdateRecord(Update const& update, int in_group)
+      : registration{update.state->registration().get()},
+        state{update.state},
+        state_hash{[](void const* s) { return static_cast<typename Update::State const*>(s)->update_hash(); }},
+        state_text{[](void const* s) { return static_cast<typename Update::State const*>(s)->update_text(); }},
+        group{in_group},
+        transformed{transforms<decltype(Update::function)>} {}
 
-  bool unanimous() const { return unanimous_; }
-  bool busy() const { return busy_; }
-  std::optional<Error> const& error() const { return error_; }
-  std::string const& current() const { return current_; }
-  std::vector<double> const& limits() const { return limits_; }  // max_norm by clip group
+  std::uint64_t hash() const {
+    Fingerprint hash;
+    hash.add(state_hash(state));
+    hash.add(static_cast<std::uint64_t>(group + 1));
+    hash.add(static_cast<std::uint64_t>(rows));
+    return hash.value();
+  }
 
- protected:
-  bool busy_ = false, unanimous_ = true;
-  std::optional<Error> error_;  // this rank's refusal
-  std::vector<double> limits_;
-  std::string current_;  // the variable being worked on, for errors
+  enum class Rows : unsigned char { none, by_index, of_a_pull };
+
+  Registration const* registration;
+  void const* state;
+  std::uint64_t (*state_hash)(void const* state);  // of the optimizer's settings as they are now
+  std::string (*state_text)(void const* state);
+  int group;  // of those clipped together, -1 for none
+  bool transformed;
+  Rows rows = Rows::none;
 };
 
 // The channels of a flight. The agreement of a step travels on the channel of all other agreements, so that ranks which
@@ -57,17 +51,177 @@ struct FlightChannels {
   int agreement, rows, dense;
 };
 
+// A flight without the types of its updates. What was started is asked for its phases by one indirect call each; a step calls
+// its own pack directly.
+template <Communicator C>
+class FlightBase {
+ public:
+  // `session` is the one whose variables may be updated; `current` names the variable being worked on, for errors.
+  FlightBase(Topology<C> const& topology, FusionOptions const& fusion, void const* session, FlightChannels route,
+             Traffic& traffic, std::string& current)
+      : topology_{&topology},
+        fusion_{&fusion},
+        session_{session},
+        current_{&current},
+        agreement_{topology, route.agreement, traffic},
+        mail_{topology, route.rows, traffic},
+        dense_{topology, route.dense, traffic} {}
+  virtual ~FlightBase() = default;
+
+  virtual bool poll() = 0;  // true once everything arrived, or was refused
+  virtual void reduce(int group_base) = 0;  // reduce and deposit
+  virtual void merge() = 0;
+  virtual void transform() = 0;
+  virtual void norms(double* squared) = 0;
+  virtual void apply(double const* scales) noexcept = 0;  // by clip group
+  virtual void close() noexcept = 0;
+
+  bool gather_gradients() { return dense_phase(Which::replicated, [](auto& bucket, auto& lane) { return bucket.gather_gradients(lane); }); }
+  bool gather_parameters() { return dense_phase(Which::sharded, [](auto& bucket, auto& lane) { return bucket.gather_parameters(lane); }); }
+
+  // Local. This rank refuses what it has prepared.
+  void refuse(Error error) {
+    if (!error_) error_ = std::move(error);
+  }
+  // After an abort: waits until no peer reads our memory.
+  void withdraw() noexcept {
+    agreement_.withdraw();
+    mail_.lane().withdraw();
+    dense_.withdraw();
+  }
+
+  bool unanimous() const { return unanimous_; }
+  bool busy() const { return busy_; }
+  std::optional<Error> const& error() const { return error_; }
+  std::vector<double> const& limits() const { return limits_; }  // max_norm by clip group
+
+  // Of the updates as they are now.
+  std::uint64_t hash() const {
+    Fingerprint hash;
+    if (!error_)
+      for (UpdateRecord const& record : records_) hash.add(record.hash());
+    for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
+    hash.add(early_);
+    return hash.value();
+  }
+  std::string describe() const {
+    std::string lines;
+    if (error_) return lines;
+    for (UpdateRecord const& record : records_) {
+      lines += record.registration->name + "\t" + record.registration->signature + ", " + record.state_text(record.state);
+      if (record.rows == UpdateRecord::Rows::of_a_pull) lines += ", rows of a pull";
+      if (record.rows == UpdateRecord::Rows::by_index) lines += ", rows by index";
+      if (record.transformed) lines += ", transformed";
+      if (record.group >= 0) lines += ", clipped to " + number_text(limits_[static_cast<std::size_t>(record.group)]);
+      lines += '\n';
+    }
+    return lines;
+  }
+  std::string names() const {
+    std::string list;
+    for (UpdateRecord const& record : records_) list += (list.empty() ? "" : ", ") + record.registration->name;
+    return list;
+  }
+  // The name of a variable that was destroyed, or null.
+  std::string const* gone() const {
+    for (UpdateRecord const& record : records_)
+      if (record.registration->gone) return &record.registration->name;
+    return nullptr;
+  }
+  int waiting_for() const {
+    if (agreement_.in_flight()) return agreement_.waiting_for();
+    int const rank = mail_.lane().waiting_for();
+    return rank >= 0 ? rank : dense_.waiting_for();
+  }
+
+ protected:
+  enum class Stage : unsigned char { agreeing, exchanging, arrived };
+  enum class Which : unsigned char { all, replicated, sharded };
+
+  void clear() {
+    busy_ = true;
+    error_.reset();
+    limits_.clear();
+    records_.clear();
+    buckets([](auto& bucket, bool) { bucket.clear(); });
+  }
+  void close_buckets() { buckets([&](auto& bucket, bool sharded) { bucket.close(*topology_, *fusion_, sharded); }); }
+  void end() noexcept {
+    buckets([](auto& bucket, bool) { bucket.drop(); });
+    busy_ = false;
+    stage_ = Stage::arrived;
+  }
+
+  // True once the ranks agreed, or did not.
+  bool agreed() {
+    if (!agreement_.poll()) return false;
+    unanimous_ = agreement_.unanimous();
+    stage_ = unanimous_ ? Stage::exchanging : Stage::arrived;
+    carried_ = reduced_ = false;
+    gathered_ = !early_;
+    bucket_ = 0;
+    return true;
+  }
+  // The reduction of all buckets and, where nobody needs to see them before, the gathering of the sums.
+  bool exchange_dense() {
+    reduced_ = reduced_ || dense_phase(Which::all, [](auto& bucket, auto& lane) { return bucket.reduce(lane); });
+    gathered_ = gathered_ || (reduced_ && dense_phase(Which::replicated, [](auto& bucket, auto& lane) { return bucket.gather_sums(lane); }));
+    return reduced_ && gathered_;
+  }
+
+  // The buckets take turns on the dense lane; true once all have passed.
+  template <class Phase>
+  bool dense_phase(Which which, Phase phase) {
+    std::size_t number = 0;
+    bool done = true;
+    buckets([&](auto& bucket, bool sharded) {
+      bool const mine = which == Which::all || (which == Which::sharded) == sharded;
+      if (number++ != bucket_ || !done) return;
+      done = !mine || bucket.empty() || phase(bucket, dense_);
+      if (done) ++bucket_;
+    });
+    if (done) bucket_ = 0;
+    return done;
+  }
+  template <class F>
+  void buckets(F&& f) {
+    f(buckets_.replicated_float, false);
+    f(buckets_.sharded_float, true);
+    f(buckets_.replicated_double, false);
+    f(buckets_.sharded_double, true);
+  }
+
+  Topology<C> const* topology_;
+  FusionOptions const* fusion_;
+  void const* session_;
+  std::string* current_;
+  Agreement<C> agreement_;
+  Mail<C> mail_;
+  Lane<C> dense_;
+  Buckets<C> buckets_;
+  std::vector<UpdateRecord> records_;  // of the updates prepared, in the order of the arguments
+  std::vector<double> limits_;
+  std::optional<Error> error_;  // this rank's refusal
+  std::size_t bucket_ = 0;
+  Stage stage_ = Stage::arrived;
+  bool busy_ = false, unanimous_ = true, carried_ = true, reduced_ = true, gathered_ = true, early_ = false;
+};
+
 // Where a given argument of `step` is kept from step to step: an update as one Work, a range of updates as many, a clip group
 // as its updates with the group's number.
+// `each` calls f with every work while any of those that were prepared are left.
 template <Communicator C, class Argument>
 struct Seat {
   Work<C, Argument> work;
-  std::size_t used = 1;
 
   template <class Prepare>
   void prepare(Argument const& update, int group, Prepare&& prepare) { prepare(work, update, group); }
   template <class F>
-  void each(F&& f) { f(work); }
+  void each(std::size_t& left, F& f) {
+    if (left == 0) return;
+    --left;
+    f(work);
+  }
 };
 
 template <Communicator C, UpdateRange Range>
@@ -84,8 +238,8 @@ struct Seat<C, Range> {
     }
   }
   template <class F>
-  void each(F&& f) {
-    for (std::size_t i = 0; i < used; ++i) f(works[i]);
+  void each(std::size_t& left, F& f) {
+    for (std::size_t i = 0; i < used && left > 0; ++i, --left) f(works[i]);
   }
 };
 
@@ -100,8 +254,8 @@ struct Seat<C, ClipGroup<Updates...>> {
     }(std::index_sequence_for<Updates...>{});
   }
   template <class F>
-  void each(F&& f) {
-    std::apply([&](auto&... seat) { (seat.each(f), ...); }, seats);
+  void each(std::size_t& left, F& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (std::get<I>(seats).each(left, f), ...); }(std::index_sequence_for<Updates...>{});
   }
 };
 
@@ -113,54 +267,43 @@ inline constexpr bool is_clip_group<ClipGroup<Updates...>> = true;
 template <Communicator C, class... Arguments>
 class Flight final : public FlightBase<C> {
   using Base = FlightBase<C>;
-  using Base::busy_, Base::unanimous_, Base::error_, Base::limits_, Base::current_;
+  using typename Base::Stage;
+  using Base::topology_, Base::current_, Base::records_, Base::agreement_, Base::mail_, Base::stage_;
 
  public:
-  // `session` is the one whose variables may be updated.
-  Flight(Topology<C> const& topology, FusionOptions const& fusion, void const* session, FlightChannels route,
-         Traffic& traffic)
-      : topology_{&topology},
-        fusion_{&fusion},
-        session_{session},
-        agreement_{topology, route.agreement, traffic},
-        mail_{topology, route.rows, traffic},
-        dense_{topology, route.dense, traffic} {}
+  using Base::Base;
 
   // Local. Checks and prepares all updates; what goes wrong is kept for the agreement. `keep`: the updates outlive the call,
   // and what can be done before the step completes them is.
   void prepare(bool keep, Arguments const&... arguments) {
-    busy_ = true;
-    error_.reset();
-    limits_.clear();
-    buckets([](auto& bucket, bool) { bucket.clear(); });
-    prepared_ = 0;
+    this->clear();
     try {
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         (seat(std::get<I>(seats_), arguments, keep), ...);
       }(std::index_sequence_for<Arguments...>{});
-      works([&](auto& work) { work.join(buckets_); });
-      buckets([&](auto& bucket, bool sharded) { bucket.close(*topology_, *fusion_, sharded); });
-      early_ = keep;
-      works([&](auto& work) { early_ = early_ && work.gathers_early(); });
-      agreement_.reserve(counts());
+      this->early_ = keep;
+      counts_ = 0;
+      works([&](auto& work) {
+        work.join(this->buckets_);
+        this->early_ = this->early_ && work.gathers_early();
+        counts_ += work.counts();
+      });
+      this->close_buckets();
+      agreement_.reserve(counts_);
     } catch (...) {
-      error_ = current_error(topology_->rank(), "step", current_);
+      this->error_ = current_error(topology_->rank(), "step", *current_);
     }
-  }
-
-  // Local. This rank refuses what it has prepared.
-  void refuse(Error error) {
-    if (!error_) error_ = std::move(error);
   }
 
   // The agreement about these updates begins. `context` is what else the ranks must have in common.
   void post(std::uint64_t context) {
+    bool const refused = this->error_.has_value();
     Fingerprint hash;
     hash.add(context);
     hash.add(this->hash());
-    agreement_.begin(hash.value(), !error_, error_ ? 0 : counts());
+    agreement_.begin(hash.value(), !refused, refused ? 0 : counts_);
     std::size_t which = 0;
-    if (!error_) works([&](auto& work) {
+    if (!refused) works([&](auto& work) {
       if (work.counts() == 0) return;
       work.tell(*topology_, [&](int rank, std::size_t count) { agreement_.tell(rank, which, count); });
       which += work.counts();
@@ -170,45 +313,31 @@ class Flight final : public FlightBase<C> {
   }
 
   bool poll() override {
-    if (stage_ == Stage::agreeing) {
-      if (!agreement_.poll()) return false;
-      unanimous_ = agreement_.unanimous();
-      stage_ = unanimous_ ? Stage::exchanging : Stage::arrived;
-      if (unanimous_) depart();
-    }
+    if (stage_ == Stage::agreeing && this->agreed() && this->unanimous_) depart();
     if (stage_ == Stage::exchanging) {
-      bool const rows = carried_ || (carried_ = carry(mail_, [&](auto&& f) { works([&](auto& w) { w.visit_journey(f); }); }));
-      bool const reduced = reduced_ || (reduced_ = dense_phase([](auto& bucket, auto& lane) { return bucket.reduce(lane); }));
-      bool const dense = reduced && (gathered_ || (gathered_ = gather_sums()));
-      if (rows && dense) stage_ = Stage::arrived;
+      if (!this->carried_) this->carried_ = carry(mail_, [&](auto&& f) { works([&](auto& work) { work.visit_journey(f); }); });
+      bool const dense = this->exchange_dense();
+      if (this->carried_ && dense) stage_ = Stage::arrived;
     }
     return stage_ == Stage::arrived;
   }
 
-  std::uint64_t hash() const override {
-    Fingerprint hash;
-    if (!error_) works([&](auto& work) { hash.add(hash_of(work)); });
-    for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
-    hash.add(early_);
-    return hash.value();
-  }
-
   void reduce(int group_base) override {
     works([&](auto& work) {
-      current_ = work.state().name();
+      *current_ = work.state().name();
       work.reduce();
       work.deposit(work.group() < 0 ? -1 : group_base + work.group());
     });
   }
   void merge() override {
     works([&](auto& work) {
-      current_ = work.state().name();
+      *current_ = work.state().name();
       work.merge();
     });
   }
   void transform() override {
     works([&](auto& work) {
-      current_ = work.state().name();
+      *current_ = work.state().name();
       work.transform();
     });
   }
@@ -217,108 +346,40 @@ class Flight final : public FlightBase<C> {
       if (work.leader() && work.group() >= 0) squared[work.group()] += work.norm_squared(*topology_);
     });
   }
-  bool gather_gradients() override {
-    return dense_phase([](auto& bucket, auto& lane) { return bucket.gather_gradients(lane); }, Which::replicated);
-  }
   void apply(double const* scales) noexcept override {
     works([&](auto& work) {
       if (work.leader()) work.apply(work.group() < 0 ? 1.0 : scales[work.group()]);
     });
   }
-  bool gather_parameters() override {
-    return dense_phase([](auto& bucket, auto& lane) { return bucket.gather_parameters(lane); }, Which::sharded);
-  }
-  void withdraw() noexcept override {
-    agreement_.withdraw();
-    mail_.lane().withdraw();
-    dense_.withdraw();
-  }
   void close() noexcept override {
     works([](auto& work) { work.close(); });
-    buckets([](auto& bucket, bool) { bucket.drop(); });
-    busy_ = false;
-    stage_ = Stage::arrived;
-  }
-
-  std::string describe() const override {
-    std::string lines;
-    if (error_) return lines;
-    works([&](auto& work) {
-      lines += work.state().name() + "\t" + work.state().registration()->signature + ", " + work.state().update_text();
-      if constexpr (requires { work.plan_known(); }) lines += work.plan_known() ? ", rows of a pull" : ", rows by index";
-      if (work.transformed) lines += ", transformed";
-      if (work.group() >= 0) lines += ", clipped to " + number_text(limits_[static_cast<std::size_t>(work.group())]);
-      lines += '\n';
-    });
-    return lines;
-  }
-  std::string names() const override {
-    std::string list;
-    works([&](auto& work) { list += (list.empty() ? "" : ", ") + work.state().name(); });
-    return list;
-  }
-  std::string const* gone() const override {
-    std::string const* name = nullptr;
-    works([&](auto& work) {
-      if (work.state().registration()->gone) name = &work.state().name();
-    });
-    return name;
-  }
-  int waiting_for() const override {
-    if (agreement_.in_flight()) return agreement_.waiting_for();
-    int const rank = mail_.lane().waiting_for();
-    return rank >= 0 ? rank : dense_.waiting_for();
+    this->end();
   }
 
  private:
-  enum class Stage : unsigned char { agreeing, exchanging, arrived };
-  enum class Which : unsigned char { all, replicated, sharded };
-
   template <class S, class Argument>
   void seat(S& seat, Argument const& argument, bool keep) {
     int group = -1;
     if constexpr (is_clip_group<Argument>) {
-      group = static_cast<int>(limits_.size());
-      limits_.push_back(argument.max_norm);
+      group = static_cast<int>(this->limits_.size());
+      this->limits_.push_back(argument.max_norm);
     }
     seat.prepare(argument, group, [&](auto& work, auto const& update, int in_group) {
-      current_ = update.state->name();
-      if (update.state->registration()->session != session_)
-        throw Error{Errc::misuse, topology_->rank(), "step", current_, "the variable belongs to another session"};
-      ++prepared_;
+      *current_ = update.state->name();
+      if (update.state->registration()->session != this->session_)
+        throw Error{Errc::misuse, topology_->rank(), "step", *current_, "the variable belongs to another session"};
+      this->records_.emplace_back(update, in_group);
       work.prepare(update, *topology_, keep, in_group);
+      if constexpr (requires { work.plan_known(); })
+        this->records_.back().rows = work.plan_known() ? UpdateRecord::Rows::of_a_pull : UpdateRecord::Rows::by_index;
     });
-  }
-
-  std::size_t counts() const {
-    std::size_t sum = 0;
-    works([&](auto& work) { sum += work.counts(); });
-    return sum;
   }
 
   // Calls f with every work that was prepared, in the order of the arguments.
   template <class F>
-  void works(F&& f) const {
-    std::size_t seen = 0;
-    std::apply([&](auto&... seat) {
-      (seat.each([&](auto& work) { if (seen++ < prepared_) f(work); }), ...);
-    }, seats_);
-  }
-  template <class F>
-  void buckets(F&& f) {
-    f(buckets_.replicated_float, false);
-    f(buckets_.sharded_float, true);
-    f(buckets_.replicated_double, false);
-    f(buckets_.sharded_double, true);
-  }
-
-  template <class W>
-  std::uint64_t hash_of(W const& work) const {
-    Fingerprint hash;
-    hash.add(work.state().update_hash());
-    hash.add(static_cast<std::uint64_t>(work.group() + 1));
-    if constexpr (requires { work.plan_known(); }) hash.add(work.plan_known() ? 2 : 1);
-    return hash.value();
+  void works(F&& f) {
+    std::size_t left = records_.size();
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (std::get<I>(seats_).each(left, f), ...); }(std::index_sequence_for<Arguments...>{});
   }
 
   void depart() {
@@ -328,41 +389,10 @@ class Flight final : public FlightBase<C> {
       work.hear(*topology_, [&](int rank) { return static_cast<std::size_t>(agreement_.told(rank, which)); });
       which += work.counts();
     });
-    carried_ = reduced_ = false;
-    gathered_ = !early_;
-    bucket_ = 0;
   }
 
-  bool gather_sums() {
-    return dense_phase([](auto& bucket, auto& lane) { return bucket.gather_sums(lane); }, Which::replicated);
-  }
-
-  // The buckets take turns on the dense lane; true once all have passed.
-  template <class Phase>
-  bool dense_phase(Phase&& phase, Which which = Which::all) {
-    std::size_t number = 0;
-    bool done = true;
-    buckets([&](auto& bucket, bool sharded) {
-      bool const mine = which == Which::all || (which == Which::sharded) == sharded;
-      if (number++ != bucket_ || !done) return;
-      done = !mine || bucket.empty() || phase(bucket, dense_);
-      if (done) ++bucket_;
-    });
-    if (done) bucket_ = 0;
-    return done;
-  }
-
-  Topology<C> const* topology_;
-  FusionOptions const* fusion_;
-  void const* session_;
-  Agreement<C> agreement_;
-  Mail<C> mail_;
-  Lane<C> dense_;
-  Buckets<C> buckets_;
-  mutable std::tuple<Seat<C, Arguments>...> seats_;
-  std::size_t prepared_ = 0, bucket_ = 0;
-  Stage stage_ = Stage::arrived;
-  bool carried_ = true, reduced_ = true, gathered_ = true, early_ = false;
+  std::tuple<Seat<C, Arguments>...> seats_;
+  std::size_t counts_ = 0;  // numbers that ride in the agreement
 };
 
 }  // namespace parallax::detail

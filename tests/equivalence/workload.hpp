@@ -122,7 +122,8 @@ struct Workload {
   std::vector<T> values(Random& random, std::size_t count) const {
     std::vector<T> result(count);
     for (T& value : result) {
-      double const drawn = integers ? static_cast<double>(random.below(17)) - 8 : 2 * random.unit() - 1;
+      double const spread = 2 * random.unit() - 1;  // a multiple of 2^-52, whose sums would be exact
+      double const drawn = integers ? static_cast<double>(random.below(17)) - 8 : spread * 1.1;
       value = random.percent(6) ? T(-0.0) : static_cast<T>(drawn);
     }
     return result;
@@ -164,5 +165,8 @@ struct Workload {
     return ids;
   }
 };
+
+extern template struct Workload<float>;  // in oracle.cpp
+extern template struct Workload<double>;
 
 }  // namespace parallax_test

@@ -291,6 +291,9 @@ class Training {
   int table_steps_ = 0;
 };
 
+extern template class Training<float>;  // in oracle.cpp
+extern template class Training<double>;
+
 // The parameters before the first and after every step of a workload, as one process computes them.
 template <class AnyWorkload, class T = typename AnyWorkload::value_type>
 std::vector<Snapshot<T>> train(AnyWorkload const& workload, Settings const& settings, int steps) {

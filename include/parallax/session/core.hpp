@@ -1,0 +1,324 @@
+// What every collective operation of a session stands on: agreements, waits under a deadline, and one way to end.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/function_ref.hpp"
+#include "parallax/session/agreement.hpp"
+#include "parallax/session/started.hpp"
+
+namespace parallax {
+
+struct SessionOptions {
+  FusionOptions fusion = {};
+};
+
+namespace detail {
+
+// What a wait is for, told if it takes too long: `waiting_for`, the rank that is behind, and `names`, the variables concerned.
+// Flights have both; a lane or an agreement is given names by this.
+template <class Exchange>
+struct Named {
+  Exchange const& exchange;
+  FunctionRef<std::string()> names;
+  int waiting_for() const { return exchange.waiting_for(); }
+};
+template <class Exchange, class Names>
+Named(Exchange const&, Names&) -> Named<Exchange>;
+
+// The updates of a step, and what was started before.
+template <Communicator C>
+struct WholeStep {
+  Started<C> const& started;
+  FlightBase<C> const& pack;
+  int waiting_for() const {
+    int const rank = pack.waiting_for();
+    return rank >= 0 ? rank : started.waiting_for();
+  }
+  std::string names() const {
+    std::string const earlier = started.names(), own = pack.names();
+    return earlier + (earlier.empty() || own.empty() ? "" : ", ") + own;
+  }
+};
+
+template <Communicator C>
+class SessionCore {
+ public:
+  enum Channel : int { control = 0, step_rows = 1, step_dense = 2, pull_rows = 3, first_flight = 4 };
+  static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
+  enum class Operation : std::uint64_t { pull = 1, start, step, broadcast, finish };
+
+  // Thrown inside for what all ranks agreed to refuse: the session stays usable.
+  struct Refused {
+    Error error;
+  };
+
+  SessionCore(Topology<C> given, SessionOptions const& given_options)
+      : topology{std::move(given)},
+        options{given_options},
+        agreement{topology, control, traffic},
+        control_lane{topology, control, traffic},
+        dense{topology, step_dense, traffic},
+        mail{topology, pull_rows, traffic},
+        started{most_flights} {
+    Fingerprint hash;
+    for (int const host : topology.hosts()) hash.add(static_cast<std::uint64_t>(host));
+    hash.add(static_cast<std::uint64_t>(topology.hops().size()));
+    registry_hash = hash.value();
+  }
+  SessionCore(SessionCore&&) = delete;
+
+  void enter(RegistrationPtr given) {
+    std::erase_if(registry, [](RegistrationPtr const& known) { return known.use_count() == 1; });
+    for (auto const& known : registry)
+      if (known->name == given->name)
+        throw Error{Errc::invalid_argument, topology.rank(), "Variable", given->name, "the session has a variable of this name already"};
+    Fingerprint hash;
+    hash.add(registry_hash);
+    hash.add(given->hash());
+    registry.push_back(given);
+    registry_hash = hash.value();
+    given->session = this;
+  }
+
+  template <class State>
+  void check_owned(State const& state, char const* operation) const {
+    if (state.registration()->session != this)
+      throw Error{Errc::misuse, topology.rank(), operation, state.name(), "the variable belongs to another session"};
+  }
+
+
+  // ---- agreement -------------------------------------------------------------------------------------------------------
+
+  // What every agreement includes: the operation, its number in the session, and all variables made so far.
+  Fingerprint context(Operation operation) {
+    Fingerprint hash;
+    hash.add(static_cast<std::uint64_t>(operation));
+    hash.add(++operations);
+    hash.add(registry_hash);
+    hash.add(fields_hash(options.fusion));
+    return hash;
+  }
+
+
+  // Collective. `describe` is asked where the ranks do not agree.
+  void agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names, FunctionRef<std::string()> describe) {
+    agreement.post();
+    drive(operation, [&] { return agreement.poll(); }, Named<Agreement<C>>{agreement, names});
+    if (agreement.unanimous()) return;
+    throw Refused{explain_with(operation, error ? &*error : nullptr, describe())};
+  }
+
+  // Collective. The error that all ranks arrive at. Throws it where the ranks are out of step, which ends the session.
+  // Where they called different operations, one of which may have been a step, what was started is dropped on all of them.
+  Error explain_with(char const* operation, Error const* error, std::string const& details) {
+    Testimony const own{operation, operations, error, error ? std::string{} : context_text(operation) + details};
+    Verdict const verdict = explain(control_lane, own, [&](auto& lane) { await(lane, operation); });
+    if (!verdict.in_step) throw verdict.error;
+    if (!verdict.same_operation) {
+      drive(operation, [&] { return started.poll(); }, started);
+      started.close();
+    }
+    return verdict.error;
+  }
+
+  std::string context_text(char const* operation) const {
+    std::string text = "\toperation " + std::to_string(operations) + ": " + operation + "\n\thosts";
+    for (int const host : topology.hosts()) text += " " + std::to_string(host);
+    text += " in " + std::to_string(topology.hops().size()) + " hops\n\tfusion " + fields_text(options.fusion) + "\n";
+    for (auto const& known : registry) text += known->name + "\t" + known->signature + '\n';
+    return text;
+  }
+
+
+  // ---- the end of a step -----------------------------------------------------------------------------------------------
+
+  // Every rank testifies to the first refusal of its own, of what was started earlier or of the step. Where the step itself
+  // was refused, what was started may still be under way: it ends before anything is closed.
+  void refuse_unless_unanimous(FlightBase<C>& pack) {
+    bool unanimous = pack.unanimous();
+    Error const* first = nullptr;
+    std::string description;
+    for (auto* flight : started) {
+      unanimous = unanimous && flight->unanimous();
+      if (!first && flight->error()) first = &*flight->error();
+    }
+    if (unanimous) return;
+    if (!first && pack.error()) first = &*pack.error();
+    for (auto* flight : started) description += "\tstarted earlier\n" + flight->describe();
+    Error const error = explain_with("step", first, description + "\tstep\n" + pack.describe());
+    drive("step", [&] { return started.poll(); }, WholeStep<C>{started, pack});
+    throw Refused{error};
+  }
+
+  // {ok, norms} of all ranks: the second agreement. Sums the norms of `groups` in the order of ranks.
+  void commit(std::optional<Error> const& error, std::size_t groups) {
+    std::size_t const words = 1 + groups, ranks = static_cast<std::size_t>(topology.size());
+    commit_out.assign(words, 0.0);
+    commit_in.assign(words * ranks, 0.0);
+    commit_out[0] = error ? 0.0 : 1.0;
+    std::copy(norms.begin(), norms.end(), commit_out.begin() + 1);
+    control_lane.clear();
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      if (static_cast<int>(rank) == topology.rank()) continue;
+      control_lane.send(static_cast<int>(rank), 0, words * sizeof(double), Payload::control);
+      control_lane.expect(static_cast<int>(rank), rank * words * sizeof(double), words * sizeof(double), Payload::control);
+    }
+    control_lane.post(commit_out.data(), commit_in.data());
+    await(control_lane, "step");
+    std::copy(commit_out.begin(), commit_out.end(),
+              commit_in.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(topology.rank()) * words));
+    bool all_ok = true;
+    std::fill(norms.begin(), norms.end(), 0.0);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      all_ok = all_ok && commit_in[rank * words] == 1.0;
+      for (std::size_t g = 0; g < groups; ++g) norms[g] += commit_in[rank * words + 1 + g];
+    }
+    if (!all_ok) throw Refused{explain_with("step", error ? &*error : nullptr, "")};
+  }
+
+  // From the squared norms of clip groups to the factors of their gradients: those of `started`, then those of the step.
+  void scales_from_norms(FlightBase<C> const& pack) {
+    std::size_t at = 0;
+    auto const convert = [&](FlightBase<C> const& flight) {
+      for (double const limit : flight.limits()) {
+        double const norm = std::sqrt(norms[at]);
+        norms[at++] = norm > limit ? limit / norm : 1.0;
+      }
+    };
+    for (auto const* flight : started) convert(*flight);
+    convert(pack);
+  }
+
+  void gather_gradients(FlightBase<C>& pack) {
+    started.begin_gathering();
+    bool gathered = false;
+    drive("step", [&] {
+      bool const all = started.gather_gradients();
+      gathered = gathered || pack.gather_gradients();
+      return all && gathered;
+    }, WholeStep<C>{started, pack});
+  }
+  void gather_parameters(FlightBase<C>& pack) {
+    started.begin_gathering();
+    bool gathered = false;
+    drive("step", [&] {
+      bool const all = started.gather_parameters();
+      gathered = gathered || pack.gather_parameters();
+      return all && gathered;
+    }, WholeStep<C>{started, pack});
+  }
+
+  // ---- waiting ---------------------------------------------------------------------------------------------------------
+
+  // Polls `done`, and what was started, until it is true or the deadline has passed. A failure here ends the session before
+  // the caller's memory goes out of scope: no peer reads it any more when this throws.
+  template <class Done, class Awaited>
+  void drive(char const* operation, Done&& done, Awaited const& awaited) {
+    Patience<C> patience{topology.world()};
+    try {
+      while (!done()) {
+        started.poll();
+        if (!patience.pause()) throw timeout_error(topology.world(), awaited.waiting_for(), operation, awaited.names());
+      }
+    } catch (...) {
+      end(current_error(topology.rank(), operation));
+      throw;
+    }
+  }
+  void await(Lane<C>& lane, char const* operation) {
+    auto const nothing = [] { return std::string{}; };
+    drive(operation, [&] { return lane.test(); }, Named<Lane<C>>{lane, nothing});
+  }
+
+  // ---- the end ---------------------------------------------------------------------------------------------------------
+
+  // Runs one public operation: a refusal is thrown on as the Error that all ranks agreed on; anything else ends the session.
+  template <class Body>
+  auto guarded(char const* operation, Body&& body) {
+    if (poisoned)
+      throw Error{Errc::poisoned, poisoned->rank(), operation, "", std::string{"an earlier failure ended the session: "} + poisoned->what()};
+    try {
+      return body();
+    } catch (Refused const& refused) {
+      throw refused.error;
+    } catch (...) {
+      if (!poisoned) end(current_error(topology.rank(), operation));
+      throw Error{*poisoned};
+    }
+  }
+
+  // After this nothing of the session is in flight, and its peers are told.
+  void end(Error const& error) {
+    poisoned = error;
+    topology.world().abort(error);
+    withdraw();
+  }
+  void withdraw() noexcept {
+    agreement.withdraw();
+    control_lane.withdraw();
+    dense.withdraw();
+    mail.lane().withdraw();
+    for (auto& pooled : pool) pooled.flight->withdraw();
+  }
+
+  // An end by exception takes the peers along; so does one with updates in flight.
+  void leave() noexcept {
+    try {
+      bool const unwinding = std::uncaught_exceptions() > exceptions;
+      if (unwinding && !finished && !poisoned)
+        topology.world().abort({Errc::aborted, topology.rank(), "session", "", "rank " + std::to_string(topology.rank()) + " left the session by an exception"});
+      else if (!started.empty() && !poisoned)
+        topology.world().abort({Errc::misuse, topology.rank(), "session", (*started.begin())->names(), "the session was destroyed with updates in flight"});
+    } catch (...) {
+    }
+    withdraw();
+    started.close();
+  }
+
+  // A flight of this type on these channels, from the pool.
+  template <class Flight>
+  Flight& take_flight(FlightChannels route) {
+    for (auto& pooled : pool)
+      if (pooled.channel == route.rows && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(Flight))
+        return static_cast<Flight&>(*pooled.flight);
+    auto flight = std::make_unique<Flight>(topology, options.fusion, this, route, traffic, current);
+    auto& taken = *flight;
+    pool.push_back({route.rows, std::move(flight)});
+    return taken;
+  }
+
+  struct Pooled {
+    int channel;
+    std::unique_ptr<FlightBase<C>> flight;
+  };
+
+  Topology<C> topology;
+  SessionOptions options;
+  Traffic traffic;
+  int exceptions = std::uncaught_exceptions();
+  std::int64_t steps = 0;
+  std::uint64_t operations = 0, registry_hash = 0;
+  bool finished = false;
+  std::optional<Error> poisoned;
+  std::vector<RegistrationPtr> registry;
+  Agreement<C> agreement;
+  Lane<C> control_lane, dense;
+  Mail<C> mail;
+  std::string current;  // the variable being worked on, for errors
+  std::vector<Pooled> pool;
+  Started<C> started;
+  std::vector<double> norms, commit_out, commit_in;  // of the clip groups
+};
+
+}  // namespace detail
+}  // namespace parallax

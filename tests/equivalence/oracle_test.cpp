@@ -1,0 +1,9 @@
+// A model of each policy, its steps scripted at random, against the oracle.
+#include "equality.hpp"
+#include "mixed_models.hpp"
+
+using namespace parallax_test;
+
+TEMPLATE_LIST_TEST_CASE("training on many ranks moves parameters as one process does", "[equivalence]", MixedModels) {
+  for (Case const& training : cases()) check_equality<TestType>(training);
+}
