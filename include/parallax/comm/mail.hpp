@@ -108,8 +108,9 @@ class Mail {
     into.resize_with_slack(bytes);
     std::size_t offset = 0;
     for (int const rank : ranks) {
-      if (std::size_t const run = incoming_bytes(slip, rank)) std::memcpy(into.data() + offset, incoming<std::byte>(slip, rank), run);
-      offset += incoming_bytes(slip, rank);
+      std::size_t const run = incoming_bytes(slip, rank);
+      if (run > 0) std::memcpy(into.data() + offset, incoming<std::byte>(slip, rank), run);
+      offset += run;
     }
   }
 

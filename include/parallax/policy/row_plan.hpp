@@ -210,7 +210,8 @@ class PullJourney {
         table_->gather(std::span{keys, n}, bases_[static_cast<std::size_t>(owner_)], out);
       } else {
         auto const width = static_cast<std::int64_t>(width_);
-        RowsView<T const> const rows{reinterpret_cast<T const*>(plan_->below.data()), static_cast<std::int64_t>(level.size()), width};
+        auto const* const below = reinterpret_cast<T const*>(plan_->below.data());
+        RowsView<T const> const rows{below, static_cast<std::int64_t>(level.size()), width};
         RowOps<HostSpace>::gather_rows(rows, inverse, 0, out);
       }
     }

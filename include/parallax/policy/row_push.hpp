@@ -300,7 +300,8 @@ class GatherPush : public PushBase<Index, T> {
     std::vector<int> const& givers = givers_of_stage();
     if (!counted_stage_) {
       expected_.assign(givers.size(), 0);
-      for (std::size_t s = 0; s < givers.size(); ++s) expected_[s] = *mail.template incoming<std::uint64_t>(keys_slip_, givers[s]);
+      for (std::size_t s = 0; s < givers.size(); ++s)
+        expected_[s] = *mail.template incoming<std::uint64_t>(keys_slip_, givers[s]);
       counted_stage_ = true;
       return;
     }

@@ -81,7 +81,8 @@ class SessionCore {
     std::erase_if(registry, [](RegistrationPtr const& known) { return known.use_count() == 1; });
     for (auto const& known : registry)
       if (known->name == given->name)
-        throw Error{Errc::invalid_argument, topology.rank(), "Variable", given->name, "the session has a variable of this name already"};
+        throw Error{Errc::invalid_argument, topology.rank(), "Variable", given->name,
+                    "the session has a variable of this name already"};
     Fingerprint hash;
     hash.add(registry_hash);
     hash.add(given->hash());
@@ -111,7 +112,8 @@ class SessionCore {
 
 
   // Collective. `describe` is asked where the ranks do not agree.
-  void agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names, FunctionRef<std::string()> describe) {
+  void agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names,
+             FunctionRef<std::string()> describe) {
     agreement.post();
     drive(operation, [&] { return agreement.poll(); }, Named<Agreement<C>>{agreement, names});
     if (agreement.unanimous()) return;
@@ -246,7 +248,8 @@ class SessionCore {
   template <class Body>
   auto guarded(char const* operation, Body&& body) {
     if (poisoned)
-      throw Error{Errc::poisoned, poisoned->rank(), operation, "", std::string{"an earlier failure ended the session: "} + poisoned->what()};
+      throw Error{Errc::poisoned, poisoned->rank(), operation, "",
+                  std::string{"an earlier failure ended the session: "} + poisoned->what()};
     try {
       return body();
     } catch (Refused const& refused) {
@@ -276,9 +279,11 @@ class SessionCore {
     try {
       bool const unwinding = std::uncaught_exceptions() > exceptions;
       if (unwinding && !finished && !poisoned)
-        topology.world().abort({Errc::aborted, topology.rank(), "session", "", "rank " + std::to_string(topology.rank()) + " left the session by an exception"});
+        topology.world().abort({Errc::aborted, topology.rank(), "session", "",
+                                "rank " + std::to_string(topology.rank()) + " left the session by an exception"});
       else if (!started.empty() && !poisoned)
-        topology.world().abort({Errc::misuse, topology.rank(), "session", (*started.begin())->names(), "the session was destroyed with updates in flight"});
+        topology.world().abort({Errc::misuse, topology.rank(), "session", (*started.begin())->names(),
+                                "the session was destroyed with updates in flight"});
     } catch (...) {
     }
     withdraw();

@@ -76,8 +76,12 @@ class FlightBase {
   virtual void apply(double const* scales) noexcept = 0;  // by clip group
   virtual void close() noexcept = 0;
 
-  bool gather_gradients() { return dense_phase(Which::replicated, [](auto& bucket, auto& lane) { return bucket.gather_gradients(lane); }); }
-  bool gather_parameters() { return dense_phase(Which::sharded, [](auto& bucket, auto& lane) { return bucket.gather_parameters(lane); }); }
+  bool gather_gradients() {
+    return dense_phase(Which::replicated, [](auto& bucket, auto& lane) { return bucket.gather_gradients(lane); });
+  }
+  bool gather_parameters() {
+    return dense_phase(Which::sharded, [](auto& bucket, auto& lane) { return bucket.gather_parameters(lane); });
+  }
 
   // Local. This rank refuses what it has prepared.
   void refuse(Error error) {
@@ -165,7 +169,8 @@ class FlightBase {
   // The reduction of all buckets and, where nobody needs to see them before, the gathering of the sums.
   bool exchange_dense() {
     reduced_ = reduced_ || dense_phase(Which::all, [](auto& bucket, auto& lane) { return bucket.reduce(lane); });
-    gathered_ = gathered_ || (reduced_ && dense_phase(Which::replicated, [](auto& bucket, auto& lane) { return bucket.gather_sums(lane); }));
+    if (reduced_ && !gathered_)
+      gathered_ = dense_phase(Which::replicated, [](auto& bucket, auto& lane) { return bucket.gather_sums(lane); });
     return reduced_ && gathered_;
   }
 
@@ -255,7 +260,9 @@ struct Seat<C, ClipGroup<Updates...>> {
   }
   template <class F>
   void each(std::size_t& left, F& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (std::get<I>(seats).each(left, f), ...); }(std::index_sequence_for<Updates...>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (std::get<I>(seats).each(left, f), ...);
+    }(std::index_sequence_for<Updates...>{});
   }
 };
 
@@ -379,7 +386,9 @@ class Flight final : public FlightBase<C> {
   template <class F>
   void works(F&& f) {
     std::size_t left = records_.size();
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (std::get<I>(seats_).each(left, f), ...); }(std::index_sequence_for<Arguments...>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (std::get<I>(seats_).each(left, f), ...);
+    }(std::index_sequence_for<Arguments...>{});
   }
 
   void depart() {

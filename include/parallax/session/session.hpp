@@ -17,7 +17,7 @@
 namespace parallax {
 
 // Ranks that train together. Everything that communicates is a member function here and is collective: all ranks call the same
-// operations, in the same order, on the same variables, with `poll` and the construction of variables excepted, which are local.
+// operations, in the same order, on the same variables; only `poll` and the construction of variables are local.
 //
 // Errors. An operation that one rank refuses (a bad id, a gradient of a wrong size, an exception in a transform, memory) or on
 // which ranks differ fails on every rank with the same Error, nothing is changed, and the session goes on. What was started
@@ -104,8 +104,8 @@ class Session<C> {
 
   struct Core : detail::SessionCore<C> {
     using Base = detail::SessionCore<C>;
-    using Base::Base, Base::topology, Base::traffic, Base::options, Base::agreement, Base::dense, Base::mail, Base::started, Base::norms,
-        Base::current, Base::guarded, Base::context, Base::agree, Base::drive;
+    using Base::Base, Base::topology, Base::traffic, Base::options, Base::agreement, Base::dense, Base::mail, Base::started,
+        Base::norms, Base::current, Base::guarded, Base::context, Base::agree, Base::drive;
 
     // ---- pull ----------------------------------------------------------------------------------------------------------
 
@@ -129,10 +129,16 @@ class Session<C> {
             error = current_error(topology.rank(), "pull", current);
           }
           agreement.begin(hash.value(), !error, sizeof...(I));
-          if (!error) (detail::tell_plan(*std::get<I>(handles).plan(), [&](int rank, std::size_t n) { agreement.tell(rank, I, n); }), ...);
+          auto const tell = [&](std::size_t which) {
+            return [this, which](int rank, std::size_t count) { agreement.tell(rank, which, count); };
+          };
+          auto const told = [&](std::size_t which) {
+            return [this, which](int rank) { return static_cast<std::size_t>(agreement.told(rank, which)); };
+          };
+          if (!error) (detail::tell_plan(*std::get<I>(handles).plan(), tell(I)), ...);
           agree("pull", error, names,
                 [&] { return ((indices.state->name() + "\t" + indices.state->registration()->signature + '\n') + ...); });
-          (detail::hear_plan(*std::get<I>(handles).plan(), [&](int rank) { return static_cast<std::size_t>(agreement.told(rank, I)); }), ...);
+          (detail::hear_plan(*std::get<I>(handles).plan(), told(I)), ...);
           fetch(names, std::get<I>(handles)...);
         }(std::index_sequence_for<IndicesOf...>{});
         return handles;
@@ -291,7 +297,9 @@ class Session<C> {
       };
       for (int owner = 0; owner < owners; ++owner) {
         if (topology.rank() == 0 && topology.owner_rank(owner) != 0)
-          part_of(owner, [&](std::size_t at, std::size_t bytes) { dense.send(topology.owner_rank(owner), at, bytes, Payload::dense); });
+          part_of(owner, [&](std::size_t at, std::size_t bytes) {
+            dense.send(topology.owner_rank(owner), at, bytes, Payload::dense);
+          });
         if (topology.rank() != 0 && topology.owner_rank(owner) == topology.rank())
           part_of(owner, [&](std::size_t at, std::size_t bytes) { dense.expect(0, at, bytes, Payload::dense); });
       }
@@ -308,7 +316,8 @@ class Session<C> {
       guarded("finish", [&] {
         std::optional<Error> error;
         if (!started.empty())
-          error = Error{Errc::misuse, topology.rank(), "finish", (*started.begin())->names(), "updates were started and no step completed them"};
+          error = Error{Errc::misuse, topology.rank(), "finish", (*started.begin())->names(),
+                        "updates were started and no step completed them"};
         agreement.begin(context(Operation::finish).value(), !error, 0);
         agree("finish", error, [] { return std::string{}; }, [] { return std::string{}; });
         this->finished = true;

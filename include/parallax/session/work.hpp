@@ -193,7 +193,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
       auto const part = bucket_->owned(segment_);
       state_->apply(part.first, part.values.data(), part.values.size(), static_cast<T>(scale), rule);
     } else {
-      std::size_t const tile = bucket_->holds_sums() ? 2048 : SIZE_MAX;  // elements: averaged and applied in the first-level cache
+      std::size_t const tile = bucket_->holds_sums() ? 2048 : SIZE_MAX;  // elements: averaged and applied while in cache
       bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
         for (std::size_t at = 0; at < count; at += std::min(tile, count - at)) {
           std::span<T> const sums{values + at, std::min(tile, count - at)};

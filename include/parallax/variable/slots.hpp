@@ -22,7 +22,8 @@ class SlotArrays<T, slots<S...>, Space> {
 
  public:
   template <Optimizer O>
-  SlotArrays(O const& optimizer, [[maybe_unused]] std::size_t elements) : arrays_{Buffer<detail::slot_type<S, T>, Space>{elements}...} {
+  SlotArrays(O const& optimizer, [[maybe_unused]] std::size_t elements)
+      : arrays_{Buffer<detail::slot_type<S, T>, Space>{elements}...} {
     fill(optimizer, std::index_sequence_for<S...>{});
   }
 

@@ -34,7 +34,8 @@ Setting setting_or(Setting fallback, Settings const&... settings) {
 template <class Ids>
 consteval bool check_indices() {
   constexpr bool right = [] {
-    if constexpr (FlatTensor<Ids const>) return std::integral<typename decltype(flat_view(std::declval<Ids const&>()))::value_type>;
+    if constexpr (FlatTensor<Ids const>)
+      return std::integral<typename decltype(flat_view(std::declval<Ids const&>()))::value_type>;
     else return false;
   }();
   static_assert(right, "parallax: a table is indexed by integers: a contiguous range of them");
@@ -237,8 +238,8 @@ struct make_variable {
 }  // namespace detail
 
 // The kind first, then options in any order: an update policy (default: the paper's rule, Dense -> AllReduce, Sparse ->
-// PsShard), an optimizer (Sgd), a partitioner (Cyclic), a memory space (HostSpace), float or double (float), Index<std::int32_t>
-// or Index<std::int64_t> (64 bits).
+// PsShard), an optimizer (Sgd), a partitioner (Cyclic), a memory space (HostSpace), float or double (float),
+// Index<std::int32_t> or Index<std::int64_t> (64 bits).
 template <class Kind, class... Options>
 using Variable = typename detail::make_variable<Kind, Options...>::type;
 
