@@ -76,7 +76,7 @@ class DenseBucket {
       if (!running_) scatter_.start(input(parcel), begins(parcel), piece(parcel), owned_.data() + parcel.owned_begin);
       running_ = true;
       if (!scatter_.poll(lane)) return false;
-      if (topology_->size() == 1) std::memcpy(owned_.data() + parcel.owned_begin, input(parcel), own_size(parcel) * sizeof(T));
+      if (topology_->size() == 1) std::copy_n(input(parcel), own_size(parcel), owned_.data() + parcel.owned_begin);
       return true;
     });
   }
@@ -125,10 +125,14 @@ class DenseBucket {
     }
   }
 
+  // On all ranks: the parameters of this segment are gathered by an earlier update of the same variable. Where they travel
+  // from and to the variable's own memory, two gatherings at once would write what peers read.
+  void leave_parameters(std::size_t segment) { segments_[segment].leads = false; }
+
   // Collective in the order of the lane: the owned parts of all parameters reach every rank.
   bool gather_parameters(Lane<C>& lane) {
     return each_parcel([&](Parcel& parcel) {
-      if (topology_->size() == 1) return true;
+      if (topology_->size() == 1 || (parcel.direct && !segments_[parcel.first].leads)) return true;
       T* const target = parcel.direct ? segments_[parcel.first].parameters : staged_.data() + parcel.staged_begin;
       if (!running_) {
         if (!parcel.direct) stage(parcel, [](Segment const& s) { return s.parameters; });
@@ -153,6 +157,7 @@ class DenseBucket {
     T* parameters;
     std::size_t size, unit;
     std::size_t parcel = 0, offset_in_parcel = 0;
+    bool leads = true;
   };
   struct Parcel {
     std::size_t first, last;  // segments
@@ -251,7 +256,7 @@ class DenseBucket {
   }
   void copy_own_part(Parcel const& parcel, T* whole, T const* part) {
     if (std::size_t const n = own_size(parcel))
-      std::memcpy(whole + begins(parcel)[static_cast<std::size_t>(topology_->owner())], part, n * sizeof(T));
+      std::copy_n(part, n, whole + begins(parcel)[static_cast<std::size_t>(topology_->owner())]);
   }
 
   bool gather(Lane<C>& lane) {

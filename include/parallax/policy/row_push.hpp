@@ -290,7 +290,7 @@ class GatherPush : public PushBase<Index, T> {
   void write(Mail<C>& mail) {
     if (stage_ == Stage::climb) return write_climb(mail);
     if (!counted_stage_) return mail.template write_shared<std::uint64_t>(keys_slip_, [&](auto* out) { *out = gives(); });
-    mail.template write_shared<Index>(keys_slip_, [&](Index* out) { std::memcpy(out, given_keys(), gives() * sizeof(Index)); });
+    mail.template write_shared<Index>(keys_slip_, [&](Index* out) { std::copy_n(given_keys(), gives(), out); });
     mail.template write_shared<T>(rows_slip_, [&](T* out) { write_given(out); });
     if (counted_) mail.template write_shared<std::uint32_t>(counts_slip_, [&](std::uint32_t* out) { write_given_counts(out); });
   }

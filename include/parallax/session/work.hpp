@@ -169,7 +169,10 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
 
   bool gathers_early() const { return S::sharded || !transforms<F>; }
 
-  void deposit(int group) { this->enter(bucket_->owned(segment_).values, group); }
+  void deposit(int group) {
+    this->enter(bucket_->owned(segment_).values, group);
+    if (!leader_) bucket_->leave_parameters(segment_);
+  }
   void merge() {
     if (!leader_) return;
     auto const& results = state_->merging.results;
