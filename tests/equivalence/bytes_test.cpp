@@ -112,7 +112,8 @@ std::vector<std::vector<Measured>> measure(Case const& c) {
     std::vector<std::vector<T>> memory;
     for (std::size_t const size : c.shape.layers) memory.emplace_back(size);
     std::vector<typename M::Layer> layers;
-    for (auto& values : memory) layers.push_back({session, "layer " + std::to_string(layers.size()), px::bind(values), c.reduce});
+    for (auto& values : memory)
+      layers.push_back({session, "layer " + std::to_string(layers.size()), px::bind(values), c.reduce});
     typename M::Words words{session, "words", px::Table{c.shape.rows, c.shape.width}, c.reduce};
     std::vector<decltype(px::grad(layers[0], memory[0]))> all_layers;
     for (std::size_t layer = 0; layer < layers.size(); ++layer) all_layers.push_back(px::grad(layers[layer], memory[layer]));
@@ -121,7 +122,8 @@ std::vector<std::vector<Measured>> measure(Case const& c) {
       auto const operation = operations[number];
       auto const batch = batch_of<T>(c, number, world.rank()), other = batch_of<T>(c, number, world.rank(), 1);
       std::vector<typename M::Index> const ids(batch.ids.begin(), batch.ids.end());
-      bool const pulls = operation == Operation::push_pulled || operation == Operation::push_distinct || operation == Operation::tied;
+      bool const pulls =
+          operation == Operation::push_pulled || operation == Operation::push_distinct || operation == Operation::tied;
       std::optional<px::PulledRows<typename M::Words::State>> handle;
       if (pulls) handle.emplace(session.pull(words, ids));
       px::Traffic const before = session.traffic();
@@ -168,7 +170,9 @@ std::function<std::size_t(std::int64_t)> owner_function(P, std::int64_t rows, st
       return r < longer ? r / (n / owners + 1) : n % owners + (r - longer) / (n / owners);
     };
   else
-    return [layout = P{}.layout(rows, static_cast<int>(owners))](std::int64_t row) { return static_cast<std::size_t>(layout.locate(row).owner); };
+    return [layout = P{}.layout(rows, static_cast<int>(owners))](std::int64_t row) {
+      return static_cast<std::size_t>(layout.locate(row).owner);
+    };
 }
 template <class Policy, class O, class P, class Space, class T, class Int>
 P partitioner_of(std::type_identity<px::BasicVariable<px::Sparse, Policy, O, P, Space, T, Int>>) {
@@ -273,7 +277,8 @@ TEMPLATE_LIST_TEST_CASE("a row that the model forgets is missed", "[equivalence]
   auto const measured = measure<TestType>(c);
   auto const expected = model<TestType>(c, number, true);
   int missed = 0;
-  for (std::size_t rank = 0; rank < measured.size(); ++rank) missed += difference(measured[rank][number].flow, expected[rank]) != "";
+  for (std::size_t rank = 0; rank < measured.size(); ++rank)
+    missed += difference(measured[rank][number].flow, expected[rank]) != "";
   if (TestType::densified) CHECK(missed == 0);  // its bytes do not depend on the rows
   else CHECK(missed > 0);
 }
@@ -301,8 +306,10 @@ std::vector<std::uint64_t> sent_by(int ranks, Body const& body) {
 
 TEST_CASE("counted bytes equal the closed forms", "[equivalence][bytes]") {
   std::int64_t const width = 16, rows = 4096;
-  std::size_t const elements = 840 * 8, n = 96, b = width * sizeof(float), e = sizeof(std::int64_t), w = elements * sizeof(float);
-  std::printf("bytes that a rank sends in a step\n  N  dense: w = %zu   2(N-1)/N w   allgather: n = %zu   (N-1) n (b+e)\n", w, n);
+  std::size_t const elements = 840 * 8, n = 96, b = width * sizeof(float), e = sizeof(std::int64_t),
+                    w = elements * sizeof(float);
+  std::printf("bytes that a rank sends in a step\n  N  dense: w = %zu   2(N-1)/N w   allgather: n = %zu   (N-1) n (b+e)\n", w,
+              n);
   for (std::size_t const ranks : {2u, 3u, 4u, 8u}) {
     auto const dense = sent_by(static_cast<int>(ranks), [&](auto& session, auto const& step) {
       std::vector<float> values(elements), gradient(elements);
@@ -317,7 +324,8 @@ TEST_CASE("counted bytes equal the closed forms", "[equivalence][bytes]") {
       step(px::grad(variable, ids, gradient));
     });
     std::uint64_t const dense_form = 2 * (ranks - 1) * w / ranks, gather_form = (ranks - 1) * n * (b + e);
-    std::printf("  %zu  %15" PRIu64 "  %10" PRIu64 "  %18" PRIu64 "  %14" PRIu64 "\n", ranks, dense[0], dense_form, gathered[0], gather_form);
+    std::printf("  %zu  %15" PRIu64 "  %10" PRIu64 "  %18" PRIu64 "  %14" PRIu64 "\n", ranks, dense[0], dense_form, gathered[0],
+                gather_form);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       INFO("rank " << rank << " of " << ranks);
       CHECK(dense[rank] == dense_form);
@@ -330,8 +338,9 @@ namespace {
 
 // Sent and received across the boundary of each host, given the indices of every rank and the host of every row's owner: the
 // counts of the paper's comparison, one for a parameter server that pulls and pushes once for a rank, one for once for a host.
-std::vector<std::uint64_t> parameter_server_bytes(std::vector<bytes::Distinct> const& sets, std::vector<std::size_t> const& host_of_set,
-                                                  std::size_t hosts, std::function<std::size_t(std::int64_t)> const& host_of_row,
+std::vector<std::uint64_t> parameter_server_bytes(std::vector<bytes::Distinct> const& sets,
+                                                  std::vector<std::size_t> const& host_of_set, std::size_t hosts,
+                                                  std::function<std::size_t(std::int64_t)> const& host_of_row,
                                                   std::uint64_t moved) {
   std::vector<std::uint64_t> crossing(hosts, 0);
   for (std::size_t s = 0; s < sets.size(); ++s)

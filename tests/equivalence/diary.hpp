@@ -64,14 +64,16 @@ template <class T>
 std::string where(Seen<T> const& seen, std::size_t rank, std::size_t element, T value, T wanted) {
   std::ostringstream out;
   out.precision(17);
-  out << "after step " << seen.step << " rank " << rank << " has " << value << " where " << wanted << " belongs: element " << element;
+  out << "after step " << seen.step << " rank " << rank << " has " << value << " where " << wanted << " belongs: element "
+      << element;
   if (seen.what == Seen<T>::What::layer) out << " of layer " << seen.layer;
   else out << (seen.what == Seen<T>::What::pulled ? " of the rows pulled" : " of the rows held");
   return out.str();
 }
 
 template <class T>
-Deviation deviation(std::vector<Diary<T>> const& diaries, std::vector<oracle::Snapshot<T>> const& snapshots, Shape const& shape) {
+Deviation deviation(std::vector<Diary<T>> const& diaries, std::vector<oracle::Snapshot<T>> const& snapshots,
+                    Shape const& shape) {
   Deviation found;
   for (std::size_t rank = 0; rank < diaries.size(); ++rank)
     for (Seen<T> const& seen : diaries[rank]) {
@@ -108,7 +110,9 @@ bool rows_are_held(std::vector<Diary<T>> const& diaries, Shape const& shape, boo
 }
 
 // In oracle.cpp.
-extern template Deviation deviation(std::vector<Diary<float>> const&, std::vector<oracle::Snapshot<float>> const&, Shape const&);
-extern template Deviation deviation(std::vector<Diary<double>> const&, std::vector<oracle::Snapshot<double>> const&, Shape const&);
+extern template Deviation deviation(std::vector<Diary<float>> const&, std::vector<oracle::Snapshot<float>> const&,
+                                    Shape const&);
+extern template Deviation deviation(std::vector<Diary<double>> const&, std::vector<oracle::Snapshot<double>> const&,
+                                    Shape const&);
 
 }  // namespace parallax_test

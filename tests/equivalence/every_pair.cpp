@@ -15,7 +15,8 @@ using DensePolicies = std::tuple<px::AllReduce, px::PsShard>;
 using RowPolicies = std::tuple<px::PsShard, px::AllGather, px::AllReduce, px::NaivePs>;
 using Partitioners = std::tuple<px::Cyclic, px::Block, px::Hash>;
 constexpr std::size_t optimizers = std::tuple_size_v<Optimizers>;
-constexpr std::size_t layers = optimizers * std::tuple_size_v<DensePolicies>, tables = optimizers * std::tuple_size_v<RowPolicies>;
+constexpr std::size_t layers = optimizers * std::tuple_size_v<DensePolicies>,
+                      tables = optimizers * std::tuple_size_v<RowPolicies>;
 
 using Numbers = std::make_index_sequence<layers + tables>;
 
@@ -39,7 +40,9 @@ struct Alone : Workload<T> {
 template <class Policy>
 constexpr oracle::Rows rows_of() {
   using Exchange = typename Policy::template exchange<px::Sparse>;
-  return !Exchange::coalesced ? oracle::Rows::occurrences : Exchange::densified ? oracle::Rows::densified : oracle::Rows::by_hops;
+  return !Exchange::coalesced  ? oracle::Rows::occurrences
+         : Exchange::densified ? oracle::Rows::densified
+                               : oracle::Rows::by_hops;
 }
 
 // A pair by its number, which decides on all else: layers come first; scalars, indices and partitioners take turns.
@@ -63,7 +66,8 @@ struct Pair {
     std::uint64_t const seed = 500 + number;
     if (dense) return {{{{20 + 7 * number}, 0, 0}, seed, integers}};
     Way const ways[] = {Way::handle, Way::ids, std::is_same_v<Policy, px::NaivePs> ? Way::handle : Way::distinct};
-    return {{{{}, 30 + 3 * static_cast<std::int64_t>(number), 1 + static_cast<std::int64_t>(number % 4)}, seed, integers}, ways[number / 2 % 3]};
+    return {{{{}, 30 + 3 * static_cast<std::int64_t>(number), 1 + static_cast<std::int64_t>(number % 4)}, seed, integers},
+            ways[number / 2 % 3]};
   }
   static px::Reduce reduce(bool integers) {
     px::Reduce const all[] = {px::Reduce::mean, px::Reduce::sum, px::Reduce::mean_by_count};
@@ -89,7 +93,10 @@ class Kept {
  public:
   template <class Session>
   Kept(Session& session, bool integers)
-      : alone_{P::alone(integers)}, memory_{first_values()}, rank_{session.rank()}, variable_{make(session, P::reduce(integers))} {
+      : alone_{P::alone(integers)},
+        memory_{first_values()},
+        rank_{session.rank()},
+        variable_{make(session, P::reduce(integers))} {
     if constexpr (!P::dense) {
       auto const mine = variable_.local();
       for (std::int64_t row = 0; row < mine.rows; ++row)
@@ -118,7 +125,8 @@ class Kept {
   template <class Handle>
   void note_pulled(int step, Handle const& handle) {
     Seen<T> seen{Seen<T>::What::pulled, step, 0, gradients_.batches[0].ids, {}};
-    for (std::size_t i = 0; i < handle.indices(); ++i) seen.values.insert(seen.values.end(), handle[i].begin(), handle[i].end());
+    for (std::size_t i = 0; i < handle.indices(); ++i)
+      seen.values.insert(seen.values.end(), handle[i].begin(), handle[i].end());
     diary_.push_back(std::move(seen));
   }
   void note(int step) {
@@ -189,7 +197,8 @@ void check_pair(PairsCase const& c, std::vector<PairDiaries> const& by_rank) {
 }
 
 template <std::size_t... Layer, std::size_t... Table>
-PairDiaries train(px::AnyCommunicator& world, PairsCase const& c, std::index_sequence<Layer...>, std::index_sequence<Table...>) {
+PairDiaries train(px::AnyCommunicator& world, PairsCase const& c, std::index_sequence<Layer...>,
+                  std::index_sequence<Table...>) {
   px::Session session{c.hosts.empty() ? px::Topology{world} : px::Topology{world, c.hosts}};
   std::tuple<Kept<Layer>...> of_layers{Kept<Layer>{session, c.integers}...};
   std::tuple<Kept<layers + Table>...> of_tables{Kept<layers + Table>{session, c.integers}...};

@@ -38,15 +38,17 @@ TEMPLATE_LIST_TEST_CASE("run after run gives the same bits, however ranks are de
 TEMPLATE_LIST_TEST_CASE("how dense gradients are fused and cut changes no bit", "[equivalence][bits]", MixedModels) {
   std::size_t const huge = std::size_t{1} << 40;
   for (Case const& training : trainings())
-    for (px::FusionOptions const& fusion : {px::FusionOptions{}, px::FusionOptions{huge, huge, huge}, px::FusionOptions{0, 0, 0},
-                                            px::FusionOptions{0, huge, 8}, px::FusionOptions{64, 100, 40}}) {
+    for (px::FusionOptions const& fusion :
+         {px::FusionOptions{}, px::FusionOptions{huge, huge, huge}, px::FusionOptions{0, 0, 0}, px::FusionOptions{0, huge, 8},
+          px::FusionOptions{64, 100, 40}}) {
       Case other = training;
       other.fusion = fusion;
       check_same<TestType>(training, other);
     }
 }
 
-TEMPLATE_LIST_TEST_CASE("what is started early, and how long it is in flight, changes no bit", "[equivalence][bits]", MixedModels) {
+TEMPLATE_LIST_TEST_CASE("what is started early, and how long it is in flight, changes no bit", "[equivalence][bits]",
+                        MixedModels) {
   for (Case const& training : trainings()) {
     Case other = training;
     other.overlap = false;

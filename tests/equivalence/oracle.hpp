@@ -75,8 +75,9 @@ template <class T>
 Values<T> sum_in_chunks(std::vector<Values<T>> const& addends) {
   std::vector<Values<T>> chunks;
   for (std::size_t first = 0; first < addends.size(); first += 64)
-    chunks.push_back(sum(std::vector<Values<T>>(addends.begin() + static_cast<std::ptrdiff_t>(first),
-                                                addends.begin() + static_cast<std::ptrdiff_t>(std::min(addends.size(), first + 64)))));
+    chunks.push_back(
+        sum(std::vector<Values<T>>(addends.begin() + static_cast<std::ptrdiff_t>(first),
+                                   addends.begin() + static_cast<std::ptrdiff_t>(std::min(addends.size(), first + 64)))));
   return sum(chunks);
 }
 
@@ -89,7 +90,8 @@ class Parameters {
 
   // The update number `step` (from 1) of elements [first, first + gradient.size()).
   void update(Formula const& f, int step, std::size_t first, Values<T> const& gradient) {
-    for (std::size_t i = 0; i < gradient.size(); ++i) update(f, step, values[first + i], gradient[i], one_[first + i], two_[first + i]);
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      update(f, step, values[first + i], gradient[i], one_[first + i], two_[first + i]);
   }
 
   Values<T> values;

@@ -34,7 +34,8 @@ Case const training = {.ranks = 4, .hosts = {0, 0, 1, 1}, .reduce = px::Reduce::
 
 template <class M>
 Deviation against(oracle::Settings const& settings) {
-  return deviation(train_on_threads<M>(training), oracle::train(workload_of<M>(training), settings, training.steps), training.shape);
+  return deviation(train_on_threads<M>(training), oracle::train(workload_of<M>(training), settings, training.steps),
+                   training.shape);
 }
 
 }  // namespace
@@ -65,7 +66,8 @@ TEMPLATE_LIST_TEST_CASE("a divisor of one rank too few breaks the bound", "[equi
   if (scaled) CHECK(found.largest > bound<typename TestType::T>(training.ranks, training.steps));
 }
 
-TEMPLATE_LIST_TEST_CASE("another order of sums changes bits and stays within the bound", "[equivalence][planted]", MixedModels) {
+TEMPLATE_LIST_TEST_CASE("another order of sums changes bits and stays within the bound", "[equivalence][planted]",
+                        MixedModels) {
   INFO(TestType::name() << ", seed " << training.seed);
   for (auto const& hosts : {std::vector<int>{}, std::vector<int>{0, 1, 0, 1}}) {
     auto settings = oracle_of<TestType>(training);

@@ -43,7 +43,9 @@ struct Tempered {
 
 inline oracle::Formula formula_of(px::Sgd const& o) { return {oracle::Rule::sgd, o.learning_rate, 0, 0, 0}; }
 inline oracle::Formula formula_of(px::Adagrad const& o) { return {oracle::Rule::adagrad, o.learning_rate, o.epsilon, 0, 0}; }
-inline oracle::Formula formula_of(px::Adam const& o) { return {oracle::Rule::adam, o.learning_rate, o.epsilon, o.beta1, o.beta2}; }
+inline oracle::Formula formula_of(px::Adam const& o) {
+  return {oracle::Rule::adam, o.learning_rate, o.epsilon, o.beta1, o.beta2};
+}
 inline oracle::Formula formula_of(px::LazyAdam const& o) {
   return {oracle::Rule::lazy_adam, o.learning_rate, o.epsilon, o.beta1, o.beta2};
 }
@@ -89,9 +91,9 @@ struct Case {
     std::ostringstream out;
     out << ranks << " ranks";
     for (std::size_t r = 0; r < hosts.size(); ++r) out << (r ? "," : " on hosts ") << hosts[r];
-    out << ", " << px::to_string(reduce) << (integers ? ", integers" : "") << (clips ? ", clipped" : "") << (overlap ? "" : ", nothing started early")
-        << (lent ? ", lent memory" : "") << ", " << pieces << " pieces, fusion " << fusion.fusion_bytes << "/"
-        << fusion.direct_bytes << "/" << fusion.piece_bytes << ", seed " << seed;
+    out << ", " << px::to_string(reduce) << (integers ? ", integers" : "") << (clips ? ", clipped" : "")
+        << (overlap ? "" : ", nothing started early") << (lent ? ", lent memory" : "") << ", " << pieces << " pieces, fusion "
+        << fusion.fusion_bytes << "/" << fusion.direct_bytes << "/" << fusion.piece_bytes << ", seed " << seed;
     return out.str();
   }
 };
@@ -237,7 +239,8 @@ class Trainer {
     Handle& handle = handles_[b] = session_.pull(words_, ids);
     auto const distinct = ascending_distinct(batch.ids);
     if (handle.indices() != ids.size() || handle.size() != distinct.size() || handle.inverse().size() != ids.size())
-      throw std::runtime_error("a pull of " + std::to_string(distinct.size()) + " distinct indices brought " + std::to_string(handle.size()));
+      throw std::runtime_error("a pull of " + std::to_string(distinct.size()) + " distinct indices brought " +
+                               std::to_string(handle.size()));
     Seen<T> seen{Seen<T>::What::pulled, step, 0, batch.ids, {}};
     for (std::size_t i = 0; i < ids.size(); ++i) seen.values.insert(seen.values.end(), handle[i].begin(), handle[i].end());
     diary_.push_back(std::move(seen));

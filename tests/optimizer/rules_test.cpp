@@ -46,7 +46,8 @@ struct CountedMomentum {
   double learning_rate = 0.1, momentum = 0.5;
   auto initial() const { return std::tuple{0.0, -100}; }
   auto at(std::int64_t step) const {
-    return [rate = learning_rate / static_cast<double>(step), m = momentum](auto& p, auto g, auto& v, std::int32_t& count) noexcept {
+    return [rate = learning_rate / static_cast<double>(step), m = momentum](auto& p, auto g, auto& v,
+                                                                            std::int32_t& count) noexcept {
       using T = decltype(g);
       v = static_cast<T>(m) * v + g;
       p -= static_cast<T>(rate) * v;
@@ -106,11 +107,13 @@ TEMPLATE_TEST_CASE("Adam follows Kingma and Ba's algorithm 1 to rounding", "[opt
     long double const corrected = first / (1 - std::pow(0.8L, static_cast<long double>(t)));
     long double const root = std::sqrt(second / (1 - std::pow(0.99L, static_cast<long double>(t))));
     theta -= 0.01L * corrected / (root + 1e-8L);
-    REQUIRE(static_cast<double>(p) == Approx(static_cast<double>(theta)).epsilon(200 * static_cast<double>(std::numeric_limits<T>::epsilon())));
+    REQUIRE(static_cast<double>(p) ==
+            Approx(static_cast<double>(theta)).epsilon(200 * static_cast<double>(std::numeric_limits<T>::epsilon())));
   }
 }
 
-TEMPLATE_TEST_CASE("the first step of Adam moves by the learning rate, whatever the gradient's scale", "[optimizer]", float, double) {
+TEMPLATE_TEST_CASE("the first step of Adam moves by the learning rate, whatever the gradient's scale", "[optimizer]", float,
+                   double) {
   using T = TestType;
   for (double const scale : {1e-3, 1.0, 1e3}) {
     T p{0}, m{0}, v{0};
@@ -153,13 +156,15 @@ TEST_CASE("the concept tells rules that fit from those that do not", "[optimizer
   STATIC_REQUIRE_FALSE(px::Optimizer<int>);
 }
 
-TEMPLATE_TEST_CASE("an optimizer of ten lines trains dense and sparse variables, with slots of its own types", "[optimizer]", float, double) {
+TEMPLATE_TEST_CASE("an optimizer of ten lines trains dense and sparse variables, with slots of its own types", "[optimizer]",
+                   float, double) {
   using T = TestType;
   px::SelfCommunicator self;
   px::Session session{self};
   std::vector<T> memory{1, 2, 3};
   px::Variable<px::Dense, CountedMomentum, T> dense{session, "dense", px::bind(memory)};
-  px::Variable<px::Sparse, CountedMomentum, T> table{session, "table", {4, 1, px::constant(5)}, CountedMomentum{.learning_rate = 1}};
+  px::Variable<px::Sparse, CountedMomentum, T> table{
+      session, "table", {4, 1, px::constant(5)}, CountedMomentum{.learning_rate = 1}};
   std::vector<T> const gradient{1, -1, 0};
   std::vector<int> const ids{2, 2};
   std::vector<T> const rows{1, 2};

@@ -92,7 +92,8 @@ int run(px::Topology<C> const& topology, std::vector<int> const& hosts, Setting 
       for (std::size_t i = 0; i < part.values.size(); ++i) wrong += part.values[i] != sums[s][part.first + i];
       if (!setting.units.empty() && part.first % std::max<std::size_t>(setting.units[s], 1) != 0) ++wrong;
       for (T& value : part.values) value += T{1};  // a transform
-      if (sharded) std::copy(part.values.begin(), part.values.end(), parameters[s].begin() + static_cast<std::ptrdiff_t>(part.first));
+      if (sharded)
+        std::copy(part.values.begin(), part.values.end(), parameters[s].begin() + static_cast<std::ptrdiff_t>(part.first));
     }
     if (topology.owner() < 0 && owned > 0) ++wrong;
     if (sharded) {
@@ -129,23 +130,29 @@ TEMPLATE_TEST_CASE("a bucket's owners hold the documented sums, and all ranks th
   for (std::size_t k = 0; k < settings.size(); ++k) {
     CAPTURE(hosts, sharded, k);
     std::vector<int> wrong(hosts.size(), -1);
-    px::run_threads(static_cast<int>(hosts.size()), [&](px::ThreadCommunicator& world) {
-      wrong[static_cast<std::size_t>(world.rank())] = run<TestType>(px::Topology{world}, hosts, settings[k], sharded, k == 5 ? 1 : 3);
-    }, {.deadline = std::chrono::seconds{30}});
+    px::run_threads(static_cast<int>(hosts.size()),
+                    [&](px::ThreadCommunicator& world) {
+                      wrong[static_cast<std::size_t>(world.rank())] =
+                          run<TestType>(px::Topology{world}, hosts, settings[k], sharded, k == 5 ? 1 : 3);
+                    },
+                    {.deadline = std::chrono::seconds{30}});
     CHECK(wrong == std::vector<int>(hosts.size(), 0));
   }
 }
 
 TEST_CASE("a bucket sums within hosts first, where hosts are equal, unequal or one", "[policy][bucket]") {
-  std::vector<int> const hosts = GENERATE(std::vector{0, 0, 1, 1}, std::vector{5, 2, 5, 2}, std::vector{0, 0, 1}, std::vector{1, 1, 1},
-                                          std::vector{0, 1, 1, 1}, std::vector{0, 0, 0, 1, 1});
+  std::vector<int> const hosts = GENERATE(std::vector{0, 0, 1, 1}, std::vector{5, 2, 5, 2}, std::vector{0, 0, 1},
+                                          std::vector{1, 1, 1}, std::vector{0, 1, 1, 1}, std::vector{0, 0, 0, 1, 1});
   bool const sharded = GENERATE(false, true);
   for (std::size_t k = 0; k < settings.size(); ++k) {
     CAPTURE(hosts, sharded, k);
     std::vector<int> wrong(hosts.size(), -1);
-    px::run_threads(static_cast<int>(hosts.size()), [&](px::ThreadCommunicator& world) {
-      wrong[static_cast<std::size_t>(world.rank())] = run<float>(px::Topology{world, hosts}, hosts, settings[k], sharded, k == 5 ? 1 : 2);
-    }, {.deadline = std::chrono::seconds{30}});
+    px::run_threads(static_cast<int>(hosts.size()),
+                    [&](px::ThreadCommunicator& world) {
+                      wrong[static_cast<std::size_t>(world.rank())] =
+                          run<float>(px::Topology{world, hosts}, hosts, settings[k], sharded, k == 5 ? 1 : 2);
+                    },
+                    {.deadline = std::chrono::seconds{30}});
     CHECK(wrong == std::vector<int>(hosts.size(), 0));
   }
 }

@@ -55,7 +55,8 @@ struct Trainer {
                                                     std::vector<float>(1), std::vector<float>(0)};
   std::vector<double> output_memory = std::vector<double>(501), large_memory = std::vector<double>(200'000);
   std::vector<px::Variable<px::Dense, px::Adagrad>> layers;
-  px::Variable<px::Dense, px::PsShard, px::Adam, double> output{session, "the projection of the output", px::bind(output_memory)};
+  px::Variable<px::Dense, px::PsShard, px::Adam, double> output{session, "the projection of the output",
+                                                                px::bind(output_memory)};
   px::Variable<px::Dense, double> large{session, "a tensor that travels on its own", px::bind(large_memory)};
   px::Variable<px::Sparse, px::Adagrad> words{session, "the embedding of the words", {rows, 3}, px::Reduce::mean_by_count};
   px::Variable<px::Sparse, px::Adam, double> exact{session, "a table that moves when untouched", {rows, 2}};
@@ -149,11 +150,13 @@ TEST_CASE("steady pulls of many tables with long names allocate nothing", "[sess
     px::AnyCommunicator world{std::ref(threads)};
     px::Session session{world};
     using Table = px::Variable<px::Sparse>;
-    Table a{session, "the first table of a model with many", {9, 2}}, b{session, "the second table of a model with many", {9, 2}};
+    Table a{session, "the first table of a model with many", {9, 2}},
+        b{session, "the second table of a model with many", {9, 2}};
     std::vector<int> const ids{1, 8, 8};
     std::vector<float> const rows(6, 1.0f);
     return allocations_of([&](int) {
-      auto const [p, q, r, s, t, u, v, w] = session.pull(a.at(ids), b.at(ids), a.at(ids), b.at(ids), a.at(ids), b.at(ids), a.at(ids), b.at(ids));
+      auto const [p, q, r, s, t, u, v, w] =
+          session.pull(a.at(ids), b.at(ids), a.at(ids), b.at(ids), a.at(ids), b.at(ids), a.at(ids), b.at(ids));
       session.step(grad(a, ids, rows), grad(b, ids, rows), grad(a, ids, rows), grad(b, ids, rows), grad(a, ids, rows),
                    grad(b, ids, rows), grad(a, ids, rows), grad(b, ids, rows));
     });

@@ -57,7 +57,8 @@ struct Batchless : std::runtime_error {
 
 }  // namespace
 
-TEST_CASE("an exception that leaves the training loop wakes every other rank, which is told who and why", "[session][leaving]") {
+TEST_CASE("an exception that leaves the training loop wakes every other rank, which is told who and why",
+          "[session][leaving]") {
   int const ranks = GENERATE(2, 3, 4);
   int const culprit = GENERATE_COPY(range(0, ranks));
   int const moment = GENERATE(0, 1, 2);
@@ -92,7 +93,8 @@ TEST_CASE("an exception that leaves the training loop wakes every other rank, wh
   }
 }
 
-TEST_CASE("a rank that never comes is named by a timeout, with operation and variable, and is told so itself", "[session][leaving]") {
+TEST_CASE("a rank that never comes is named by a timeout, with operation and variable, and is told so itself",
+          "[session][leaving]") {
   int const ranks = GENERATE(2, 3, 4);
   auto const deadline = 150ms;
   for (Operation const& operation : operations) {
@@ -108,7 +110,8 @@ TEST_CASE("a rank that never comes is named by a timeout, with operation and var
       s.step();
       Seen result;
       if (world.rank() == missing)
-        for (auto const begin = Clock::now(); woken < ranks - 1 && Clock::now() - begin < 20s;) std::this_thread::sleep_for(1ms);
+        for (auto const begin = Clock::now(); woken < ranks - 1 && Clock::now() - begin < 20s;)
+          std::this_thread::sleep_for(1ms);
       auto const begin = Clock::now();
       result.answer = answer_of([&] { operation.run(s); });
       result.waited = Clock::now() - begin;
@@ -220,7 +223,8 @@ TEST_CASE("an exception with updates in flight destroys variables and memory bef
     }, patient), Batchless);
 }
 
-TEST_CASE("a variable destroyed with an update in flight is refused by the step, and memory is left alone", "[session][leaving]") {
+TEST_CASE("a variable destroyed with an update in flight is refused by the step, and memory is left alone",
+          "[session][leaving]") {
   struct Seen {
     Answer answer;
     bool unchanged = false;

@@ -198,7 +198,8 @@ TEST_CASE("a handle serves several updates of a step, and of later steps", "[ses
         session.pull(tables.shard.at(ids), tables.naive.at(ids), tables.gather.at(ids), tables.dense.at(ids));
     std::vector<float> const each{a.id(0) == 1 ? 10.0f : 20.0f, a.id(0) == 1 ? 20.0f : 10.0f};
     session.start(grad(a, one), grad(b, one), grad(c, one), grad(d, one));
-    session.step(grad(a, one), grad(a, two), grad(b, two), grad(b, one), grad(c, two), grad(c, one), grad(d, two), grad(d, one));
+    session.step(grad(a, one), grad(a, two), grad(b, two), grad(b, one), grad(c, two), grad(c, one), grad(d, two),
+                 grad(d, one));
     session.step(grad(a, px::distinct(each)), grad(b, one), grad(c, px::distinct(each)), grad(d, px::distinct(each)));
     return std::vector<std::vector<float>>{all_rows(session, tables.shard), all_rows(session, tables.naive),
                                            all_rows(session, tables.gather), all_rows(session, tables.dense)};

@@ -106,7 +106,8 @@ void check(int ranks, int culprit, Operation const& operation, bool warm,
            px::Topology<px::ThreadCommunicator> (*topology)(px::ThreadCommunicator&)) {
   auto const undisturbed = run(ranks, culprit, operation, warm, -1, topology);
   for (std::int64_t k = 0;; ++k) {
-    INFO("allocation " << k << " of " << operation.name << (warm ? ", warm," : ", cold,") << " on rank " << culprit << " of " << ranks);
+    INFO("allocation " << k << " of " << operation.name << (warm ? ", warm," : ", cold,") << " on rank " << culprit << " of "
+                       << ranks);
     REQUIRE(k < 2000);
     auto const seen = run(ranks, culprit, operation, warm, k, topology);
     Seen const& one = seen[static_cast<std::size_t>(culprit)];

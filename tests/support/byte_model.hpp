@@ -72,7 +72,8 @@ class Network {
   // Rank 0 deals the parts, then all gather them.
   void broadcast(std::size_t size, std::size_t bytes) {
     for (std::size_t o = 0; o < owners(); ++o) carry(0, owner_rank(o), Kind::dense, part_size(size, o, 1) * bytes);
-    each_part(size, bytes, 1, [&](std::size_t rank, std::size_t owner, std::size_t part) { carry(owner, rank, Kind::dense, part); });
+    each_part(size, bytes, 1,
+              [&](std::size_t rank, std::size_t owner, std::size_t part) { carry(owner, rank, Kind::dense, part); });
   }
 
   // ---- rows ------------------------------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ TEST_CASE("settings may come in any order, and an optimizer's can change between
   Solo solo;
   std::vector<float> memory{1};
   px::Variable<px::Dense> a{solo.session, "a", px::bind(memory), px::Reduce::sum, px::Sgd{.learning_rate = 0.5}};
-  px::Variable<px::Sparse, px::Hash> b{solo.session, "b", {4, 1}, px::Hash{.pieces = 2}, px::Sgd{.learning_rate = 0.25}, px::Reduce::mean_by_count};
+  px::Variable<px::Sparse, px::Hash> b{
+      solo.session, "b", {4, 1}, px::Hash{.pieces = 2}, px::Sgd{.learning_rate = 0.25}, px::Reduce::mean_by_count};
   CHECK(a.optimizer().learning_rate == 0.5);
   CHECK(b.optimizer().learning_rate == 0.25);
   a.optimizer().learning_rate = 2;
@@ -90,9 +91,10 @@ TEST_CASE("names that are empty, taken or break lines are refused, and shapes th
 TEST_CASE("a bound table must have adjacent rows", "[variable]") {
   Solo solo;
   std::vector<float> memory(12);
-  CHECK(refusal([&] {
-          px::Variable<px::Sparse, px::AllGather>{solo.session, "padded", px::bind(px::RowsView<float>{memory.data(), 3, 3, 4})};
-        }).code() == px::Errc::invalid_argument);
+  CHECK(
+      refusal([&] {
+        px::Variable<px::Sparse, px::AllGather>{solo.session, "padded", px::bind(px::RowsView<float>{memory.data(), 3, 3, 4})};
+      }).code() == px::Errc::invalid_argument);
   px::Variable<px::Sparse, px::AllGather> rows{solo.session, "rows", px::bind_rows(memory, 3)};
   CHECK(rows.rows() == 4);
   CHECK(rows.local().data == memory.data());
