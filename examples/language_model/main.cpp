@@ -1,164 +1,93 @@
-// Trains a language model on real text, on thread ranks or under mpiexec, and compares the policies on the same training.
+// Trains a language model on real text, on threads or under mpiexec, and compares the policies on the same training.
 #include <algorithm>
-#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include <parallax/comm/thread.hpp>
-#ifdef PARALLAX_HAS_MPI
-#include <parallax/comm/mpi.hpp>
-#endif
-
-#include "../progress.hpp"
+#include "../ranks.hpp"
 #include "default_text.hpp"
 #include "ngram.hpp"
-#include "trainer.hpp"
+#include "streams.hpp"
+#include "training.hpp"
 
 namespace {
 
 using namespace lm;
 
-// What one training showed, on every rank alike but for nothing: sums and means are over ranks.
-struct Outcome {
-  std::string policy;
-  double words_per_second = 0;
-  double megabytes_sent = 0;  // per step and rank
-  std::vector<double> perplexities;  // held out, at the checkpoints
-};
-
-struct Task {
-  Options options;
-  Corpus corpus;
-  double unigram = 0, bigram = 0;  // held-out perplexities
-  std::int64_t batches = 0;
-};
+// A text, a model and a training that take a second.
+void make_tiny(Text& text, Options& options) {
+  text.tokens.resize(std::min<std::size_t>(text.tokens.size(), 25'000));
+  options.shape = {.vocabulary = 300, .embedding = 8, .cell = 12, .projection = 8, .samples = 32};
+  options.streams = 4;
+  options.batches = 30;
+  options.checkpoints = 3;
+}
 
 Task make_task(Options options, Text const& text, int ranks) {
-  if (options.smoke) {
-    options.shape = {.vocabulary = 300, .embedding = 8, .cell = 12, .projection = 8, .samples = 32};
-    options.streams = 4;
-    options.batches = 30;
-    options.checkpoints = 3;
-  }
-  Task task{options, make_corpus(text, static_cast<std::size_t>(options.shape.vocabulary)), 0, 0, 0};
-  Corpus& corpus = task.corpus;
-  if (options.smoke) {
-    corpus.train.resize(std::min<std::size_t>(corpus.train.size(), 20'000));
-    corpus.held_out.resize(std::min<std::size_t>(corpus.held_out.size(), 2'000));
-  }
-  task.options.shape.vocabulary = corpus.vocabulary.size();
-  task.options.shape.samples = std::min(options.shape.samples, corpus.vocabulary.size() / 2);
-  Streams const held_out{corpus.held_out, options.streams, 0, ranks}, train{corpus.train, options.streams, 0, ranks};
+  Corpus corpus = make_corpus(text, static_cast<std::size_t>(options.shape.vocabulary));
+  Id const vocabulary = corpus.vocabulary.size();
+  options.shape.vocabulary = vocabulary;
+  options.shape.samples = std::min(options.shape.samples, vocabulary / 2);
+
+  Streams const train{corpus.train, options.streams, 0, ranks}, held_out{corpus.held_out, options.streams, 0, ranks};
+  auto const one_pass = std::max<std::int64_t>(train.length() / options.steps, 1);
   auto const covered = std::span{corpus.held_out}.first(held_out.covered());
-  task.unigram = perplexity(Unigram{corpus.train, corpus.vocabulary.size()}, covered);
-  task.bigram = perplexity(Bigram{corpus.train, corpus.vocabulary.size()}, covered);
-  task.batches = options.batches > 0 ? options.batches : std::max<std::int64_t>(train.length() / options.steps, 1);
-  return task;
+  double const unigram = perplexity(Unigram{corpus.train, vocabulary}, covered);
+  double const bigram = perplexity(Bigram{corpus.train, vocabulary}, covered);
+  return {options, std::move(corpus), options.batches > 0 ? options.batches : one_pass, unigram, bigram};
 }
 
-// One training under one policy. Collective.
-template <class Preset, px::Communicator World>
-Outcome train(World& world, Task const& task, std::string name, bool report) {
-  Options const& options = task.options;
-  Trainer<Preset, float, World> trainer{world, options, task.corpus.train};
-  example::Progress progress{name + std::string(18 - std::min<std::size_t>(name.size(), 18), ' '), task.batches, world.rank() == 0};
-  auto const words_per_batch = static_cast<double>(options.streams * options.steps * world.size());
-  Outcome outcome{std::move(name), 0, 0, {}};
-  double seconds = 0, sent = 0, loss = 0;
-  std::int64_t done = 0;
-  for (int checkpoint = 1; checkpoint <= options.checkpoints; ++checkpoint) {
-    std::int64_t const until = task.batches * checkpoint / options.checkpoints;
-    auto const sent_before = trainer.session().traffic().payload_sent();
-    auto const start = std::chrono::steady_clock::now();
-    for (; done < until; ++done) {
-      double const latest = trainer.step();
-      loss = done == 0 ? latest : 0.98 * loss + 0.02 * latest;
-      progress.update(done, "sampled loss " + std::to_string(loss).substr(0, 5));
-    }
-    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    sent += static_cast<double>(trainer.session().traffic().payload_sent() - sent_before);
-    outcome.perplexities.push_back(trainer.perplexity(task.corpus.held_out));
-    outcome.words_per_second = words_per_batch * static_cast<double>(done) / seconds;
-    if (report && world.rank() == 0) {
-      std::printf("  %7lld batches, %5.1f s: held-out perplexity %6.1f  (unigram %.1f, bigram %.1f)\n",
-                  static_cast<long long>(done), seconds, outcome.perplexities.back(), task.unigram, task.bigram);
-      std::fflush(stdout);
-    }
-  }
-  progress.update(task.batches, std::to_string(static_cast<int>(outcome.words_per_second)) + " words/s");
-  std::vector<double> total{sent};
-  px::allreduce(world, std::span{total});
-  outcome.megabytes_sent = total[0] / static_cast<double>(world.size()) / static_cast<double>(std::max<std::int64_t>(done, 1)) / 1e6;
-  trainer.session().finish();
-  return outcome;
+void print_task(Task const& task, int ranks) {
+  auto const& [options, corpus, batches, unigram, bigram] = task;
+  std::printf("%zu words of text, %zu held out; vocabulary %lld; %d ranks of %td x %td words a batch; %lld batches\n",
+              corpus.train.size(), corpus.held_out.size(), static_cast<long long>(corpus.vocabulary.size()), ranks,
+              options.streams, options.steps, static_cast<long long>(batches));
+  std::fflush(stdout);
 }
 
-void print(std::vector<Outcome> const& outcomes) {
+void print_table(std::vector<Outcome> const& outcomes) {
   std::printf("\n| policy | words/s | MB sent per step and rank | held-out perplexity |\n|---|---:|---:|---:|\n");
   for (Outcome const& o : outcomes)
-    std::printf("| %s | %.0f | %.3f | %.1f |\n", o.policy.c_str(), o.words_per_second, o.megabytes_sent, o.perplexities.back());
+    std::printf("| %s | %.0f | %.3f | %.1f |\n", std::string{o.policy}.c_str(), o.words_per_second, o.megabytes_sent,
+                o.perplexity);
+}
+
+std::vector<std::string_view> chosen_policies(std::string_view choice) {
+  if (choice == "compare") return {policies.begin(), policies.end()};
+  return {choice};
 }
 
 // All trainings that were asked for, by one rank. Collective; exit status.
-template <px::Communicator World>
-int run(World& world, Task const& task) {
-  Options const& options = task.options;
-  if (world.rank() == 0) {
-    std::printf("%zu words of text, %zu held out; vocabulary %lld; %d ranks of %td x %td words a batch; %lld batches\n",
-                task.corpus.train.size(), task.corpus.held_out.size(), static_cast<long long>(task.corpus.vocabulary.size()),
-                world.size(), options.streams, options.steps, static_cast<long long>(task.batches));
-    std::fflush(stdout);
-  }
+int run(px::AnyCommunicator& world, Task const& task) {
+  bool const talks = world.rank() == 0;
+  if (talks) print_task(task, world.size());
   std::vector<Outcome> outcomes;
-  auto const consider = [&]<class Preset>(std::string const& name, Preset) {
-    if (options.policy != "compare" && options.policy != name) return;
-    outcomes.push_back(train<Preset>(world, task, name, outcomes.empty()));
-  };
-  consider("hybrid", px::presets::hybrid{});
-  consider("all_reduce", px::presets::all_reduce{});
-  consider("parameter_server", px::presets::parameter_server{});
-  consider("all_gather", px::presets::all_gather{});
-  if (outcomes.empty()) throw std::invalid_argument{"no such policy: " + options.policy};
-  if (world.rank() == 0) print(outcomes);
-  bool const learnt = std::ranges::all_of(outcomes, [&](Outcome const& o) { return o.perplexities.back() < task.unigram; });
-  if (!learnt && !options.smoke) {
-    if (world.rank() == 0) std::fputs("the model did not get below the unigram's perplexity\n", stderr);
-    return 1;
-  }
-  return 0;
+  for (std::string_view const policy : chosen_policies(task.options.policy))
+    outcomes.push_back(train(world, task, policy, outcomes.empty()));
+  if (talks) print_table(outcomes);
+  auto const learnt = [&](Outcome const& o) { return o.perplexity < task.unigram; };
+  if (task.options.smoke || std::ranges::all_of(outcomes, learnt)) return 0;
+  if (talks) std::fputs("the model did not get below the unigram's perplexity\n", stderr);
+  return 1;
 }
-
-#ifdef PARALLAX_HAS_MPI
-bool under_mpiexec() {
-  return std::getenv("PMI_RANK") || std::getenv("PMIX_RANK") || std::getenv("OMPI_COMM_WORLD_RANK");
-}
-#endif
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    Options const options = parse({argv + 1, argv + argc});
+    Options options = parse({argv + 1, argv + argc});
     if (options.help) return std::fputs(std::string{usage}.c_str(), stdout) < 0;
-    Text const text = options.texts.empty() ? default_text() : read_files(options.texts);
-#ifdef PARALLAX_HAS_MPI
-    if (under_mpiexec()) {
-      px::MpiEnvironment mpi{argc, argv};
-      px::MpiCommunicator world;
+    Text text = options.texts.empty() ? default_text() : read_files(options.texts);
+    if (options.smoke) make_tiny(text, options);
+    return example::run_ranks(argc, argv, options.ranks, [&](px::AnyCommunicator& world) {
       return run(world, make_task(options, text, world.size()));
-    }
-#endif
-    Task const task = make_task(options, text, options.ranks);
-    int status = 0;
-    px::run_threads(options.ranks, [&](px::ThreadCommunicator& world) {
-      int const own = run(world, task);
-      if (world.rank() == 0) status = own;
     });
-    return status;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "language_model: %s\n", error.what());
     return 1;

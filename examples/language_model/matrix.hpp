@@ -1,25 +1,26 @@
-// The matrices of the model: row-major, as the rows of a table lie in memory.
+// The matrices of the model, and the rows of a table that a batch uses.
 #pragma once
 
-#include <Eigen/Core>
-#include <concepts>
+#include <algorithm>
 #include <cstddef>
-#include <iterator>
-#include <ranges>
+#include <cstdint>
 #include <span>
+
+#include "../matrix.hpp"
+#include "shape.hpp"
 
 namespace lm {
 
-using Eigen::Index;
+using example::add_product;
+using example::add_product_nt;
+using example::add_product_tn;
+using example::as_span;
+using example::ConstView;
+using example::Matrix;
+using example::RowVector;
 
-template <class Scalar>
-using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class Scalar>
-using RowVector = Eigen::Matrix<Scalar, 1, Eigen::Dynamic>;
-
-// Any range of integers that can be indexed: which row of a table each occurrence uses.
-template <class R>
-concept RowIndices = std::ranges::random_access_range<R> && std::integral<std::ranges::range_value_t<R>>;
+// Which of the given rows each occurrence uses.
+using RowIndices = std::span<std::uint32_t const>;
 
 // Views a flat span as [span / columns x columns]. Does not own.
 template <class Scalar>
@@ -27,19 +28,24 @@ auto as_matrix(std::span<Scalar const> values, Index columns) {
   return Eigen::Map<Matrix<Scalar> const>{values.data(), static_cast<Index>(values.size()) / columns, columns};
 }
 
-// The elements of a matrix, row after row. Does not own.
+// Views a flat span, or a row of a matrix, as an array. Does not own.
 template <class Scalar>
-std::span<Scalar const> as_span(Matrix<Scalar> const& matrix) {
-  return {matrix.data(), static_cast<std::size_t>(matrix.size())};
+using Row = Eigen::Map<Eigen::Array<Scalar, 1, Eigen::Dynamic>>;
+template <class Scalar>
+Row<Scalar> as_row(std::span<Scalar> values) {
+  return {values.data(), static_cast<Index>(values.size())};
+}
+template <class Scalar>
+Row<Scalar> row(Matrix<Scalar>& matrix, Index k) {
+  return {matrix.row(k).data(), matrix.cols()};
 }
 
-// Row k of `target` becomes the first columns of row indices[first + k] of `rows`.
-template <class Scalar, RowIndices Indices>
-void gather(std::span<Scalar const> rows, Index width, Indices const& indices, Index first, Matrix<Scalar>& target) {
-  auto const table = as_matrix<Scalar>(rows, width);
-  auto at = std::ranges::begin(indices) + static_cast<std::ptrdiff_t>(first);
-  for (Index k = 0; k < target.rows(); ++k, ++at)
-    target.row(k) = table.row(static_cast<Index>(*at)).head(target.cols());
+// Row k of `target` becomes row indices[k] of `rows`, which are as wide.
+template <class Scalar>
+void gather(std::span<Scalar const> rows, RowIndices indices, Matrix<Scalar>& target) {
+  auto const width = static_cast<std::size_t>(target.cols());
+  for (std::size_t k = 0; k < static_cast<std::size_t>(target.rows()); ++k)
+    std::ranges::copy(rows.subspan(indices[k] * width, width), target.data() + k * width);
 }
 
 }  // namespace lm

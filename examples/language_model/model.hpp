@@ -1,31 +1,20 @@
 // The language model of the examples: embedding, LSTM with projection, sampled softmax (Jozefowicz et al. 2016).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "lstm.hpp"
 #include "matrix.hpp"
 #include "random.hpp"
 #include "sampler.hpp"
+#include "shape.hpp"
 #include "softmax.hpp"
 #include "streams.hpp"
 
 namespace lm {
-
-struct ModelShape {
-  Id vocabulary = 8000;   // V, the rows of both tables
-  Index embedding = 64;   // E, the width of the embedding table
-  Index cell = 128;       // H
-  Index projection = 64;  // P, one less than the width of the softmax table
-  Id samples = 256;       // S
-
-  Index softmax_width() const { return projection + 1; }
-  LstmShape lstm() const { return {embedding, cell, projection}; }
-};
 
 // What is between the two tables, which live elsewhere: the model is given the rows that a batch uses, and returns
 // gradients of them. A training step calls softmax_ids(), forward() and backward(), in this order.
@@ -55,10 +44,8 @@ class LanguageModel {
   // The mean loss over the batch, from the state that the batch before has left. Words: rows of the embedding table [u
   // x E] and T*B indices; softmax: rows [u' x (P + 1)] and T*B + S indices, as softmax_ids() asked for. Gradients,
   // softmax_gradient() at once and those of backward(), are of gradient_scale * loss.
-  template <RowIndices WordIndices, RowIndices SoftmaxIndices>
-  double forward(Batch const& batch, std::span<Scalar const> word_rows, WordIndices const& word_indices,
-                 std::span<Scalar const> softmax_rows, SoftmaxIndices const& softmax_indices,
-                 double gradient_scale = 1) {
+  double forward(Batch const& batch, std::span<Scalar const> word_rows, RowIndices word_indices,
+                 std::span<Scalar const> softmax_rows, RowIndices softmax_indices, double gradient_scale = 1) {
     if (state_.cell.rows() != batch.streams) reset(batch.streams);
     auto const& outputs = run(batch, word_rows, word_indices, state_);
     return softmax_.loss(outputs, softmax_rows, softmax_indices, batch.targets, sampler_, gradient_scale);
@@ -69,21 +56,15 @@ class LanguageModel {
 
   // By the words of the batch, [T*B x E], time-major; lstm().gradients() are filled. Calls `between_steps()` after each
   // of T steps.
-  template <class BetweenSteps>
-  std::span<Scalar const> backward(BetweenSteps&& between_steps) {
-    return as_span(lstm_.backward(softmax_.outputs_gradient(), std::forward<BetweenSteps>(between_steps)));
-  }
-
-  std::span<Scalar const> backward() {
-    return backward([] {});
+  std::span<Scalar const> backward(std::function<void()> const& between_steps = [] {}) {
+    return as_span(lstm_.backward(softmax_.outputs_gradient(), between_steps));
   }
 
   // The outputs [T*B x P] for a batch of held-out text; `state` is the evaluation's own. To be given to a FullSoftmax.
-  template <RowIndices Indices>
-  Matrix<Scalar> const& run(Batch const& batch, std::span<Scalar const> word_rows, Indices const& word_indices,
+  Matrix<Scalar> const& run(Batch const& batch, std::span<Scalar const> word_rows, RowIndices word_indices,
                             LstmState<Scalar>& state) {
     words_.resize(batch.steps * batch.streams, shape_.embedding);
-    gather(word_rows, shape_.embedding, word_indices, 0, words_);
+    gather(word_rows, word_indices, words_);
     return lstm_.forward(words_, state);
   }
 
@@ -101,5 +82,10 @@ class LanguageModel {
   Matrix<Scalar> words_;         // [T*B x E]
   std::vector<Id> softmax_ids_;  // [T*B + S]
 };
+
+// Compiled in model.cpp, once for all trainings.
+extern template class Lstm<float>;
+extern template class SampledSoftmax<float>;
+extern template class FullSoftmax<float>;
 
 }  // namespace lm

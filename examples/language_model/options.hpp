@@ -1,6 +1,8 @@
 // The command line of the language model.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <stdexcept>
@@ -8,14 +10,16 @@
 #include <string_view>
 #include <vector>
 
-#include "model.hpp"
+#include "shape.hpp"
 
 namespace lm {
+
+inline constexpr std::array<std::string_view, 4> policies{"hybrid", "all_reduce", "parameter_server", "all_gather"};
 
 struct Options {
   std::vector<std::string> texts;  // empty: the default text
   int ranks = 4;                   // threads; under mpiexec its ranks
-  std::string policy = "compare";  // or hybrid, all_reduce, parameter_server, all_gather
+  std::string policy = "compare";  // all of them, or one
   ModelShape shape;
   Index streams = 16;        // B, per rank
   Index steps = 10;          // T, of truncated back-propagation
@@ -47,6 +51,11 @@ T number(std::string_view option, std::string_view text) {
   return value;
 }
 
+inline std::string policy(std::string_view name) {
+  if (name == "compare" || std::ranges::count(policies, name) == 1) return std::string{name};
+  throw std::invalid_argument{"no such policy: " + std::string{name}};
+}
+
 }  // namespace detail
 
 // Throws std::invalid_argument with a sentence about the first argument that is wrong.
@@ -67,7 +76,7 @@ inline Options parse(std::vector<std::string_view> const& arguments) {
     } else if (name == "--ranks")
       read(options.ranks);
     else if (name == "--policy")
-      options.policy = next();
+      options.policy = detail::policy(next());
     else if (name == "--vocabulary")
       read(options.shape.vocabulary);
     else if (name == "--embedding")

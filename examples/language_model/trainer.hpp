@@ -2,16 +2,15 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <span>
 #include <vector>
 
+#include <parallax/comm/any.hpp>
 #include <parallax/parallax.hpp>
 
-#include "corpus.hpp"
 #include "model.hpp"
 #include "options.hpp"
 #include "streams.hpp"
@@ -20,15 +19,15 @@ namespace lm {
 
 namespace px = parallax;
 
-// One rank's replica of the network and its part of the two tables. `Preset` says how updates travel: dense and sparse each
-// by the policy that the preset names. All functions are collective.
-template <class Preset, class Scalar, px::Communicator World>
+// One rank's replica of the network and its part of the two tables. `Preset` says how updates travel: dense and sparse
+// each by the policy that the preset names. All functions are collective.
+template <class Preset, class Scalar>
 class Trainer {
   using Network = px::Variable<px::Dense, Preset, px::Adagrad, Scalar>;
   using Rows = px::Variable<px::Sparse, Preset, px::Adagrad, Scalar>;
 
  public:
-  Trainer(World& world, Options const& options, std::span<Token const> train)
+  Trainer(px::AnyCommunicator& world, Options const& options, std::span<Token const> train)
       : options_{options},
         session_{world},
         model_{options.shape, options.seed},
@@ -87,7 +86,7 @@ class Trainer {
     return std::exp(sums[0] / sums[1]);
   }
 
-  px::Session<World>& session() { return session_; }
+  px::Session<px::AnyCommunicator>& session() { return session_; }
 
  private:
   static std::span<Scalar const> elements(auto const& pulled) {
@@ -103,7 +102,7 @@ class Trainer {
   }
 
   Options options_;
-  px::Session<World> session_;
+  px::Session<px::AnyCommunicator> session_;
   LanguageModel<Scalar> model_;
   Network kernel_, bias_, projection_;
   Rows embedding_, softmax_;

@@ -1,8 +1,6 @@
-// Images of handwritten digits, 8 x 8 pixels each, as a network reads them: a part to learn from, a part to be tested
-// on.
+// Images of handwritten digits, 8 x 8 pixels each, as a network reads them: a part to learn from, another to test.
 #pragma once
 
-#include <Eigen/Core>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -10,13 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "../matrix.hpp"
+
 namespace mlp {
 
-template <class Scalar>
-using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using example::Index;
+using example::Matrix;
 
-inline constexpr Eigen::Index pixels = 64;
-inline constexpr Eigen::Index classes = 10;
+inline constexpr Index pixels = 64;
+inline constexpr Index classes = 10;
 
 template <class Scalar>
 struct Images {
@@ -39,9 +39,9 @@ namespace detail {
 
 template <class Scalar>
 void add_image(std::string const& line, Images<Scalar>& images) {
-  Eigen::Index const at = static_cast<Eigen::Index>(images.labels.size());
+  Index const at = static_cast<Index>(images.labels.size());
   images.labels.push_back(line[0] - '0');
-  for (Eigen::Index k = 0; k < pixels; ++k) {
+  for (Index k = 0; k < pixels; ++k) {
     char const c = line[static_cast<std::size_t>(k + 2)];
     images.pixels(at, k) = static_cast<Scalar>(c <= '9' ? c - '0' : c - 'a' + 10) / 16;
   }
@@ -61,9 +61,9 @@ Digits<Scalar> read_digits(std::filesystem::path const& path = default_digits())
   }
   if (lines.empty()) throw std::runtime_error{"cannot read the digits '" + path.string() + "'"};
   Digits<Scalar> digits;
-  auto const held_out = static_cast<Eigen::Index>(lines.size() / 5);
+  auto const held_out = static_cast<Index>(lines.size() / 5);
   digits.test.pixels.resize(held_out, pixels);
-  digits.train.pixels.resize(static_cast<Eigen::Index>(lines.size()) - held_out, pixels);
+  digits.train.pixels.resize(static_cast<Index>(lines.size()) - held_out, pixels);
   for (std::size_t k = 0; k < lines.size(); ++k) detail::add_image(lines[k], k % 5 == 4 ? digits.test : digits.train);
   return digits;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -13,7 +14,8 @@
 
 namespace mlp {
 
-using Eigen::Index;
+using example::as_span;
+using example::RowVector;
 
 // Layers of y = tanh(x W + b), the last without tanh, and the mean cross entropy of its softmax as the loss.
 //
@@ -21,8 +23,9 @@ using Eigen::Index;
 template <class Scalar>
 class Mlp {
  public:
-  // Sizes of the input, of each hidden layer, and of the output. Weights of variance 1 / in, the same for the same
-  // seed.
+  using LayerDone = std::function<void(std::size_t layer)>;
+
+  // Sizes of the input, of each hidden layer, and of the output. Weights of variance 1 / in, given by the seed.
   explicit Mlp(std::vector<Index> const& sizes, std::uint64_t seed = 1) {
     if (sizes.size() < 2) throw std::invalid_argument{"a network has an input and an output"};
     std::mt19937_64 random{seed};
@@ -31,27 +34,26 @@ class Mlp {
 
   std::vector<std::span<Scalar>> parameters() {
     std::vector<std::span<Scalar>> spans;
-    for (Layer& layer : layers_) spans.insert(spans.end(), {span_of(layer.weights), span_of(layer.bias)});
+    for (Layer& layer : layers_) spans.insert(spans.end(), {as_span(layer.weights), as_span(layer.bias)});
     return spans;
   }
 
   std::vector<std::span<Scalar>> gradients() {
     std::vector<std::span<Scalar>> spans;
     for (Layer& layer : layers_)
-      spans.insert(spans.end(), {span_of(layer.weights_gradient), span_of(layer.bias_gradient)});
+      spans.insert(spans.end(), {as_span(layer.weights_gradient), as_span(layer.bias_gradient)});
     return spans;
   }
 
   std::size_t layers() const { return layers_.size(); }
 
   // The logits [n x classes] for inputs [n x in], valid until the next call. Keeps a copy of the inputs for backward().
-  template <class Inputs>
-  Matrix<Scalar> const& forward(Inputs const& inputs) {
+  Matrix<Scalar> const& forward(example::ConstView<Scalar> const& inputs) {
     inputs_ = inputs;
     Matrix<Scalar> const* below = &inputs_;
     for (Layer& layer : layers_) {
-      layer.output.noalias() = *below * layer.weights;
-      layer.output.rowwise() += layer.bias;
+      layer.output = layer.bias.replicate(inputs.rows(), 1);
+      example::add_product<Scalar>(layer.output, *below, layer.weights);
       if (&layer != &layers_.back()) layer.output = layer.output.array().tanh();
       below = &layer.output;
     }
@@ -60,25 +62,23 @@ class Mlp {
 
   // The mean loss of the last forward() for its n labels. Fills gradients(), last layer first, and calls
   // `layer_done(k)` as soon as those of layer k, spans 2k and 2k + 1, are complete.
-  template <class LayerDone>
-  double backward(std::span<int const> labels, LayerDone&& layer_done) {
+  double backward(std::span<int const> labels, LayerDone const& layer_done = [](std::size_t) {}) {
     double const loss = output_gradient(labels);
     for (std::size_t k = layers_.size(); k-- > 0;) {
       Layer& layer = layers_[k];
       Matrix<Scalar> const& below = k == 0 ? inputs_ : layers_[k - 1].output;
-      layer.weights_gradient.noalias() = below.transpose() * layer.gradient;
+      layer.weights_gradient.setZero();
+      example::add_product_tn<Scalar>(layer.weights_gradient, below, layer.gradient);
       layer.bias_gradient = layer.gradient.colwise().sum();
       if (k > 0) {
-        layers_[k - 1].gradient.noalias() = layer.gradient * layer.weights.transpose();
-        layers_[k - 1].gradient.array() *= 1 - below.array().square();
+        Matrix<Scalar>& gradient = layers_[k - 1].gradient;
+        gradient.setZero(below.rows(), below.cols());
+        example::add_product_nt<Scalar>(gradient, layer.gradient, layer.weights);
+        gradient.array() *= 1 - below.array().square();
       }
       layer_done(k);
     }
     return loss;
-  }
-
-  double backward(std::span<int const> labels) {
-    return backward(labels, [](std::size_t) {});
   }
 
   // The part of the images whose largest logit is the right one.
@@ -98,7 +98,7 @@ class Mlp {
     Layer(Index in, Index out, std::mt19937_64& random)
         : weights(in, out), bias(out), weights_gradient(in, out), bias_gradient(out) {
       double const range = std::sqrt(3.0 / static_cast<double>(in));
-      for (Scalar& weight : span_of(weights)) {
+      for (Scalar& weight : as_span(weights)) {
         weight = static_cast<Scalar>(range * (static_cast<double>(random() >> 11) * 0x1p-52 - 1));
       }
       bias.setZero();
@@ -106,18 +106,13 @@ class Mlp {
       bias_gradient.setZero();
     }
 
-    Matrix<Scalar> weights;                         // [in x out]
-    Eigen::Matrix<Scalar, 1, Eigen::Dynamic> bias;  // [out]
+    Matrix<Scalar> weights;  // [in x out]
+    RowVector<Scalar> bias;  // [out]
     Matrix<Scalar> weights_gradient;
-    Eigen::Matrix<Scalar, 1, Eigen::Dynamic> bias_gradient;
+    RowVector<Scalar> bias_gradient;
     Matrix<Scalar> output;    // [n x out]
     Matrix<Scalar> gradient;  // [n x out], of the loss by x W + b
   };
-
-  template <class M>
-  static std::span<Scalar> span_of(M& matrix) {
-    return {matrix.data(), static_cast<std::size_t>(matrix.size())};
-  }
 
   // The mean loss; sets the last layer's gradient to (softmax - one at the label) / n.
   double output_gradient(std::span<int const> labels) {

@@ -1,12 +1,14 @@
 // The language model trained by several ranks is the model trained by one rank on all their batches together.
 #include <cmath>
-#include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include <parallax/comm/thread.hpp>
 
 #include "../catch.hpp"
 #include "language_model/trainer.hpp"
+#include "language_model_in_double.hpp"
 
 namespace {
 
@@ -40,15 +42,16 @@ std::vector<double> losses(int ranks, std::vector<Token> const& tokens) {
   Options options = small_model();
   options.streams = 12 / ranks;
   std::vector<double> result;
-  px::run_threads(ranks, [&](px::ThreadCommunicator& world) {
-    Trainer<Preset, double, px::ThreadCommunicator> trainer{world, options, tokens};
+  px::run_threads(ranks, [&](px::ThreadCommunicator& own) {
+    px::AnyCommunicator world{std::ref(own)};
+    Trainer<Preset, double> trainer{world, options, tokens};
     for (int step = 0; step < losses_compared; ++step) {
       std::vector<double> loss{trainer.step()};
       px::allreduce(world, std::span{loss});
       if (world.rank() == 0) result.push_back(loss[0] / world.size());
     }
     trainer.session().finish();
-  }, {.deadline = std::chrono::seconds{60}});
+  });
   return result;
 }
 
@@ -73,8 +76,6 @@ TEST_CASE("the first fifty losses at several ranks are those of one rank on the 
   CHECK(one.back() < one.front());
   compare_with_one_rank<px::presets::hybrid>(tokens, one);
   compare_with_one_rank<px::presets::all_reduce>(tokens, one);
-  compare_with_one_rank<px::presets::parameter_server>(tokens, one);
-  compare_with_one_rank<px::presets::all_gather>(tokens, one);
 }
 
 TEST_CASE("another batch gives other losses, so the comparison can fail", "[examples][lm]") {

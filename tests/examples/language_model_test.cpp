@@ -1,14 +1,14 @@
 // The whole model: gradients by every parameter, and ranks that together do what one rank does.
-#include "language_model/model.hpp"
-
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "../catch.hpp"
 #include "finite_difference.hpp"
+#include "language_model_in_double.hpp"
 
 namespace {
 
@@ -54,10 +54,18 @@ struct Step {
   std::vector<double> softmax;
 };
 
+// Of a whole table, an id is its row.
+std::vector<std::uint32_t> rows_of(std::span<lm::Id const> ids) { return {ids.begin(), ids.end()}; }
+
+double forward(lm::LanguageModel<double>& model, Tables const& tables, lm::Batch const& batch,
+               std::span<lm::Id const> softmax_ids) {
+  return model.forward(batch, tables.words, rows_of(batch.inputs), tables.softmax, rows_of(softmax_ids));
+}
+
 Step run_step(lm::LanguageModel<double>& model, Tables const& tables, lm::Batch const& batch, std::uint64_t seed) {
   auto const& shape = tables.shape;
   auto const ids = model.softmax_ids(batch, seed);
-  double const loss = model.forward(batch, std::span{tables.words}, batch.inputs, std::span{tables.softmax}, ids);
+  double const loss = forward(model, tables, batch, ids);
   auto const words = Tables::summed(batch.inputs, model.backward(), shape.embedding, shape.vocabulary);
   auto const softmax = Tables::summed(ids, model.softmax_gradient(), shape.softmax_width(), shape.vocabulary);
   auto const kernel = model.lstm().gradients().kernel;
@@ -98,8 +106,7 @@ TEST_CASE(
   auto const start = probe->state();
   auto const loss = [&] {
     probe->set_state(start);
-    return probe->forward(batch, std::span<double const>{tables.words}, batch.inputs,
-                          std::span<double const>{tables.softmax}, softmax_ids);
+    return forward(*probe, tables, batch, softmax_ids);
   };
   CHECK(loss() == step.loss);
   CHECK(gradient_error(p.kernel, step.kernel, loss) < 1e-6);
@@ -179,7 +186,7 @@ TEST_CASE("rows may come as those of the distinct ids, with an index for each oc
   auto const [words, word_indices] = compact(batch.inputs, tables.words, tables.shape.embedding);
   auto const [softmax, softmax_indices] = compact(ids, tables.softmax, tables.shape.softmax_width());
   REQUIRE(words.size() < tables.words.size());
-  CHECK(other.forward(batch, std::span{words}, word_indices, std::span{softmax}, softmax_indices) == expected);
+  CHECK(other.forward(batch, words, word_indices, softmax, softmax_indices) == expected);
 }
 
 TEST_CASE("a few steps of descent learn a text that repeats itself", "[examples][language_model]") {

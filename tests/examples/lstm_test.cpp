@@ -1,12 +1,11 @@
 // The LSTM: its values against the formulas, its gradients against finite differences, its state across batches.
-#include "language_model/lstm.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "../catch.hpp"
 #include "finite_difference.hpp"
+#include "language_model_in_double.hpp"
 
 namespace {
 

@@ -1,6 +1,4 @@
 // The dense network: gradients against finite differences, and digits that it learns to read.
-#include "mlp/network.hpp"
-
 #include <algorithm>
 #include <random>
 #include <span>
@@ -9,6 +7,7 @@
 #include "../catch.hpp"
 #include "finite_difference.hpp"
 #include "mlp/digits.hpp"
+#include "mlp/network.hpp"
 
 TEST_CASE("the gradients of a network are those of finite differences", "[examples][mlp]") {
   mlp::Mlp<double> network{{5, 4, 6, 3}, 2};
@@ -33,21 +32,21 @@ TEST_CASE("the gradients of a network are those of finite differences", "[exampl
 }
 
 TEST_CASE("the digits are all there", "[examples][mlp]") {
-  auto const digits = mlp::read_digits<float>();
+  auto const digits = mlp::read_digits<double>();
   CHECK(digits.train.pixels.rows() == 1438);
   CHECK(digits.test.pixels.rows() == 359);
   CHECK(digits.train.labels.size() == 1438);
   CHECK(digits.train.pixels.minCoeff() == 0);
   CHECK(digits.train.pixels.maxCoeff() == 1);
   CHECK(digits.train.labels[1] == 1);
-  CHECK(digits.train.pixels(0, 2) == 5.0f / 16);
+  CHECK(digits.train.pixels(0, 2) == 5.0 / 16);
   for (int digit = 0; digit < 10; ++digit) CHECK(std::ranges::count(digits.test.labels, digit) > 20);
-  CHECK_THROWS_WITH(mlp::read_digits<float>("/no/such file"), parallax_test::contains("/no/such file"));
+  CHECK_THROWS_WITH(mlp::read_digits<double>("/no/such file"), parallax_test::contains("/no/such file"));
 }
 
 TEST_CASE("a network learns to read digits by plain descent", "[examples][mlp]") {
-  auto const digits = mlp::read_digits<float>();
-  mlp::Mlp<float> network{{mlp::pixels, 32, mlp::classes}};
+  auto const digits = mlp::read_digits<double>();
+  mlp::Mlp<double> network{{mlp::pixels, 32, mlp::classes}};
   double const before = network.accuracy(digits.test);
   std::span const labels{digits.train.labels};
   for (int epoch = 0; epoch < 20; ++epoch) {
@@ -57,7 +56,7 @@ TEST_CASE("a network learns to read digits by plain descent", "[examples][mlp]")
       auto const parameters = network.parameters();
       auto const gradients = network.gradients();
       for (std::size_t k = 0; k < parameters.size(); ++k) {
-        for (std::size_t j = 0; j < parameters[k].size(); ++j) parameters[k][j] -= 0.3f * gradients[k][j];
+        for (std::size_t j = 0; j < parameters[k].size(); ++j) parameters[k][j] -= 0.3 * gradients[k][j];
       }
     }
   }

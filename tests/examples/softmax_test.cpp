@@ -1,12 +1,12 @@
 // The sampled softmax against its formula and finite differences, the full one against a plain sum.
-#include "language_model/softmax.hpp"
-
 #include <cmath>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "../catch.hpp"
 #include "finite_difference.hpp"
+#include "language_model_in_double.hpp"
 
 namespace {
 
@@ -44,7 +44,9 @@ struct Setup {
   }
 
   double loss(double gradient_scale = 1) {
-    return softmax.loss(outputs_matrix(), std::span<double const>{table}, ids(), targets, sampler, gradient_scale);
+    auto const used = ids();
+    std::vector<std::uint32_t> const rows(used.begin(), used.end());  // of the whole table: an id is its row
+    return softmax.loss(outputs_matrix(), table, rows, targets, sampler, gradient_scale);
   }
 };
 
@@ -89,6 +91,7 @@ TEST_CASE("more outputs than fit in the cache at once change nothing", "[example
   s.sampler.draw(9);
   double const loss = s.loss();
   lm::Matrix<double> const by_rows = s.softmax.rows_gradient();
+  lm::Matrix<double> const by_outputs = s.softmax.outputs_gradient();
   std::vector<double> const outputs = s.outputs;
   std::vector<lm::Id> const targets = s.targets;
   for (int copies = 1; copies < 50; ++copies) {
@@ -97,6 +100,8 @@ TEST_CASE("more outputs than fit in the cache at once change nothing", "[example
   }
   CHECK(s.loss() == Approx(loss).epsilon(1e-12));
   CHECK((s.softmax.rows_gradient().bottomRows(4) - by_rows.bottomRows(4)).norm() < 1e-13);
+  CHECK((s.softmax.rows_gradient().middleRows(294, 6) * 50 - by_rows.topRows(6)).norm() < 1e-13);
+  CHECK((s.softmax.outputs_gradient().bottomRows(6) * 50 - by_outputs).norm() < 1e-13);
 }
 
 TEST_CASE("the full loss is the same from blocks in any order, and that of a plain sum", "[examples][softmax]") {

@@ -84,7 +84,7 @@ TEST_CASE("a vocabulary goes by descending frequency, ties by first occurrence, 
 TEST_CASE("a corpus holds out blocks from all over the text, which its vocabulary has not seen", "[examples][corpus]") {
   lm::Text text;
   for (int k = 0; k < 1000; ++k) {
-    text.words.push_back("w" + std::to_string(k));
+    text.words.push_back(std::to_string(k));
     text.tokens.push_back(k + 2);
   }
   lm::Corpus const corpus = lm::make_corpus(text, 5000, 10, 20);

@@ -135,7 +135,7 @@ class SessionCore {
 
   std::string context_text(char const* operation) const {
     std::string text = "\toperation " + std::to_string(operations) + ": " + operation + "\n\thosts";
-    for (int const host : topology.hosts()) text += " " + std::to_string(host);
+    for (int const host : topology.hosts()) (text += ' ') += std::to_string(host);
     text += " in " + std::to_string(topology.hops().size()) + " hops\n\tfusion " + fields_text(options.fusion) + "\n";
     for (auto const& known : registry) text += known->name + "\t" + known->signature + '\n';
     return text;
