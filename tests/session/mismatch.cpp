@@ -6,9 +6,9 @@
 #include "../catch.hpp"
 #include "model.hpp"
 
+namespace parallax_test::mismatch {
 namespace {
 
-using namespace parallax_test;
 using px::grad;
 
 std::vector<float> const gradient(4, 1.0f);
@@ -203,3 +203,5 @@ TEST_CASE("ranks that started different numbers of updates are told, and the ses
     }
   }
 }
+
+}  // namespace parallax_test::mismatch

@@ -12,9 +12,9 @@
 #include "model.hpp"
 #include "parallax/comm/any.hpp"
 
+namespace parallax_test::allocation {
 namespace {
 
-using namespace parallax_test;
 using px::grad;
 
 constexpr int warm_up = 10, steady = 50;
@@ -174,3 +174,5 @@ TEST_CASE("steady broadcasts allocate nothing", "[session][allocation]") {
   });
   for (Count const& count : counts) CHECK(count == Count{});
 }
+
+}  // namespace parallax_test::allocation

@@ -6,9 +6,9 @@
 #include "../support/allocation_counter.hpp"
 #include "model.hpp"
 
+namespace parallax_test::memory {
 namespace {
 
-using namespace parallax_test;
 using px::grad;
 
 using ThreadModel = Model<px::ThreadCommunicator>;
@@ -154,3 +154,5 @@ TEST_CASE("allocations failed at many points, and most failures were refusals", 
   CHECK(failures > 500);
   CHECK(refusals > poisonings);
 }
+
+}  // namespace parallax_test::memory

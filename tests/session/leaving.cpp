@@ -11,9 +11,9 @@
 #include "../catch.hpp"
 #include "model.hpp"
 
+namespace parallax_test::leaving {
 namespace {
 
-using namespace parallax_test;
 using px::grad;
 using namespace std::chrono_literals;
 
@@ -423,3 +423,5 @@ TEST_CASE("two sessions of one process train side by side and keep their variabl
     CHECK(each.second == Approx(1 - 0.02));
   }
 }
+
+}  // namespace parallax_test::leaving

@@ -7,9 +7,9 @@
 #include "../catch.hpp"
 #include "model.hpp"
 
+namespace parallax_test::guarantee {
 namespace {
 
-using namespace parallax_test;
 using px::grad;
 
 using ThreadModel = Model<px::ThreadCommunicator>;
@@ -315,3 +315,5 @@ TEST_CASE("a refusal is the same on all ranks of two hosts", "[session]") {
 }
 
 TEST_CASE("the refusals above were at least 200", "[session]") { CHECK(refusals >= 200); }
+
+}  // namespace parallax_test::guarantee

@@ -11,6 +11,7 @@
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
 
+namespace parallax_test::overlap {
 namespace {
 
 namespace px = parallax;
@@ -243,3 +244,5 @@ TEST_CASE("starting updates changes no bit, also where a variable has several", 
   }
   for (auto const& values : at_once[0]) CHECK(values.back() != 0);
 }
+
+}  // namespace parallax_test::overlap

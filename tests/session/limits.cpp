@@ -9,9 +9,9 @@
 #include "../catch.hpp"
 #include "model.hpp"
 
+namespace parallax_test::limits {
 namespace {
 
-using namespace parallax_test;
 using px::grad;
 
 using Session = px::Session<px::ThreadCommunicator>;
@@ -298,3 +298,5 @@ TEST_CASE("rows with a stride and a table in user memory are read and written in
   for (std::size_t rank = 0; rank < results.size(); ++rank)
     CHECK(results[rank] == std::vector<float>{-5, -7, 1, 1, 1, 1, -1, -3, 0, -2, -4, -6, rank == 0 ? 3.0f : 2.0f});
 }
+
+}  // namespace parallax_test::limits
