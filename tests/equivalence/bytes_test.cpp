@@ -34,9 +34,9 @@ struct Model {
   }
 };
 
-using Models = std::tuple<Model<px::AllReduce, px::PsShard>, Model<px::PsShard, px::PsShard, px::Hash, double, std::int32_t>,
+using Models = std::tuple<Model<px::AllReduce, px::PsShard, px::Cyclic, double, std::int32_t>,
                           Model<px::PsShard, px::AllGather, px::Block>, Model<px::AllReduce, px::AllReduce, px::Hash>,
-                          Model<px::PsShard, px::NaivePs, px::Block, float, std::int32_t>>;
+                          Model<px::PsShard, px::NaivePs, px::Hash, float, std::int32_t>>;
 
 struct Case {
   int ranks;
