@@ -202,20 +202,18 @@ class SessionCore {
   }
 
   void gather_gradients(FlightBase<C>& pack) {
-    started.begin_gathering();
-    bool gathered = false;
-    drive("step", [&] {
-      bool const all = started.gather_gradients();
-      gathered = gathered || pack.gather_gradients();
-      return all && gathered;
-    }, WholeStep<C>{started, pack});
+    gather(pack, [](auto& flights) { return flights.gather_gradients(); });
   }
   void gather_parameters(FlightBase<C>& pack) {
+    gather(pack, [](auto& flights) { return flights.gather_parameters(); });
+  }
+  template <class Phase>
+  void gather(FlightBase<C>& pack, Phase phase) {
     started.begin_gathering();
     bool gathered = false;
     drive("step", [&] {
-      bool const all = started.gather_parameters();
-      gathered = gathered || pack.gather_parameters();
+      bool const all = phase(started);
+      gathered = gathered || phase(pack);
       return all && gathered;
     }, WholeStep<C>{started, pack});
   }
