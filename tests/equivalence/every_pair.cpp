@@ -130,17 +130,8 @@ class Kept {
     diary_.push_back(std::move(seen));
   }
   void note(int step) {
-    if constexpr (P::dense) {
-      diary_.push_back({Seen<T>::What::layer, step, 0, {}, memory_});
-    } else {
-      Seen<T> seen{Seen<T>::What::held, step, 0, {}, {}};
-      auto const mine = variable_.local();
-      for (std::int64_t row = 0; row < mine.rows; ++row) {
-        seen.ids.push_back(variable_.global_row(row));
-        seen.values.insert(seen.values.end(), mine[row].begin(), mine[row].end());
-      }
-      diary_.push_back(std::move(seen));
-    }
+    if constexpr (P::dense) diary_.push_back({Seen<T>::What::layer, step, 0, {}, memory_});
+    else diary_.push_back(held_rows<T>(variable_, step));
   }
   Diary<T> take_diary() { return std::move(diary_); }
 

@@ -115,6 +115,18 @@ px::Topology<C> topology_of(C& world, Case const& c) {
   return c.hosts.empty() ? px::Topology<C>{world} : px::Topology<C>{world, c.hosts};
 }
 
+// The rows of a table that this rank holds, brought up to date.
+template <class T, class Table>
+Seen<T> held_rows(Table& table, int step) {
+  Seen<T> seen{Seen<T>::What::held, step, 0, {}, {}};
+  auto const mine = table.local();
+  for (std::int64_t row = 0; row < mine.rows; ++row) {
+    seen.ids.push_back(table.global_row(row));
+    seen.values.insert(seen.values.end(), mine[row].begin(), mine[row].end());
+  }
+  return seen;
+}
+
 // One rank's training. The model, the gradients and the diary are its own; everything else is the session's.
 template <class M, px::Communicator C>
 class Trainer {
@@ -146,7 +158,7 @@ class Trainer {
       one_step(step);
       for (std::size_t layer = 0; layer < layers_.size(); ++layer)
         diary_.push_back({Seen<T>::What::layer, step + 1, layer, {}, memory_[layer]});
-      if (step % 10 == 9 || step + 1 == case_.steps) look_at_own_rows(step + 1);
+      if (step % 10 == 9 || step + 1 == case_.steps) diary_.push_back(held_rows<T>(words_, step + 1));
     }
     session_.finish();
     return std::move(diary_);
@@ -269,16 +281,6 @@ class Trainer {
 
   void delay() {
     if (case_.delays && delays_.percent(30)) std::this_thread::sleep_for(std::chrono::microseconds{delays_.below(300)});
-  }
-
-  void look_at_own_rows(int step) {
-    Seen<T> seen{Seen<T>::What::held, step, 0, {}, {}};
-    auto const mine = words_.local();
-    for (std::int64_t row = 0; row < mine.rows; ++row) {
-      seen.ids.push_back(words_.global_row(row));
-      seen.values.insert(seen.values.end(), mine[row].begin(), mine[row].end());
-    }
-    diary_.push_back(std::move(seen));
   }
 
   Case case_;

@@ -122,6 +122,19 @@ std::vector<Setting> const settings{
     {{}, {}, {}},
 };
 
+// How many elements are wrong on each of as many thread ranks, under one of the settings; -1 where a rank did not get there.
+template <class T>
+std::vector<int> wrong_by_rank(std::vector<int> const& hosts, bool two_levels, std::size_t setting, bool sharded, int rounds) {
+  std::vector<int> wrong(hosts.size(), -1);
+  px::run_threads(static_cast<int>(hosts.size()),
+                  [&](px::ThreadCommunicator& world) {
+                    auto const topology = two_levels ? px::Topology{world, hosts} : px::Topology{world};
+                    wrong[static_cast<std::size_t>(world.rank())] = run<T>(topology, hosts, settings[setting], sharded, rounds);
+                  },
+                  {.deadline = std::chrono::seconds{30}});
+  return wrong;
+}
+
 }  // namespace
 
 TEMPLATE_TEST_CASE("a bucket's owners hold the documented sums, and all ranks the whole", "[policy][bucket]", float, double) {
@@ -129,14 +142,7 @@ TEMPLATE_TEST_CASE("a bucket's owners hold the documented sums, and all ranks th
   bool const sharded = GENERATE(false, true);
   for (std::size_t k = 0; k < settings.size(); ++k) {
     CAPTURE(hosts, sharded, k);
-    std::vector<int> wrong(hosts.size(), -1);
-    px::run_threads(static_cast<int>(hosts.size()),
-                    [&](px::ThreadCommunicator& world) {
-                      wrong[static_cast<std::size_t>(world.rank())] =
-                          run<TestType>(px::Topology{world}, hosts, settings[k], sharded, k == 5 ? 1 : 3);
-                    },
-                    {.deadline = std::chrono::seconds{30}});
-    CHECK(wrong == std::vector<int>(hosts.size(), 0));
+    CHECK(wrong_by_rank<TestType>(hosts, false, k, sharded, k == 5 ? 1 : 3) == std::vector<int>(hosts.size(), 0));
   }
 }
 
@@ -146,14 +152,7 @@ TEST_CASE("a bucket sums within hosts first, where hosts are equal, unequal or o
   bool const sharded = GENERATE(false, true);
   for (std::size_t k = 0; k < settings.size(); ++k) {
     CAPTURE(hosts, sharded, k);
-    std::vector<int> wrong(hosts.size(), -1);
-    px::run_threads(static_cast<int>(hosts.size()),
-                    [&](px::ThreadCommunicator& world) {
-                      wrong[static_cast<std::size_t>(world.rank())] =
-                          run<float>(px::Topology{world, hosts}, hosts, settings[k], sharded, k == 5 ? 1 : 2);
-                    },
-                    {.deadline = std::chrono::seconds{30}});
-    CHECK(wrong == std::vector<int>(hosts.size(), 0));
+    CHECK(wrong_by_rank<float>(hosts, true, k, sharded, k == 5 ? 1 : 2) == std::vector<int>(hosts.size(), 0));
   }
 }
 

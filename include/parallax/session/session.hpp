@@ -1,7 +1,6 @@
 // A session: the ranks that train together, and the collective operations on their variables.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>

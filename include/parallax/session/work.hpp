@@ -76,7 +76,7 @@ inline constexpr bool transforms = !std::same_as<F, NoTransform>;
 //   prepare      local, may throw      checks, and copies what must outlive the call (`keep`)
 //   join         local, may throw      enters the flight's buckets
 //   tell/hear    local                 the counts that ride in the agreement
-//   depart       local                 the journey begins; the flight carries it
+//   visit_journey                      what the flight carries, where rows travel
 //   reduce       local, may throw      what this rank owns of this update
 //   deposit      local, may throw      entered into the variable; the first update of a variable leads
 //   merge        local, may throw      by the leader: sum of all updates, mean
@@ -89,7 +89,6 @@ class WorkBase {
  public:
   using State = typename Update::State;
   using T = typename State::scalar_type;
-  static constexpr bool transformed = transforms<decltype(Update::function)>;
 
   State& state() const { return *state_; }
   int group() const { return group_; }
@@ -103,7 +102,6 @@ class WorkBase {
   void join(Buckets<C>&) const {}
   // Whether the ranks may gather what the owners of its buckets have summed before the step completes it.
   bool gathers_early() const { return true; }
-  void depart() const {}
   template <class Visit>
   void visit_journey(Visit&&) const {}
   void reduce() const {}
