@@ -122,6 +122,139 @@ TEMPLATE_TEST_CASE("the first step of Adam moves by the learning rate, whatever 
   }
 }
 
+// One element through 200 steps of a rule, beside the same formula in long double.
+template <class T, class O, class Formula>
+void compare_with(O const& optimizer, std::uint64_t seed, Formula formula) {
+  using L = long double;
+  T p{1}, one{0}, two{0};
+  L exact = 1, a = 0, b = 0;
+  std::int64_t t = 0;
+  for (T const g : gradients<T>(seed)) {
+    if constexpr (O::element_slots::count == 1) optimizer.at(++t)(p, g, one);
+    else optimizer.at(++t)(p, g, one, two);
+    formula(exact, static_cast<L>(g), a, b, static_cast<L>(t));
+    REQUIRE(static_cast<double>(p) ==
+            Approx(static_cast<double>(exact)).epsilon(400 * static_cast<double>(std::numeric_limits<T>::epsilon())).margin(
+                200 * static_cast<double>(std::numeric_limits<T>::epsilon())));
+  }
+}
+
+TEMPLATE_TEST_CASE("rules with state follow their papers to rounding", "[optimizer]", float, double) {
+  using T = TestType;
+  using L = long double;
+  compare_with<T>(px::Momentum{.learning_rate = 0.01, .momentum = 0.8}, 4, [](L& p, L g, L& v, L&, L) {
+    v = 0.8L * v + g;
+    p -= 0.01L * v;
+  });
+  compare_with<T>(px::Nesterov{.learning_rate = 0.01, .momentum = 0.8}, 5, [](L& p, L g, L& v, L&, L) {
+    L const before = v;  // Sutskever's form for the point that the gradient is taken at: p + momentum · velocity
+    v = 0.8L * v + g;
+    p -= 0.01L * ((1 + 0.8L) * v - 0.8L * before);
+  });
+  compare_with<T>(px::RmsProp{.learning_rate = 0.01, .decay = 0.9, .epsilon = 1e-3}, 6, [](L& p, L g, L& v, L&, L) {
+    v = 0.9L * v + 0.1L * g * g;
+    p -= 0.01L * g / (std::sqrt(v) + 1e-3L);
+  });
+  compare_with<T>(px::AdamW{.learning_rate = 0.01, .beta1 = 0.8, .beta2 = 0.99, .weight_decay = 0.1}, 7,
+                  [](L& p, L g, L& m, L& v, L t) {
+                    m = 0.8L * m + 0.2L * g;
+                    v = 0.99L * v + 0.01L * g * g;
+                    p -= 0.01L * (m / (1 - std::pow(0.8L, t)) / (std::sqrt(v / (1 - std::pow(0.99L, t))) + 1e-8L) + 0.1L * p);
+                  });
+  compare_with<T>(px::WeightDecay<px::Momentum>{.optimizer = {.learning_rate = 0.01, .momentum = 0.8}, .rate = 0.5}, 8,
+                  [](L& p, L g, L& v, L&, L) {
+                    v = 0.8L * v + (g + 0.5L * p);
+                    p -= 0.01L * v;
+                  });
+  compare_with<T>(px::Ftrl{.learning_rate = 0.5, .beta = 1, .l1 = 0.4, .l2 = 0.2}, 9, [](L& p, L g, L& z, L& n, L) {
+    if (g == 0) return;
+    z += g - (std::sqrt(n + g * g) - std::sqrt(n)) / 0.5L * p;
+    n += g * g;
+    p = std::abs(z) <= 0.4L ? 0 : -(z - (z < 0 ? -0.4L : 0.4L)) / ((1 + std::sqrt(n)) / 0.5L + 0.2L);
+  });
+}
+
+TEMPLATE_TEST_CASE("row-wise Adagrad keeps one sum of mean squares for a row", "[optimizer]", float, double) {
+  using T = TestType;
+  px::SelfCommunicator self;
+  px::Session session{self};
+  px::RowwiseAdagrad const optimizer{.learning_rate = 0.5, .initial_accumulator = 0.25, .epsilon = 1e-3};
+  std::vector<T> memory{1, 2, 3, 4, 5, 6};
+  px::Variable<px::Dense, px::RowwiseAdagrad, T> matrix{session, "matrix", px::bind(memory, 3), optimizer};
+  px::Variable<px::Sparse, px::RowwiseAdagrad, T> table{session, "table", {3, 3, px::constant(1)}, optimizer};
+  session.step(grad(matrix, std::vector<T>{1, 2, 3, 0, 0, 0}),
+               grad(table, std::vector{2}, std::vector<T>{1, 2, 3}));
+  double const sum = 0.25 + 14.0 / 3, factor = 0.5 / (std::sqrt(sum) + 1e-3);
+  double const near = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  auto const sums = matrix.state().slots().template row_span<0>();
+  REQUIRE(sums.size() == 2);
+  CHECK(static_cast<double>(sums[0]) == Approx(sum).epsilon(near));
+  CHECK(sums[1] == static_cast<T>(0.25));
+  for (std::size_t i = 0; i < 3; ++i) {
+    double const moved = factor * static_cast<double>(i + 1);
+    CHECK(static_cast<double>(memory[i]) == Approx(static_cast<double>(i + 1) - moved).epsilon(near));
+    CHECK(static_cast<double>(table.local()[2][i]) == Approx(1 - moved).margin(near));
+    CHECK(memory[3 + i] == static_cast<T>(4 + i));
+  }
+  CHECK(table.state().slots().template row_span<0>()[2] == sums[0]);
+  CHECK_THROWS_AS((px::Variable<px::Dense, px::RowwiseAdagrad, T>{session, "odd", px::bind(memory, 4)}), px::Error);
+}
+
+TEMPLATE_TEST_CASE("LAMB scales its step by the ratio of the norms", "[optimizer]", float, double) {
+  using T = TestType;
+  using L = long double;
+  px::SelfCommunicator self;
+  px::Session session{self};
+  px::Lamb const optimizer{.learning_rate = 0.1, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-4, .weight_decay = 0.1};
+  std::vector<T> memory{1, -2, 3, 0.5};
+  px::Variable<px::Dense, px::Lamb, T> layer{session, "layer", px::bind(memory), optimizer};
+  std::vector<L> p{1, -2, 3, 0.5L}, m(4), v(4), r(4);
+  auto const all = gradients<T>(10);
+  for (int t = 1; t <= 50; ++t) {
+    std::vector<T> const gradient(all.begin() + 4 * (t - 1), all.begin() + 4 * t);
+    session.step(grad(layer, gradient));
+    L parameters = 0, directions = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      L const g = static_cast<L>(gradient[i]);
+      m[i] = 0.8L * m[i] + 0.2L * g;
+      v[i] = 0.99L * v[i] + 0.01L * g * g;
+      r[i] = m[i] / (1 - std::pow(0.8L, L(t))) / (std::sqrt(v[i] / (1 - std::pow(0.99L, L(t)))) + 1e-4L) + 0.1L * p[i];
+      parameters += p[i] * p[i];
+      directions += r[i] * r[i];
+    }
+    L const trust = parameters > 0 && directions > 0 ? std::sqrt(parameters / directions) : 1;
+    for (std::size_t i = 0; i < 4; ++i) {
+      p[i] -= 0.1L * trust * r[i];
+      REQUIRE(static_cast<double>(memory[i]) ==
+              Approx(static_cast<double>(p[i])).margin(2000 * static_cast<double>(std::numeric_limits<T>::epsilon())));
+    }
+  }
+}
+
+TEST_CASE("schedules begin, bend and end where they say", "[optimizer][schedule]") {
+  auto const halves = px::step_decay(0.8, 10, 0.5);
+  CHECK(halves(9) == 0.8);
+  CHECK(halves(10) == 0.4);
+  CHECK(halves(35) == Approx(0.1));
+  auto const wave = px::cosine(1.0, 100, 0.2);
+  CHECK(wave(0) == 1.0);
+  CHECK(wave(50) == Approx(0.6));
+  CHECK(wave(100) == Approx(0.2));
+  CHECK(wave(1000) == Approx(0.2));
+  auto const line = px::polynomial(1.0, 100, 2, 0.5);
+  CHECK(line(0) == 1.0);
+  CHECK(line(50) == Approx(0.625));
+  CHECK(line(101) == 0.5);
+  auto const root = px::inverse_sqrt(0.5, 100);
+  CHECK(root(100) == 0.5);
+  CHECK(root(400) == 0.25);
+  auto const warm = px::warmup(px::cosine(1.0, 100), 4);
+  CHECK(warm(0) == Approx(0.2));
+  CHECK(warm(3) == Approx(0.8 * px::cosine(1.0, 100)(3)));
+  CHECK(warm(4) == px::cosine(1.0, 100)(4));
+  CHECK(px::warmup(0.1, 0)(0) == 0.1);
+}
+
 TEST_CASE("lazy and exact Adam are one rule under two names", "[optimizer]") {
   double p = 1, m = 0.1, v = 0.2, q = p, n = m, w = v;
   px::Adam{}.at(7)(p, 0.5, m, v);
@@ -132,6 +265,10 @@ TEST_CASE("lazy and exact Adam are one rule under two names", "[optimizer]") {
   STATIC_REQUIRE(px::untouched<px::Adam> == px::Untouched::moves);
   STATIC_REQUIRE(px::untouched<px::LazyAdam> == px::Untouched::lazy);
   STATIC_REQUIRE(px::untouched<px::Adagrad> == px::Untouched::rests);
+  STATIC_REQUIRE(px::untouched<px::WeightDecay<px::Sgd>> == px::Untouched::moves);
+  STATIC_REQUIRE(px::untouched<px::WeightDecay<px::LazyAdam>> == px::Untouched::lazy);
+  CHECK(px::optimizer_name<px::LazyWeightDecay<px::Sgd>>() == "LazyWeightDecay<Sgd>");
+  CHECK(px::fields_text(px::WeightDecay<px::Sgd>{.optimizer = {.learning_rate = 0.5}, .rate = 0.25}) == "{0.5, 0.25}");
 }
 
 TEST_CASE("a zero gradient leaves alone what rests, and moves what Adam decays", "[optimizer]") {

@@ -209,7 +209,7 @@ std::vector<Fault> const faults{
      [](ThreadModel& m, bool bad, std::uint64_t) {
        return answer_of([&] { bad ? m.session.broadcast(m.hidden) : m.session.broadcast(m.copy); });
      }},
-    {"other fusion options", {px::Errc::mismatch, "step", "", "fusion {"},
+    {"other fusion options", {px::Errc::mismatch, "step", "", "options {"},
      [](ThreadModel& m, bool bad, std::uint64_t) {
        if (bad) m.session.options().fusion.direct_bytes = 16;
        auto const answer = answer_of([&] { step_both(m); });

@@ -20,6 +20,7 @@ enum class Errc : int {
   transport,             // the communicator reported a failure
   aborted,               // a peer left by an exception that is not ours
   poisoned,              // the session failed half way earlier and cannot be used again
+  non_finite,            // a gradient holds a number that is infinite or not one, and the session was told to refuse it
   misuse,                // a call out of order: a handle used twice, a session destroyed with work in flight
 };
 
@@ -34,6 +35,7 @@ constexpr std::string_view to_string(Errc code) {
     case Errc::transport: return "transport failure";
     case Errc::aborted: return "aborted by a peer";
     case Errc::poisoned: return "session poisoned";
+    case Errc::non_finite: return "non-finite gradient";
     case Errc::misuse: return "misuse";
   }
   return "unknown error";

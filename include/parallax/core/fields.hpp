@@ -70,7 +70,7 @@ constexpr void for_each_field(T const& object, F&& f) {
   else if constexpr (count == 8) { auto const& [a, b, c, d, e, g, h, i] = object; each(a, b, c, d, e, g, h, i); }
 }
 
-// The arithmetic fields of an object, as a hash and as text. Types that are no aggregates offer
+// The arithmetic fields of an object and of aggregates in it, as a hash and as text. Types that are no aggregates offer
 // `void fields(auto&& visitor) const` or are compared by their type alone.
 template <class T, class F>
 void visit_fields(T const& object, F&& visit) {
@@ -78,6 +78,7 @@ void visit_fields(T const& object, F&& visit) {
     using Field = std::remove_cvref_t<decltype(field)>;
     if constexpr (std::is_arithmetic_v<Field>) visit(field);
     else if constexpr (std::is_enum_v<Field>) visit(static_cast<std::int64_t>(field));
+    else visit_fields(field, visit);
   };
   if constexpr (requires { object.fields(each); }) object.fields(each);
   else if constexpr (std::is_aggregate_v<T>) for_each_field(object, each);

@@ -19,6 +19,18 @@ struct Sparse {
 // divides every row by the number of indices that named it, over all ranks (a dense gradient is named once by each rank).
 enum class Reduce : unsigned char { mean, sum, mean_by_count };
 
+// What happens to an index outside [0, rows) of a table. `error`: the operation is refused on every rank, before anything is
+// sent. `drop_and_count`: the index takes no part, its row reads as zeros, and the variable counts it. `hash`: it stands for a
+// row that its hash chooses.
+enum class BadIds : unsigned char { error, drop_and_count, hash };
+
+// How the rows of a bag become one. `mean` divides their sum by their number.
+enum class Pool : unsigned char { sum, mean };
+
+constexpr std::string_view to_string(BadIds policy) {
+  return policy == BadIds::error ? "error" : policy == BadIds::hash ? "hash" : "drop_and_count";
+}
+
 constexpr std::string_view to_string(Reduce reduce) {
   return reduce == Reduce::mean ? "mean" : reduce == Reduce::sum ? "sum" : "mean_by_count";
 }

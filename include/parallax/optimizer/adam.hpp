@@ -1,4 +1,4 @@
-// Adam, with exact and with lazy sparse semantics: Kingma and Ba, ICLR 2015, algorithm 1.
+// Adam and AdamW, with exact and with lazy sparse semantics: Kingma and Ba, ICLR 2015, algorithm 1.
 #pragma once
 
 #include <cmath>
@@ -43,6 +43,33 @@ struct BasicAdam {
 using Adam = BasicAdam<Untouched::moves>;
 // Lazy: rows that a step does not touch are left alone, their moments included. On dense variables the same as Adam.
 using LazyAdam = BasicAdam<Untouched::lazy>;
+
+// Adam with decoupled weight decay, p -= learning_rate · weight_decay · p before Adam's update: Loshchilov and Hutter, ICLR
+// 2019, algorithm 2.
+template <Untouched Semantics>
+struct BasicAdamW {
+  using axis = optimizer_axis;
+  using element_slots = slots<scalar, scalar>;
+  static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyAdamW" : "AdamW";
+  static constexpr Untouched untouched = Semantics;
+
+  double learning_rate = 0.001;
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+
+  auto at(std::int64_t step) const {
+    auto const adam = BasicAdam<Semantics>{learning_rate, beta1, beta2, epsilon}.at(step);
+    return [adam, decay = learning_rate * weight_decay] PARALLAX_HOST_DEVICE(auto& p, auto g, auto& m, auto& v) noexcept {
+      PARALLAX_NO_CONTRACT
+      p -= static_cast<decltype(g)>(decay) * p;
+      adam(p, g, m, v);
+    };
+  }
+};
+
+using AdamW = BasicAdamW<Untouched::moves>;
+using LazyAdamW = BasicAdamW<Untouched::lazy>;
 
 PARALLAX_STRICT_ARITHMETIC_END
 

@@ -1,6 +1,7 @@
 // What an optimizer is: the state it keeps beside the parameters and the rule that turns a gradient into an update.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,12 @@ using slot_type = std::conditional_t<std::same_as<Slot, scalar>, T, Slot>;
 //   lazy   it would move them, but rows that a step does not touch are left alone; said in the type's name (LazyAdam)
 enum class Untouched : unsigned char { rests, moves, lazy };
 
+// Over what an optimizer measures before it moves an element.
+//   element  over nothing: the rule is called element by element
+//   row      over each row: a table's, or those of the matrix that a dense variable was bound as (a vector is one row)
+//   tensor   over the whole of a dense variable; a table's rows are measured one by one, for a step touches few of them
+enum class Unit : unsigned char { element, row, tensor };
+
 // An optimizer is a trivially copyable struct of numbers:
 //   using axis = optimizer_axis;
 //   using element_slots = slots<...>;             state per element, initially `initial()` or zero
@@ -42,12 +49,20 @@ enum class Untouched : unsigned char { rests, moves, lazy };
 //   rule(auto& p, auto g, auto&... slots) noexcept    updates one element; called for every element of every touched row
 // Optional: `static constexpr std::string_view name`, `static constexpr Untouched untouched` (default rests), and
 // `auto initial() const`, a tuple of the slots' first values.
+// One that measures says so by `static constexpr Unit unit`; it may keep `using row_slots = slots<...>`, initially
+// `row_initial()` or zero, one per row. Its rule is
+//   rule.measure(auto& p, auto g, auto&... slots) noexcept -> Measures<K>    of one element; K sums are formed of them, in the
+//                                                 order of RowOps::measure_elements. May move the slots
+//   rule.finish(Measures<K> const& sums, std::int64_t count, auto&... row_slots) noexcept    the rule of the elements
 template <class O>
 concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimizer, std::int64_t step) {
   requires std::same_as<typename O::axis, optimizer_axis>;
   typename O::element_slots;
   optimizer.at(step);
 };
+
+template <std::size_t K>
+using Measures = std::array<double, K>;
 
 namespace detail {
 
@@ -56,28 +71,68 @@ constexpr Untouched untouched_of() {
   if constexpr (requires { O::untouched; }) return O::untouched;
   else return Untouched::rests;
 }
+template <class O>
+constexpr Unit unit_of() {
+  if constexpr (requires { O::unit; }) return O::unit;
+  else return Unit::element;
+}
+
+template <class O>
+struct row_slots_of {
+  using type = slots<>;
+};
+template <class O>
+  requires requires { typename O::row_slots; }
+struct row_slots_of<O> {
+  using type = typename O::row_slots;
+};
 
 template <class Rule, class T, class... S>
 constexpr bool is_rule(std::type_identity<slots<S...>>) {
   return std::is_nothrow_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>;
+}
+template <class Rule, class T, class... S, class... R>
+constexpr bool is_measured_rule(std::type_identity<slots<S...>> element, std::type_identity<slots<R...>>) {
+  if constexpr (requires(Rule const& rule, T& p, slot_type<S, T>&... s, slot_type<R, T>&... r) {
+                  requires noexcept(rule.measure(p, T{}, s...));
+                  requires noexcept(rule.finish(rule.measure(p, T{}, s...), std::int64_t{1}, r...));
+                })
+    return is_rule<decltype(std::declval<Rule const&>().finish(
+                       std::declval<Rule const&>().measure(std::declval<T&>(), T{}, std::declval<slot_type<S, T>&>()...),
+                       std::int64_t{1}, std::declval<slot_type<R, T>&>()...)),
+                   T>(element);
+  else return false;
+}
+
+template <class O, class T>
+constexpr bool has_rule() {
+  using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  using Elements = std::type_identity<typename O::element_slots>;
+  if constexpr (unit_of<O>() == Unit::element) return is_rule<Rule, T>(Elements{});
+  else return is_measured_rule<Rule, T>(Elements{}, std::type_identity<typename row_slots_of<O>::type>{});
 }
 
 }  // namespace detail
 
 template <class O>
 inline constexpr Untouched untouched = detail::untouched_of<O>();
+template <class O>
+inline constexpr Unit unit = detail::unit_of<O>();
+template <class O>
+using row_slots = typename detail::row_slots_of<O>::type;
 
-// What messages call an optimizer: its `name`, or what the compiler calls its type.
+// What messages call an optimizer: its `name`, or what the compiler calls its type. One that adapts another says both.
 template <class O>
 std::string optimizer_name() {
-  if constexpr (requires { O::name; }) return std::string{O::name};
-  else return typeid(O).name();
+  std::string text;
+  if constexpr (requires { O::name; }) text = O::name;
+  else text = typeid(O).name();
+  if constexpr (requires { typename O::adapted; }) ((text += '<') += optimizer_name<typename O::adapted>()) += '>';
+  return text;
 }
 
 // The rule takes (p, g, slots...) of a variable over T and cannot throw.
 template <class O, class T>
-concept OptimizerFor =
-    Optimizer<O> && detail::is_rule<decltype(std::declval<O const&>().at(std::int64_t{1})), T>(
-                        std::type_identity<typename O::element_slots>{});
+concept OptimizerFor = Optimizer<O> && detail::has_rule<O, T>();
 
 }  // namespace parallax

@@ -97,6 +97,14 @@ class DenseBucket {
     return {begin, {owned_.data() + parcel.owned_begin + offset_in_part(segment, owner), end - begin}};
   }
   bool owns_whole() const { return vendor_; }
+  // Calls f(begin, end) with the part of a segment that each owner has, in their order.
+  template <class F>
+  void each_part(std::size_t segment, F&& f) const {
+    for (int owner = 0; owner < topology_->owners(); ++owner) {
+      auto const [begin, end] = part_of(segments_[segment], owner, topology_->owners());
+      f(begin, end);
+    }
+  }
 
   // Collective in the order of the lane; after it `whole` is valid for every segment. Nothing is left to do where the sums
   // were gathered before.

@@ -35,7 +35,14 @@ struct RowPlan {
   SortScratch<Index> sort;
   std::vector<Hop> const* hops = nullptr;
   std::size_t agreed = 0;          // hops whose runs are known on all their ranks
+  std::size_t dropped = 0;         // indices outside the table that take no part; their inverse is size()
   int users = 0;                   // handles and updates that hold this plan
+
+  // Of bags: which bag each index lies in, its factor where the bags have any, and the pooled rows.
+  std::size_t bags = 0;
+  bool factored = false, mean = false;
+  Buffer<std::uint32_t> bag_of;
+  Buffer<std::byte> factors, pooled;
 
   std::size_t indices() const { return levels.empty() ? 0 : levels[0].count(); }
   std::size_t size() const { return levels.empty() ? 0 : levels[0].size(); }
@@ -44,7 +51,25 @@ struct RowPlan {
     hops = &route;
     levels.resize(route.size() + 1);
     runs.resize(route.size());
-    agreed = 0;
+    agreed = dropped = bags = 0;
+    factored = mean = false;
+  }
+
+  // Local. Groups the first `count` of `keys`; a key of `rows` stands for an index that was dropped.
+  void group(std::size_t count, std::int64_t rows) {
+    RowOps<HostSpace>::unique_with_inverse(std::span<Index const>{keys.data(), count}, rows + (dropped > 0), levels[0], sort);
+    if (dropped > 0) levels[0].keys.resize(levels[0].keys.size() - 1);  // the last one
+  }
+  // A row of zeros behind the pulled ones, which is what dropped indices get.
+  void append_zeros(std::size_t row_bytes) {
+    std::size_t const bytes = size() * row_bytes;
+    if (values.capacity() < bytes + row_bytes) {
+      Buffer<std::byte> larger{bytes + row_bytes};
+      if (bytes) std::memcpy(larger.data(), values.data(), bytes);
+      values.swap(larger);
+    }
+    values.resize(bytes + row_bytes);
+    std::memset(values.data() + bytes, 0, row_bytes);
   }
 
   // Local. The runs of level k's keys that go to the targets of hop k.

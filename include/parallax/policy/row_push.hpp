@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "parallax/kernel/host_bags.hpp"
 #include "parallax/policy/row_plan.hpp"
 
 namespace parallax {
@@ -18,11 +19,20 @@ struct ReducedRows {
   std::uint32_t const* counts = nullptr;
 };
 
-// This rank's gradient rows on their way: one row per index of the plan, or one per distinct index (`distinct`).
+// What a row of a gradient belongs to: an index of the batch, a distinct index of it, or a bag of indices.
+enum class RowsPer : unsigned char { index, distinct, bag };
+
+// This rank's gradient rows on their way. Of bags, the gradient of index i is factors[i] · values[bag_of[i]] (both the plan's).
 template <class T>
 struct OwnRows {
   RowsView<T const> values;
-  bool distinct = false;
+  RowsPer per = RowsPer::index;
+
+  bool distinct() const { return per == RowsPer::distinct; }
+  template <class Index>
+  RowTerms<T> terms(RowPlan<Index> const& plan) const {
+    return {values, plan.bag_of.data(), plan.factored ? reinterpret_cast<T const*>(plan.factors.data()) : nullptr};
+  }
 };
 
 namespace detail {
@@ -46,7 +56,11 @@ void write_level(RowPlan<Index> const& plan, std::size_t k, OwnRows<T> const& ow
   if (k > 0) {
     RowsView<T const> const rows{arrived.first(), static_cast<std::int64_t>(plan.levels[k].count()), width};
     Ops::coalesce(rows, plan.levels[k], begin, end, out);
-  } else if (!own.distinct) {
+  } else if (own.per == RowsPer::bag) {
+    auto const& groups = plan.levels[0];
+    for (std::size_t i = begin; i < end; ++i, out += width)
+      sum_terms(own.terms(plan), groups.offsets[i], groups.offsets[i + 1], [&](std::size_t at) { return groups.order[at]; }, out);
+  } else if (own.per == RowsPer::index) {
     Ops::coalesce(own.values, plan.levels[0], begin, end, out);
   } else {
     for (std::size_t i = begin; i < end; ++i, out += width)
@@ -234,7 +248,15 @@ class NaivePush : public PushBase<Index, T> {
       std::span const positions{own.order.data() + sent_[t], n};
       auto* const keys = mail.template outgoing<Index>(keys_slip_, hop.targets[t]);
       for (std::size_t i = 0; i < n; ++i) keys[i] = own.keys[own.inverse[positions[i]]];
-      RowOps<HostSpace>::gather_rows(own_.values, positions, 0, mail.template outgoing<T>(rows_slip_, hop.targets[t]));
+      T* const rows = mail.template outgoing<T>(rows_slip_, hop.targets[t]);
+      if (own_.per == RowsPer::index) {
+        RowOps<HostSpace>::gather_rows(own_.values, positions, 0, rows);
+      } else {
+        auto const terms = own_.terms(*plan_);
+        auto const width = static_cast<std::size_t>(own_.values.width);
+        for (std::size_t i = 0; i < n; ++i)
+          sum_terms(terms, i, i + 1, [&](std::size_t at) { return positions[at]; }, rows + i * width);
+      }
     }
   }
 

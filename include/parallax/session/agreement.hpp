@@ -15,8 +15,8 @@
 
 namespace parallax {
 
-// One round: every rank tells every other {hash of what it is about to do, ok, counts}. Ranks agree when all are ok and all
-// hashes are equal; every rank sees the same words and reaches the same verdict. Control bytes.
+// One round: every rank tells every other {hash of what it is about to do, whether it can and has data, counts}. Ranks agree
+// when all are ok and all hashes are equal; every rank sees the same words and reaches the same verdict. Control bytes.
 template <Communicator C>
 class Agreement {
  public:
@@ -31,9 +31,10 @@ class Agreement {
     extra_in_.reserve(extra_words(counts));
   }
   // Local. `counts` numbers will be told to each rank.
-  void begin(std::uint64_t hash, bool ok, std::size_t counts) {
+  void begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts) {
     counts_ = counts;
-    for (Record& record : out_) record = {hash, ok, {}};
+    std::uint64_t const flags = is_ok * std::uint64_t{ok} + has_joined * std::uint64_t{joined};
+    for (Record& record : out_) record = {hash, flags, {}};
     extra_out_.assign(extra_words(counts), 0);
     extra_in_.assign(extra_out_.size(), 0);
     stage_ = Stage::records;
@@ -60,12 +61,17 @@ class Agreement {
   void withdraw() noexcept { lane_.withdraw(); }
 
   bool unanimous() const {
-    return std::ranges::all_of(in_, [&](Record const& r) { return r.ok == 1 && r.hash == in_.front().hash; });
+    return std::ranges::all_of(in_, [&](Record const& r) { return (r.flags & is_ok) && r.hash == in_.front().hash; });
+  }
+  // How many ranks have data.
+  int active() const {
+    return static_cast<int>(std::ranges::count_if(in_, [](Record const& r) { return !(r.flags & has_joined); }));
   }
 
  private:
+  enum Flag : std::uint64_t { is_ok = 1, has_joined = 2 };
   struct Record {
-    std::uint64_t hash = 0, ok = 0;
+    std::uint64_t hash = 0, flags = 0;
     std::uint64_t counts[inline_counts] = {};
   };
   enum class Stage : unsigned char { records, extra, done };

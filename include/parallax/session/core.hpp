@@ -18,9 +18,6 @@
 
 namespace parallax {
 
-struct SessionOptions {
-  FusionOptions fusion = {};
-};
 
 namespace detail {
 
@@ -106,7 +103,7 @@ class SessionCore {
     hash.add(static_cast<std::uint64_t>(operation));
     hash.add(++operations);
     hash.add(registry_hash);
-    hash.add(fields_hash(options.fusion));
+    hash.add(fields_hash(options));
     return hash;
   }
 
@@ -136,7 +133,7 @@ class SessionCore {
   std::string context_text(char const* operation) const {
     std::string text = "\toperation " + std::to_string(operations) + ": " + operation + "\n\thosts";
     for (int const host : topology.hosts()) (text += ' ') += std::to_string(host);
-    text += " in " + std::to_string(topology.hops().size()) + " hops\n\tfusion " + fields_text(options.fusion) + "\n";
+    text += " in " + std::to_string(topology.hops().size()) + " hops\n\toptions " + fields_text(options) + "\n";
     for (auto const& known : registry) text += known->name + "\t" + known->signature + '\n';
     return text;
   }
@@ -162,30 +159,48 @@ class SessionCore {
     throw Refused{error};
   }
 
-  // {ok, norms} of all ranks: the second agreement. Sums the norms of `groups` in the order of ranks.
-  void commit(std::optional<Error> const& error, std::size_t groups) {
-    std::size_t const words = 1 + groups, ranks = static_cast<std::size_t>(topology.size());
-    commit_out.assign(words, 0.0);
-    commit_in.assign(words * ranks, 0.0);
-    commit_out[0] = error ? 0.0 : 1.0;
-    std::copy(norms.begin(), norms.end(), commit_out.begin() + 1);
+  // {ok and finite, norms} of all ranks: the second agreement. Sums the norms of `groups` in the order of ranks. False where
+  // a rank found a gradient that is not finite and the step is to be skipped.
+  bool commit(std::optional<Error> const& error, std::size_t groups, bool finite) {
+    words_out.assign(1 + groups, error ? 0.0 : finite ? 2.0 : 1.0);
+    std::copy(norms.begin(), norms.end(), words_out.begin() + 1);
+    tell_all();
+    double least = 2.0;
+    std::fill(norms.begin(), norms.end(), 0.0);
+    for (int rank = 0; rank < topology.size(); ++rank) {
+      std::span const words = words_of(rank);
+      least = std::min(least, words[0]);
+      for (std::size_t g = 0; g < groups; ++g) norms[g] += words[1 + g];
+    }
+    if (least == 0.0) throw Refused{explain_with("step", error ? &*error : nullptr, "")};
+    return least == 2.0;
+  }
+
+  // What the owners measured of tensors, summed in their order.
+  void share(std::vector<double>& sums) {
+    words_out = sums;
+    tell_all();
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (int owner = 0; owner < topology.owners(); ++owner)
+      for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += words_of(topology.owner_rank(owner))[k];
+  }
+
+  // Every rank's `words_out` to every rank, equally many.
+  void tell_all() {
+    std::size_t const words = words_out.size(), ranks = static_cast<std::size_t>(topology.size());
+    words_in.assign(words * ranks, 0.0);
     control_lane.clear();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       if (static_cast<int>(rank) == topology.rank()) continue;
       control_lane.send(static_cast<int>(rank), 0, words * sizeof(double), Payload::control);
       control_lane.expect(static_cast<int>(rank), rank * words * sizeof(double), words * sizeof(double), Payload::control);
     }
-    control_lane.post(commit_out.data(), commit_in.data());
+    control_lane.post(words_out.data(), words_in.data());
     await(control_lane, "step");
-    std::copy(commit_out.begin(), commit_out.end(),
-              commit_in.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(topology.rank()) * words));
-    bool all_ok = true;
-    std::fill(norms.begin(), norms.end(), 0.0);
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      all_ok = all_ok && commit_in[rank * words] == 1.0;
-      for (std::size_t g = 0; g < groups; ++g) norms[g] += commit_in[rank * words + 1 + g];
-    }
-    if (!all_ok) throw Refused{explain_with("step", error ? &*error : nullptr, "")};
+    std::ranges::copy(words_out, words_in.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(topology.rank()) * words));
+  }
+  std::span<double const> words_of(int rank) const {
+    return std::span{words_in}.subspan(static_cast<std::size_t>(rank) * words_out.size(), words_out.size());
   }
 
   // From the squared norms of clip groups to the factors of their gradients: those of `started`, then those of the step.
@@ -294,7 +309,7 @@ class SessionCore {
     for (auto& pooled : pool)
       if (pooled.channel == route.rows && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(Flight))
         return static_cast<Flight&>(*pooled.flight);
-    auto flight = std::make_unique<Flight>(topology, options.fusion, this, route, traffic, current);
+    auto flight = std::make_unique<Flight>(topology, options, joined, this, route, traffic, current);
     auto& taken = *flight;
     pool.push_back({route.rows, std::move(flight)});
     return taken;
@@ -311,7 +326,8 @@ class SessionCore {
   int exceptions = std::uncaught_exceptions();
   std::int64_t steps = 0;
   std::uint64_t operations = 0, registry_hash = 0;
-  bool finished = false;
+  bool finished = false, joined = false;  // joined: this rank has no data any more
+  bool all_joined = false;                // as of the last step
   std::optional<Error> poisoned;
   std::vector<RegistrationPtr> registry;
   Agreement<C> agreement;
@@ -320,7 +336,9 @@ class SessionCore {
   std::string current;  // the variable being worked on, for errors
   std::vector<Pooled> pool;
   Started<C> started;
-  std::vector<double> norms, commit_out, commit_in;  // of the clip groups
+  std::vector<double> norms;                 // of the clip groups
+  std::vector<double> measured;              // of tensors
+  std::vector<double> words_out, words_in;   // what ranks tell each other in a step
 };
 
 }  // namespace detail

@@ -13,7 +13,25 @@
 #include "parallax/session/agreement.hpp"
 #include "parallax/session/work.hpp"
 
-namespace parallax::detail {
+namespace parallax {
+
+// What a step does about a gradient that holds an infinity or what is not a number, after it was summed over ranks (where the
+// vendor sums, on every rank alike). `propagate`: nothing is looked at. `skip_step`: no rank updates anything, `step` returns
+// false. `error`: gradients are looked at before they are sent, too, so that the rank that brought it is named; nothing is
+// changed.
+enum class NonFinite : unsigned char { propagate, skip_step, error };
+
+// What a mean is over while some ranks have joined: all ranks of the session, or those that still have data.
+enum class JoinDivisor : unsigned char { world, active };
+
+// Alike on all ranks, which is checked. May be changed between operations.
+struct SessionOptions {
+  FusionOptions fusion = {};
+  NonFinite non_finite = NonFinite::propagate;
+  JoinDivisor join_divisor = JoinDivisor::world;
+};
+
+namespace detail {
 
 // What can be said of an update without its type: all that ranks compare, and that errors tell.
 struct UpdateRecord {
@@ -56,11 +74,13 @@ struct FlightChannels {
 template <Communicator C>
 class FlightBase {
  public:
-  // `session` is the one whose variables may be updated; `current` names the variable being worked on, for errors.
-  FlightBase(Topology<C> const& topology, FusionOptions const& fusion, void const* session, FlightChannels route,
-             Traffic& traffic, std::string& current)
+  // `session` is the one whose variables may be updated; `joined` whether this rank has no data any more; `current` names the
+  // variable being worked on, for errors.
+  FlightBase(Topology<C> const& topology, SessionOptions const& options, bool const& joined, void const* session,
+             FlightChannels route, Traffic& traffic, std::string& current)
       : topology_{&topology},
-        fusion_{&fusion},
+        options_{&options},
+        joined_{&joined},
         session_{session},
         current_{&current},
         agreement_{topology, route.agreement, traffic},
@@ -73,6 +93,11 @@ class FlightBase {
   virtual void merge() = 0;
   virtual void transform() = 0;
   virtual void norms(double* squared) = 0;
+  // Where a result is not finite: "of <variable>, element …"; nothing if all are.
+  virtual std::optional<Error> non_finite() = 0;
+  virtual std::size_t shared_measures() = 0;
+  virtual void measure(double const* scales, std::vector<double>& shared) = 0;
+  virtual void take(double const*& shared) = 0;
   virtual void apply(double const* scales) noexcept = 0;  // by clip group
   virtual void close() noexcept = 0;
 
@@ -95,6 +120,7 @@ class FlightBase {
   }
 
   bool unanimous() const { return unanimous_; }
+  bool idle() const { return idle_; }  // agreed on by ranks that have all joined: nothing is exchanged
   bool busy() const { return busy_; }
   std::optional<Error> const& error() const { return error_; }
   std::vector<double> const& limits() const { return limits_; }  // max_norm by clip group
@@ -144,12 +170,13 @@ class FlightBase {
 
   void clear() {
     busy_ = true;
+    idle_ = false;
     error_.reset();
     limits_.clear();
     records_.clear();
     buckets([](auto& bucket, bool) { bucket.clear(); });
   }
-  void close_buckets() { buckets([&](auto& bucket, bool sharded) { bucket.close(*topology_, *fusion_, sharded); }); }
+  void close_buckets() { buckets([&](auto& bucket, bool sharded) { bucket.close(*topology_, options_->fusion, sharded); }); }
   void end() noexcept {
     buckets([](auto& bucket, bool) { bucket.drop(); });
     busy_ = false;
@@ -160,7 +187,11 @@ class FlightBase {
   bool agreed() {
     if (!agreement_.poll()) return false;
     unanimous_ = agreement_.unanimous();
-    stage_ = unanimous_ ? Stage::exchanging : Stage::arrived;
+    int const active = agreement_.active();
+    idle_ = unanimous_ && active == 0;
+    divisors_ = {options_->join_divisor == JoinDivisor::active ? active : topology_->size(), active};
+    if (idle_) buckets([](auto& bucket, bool) { bucket.clear(); });
+    stage_ = unanimous_ && !idle_ ? Stage::exchanging : Stage::arrived;
     carried_ = reduced_ = false;
     gathered_ = !early_;
     bucket_ = 0;
@@ -197,7 +228,8 @@ class FlightBase {
   }
 
   Topology<C> const* topology_;
-  FusionOptions const* fusion_;
+  SessionOptions const* options_;
+  bool const* joined_;
   void const* session_;
   std::string* current_;
   Agreement<C> agreement_;
@@ -208,8 +240,9 @@ class FlightBase {
   std::vector<double> limits_;
   std::optional<Error> error_;  // this rank's refusal
   std::size_t bucket_ = 0;
+  Divisors divisors_;
   Stage stage_ = Stage::arrived;
-  bool busy_ = false, unanimous_ = true, carried_ = true, reduced_ = true, gathered_ = true, early_ = false;
+  bool busy_ = false, unanimous_ = true, carried_ = true, reduced_ = true, gathered_ = true, early_ = false, idle_ = false;
 };
 
 // Where a given argument of `step` is kept from step to step: an update as one Work, a range of updates as many, a clip group
@@ -275,7 +308,7 @@ template <Communicator C, class... Arguments>
 class Flight final : public FlightBase<C> {
   using Base = FlightBase<C>;
   using typename Base::Stage;
-  using Base::topology_, Base::current_, Base::records_, Base::agreement_, Base::mail_, Base::stage_;
+  using Base::topology_, Base::current_, Base::records_, Base::agreement_, Base::mail_, Base::stage_, Base::idle_;
 
  public:
   using Base::Base;
@@ -284,9 +317,10 @@ class Flight final : public FlightBase<C> {
   // and what can be done before the step completes them is.
   void prepare(bool keep, Arguments const&... arguments) {
     this->clear();
+    bool const finite = this->options_->non_finite == NonFinite::error;
     try {
       [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (seat(std::get<I>(seats_), arguments, keep), ...);
+        (seat(std::get<I>(seats_), arguments, Preparing{keep, *this->joined_, finite}), ...);
       }(std::index_sequence_for<Arguments...>{});
       this->early_ = keep;
       counts_ = 0;
@@ -308,7 +342,7 @@ class Flight final : public FlightBase<C> {
     Fingerprint hash;
     hash.add(context);
     hash.add(this->hash());
-    agreement_.begin(hash.value(), !refused, refused ? 0 : counts_);
+    agreement_.begin(hash.value(), !refused, *this->joined_, refused ? 0 : counts_);
     std::size_t which = 0;
     if (!refused) works([&](auto& work) {
       if (work.counts() == 0) return;
@@ -320,7 +354,7 @@ class Flight final : public FlightBase<C> {
   }
 
   bool poll() override {
-    if (stage_ == Stage::agreeing && this->agreed() && this->unanimous_) depart();
+    if (stage_ == Stage::agreeing && this->agreed() && stage_ == Stage::exchanging) depart();
     if (stage_ == Stage::exchanging) {
       if (!this->carried_) this->carried_ = carry(mail_, [&](auto&& f) { works([&](auto& work) { work.visit_journey(f); }); });
       bool const dense = this->exchange_dense();
@@ -333,6 +367,7 @@ class Flight final : public FlightBase<C> {
     works([&](auto& work) {
       *current_ = work.state().name();
       work.reduce();
+      work.divide_by(this->divisors_);
       work.deposit(work.group() < 0 ? -1 : group_base + work.group());
     });
   }
@@ -353,19 +388,49 @@ class Flight final : public FlightBase<C> {
       if (work.leader() && work.group() >= 0) squared[work.group()] += work.norm_squared(*topology_);
     });
   }
+  std::optional<Error> non_finite() override {
+    std::optional<Error> error;
+    works([&](auto& work) {
+      if (!work.leader() || error) return;
+      if (auto const where = work.non_finite())
+        error = Error{Errc::non_finite, topology_->rank(), "step", work.state().name(), "of the sum over ranks, " + *where};
+    });
+    return error;
+  }
+  std::size_t shared_measures() override {
+    std::size_t sum = 0;
+    works([&](auto& work) { sum += work.leader() ? work.shared_measures() : 0; });
+    return sum;
+  }
+  void measure(double const* scales, std::vector<double>& shared) override {
+    works([&](auto& work) {
+      if (work.leader()) work.measure(scale_of(work, scales), shared);
+    });
+  }
+  void take(double const*& shared) override {
+    works([&](auto& work) {
+      if (work.leader()) work.take(shared);
+    });
+  }
   void apply(double const* scales) noexcept override {
     works([&](auto& work) {
-      if (work.leader()) work.apply(work.group() < 0 ? 1.0 : scales[work.group()]);
+      if (work.leader()) work.apply(scale_of(work, scales));
     });
   }
   void close() noexcept override {
+    idle_ = false;
     works([](auto& work) { work.close(); });
     this->end();
   }
 
  private:
+  template <class Work>
+  static double scale_of(Work const& work, double const* scales) {
+    return work.group() < 0 ? 1.0 : scales[work.group()];
+  }
+
   template <class S, class Argument>
-  void seat(S& seat, Argument const& argument, bool keep) {
+  void seat(S& seat, Argument const& argument, Preparing how) {
     int group = -1;
     if constexpr (is_clip_group<Argument>) {
       group = static_cast<int>(this->limits_.size());
@@ -376,16 +441,16 @@ class Flight final : public FlightBase<C> {
       if (update.state->registration()->session != this->session_)
         throw Error{Errc::misuse, topology_->rank(), "step", *current_, "the variable belongs to another session"};
       this->records_.emplace_back(update, in_group);
-      work.prepare(update, *topology_, keep, in_group);
+      work.prepare(update, *topology_, how, in_group);
       if constexpr (requires { work.plan_known(); })
         this->records_.back().rows = work.plan_known() ? UpdateRecord::Rows::of_a_pull : UpdateRecord::Rows::by_index;
     });
   }
 
-  // Calls f with every work that was prepared, in the order of the arguments.
+  // Calls f with every work that was prepared, in the order of the arguments; with none while all ranks have joined.
   template <class F>
   void works(F&& f) {
-    std::size_t left = records_.size();
+    std::size_t left = idle_ ? 0 : records_.size();
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (std::get<I>(seats_).each(left, f), ...);
     }(std::index_sequence_for<Arguments...>{});
@@ -404,4 +469,5 @@ class Flight final : public FlightBase<C> {
   std::size_t counts_ = 0;  // numbers that ride in the agreement
 };
 
-}  // namespace parallax::detail
+}  // namespace detail
+}  // namespace parallax

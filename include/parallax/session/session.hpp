@@ -56,14 +56,14 @@ class Session<C> {
   std::int64_t steps() const { return core_->steps; }
 
   // Collective. The rows of the indices of one batch, each distinct row once; with several tables (table.at(ids)…) all share
-  // one exchange and a tuple of handles is returned. Errors: bad_id names rank, position and value.
+  // one exchange and a tuple of handles is returned; table.bags(ids, offsets…) pools rows. Errors: bad_id names rank, position and value.
   template <detail::SparseVariable V, class Ids>
   [[nodiscard]] auto pull(V const& variable, Ids const& ids) {
     return std::get<0>(core_->pull(variable.at(ids)));
   }
-  template <class... IndicesOf>
-    requires(requires { typename IndicesOf::state_type; } && ...)
-  [[nodiscard]] auto pull(IndicesOf const&... indices) {
+  template <class... Indices>
+    requires(requires { typename Indices::state_type; } && ...)
+  [[nodiscard]] auto pull(Indices const&... indices) {
     return core_->pull(indices...);
   }
 
@@ -80,10 +80,24 @@ class Session<C> {
 
   // Collective. Completes what was started, and these updates with it: all ranks agree, exchange, and apply each variable's
   // optimizer once, to the sum of all its updates. An update is grad(…), clip_by_global_norm(max, grad(…)…) or a range of
-  // grad(…) of one type. Gradients are read in place until it returns.
+  // grad(…) of one type. Gradients are read in place until it returns. True when the updates were applied; false, on all ranks,
+  // when the step was skipped over a gradient that is not finite (NonFinite::skip_step) or all ranks have joined.
   template <class... Updates>
-  void step(Updates const&... updates) {
-    if constexpr (detail::check_updates<Updates...>()) core_->step(updates...);
+  bool step(Updates const&... updates) {
+    if constexpr (detail::check_updates<Updates...>()) return core_->step(updates...);
+    else return false;
+  }
+
+  // Collective. For ranks that run out of data before others: called after a rank's last batch, it takes part in the others'
+  // operations and contributes nothing to them, until all ranks have called it. `body` is the others' iteration with an empty
+  // batch: the same pulls, starts and steps in the same order, the pulls and updates by indices without any; dense gradients
+  // are not looked at and count as zeros. Means are over all ranks or over those that have data: SessionOptions::join_divisor.
+  // The last call of `body` happens when all ranks have joined: its steps change nothing and return false.
+  //   for (Batch const& batch : mine) iteration(batch);
+  //   session.join([&] { iteration(Batch{}); });
+  template <class Body>
+  void join(Body&& body) {
+    core_->join(body);
   }
 
   // Collective. Every rank's replica of these variables becomes that of rank 0 (variables whose policy replicates).
@@ -104,14 +118,14 @@ class Session<C> {
   struct Core : detail::SessionCore<C> {
     using Base = detail::SessionCore<C>;
     using Base::Base, Base::topology, Base::traffic, Base::options, Base::agreement, Base::dense, Base::mail, Base::started,
-        Base::norms, Base::current, Base::guarded, Base::context, Base::agree, Base::drive;
+        Base::norms, Base::measured, Base::current, Base::guarded, Base::context, Base::agree, Base::drive;
 
     // ---- pull ----------------------------------------------------------------------------------------------------------
 
-    template <class... IndicesOf>
-    auto pull(IndicesOf const&... indices) {
+    template <class... Indices>
+    auto pull(Indices const&... indices) {
       return guarded("pull", [&] {
-        std::tuple<PulledRows<typename IndicesOf::state_type>...> handles;
+        std::tuple<typename PullOf<Indices>::type...> handles;
         [&]<std::size_t... I>(std::index_sequence<I...>) {
           auto const names = [&] {
             std::string list;
@@ -127,7 +141,7 @@ class Session<C> {
           } catch (...) {
             error = current_error(topology.rank(), "pull", current);
           }
-          agreement.begin(hash.value(), !error, sizeof...(I));
+          agreement.begin(hash.value(), !error, this->joined, sizeof...(I));
           auto const tell = [&](std::size_t which) {
             return [this, which](int rank, std::size_t count) { agreement.tell(rank, which, count); };
           };
@@ -139,28 +153,40 @@ class Session<C> {
                 [&] { return ((indices.state->name() + "\t" + indices.state->registration()->signature + '\n') + ...); });
           (detail::hear_plan(*std::get<I>(handles).plan(), told(I)), ...);
           fetch(names, std::get<I>(handles)...);
-        }(std::index_sequence_for<IndicesOf...>{});
+          (detail::finish_pull(std::get<I>(handles)), ...);
+        }(std::index_sequence_for<Indices...>{});
         return handles;
       });
     }
-    template <class IndicesOf, class Handle>
-    void plan_pull(IndicesOf const& indices, Handle& handle) {
+    template <class Indices>
+    struct PullOf {
+      using type = PulledRows<typename Indices::state_type>;
+    };
+    template <class S, class Id, class Offset>
+    struct PullOf<BagsOf<S, Id, Offset>> {
+      using type = PulledBags<S>;
+    };
+    template <class Indices, class Handle>
+    void plan_pull(Indices const& indices, Handle& handle) {
       current = indices.state->name();
       this->check_owned(*indices.state, "pull");
       handle = {*indices.state, indices.state->take_plan()};
       detail::make_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
+      if constexpr (requires { indices.offsets; }) detail::make_bags(indices, *handle.plan(), topology.rank());
     }
 
     // Sharded tables by one journey together, replicated ones from this rank's own rows.
-    template <class... States>
-    void fetch(FunctionRef<std::string()> names, PulledRows<States>&... handles) {
-      std::tuple<PullJourney<C, typename States::index_type, typename States::scalar_type, States>...> journeys;
+    template <class... Handles>
+    void fetch(FunctionRef<std::string()> names, Handles&... handles) {
+      std::tuple<JourneyOf<typename Handles::state_type>...> journeys;
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         (begin_fetch(handles.state(), *handles.plan(), std::get<I>(journeys)), ...);
         auto const all = [&](auto&& f) { (f(std::get<I>(journeys)), ...); };
         drive("pull", [&] { return carry(mail, all); }, detail::Named<Lane<C>>{mail.lane(), names});
-      }(std::index_sequence_for<States...>{});
+      }(std::index_sequence_for<Handles...>{});
     }
+    template <class State>
+    using JourneyOf = PullJourney<C, typename State::index_type, typename State::scalar_type, State>;
     template <class State, class Plan, class Journey>
     void begin_fetch(State& state, Plan& plan, Journey& journey) {
       using T = typename State::scalar_type;
@@ -195,8 +221,8 @@ class Session<C> {
     }
 
     template <class... Updates>
-    void step(Updates const&... updates) {
-      guarded("step", [&] {
+    bool step(Updates const&... updates) {
+      return guarded("step", [&] {
         using Pack = detail::Flight<C, Updates...>;
         auto& pack = this->template take_flight<Pack>({Base::control, Base::step_rows, Base::step_dense});
         struct Closing {  // whatever happens, the updates give back what they hold
@@ -220,15 +246,18 @@ class Session<C> {
           return pack.poll() && (arrived || !pack.unanimous());
         }, detail::WholeStep<C>{started, pack});
         this->refuse_unless_unanimous(pack);
-        complete(pack);
-        ++this->steps;
+        this->all_joined = pack.idle();
+        bool const applied = !(pack.idle() && started.idle()) && complete(pack);
+        this->steps += applied;
+        return applied;
       });
     }
 
     // Everything arrived; from here on no rank may stop before the commit.
     template <class Pack>
-    void complete(Pack& pack) {
+    bool complete(Pack& pack) {
       std::optional<Error> error;
+      bool finite = true;
       std::size_t const groups_started = started.groups(), groups = groups_started + pack.limits().size();
       norms.assign(groups, 0.0);
       try {
@@ -238,6 +267,13 @@ class Session<C> {
         pack.merge();
         started.transform();
         pack.transform();
+        if (options.non_finite != NonFinite::propagate) {
+          auto found = started.non_finite();
+          if (!found) found = pack.non_finite();
+          finite = !found;
+          if (options.non_finite == NonFinite::error) error = found;
+        }
+        measured.reserve(started.shared_measures() + pack.shared_measures());
       } catch (...) {
         error = current_error(topology.rank(), "step", current);
       }
@@ -245,12 +281,38 @@ class Session<C> {
         started.norms(norms.data());
         pack.norms(norms.data() + groups_started);
       }
-      this->commit(error, groups);
+      if (!this->commit(error, groups, finite)) return false;
       this->scales_from_norms(pack);
       this->gather_gradients(pack);
+      measured.clear();
+      started.measure(norms.data(), measured);
+      pack.measure(norms.data() + groups_started, measured);
+      if (!measured.empty()) {
+        this->share(measured);
+        double const* shared = measured.data();
+        started.take(shared);
+        pack.take(shared);
+      }
       started.apply(norms.data());
       pack.apply(norms.data() + groups_started);
       this->gather_parameters(pack);
+      return true;
+    }
+
+    template <class Body>
+    void join(Body& body) {
+      struct Joined {
+        bool& flag;
+        ~Joined() { flag = false; }
+      } const leaving{this->joined};
+      this->joined = true;
+      do {
+        std::uint64_t const before = this->operations;
+        this->all_joined = false;
+        body();
+        if (this->operations == before)
+          throw Error{Errc::misuse, topology.rank(), "join", "", "the body given to join called no operation of the session"};
+      } while (!this->all_joined);
     }
 
     // ---- broadcast, finish -----------------------------------------------------------------------------------------------
@@ -269,7 +331,7 @@ class Session<C> {
         } catch (...) {
           error = current_error(topology.rank(), "broadcast", variable.name());
         }
-        agreement.begin(hash.value(), !error, 0);
+        agreement.begin(hash.value(), !error, this->joined, 0);
         agree("broadcast", error, [&] { return variable.name(); },
               [&] { return variable.name() + "\t" + variable.state().registration()->signature + '\n'; });
         std::span<T> values;
@@ -317,7 +379,7 @@ class Session<C> {
         if (!started.empty())
           error = Error{Errc::misuse, topology.rank(), "finish", (*started.begin())->names(),
                         "updates were started and no step completed them"};
-        agreement.begin(context(Operation::finish).value(), !error, 0);
+        agreement.begin(context(Operation::finish).value(), !error, this->joined, 0);
         agree("finish", error, [] { return std::string{}; }, [] { return std::string{}; });
         this->finished = true;
       });

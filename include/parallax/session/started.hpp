@@ -1,7 +1,9 @@
 // What was started and no step has completed yet.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +57,28 @@ class Started {
       flight->norms(squared);
       squared += flight->limits().size();
     }
+  }
+  std::optional<Error> non_finite() {
+    for (auto* flight : flights_)
+      if (auto error = flight->non_finite()) return error;
+    return std::nullopt;
+  }
+  bool idle() const {
+    return std::ranges::all_of(flights_, [](auto* flight) { return flight->idle(); });
+  }
+  std::size_t shared_measures() const {
+    std::size_t sum = 0;
+    for (auto* flight : flights_) sum += flight->shared_measures();
+    return sum;
+  }
+  void measure(double const* scales, std::vector<double>& shared) {
+    for (auto* flight : flights_) {
+      flight->measure(scales, shared);
+      scales += flight->limits().size();
+    }
+  }
+  void take(double const*& shared) {
+    for (auto* flight : flights_) flight->take(shared);
   }
   void apply(double const* scales) noexcept {
     for (auto* flight : flights_) {

@@ -39,13 +39,15 @@ class PulledRows {
 
   std::size_t indices() const { return plan_->indices(); }  // n, duplicates included
   std::size_t size() const { return plan_->size(); }        // u, distinct
+  std::size_t dropped() const { return plan_->dropped; }    // indices outside the table that take no part
   std::int64_t width() const { return state_->width(); }
 
   // [size() x width()]: the distinct rows. Valid until the handle is destroyed.
   RowsView<T const> values() const {
     return {reinterpret_cast<T const*>(plan_->values.data()), static_cast<std::int64_t>(size()), width()};
   }
-  // indices() entries: which of `values` belongs to the i-th index.
+  // indices() entries: which of `values` belongs to the i-th index; size(), behind which a row of zeros lies, for an index
+  // outside the table that was dropped.
   std::span<std::uint32_t const> inverse() const { return plan_->levels[0].inverse.span(); }
   // The row of the i-th index.
   std::span<T const> operator[](std::size_t i) const { return values()[inverse()[i]]; }
@@ -63,6 +65,33 @@ class PulledRows {
 
   std::shared_ptr<State> state_;  // outlives the variable if it must
   RowPlan<IndexType>* plan_ = nullptr;
+};
+
+// A pull's result where the indices lie in bags: the pooled rows, and the distinct rows that they were pooled of. Move-only.
+template <class State>
+class PulledBags {
+ public:
+  using state_type = State;
+  using T = typename State::scalar_type;
+  using IndexType = typename State::index_type;
+
+  PulledBags() = default;
+  PulledBags(State& state, RowPlan<IndexType>& plan) : rows_{state, plan} {}
+
+  std::size_t size() const { return plan()->bags; }  // bags
+  std::int64_t width() const { return rows_.width(); }
+  // [size() x width()]: each bag's rows as one; zeros for a bag without any. Valid until the handle is destroyed.
+  RowsView<T const> values() const {
+    return {reinterpret_cast<T const*>(plan()->pooled.data()), static_cast<std::int64_t>(size()), width()};
+  }
+  std::span<T const> operator[](std::size_t bag) const { return values()[static_cast<std::int64_t>(bag)]; }
+  PulledRows<State> const& rows() const { return rows_; }
+
+  State& state() const { return rows_.state(); }
+  RowPlan<IndexType>* plan() const { return rows_.plan(); }
+
+ private:
+  PulledRows<State> rows_;
 };
 
 // Marks a gradient that has one row per distinct index of a pull (`handle.values()`), not one per index.
@@ -103,13 +132,13 @@ struct RowUpdate {
   RowPlan<typename State::index_type>* plan;
   std::span<Id const> ids;
   RowsView<T const> rows;
-  bool distinct = false;
+  RowsPer per = RowsPer::index;
   [[no_unique_address]] F function = {};
 
   // f(RowsGradient<Index, T>) may change the reduced rows that this rank owns, after sum and mean.
   template <class G>
   RowUpdate<State, Id, G> transform(G f) const {
-    return {state, plan, ids, rows, distinct, std::move(f)};
+    return {state, plan, ids, rows, per, std::move(f)};
   }
 };
 
@@ -185,6 +214,15 @@ auto checked_rows(Rows const& rows, std::int64_t width) {
   }
 }
 
+template <class Handle, class Rows>
+auto grad_of_pull(Handle const& handle, Rows const& rows, RowsPer per) {
+  using State = typename Handle::state_type;
+  if (!handle.plan()) throw Error{Errc::misuse, -1, "grad", "", "the handle is empty: nothing was pulled, or it was moved"};
+  auto const view = checked_rows<typename State::scalar_type>(rows, handle.width());
+  if constexpr (std::same_as<decltype(view), Mistaken const>) return view;
+  else return RowUpdate<State, typename State::index_type>{&handle.state(), handle.plan(), {}, view, per};
+}
+
 }  // namespace detail
 
 // The gradient of a dense variable: any tensor with contiguous elements, as many as the variable has.
@@ -203,19 +241,19 @@ auto grad(V const& variable, Tensor const& gradient) {
 }
 
 // The gradient of the batch of a pull: one row per index, in the order of the indices (duplicates are summed here), or
-// distinct(rows): one row per distinct index, in the order of handle.values().
+// distinct(rows): one row per distinct index, in the order of handle.values(). Of bags: one row per bag, from which each index
+// takes its share; an index's gradient is never held by itself.
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Rows const& rows) {
-  if (!handle.plan()) throw Error{Errc::misuse, -1, "grad", "", "the handle is empty: nothing was pulled, or it was moved"};
-  auto const view = detail::checked_rows<typename State::scalar_type>(rows, handle.width());
-  if constexpr (std::same_as<decltype(view), detail::Mistaken const>) return view;
-  else return RowUpdate<State, typename State::index_type>{&handle.state(), handle.plan(), {}, view, false};
+  return detail::grad_of_pull(handle, rows, RowsPer::index);
 }
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Distinct<Rows> const& rows) {
-  auto update = grad(handle, rows.rows);
-  if constexpr (detail::is_update<decltype(update)>) update.distinct = true;
-  return update;
+  return detail::grad_of_pull(handle, rows.rows, RowsPer::distinct);
+}
+template <class State, class Rows>
+auto grad(PulledBags<State> const& handle, Rows const& rows) {
+  return detail::grad_of_pull(handle, rows, RowsPer::bag);
 }
 
 // The gradient of rows that were not pulled: one row per index.

@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "parallax/core/function_ref.hpp"
+#include "parallax/kernel/host_finite.hpp"
 #include "parallax/policy/dense_bucket.hpp"
 #include "parallax/policy/row_push.hpp"
 #include "parallax/session/update.hpp"
@@ -32,29 +35,107 @@ struct Buckets {
   }
 };
 
-// Ids to keys, checked: the first id outside the table is an error that names its position and value.
+// The key of an id outside the table, by the variable's policy. Nothing else of a plan depends on it.
+template <class State, class Id>
+typename State::index_type key_outside(State const& state, RowPlan<typename State::index_type>& plan, Id id,
+                                       std::size_t position, int rank, char const* operation) {
+  if (state.bad_ids() == BadIds::drop_and_count) {
+    ++plan.dropped;
+    return static_cast<typename State::index_type>(state.rows());
+  }
+  if (state.bad_ids() == BadIds::error || state.rows() == 0)
+    throw Error{Errc::bad_id, rank, operation, state.name(), "index " + std::to_string(id) + " at position " +
+                    std::to_string(position) + " is outside [0, " + std::to_string(state.rows()) + ")"};
+  Fingerprint hash;
+  hash.add(static_cast<std::uint64_t>(id));
+  return state.placement().key(static_cast<std::int64_t>(hash.value() % static_cast<std::uint64_t>(state.rows())));
+}
+
 template <class State, class Id>
 void make_keys(State const& state, RowPlan<typename State::index_type>& plan, std::span<Id const> ids, int rank,
                char const* operation) {
   plan.keys.resize_with_slack(ids.size());
   auto const rows = static_cast<std::uint64_t>(state.rows());
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (static_cast<std::uint64_t>(ids[i]) >= rows)
-      throw Error{Errc::bad_id, rank, operation, state.name(), "index " + std::to_string(ids[i]) + " at position " +
-                      std::to_string(i) + " is outside [0, " + std::to_string(state.rows()) + ")"};
-    plan.keys[i] = state.placement().key(static_cast<std::int64_t>(ids[i]));
+    bool const inside = static_cast<std::uint64_t>(ids[i]) < rows;
+    plan.keys[i] = inside ? state.placement().key(static_cast<std::int64_t>(ids[i]))
+                          : key_outside(state, plan, ids[i], i, rank, operation);
   }
 }
 
 // Local. A plan for a batch of indices: its distinct keys, and which of them go to whom on the first hop.
 template <Communicator C, class State, class Id>
-void make_plan(Topology<C> const& topology, State const& state, RowPlan<typename State::index_type>& plan,
-               std::span<Id const> ids, char const* operation) {
+void make_plan(Topology<C> const& topology, State& state, RowPlan<typename State::index_type>& plan, std::span<Id const> ids,
+               char const* operation) {
   plan.prepare(State::Exchange::coalesced ? topology.hops() : topology.direct());
   make_keys(state, plan, ids, topology.rank(), operation);
-  RowOps<HostSpace>::unique_with_inverse(std::span<typename State::index_type const>{plan.keys.span()}, state.rows(),
-                                         plan.levels[0], plan.sort);
+  plan.group(ids.size(), state.rows());
   plan.cut(0, state.placement().bases());
+  state.count_dropped(plan.dropped);
+}
+
+// Local. Notes for each index of a plan which bag it lies in, and its factor; an index that was dropped lies in none.
+template <class Bags, class Plan>
+void make_bags(Bags const& given, Plan& plan, int rank) {
+  using T = typename Bags::state_type::scalar_type;
+  auto const refuse = [&](std::string const& why) {
+    throw Error{Errc::invalid_argument, rank, "pull", given.state->name(), why};
+  };
+  auto const& offsets = given.offsets;
+  std::size_t const n = given.ids.size();
+  if (offsets.empty() || offsets.front() != 0 || static_cast<std::uint64_t>(offsets.back()) != n)
+    refuse("offsets of bags begin with 0 and end with the number of indices, " + std::to_string(n));
+  if (given.weighted && given.weights.size() != n)
+    refuse(std::to_string(given.weights.size()) + " weights for " + std::to_string(n) + " indices");
+  if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(std::to_string(offsets.size() - 1) + " bags");
+  plan.bags = offsets.size() - 1;
+  plan.mean = given.pool == Pool::mean;
+  plan.factored = given.weighted || plan.mean;
+  plan.bag_of.resize_with_slack(n);
+  plan.factors.resize_with_slack(plan.factored ? n * sizeof(T) : 0);
+  T* const factors = reinterpret_cast<T*>(plan.factors.data());
+  auto const& inverse = plan.levels[0].inverse;
+  for (std::size_t bag = 0; bag < plan.bags; ++bag) {
+    if (offsets[bag] > offsets[bag + 1])
+      refuse("the offsets of bags descend from " + std::to_string(offsets[bag]) + " to " + std::to_string(offsets[bag + 1]) +
+             " at bag " + std::to_string(bag));
+    auto const begin = static_cast<std::size_t>(offsets[bag]), end = static_cast<std::size_t>(offsets[bag + 1]);
+    std::size_t kept = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      plan.bag_of[i] = static_cast<std::uint32_t>(bag);
+      kept += inverse[i] < plan.size();
+    }
+    for (std::size_t i = begin; i < end && plan.factored; ++i)
+      factors[i] = given.weighted ? given.weights[i] : T{1} / static_cast<T>(kept ? kept : 1);
+  }
+}
+
+// Local, once the rows of a pull are here: what a handle shows of them.
+template <class State>
+void finish_pull(PulledRows<State> const& handle) {
+  if (handle.dropped() > 0)
+    handle.plan()->append_zeros(static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
+}
+template <class State>
+void finish_pull(PulledBags<State> const& handle) {
+  using T = typename State::scalar_type;
+  finish_pull(handle.rows());
+  auto& plan = *handle.plan();
+  auto const width = static_cast<std::size_t>(handle.width());
+  plan.pooled.resize_with_slack(plan.bags * width * sizeof(T));
+  auto const& inverse = plan.levels[0].inverse;
+  bool const weighted = plan.factored && !plan.mean;
+  RowTerms<T> const terms{handle.rows().values(), inverse.data(),
+                          weighted ? reinterpret_cast<T const*>(plan.factors.data()) : nullptr};
+  T* out = reinterpret_cast<T*>(plan.pooled.data());
+  std::size_t begin = 0;
+  for (std::size_t bag = 0; bag < plan.bags; ++bag, out += width) {
+    std::size_t end = begin, kept = 0;
+    for (; end < plan.indices() && plan.bag_of[end] == bag; ++end) kept += inverse[end] < plan.size();
+    sum_terms(terms, begin, end, [](std::size_t i) { return i; }, out);
+    if (plan.mean && kept > 1) RowOps<HostSpace>::scale_down(out, handle.width(), static_cast<T>(kept));
+    begin = end;
+  }
 }
 
 // The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank.
@@ -69,6 +150,35 @@ void hear_plan(RowPlan<Index>& plan, Told&& told) {
   for (std::size_t s = 0; s < sources.size(); ++s) plan.expect(0, s, told(sources[s]));
 }
 
+// Over how many ranks a mean is, and how many named a dense gradient: all, or those that have not joined.
+struct Divisors {
+  int mean = 1, named = 1;
+};
+
+// What a flight tells the updates that it prepares.
+struct Preparing {
+  bool keep;    // they outlive the call
+  bool joined;  // this rank has no data any more and contributes nothing
+  bool finite;  // refuse what is not finite
+};
+
+// Where the first value that is no number stands, as the end of a sentence; nothing if there is none.
+template <class T>
+std::optional<std::string> non_finite_row(RowsView<T> rows, FunctionRef<std::string(std::int64_t)> name_row) {
+  for (std::int64_t row = 0; row < rows.rows; ++row) {
+    std::int64_t const column = first_non_finite<std::remove_const_t<T>>(rows.row(row), rows.width);
+    if (column == rows.width) continue;
+    return name_row(row) + ", column " + std::to_string(column) + " is " + number_text(rows.row(row)[column]);
+  }
+  return std::nullopt;
+}
+template <class T>
+std::optional<std::string> non_finite_element(std::span<T const> values, std::size_t first) {
+  auto const at = static_cast<std::size_t>(first_non_finite(values.data(), static_cast<std::int64_t>(values.size())));
+  if (at == values.size()) return std::nullopt;
+  return "element " + std::to_string(first + at) + " is " + number_text(values[at]);
+}
+
 template <class F>
 inline constexpr bool transforms = !std::same_as<F, NoTransform>;
 
@@ -78,10 +188,14 @@ inline constexpr bool transforms = !std::same_as<F, NoTransform>;
 //   tell/hear    local                 the counts that ride in the agreement
 //   visit_journey                      what the flight carries, where rows travel
 //   reduce       local, may throw      what this rank owns of this update
+//   divide_by    local                 how many ranks a mean is over
 //   deposit      local, may throw      entered into the variable; the first update of a variable leads
 //   merge        local, may throw      by the leader: sum of all updates, mean
 //   transform    local, may throw      the user's function on the variable's result
+//   non_finite   local, may throw      by the leader: where its result is no number, if anywhere
 //   norm_squared local                 by the leader
+//   measure/take local, noexcept       by the leader, where the optimizer measures the whole tensor: sums of what this rank
+//                                      owns, and of what all do
 //   apply        local, noexcept       by the leader
 //   close        local, noexcept       gives everything back, also after a failure
 template <Communicator C, class Update>
@@ -105,6 +219,10 @@ class WorkBase {
   template <class Visit>
   void visit_journey(Visit&&) const {}
   void reduce() const {}
+  void divide_by(Divisors divisors) { divisors_ = divisors; }
+  std::size_t shared_measures() const { return 0; }
+  void measure(double, std::vector<double>&) const {}
+  void take(double const*&) const {}
 
   void close() noexcept {
     if (state_) state_->merging.clear();
@@ -113,6 +231,7 @@ class WorkBase {
 
  protected:
   void begin(Update const& update, int group) {
+    leader_ = false;
     state_ = update.state->shared_from_this();
     function_.emplace(update.function);
     group_ = group;
@@ -126,13 +245,16 @@ class WorkBase {
       throw Error{Errc::misuse, -1, "step", state_->name(), "updates of one variable lie in different clip groups"};
     merging.results.push_back(result);
   }
-  Error wrong_size(int rank, std::string detail) const {
-    return {Errc::invalid_argument, rank, "step", state_->name(), std::move(detail)};
+  Error refusal(Errc code, int rank, std::string detail) const {
+    return {code, rank, "step", state_->name(), std::move(detail)};
   }
+  int divisor() const { return state_->reduce() == Reduce::mean ? divisors_.mean : divisors_.named; }
+
   using Function = decltype(Update::function);
 
   std::shared_ptr<State> state_;
   std::optional<Function> function_;
+  Divisors divisors_;
   int group_ = -1;
   bool leader_ = false;
 };
@@ -149,20 +271,25 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
  public:
   using typename Base::T;
 
-  void prepare(DenseUpdate<S, F> const& update, Topology<C> const& topology, bool keep, int group) {
+  void prepare(DenseUpdate<S, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
     gradient_ = update.gradient;
-    if (gradient_.size() != state_->size())
-      throw this->wrong_size(topology.rank(), "a gradient of " + std::to_string(gradient_.size()) +
-                                                  " elements for a variable of " + std::to_string(state_->size()));
-    if (!keep) return;
-    kept_.resize_with_slack(gradient_.size());
-    if (!gradient_.empty()) std::memcpy(kept_.data(), gradient_.data(), gradient_.size_bytes());
+    if (gradient_.size() != state_->size() && !how.joined)
+      throw this->refusal(Errc::invalid_argument, topology.rank(),
+                          "a gradient of " + std::to_string(gradient_.size()) + " elements for a variable of " +
+                              std::to_string(state_->size()));
+    if (how.finite && !how.joined)
+      if (auto const where = non_finite_element(gradient_, 0))
+        throw this->refusal(Errc::non_finite, topology.rank(), "of the gradient, " + *where);
+    if (!how.keep && !how.joined) return;
+    kept_.resize_with_slack(state_->size());
+    if (how.joined) kept_.fill(T{});
+    else if (!gradient_.empty()) std::memcpy(kept_.data(), gradient_.data(), gradient_.size_bytes());
     gradient_ = kept_.span();
   }
   void join(Buckets<C>& buckets) {
     bucket_ = &buckets.template of<T, S::sharded>();
-    segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data());
+    segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data(), state_->unit());
   }
 
   bool gathers_early() const { return S::sharded || !transforms<F>; }
@@ -177,29 +304,68 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     if (results.size() > 1) bucket_->drop_sums();
     for (std::size_t i = 1; i < results.size(); ++i)
       RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
-    state_->average(results[0]);
+    state_->average(results[0], this->divisor());
   }
   void transform() {
     if constexpr (transforms<F>)
       (*function_)(DenseGradient<T>{bucket_->owned(segment_).first, state_->merging.results[0]});
+  }
+  std::optional<std::string> non_finite() const {
+    return non_finite_element<T>(state_->merging.results[0], bucket_->owned(segment_).first);
   }
   double norm_squared(Topology<C> const& topology) const {
     std::span<T const> values = state_->merging.results[0];
     if (bucket_->owns_whole()) values = own_share(values, topology);
     return RowOps<HostSpace>::sum_of_squares(values.data(), static_cast<std::int64_t>(values.size()));
   }
-  void apply(double scale) noexcept {
-    auto const rule = state_->begin_update();
+  // What is shared is what owners measured of their parts; where every rank has the whole, each measures it all, in the same
+  // parts, so that the sums are the same.
+  std::size_t shared_measures() const { return measures && S::sharded ? measure_count : 0; }
+  void measure(double scale, std::vector<double>& shared) noexcept {
+    if constexpr (measures) {
+      sums_ = {};
+      if constexpr (S::sharded) {
+        auto const part = bucket_->owned(segment_);
+        auto const own = state_->measure(part.first, part.values.data(), part.values.size(), static_cast<T>(scale));
+        shared.insert(shared.end(), own.begin(), own.end());
+      } else {
+        bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
+          if (bucket_->holds_sums()) state_->average({values, count}, this->divisor());
+          bucket_->each_part(segment_, [&](std::size_t begin, std::size_t end) {
+            if (begin < first || end > first + count) return;
+            auto const part = state_->measure(begin, values + (begin - first), end - begin, static_cast<T>(scale));
+            for (std::size_t k = 0; k < measure_count; ++k) sums_[k] += part[k];
+          });
+        });
+      }
+    }
+  }
+  void take(double const*& shared) {
+    for (std::size_t k = 0; k < shared_measures(); ++k) sums_[k] = *shared++;
+  }
+
+  void apply(double given_scale) noexcept {
+    auto const scale = static_cast<T>(given_scale);
+    auto const rule = [&] {
+      if constexpr (measures) return state_->rule().finish(sums_, static_cast<std::int64_t>(state_->size()));
+      else return state_->rule();
+    }();
+    auto const update = [&](std::size_t first, T const* values, std::size_t count) {
+      if constexpr (measures) state_->finish(first, values, count, scale, rule);
+      else state_->apply(first, values, count, scale, rule);
+    };
     if constexpr (S::sharded) {
       auto const part = bucket_->owned(segment_);
-      state_->apply(part.first, part.values.data(), part.values.size(), static_cast<T>(scale), rule);
+      update(part.first, part.values.data(), part.values.size());
+    } else if (measures || !bucket_->holds_sums()) {
+      bucket_->whole(segment_, update);
     } else {
-      std::size_t const tile = bucket_->holds_sums() ? 2048 : SIZE_MAX;  // elements: averaged and applied while in cache
+      std::size_t const tile = std::max(tile_elements / state_->unit(), std::size_t{1}) * state_->unit();
       bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
         for (std::size_t at = 0; at < count; at += std::min(tile, count - at)) {
           std::span<T> const sums{values + at, std::min(tile, count - at)};
-          if (bucket_->holds_sums()) state_->average(sums);
-          state_->apply(first + at, sums.data(), sums.size(), static_cast<T>(scale), rule);
+          state_->average(sums, this->divisor());
+          update(first + at, sums.data(), sums.size());
         }
       });
     }
@@ -207,6 +373,14 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   }
 
  private:
+  static constexpr bool measures = unit<typename S::optimizer_type> == Unit::tensor;
+  static constexpr std::size_t tile_elements = 2048;  // averaged and applied while in cache
+  static constexpr auto first_sums() {
+    if constexpr (measures) return decltype(std::declval<S&>().measure(0, nullptr, 0, T{})){};
+    else return Measures<0>{};
+  }
+  static constexpr std::size_t measure_count = std::tuple_size_v<decltype(first_sums())>;
+
   // Where every rank has the whole, each measures its share of it.
   static std::span<T const> own_share(std::span<T const> whole, Topology<C> const& topology) {
     if (topology.owner() < 0) return {};
@@ -218,6 +392,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   Buffer<T> kept_;
   DenseBucket<T, C>* bucket_ = nullptr;
   std::size_t segment_ = 0;
+  decltype(first_sums()) sums_{};
 };
 
 // What the sparse works share: the plan, made here where the update brings indices, and the rows, kept where they must.
@@ -230,19 +405,32 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
   using typename Base::T;
   using Index = typename S::index_type;
 
-  void prepare_rows(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, bool keep, int group) {
+  void prepare_rows(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
     RowPlan<Index>& plan = update.plan ? *update.plan : state_->take_plan();
     plan_ = &plan;
     ++plan.users;
     if (!update.plan) make_plan(topology, *state_, plan, update.ids, "step");
-    own_ = {update.rows, update.distinct};
-    auto const expected = static_cast<std::int64_t>(update.distinct ? plan.size() : plan.indices());
+    own_ = {update.rows, update.per};
+    auto const expected = static_cast<std::int64_t>(update.per == RowsPer::distinct ? plan.size()
+                                                    : update.per == RowsPer::bag    ? plan.bags
+                                                                                    : plan.indices());
+    if (how.joined && plan.indices() > 0)
+      throw this->refusal(Errc::misuse, topology.rank(),
+                          "a rank that has joined has no data, but names " + std::to_string(plan.indices()) + " indices");
+    if (how.joined) {
+      own_ = {{nullptr, 0, state_->width()}, RowsPer::index};
+      return;
+    }
     if (state_->width() == 0 && own_.values.rows == 0) own_.values.rows = expected;  // empty rows cannot be counted
     if (own_.values.rows != expected || own_.values.width != state_->width())
-      throw this->wrong_size(topology.rank(), "gradient rows of " + shape(own_.values.rows, own_.values.width) + " for " +
-                                                  shape(expected, state_->width()) + " pulled or named");
-    if (keep) keep_rows();
+      throw this->refusal(Errc::invalid_argument, topology.rank(),
+                          "gradient rows of " + shape(own_.values.rows, own_.values.width) + " for " +
+                              shape(expected, state_->width()) + " pulled or named");
+    if (how.finite)
+      if (auto const where = non_finite_row(own_.values, [](std::int64_t row) { return "row " + std::to_string(row); }))
+        throw this->refusal(Errc::non_finite, topology.rank(), "of the gradient, " + *where);
+    if (how.keep) keep_rows();
   }
 
  public:
@@ -260,15 +448,15 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
   // Past the call, rows lie in memory of the update: summed by index, or all occurrences where the policy sends them all.
   void keep_rows() {
     std::int64_t const width = state_->width();
-    bool const all = own_.distinct || !S::Exchange::coalesced;
+    bool const all = own_.distinct() || !S::Exchange::coalesced;
     std::size_t const count = all ? static_cast<std::size_t>(own_.values.rows) : plan_->size();
     kept_.resize_with_slack(count * static_cast<std::size_t>(width));
     if (all)
       for (std::size_t i = 0; i < count; ++i)
         RowOps<HostSpace>::copy_from(kept_.data() + i * static_cast<std::size_t>(width),
                                      own_.values.row(static_cast<std::int64_t>(i)), width);
-    else RowOps<HostSpace>::coalesce(own_.values, plan_->levels[0], 0, count, kept_.data());
-    own_ = {{kept_.data(), static_cast<std::int64_t>(count), width}, own_.distinct || S::Exchange::coalesced};
+    else write_level(*plan_, 0, own_, ArrivedRows<T>{}, 0, count, kept_.data());
+    own_ = {{kept_.data(), static_cast<std::int64_t>(count), width}, S::Exchange::coalesced ? RowsPer::distinct : own_.per};
   }
 
   RowPlan<Index>* plan_ = nullptr;
@@ -289,10 +477,11 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
                                      std::conditional_t<gathers, GatherPush<C, Index, T>, ShardPush<C, Index, T>>>;
 
  public:
-  void prepare(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, bool keep, int group) {
-    this->prepare_rows(update, topology, keep, group);
-    if (naive && own_.distinct)
-      throw this->wrong_size(topology.rank(), "NaivePs pushes every occurrence: give one gradient row per index");
+  void prepare(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
+    this->prepare_rows(update, topology, how, group);
+    if (naive && own_.distinct())
+      throw this->refusal(Errc::invalid_argument, topology.rank(),
+                          "NaivePs pushes every occurrence: give one gradient row per index");
     known_ = plan_->agreed > 0;
     flat_ = topology.hops().size() == 1;
     journey_.begin(*plan_, own_, state_->placement().bases(), state_->rows(), state_->counted());
@@ -334,7 +523,7 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
     state_->reserve_update();
     auto& results = state_->merging.results;
     if (results.size() > 1) results[0] = sum_of(results);
-    state_->average(results[0]);
+    state_->average(results[0], this->divisor());
     rows_ = gathers ? state_->rows_of(results[0].keys) : results[0].keys;
   }
   void transform() {
@@ -343,6 +532,13 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
       RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
       (*function_)(RowsGradient<Index, T>{state_->rows_of(result.keys), values});
     }
+  }
+  std::optional<std::string> non_finite() {
+    auto const& result = state_->merging.results[0];
+    RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
+    return non_finite_row(values, [&](std::int64_t i) {
+      return "row " + std::to_string(state_->placement().row(result.keys[static_cast<std::size_t>(i)]));
+    });
   }
   // Where every rank has all rows, each measures its share of them.
   double norm_squared(Topology<C> const& topology) const {
@@ -410,9 +606,9 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
   using typename Base::T;
 
  public:
-  void prepare(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, bool /*keep*/, int group) {
-    this->prepare_rows(update, topology, false, group);
-    counted_ = state_->counted() || untouched<std::remove_cvref_t<decltype(state_->optimizer())>> == Untouched::lazy;
+  void prepare(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
+    this->prepare_rows(update, topology, {false, how.joined, how.finite}, group);
+    counted_ = state_->counted() || untouched<typename S::optimizer_type> == Untouched::lazy;
     stride_ = static_cast<std::size_t>(state_->width()) + (counted_ ? 1 : 0);
     densify();
   }
@@ -432,7 +628,7 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
       RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
     auto const width = static_cast<std::int64_t>(state_->width());
     for_each_row(results[0], [&](T* row) {
-      T const divisor = state_->reduce() == Reduce::mean ? static_cast<T>(ranks()) : counted_ ? row[width] : T{1};
+      T const divisor = state_->reduce() == Reduce::mean ? static_cast<T>(this->divisor()) : counted_ ? row[width] : T{1};
       if (state_->reduce() != Reduce::sum && divisor > T{1}) RowOps<HostSpace>::scale_down(row, width, divisor);
     });
   }
@@ -447,6 +643,15 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
       (*function_)(RowsGradient<Index, T>{ids_.span(), RowsView<T>{values.data(), static_cast<std::int64_t>(rows),
                                                                   state_->width(), static_cast<std::int64_t>(stride_)}});
     }
+  }
+  std::optional<std::string> non_finite() const {
+    auto const part = bucket_->owned(segment_);
+    auto const values = state_->merging.results[0];
+    RowsView<T> const rows{values.data(), static_cast<std::int64_t>(stride_ ? values.size() / stride_ : 0), state_->width(),
+                           static_cast<std::int64_t>(stride_)};
+    return non_finite_row(rows, [&](std::int64_t i) {
+      return "row " + std::to_string(part.first / stride_ + static_cast<std::size_t>(i));
+    });
   }
   double norm_squared(Topology<C> const& topology) const {
     double sum = 0;
@@ -465,7 +670,6 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
   }
 
  private:
-  int ranks() const { return state_->ranks(); }
   template <class Span, class G>
   void for_each_row(Span values, G&& g) const {
     for (std::size_t at = 0; stride_ && at < values.size(); at += stride_) g(values.data() + at);

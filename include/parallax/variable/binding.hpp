@@ -11,10 +11,12 @@
 
 namespace parallax {
 
-// Does not own: the elements of a dense variable, which the user also reads and writes between steps.
+// Does not own: the elements of a dense variable, which the user also reads and writes between steps. `row`: how many of them
+// are a row to an optimizer that measures rows, 0 for all of them.
 template <class T>
 struct FlatBinding {
   std::span<T> values;
+  std::size_t row = 0;
 };
 
 // Does not own: the whole table of a replicated sparse variable, rows contiguous.
@@ -55,13 +57,14 @@ Binding<T> binding_of(Binding<U> const& binding) {
 
 }  // namespace detail
 
-// Any tensor whose elements are contiguous (see tensor_traits). The memory must outlive the variable and not move.
+// Any tensor whose elements are contiguous (see tensor_traits). The memory must outlive the variable and not move. `row`
+// elements are a row to an optimizer that measures rows; 0: all are one.
 template <class Tensor>
   requires(FlatTensor<Tensor> || RowTensor<Tensor>)
-auto bind(Tensor&& tensor) {
+auto bind(Tensor&& tensor, std::size_t row = 0) {
   if constexpr (FlatTensor<Tensor>) {
     auto const values = detail::writable(flat_view(tensor));
-    return FlatBinding<typename decltype(values)::element_type>{values};
+    return FlatBinding<typename decltype(values)::element_type>{values, row};
   } else {
     auto const rows = detail::writable(detail::traits_for<Tensor>::rows(tensor));
     return TableBinding<typename decltype(rows)::value_type>{rows};

@@ -1,6 +1,7 @@
 // A dense variable: the user's memory, the optimizer's state, and what one step does to it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -33,23 +34,26 @@ class DenseState : public std::enable_shared_from_this<DenseState<T, Policy, O, 
  public:
   using scalar_type = T;
   using kind = Dense;
+  using optimizer_type = O;
   static constexpr bool sharded = Policy::template exchange<Dense>::sharded;
 
-  DenseState(RegistrationPtr registration, std::span<T> values, int owner, int owners, int ranks, O const& optimizer,
+  // `row`: elements of a row, which divide the variable.
+  DenseState(RegistrationPtr registration, std::span<T> values, std::size_t row, int owner, int owners, O const& optimizer,
              Reduce reduce)
       : registration_{std::move(registration)},
         values_{values},
-        begin_{sharded && owner >= 0 ? part_begin(values.size(), owner, owners) : 0},
-        end_{sharded ? (owner >= 0 ? part_begin(values.size(), owner + 1, owners) : 0) : values.size()},
-        ranks_{ranks},
+        unit_{parallax::unit<O> == Unit::row ? std::max<std::size_t>(row, 1) : 1},
+        begin_{sharded && owner >= 0 ? part_begin(values.size() / unit_, owner, owners) * unit_ : 0},
+        end_{sharded ? (owner >= 0 ? part_begin(values.size() / unit_, owner + 1, owners) * unit_ : 0) : values.size()},
         reduce_{reduce},
         optimizer_{optimizer},
-        slots_{optimizer, end_ - begin_} {}
+        slots_{optimizer, (end_ - begin_) / unit_, unit_} {}
 
   RegistrationPtr const& registration() const { return registration_; }
   std::string const& name() const { return registration_->name; }
   std::span<T> values() const { return values_; }
   std::size_t size() const { return values_.size(); }
+  std::size_t unit() const { return unit_; }  // parts of it are whole multiples of this many elements
   O& optimizer() { return optimizer_; }
   O const& optimizer() const { return optimizer_; }
   Reduce reduce() const { return reduce_; }
@@ -68,16 +72,25 @@ class DenseState : public std::enable_shared_from_this<DenseState<T, Policy, O, 
     return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + fields_text(optimizer_);
   }
 
-  // The mean over ranks. A dense gradient is named once by every rank, so that mean_by_count is the mean.
-  void average(std::span<T> sum) const {
-    if (reduce_ != Reduce::sum && ranks_ > 1)
-      Ops::scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), static_cast<T>(ranks_));
+  // The mean over `ranks`. A dense gradient is named once by every rank, so that mean_by_count is the mean.
+  void average(std::span<T> sum, int ranks) const {
+    if (reduce_ != Reduce::sum && ranks > 1)
+      Ops::scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), static_cast<T>(ranks));
   }
 
-  auto begin_update() { return optimizer_.at(steps_ + 1); }
+  // The rule of this update, and it applied to elements [first, first + count): whole rows where the optimizer measures rows.
+  // Where it measures the tensor, all of it is measured first, part by part, and `finish` takes the rule made of all sums.
+  auto rule() const { return optimizer_.at(steps_ + 1); }
   template <class Rule>
   void apply(std::size_t first, T const* gradients, std::size_t count, T scale, Rule const& rule) noexcept {
     slots_.apply(values_.data() + first, gradients, count, first - begin_, scale, rule);
+  }
+  auto measure(std::size_t first, T const* gradients, std::size_t count, T scale) noexcept {
+    return slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule());
+  }
+  template <class Rule>
+  void finish(std::size_t first, T const* gradients, std::size_t count, T scale, Rule const& rule) noexcept {
+    slots_.finish(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
   void end_update() { ++steps_; }
 
@@ -86,12 +99,11 @@ class DenseState : public std::enable_shared_from_this<DenseState<T, Policy, O, 
  private:
   RegistrationPtr registration_;
   std::span<T> values_;
-  std::size_t begin_, end_;
-  int ranks_;
+  std::size_t unit_, begin_, end_;
   Reduce reduce_;
   O optimizer_;
   std::int64_t steps_ = 0;
-  SlotArrays<T, typename O::element_slots, Space> slots_;
+  OptimizerState<T, O, Space> slots_;
 };
 
 }  // namespace parallax

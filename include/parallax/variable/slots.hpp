@@ -1,4 +1,4 @@
-// The optimizer's state beside the parameters: one array per slot, and the rule applied over all of them.
+// The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "parallax/kernel/host.hpp"
+#include "parallax/kernel/host_measure.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 
@@ -15,38 +16,18 @@ namespace parallax {
 template <class T, class Slots, MemorySpace Space = HostSpace>
 class SlotArrays;
 
-// Owns. Arrays of `elements` entries, one per element slot of the optimizer, laid out like the parameters they belong to.
+// Owns. Arrays of `count` entries, one array per slot, each filled with its entry of `initial`, a tuple, or with zeros.
 template <class T, class... S, MemorySpace Space>
 class SlotArrays<T, slots<S...>, Space> {
-  using Ops = RowOps<Space>;
-
  public:
-  template <Optimizer O>
-  SlotArrays(O const& optimizer, [[maybe_unused]] std::size_t elements)
-      : arrays_{Buffer<detail::slot_type<S, T>, Space>{elements}...} {
-    fill(optimizer, std::index_sequence_for<S...>{});
-  }
-
-  // Elements [first, first + count) of the parameters; `slot_first` is where their slots begin.
-  template <class Rule>
-  void apply(T* parameters, T const* gradients, std::size_t count, std::size_t slot_first, T scale, Rule const& rule) noexcept {
-    std::apply(
-        [&](auto&... array) {
-          Ops::apply_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule,
-                              array.data() + slot_first...);
-        },
-        arrays_);
-  }
-
-  // Rows keys[i] - base of the table by the packed rows of `gradients`; slots lie like the table.
-  template <class Index, class Rule>
-  void apply_rows(std::span<Index const> keys, Index base, RowsView<T> table, T const* gradients, T scale,
-                  Rule const& rule) noexcept {
-    std::apply(
-        [&](auto&... array) {
-          Ops::apply_rows(keys, base, table, gradients, scale, rule, RowsView{array.data(), table.rows, table.width}...);
-        },
-        arrays_);
+  template <class Initial>
+  SlotArrays([[maybe_unused]] Initial const& initial, [[maybe_unused]] std::size_t count)
+      : arrays_{Buffer<detail::slot_type<S, T>, Space>{count}...} {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      if constexpr (std::tuple_size_v<Initial> == sizeof...(S))
+        (std::get<I>(arrays_).fill(static_cast<detail::slot_type<S, T>>(std::get<I>(initial))), ...);
+      else (std::get<I>(arrays_).fill({}), ...);
+    }(std::index_sequence_for<S...>{});
   }
 
   // Slot number I, for tests and checkpoints.
@@ -55,18 +36,94 @@ class SlotArrays<T, slots<S...>, Space> {
     return std::get<I>(arrays_).span();
   }
 
+  // Calls f with a pointer to entry `at` of every array.
+  template <class F>
+  decltype(auto) from(std::size_t at, F&& f) {
+    return std::apply([&](auto&... array) -> decltype(auto) { return f(array.data() + at...); }, arrays_);
+  }
+
  private:
-  template <class O, std::size_t... I>
-  void fill(O const& optimizer, std::index_sequence<I...>) {
-    if constexpr (requires { optimizer.initial(); }) {
-      auto const values = optimizer.initial();
-      (std::get<I>(arrays_).fill(static_cast<detail::slot_type<S, T>>(std::get<I>(values))), ...);
+  std::tuple<Buffer<detail::slot_type<S, T>, Space>...> arrays_;
+};
+
+// Owns. All state that an optimizer keeps beside `rows` rows of `width` elements, and its rule applied to them.
+template <class T, Optimizer O, MemorySpace Space = HostSpace>
+class OptimizerState {
+  using Ops = RowOps<Space>;
+
+ public:
+  OptimizerState(O const& optimizer, std::size_t rows, std::size_t width)
+      : width_{width}, elements_{initial(optimizer), rows * width}, rows_{row_initial(optimizer), rows} {}
+
+  // Element slot number I, for tests and checkpoints; row_span: row slot number I.
+  template <std::size_t I>
+  auto span() const {
+    return elements_.template span<I>();
+  }
+  template <std::size_t I>
+  auto row_span() const {
+    return rows_.template span<I>();
+  }
+
+  // Elements [0, count) of `parameters`, whose slots begin with number `first`. What measures rows is given whole ones.
+  template <class Rule>
+  void apply(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule) noexcept {
+    if constexpr (unit<O> == Unit::element) {
+      finish(parameters, gradients, count, first, scale, rule);
+    } else if (width_ > 0) {
+      for (std::size_t at = 0; at < count; at += width_)
+        rows_.from((first + at) / width_, [&](auto*... row_slots) {
+          auto const sums = measure(parameters + at, gradients + at, width_, first + at, scale, rule);
+          finish(parameters + at, gradients + at, width_, first + at, scale,
+                 rule.finish(sums, static_cast<std::int64_t>(width_), *row_slots...));
+        });
+    }
+  }
+  // The two halves of it for a unit that is measured in parts: sums of some of its elements, and the rule that `finish` made
+  // of all sums.
+  template <class Rule>
+  auto measure(T const* parameters, T const* gradients, std::size_t count, std::size_t first, T scale,
+               Rule const& rule) noexcept {
+    return elements_.from(first, [&](auto*... slots) {
+      return detail::measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
+    });
+  }
+  template <class Rule>
+  void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule) noexcept {
+    elements_.from(first, [&](auto*... slots) {
+      Ops::apply_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
+    });
+  }
+
+  // Rows keys[i] - base of the table by the packed rows of `gradients`; the state lies like the table.
+  template <class Index, class Rule>
+  void apply_rows(std::span<Index const> keys, Index base, RowsView<T> table, T const* gradients, T scale,
+                  Rule const& rule) noexcept {
+    if constexpr (unit<O> == Unit::element) {
+      elements_.from(0, [&](auto*... slots) {
+        Ops::apply_rows(keys, base, table, gradients, scale, rule, RowsView{slots, table.rows, table.width}...);
+      });
     } else {
-      (std::get<I>(arrays_).fill({}), ...);
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        auto const row = static_cast<std::int64_t>(keys[i] - base);
+        apply(table.row(row), gradients + i * width_, width_, static_cast<std::size_t>(row) * width_, scale, rule);
+      }
     }
   }
 
-  std::tuple<Buffer<detail::slot_type<S, T>, Space>...> arrays_;
+ private:
+  static auto initial(O const& optimizer) {
+    if constexpr (requires { optimizer.initial(); }) return optimizer.initial();
+    else return std::tuple{};
+  }
+  static auto row_initial(O const& optimizer) {
+    if constexpr (requires { optimizer.row_initial(); }) return optimizer.row_initial();
+    else return std::tuple{};
+  }
+
+  std::size_t width_;
+  SlotArrays<T, typename O::element_slots, Space> elements_;
+  SlotArrays<T, row_slots<O>, Space> rows_;
 };
 
 }  // namespace parallax

@@ -39,22 +39,23 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
   using scalar_type = T;
   using index_type = IndexType;
   using policy = Policy;
+  using optimizer_type = O;
   using kind = Sparse;
   using Exchange = typename Policy::template exchange<Sparse>;
   static constexpr bool sharded = Exchange::sharded;
   static constexpr bool settles = untouched<O> == Untouched::moves;
 
-  SparseState(RegistrationPtr registration, std::int64_t rows, std::int64_t width, int owner, int owners, int ranks,
-              O const& optimizer, P const& partitioner, Reduce reduce)
+  SparseState(RegistrationPtr registration, std::int64_t rows, std::int64_t width, int owner, int owners, O const& optimizer,
+              P const& partitioner, Reduce reduce, BadIds bad_ids)
       : registration_{std::move(registration)},
         width_{width},
         owner_{owner},
-        ranks_{ranks},
         reduce_{reduce},
+        bad_ids_{bad_ids},
         placement_{partitioner, rows, owners},
         local_rows_{sharded ? placement_.local_rows(owner) : rows},
         optimizer_{optimizer},
-        slots_{optimizer, elements()},
+        slots_{optimizer, static_cast<std::size_t>(local_rows_), static_cast<std::size_t>(width)},
         settled_(settles ? static_cast<std::size_t>(local_rows_) : 0),
         zeros_(settles ? static_cast<std::size_t>(width) : 0) {
     settled_.fill(0);
@@ -89,7 +90,9 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
   O& optimizer() { return optimizer_; }
   O const& optimizer() const { return optimizer_; }
   Reduce reduce() const { return reduce_; }
-  int ranks() const { return ranks_; }
+  BadIds bad_ids() const { return bad_ids_; }
+  std::uint64_t dropped() const { return dropped_; }
+  void count_dropped(std::size_t indices) { dropped_ += indices; }
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
   std::int64_t steps() const { return steps_; }
   auto const& slots() const { return slots_; }
@@ -128,10 +131,10 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
     return ids_.span();
   }
 
-  // Mean over ranks, or by the number of indices that named each row.
-  void average(ReducedRows<IndexType, T> const& reduced) const {
-    if (reduce_ == Reduce::mean && ranks_ > 1)
-      Ops::scale_down(reduced.rows, static_cast<std::int64_t>(reduced.keys.size()) * width_, static_cast<T>(ranks_));
+  // Mean over `ranks`, or by the number of indices that named each row.
+  void average(ReducedRows<IndexType, T> const& reduced, int ranks) const {
+    if (reduce_ == Reduce::mean && ranks > 1)
+      Ops::scale_down(reduced.rows, static_cast<std::int64_t>(reduced.keys.size()) * width_, static_cast<T>(ranks));
     if (reduce_ != Reduce::mean_by_count) return;
     for (std::size_t i = 0; i < reduced.keys.size(); ++i)
       Ops::scale_down(reduced.rows + static_cast<std::int64_t>(i) * width_, width_, static_cast<T>(reduced.counts[i]));
@@ -206,15 +209,17 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
 
   RegistrationPtr registration_;
   std::int64_t width_;
-  int owner_, ranks_;
+  int owner_;
   Reduce reduce_;
+  BadIds bad_ids_;
+  std::uint64_t dropped_ = 0;
   Placement<IndexType, P> placement_;
   std::int64_t local_rows_;
   O optimizer_;
   std::int64_t steps_ = 0;
   Buffer<T, Space> owned_;
   RowsView<T> table_;
-  SlotArrays<T, typename O::element_slots, Space> slots_;
+  OptimizerState<T, O, Space> slots_;
   Buffer<std::int64_t, Space> settled_;  // the step up to which a row has been moved
   Buffer<T, Space> zeros_;
   std::vector<Settings> history_;

@@ -57,6 +57,23 @@ inline RegistrationPtr make_registration(std::string name, std::string signature
 
 }  // namespace detail
 
+// Does not own: a variable and the indices of one batch.
+template <class State, class Id>
+struct IndicesOf {
+  using state_type = State;
+  State* state;
+  std::span<Id const> ids;
+};
+
+// Does not own: indices in bags.
+template <class State, class Id, class Offset>
+struct BagsOf : IndicesOf<State, Id> {
+  std::span<Offset const> offsets;
+  std::span<typename State::scalar_type const> weights;
+  Pool pool;
+  bool weighted;
+};
+
 // What `Variable` normalises to. Move-only; moving keeps handles and updates valid. Making one is local: ranks compare their
 // variables at the next collective call of the session. When making one throws, the session knows nothing of it. Must outlive
 // the updates in flight: a step that completes an update of a variable that is gone is refused.
@@ -78,14 +95,19 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     static_assert((true && ... && detail::one_of<Settings, O, Reduce>),
                   "parallax: a Dense variable is made from a session, a name, bind(tensor), its own optimizer and a Reduce");
     detail::check_name(name, session.rank());
+    std::size_t const row = binding.row ? binding.row : binding.values.size();
+    if (row > 0 && binding.values.size() % row != 0)
+      throw Error{Errc::invalid_argument, session.rank(), "Variable", name,
+                  "rows of " + std::to_string(row) + " do not divide " + std::to_string(binding.values.size()) + " elements"};
     Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
     std::string signature = "Dense " + std::string{detail::type_name<T>} + " of " + std::to_string(binding.values.size()) +
                             " by " + std::string{Policy::name} + ", " + optimizer_name<O>() + ", " +
                             std::string{to_string(reduce)};
+    if constexpr (unit<O> == Unit::row) ((signature += " in rows of ") += std::to_string(row));
     auto const& topology = session.topology();
     state_ = Holder{std::make_shared<State>(detail::make_registration(std::move(name), std::move(signature)), binding.values,
-                                            topology.owner(), topology.owners(), topology.size(),
-                                            detail::setting_or(O{}, settings...), reduce)};
+                                            row, topology.owner(), topology.owners(), detail::setting_or(O{}, settings...),
+                                            reduce)};
     session.enter(state_->registration());
   }
 
@@ -107,7 +129,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   using index_type = IndexType;
   using State = SparseState<T, IndexType, Policy, O, P, Space>;
 
-  // Local. The library owns this rank's rows. `settings` in any order: an optimizer, a partitioner, a Reduce.
+  // Local. The library owns this rank's rows. `settings` in any order: an optimizer, a partitioner, a Reduce, a
+  // BadIds.
   template <class Session, class... Settings>
   BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
     make(session, std::move(name), table.rows, table.width, settings...);
@@ -148,43 +171,65 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   std::int64_t steps() const { return state_->steps(); }
   State& state() const { return *state_; }
 
+  // How many indices outside the table this rank has dropped so far (BadIds::drop_and_count).
+  std::uint64_t dropped() const { return state_->dropped(); }
+
   // A pull of these indices, together with others: session.pull(a.at(ids), b.at(more_ids)).
   template <class Ids>
   auto at(Ids const& ids) const {
     if constexpr (!detail::check_indices<Ids>()) {
-      return IndicesOf<std::int64_t>{&*state_, {}};
+      return IndicesOf<State, std::int64_t>{&*state_, {}};
     } else {
       auto const view = flat_view(ids);
-      return IndicesOf<typename decltype(view)::value_type>{&*state_, view};
+      return IndicesOf<State, typename decltype(view)::value_type>{&*state_, view};
     }
   }
 
-  // Does not own: a variable and the indices of one batch.
-  template <class Id>
-  struct IndicesOf {
-    using state_type = State;
-    State* state;
-    std::span<Id const> ids;
-  };
+  // A pull of bags: bag b holds the indices at positions [offsets[b], offsets[b + 1]), so that `offsets` begins with 0 and ends
+  // with the number of indices. Each bag's rows are pooled on this rank, by sum or mean, or summed with a weight per index.
+  template <class Ids, class Offsets>
+  auto bags(Ids const& ids, Offsets const& offsets, Pool pool = Pool::sum) const {
+    return bags_of(ids, offsets, std::span<T const>{}, pool, false);
+  }
+  template <class Ids, class Offsets, FlatTensor Weights>
+  auto bags(Ids const& ids, Offsets const& offsets, Weights const& weights) const {
+    static_assert(std::same_as<typename decltype(flat_view(weights))::value_type, T>,
+                  "parallax: the weights of bags are of the variable's scalar type");
+    return bags_of(ids, offsets, std::span<T const>{flat_view(weights)}, Pool::sum, true);
+  }
 
  private:
+  template <class Ids, class Offsets>
+  auto bags_of(Ids const& ids, Offsets const& offsets, std::span<T const> weights, Pool pool, bool weighted) const {
+    if constexpr (!detail::check_indices<Ids>() || !detail::check_indices<Offsets>()) {
+      return BagsOf<State, std::int64_t, std::int64_t>{{&*state_, {}}, {}, {}, pool, false};
+    } else {
+      auto const view = flat_view(ids);
+      auto const bounds = flat_view(offsets);
+      return BagsOf<State, typename decltype(view)::value_type, typename decltype(bounds)::value_type>{
+          {&*state_, view}, bounds, weights, pool, weighted};
+    }
+  }
+
   template <class Session, class... Settings>
   void make(Session& session, std::string name, std::int64_t rows, std::int64_t width, Settings const&... settings) {
-    static_assert((true && ... && detail::one_of<Settings, O, P, Reduce>),
-                  "parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner "
-                  "and a Reduce");
+    static_assert((true && ... && detail::one_of<Settings, O, P, Reduce, BadIds>),
+                  "parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner, "
+                  "a Reduce and a BadIds");
     detail::check_name(name, session.rank());
     check_shape(name, rows, width, session.rank());
     Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
+    BadIds const bad_ids = detail::setting_or(BadIds::error, settings...);
     P const partitioner = detail::setting_or(P{}, settings...);
     std::string signature = "Sparse " + std::string{detail::type_name<T>} + " of " + std::to_string(rows) + " x " +
                             std::to_string(width) + " by " + std::string{detail::type_name<IndexType>} + ", " +
                             std::string{Policy::name} + ", " + std::string{P::name} + fields_text(partitioner) + ", " +
-                            optimizer_name<O>() + ", " + std::string{to_string(reduce)};
+                            optimizer_name<O>() + ", " + std::string{to_string(reduce)} + ", bad ids " +
+                            std::string{to_string(bad_ids)};
     auto const& topology = session.topology();
     state_ = Holder{std::make_shared<State>(detail::make_registration(std::move(name), std::move(signature)), rows, width,
-                                            topology.owner(), topology.owners(), topology.size(),
-                                            detail::setting_or(O{}, settings...), partitioner, reduce)};
+                                            topology.owner(), topology.owners(), detail::setting_or(O{}, settings...),
+                                            partitioner, reduce, bad_ids)};
   }
 
   static void check_shape(std::string const& name, std::int64_t rows, std::int64_t width, int rank) {
@@ -217,7 +262,8 @@ template <class Opt, class T, class IndexType>
 struct check_choices {
   static_assert(OptimizerFor<Opt, T>,
                 "parallax: the optimizer's rule does not fit: at(step) must return a noexcept callable "
-                "rule(auto& p, auto g, auto&... slots) with one slot per entry of element_slots");
+                "rule(auto& p, auto g, auto&... slots) with one slot per entry of element_slots, or, where "
+                "the optimizer has a unit, what measures and finishes");
   static_assert(one_of<IndexType, std::int32_t, std::int64_t>, "parallax: a table is indexed by std::int32_t or std::int64_t");
 };
 

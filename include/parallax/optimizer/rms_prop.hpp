@@ -1,0 +1,41 @@
+// RMSProp: Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5 (2012).
+#pragma once
+
+#include "parallax/core/math.hpp"
+#include "parallax/optimizer/optimizer.hpp"
+
+namespace parallax {
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+// v += (1 - decay)(g² - v), p -= learning_rate · g / (sqrt(v) + epsilon).
+template <Untouched Semantics>
+struct BasicRmsProp {
+  using axis = optimizer_axis;
+  using element_slots = slots<scalar>;
+  static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyRmsProp" : "RmsProp";
+  static constexpr Untouched untouched = Semantics;
+
+  double learning_rate = 0.01;
+  double decay = 0.99;
+  double epsilon = 1e-8;
+
+  auto at(std::int64_t /*step*/) const {
+    return [rate = learning_rate, share = 1 - decay, epsilon = epsilon] PARALLAX_HOST_DEVICE(auto& p, auto g,
+                                                                                            auto& v) noexcept {
+      PARALLAX_NO_CONTRACT
+      using T = decltype(g);
+      v += static_cast<T>(share) * (g * g - v);
+      p -= static_cast<T>(rate) * g / (parallax::sqrt(v) + static_cast<T>(epsilon));
+    };
+  }
+};
+
+// Exact: the mean square of a row that a step does not touch decays all the same.
+using RmsProp = BasicRmsProp<Untouched::moves>;
+// Lazy: it decays only in the steps that touch the row.
+using LazyRmsProp = BasicRmsProp<Untouched::lazy>;
+
+PARALLAX_STRICT_ARITHMETIC_END
+
+}  // namespace parallax
