@@ -17,6 +17,7 @@
 #include "parallax/partition/cyclic.hpp"
 #include "parallax/partition/hash.hpp"
 #include "parallax/policy/policy.hpp"
+#include "parallax/session/accumulator.hpp"
 #include "parallax/session/session.hpp"
 #include "parallax/session/shard.hpp"
 #include "parallax/variable/variable.hpp"

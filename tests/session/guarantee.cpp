@@ -174,7 +174,7 @@ std::vector<Fault> const faults{
      }},
     {"a finish where others step", {px::Errc::mismatch, "", "", ""},
      [](ThreadModel& m, bool bad, std::uint64_t) {
-       return answer_of([&] { bad ? m.session.finish() : step_both(m); });
+       return answer_of([&] { bad ? void(m.session.finish()) : step_both(m); });
      }},
     {"another table pulled", {px::Errc::mismatch, "pull", "", "has «"},
      [](ThreadModel& m, bool bad, std::uint64_t) {

@@ -94,7 +94,7 @@ std::vector<Seen> run(int ranks, int culprit, Operation const& operation, bool w
     });
     seen.happened = seen.happened && world.rank() == culprit && k >= 0;
     seen.unchanged = m.hash() == before;
-    if (k >= 0) seen.again = answer_of([&] { seen.answer.refused ? operation.run(m, more) : m.session.finish(); });
+    if (k >= 0) seen.again = answer_of([&] { seen.answer.refused ? operation.run(m, more) : void(m.session.finish()); });
     seen.hash = m.hash();
     return seen;
   });

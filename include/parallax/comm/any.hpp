@@ -40,6 +40,9 @@ class AnyCommunicator {
   Request iallreduce(int channel, float* data, std::size_t count);
   Request iallreduce(int channel, double* data, std::size_t count);
   void abort(Error const& reason) { edge_->abort(reason); }
+  Journal& journal() { return edge_->journal(); }
+  std::optional<Status> status_of(int rank, bool& fresh) { return edge_->status_of(rank, fresh); }
+  void answer() { edge_->answer(); }
 
  private:
   struct Edge {
@@ -54,6 +57,9 @@ class AnyCommunicator {
     virtual Request iallreduce(int channel, float* data, std::size_t count) = 0;
     virtual Request iallreduce(int channel, double* data, std::size_t count) = 0;
     virtual void abort(Error const& reason) = 0;
+    virtual Journal& journal() = 0;
+    virtual std::optional<Status> status_of(int rank, bool& fresh) = 0;
+    virtual void answer() = 0;
   };
   template <class C, class Held>
   struct EdgeOf;
@@ -137,6 +143,19 @@ struct AnyCommunicator::EdgeOf final : Edge {
   Request iallreduce(int channel, double* data, std::size_t count) override { return sum(channel, data, count); }
   void abort(Error const& reason) override { comm.abort(reason); }
 
+  Journal& journal() override {
+    if constexpr (KeepsJournals<C>) return comm.journal();
+    else return own_journal;
+  }
+  std::optional<Status> status_of(int rank, [[maybe_unused]] bool& fresh) override {
+    if constexpr (KeepsJournals<C>) return comm.status_of(rank, fresh);
+    else if (rank == this->rank()) return own_journal.status();
+    else return std::nullopt;
+  }
+  void answer() override {
+    if constexpr (KeepsJournals<C>) comm.answer();
+  }
+
   C const& view() const { return comm; }
   template <class T>
   Request sum(int channel, T* data, std::size_t count) {
@@ -145,6 +164,7 @@ struct AnyCommunicator::EdgeOf final : Edge {
   }
 
   Held comm;
+  Journal own_journal;  // where the communicator inside keeps none
 };
 
 inline AnyCommunicator::Request AnyCommunicator::ialltoallv(int channel, Transfer const& transfer) {
@@ -157,6 +177,6 @@ inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, double*
   return edge_->iallreduce(channel, data, count);
 }
 
-static_assert(VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> && KnowsOversubscription<AnyCommunicator>);
+static_assert(KeepsJournals<AnyCommunicator> && VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> && KnowsOversubscription<AnyCommunicator>);
 
 }  // namespace parallax

@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "parallax/comm/journal.hpp"
 #include "parallax/core/error.hpp"
 
 namespace parallax {
@@ -93,6 +95,19 @@ std::chrono::nanoseconds now(C const& comm) {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
+// Optional ability: every rank's journal can be asked for, so that a wait which takes too long says which ranks are behind and
+// which say nothing.
+//   journal()          local: this rank's own, which its session writes
+//   status_of(rank)    local: what that rank tells of itself; asks it where it must be asked, so that an answer may come with a
+//                      later call. `fresh`: it answered just now, from inside a wait
+//   answer()           local: answers those who asked. Called now and then while waiting
+template <class C>
+concept KeepsJournals = requires(C& comm, int rank, bool& fresh) {
+  { comm.journal() } -> std::same_as<Journal&>;
+  { comm.status_of(rank, fresh) } -> std::same_as<std::optional<Status>>;
+  comm.answer();
+};
+
 // Optional ability: says that more ranks share this host than it has cores, so that waiting must yield at once.
 template <class C>
 concept KnowsOversubscription = requires(C const& comm) {
@@ -117,6 +132,9 @@ class Patience {
     return true;
   }
 
+  // True now and then, once the wait is a long one.
+  bool idles() const { return polls_ > spins && polls_ % 64 == 0; }
+
   std::chrono::nanoseconds waited() const {
     return started_ == std::chrono::nanoseconds::min() ? std::chrono::nanoseconds{0} : now(*comm_) - started_;
   }
@@ -128,14 +146,46 @@ class Patience {
   std::chrono::nanoseconds started_ = std::chrono::nanoseconds::min();
 };
 
-// The error of a wait that outlasted the deadline: names the operation, the variable and a rank that has not delivered.
+// The error of a wait that outlasted the deadline: names the operation, the variable, a rank that has not delivered, and how far
+// the operation had come.
 template <Communicator C>
-Error timeout_error(C const& comm, int missing, std::string_view operation, std::string_view variable = {}) {
+Error timeout_error(C const& comm, int missing, std::string_view operation, std::string_view variable = {},
+                    std::string_view phase = {}, std::string report = {}) {
   auto const limit = std::chrono::duration<double>{std::chrono::nanoseconds{comm.deadline()}}.count();
   std::string detail = "rank " + std::to_string(comm.rank()) + " waited longer than the deadline of " +
                        std::to_string(limit) + " s";
   if (missing >= 0) detail += " for rank " + std::to_string(missing);
-  return {Errc::timeout, missing, std::string{operation}, std::string{variable}, detail};
+  if (!phase.empty()) (detail += ", ") += phase;
+  return {Errc::timeout, missing, std::string{operation}, std::string{variable}, detail, std::move(report)};
+}
+
+// What every rank is doing, a line each, each with its last operations. Waits a tenth of the deadline, at most 200 ms, for
+// those that have to be asked.
+template <KeepsJournals C>
+std::string journal_report(C& comm) {
+  auto const begin = now(comm);
+  auto const grace = std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds{comm.deadline()} / 10, std::chrono::milliseconds{200});
+  auto const size = static_cast<std::size_t>(comm.size());
+  std::vector<std::optional<Status>> known(size);
+  std::vector<char> answers(size);
+  for (std::size_t missing = size; missing > 0 && now(comm) - begin <= grace; std::this_thread::yield()) {
+    missing = 0;
+    comm.answer();
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      if (answers[rank]) continue;
+      bool fresh = static_cast<int>(rank) == comm.rank();
+      if (auto status = comm.status_of(static_cast<int>(rank), fresh)) known[rank] = status;
+      answers[rank] = fresh;
+      missing += !fresh;
+    }
+  }
+  auto const* const own = known[static_cast<std::size_t>(comm.rank())] ? known[static_cast<std::size_t>(comm.rank())]->latest() : nullptr;
+  std::string report;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    report += '\n' + detail::status_line(static_cast<int>(rank), known[rank], answers[rank], own ? own->number : 0, now(comm).count());
+    if (known[rank]) report += detail::history_lines(*known[rank]);
+  }
+  return report;
 }
 
 // Polls until the request is complete. Past the deadline, or when the request fails, aborts the communicator and throws.

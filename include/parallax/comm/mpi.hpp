@@ -14,6 +14,7 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -87,6 +88,11 @@ class MpiCommunicator {
 
   [[noreturn]] void abort(Error const& reason) { end_->abort(reason.what()); }
 
+  // Journals of other ranks are asked for by messages on a communicator of their own; who is not waiting does not answer.
+  Journal& journal() { return end_->watch.journal; }
+  std::optional<Status> status_of(int rank, bool& fresh) { return end_->status_of(rank, fresh); }
+  void answer() { end_->answer(); }
+
  private:
   // A message in flight: bytes [begin, begin + bytes) of a block of `block` bytes, or part of a vendor's sum (peer -1).
   struct Message {
@@ -102,6 +108,20 @@ class MpiCommunicator {
     std::size_t next = 0;
     std::uint64_t number = 0;
     bool busy = false;
+  };
+
+  // Questions and answers between ranks that wait. Once used, its communicator is not freed: an answer may be under way.
+  struct Watch {
+    struct Letter {
+      int asks;
+      Status status;
+    };
+    MPI_Comm comm = MPI_COMM_NULL;
+    Journal journal;
+    bool used = false;
+    std::vector<std::unique_ptr<Letter>> sent;  // MPI may read them until the job ends
+    std::vector<std::optional<Status>> heard;   // by rank, since this rank asked
+    std::vector<char> asked;
   };
 
   // What a communicator owns. Its address stays, so that a communicator may move while requests are in flight.
@@ -123,6 +143,9 @@ class MpiCommunicator {
     bool progress(int channel);
     int waiting_for(int channel) const;
     void withdraw(int channel) noexcept;
+    std::optional<Status> status_of(int rank, bool& fresh);
+    void answer();
+    void write(int other, bool asks);
 
     void finish(Message const& message, int code, MPI_Status const& status) const;
     void check(int code, std::string_view call, int peer = -1) const;
@@ -135,6 +158,7 @@ class MpiCommunicator {
     std::array<Lane, channels> lanes;
     std::vector<int> hosts;
     int rank = 0, size = 1, exceptions = std::uncaught_exceptions();
+    Watch watch;
     std::uint64_t tags_per_channel = 1024;
     bool oversubscribed = false;
   };
@@ -291,6 +315,9 @@ inline MpiCommunicator::Endpoint::Endpoint(MPI_Comm parent, MpiOptions const& gi
   try {
     duplicate(parent);
     agree();
+    check(MPI_Comm_dup(comm, &watch.comm), "MPI_Comm_dup");
+    watch.heard.resize(static_cast<std::size_t>(size));
+    watch.asked.resize(static_cast<std::size_t>(size));
     if (options.order == SumOrder::vendor) {
       sums.assign(channels, MPI_COMM_NULL);
       for (MPI_Comm& sum : sums) check(MPI_Comm_dup(comm, &sum), "MPI_Comm_dup");
@@ -356,6 +383,7 @@ inline void MpiCommunicator::Endpoint::release() noexcept {
   if (detail::mpi_job_is_ending || std::uncaught_exceptions() > exceptions || !detail::mpi_is_usable()) return;
   for (MPI_Comm& sum : sums)
     if (sum != MPI_COMM_NULL) MPI_Comm_free(&sum);
+  if (watch.comm != MPI_COMM_NULL && !watch.used) MPI_Comm_free(&watch.comm);
   if (comm == MPI_COMM_NULL) return;
   int stray = 0;
   MPI_Status status;
@@ -488,6 +516,40 @@ inline void MpiCommunicator::Endpoint::withdraw(int channel) noexcept {
   busy = false;
 }
 
+// A rank that asks is about to give up: the letters of a job are few.
+inline void MpiCommunicator::Endpoint::write(int other, bool asks) {
+  watch.used = true;
+  auto& letter = *watch.sent.emplace_back(std::make_unique<Watch::Letter>(Watch::Letter{asks, watch.journal.status()}));
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Isend(&letter, sizeof letter, MPI_BYTE, other, 0, watch.comm, &request), "MPI_Isend", other);
+  MPI_Request_free(&request);
+}
+
+inline void MpiCommunicator::Endpoint::answer() {
+  detail::MpiErrorsAreReturned const returned;
+  for (int found = 1; found;) {
+    MPI_Status from;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, 0, watch.comm, &found, &from), "MPI_Iprobe");
+    if (!found) return;
+    Watch::Letter letter;
+    check(MPI_Recv(&letter, sizeof letter, MPI_BYTE, from.MPI_SOURCE, 0, watch.comm, MPI_STATUS_IGNORE), "MPI_Recv");
+    watch.used = true;
+    watch.heard[static_cast<std::size_t>(from.MPI_SOURCE)] = letter.status;
+    if (letter.asks) write(from.MPI_SOURCE, false);
+  }
+}
+
+inline std::optional<Status> MpiCommunicator::Endpoint::status_of(int other, bool& fresh) {
+  if (other == rank) return watch.journal.status();
+  auto const at = static_cast<std::size_t>(other);
+  if (!std::exchange(watch.asked[at], 1)) {
+    watch.heard[at].reset();
+    write(other, true);
+  }
+  fresh = watch.heard[at].has_value();
+  return watch.heard[at];
+}
+
 inline std::chrono::nanoseconds MpiCommunicator::now() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>{MPI_Wtime()});
 }
@@ -527,6 +589,6 @@ inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double*
   return sum(channel, MPI_DOUBLE, data, count);
 }
 
-static_assert(VendorAllreduce<MpiCommunicator> && OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator>);
+static_assert(KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> && OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator>);
 
 }  // namespace parallax

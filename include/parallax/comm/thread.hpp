@@ -1,6 +1,7 @@
 // N ranks as threads of one process: the communicator of a single machine, and the test bed of everything else.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -31,7 +32,7 @@ void run_threads(int size, Body&& body, ThreadOptions options = {});
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size, ThreadOptions options = {})
-      : size_{size}, options_{options}, boxes_(boxes_of(size)) {
+      : size_{size}, options_{options}, boxes_(boxes_of(size)), journals_(static_cast<std::size_t>(std::max(size, 0))) {
     if (size < 1) throw Error{Errc::invalid_argument, -1, "ThreadGroup", "", "size is " + std::to_string(size)};
   }
 
@@ -88,6 +89,7 @@ class ThreadGroup {
   ThreadOptions const options_;
   bool const oversubscribed_ = static_cast<unsigned>(size_) > std::thread::hardware_concurrency();  // asked once: slow
   std::vector<Box> boxes_;
+  std::vector<Journal> journals_;
   std::atomic<bool> aborted_{false};
   bool supervised_ = false;
   std::mutex mutex_;
@@ -114,6 +116,15 @@ class ThreadCommunicator {
   void abort(Error const& reason) { group_->abort(reason); }
 
   Request ialltoallv(int channel, Transfer const& transfer);
+
+  Journal& journal() { return group_->journals_[static_cast<std::size_t>(rank_)]; }
+  std::optional<Status> status_of(int rank, bool& fresh) const {
+    Status const status = group_->journals_[static_cast<std::size_t>(rank)].status();
+    auto const age = std::chrono::steady_clock::now().time_since_epoch() - std::chrono::nanoseconds{status.told};
+    fresh = rank == rank_ || (status.waiting && age < std::chrono::milliseconds{50});
+    return status;
+  }
+  void answer() const {}  // the journals lie open to all ranks
 
  private:
   using Box = ThreadGroup::Box;
@@ -277,7 +288,7 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
   return {this, channel};
 }
 
-static_assert(Communicator<ThreadCommunicator>);
+static_assert(Communicator<ThreadCommunicator> && KeepsJournals<ThreadCommunicator>);
 
 template <class Body>
 void run_threads(int size, Body&& body, ThreadOptions options) {

@@ -43,22 +43,25 @@ constexpr std::string_view to_string(Errc code) {
 
 // Thrown by every operation of the library. `rank` is the rank that caused it (-1 where no single one did), `operation` the
 // call ("pull", "step", …), `variable` the variable's name or empty, `detail` the sentence with the offending values.
-// When ranks agree on an error, all of them throw the same code, rank, operation, variable and detail.
+// When ranks agree on an error, all of them throw the same code, rank, operation, variable and detail. `report`, lines that
+// `what` ends with, says of a wait that took too long what every rank was doing.
 class Error : public std::runtime_error {
  public:
-  Error(Errc code, int rank, std::string operation, std::string variable, std::string detail)
-      : std::runtime_error{compose(code, rank, operation, variable, detail)},
+  Error(Errc code, int rank, std::string operation, std::string variable, std::string detail, std::string report = {})
+      : std::runtime_error{compose(code, rank, operation, variable, detail) + report},
         code_{code},
         rank_{rank},
         operation_{std::move(operation)},
         variable_{std::move(variable)},
-        detail_{std::move(detail)} {}
+        detail_{std::move(detail)},
+        report_{std::move(report)} {}
 
   Errc code() const noexcept { return code_; }
   int rank() const noexcept { return rank_; }
   std::string const& operation() const noexcept { return operation_; }
   std::string const& variable() const noexcept { return variable_; }
   std::string const& detail() const noexcept { return detail_; }
+  std::string const& report() const noexcept { return report_; }
 
  private:
   static std::string compose(Errc code, int rank, std::string const& operation, std::string const& variable,
@@ -73,7 +76,7 @@ class Error : public std::runtime_error {
 
   Errc code_;
   int rank_;
-  std::string operation_, variable_, detail_;
+  std::string operation_, variable_, detail_, report_;
 };
 
 // The error in flight as one of ours: an Error as it is, bad_alloc as out_of_memory, all else as user_exception.

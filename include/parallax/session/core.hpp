@@ -52,7 +52,6 @@ class SessionCore {
  public:
   enum Channel : int { control = 0, step_rows = 1, step_dense = 2, pull_rows = 3, first_flight = 4 };
   static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
-  enum class Operation : std::uint64_t { pull = 1, start, step, broadcast, finish };
 
   // Thrown inside for what all ranks agreed to refuse: the session stays usable.
   struct Refused {
@@ -71,6 +70,7 @@ class SessionCore {
     for (int const host : topology.hosts()) hash.add(static_cast<std::uint64_t>(host));
     hash.add(static_cast<std::uint64_t>(topology.hops().size()));
     registry_hash = hash.value();
+    if constexpr (KeepsJournals<C>) journal = &topology.world().journal();
   }
   SessionCore(SessionCore&&) = delete;
 
@@ -101,7 +101,8 @@ class SessionCore {
   Fingerprint context(Operation operation) {
     Fingerprint hash;
     hash.add(static_cast<std::uint64_t>(operation));
-    hash.add(++operations);
+    journal->enter(operation, ++operations, steps, clock());
+    hash.add(operations);
     hash.add(registry_hash);
     hash.add(fields_hash(options));
     return hash;
@@ -112,7 +113,9 @@ class SessionCore {
   void agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names,
              FunctionRef<std::string()> describe) {
     agreement.post();
+    advance(Phase::agreeing);
     drive(operation, [&] { return agreement.poll(); }, Named<Agreement<C>>{agreement, names});
+    advance(Phase::exchanging);
     if (agreement.unanimous()) return;
     throw Refused{explain_with(operation, error ? &*error : nullptr, describe())};
   }
@@ -162,9 +165,10 @@ class SessionCore {
   // {ok and finite, norms} of all ranks: the second agreement. Sums the norms of `groups` in the order of ranks. False where
   // a rank found a gradient that is not finite and the step is to be skipped.
   bool commit(std::optional<Error> const& error, std::size_t groups, bool finite) {
+    advance(Phase::committing);
     words_out.assign(1 + groups, error ? 0.0 : finite ? 2.0 : 1.0);
     std::copy(norms.begin(), norms.end(), words_out.begin() + 1);
-    tell_all();
+    tell_all("step");
     double least = 2.0;
     std::fill(norms.begin(), norms.end(), 0.0);
     for (int rank = 0; rank < topology.size(); ++rank) {
@@ -179,14 +183,14 @@ class SessionCore {
   // What the owners measured of tensors, summed in their order.
   void share(std::vector<double>& sums) {
     words_out = sums;
-    tell_all();
+    tell_all("step");
     std::fill(sums.begin(), sums.end(), 0.0);
     for (int owner = 0; owner < topology.owners(); ++owner)
       for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += words_of(topology.owner_rank(owner))[k];
   }
 
   // Every rank's `words_out` to every rank, equally many.
-  void tell_all() {
+  void tell_all(char const* operation) {
     std::size_t const words = words_out.size(), ranks = static_cast<std::size_t>(topology.size());
     words_in.assign(words * ranks, 0.0);
     control_lane.clear();
@@ -196,7 +200,7 @@ class SessionCore {
       control_lane.expect(static_cast<int>(rank), rank * words * sizeof(double), words * sizeof(double), Payload::control);
     }
     control_lane.post(words_out.data(), words_in.data());
-    await(control_lane, "step");
+    await(control_lane, operation);
     std::ranges::copy(words_out, words_in.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(topology.rank()) * words));
   }
   std::span<double const> words_of(int rank) const {
@@ -243,13 +247,29 @@ class SessionCore {
     try {
       while (!done()) {
         started.poll();
-        if (!patience.pause()) throw timeout_error(topology.world(), awaited.waiting_for(), operation, awaited.names());
+        if (!patience.pause()) throw timed_out(operation, awaited.waiting_for(), awaited.names());
+        if (patience.idles()) idle(awaited.waiting_for());
       }
     } catch (...) {
       end(current_error(topology.rank(), operation));
       throw;
     }
   }
+  // A sign of life from a long wait, for those whose wait is longer.
+  void idle(int waiting_for) {
+    journal->wait(waiting_for, clock());
+    if constexpr (KeepsJournals<C>) topology.world().answer();
+  }
+  Error timed_out(char const* operation, int missing, std::string const& names) {
+    std::string report;
+    idle(missing);
+    Status const own = journal->status();
+    if constexpr (KeepsJournals<C>) report = journal_report(topology.world());
+    return timeout_error(topology.world(), missing, operation, names, own.count ? to_string(own.latest()->phase) : "", report);
+  }
+  std::int64_t clock() const { return now(topology.world()).count(); }
+  void advance(Phase phase) { journal->advance(phase, traffic.payload_sent() - sent_before, clock()); }
+
   void await(Lane<C>& lane, char const* operation) {
     auto const nothing = [] { return std::string{}; };
     drive(operation, [&] { return lane.test(); }, Named<Lane<C>>{lane, nothing});
@@ -263,6 +283,11 @@ class SessionCore {
     if (poisoned)
       throw Error{Errc::poisoned, poisoned->rank(), operation, "",
                   std::string{"an earlier failure ended the session: "} + poisoned->what()};
+    struct Leaving {  // notes that the operation has ended, however it did
+      SessionCore& core;
+      ~Leaving() { core.advance(Phase::done); }
+    } const leaving{*this};
+    sent_before = traffic.payload_sent();
     try {
       return body();
     } catch (Refused const& refused) {
@@ -334,6 +359,9 @@ class SessionCore {
   Lane<C> control_lane, dense;
   Mail<C> mail;
   std::string current;  // the variable being worked on, for errors
+  Journal own_journal;  // where the communicator keeps none
+  Journal* journal = &own_journal;
+  std::uint64_t sent_before = 0;  // payload, by the operations before the current one
   std::vector<Pooled> pool;
   Started<C> started;
   std::vector<double> norms;                 // of the clip groups

@@ -119,6 +119,7 @@ class FlightBase {
     dense_.withdraw();
   }
 
+  bool agreeing() const { return stage_ == Stage::agreeing; }
   bool unanimous() const { return unanimous_; }
   bool idle() const { return idle_; }  // agreed on by ranks that have all joined: nothing is exchanged
   bool busy() const { return busy_; }
@@ -152,6 +153,7 @@ class FlightBase {
     for (UpdateRecord const& record : records_) list += (list.empty() ? "" : ", ") + record.registration->name;
     return list;
   }
+  std::string_view first_name() const { return records_.empty() ? std::string_view{} : records_.front().registration->name; }
   // The name of a variable that was destroyed, or null.
   std::string const* gone() const {
     for (UpdateRecord const& record : records_)

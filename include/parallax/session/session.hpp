@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallax/session/completion.hpp"
 #include "parallax/session/core.hpp"
 #include "parallax/session/update.hpp"
 
@@ -106,15 +107,14 @@ class Session<C> {
     (core_->broadcast(variables), ...);
   }
 
-  // Collective. The normal end: every rank has completed every step. A rank that leaves without it has failed.
-  void finish() { core_->finish(); }
+  // Collective. The normal end: every rank has completed every step, and says so. A rank that leaves without it has failed, and
+  // no rank gets a Completion.
+  Completion finish() { return core_->finish(); }
 
   // For variables: makes this one known. Local.
   void enter(RegistrationPtr registration) { core_->enter(std::move(registration)); }
 
  private:
-  using Operation = typename detail::SessionCore<C>::Operation;
-
   struct Core : detail::SessionCore<C> {
     using Base = detail::SessionCore<C>;
     using Base::Base, Base::topology, Base::traffic, Base::options, Base::agreement, Base::dense, Base::mail, Base::started,
@@ -134,6 +134,7 @@ class Session<C> {
           };
           std::optional<Error> error;
           Fingerprint hash = context(Operation::pull);
+          this->journal->name(std::get<0>(std::tie(indices...)).state->name());
           (hash.add(indices.state->registration()->hash()), ...);
           try {
             (plan_pull(indices, std::get<I>(handles)), ...);
@@ -212,6 +213,7 @@ class Session<C> {
         flight.prepare(true, updates...);
         started.add(flight);
         flight.post(context(Operation::start).value());
+        this->journal->name(flight.first_name());
         started.poll();
       });
     }
@@ -240,10 +242,17 @@ class Session<C> {
           if (auto const* name = flight->gone())
             pack.refuse({Errc::misuse, topology.rank(), "step", *name, "the variable was destroyed with an update in flight"});
         }
+        this->journal->name(pack.first_name());
         pack.post(hash.value());
+        this->advance(Phase::agreeing);
+        bool agreeing = true;
         drive("step", [&] {
-          bool const arrived = started.poll();
-          return pack.poll() && (arrived || !pack.unanimous());
+          bool const arrived = started.poll(), complete = pack.poll();
+          if (agreeing && !pack.agreeing()) {
+            agreeing = false;
+            this->advance(Phase::exchanging);
+          }
+          return complete && (arrived || !pack.unanimous());
         }, detail::WholeStep<C>{started, pack});
         this->refuse_unless_unanimous(pack);
         this->all_joined = pack.idle();
@@ -282,6 +291,7 @@ class Session<C> {
         pack.norms(norms.data() + groups_started);
       }
       if (!this->commit(error, groups, finite)) return false;
+      this->advance(Phase::applying);
       this->scales_from_norms(pack);
       this->gather_gradients(pack);
       measured.clear();
@@ -373,15 +383,25 @@ class Session<C> {
       drive("broadcast", [&] { return gather.poll(dense); }, awaited);
     }
 
-    void finish() {
-      guarded("finish", [&] {
+    Completion finish() {
+      return guarded("finish", [&] {
         std::optional<Error> error;
         if (!started.empty())
           error = Error{Errc::misuse, topology.rank(), "finish", (*started.begin())->names(),
                         "updates were started and no step completed them"};
         agreement.begin(context(Operation::finish).value(), !error, this->joined, 0);
         agree("finish", error, [] { return std::string{}; }, [] { return std::string{}; });
+        this->words_out.assign({static_cast<double>(this->steps), static_cast<double>(this->operations),
+                                static_cast<double>(traffic.payload_sent()), static_cast<double>(traffic.payload_received())});
+        this->tell_all("finish");
+        Completion completion{topology.rank(), {}};
+        for (int rank = 0; rank < topology.size(); ++rank) {
+          auto const words = this->words_of(rank);
+          completion.records.push_back({static_cast<std::int64_t>(words[0]), static_cast<std::uint64_t>(words[1]),
+                                        static_cast<std::uint64_t>(words[2]), static_cast<std::uint64_t>(words[3])});
+        }
         this->finished = true;
+        return completion;
       });
     }
 

@@ -1,0 +1,56 @@
+// The proof that a run came to its end on every rank.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "parallax/core/error.hpp"
+#include "parallax/version.hpp"
+
+namespace parallax {
+
+// What one rank had done when it finished.
+struct RankRecord {
+  std::int64_t steps = 0;
+  std::uint64_t operations = 0;            // collective ones
+  std::uint64_t sent = 0, received = 0;    // bytes of payload
+};
+
+// What `finish` returns: the records of all ranks, alike on all of them. A launcher's exit status proves less: mpiexec may
+// return 0 for a job of which a rank left half way. Where this exists, none did.
+struct Completion {
+  int rank = 0;  // of the one who holds it
+  std::vector<RankRecord> records;
+
+  // As JSON.
+  std::string text() const {
+    std::string text = "{\"parallax\": \"" + std::to_string(PARALLAX_VERSION_MAJOR) + '.' + std::to_string(PARALLAX_VERSION_MINOR) +
+                       '.' + std::to_string(PARALLAX_VERSION_PATCH) + "\", \"ranks\": " + std::to_string(records.size()) +
+                       ", \"records\": [";
+    for (std::size_t r = 0; r < records.size(); ++r) {
+      RankRecord const& record = records[r];
+      if (r > 0) text += ", ";
+      (text += "{\"steps\": ") += std::to_string(record.steps);
+      (text += ", \"operations\": ") += std::to_string(record.operations);
+      (text += ", \"bytes_sent\": ") += std::to_string(record.sent);
+      ((text += ", \"bytes_received\": ") += std::to_string(record.received)) += '}';
+    }
+    return text + "]}\n";
+  }
+
+  // Local. Rank 0 writes the text to `path`, whole or not at all; the others do nothing. Throws Error (invalid_argument) where
+  // it cannot be written.
+  void save(std::string const& path) const {
+    if (rank != 0) return;
+    std::string const draft = path + ".part", all = text();
+    std::FILE* const file = std::fopen(draft.c_str(), "wb");
+    bool const written = file && std::fwrite(all.data(), 1, all.size(), file) == all.size();
+    bool const closed = file && std::fclose(file) == 0;
+    if (!written || !closed || std::rename(draft.c_str(), path.c_str()) != 0)
+      throw Error{Errc::invalid_argument, rank, "save", "", "the record of completion cannot be written to " + path};
+  }
+};
+
+}  // namespace parallax

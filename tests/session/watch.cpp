@@ -1,0 +1,121 @@
+// What is told of a wait that took too long, and of a run that came to its end.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "../catch.hpp"
+#include "model.hpp"
+
+namespace parallax_test::watch {
+namespace {
+
+using px::grad;
+
+bool holds(std::string const& text, std::string const& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a timeout tells who waits, who is silent and what they did last", "[session][watch]") {
+  Meeting end{3};
+  auto const answers = on_ranks(3, [&](px::ThreadCommunicator& world) {
+    px::Session session{world};
+    std::vector<float> memory(300, 1.0f);
+    px::Variable<px::Dense> hidden{session, "hidden", px::bind(memory)};
+    px::Variable<px::Sparse> words{session, "words", {9, 2}};
+    for (int step = 0; step < 12; ++step) session.step(grad(hidden, memory));
+    std::string report;
+    if (world.rank() != 1) {
+      try {
+        auto const rows = session.pull(words, std::vector{1});
+      } catch (px::Error const& error) {
+        report = error.report();
+        if (error.detail().find("for rank 1, agreeing") == std::string::npos) report.clear();
+      }
+    }
+    end.wait();
+    return report;
+  }, {.deadline = std::chrono::milliseconds{300}});
+  for (std::size_t const rank : {0u, 2u}) {
+    CHECK(holds(answers[rank], "rank 0: waits in pull (operation 13, after step 12, 'words'), agreeing, for rank 1, since "));
+    CHECK(holds(answers[rank], "rank 1: silent since it left step (operation 12, after step 11, 'hidden', "));
+    CHECK(holds(answers[rank], "before: step (operation 6, after step 5, 'hidden', "));
+    CHECK_FALSE(holds(answers[rank], "(operation 4,"));  // eight operations are remembered
+  }
+}
+
+TEST_CASE("a rank that answers from an older operation is behind", "[session][watch]") {
+  px::Journal journal;
+  CHECK(px::detail::status_line(2, std::nullopt, false, 7, 0) == "  rank 2: silent");
+  CHECK(px::detail::status_line(2, journal.status(), true, 7, 0) == "  rank 2: has called nothing yet");
+  journal.enter(px::Operation::step, 5, 4, 1'000'000'000);
+  journal.name(std::string(60, 'v'));
+  journal.advance(px::Phase::exchanging, 512, 2'000'000'000);
+  journal.wait(3, 4'500'000'000);
+  std::string const named = "(operation 5, after step 4, '" + std::string(37, 'v') + "', 512 bytes sent)";
+  CHECK(px::detail::status_line(2, journal.status(), true, 7, 0) ==
+        "  rank 2: behind, in step " + named + ", exchanging, for rank 3, since 2.5 s");
+  CHECK(px::detail::status_line(2, journal.status(), true, 4, 0).find("ahead, in step") != std::string::npos);
+  CHECK(px::detail::status_line(2, journal.status(), false, 7, 9'000'000'000) ==
+        "  rank 2: silent in step " + named + ", exchanging, 7.0 s ago");
+}
+
+TEST_CASE("finish returns the records of all ranks, and one file proves the run", "[session][completion]") {
+  std::string const path = "completion_test.json";
+  std::remove(path.c_str());
+  auto const completions = on_ranks(3, [&](px::ThreadCommunicator& world) {
+    px::Session session{world};
+    std::vector<float> memory(30, 1.0f);
+    px::Variable<px::Dense> hidden{session, "hidden", px::bind(memory)};
+    for (int step = 0; step < 4; ++step) session.step(grad(hidden, memory));
+    auto const completion = session.finish();
+    completion.save(path);
+    return completion;
+  });
+  REQUIRE(completions[2].records.size() == 3);
+  for (auto const& record : completions[2].records) {
+    CHECK(record.steps == 4);
+    CHECK(record.operations == 5);
+    CHECK(record.sent == 4 * 160);
+    CHECK(record.received == 4 * 160);
+  }
+  std::ifstream file{path};
+  std::string const text{std::istreambuf_iterator<char>{file}, {}};
+  CHECK(text == completions[1].text());
+  CHECK(holds(text, "\"ranks\": 3, \"records\": [{\"steps\": 4, \"operations\": 5, \"bytes_sent\": 640, \"bytes_received\": 640}, "));
+  std::remove(path.c_str());
+  CHECK_THROWS_AS(completions[0].save("/nowhere/at/all.json"), px::Error);
+  completions[1].save("/nowhere/at/all.json");  // not its task
+}
+
+TEST_CASE("of two sessions in a process one fails, and the other goes on", "[session]") {
+  auto const wrong = on_ranks(2, [](px::ThreadCommunicator& world) {
+    px::Session healthy{world};
+    std::vector<float> memory(3, 1.0f);
+    px::Variable<px::Dense> kept{healthy, "kept", px::bind(memory)};
+    int errors = 0;
+    if (world.rank() == 0) {  // another group of ranks in the same process
+      errors += !answer_of([] {
+        px::run_threads(2, [](px::ThreadCommunicator& other) {
+          px::Session doomed{other};
+          std::vector<float> values(3);
+          px::Variable<px::Dense> lost{doomed, "lost", px::bind(values)};
+          doomed.step(grad(lost, values));
+          if (other.rank() == 1) throw px::Error{px::Errc::invalid_argument, 1, "training", "", "enough"};
+          doomed.step(grad(lost, values));
+        });
+      }).refused;
+    }
+    healthy.step(grad(kept, memory));
+    errors += memory[0] != 1.0f - 0.01f;
+    healthy.finish();
+    return errors;
+  });
+  CHECK(wrong == std::vector<int>{0, 0});
+}
+
+}  // namespace parallax_test::watch
