@@ -38,8 +38,8 @@ struct Able : px::SelfCommunicator {
   std::chrono::nanoseconds deadline() const { return std::chrono::nanoseconds{7}; }
   bool oversubscribed() const { return true; }
   px::SumOrder sum_order() const { return px::SumOrder::vendor; }
-  Request iallreduce(int, float* data, std::size_t) { return *data = 1, Request{}; }
-  Request iallreduce(int, double* data, std::size_t) { return *data = 2, Request{}; }
+  Request iallreduce(int, float const*, float* data, std::size_t) { return *data = 1, Request{}; }
+  Request iallreduce(int, double const*, double* data, std::size_t) { return *data = 2, Request{}; }
 };
 
 }  // namespace
@@ -63,8 +63,8 @@ TEST_CASE("the abilities of a communicator show through its erased type", "[comm
   CHECK(any.deadline().count() == 7);
   CHECK(any.oversubscribed());
   CHECK(px::sum_order(any) == px::SumOrder::vendor);
-  CHECK(any.iallreduce(0, &f, 1).test());
-  CHECK(any.iallreduce(0, &d, 1).test());
+  CHECK(any.iallreduce(0, &f, &f, 1).test());
+  CHECK(any.iallreduce(0, &d, &d, 1).test());
   CHECK((f == 1 && d == 2));
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("an erased communicator without a vendor's all-reduce sums in fixed or
   float f = 0;
   CHECK(px::sum_order(any) == px::SumOrder::fixed);
   CHECK_FALSE(any.oversubscribed());
-  CHECK_THROWS_AS(any.iallreduce(0, &f, 1), px::Error);
+  CHECK_THROWS_AS(any.iallreduce(0, &f, &f, 1), px::Error);
 }
 
 TEST_CASE("an edge that refers aborts the communicator it refers to", "[comm][any]") {

@@ -84,12 +84,12 @@ TEST_CASE("what is posted is recorded by channel, peer and section", "[comm][rec
 TEST_CASE("a vendor's all-reduce is recorded by its bytes", "[comm][recording]") {
   struct Summing : px::SelfCommunicator {
     px::SumOrder sum_order() const { return px::SumOrder::vendor; }
-    Request iallreduce(int, float*, std::size_t) { return {}; }
-    Request iallreduce(int, double*, std::size_t) { return {}; }
+    Request iallreduce(int, float const*, float*, std::size_t) { return {}; }
+    Request iallreduce(int, double const*, double*, std::size_t) { return {}; }
   } comm;
   RecordingCommunicator recording{comm};
   double data[5] = {};
-  CHECK(recording.iallreduce(3, data, 5).test());
+  CHECK(recording.iallreduce(3, data, data, 5).test());
   REQUIRE(recording.records().size() == 1);
   CHECK(recording.records()[0].channel == 3);
   CHECK(recording.records()[0].reduced == 40);

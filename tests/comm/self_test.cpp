@@ -7,6 +7,8 @@
 
 namespace px = parallax;
 
+static_assert(px::Communicator<px::SelfCommunicator>);
+
 namespace {
 
 struct Self {

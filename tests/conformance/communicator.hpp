@@ -411,8 +411,10 @@ struct TheVendorsSum {
       std::vector<T> mine(count), other(count, T{1});
       for (std::size_t i = 0; i < count; ++i) mine[i] = value(comm.rank(), i);
       bool const swapped = comm.rank() % 2;
-      auto first = swapped ? comm.iallreduce(5, other.data(), count) : comm.iallreduce(4, mine.data(), count);
-      auto second = swapped ? comm.iallreduce(4, mine.data(), count) : comm.iallreduce(5, other.data(), count);
+      auto first = swapped ? comm.iallreduce(5, other.data(), other.data(), count)
+                           : comm.iallreduce(4, mine.data(), mine.data(), count);
+      auto second = swapped ? comm.iallreduce(4, mine.data(), mine.data(), count)
+                            : comm.iallreduce(5, other.data(), other.data(), count);
       complete(comm, first);
       complete(comm, second);
       for (std::size_t i = 0; i < count; ++i) {

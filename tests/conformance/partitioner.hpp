@@ -76,12 +76,13 @@ void is_invertible_at_samples(Layout const& layout, std::mt19937_64& random) {
       }
 }
 
-// All that the concept promises; `model` may carry options of its own, its `pieces` is varied here.
-template <parallax::Partitioner P>
-void conforms_as_partitioner(P model = {}) {
+// All that the concept promises. `model_of(rows)` is a model for so many rows, up to 2^63 - 1, whose `pieces` is varied here.
+template <parallax::Partitioner P, class ModelOf>
+void conforms_as_partitioner_of_rows(ModelOf const& model_of) {
   INFO("partitioner " << std::string_view{P::name});
   CHECK_FALSE(std::string_view{P::name}.empty());
   auto const layout_of = [&](std::int64_t rows, int owners, std::int64_t pieces) {
+    P model = model_of(rows);
     model.pieces = pieces;
     auto const layout = model.layout(rows, owners);
     REQUIRE(layout.rows() == rows);
@@ -121,6 +122,12 @@ void conforms_as_partitioner(P model = {}) {
   CHECK(refuses(10, 0, 0));
   CHECK(refuses(10, -3, 0));
   CHECK(refuses(10, 2, -1));
+}
+
+// The same for a model that suits any number of rows; it may carry options of its own.
+template <parallax::Partitioner P>
+void conforms_as_partitioner(P const& model = {}) {
+  conforms_as_partitioner_of_rows<P>([&](std::int64_t) { return model; });
 }
 
 }  // namespace parallax_test

@@ -1,10 +1,13 @@
 #include "conformance/partitioner.hpp"
 
 #include <cstdint>
+#include <random>
 #include <string_view>
+#include <vector>
 
 #include "parallax/partition/block.hpp"
 #include "parallax/partition/cyclic.hpp"
+#include "parallax/partition/greedy.hpp"
 #include "parallax/partition/hash.hpp"
 
 namespace {
@@ -33,6 +36,17 @@ struct LastOwner {
 }  // namespace
 
 TEMPLATE_TEST_CASE("a partitioner is a bijection with its inverse", "[conformance][partition]", parallax::Block,
-                   parallax::Cyclic, parallax::Hash, LastOwner) {
+                   parallax::Cyclic, parallax::Greedy, parallax::Hash, LastOwner) {
   parallax_test::conforms_as_partitioner<TestType>();
+}
+
+TEST_CASE("a partitioner with weights is a bijection with its inverse", "[conformance][partition]") {
+  auto const seed = 5u;
+  INFO("seed " << seed);
+  std::mt19937_64 random{seed};
+  std::vector<double> any(1023);  // many alike, many 0, a few that outweigh all others
+  for (double& weight : any) weight = random() % 3 == 0 ? 0 : static_cast<double>(random() % 5 << random() % 8 * 4);
+  parallax_test::conforms_as_partitioner_of_rows<parallax::Greedy>([&](std::int64_t rows) {
+    return rows < 0 || rows > 1023 ? parallax::Greedy{} : parallax::Greedy{{any.begin(), any.begin() + rows}};
+  });
 }

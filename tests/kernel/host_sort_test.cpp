@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -69,6 +70,27 @@ TEST_CASE("sorted and reversed keys are grouped like any others", "[kernel][uniq
   std::iota(keys.begin(), keys.end(), 0);
   CHECK(naive::agrees(grouped.of(keys, 3000), keys));
   CHECK(naive::agrees(grouped.of({keys.rbegin(), keys.rend()}, 3000), {keys.rbegin(), keys.rend()}));
+}
+
+TEST_CASE("more keys than the caches hold are grouped like few", "[kernel][unique]") {
+  unsigned const seed = 9;
+  INFO("seed " << seed);
+  std::mt19937_64 random{seed};
+  std::int64_t const bound = 33'000'000;
+  auto const keys = naive::skewed_keys<std::int64_t>(parallax::detail::many_keys + 1000, bound, random);
+  std::vector<std::uint64_t> expected(keys.size());  // key and position in a word
+  for (std::size_t i = 0; i < keys.size(); ++i) expected[i] = static_cast<std::uint64_t>(keys[i]) << 32 | i;
+  std::sort(expected.begin(), expected.end());
+  Grouped<std::int64_t> grouped;
+  auto const& groups = grouped.of(keys, bound);
+  std::size_t i = 0, wrong = 0;
+  for (std::size_t k = 0; k < groups.size(); ++k)
+    for (; i < groups.offsets[k + 1]; ++i) {
+      std::uint32_t const position = groups.order[i];
+      wrong += expected[i] != (static_cast<std::uint64_t>(groups.keys[k]) << 32 | position) || groups.inverse[position] != k;
+    }
+  CHECK(i == keys.size());
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("grouping no more keys than before allocates nothing", "[kernel][unique]") {

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <span>
 #include <vector>
@@ -117,6 +118,38 @@ TEST_CASE("coalescing nothing writes nothing", "[kernel][coalesce]") {
   float untouched = 42, row = 1;
   Host::coalesce(parallax::RowsView<float const>{&row, 3, 1, 0}, groups, 2, 2, &untouched);
   CHECK(untouched == 42);
+}
+
+// Beyond the caches other loads and stores are used, but where rows are no whole words of 16 bytes.
+TEST_CASE("rows beyond the caches are moved and added like few", "[kernel][gather]") {
+  auto const width = GENERATE(128, 131, 1000, 132);
+  unsigned const seed = 21u + static_cast<unsigned>(width);
+  INFO("width " << width << ", seed " << seed);
+  std::mt19937_64 random{seed};
+  std::int64_t const rows = 50;
+  std::size_t const size = static_cast<std::size_t>(width);
+  auto table = Table<float>::random(rows, width, random);
+  std::vector<std::uint32_t> indices(parallax::detail::many_bytes / (size * sizeof(float)) + 1);
+  for (auto& index : indices) index = static_cast<std::uint32_t>(1000 + random() % 50);
+
+  std::size_t const guard = 16, shift = width == 132 ? 1 : 0;  // shifted, no row begins at a whole word
+  std::vector<float> gathered(indices.size() * size + guard, 42.0f);
+  float* const out = gathered.data() + shift;
+  Host::gather_rows(table.view(), std::span{indices}, 1000, out);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    wrong += std::memcmp(out + i * size, table.view().row(indices[i] - 1000), size * sizeof(float)) != 0;
+  CHECK(wrong == 0);
+  CHECK(std::all_of(out + indices.size() * size, gathered.data() + gathered.size(), [](float x) { return x == 42; }));
+
+  auto expected = table;
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    for (std::size_t k = 0; k < size; ++k) {
+      float& sum = expected.at(indices[i] - 1000, static_cast<std::int64_t>(k));
+      sum = sum + out[i * size + k];
+    }
+  Host::scatter_add_rows(table.view(), std::span{indices}, 1000, out);
+  CHECK(naive::same_bits(table.elements, expected.elements));
 }
 
 TEST_CASE("counts follow the runs", "[kernel][counts]") {

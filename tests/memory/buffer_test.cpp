@@ -121,3 +121,20 @@ TEST_CASE("host memory begins at a cache line", "[memory][space]") {
     CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % 64 == 0);
   }
 }
+
+TEST_CASE("large host memory begins at a huge page, whether the system grants them or not", "[memory][space]") {
+  constexpr std::size_t huge = px::HostSpace::huge_page, large = px::HostSpace::large;
+  for (std::size_t const size : {large - 1, large, large + 1, large + huge - 64}) {
+    INFO(size << " bytes");
+    px::Buffer<unsigned char> buffer{size};
+    CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % (size < large ? 64 : huge) == 0);
+    for (std::size_t at = 0; at < size; at += 4096) buffer[at] = static_cast<unsigned char>(at >> 12);
+    buffer[size - 1] = 77;
+    std::size_t right = 0;
+    for (std::size_t at = 0; at < size; at += 4096)
+      right += buffer[at] == static_cast<unsigned char>(at == size - 1 ? 77 : at >> 12);
+    CHECK(right == (size + 4095) / 4096);
+    CHECK(buffer[size - 1] == 77);
+    buffer.resize(size / 2);  // given back with the size that was allocated
+  }
+}

@@ -1,4 +1,4 @@
-// expect: parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner and a Reduce
+// expect: parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner,
 #include <parallax/parallax.hpp>
 
 namespace px = parallax;

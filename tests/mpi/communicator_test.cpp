@@ -183,7 +183,7 @@ TEST_CASE("operations that make no sense are refused, and harm no other", "[comm
         }) == px::Errc::invalid_argument);
   CHECK(code_of([&] { comm.ialltoallv(0, {sound.send, sound.to, sound.receive, uneven}); }) == px::Errc::mismatch);
   float f = 0;
-  CHECK(code_of([&] { comm.iallreduce(0, &f, 1); }) == px::Errc::misuse);
+  CHECK(code_of([&] { comm.iallreduce(0, &f, &f, 1); }) == px::Errc::misuse);
   auto request = comm.ialltoallv(0, sound);
   px::wait(comm, request, "a test");
   CHECK(part.in == part.out);

@@ -43,7 +43,8 @@ std::vector<double> pooled(Bags const& batch, How how, std::vector<double> const
     for (std::size_t c = 0; c < width; ++c) {
       double& out = result[bag * width + c];
       for (auto i = static_cast<std::size_t>(batch.offsets[bag]); i < static_cast<std::size_t>(batch.offsets[bag + 1]); ++i)
-        out += table[static_cast<std::size_t>(batch.ids[i]) * width + c] * (how == How::weighted ? double{batch.weights[i]} : 1.0);
+        out += table[static_cast<std::size_t>(batch.ids[i]) * width + c] *
+               (how == How::weighted ? double{batch.weights[i]} : 1.0);
       if (how == How::mean && batch.length(bag) > 0) out /= static_cast<double>(batch.length(bag));
     }
   return result;
@@ -55,7 +56,9 @@ std::vector<float> per_index(Bags const& batch, How how) {
   for (std::size_t bag = 0; bag < batch.size(); ++bag)
     for (auto i = static_cast<std::size_t>(batch.offsets[bag]); i < static_cast<std::size_t>(batch.offsets[bag + 1]); ++i)
       for (std::size_t c = 0; c < width; ++c) {
-        float const factor = how == How::sum ? 1.0f : how == How::weighted ? batch.weights[i] : 1.0f / static_cast<float>(batch.length(bag));
+        float const factor = how == How::sum        ? 1.0f
+                             : how == How::weighted ? batch.weights[i]
+                                                    : 1.0f / static_cast<float>(batch.length(bag));
         result.push_back(factor * batch.gradient[bag * width + c]);
       }
   return result;
@@ -81,7 +84,8 @@ void check_bags(int ranks, How how, bool started) {
       auto const pull = [&](auto const& bags, auto const& indices) { return session.pull(bags, indices); };
       auto [bags, indices] = how == How::weighted
                                  ? pull(bagged.bags(batch.ids, batch.offsets, batch.weights), plain.at(batch.ids))
-                                 : pull(bagged.bags(batch.ids, batch.offsets, how == How::mean ? px::Pool::mean : px::Pool::sum),
+                                 : pull(bagged.bags(batch.ids, batch.offsets,
+                                                    how == How::mean ? px::Pool::mean : px::Pool::sum),
                                         plain.at(batch.ids));
       auto const expected = pooled(batch, how, table);
       wrong += bags.size() != batch.size();
@@ -133,7 +137,8 @@ TEST_CASE("bags that do not fit their indices are refused", "[session][bags]") {
   auto const answer = answer_of([&] { auto const [bags] = session.pull(table.bags(ids, std::vector<int>{0, 3}, weights)); });
   CHECK(answer.detail.find("2 weights for 3 indices") != std::string::npos);
   auto const [bags] = session.pull(table.bags(ids, std::vector<int>{0, 3}));
-  CHECK(answer_of([&] { session.step(grad(bags, std::vector<float>(4))); }).detail.find("2 x 2 for 1 x 2") != std::string::npos);
+  auto const too_many = answer_of([&] { session.step(grad(bags, std::vector<float>(4))); });
+  CHECK(too_many.detail.find("2 x 2 for 1 x 2") != std::string::npos);
 }
 
 }  // namespace parallax_test::bags

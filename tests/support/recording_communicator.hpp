@@ -75,9 +75,9 @@ class RecordingCommunicator {
   bool oversubscribed() const requires parallax::KnowsOversubscription<C> { return inner_->oversubscribed(); }
   parallax::SumOrder sum_order() const requires parallax::VendorAllreduce<C> { return inner_->sum_order(); }
   template <class T>
-  Request iallreduce(int channel, T* data, std::size_t count) requires parallax::VendorAllreduce<C> {
+  Request iallreduce(int channel, T const* send, T* receive, std::size_t count) requires parallax::VendorAllreduce<C> {
     records_.push_back({channel, section_, {}, {}, count * sizeof(T)});
-    return inner_->iallreduce(channel, data, count);
+    return inner_->iallreduce(channel, send, receive, count);
   }
 
  private:

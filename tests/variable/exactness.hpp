@@ -48,8 +48,8 @@ std::vector<std::vector<T>> dense_history(int ranks, int steps, bool changing, O
   std::vector<T> memory(rows * width, T{1});
   std::vector<px::Variable<px::Dense, O, T>> table;
   for (std::int64_t row = 0; row < rows; ++row)
-    table.emplace_back(session, "row " + std::to_string(row), px::bind(std::span{memory}.subspan(static_cast<std::size_t>(row * width), width)),
-                       optimizer);
+    table.emplace_back(session, "row " + std::to_string(row),
+                       px::bind(std::span{memory}.subspan(static_cast<std::size_t>(row * width), width)), optimizer);
   std::vector<std::vector<T>> history{memory};
   for (int step = 0; step < steps; ++step) {
     std::vector<T> gradient(rows * width);

@@ -37,8 +37,8 @@ class AnyCommunicator {
   SumOrder sum_order() const { return edge_->sum_order(); }
 
   Request ialltoallv(int channel, Transfer const& transfer);
-  Request iallreduce(int channel, float* data, std::size_t count);
-  Request iallreduce(int channel, double* data, std::size_t count);
+  Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
+  Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
   void abort(Error const& reason) { edge_->abort(reason); }
   Journal& journal() { return edge_->journal(); }
   std::optional<Status> status_of(int rank, bool& fresh) { return edge_->status_of(rank, fresh); }
@@ -54,8 +54,8 @@ class AnyCommunicator {
     virtual bool oversubscribed() const = 0;
     virtual SumOrder sum_order() const = 0;
     virtual Request ialltoallv(int channel, Transfer const& transfer) = 0;
-    virtual Request iallreduce(int channel, float* data, std::size_t count) = 0;
-    virtual Request iallreduce(int channel, double* data, std::size_t count) = 0;
+    virtual Request iallreduce(int channel, float const* send, float* receive, std::size_t count) = 0;
+    virtual Request iallreduce(int channel, double const* send, double* receive, std::size_t count) = 0;
     virtual void abort(Error const& reason) = 0;
     virtual Journal& journal() = 0;
     virtual std::optional<Status> status_of(int rank, bool& fresh) = 0;
@@ -139,8 +139,8 @@ struct AnyCommunicator::EdgeOf final : Edge {
   Request ialltoallv(int channel, Transfer const& transfer) override {
     return Request{comm.ialltoallv(channel, transfer)};
   }
-  Request iallreduce(int channel, float* data, std::size_t count) override { return sum(channel, data, count); }
-  Request iallreduce(int channel, double* data, std::size_t count) override { return sum(channel, data, count); }
+  Request iallreduce(int channel, float const* send, float* receive, std::size_t count) override { return sum(channel, send, receive, count); }
+  Request iallreduce(int channel, double const* send, double* receive, std::size_t count) override { return sum(channel, send, receive, count); }
   void abort(Error const& reason) override { comm.abort(reason); }
 
   Journal& journal() override {
@@ -158,8 +158,8 @@ struct AnyCommunicator::EdgeOf final : Edge {
 
   C const& view() const { return comm; }
   template <class T>
-  Request sum(int channel, T* data, std::size_t count) {
-    if constexpr (VendorAllreduce<C>) return Request{comm.iallreduce(channel, data, count)};
+  Request sum(int channel, T const* send, T* receive, std::size_t count) {
+    if constexpr (VendorAllreduce<C>) return Request{comm.iallreduce(channel, send, receive, count)};
     throw Error{Errc::misuse, rank(), "iallreduce", "", "the communicator inside has no all-reduce of its own"};
   }
 
@@ -170,13 +170,14 @@ struct AnyCommunicator::EdgeOf final : Edge {
 inline AnyCommunicator::Request AnyCommunicator::ialltoallv(int channel, Transfer const& transfer) {
   return edge_->ialltoallv(channel, transfer);
 }
-inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, float* data, std::size_t count) {
-  return edge_->iallreduce(channel, data, count);
+inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, float const* send, float* receive, std::size_t count) {
+  return edge_->iallreduce(channel, send, receive, count);
 }
-inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, double* data, std::size_t count) {
-  return edge_->iallreduce(channel, data, count);
+inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, double const* send, double* receive, std::size_t count) {
+  return edge_->iallreduce(channel, send, receive, count);
 }
 
-static_assert(KeepsJournals<AnyCommunicator> && VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> && KnowsOversubscription<AnyCommunicator>);
+static_assert(KeepsJournals<AnyCommunicator> && VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> &&
+              KnowsOversubscription<AnyCommunicator>);
 
 }  // namespace parallax

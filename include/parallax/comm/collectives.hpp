@@ -126,7 +126,7 @@ void reduce_scatter(C& comm, std::span<T const> values, std::span<T> part) {
   auto const r = static_cast<std::size_t>(comm.rank());
   detail::require_size(part, begins[r + 1] - begins[r], comm.rank(), "reduce_scatter", "part");
   if (comm.size() == 1) {
-    std::ranges::copy(values, part.begin());
+    std::copy(values.begin(), values.end(), part.begin());
     return;
   }
   detail::Round<C> round{comm, "reduce_scatter"};
@@ -143,7 +143,7 @@ void allreduce(C& comm, std::span<T> values) {
   detail::Round<C> round{comm, "allreduce"};
   if constexpr (VendorAllreduce<C>) {
     if (comm.sum_order() == SumOrder::vendor) {
-      round.lane().post_allreduce(values.data(), values.size());
+      round.lane().post_allreduce(values.data(), values.data(), values.size());
       return round.drive([&] { return round.lane().test(); });
     }
   }
@@ -153,7 +153,7 @@ void allreduce(C& comm, std::span<T> values) {
   ReduceScatter<T, C> scatter;
   scatter.start(values.data(), begins, std::size_t{1} << 20, part.data());
   round.drive([&] { return scatter.poll(round.lane()); });
-  std::ranges::copy(part, values.begin() + static_cast<std::ptrdiff_t>(begins[r]));
+  std::copy(part.begin(), part.end(), values.begin() + static_cast<std::ptrdiff_t>(begins[r]));
   Allgather<T, C> gather;
   gather.start(values.data(), begins);
   round.drive([&] { return gather.poll(round.lane()); });

@@ -1,17 +1,17 @@
 // What a communicator must offer to carry everything: one non-blocking exchange of bytes, and the means never to hang.
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <vector>
+#include <utility>
 
 #include "parallax/comm/journal.hpp"
+#include "parallax/core/clock.hpp"
 #include "parallax/core/error.hpp"
 
 namespace parallax {
@@ -69,12 +69,13 @@ using request_of = decltype(std::declval<C&>().ialltoallv(0, std::declval<Transf
 // communicator's own all-reduce, in whatever order it likes.
 enum class SumOrder : unsigned char { fixed, vendor };
 
-// Optional ability: the vendor's own all-reduce (sum) over float and double, in place, on a channel.
+// Optional ability: the vendor's own all-reduce (sum) over float and double on a channel, from `send` to `receive`, which are
+// the same or do not overlap.
 template <class C>
 concept VendorAllreduce = Communicator<C> && requires(C& comm, C const& view, float* f, double* d, std::size_t count) {
   { view.sum_order() } -> std::same_as<SumOrder>;
-  { comm.iallreduce(0, f, count) } -> std::same_as<request_of<C>>;
-  { comm.iallreduce(0, d, count) } -> std::same_as<request_of<C>>;
+  { comm.iallreduce(0, static_cast<float const*>(f), f, count) } -> std::same_as<request_of<C>>;
+  { comm.iallreduce(0, static_cast<double const*>(d), d, count) } -> std::same_as<request_of<C>>;
 };
 
 template <Communicator C>
@@ -128,7 +129,7 @@ class Patience {
     auto const time = now(*comm_);
     if (started_ == std::chrono::nanoseconds::min()) started_ = time;
     if (time - started_ > comm_->deadline()) return false;
-    std::this_thread::yield();
+    detail::yield();
     return true;
   }
 
@@ -146,8 +147,8 @@ class Patience {
   std::chrono::nanoseconds started_ = std::chrono::nanoseconds::min();
 };
 
-// The error of a wait that outlasted the deadline: names the operation, the variable, a rank that has not delivered, and how far
-// the operation had come.
+// The error of a wait that outlasted the deadline: names the operation, the variable, a rank that has not delivered, and how
+// far the operation had come.
 template <Communicator C>
 Error timeout_error(C const& comm, int missing, std::string_view operation, std::string_view variable = {},
                     std::string_view phase = {}, std::string report = {}) {
@@ -157,35 +158,6 @@ Error timeout_error(C const& comm, int missing, std::string_view operation, std:
   if (missing >= 0) detail += " for rank " + std::to_string(missing);
   if (!phase.empty()) (detail += ", ") += phase;
   return {Errc::timeout, missing, std::string{operation}, std::string{variable}, detail, std::move(report)};
-}
-
-// What every rank is doing, a line each, each with its last operations. Waits a tenth of the deadline, at most 200 ms, for
-// those that have to be asked.
-template <KeepsJournals C>
-std::string journal_report(C& comm) {
-  auto const begin = now(comm);
-  auto const grace = std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds{comm.deadline()} / 10, std::chrono::milliseconds{200});
-  auto const size = static_cast<std::size_t>(comm.size());
-  std::vector<std::optional<Status>> known(size);
-  std::vector<char> answers(size);
-  for (std::size_t missing = size; missing > 0 && now(comm) - begin <= grace; std::this_thread::yield()) {
-    missing = 0;
-    comm.answer();
-    for (std::size_t rank = 0; rank < size; ++rank) {
-      if (answers[rank]) continue;
-      bool fresh = static_cast<int>(rank) == comm.rank();
-      if (auto status = comm.status_of(static_cast<int>(rank), fresh)) known[rank] = status;
-      answers[rank] = fresh;
-      missing += !fresh;
-    }
-  }
-  auto const* const own = known[static_cast<std::size_t>(comm.rank())] ? known[static_cast<std::size_t>(comm.rank())]->latest() : nullptr;
-  std::string report;
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    report += '\n' + detail::status_line(static_cast<int>(rank), known[rank], answers[rank], own ? own->number : 0, now(comm).count());
-    if (known[rank]) report += detail::history_lines(*known[rank]);
-  }
-  return report;
 }
 
 // Polls until the request is complete. Past the deadline, or when the request fails, aborts the communicator and throws.

@@ -1,15 +1,13 @@
-// What each rank did last, for the report of a wait that took too long: which ranks are behind, and which say nothing.
+// What each rank did last: kept by every rank of itself, for the report of a wait that took too long.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
-#include <optional>
-#include <string>
 #include <string_view>
+
+#include "parallax/core/clock.hpp"
 
 namespace parallax {
 
@@ -55,7 +53,7 @@ struct Status {
 class Journal {
  public:
   void enter(Operation operation, std::uint64_t number, std::int64_t step, std::int64_t now) {
-    std::lock_guard const lock{mutex_};
+    detail::Guard const guard{lock_};
     JournalEntry& entry = status_.last[status_.count++ % Status::entries];
     entry = {};
     entry.number = number;
@@ -65,7 +63,7 @@ class Journal {
     entry.phase = Phase::called;
   }
   void advance(Phase phase, std::uint64_t bytes, std::int64_t now) {
-    std::lock_guard const lock{mutex_};
+    detail::Guard const guard{lock_};
     if (status_.count == 0) return;
     JournalEntry& entry = status_.last[(status_.count - 1) % Status::entries];
     entry.phase = phase;
@@ -74,7 +72,7 @@ class Journal {
     status_.waiting = 0;
   }
   void name(std::string_view variable) {
-    std::lock_guard const lock{mutex_};
+    detail::Guard const guard{lock_};
     if (status_.count == 0) return;
     char(&room)[sizeof(JournalEntry::variable)] = status_.last[(status_.count - 1) % Status::entries].variable;
     std::size_t const n = std::min(variable.size(), sizeof room - 1);
@@ -83,66 +81,19 @@ class Journal {
   }
   // A sign of life from a wait.
   void wait(int rank, std::int64_t now) {
-    std::lock_guard const lock{mutex_};
+    detail::Guard const guard{lock_};
     status_.waiting = 1;
     status_.waiting_for = rank;
     status_.told = now;
   }
   Status status() const {
-    std::lock_guard const lock{mutex_};
+    detail::Guard const guard{lock_};
     return status_;
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable detail::SpinLock lock_;
   Status status_;
 };
 
-namespace detail {
-
-inline std::string seconds_text(std::int64_t ns) {
-  auto const tenths = (ns + 50'000'000) / 100'000'000;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
-}
-
-inline std::string entry_text(JournalEntry const& entry) {
-  std::string text{to_string(entry.operation)};
-  ((text += " (operation ") += std::to_string(entry.number)) += ", after step ";
-  text += std::to_string(entry.step);
-  if (entry.variable[0]) ((text += ", '") += entry.variable) += '\'';
-  if (entry.bytes) ((text += ", ") += std::to_string(entry.bytes)) += " bytes sent";
-  return text += ')';
-}
-
-// A line on one rank. `own`: the number of the operation of the rank that reports; `now` and the status are of one clock, or
-// of clocks that `now` was taken from alike.
-inline std::string status_line(int rank, std::optional<Status> const& status, bool answers, std::uint64_t own, std::int64_t now) {
-  std::string line = "  rank " + std::to_string(rank) + ": ";
-  JournalEntry const* const latest = status ? status->latest() : nullptr;
-  if (!status) return line + "silent";
-  if (!latest) return line + (answers ? "has called nothing yet" : "silent, has called nothing yet");
-  if (!answers) {
-    line += "silent";
-    line += latest->phase == Phase::done ? " since it left " : " in ";
-    return line + entry_text(*latest) + ", " + std::string{to_string(latest->phase)} + ", " + seconds_text(now - latest->changed) +
-           " ago";
-  }
-  line += latest->number < own ? "behind, in " : latest->number > own ? "ahead, in " : "waits in ";
-  line += entry_text(*latest) + ", " + std::string{to_string(latest->phase)};
-  if (status->waiting_for >= 0) line += ", for rank " + std::to_string(status->waiting_for);
-  return line + ", since " + seconds_text(status->told - latest->changed);
-}
-
-// The operations of one rank before its latest, newest first.
-inline std::string history_lines(Status const& status) {
-  std::string lines;
-  for (std::uint64_t back = 2; back <= Status::entries && back <= status.count; ++back) {
-    JournalEntry const& entry = status.last[(status.count - back) % Status::entries];
-    lines += "\n    before: " + entry_text(entry) + ", " + std::string{to_string(entry.phase)} + ", took " +
-             std::to_string((entry.changed - entry.began) / 1000) + " us";
-  }
-  return lines;
-}
-
-}  // namespace detail
 }  // namespace parallax

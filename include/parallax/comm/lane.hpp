@@ -57,8 +57,8 @@ class Lane {
   Topology<C> const& topology() const { return *topology_; }
 
   void clear() {
-    std::ranges::fill(to_, ByteRange{});
-    std::ranges::fill(from_, ByteRange{});
+    to_.assign(to_.size(), ByteRange{});
+    from_.assign(from_.size(), ByteRange{});
     sent_ = received_ = {};
   }
   void send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
@@ -82,9 +82,9 @@ class Lane {
   // receives (Patarasuk and Yuan, JPDC 2009): 2 (N - 1) / N of the buffer.
   template <class T>
     requires VendorAllreduce<C>
-  void post_allreduce(T* values, std::size_t count_of_values) {
+  void post_allreduce(T const* send, T* receive, std::size_t count_of_values) {
     clear();
-    request_.emplace(topology_->world().iallreduce(channel_, values, count_of_values));
+    request_.emplace(topology_->world().iallreduce(channel_, send, receive, count_of_values));
     auto const ranks = static_cast<std::size_t>(topology_->size());
     std::size_t const bytes = 2 * (ranks - 1) * count_of_values * sizeof(T) / ranks;
     sent_[static_cast<std::size_t>(Payload::dense)] = {bytes, bytes};

@@ -49,7 +49,7 @@ class Mail {
   void layout() {
     lane_.clear();
     std::size_t const align = alignment();
-    bool const shared = std::ranges::all_of(units_, &Unit::shared);
+    bool const shared = std::all_of(units_.begin(), units_.end(), [](Unit const& unit) { return unit.shared; });
     std::size_t sent = 0, received = 0, largest = 0;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       bool const self = static_cast<int>(rank) == topology().rank();
@@ -104,7 +104,8 @@ class Mail {
   void take(int slip, Ranks const& ranks, Buffer<std::byte>& into) {
     std::size_t bytes = 0;
     for (int const rank : ranks) bytes += incoming_bytes(slip, rank);
-    if (units_.size() == 1 && bytes == incoming_.size() && std::ranges::is_sorted(ranks)) return incoming_.swap(into);
+    bool const alone = units_.size() == 1 && bytes == incoming_.size();
+    if (alone && std::is_sorted(ranks.begin(), ranks.end())) return incoming_.swap(into);
     into.resize_with_slack(bytes);
     std::size_t offset = 0;
     for (int const rank : ranks) {

@@ -81,10 +81,10 @@ class MpiCommunicator {
 
   Request ialltoallv(int channel, Transfer const& transfer);
 
-  // Collective on a channel. In place, by MPI_Iallreduce, which checks nothing: all ranks must name the same count and
+  // Collective on a channel. By MPI_Iallreduce, in place where `send` is `receive`, which checks nothing: all ranks must name the same count and
   // type. Error misuse unless constructed with order = vendor.
-  Request iallreduce(int channel, float* data, std::size_t count);
-  Request iallreduce(int channel, double* data, std::size_t count);
+  Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
+  Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
 
   [[noreturn]] void abort(Error const& reason) { end_->abort(reason.what()); }
 
@@ -139,7 +139,7 @@ class MpiCommunicator {
     void open(int channel, std::string_view operation);
     void start(int channel, Transfer const& transfer, int peer, bool receive);
     template <class T>
-    void start_sum(int channel, MPI_Datatype type, T* data, std::size_t count);
+    void start_sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count);
     bool progress(int channel);
     int waiting_for(int channel) const;
     void withdraw(int channel) noexcept;
@@ -164,7 +164,7 @@ class MpiCommunicator {
   };
 
   template <class T>
-  Request sum(int channel, MPI_Datatype type, T* data, std::size_t count);
+  Request sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count);
 
   std::unique_ptr<Endpoint> end_;
 };
@@ -435,13 +435,14 @@ inline void MpiCommunicator::Endpoint::start(int channel, Transfer const& transf
 }
 
 template <class T>
-void MpiCommunicator::Endpoint::start_sum(int channel, MPI_Datatype type, T* data, std::size_t count) {
+void MpiCommunicator::Endpoint::start_sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count) {
   MPI_Comm const sum = sums[static_cast<std::size_t>(channel)];
   std::size_t const chunk = std::max<std::size_t>(1, options.largest_message / sizeof(T));
   for (std::size_t begin = 0; begin < count; begin += chunk) {
     int const part = detail::mpi_count(std::min(chunk, count - begin));
     Message& message = lane(channel).messages.emplace_back(Message{MPI_REQUEST_NULL, -1, 0, 0, 0, false});
-    check(MPI_Iallreduce(MPI_IN_PLACE, data + begin, part, type, MPI_SUM, sum, &message.request), "iallreduce");
+    void const* const from = send == receive ? MPI_IN_PLACE : send + begin;
+    check(MPI_Iallreduce(from, receive + begin, part, type, MPI_SUM, sum, &message.request), "iallreduce");
   }
 }
 
@@ -572,23 +573,24 @@ inline MpiCommunicator::Request MpiCommunicator::ialltoallv(int channel, Transfe
 }
 
 template <class T>
-MpiCommunicator::Request MpiCommunicator::sum(int channel, MPI_Datatype type, T* data, std::size_t count) {
+MpiCommunicator::Request MpiCommunicator::sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count) {
   if (sum_order() != SumOrder::vendor)
     throw Error{Errc::misuse, rank(), "iallreduce", "",
                 "the communicator was constructed with another order than vendor"};
   end_->open(channel, "iallreduce");
   Request request{end_.get(), channel};
-  end_->start_sum(channel, type, data, count);
+  end_->start_sum(channel, type, send, receive, count);
   return request;
 }
 
-inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, float* data, std::size_t count) {
-  return sum(channel, MPI_FLOAT, data, count);
+inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, float const* send, float* receive, std::size_t count) {
+  return sum(channel, MPI_FLOAT, send, receive, count);
 }
-inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double* data, std::size_t count) {
-  return sum(channel, MPI_DOUBLE, data, count);
+inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double const* send, double* receive, std::size_t count) {
+  return sum(channel, MPI_DOUBLE, send, receive, count);
 }
 
-static_assert(KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> && OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator>);
+static_assert(KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> && OwnClock<MpiCommunicator> &&
+              KnowsOversubscription<MpiCommunicator>);
 
 }  // namespace parallax

@@ -1,7 +1,6 @@
 // The communicator of one rank: a trainer that is not distributed yet, and the oracle of those that are.
 #pragma once
 
-#include <chrono>
 #include <cstring>
 #include <optional>
 
@@ -38,7 +37,5 @@ class SelfCommunicator {
  private:
   std::optional<Error> reason_;
 };
-
-static_assert(Communicator<SelfCommunicator>);
 
 }  // namespace parallax

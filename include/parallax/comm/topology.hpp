@@ -60,7 +60,7 @@ class Topology {
   Hop flat_hop() const {
     Hop hop;
     hop.targets = owner_ranks_;
-    auto const mine = std::ranges::find(owner_ranks_, world_->rank());
+    auto const mine = std::find(owner_ranks_.begin(), owner_ranks_.end(), world_->rank());
     if (mine == owner_ranks_.end()) return hop;
     hop.self = static_cast<int>(mine - owner_ranks_.begin());
     for (int rank = 0; rank < world_->size(); ++rank) hop.sources.push_back(rank);
@@ -77,7 +77,7 @@ class Topology {
     std::vector<int> names;                // hosts in order of their first rank
     std::vector<std::vector<int>> ranks;   // of each host
     for (int rank = 0; rank < size(); ++rank) {
-      auto const at = std::ranges::find(names, hosts_[static_cast<std::size_t>(rank)]);
+      auto const at = std::find(names.begin(), names.end(), hosts_[static_cast<std::size_t>(rank)]);
       auto const host = static_cast<std::size_t>(at - names.begin());
       if (at == names.end()) {
         names.push_back(hosts_[static_cast<std::size_t>(rank)]);
@@ -95,7 +95,7 @@ class Topology {
     within.stride = host_count;
     for (int host = 0; host < host_count; ++host) {
       auto const& of_host = ranks[static_cast<std::size_t>(host)];
-      auto const mine = std::ranges::find(of_host, rank());
+      auto const mine = std::find(of_host.begin(), of_host.end(), rank());
       if (mine == of_host.end()) continue;
       auto const slot = static_cast<std::size_t>(mine - of_host.begin());
       within.targets.assign(of_host.begin(), of_host.begin() + static_cast<std::ptrdiff_t>(slots));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -18,7 +17,7 @@ class FunctionRef<R(Arguments...)> {
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<R, F&, Arguments...>)
   FunctionRef(F&& function) noexcept
-      : object_{const_cast<void*>(static_cast<void const*>(std::addressof(function)))},
+      : object_{const_cast<void*>(static_cast<void const*>(__builtin_addressof(function)))},
         call_{[](void* object, Arguments... arguments) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Arguments>(arguments)...);
         }} {}

@@ -5,13 +5,50 @@
 
 #include "parallax/core/config.hpp"
 
-namespace parallax {
+// Where x86 compilers may set errno they leave a square root scalar. These two are the same instruction without errno, and so
+// become sqrtps and sqrtpd in loops that vectorise. g++ has no other name for them: a declaration of its own built-in functions
+// for _Float32 and _Float64, which no standard function goes by, says that they have no side effect.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__GLIBC__) && defined(__x86_64__)
+#if __has_builtin(__builtin_sqrtf32) && __has_builtin(__builtin_sqrtf64)
+#define PARALLAX_DETAIL_SQRT_BUILTIN 1
+extern "C" {
+__attribute__((const)) decltype(__builtin_sqrtf32(0)) __builtin_sqrtf32(decltype(__builtin_sqrtf32(0))) noexcept;
+__attribute__((const)) decltype(__builtin_sqrtf64(0)) __builtin_sqrtf64(decltype(__builtin_sqrtf64(0))) noexcept;
+}
+#endif
+#elif defined(__clang__) && !defined(__CUDACC__) && defined(__SSE2__)
+#define PARALLAX_DETAIL_SQRT_LANE 1
+#endif
 
-// The correctly rounded square root (IEEE 754, section 5.4.1), on host and device.
+namespace parallax {
+namespace detail {
+
+#if defined(PARALLAX_DETAIL_SQRT_BUILTIN)
+inline float root_of(float x) noexcept { return static_cast<float>(__builtin_sqrtf32(x)); }
+inline double root_of(double x) noexcept { return static_cast<double>(__builtin_sqrtf64(x)); }
+#elif defined(PARALLAX_DETAIL_SQRT_LANE)
+// clang reads the instruction on one lane as the operation, and vectorises that.
+inline float root_of(float x) noexcept {
+  using Lanes __attribute__((vector_size(16))) = float;
+  return __builtin_ia32_sqrtss(Lanes{x})[0];
+}
+inline double root_of(double x) noexcept {
+  using Lanes __attribute__((vector_size(16))) = double;
+  return __builtin_ia32_sqrtsd(Lanes{x})[0];
+}
+#endif
+
+}  // namespace detail
+
+// The correctly rounded square root (IEEE 754, section 5.4.1), on host and device. It does not set errno.
 template <class T>
 PARALLAX_HOST_DEVICE inline T sqrt(T x) noexcept {
-  using std::sqrt;
-  return sqrt(x);
+  if constexpr (requires { detail::root_of(x); }) {
+    return detail::root_of(x);
+  } else {
+    using std::sqrt;
+    return sqrt(x);
+  }
 }
 
 }  // namespace parallax

@@ -3,8 +3,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <memory>
-#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -20,11 +18,12 @@ template <class Tensor>
 struct tensor_traits;
 
 template <class Tensor>
-  requires std::ranges::contiguous_range<Tensor> && std::ranges::sized_range<Tensor>
+  requires requires(Tensor& tensor) { std::span{tensor}; }
 struct tensor_traits<Tensor> {
   template <class Self>
   static auto flat(Self& tensor) {
-    return std::span{std::ranges::data(tensor), std::ranges::size(tensor)};
+    auto const view = std::span{tensor};
+    return std::span{view.data(), view.size()};  // of any size, where the type says one
   }
 };
 

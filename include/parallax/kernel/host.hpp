@@ -78,13 +78,21 @@ struct RowOps<HostSpace> {
     begins[bases.size() - 1] = sorted_keys.size();
   }
 
-  // Row i of out = table row indices[i] - base.
+  // Row i of out = table row indices[i] - base. Output of 8 MB and more is not left in the caches.
   template <class T, class I>
   static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
                           std::remove_const_t<I> base, T* out) {
-    detail::for_each_row<detail::Access::read>(table, indices, base, [&](std::int64_t i, T const* row) {
-      detail::copy_elements(out + i * table.width, row, table.width);
-    });
+    std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(T);
+    if (detail::can_stream(out, row_bytes, indices.size())) {
+      detail::for_each_row<detail::Access::read>(table, indices, base, [&](std::int64_t i, T const* row) {
+        detail::stream_row(out + i * table.width, row, row_bytes);
+      });
+      detail::end_stream();
+    } else {
+      detail::for_each_row<detail::Access::read>(table, indices, base, [&](std::int64_t i, T const* row) {
+        detail::copy_row(out + i * table.width, row, table.width);
+      });
+    }
   }
 
   // Table row indices[i] - base = row i of rows; of equal indices the last one stays.
@@ -92,7 +100,7 @@ struct RowOps<HostSpace> {
   static void scatter_rows(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
                            std::type_identity_t<T> const* rows) {
     detail::for_each_row<detail::Access::write>(table, indices, base, [&](std::int64_t i, T* row) {
-      detail::copy_elements(row, rows + i * table.width, table.width);
+      detail::copy_row(row, rows + i * table.width, table.width);
     });
   }
 
@@ -144,10 +152,8 @@ struct RowOps<HostSpace> {
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
                              std::type_identity_t<T> scale, Rule const& rule, S*... slots) noexcept {
     detail::require_noexcept_rule<Rule, T, S...>();
-    if (scale == T{1})
-      detail::apply_span<false>(n, parameters, gradients, scale, rule, slots...);
-    else
-      detail::apply_span<true>(n, parameters, gradients, scale, rule, slots...);
+    if (scale == T{1}) span<false>(n, parameters, gradients, scale, rule, slots...);
+    else span<true>(n, parameters, gradients, scale, rule, slots...);
   }
 
   // The same for table rows indices[i] - base, whose gradients are the packed rows of `gradients`. Slots are tables of
@@ -157,20 +163,23 @@ struct RowOps<HostSpace> {
                          std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
                          RowsView<S>... slots) noexcept {
     detail::require_noexcept_rule<Rule, T, S...>();
-    std::int64_t const width = table.width;
-    auto const at = [&](std::size_t i) {
-      return static_cast<std::int64_t>(indices[i]) - static_cast<std::int64_t>(base);
-    };
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      if (i + detail::rows_ahead < indices.size()) {
-        std::int64_t const next = at(i + detail::rows_ahead);
-        detail::prefetch_row<detail::Access::write>(table.row(next), width);
-        (detail::prefetch_row<detail::Access::write>(slots.row(next), width), ...);
-      }
-      std::int64_t const row = at(i);
-      apply_elements(width, table.row(row), gradients + static_cast<std::int64_t>(i) * width, scale, rule,
-                     slots.row(row)...);
-    }
+    auto const first = static_cast<std::int64_t>(base);
+    if (scale == T{1}) each_row<false>(indices, first, table, gradients, scale, rule, slots...);
+    else each_row<true>(indices, first, table, gradients, scale, rule, slots...);
+  }
+
+ private:
+  template <bool scaled, class... Arguments>
+  static void span(Arguments const&... arguments) noexcept {
+    if constexpr (detail::may_widen)
+      if (detail::machine_is_wider()) return detail::apply_span_wider<scaled>(arguments...);
+    detail::apply_span<scaled>(arguments...);
+  }
+  template <bool scaled, class... Arguments>
+  static void each_row(Arguments const&... arguments) noexcept {
+    if constexpr (detail::may_widen)
+      if (detail::machine_is_wider()) return detail::apply_each_row_wider<scaled>(arguments...);
+    detail::apply_each_row<scaled>(arguments...);
   }
 };
 

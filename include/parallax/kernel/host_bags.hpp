@@ -58,7 +58,8 @@ void sum_terms(RowTerms<T> const& terms, std::size_t begin, std::size_t end, At 
       detail::put_term<false>(terms, at(chunk), columns, into);
       for (std::size_t i = chunk + 1; i < std::min(end, chunk + sum_chunk); ++i) {
         if (i + detail::rows_ahead < end)
-          detail::prefetch_row<detail::Access::read>(terms.rows.row(terms.row_of[at(i + detail::rows_ahead)]) + column, columns.count);
+          detail::prefetch_row<detail::Access::read>(terms.rows.row(terms.row_of[at(i + detail::rows_ahead)]) + column,
+                                                     columns.count);
         detail::put_term<true>(terms, at(i), columns, into);
       }
       if (chunk != begin) detail::add_elements(out + column, partial, columns.count);

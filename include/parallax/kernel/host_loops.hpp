@@ -22,12 +22,21 @@ inline constexpr std::size_t rows_ahead = 8;  // how far in front of the row at 
 
 enum class Access : int { read = 0, write = 1 };
 
-// Asks for the lines of a row that will be needed soon.
-template <Access access, class T>
-inline void prefetch_row(T const* row, std::int64_t width) {
-  auto const* const first = reinterpret_cast<char const*>(row);
-  std::size_t const bytes = static_cast<std::size_t>(width) * sizeof(T);
-  for (std::size_t at = 0; at < bytes; at += cache_line) __builtin_prefetch(first + at, static_cast<int>(access));
+// Asks for the lines of a row that will be needed soon; `locality` as of __builtin_prefetch: 3 all caches, 2 from the second
+// one on. Inlined by force: g++ takes a function that does nothing else for one without effect, and drops the calls.
+template <Access access, int locality = 3, class T>
+[[gnu::always_inline]] inline void prefetch_row(T const* row, std::int64_t width) {
+  constexpr int write = static_cast<int>(access);
+  auto const* line = reinterpret_cast<char const*>(row);
+  auto bytes = width * static_cast<std::int64_t>(sizeof(T));
+  constexpr std::int64_t four = 4 * cache_line;
+  for (; bytes >= four; bytes -= four, line += four) {
+    __builtin_prefetch(line, write, locality);
+    __builtin_prefetch(line + cache_line, write, locality);
+    __builtin_prefetch(line + 2 * cache_line, write, locality);
+    __builtin_prefetch(line + 3 * cache_line, write, locality);
+  }
+  for (; bytes > 0; bytes -= cache_line, line += cache_line) __builtin_prefetch(line, write, locality);
 }
 
 template <class T>
@@ -35,23 +44,88 @@ inline void copy_elements(T* __restrict out, T const* __restrict in, std::int64_
   if (n > 0) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(T));
 }
 
+// The same for a row: short enough that calling memcpy costs more than it gains.
+template <class T>
+inline void copy_row(T* __restrict out, T const* __restrict in, std::int64_t n) {
+  constexpr std::int64_t line = cache_line / sizeof(T);
+  for (; n >= line; n -= line, out += line, in += line) std::memcpy(out, in, cache_line);
+  copy_elements(out, in, n);
+}
+
+// Line by line, so that compilers vectorise without asking first how long the row is.
 template <class T>
 inline void add_elements(T* __restrict out, T const* __restrict in, std::int64_t n) {
+  constexpr std::int64_t line = cache_line / sizeof(T);
+  for (; n >= line; n -= line, out += line, in += line)
+    for (std::int64_t i = 0; i < line; ++i) out[i] += in[i];
   for (std::int64_t i = 0; i < n; ++i) out[i] += in[i];
 }
 
-// Visits the table rows that `indices` name, the row eight further on its way: visit(i, row).
-template <Access access, class T, class I, class Visit>
-inline void for_each_row(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base, Visit const& visit) {
+// Rows of this size together fit no cache: they are waited for, and what is written leaves the caches before it is read.
+inline constexpr std::size_t many_bytes = std::size_t{8} << 20;
+
+// Visits the table rows that `indices` name: visit(i, row). The row `near` further on is on its way into all caches, the row
+// `far` further on, unless 0, into the second one and on.
+template <Access access, std::size_t near, std::size_t far, class T, class I, class Visit>
+[[gnu::always_inline]] inline void visit_rows(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
+                                              Visit const& visit) {
   auto const row_of = [&](std::size_t i) {
     return table.row(static_cast<std::int64_t>(indices[i]) - static_cast<std::int64_t>(base));
   };
   std::size_t const n = indices.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    if (i + rows_ahead < n) prefetch_row<access>(row_of(i + rows_ahead), table.width);
+  std::size_t i = 0;
+  for (; i + std::max(near, far) < n; ++i) {
+    if constexpr (far > 0) prefetch_row<access, 2>(row_of(i + far), table.width);
+    prefetch_row<access>(row_of(i + near), table.width);
     visit(static_cast<std::int64_t>(i), row_of(i));
   }
+  for (; i < n; ++i) visit(static_cast<std::int64_t>(i), row_of(i));
 }
+
+// The same with the prefetch that fits: rows that come from memory are asked for twice, for the second cache can wait for more
+// lines at a time.
+template <Access access, class T, class I, class Visit>
+[[gnu::always_inline]] inline void for_each_row(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
+                                                Visit const& visit) {
+  if (indices.size() * static_cast<std::size_t>(table.width) * sizeof(T) < many_bytes)
+    visit_rows<access, rows_ahead, 0>(table, indices, base, visit);
+  else visit_rows<access, 2, 2 * rows_ahead>(table, indices, base, visit);
+}
+
+#if defined(__SSE2__) && !defined(__CUDACC__)
+using StreamedWord = long long __attribute__((vector_size(16), may_alias));
+using UnalignedWord = long long __attribute__((vector_size(16), may_alias, aligned(1)));
+
+inline bool can_stream(void const* out, std::size_t row_bytes, std::size_t rows) {
+  constexpr std::size_t word = sizeof(StreamedWord);
+  return rows * row_bytes >= many_bytes && row_bytes % word == 0 && reinterpret_cast<std::uintptr_t>(out) % word == 0;
+}
+inline void store_past_caches(StreamedWord* to, StreamedWord word) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(word, to);
+#else
+  __builtin_ia32_movntdq(to, word);
+#endif
+}
+
+// Copies a row of whole words past the caches.
+inline void stream_row(void* out, void const* in, std::size_t bytes) {
+  auto* to = static_cast<StreamedWord*>(out);
+  auto const* from = static_cast<UnalignedWord const*>(in);
+  std::size_t words = bytes / sizeof(StreamedWord);
+  for (; words >= 4; words -= 4, from += 4, to += 4) {
+    StreamedWord const a = from[0], b = from[1], c = from[2], d = from[3];
+    store_past_caches(to, a), store_past_caches(to + 1, b), store_past_caches(to + 2, c), store_past_caches(to + 3, d);
+  }
+  for (; words > 0; --words) store_past_caches(to++, *from++);
+}
+// After the last row, before another thread may be told of them.
+inline void end_stream() { __builtin_ia32_sfence(); }
+#else
+constexpr bool can_stream(void const*, std::size_t, std::size_t) { return false; }
+inline void stream_row(void* out, void const* in, std::size_t bytes) { std::memcpy(out, in, bytes); }
+inline void end_stream() {}
+#endif
 
 // Columns [begin, begin + count) of a table of rows.
 struct Columns {
@@ -97,12 +171,53 @@ inline void apply_one(Rule const& rule, T& parameter, T gradient, S&... slots) n
 }
 
 template <bool scaled, class T, class Rule, class... S>
-inline void apply_span(std::int64_t n, T* __restrict parameters, T const* __restrict gradients, T scale,
-                       Rule const& rule, S* __restrict... slots) noexcept {
+[[gnu::always_inline]] inline void apply_span(std::int64_t n, T* __restrict parameters, T const* __restrict gradients, T scale,
+                                              Rule const& rule, S* __restrict... slots) noexcept {
   PARALLAX_NO_CONTRACT
   for (std::int64_t i = 0; i < n; ++i)
     apply_one(rule, parameters[i], scaled ? static_cast<T>(gradients[i] * scale) : gradients[i], slots[i]...);
 }
+
+// Row i of `gradients` is for table row indices[i] - base.
+template <bool scaled, class T, class I, class Rule, class... S>
+[[gnu::always_inline]] inline void apply_each_row(std::span<I> indices, std::int64_t base, RowsView<T> table,
+                                                  T const* gradients, T scale, Rule const& rule,
+                                                  RowsView<S>... slots) noexcept {
+  std::int64_t const width = table.width;
+  for (std::size_t i = 0; i < indices.size(); ++i, gradients += width) {
+    if (i + rows_ahead < indices.size()) {
+      std::int64_t const next = static_cast<std::int64_t>(indices[i + rows_ahead]) - base;
+      prefetch_row<Access::write>(table.row(next), width);
+      (prefetch_row<Access::write>(slots.row(next), width), ...);
+    }
+    std::int64_t const row = static_cast<std::int64_t>(indices[i]) - base;
+    apply_span<scaled>(width, table.row(row), gradients, scale, rule, slots.row(row)...);
+  }
+}
+
+// The same two loops for machines with wider vectors than those that the compiler may count on: where divisions and square
+// roots are what takes time, twice as many go at once. The bits are the same, for AVX2 alone contracts nothing.
+#if defined(__x86_64__) && !defined(__AVX2__) && !defined(__CUDACC__)
+#define PARALLAX_DETAIL_WIDER __attribute__((target("avx2")))
+inline constexpr bool may_widen = true;
+inline bool machine_is_wider() { return __builtin_cpu_supports("avx2"); }
+#else
+#define PARALLAX_DETAIL_WIDER
+inline constexpr bool may_widen = false;
+constexpr bool machine_is_wider() { return false; }
+#endif
+
+template <bool scaled, class T, class Rule, class... S>
+PARALLAX_DETAIL_WIDER void apply_span_wider(std::int64_t n, T* parameters, T const* gradients, T scale, Rule const& rule,
+                                            S*... slots) noexcept {
+  apply_span<scaled>(n, parameters, gradients, scale, rule, slots...);
+}
+template <bool scaled, class T, class I, class Rule, class... S>
+PARALLAX_DETAIL_WIDER void apply_each_row_wider(std::span<I> indices, std::int64_t base, RowsView<T> table, T const* gradients,
+                                                T scale, Rule const& rule, RowsView<S>... slots) noexcept {
+  apply_each_row<scaled>(indices, base, table, gradients, scale, rule, slots...);
+}
+#undef PARALLAX_DETAIL_WIDER
 
 template <class Rule, class T, class... S>
 constexpr void require_noexcept_rule() {

@@ -1,4 +1,4 @@
-// What an optimizer measures over a row or a tensor before it moves: sums over elements in an order that no vector width changes.
+// What an optimizer measures over a row or a tensor before it moves: sums in an order that no vector width changes.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ namespace parallax::detail {
 // not. The order is that of RowOps::sum_of_squares: eight partial sums, number k of elements k, k + 8, …; then
 // ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)). With scale == 1 nothing is multiplied.
 template <class T, class Rule, class... S>
-auto measure_elements(std::int64_t n, T const* parameters, T const* gradients, T scale, Rule const& rule, S*... slots) noexcept {
+auto measure_elements(std::int64_t n, T const* parameters, T const* gradients, T scale, Rule const& rule,
+                      S*... slots) noexcept {
   PARALLAX_NO_CONTRACT
   using Sums = decltype(rule.measure(const_cast<T&>(*parameters), T{}, *slots...));
   constexpr std::size_t count = std::tuple_size_v<Sums>;
@@ -33,7 +34,8 @@ auto measure_elements(std::int64_t n, T const* parameters, T const* gradients, T
   }
   Sums total{};
   for (std::size_t k = 0; k < count; ++k)
-    total[k] = ((part[0][k] + part[1][k]) + (part[2][k] + part[3][k])) + ((part[4][k] + part[5][k]) + (part[6][k] + part[7][k]));
+    total[k] = ((part[0][k] + part[1][k]) + (part[2][k] + part[3][k])) +
+               ((part[4][k] + part[5][k]) + (part[6][k] + part[7][k]));
   return total;
 }
 

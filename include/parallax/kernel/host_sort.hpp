@@ -67,6 +67,9 @@ struct Digit {
 // Below this many keys a comparison sort wins over clearing the counters.
 inline constexpr std::size_t few_keys = 64;
 
+// From this many keys on, what is written out of order lies beyond the second cache: its line is asked for some keys earlier.
+inline constexpr std::size_t many_keys = std::size_t{1} << 18, keys_ahead = 24;
+
 }  // namespace detail
 
 template <class Index>
@@ -116,10 +119,17 @@ inline bool make_places(std::span<std::uint32_t> counts, std::size_t total) {
 template <class Keys, class PairAt>
 void move_pairs(std::size_t n, PairAt const& pair_at, Keys form, Digit digit, std::uint32_t* __restrict places,
                 typename Keys::Item* __restrict target) {
-  for (std::size_t i = 0; i < n; ++i) {
+  auto const move = [&](std::size_t i) {
     auto const item = pair_at(i);
     target[places[digit(form.key(item))]++] = item;
-  }
+  };
+  std::size_t i = 0;
+  if (n >= many_keys)
+    for (; i + keys_ahead < n; ++i) {
+      __builtin_prefetch(target + places[digit(form.key(pair_at(i + keys_ahead)))], 1);  // its place, or one shortly before
+      move(i);
+    }
+  for (; i < n; ++i) move(i);
 }
 
 // Sorts (key, position) pairs by key, stably; returns the buffer of `work` in which they lie. The first digit in which

@@ -55,7 +55,8 @@ struct BasicLamb {
 
   Rule at(std::int64_t step) const {
     auto const t = static_cast<double>(step);
-    return {learning_rate, 1 - beta1, 1 - beta2, 1 - std::pow(beta1, t), std::sqrt(1 - std::pow(beta2, t)), epsilon, weight_decay};
+    return {learning_rate, 1 - beta1, 1 - beta2, 1 - std::pow(beta1, t), std::sqrt(1 - std::pow(beta2, t)),
+            epsilon, weight_decay};
   }
 };
 

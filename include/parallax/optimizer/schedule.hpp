@@ -16,13 +16,21 @@ namespace parallax {
 
 // `rate` until step `every`, then `factor` times as much for each further `every` steps.
 inline auto step_decay(double rate, std::int64_t every, double factor = 0.1) {
-  return [=](std::int64_t step) { return rate * std::pow(factor, static_cast<double>(step / std::max<std::int64_t>(every, 1))); };
+  return [=](std::int64_t step) {
+    return rate * std::pow(factor, static_cast<double>(step / std::max<std::int64_t>(every, 1)));
+  };
 }
+
+namespace detail {
+inline double part_of(std::int64_t step, std::int64_t steps) {
+  return std::clamp(static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(steps, 1)), 0.0, 1.0);
+}
+}  // namespace detail
 
 // From `rate` to `last` along half a cosine over `steps`: Loshchilov and Hutter, ICLR 2017, equation 5, without restarts.
 inline auto cosine(double rate, std::int64_t steps, double last = 0.0) {
   return [=](std::int64_t step) {
-    double const passed = std::clamp(static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(steps, 1)), 0.0, 1.0);
+    double const passed = detail::part_of(step, steps);
     return last + (rate - last) * 0.5 * (1 + std::cos(std::numbers::pi * passed));
   };
 }
@@ -30,7 +38,7 @@ inline auto cosine(double rate, std::int64_t steps, double last = 0.0) {
 // From `rate` to `last` as the given power of what is left of `steps`; power 1 is linear.
 inline auto polynomial(double rate, std::int64_t steps, double power = 1.0, double last = 0.0) {
   return [=](std::int64_t step) {
-    double const passed = std::clamp(static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(steps, 1)), 0.0, 1.0);
+    double const passed = detail::part_of(step, steps);
     return last + (rate - last) * std::pow(1 - passed, power);
   };
 }

@@ -1,4 +1,5 @@
-// Rows dealt one by one: the library's default, which spreads ids sorted by frequency evenly over the owners.
+// Rows dealt round by round: the library's default, which spreads ids sorted by frequency evenly over the owners, and ids with
+// a stride like a hash.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +8,56 @@
 #include "parallax/partition/partitioner.hpp"
 
 namespace parallax {
+namespace detail {
 
-// Row r is in piece r mod pieces, whose owner is piece mod owners. Rows of an owner keep their order. When `pieces` is
-// a multiple of the owners, that is row r at owner r mod owners, local row r / owners, however many pieces there are.
-// Ids with a stride that shares a factor with the owners load only some of them: take Hash for those.
+// The deal that others build on: row r is in piece r mod pieces, whose owner is piece mod owners. A *round* is `pieces` rows,
+// from a multiple of `pieces` on. Rows of an owner keep their order. When `pieces` is a multiple of the owners, that is row r
+// at owner r mod owners, local row r / owners, however many pieces there are.
+class RoundRobin {
+ public:
+  RoundRobin(std::int64_t rows, int owners, std::int64_t pieces)
+      : rows_{rows}, by_pieces_{pieces % owners == 0 ? owners : pieces}, by_owners_{owners} {}
+
+  constexpr std::int64_t rows() const { return rows_; }
+  constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
+  constexpr std::int64_t pieces() const { return by_pieces_.divisor(); }
+  constexpr std::int64_t round_of(std::int64_t row) const { return by_pieces_.quotient(row); }
+
+  constexpr Location locate(std::int64_t row) const {
+    std::int64_t const round = round_of(row);
+    return locate(round, row - round * pieces());
+  }
+  constexpr Location locate(std::int64_t round, std::int64_t piece) const {
+    if (pieces() == by_owners_.divisor()) return {static_cast<int>(piece), round};
+    std::int64_t const turn = by_owners_.quotient(piece);
+    int const owner = static_cast<int>(piece - turn * owners());
+    return {owner, round * pieces_of(owner) + turn};
+  }
+
+  constexpr std::int64_t global_row(int owner, std::int64_t local) const {
+    std::int64_t const held = pieces_of(owner), round = local / held, turn = local % held;
+    return round * pieces() + turn * owners() + owner;
+  }
+
+  constexpr std::int64_t local_rows(int owner) const {
+    std::int64_t const rounds = round_of(rows_), rest = rows_ - rounds * pieces();
+    return rounds * pieces_of(owner) + dealt_to(rest, owner, owners());
+  }
+
+ private:
+  constexpr std::int64_t pieces_of(int owner) const { return dealt_to(pieces(), owner, owners()); }
+
+  std::int64_t rows_;
+  Divider by_pieces_, by_owners_;
+};
+
+}  // namespace detail
+
+// A round of `pieces` consecutive rows goes to all pieces, one row each, and piece p belongs to owner p mod owners. Each round
+// begins at a piece of its own, as a mix of the round's number says: row r is in piece (r + mix(r / pieces)) mod pieces, but in
+// the last round, if it is not full, in piece r mod pieces. So neighbours part, and ids with a stride meet at one owner no more
+// often than chance has it. When `pieces` is a multiple of the owners, the layout is that of one piece per owner, and the rows
+// of an owner keep their order.
 struct Cyclic {
   using axis = partitioner_axis;
   static constexpr std::string_view name = "Cyclic";
@@ -22,39 +69,42 @@ struct Cyclic {
 
 class Cyclic::Layout {
  public:
-  Layout(std::int64_t rows, int owners, std::int64_t pieces)
-      : rows_{rows}, by_pieces_{pieces % owners == 0 ? owners : pieces}, by_owners_{owners} {}
+  explicit Layout(detail::RoundRobin const& dealt) : dealt_{dealt}, full_rounds_{dealt.round_of(dealt.rows())} {}
 
-  constexpr std::int64_t rows() const { return rows_; }
-  constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
+  constexpr std::int64_t rows() const { return dealt_.rows(); }
+  constexpr int owners() const { return dealt_.owners(); }
 
   constexpr Location locate(std::int64_t row) const {
-    std::int64_t const round = by_pieces_.quotient(row), piece = row - round * by_pieces_.divisor();
-    if (by_pieces_.divisor() == by_owners_.divisor()) return {static_cast<int>(piece), round};
-    std::int64_t const turn = by_owners_.quotient(piece);
-    int const owner = static_cast<int>(piece - turn * owners());
-    return {owner, round * pieces_of(owner) + turn};
+    std::int64_t const round = dealt_.round_of(row), length = dealt_.pieces();
+    std::int64_t const beyond = row - round * length - (length - first_piece(round));  // pieces past the wrap, or negative
+    return dealt_.locate(round, beyond + ((beyond >> 63) & length));                   // no branch: nobody could predict it
   }
 
   constexpr std::int64_t global_row(int owner, std::int64_t local) const {
-    std::int64_t const held = pieces_of(owner), round = local / held, turn = local % held;
-    return round * by_pieces_.divisor() + turn * owners() + owner;
+    std::int64_t const row = dealt_.global_row(owner, local), round = dealt_.round_of(row), begin = round * dealt_.pieces();
+    std::int64_t const turned = row - first_piece(round);
+    return turned < begin ? turned + dealt_.pieces() : turned;
   }
 
-  constexpr std::int64_t local_rows(int owner) const {
-    std::int64_t const rounds = rows_ / by_pieces_.divisor(), rest = rows_ % by_pieces_.divisor();
-    return rounds * pieces_of(owner) + detail::dealt_to(rest, owner, owners());
-  }
+  constexpr std::int64_t local_rows(int owner) const { return dealt_.local_rows(owner); }
 
  private:
-  constexpr std::int64_t pieces_of(int owner) const { return detail::dealt_to(by_pieces_.divisor(), owner, owners()); }
+  // The piece of the round's first row: the round's number mixed by steps of the finaliser of MurmurHash3 (A. Appleby), then
+  // scaled to [0, pieces). The constants belong to the format of sharded files: never change them.
+  PARALLAX_HOST_DEVICE constexpr std::int64_t first_piece(std::int64_t round) const {
+    if (round == full_rounds_) return 0;
+    auto mixed = static_cast<std::uint64_t>(round) * 0xff51afd7ed558ccd;
+    mixed ^= mixed >> 33;
+    mixed *= 0xc4ceb9fe1a85ec53;
+    return detail::scaled_down(mixed, dealt_.pieces());
+  }
 
-  std::int64_t rows_;
-  detail::Divider by_pieces_, by_owners_;
+  detail::RoundRobin dealt_;
+  std::int64_t full_rounds_;
 };
 
 inline Cyclic::Layout Cyclic::layout(std::int64_t rows, int owners) const {
-  return {rows, owners, detail::checked_pieces(name, pieces, rows, owners)};
+  return Layout{detail::RoundRobin{rows, owners, detail::checked_pieces(name, pieces, rows, owners)}};
 }
 
 static_assert(Partitioner<Cyclic>);

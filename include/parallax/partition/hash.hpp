@@ -68,7 +68,7 @@ class Shuffle {
 
 }  // namespace detail
 
-// Row r is dealt as Cyclic deals row p(r), where p is a fixed permutation of [0, rows).
+// Row r is in piece p(r) mod pieces, whose owner is piece mod owners, where p is a fixed permutation of [0, rows).
 struct Hash {
   using axis = partitioner_axis;
   static constexpr std::string_view name = "Hash";
@@ -80,7 +80,7 @@ struct Hash {
 
 class Hash::Layout {
  public:
-  explicit Layout(Cyclic::Layout const& dealt) : dealt_{dealt}, shuffle_{dealt.rows()} {}
+  explicit Layout(detail::RoundRobin const& dealt) : dealt_{dealt}, shuffle_{dealt.rows()} {}
 
   constexpr std::int64_t rows() const { return dealt_.rows(); }
   constexpr int owners() const { return dealt_.owners(); }
@@ -91,12 +91,12 @@ class Hash::Layout {
   constexpr std::int64_t local_rows(int owner) const { return dealt_.local_rows(owner); }
 
  private:
-  Cyclic::Layout dealt_;
+  detail::RoundRobin dealt_;
   detail::Shuffle shuffle_;
 };
 
 inline Hash::Layout Hash::layout(std::int64_t rows, int owners) const {
-  return Layout{Cyclic{pieces}.layout(rows, owners)};
+  return Layout{detail::RoundRobin{rows, owners, detail::checked_pieces(name, pieces, rows, owners)}};
 }
 
 static_assert(Partitioner<Hash>);

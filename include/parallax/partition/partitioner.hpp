@@ -23,11 +23,11 @@ struct Location {
 };
 
 // A placement of [0, rows) on [0, owners): `locate` is a bijection whose inverse is `global_row`, and the local rows of
-// an owner are exactly [0, local_rows(owner)). A pure function of its value: all ranks compute the same. Arguments
-// outside these ranges are preconditions violated; `locate` runs once per id and checks nothing.
+// an owner are exactly [0, local_rows(owner)). A pure function of its value: all ranks compute the same. Copies may share what
+// never changes. Arguments outside these ranges are preconditions violated; `locate` runs once per id and checks nothing.
 template <class L>
 concept PartitionLayout =
-    std::is_trivially_copyable_v<L> && requires(L const& layout, std::int64_t row, int owner) {
+    std::copyable<L> && requires(L const& layout, std::int64_t row, int owner) {
       { layout.rows() } -> std::same_as<std::int64_t>;
       { layout.owners() } -> std::same_as<int>;
       { layout.locate(row) } -> std::same_as<Location>;
@@ -49,6 +49,13 @@ concept Partitioner = std::copyable<P> && std::same_as<typename P::axis, partiti
 
 namespace detail {
 
+__extension__ typedef unsigned __int128 Wide;
+
+// Of a word taken as a fraction of 2^64, that fraction of `size`: in [0, size), and even where the word is.
+PARALLAX_HOST_DEVICE constexpr std::int64_t scaled_down(std::uint64_t word, std::int64_t size) {
+  return static_cast<std::int64_t>(Wide{word} * static_cast<std::uint64_t>(size) >> 64);
+}
+
 // Division of 0 <= n < 2^63 by a fixed divisor d >= 1, by one multiplication: floor(n / d) = floor(n m / 2^(63 + s))
 // with 2^s >= d and m = floor(2^(63 + s) / d) + 1. Exact: Granlund and Montgomery, "Division by Invariant Integers
 // using Multiplication", PLDI 1994, theorem 4.2 with N = 63.
@@ -66,8 +73,6 @@ class Divider {
   }
 
  private:
-  __extension__ typedef unsigned __int128 Wide;
-
   std::int64_t divisor_;
   int shift_;
   std::uint64_t multiplier_;

@@ -59,7 +59,8 @@ void write_level(RowPlan<Index> const& plan, std::size_t k, OwnRows<T> const& ow
   } else if (own.per == RowsPer::bag) {
     auto const& groups = plan.levels[0];
     for (std::size_t i = begin; i < end; ++i, out += width)
-      sum_terms(own.terms(plan), groups.offsets[i], groups.offsets[i + 1], [&](std::size_t at) { return groups.order[at]; }, out);
+      sum_terms(own.terms(plan), groups.offsets[i], groups.offsets[i + 1],
+                [&](std::size_t at) { return groups.order[at]; }, out);
   } else if (own.per == RowsPer::index) {
     Ops::coalesce(own.values, plan.levels[0], begin, end, out);
   } else {

@@ -37,7 +37,8 @@ class Accumulator<V> {
                   "parallax: the gradient's elements are not of the variable's scalar type");
     if (values.size() != state_->size())
       throw Error{Errc::invalid_argument, -1, "add", state_->name(),
-                  "a gradient of " + std::to_string(values.size()) + " elements for a variable of " + std::to_string(state_->size())};
+                  "a gradient of " + std::to_string(values.size()) + " elements for a variable of " +
+                      std::to_string(state_->size())};
     if (taken_ || count_ == 0) sums_.assign(values.begin(), values.end());
     else RowOps<HostSpace>::add_to(sums_.data(), values.data(), static_cast<std::int64_t>(values.size()));
     count_ = taken_ ? 1 : count_ + 1;
@@ -95,7 +96,8 @@ class Accumulator<V> {
     } else {
       for (std::size_t i = 0; i < ids; ++i) {
         ids_[at + i] = static_cast<std::int64_t>(update.ids[i]);
-        RowOps<HostSpace>::copy_from(rows_.data() + (at + i) * width, update.rows.row(static_cast<std::int64_t>(i)), state_->width());
+        RowOps<HostSpace>::copy_from(rows_.data() + (at + i) * width, update.rows.row(static_cast<std::int64_t>(i)),
+                                     state_->width());
       }
     }
     ++count_;

@@ -26,8 +26,8 @@ struct Completion {
 
   // As JSON.
   std::string text() const {
-    std::string text = "{\"parallax\": \"" + std::to_string(PARALLAX_VERSION_MAJOR) + '.' + std::to_string(PARALLAX_VERSION_MINOR) +
-                       '.' + std::to_string(PARALLAX_VERSION_PATCH) + "\", \"ranks\": " + std::to_string(records.size()) +
+    std::string text = "{\"parallax\": \"" + std::to_string(PARALLAX_VERSION_MAJOR) + '.' +
+                       std::to_string(PARALLAX_VERSION_MINOR) + '.' + std::to_string(PARALLAX_VERSION_PATCH) + "\", \"ranks\": " + std::to_string(records.size()) +
                        ", \"records\": [";
     for (std::size_t r = 0; r < records.size(); ++r) {
       RankRecord const& record = records[r];

@@ -5,14 +5,15 @@
 #include <cmath>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <string>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include "parallax/comm/journal_report.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/pointer.hpp"
 #include "parallax/session/agreement.hpp"
 #include "parallax/session/started.hpp"
 
@@ -75,7 +76,7 @@ class SessionCore {
   SessionCore(SessionCore&&) = delete;
 
   void enter(RegistrationPtr given) {
-    std::erase_if(registry, [](RegistrationPtr const& known) { return known.use_count() == 1; });
+    std::erase_if(registry, [](RegistrationPtr const& known) { return known.owners() == 1; });
     for (auto const& known : registry)
       if (known->name == given->name)
         throw Error{Errc::invalid_argument, topology.rank(), "Variable", given->name,
@@ -124,7 +125,7 @@ class SessionCore {
   // Where they called different operations, one of which may have been a step, what was started is dropped on all of them.
   Error explain_with(char const* operation, Error const* error, std::string const& details) {
     Testimony const own{operation, operations, error, error ? std::string{} : context_text(operation) + details};
-    Verdict const verdict = explain(control_lane, own, [&](auto& lane) { await(lane, operation); });
+    Verdict const verdict = Explanation<C>::of(control_lane, own, [&](auto& lane) { await(lane, operation, [] { return std::string{}; }); });
     if (!verdict.in_step) throw verdict.error;
     if (!verdict.same_operation) {
       drive(operation, [&] { return started.poll(); }, started);
@@ -138,7 +139,7 @@ class SessionCore {
     for (int const host : topology.hosts()) (text += ' ') += std::to_string(host);
     text += " in " + std::to_string(topology.hops().size()) + " hops\n\toptions " + fields_text(options) + "\n";
     for (auto const& known : registry) text += known->name + "\t" + known->signature + '\n';
-    return text;
+    return text + Testimony::section_end;
   }
 
 
@@ -164,11 +165,11 @@ class SessionCore {
 
   // {ok and finite, norms} of all ranks: the second agreement. Sums the norms of `groups` in the order of ranks. False where
   // a rank found a gradient that is not finite and the step is to be skipped.
-  bool commit(std::optional<Error> const& error, std::size_t groups, bool finite) {
+  bool commit(FlightBase<C> const& pack, std::optional<Error> const& error, std::size_t groups, bool finite) {
     advance(Phase::committing);
     words_out.assign(1 + groups, error ? 0.0 : finite ? 2.0 : 1.0);
     std::copy(norms.begin(), norms.end(), words_out.begin() + 1);
-    tell_all("step");
+    tell_all("step", [&] { return WholeStep<C>{started, pack}.names(); });
     double least = 2.0;
     std::fill(norms.begin(), norms.end(), 0.0);
     for (int rank = 0; rank < topology.size(); ++rank) {
@@ -181,16 +182,16 @@ class SessionCore {
   }
 
   // What the owners measured of tensors, summed in their order.
-  void share(std::vector<double>& sums) {
+  void share(FlightBase<C> const& pack, std::vector<double>& sums) {
     words_out = sums;
-    tell_all("step");
+    tell_all("step", [&] { return WholeStep<C>{started, pack}.names(); });
     std::fill(sums.begin(), sums.end(), 0.0);
     for (int owner = 0; owner < topology.owners(); ++owner)
       for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += words_of(topology.owner_rank(owner))[k];
   }
 
   // Every rank's `words_out` to every rank, equally many.
-  void tell_all(char const* operation) {
+  void tell_all(char const* operation, FunctionRef<std::string()> names) {
     std::size_t const words = words_out.size(), ranks = static_cast<std::size_t>(topology.size());
     words_in.assign(words * ranks, 0.0);
     control_lane.clear();
@@ -200,8 +201,8 @@ class SessionCore {
       control_lane.expect(static_cast<int>(rank), rank * words * sizeof(double), words * sizeof(double), Payload::control);
     }
     control_lane.post(words_out.data(), words_in.data());
-    await(control_lane, operation);
-    std::ranges::copy(words_out, words_in.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(topology.rank()) * words));
+    await(control_lane, operation, names);
+    std::copy_n(words_out.data(), words, words_in.data() + static_cast<std::size_t>(topology.rank()) * words);
   }
   std::span<double const> words_of(int rank) const {
     return std::span{words_in}.subspan(static_cast<std::size_t>(rank) * words_out.size(), words_out.size());
@@ -247,8 +248,10 @@ class SessionCore {
     try {
       while (!done()) {
         started.poll();
-        if (!patience.pause()) throw timed_out(operation, awaited.waiting_for(), awaited.names());
         if (patience.idles()) idle(awaited.waiting_for());
+        if (patience.pause()) continue;
+        if (done()) break;  // it was this rank that stood still
+        throw timed_out(operation, awaited.waiting_for(), awaited.names());
       }
     } catch (...) {
       end(current_error(topology.rank(), operation));
@@ -261,18 +264,21 @@ class SessionCore {
     if constexpr (KeepsJournals<C>) topology.world().answer();
   }
   Error timed_out(char const* operation, int missing, std::string const& names) {
-    std::string report;
     idle(missing);
     Status const own = journal->status();
-    if constexpr (KeepsJournals<C>) report = journal_report(topology.world());
-    return timeout_error(topology.world(), missing, operation, names, own.count ? to_string(own.latest()->phase) : "", report);
+    std::string_view const phase = own.count ? to_string(own.latest()->phase) : "";
+    if constexpr (KeepsJournals<C>) {
+      JournalReport<C> const report{topology.world()};
+      return timeout_error(topology.world(), report.end_of_chain(missing), operation, names, phase, report.text());
+    } else {
+      return timeout_error(topology.world(), missing, operation, names, phase);
+    }
   }
   std::int64_t clock() const { return now(topology.world()).count(); }
   void advance(Phase phase) { journal->advance(phase, traffic.payload_sent() - sent_before, clock()); }
 
-  void await(Lane<C>& lane, char const* operation) {
-    auto const nothing = [] { return std::string{}; };
-    drive(operation, [&] { return lane.test(); }, Named<Lane<C>>{lane, nothing});
+  void await(Lane<C>& lane, char const* operation, FunctionRef<std::string()> names) {
+    drive(operation, [&] { return lane.test(); }, Named<Lane<C>>{lane, names});
   }
 
   // ---- the end ---------------------------------------------------------------------------------------------------------
@@ -334,7 +340,7 @@ class SessionCore {
     for (auto& pooled : pool)
       if (pooled.channel == route.rows && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(Flight))
         return static_cast<Flight&>(*pooled.flight);
-    auto flight = std::make_unique<Flight>(topology, options, joined, this, route, traffic, current);
+    auto flight = make_owned<Flight>(topology, options, joined, this, route, traffic, current);
     auto& taken = *flight;
     pool.push_back({route.rows, std::move(flight)});
     return taken;
@@ -342,7 +348,7 @@ class SessionCore {
 
   struct Pooled {
     int channel;
-    std::unique_ptr<FlightBase<C>> flight;
+    Owned<FlightBase<C>> flight;
   };
 
   Topology<C> topology;

@@ -266,7 +266,7 @@ struct Seat {
 
 template <Communicator C, UpdateRange Range>
 struct Seat<C, Range> {
-  std::vector<Work<C, std::ranges::range_value_t<Range>>> works;
+  std::vector<Work<C, update_of<Range>>> works;
   std::size_t used = 0;
 
   template <class Prepare>

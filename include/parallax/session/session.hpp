@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,7 +40,7 @@ class Session<C> {
  public:
   explicit Session(C& world, SessionOptions options = {}) : Session{Topology<C>{world}, options} {}
   explicit Session(Topology<C> topology, SessionOptions options = {})
-      : core_{std::make_unique<Core>(std::move(topology), options)} {}
+      : core_{make_owned<Core>(std::move(topology), options)} {}
   Session(Session&&) noexcept = default;
   Session& operator=(Session&&) = delete;
 
@@ -57,7 +56,8 @@ class Session<C> {
   std::int64_t steps() const { return core_->steps; }
 
   // Collective. The rows of the indices of one batch, each distinct row once; with several tables (table.at(ids)…) all share
-  // one exchange and a tuple of handles is returned; table.bags(ids, offsets…) pools rows. Errors: bad_id names rank, position and value.
+  // one exchange and a tuple of handles is returned; table.bags(ids, offsets…) pools rows. Errors:
+  // bad_id names rank, position and value.
   template <detail::SparseVariable V, class Ids>
   [[nodiscard]] auto pull(V const& variable, Ids const& ids) {
     return std::get<0>(core_->pull(variable.at(ids)));
@@ -290,7 +290,7 @@ class Session<C> {
         started.norms(norms.data());
         pack.norms(norms.data() + groups_started);
       }
-      if (!this->commit(error, groups, finite)) return false;
+      if (!this->commit(pack, error, groups, finite)) return false;
       this->advance(Phase::applying);
       this->scales_from_norms(pack);
       this->gather_gradients(pack);
@@ -298,7 +298,7 @@ class Session<C> {
       started.measure(norms.data(), measured);
       pack.measure(norms.data() + groups_started, measured);
       if (!measured.empty()) {
-        this->share(measured);
+        this->share(pack, measured);
         double const* shared = measured.data();
         started.take(shared);
         pack.take(shared);
@@ -393,7 +393,7 @@ class Session<C> {
         agree("finish", error, [] { return std::string{}; }, [] { return std::string{}; });
         this->words_out.assign({static_cast<double>(this->steps), static_cast<double>(this->operations),
                                 static_cast<double>(traffic.payload_sent()), static_cast<double>(traffic.payload_received())});
-        this->tell_all("finish");
+        this->tell_all("finish", [] { return std::string{}; });
         Completion completion{topology.rank(), {}};
         for (int rank = 0; rank < topology.size(); ++rank) {
           auto const words = this->words_of(rank);
@@ -408,7 +408,7 @@ class Session<C> {
     std::vector<std::size_t> begins;  // of the owners' parts in a broadcast
   };
 
-  std::unique_ptr<Core> core_;
+  Owned<Core> core_;
 };
 
 template <class C>

@@ -64,7 +64,7 @@ class Started {
     return std::nullopt;
   }
   bool idle() const {
-    return std::ranges::all_of(flights_, [](auto* flight) { return flight->idle(); });
+    return std::all_of(flights_.begin(), flights_.end(), [](auto* flight) { return flight->idle(); });
   }
   std::size_t shared_measures() const {
     std::size_t sum = 0;

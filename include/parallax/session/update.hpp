@@ -3,8 +3,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <memory>
-#include <ranges>
 #include <span>
 #include <string>
 #include <tuple>
@@ -25,7 +23,7 @@ class PulledRows {
   using IndexType = typename State::index_type;
 
   PulledRows() = default;
-  PulledRows(State& state, RowPlan<IndexType>& plan) : state_{state.shared_from_this()}, plan_{&plan} { ++plan.users; }
+  PulledRows(State& state, RowPlan<IndexType>& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
   PulledRows(PulledRows&& other) noexcept
       : state_{std::move(other.state_)}, plan_{std::exchange(other.plan_, nullptr)} {}
   PulledRows& operator=(PulledRows&& other) noexcept {
@@ -63,7 +61,7 @@ class PulledRows {
     plan_ = nullptr;
   }
 
-  std::shared_ptr<State> state_;  // outlives the variable if it must
+  Shared<State> state_;  // outlives the variable if it must
   RowPlan<IndexType>* plan_ = nullptr;
 };
 
@@ -151,7 +149,12 @@ struct ClipGroup {
 
 // A range of updates of one type, known at run time (the layers of a network).
 template <class R>
-concept UpdateRange = std::ranges::forward_range<R> && requires { typename std::ranges::range_value_t<R>::State; };
+using update_of = std::remove_cvref_t<decltype(*std::begin(std::declval<R const&>()))>;
+template <class R>
+concept UpdateRange = requires(R const& updates) {
+  typename update_of<R>::State;
+  std::end(updates);
+};
 
 namespace detail {
 

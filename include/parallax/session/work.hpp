@@ -232,7 +232,7 @@ class WorkBase {
  protected:
   void begin(Update const& update, int group) {
     leader_ = false;
-    state_ = update.state->shared_from_this();
+    state_ = Shared{update.state};
     function_.emplace(update.function);
     group_ = group;
   }
@@ -252,7 +252,7 @@ class WorkBase {
 
   using Function = decltype(Update::function);
 
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
   std::optional<Function> function_;
   Divisors divisors_;
   int group_ = -1;
@@ -300,6 +300,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   }
   void merge() {
     if (!leader_) return;
+    static_cast<void>(state_->rule());  // what `at` throws, it throws before the commit
     auto const& results = state_->merging.results;
     if (results.size() > 1) bucket_->drop_sums();
     for (std::size_t i = 1; i < results.size(); ++i)

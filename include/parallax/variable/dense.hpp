@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,7 +27,7 @@ struct DenseGradient {
 // What a rank holds of a dense variable. Refers to the user's memory; owns the optimizer's slots, of all elements where the
 // policy replicates, of the owner's part where it shards. All functions are local.
 template <class T, class Policy, Optimizer O, MemorySpace Space>
-class DenseState : public std::enable_shared_from_this<DenseState<T, Policy, O, Space>> {
+class DenseState : public Counted {
   using Ops = RowOps<Space>;
 
  public:

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
+#include "parallax/core/pointer.hpp"
 
 namespace parallax {
 
 // Shared by a variable and its session; a registration that only the session holds belongs to a variable that is gone.
-struct Registration {
+struct Registration : Counted {
+  Registration(std::string its_name, std::string its_signature)
+      : name{std::move(its_name)}, signature{std::move(its_signature)} {}
+
   std::string name;
   std::string signature;  // kind, shape, types, policy, partitioner, reduction
   void const* session = nullptr;
@@ -26,7 +29,7 @@ struct Registration {
   }
 };
 
-using RegistrationPtr = std::shared_ptr<Registration>;
+using RegistrationPtr = Shared<Registration>;
 
 // A variable's hold on its state, which handles and updates in flight share: what they refer to never dangles, and a step
 // can tell that the variable itself is gone.
@@ -34,7 +37,7 @@ template <class State>
 class Holder {
  public:
   Holder() = default;
-  explicit Holder(std::shared_ptr<State> state) : state_{std::move(state)} {}
+  explicit Holder(Shared<State> state) : state_{std::move(state)} {}
   Holder(Holder&& other) noexcept = default;
   Holder& operator=(Holder&& other) noexcept {
     if (this != &other) leave();
@@ -51,7 +54,7 @@ class Holder {
     if (state_) state_->registration()->gone = true;
   }
 
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 }  // namespace parallax

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,7 +31,7 @@ struct RowsGradient {
 // What a rank holds of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); where the
 // policy replicates, local and global rows are the same. Owns its memory unless it was bound. All functions are local.
 template <class T, class IndexType, class Policy, Optimizer O, Partitioner P, MemorySpace Space>
-class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType, Policy, O, P, Space>> {
+class SparseState : public Counted {
   using Ops = RowOps<Space>;
 
  public:
@@ -143,6 +142,7 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
   // Notes the optimizer's settings if they changed. When many notes have gathered all rows are settled, which changes no
   // bit that is ever read, and the notes are dropped.
   void reserve_update() {
+    static_cast<void>(optimizer_.at(steps_ + 1));  // what `at` throws, it throws before the commit
     if constexpr (settles) {
       if (fields_hash(history_.back().optimizer) == fields_hash(optimizer_)) return;
       if (history_.size() == most_settings) {
@@ -178,7 +178,7 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
   RowPlan<IndexType>& take_plan() {
     for (auto& plan : plans_)
       if (plan->users == 0) return *plan;
-    return *plans_.emplace_back(std::make_unique<RowPlan<IndexType>>());
+    return *plans_.emplace_back(make_owned<RowPlan<IndexType>>());
   }
 
   // Densified: rows of this step's sums in the part of this rank, packed with their counts. Else distinct rows.
@@ -224,7 +224,7 @@ class SparseState : public std::enable_shared_from_this<SparseState<T, IndexType
   Buffer<T, Space> zeros_;
   std::vector<Settings> history_;
   Buffer<IndexType> ids_;
-  std::vector<std::unique_ptr<RowPlan<IndexType>>> plans_;
+  std::vector<Owned<RowPlan<IndexType>>> plans_;
 };
 
 }  // namespace parallax

@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <type_traits>
 
@@ -52,7 +51,7 @@ inline void check_name(std::string const& name, int rank) {
 }
 
 inline RegistrationPtr make_registration(std::string name, std::string signature) {
-  return std::make_shared<Registration>(Registration{std::move(name), std::move(signature)});
+  return make_counted<Registration>(std::move(name), std::move(signature));
 }
 
 }  // namespace detail
@@ -105,7 +104,7 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
                             std::string{to_string(reduce)};
     if constexpr (unit<O> == Unit::row) ((signature += " in rows of ") += std::to_string(row));
     auto const& topology = session.topology();
-    state_ = Holder{std::make_shared<State>(detail::make_registration(std::move(name), std::move(signature)), binding.values,
+    state_ = Holder{make_counted<State>(detail::make_registration(std::move(name), std::move(signature)), binding.values,
                                             row, topology.owner(), topology.owners(), detail::setting_or(O{}, settings...),
                                             reduce)};
     session.enter(state_->registration());
@@ -133,7 +132,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // BadIds.
   template <class Session, class... Settings>
   BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
-    make(session, std::move(name), table.rows, table.width, settings...);
+    make(session, std::move(name), table.rows, table.width, ", initial " + fields_text(table.initial), settings...);
     state_->allocate(table.initial);
     session.enter(state_->registration());
   }
@@ -147,7 +146,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                   "or let the library own it");
     if (!binding.values.contiguous())
       throw Error{Errc::invalid_argument, session.rank(), "Variable", name, "the rows of a bound table must be contiguous"};
-    make(session, std::move(name), binding.values.rows, binding.values.width, settings...);
+    make(session, std::move(name), binding.values.rows, binding.values.width, "", settings...);
     state_->borrow(binding.values.data);
     session.enter(state_->registration());
   }
@@ -155,7 +154,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // Local. Memory for this rank's shard from allocate(local rows), its values as the user set them.
   template <class Session, class Allocate, class... Settings>
   BasicVariable(Session& session, std::string name, ShardBinding<Allocate> binding, Settings const&... settings) {
-    make(session, std::move(name), binding.rows, binding.width, settings...);
+    make(session, std::move(name), binding.rows, binding.width, "", settings...);
     state_->borrow(binding.allocate(state_->local_rows()));
     session.enter(state_->registration());
   }
@@ -212,7 +211,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   }
 
   template <class Session, class... Settings>
-  void make(Session& session, std::string name, std::int64_t rows, std::int64_t width, Settings const&... settings) {
+  void make(Session& session, std::string name, std::int64_t rows, std::int64_t width, std::string const& initial,
+            Settings const&... settings) {
     static_assert((true && ... && detail::one_of<Settings, O, P, Reduce, BadIds>),
                   "parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner, "
                   "a Reduce and a BadIds");
@@ -225,9 +225,9 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                             std::to_string(width) + " by " + std::string{detail::type_name<IndexType>} + ", " +
                             std::string{Policy::name} + ", " + std::string{P::name} + fields_text(partitioner) + ", " +
                             optimizer_name<O>() + ", " + std::string{to_string(reduce)} + ", bad ids " +
-                            std::string{to_string(bad_ids)};
+                            std::string{to_string(bad_ids)} + initial;
     auto const& topology = session.topology();
-    state_ = Holder{std::make_shared<State>(detail::make_registration(std::move(name), std::move(signature)), rows, width,
+    state_ = Holder{make_counted<State>(detail::make_registration(std::move(name), std::move(signature)), rows, width,
                                             topology.owner(), topology.owners(), detail::setting_or(O{}, settings...),
                                             partitioner, reduce, bad_ids)};
   }

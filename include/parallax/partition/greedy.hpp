@@ -1,0 +1,237 @@
+// Rows dealt by how often they are used: for tables where a few rows carry much of the traffic.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <queue>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/error.hpp"
+#include "parallax/core/fields.hpp"
+#include "parallax/partition/cyclic.hpp"
+#include "parallax/partition/partitioner.hpp"
+
+namespace parallax {
+
+// Every row has a weight, say how often a sample of the data named it, and owners get rows of about equal weight together. The
+// heaviest rows are items of their own; all others are dealt to bundles as Cyclic deals them to owners. Item after item, the
+// heaviest first, goes to the owner that has least so far: R. L. Graham, "Bounds on Multiprocessing Timing Anomalies", SIAM J.
+// Appl. Math. 17 (1969). A bundle weighs at most about a 64th of an owner's share, so the busiest owner has a few hundredths
+// more than the mean, unless one row alone outweighs that. Each row counts a 64th of the mean weight besides, so that rows that
+// the sample did not name are spread as well.
+//
+// The same weights make the same layout on every rank; ranks whose weights differ are told so, like ranks that differ in any
+// setting. Without weights all rows weigh the same. With fewer `pieces` than owners, only so many owners get rows; more pieces
+// change nothing. Copies share the weights: 8 bytes a row, as long as one lives. Making a layout takes time proportional to the
+// rows and 8 bytes for each, and leaves about 100 bytes for each of 128 items per owner, at least 1024.
+struct Greedy {
+  using axis = partitioner_axis;
+  static constexpr std::string_view name = "Greedy";
+  std::int64_t pieces = 0;
+
+  Greedy() = default;
+  // The weight of row r is weights[r]. Throws Error (invalid_argument) for a weight that is negative or not finite.
+  explicit Greedy(std::vector<double> weights);
+
+  class Layout;
+  // Throws Error (invalid_argument) when there are weights, but not one for each row.
+  Layout layout(std::int64_t rows, int owners) const;
+
+  void fields(auto&& visit) const {
+    visit(pieces);
+    visit(weights_ ? static_cast<std::int64_t>(weights_->size()) : -1);
+    visit(fingerprint_);
+  }
+
+ private:
+  std::shared_ptr<std::vector<double> const> weights_;
+  std::uint64_t fingerprint_ = 0;
+};
+
+namespace detail {
+
+// A permutation of rows that puts some chosen ones first, each in exchange for a row that was there: its own inverse.
+class FrontRows {
+ public:
+  explicit FrontRows(std::vector<std::int64_t> chosen) : front_(chosen.size()) {
+    std::iota(front_.begin(), front_.end(), std::int64_t{0});
+    std::sort(chosen.begin(), chosen.end());
+    auto const count = static_cast<std::int64_t>(chosen.size());
+    auto const far = std::lower_bound(chosen.begin(), chosen.end(), count);  // chosen rows that have to move
+    slots_.resize(std::bit_ceil(2 * static_cast<std::size_t>(chosen.end() - far) + 1), {-1, -1});
+    auto next_far = far;
+    auto next_near = chosen.begin();
+    for (std::int64_t row = 0; row < count; ++row) {
+      if (next_near != far && *next_near == row) {
+        ++next_near;
+        continue;
+      }
+      front_[static_cast<std::size_t>(row)] = *next_far;
+      std::size_t slot = slot_of(*next_far);
+      while (slots_[slot].first >= 0) slot = after(slot);
+      slots_[slot] = {*next_far++, row};
+    }
+  }
+
+  std::int64_t operator()(std::int64_t row) const {
+    if (row < static_cast<std::int64_t>(front_.size())) return front_[static_cast<std::size_t>(row)];
+    for (std::size_t slot = slot_of(row); slots_[slot].first >= 0; slot = after(slot))
+      if (slots_[slot].first == row) return slots_[slot].second;
+    return row;
+  }
+
+ private:
+  std::size_t slot_of(std::int64_t row) const {
+    return static_cast<std::size_t>(scaled_down(static_cast<std::uint64_t>(row) * 0x9e3779b97f4a7c15, std::ssize(slots_)));
+  }
+  std::size_t after(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
+
+  std::vector<std::int64_t> front_;                            // the exchange, for rows at the front
+  std::vector<std::pair<std::int64_t, std::int64_t>> slots_;  // for rows that come from further back; -1: free
+};
+
+}  // namespace detail
+
+class Greedy::Layout {
+ public:
+  // Without weights.
+  Layout(std::int64_t rows, int owners, std::int64_t bins)
+      : rows_{rows}, owners_{owners}, light_{Cyclic{bins}.layout(rows, owners)} {}
+  Layout(std::vector<double> const& weights, int owners, std::int64_t bins)
+      : Layout{weights, owners, bins, plan(static_cast<std::int64_t>(weights.size()), bins)} {}
+
+  std::int64_t rows() const { return rows_; }
+  int owners() const { return owners_; }
+
+  Location locate(std::int64_t row) const {
+    if (!deal_) return light_.locate(row);
+    std::int64_t const place = deal_->front(row);
+    if (place < heavy_) return deal_->items[static_cast<std::size_t>(place)];
+    Location const at = light_.locate(place - heavy_), bundle = deal_->items[static_cast<std::size_t>(heavy_ + at.owner)];
+    return {bundle.owner, bundle.local + at.local};
+  }
+
+  std::int64_t global_row(int owner, std::int64_t local) const {
+    if (!deal_) return light_.global_row(owner, local);
+    auto const& held = deal_->held[static_cast<std::size_t>(owner)];
+    std::int64_t const item = *(std::upper_bound(held.begin(), held.end(), local, [&](std::int64_t at, std::int64_t number) {
+                                  return at < first_local(number);
+                                }) - 1);
+    if (item < heavy_) return deal_->front(item);
+    return deal_->front(heavy_ + light_.global_row(static_cast<int>(item - heavy_), local - first_local(item)));
+  }
+
+  std::int64_t local_rows(int owner) const {
+    return deal_ ? deal_->local_rows[static_cast<std::size_t>(owner)] : light_.local_rows(owner);
+  }
+
+ private:
+  struct Plan {
+    std::int64_t heavy;  // rows that are items of their own
+    int bundles;         // items that the others are dealt to
+  };
+  static Plan plan(std::int64_t rows, std::int64_t bins) {
+    std::int64_t const heavy = std::min(rows, std::max<std::int64_t>(64 * bins, 1024));
+    return {heavy, static_cast<int>(std::clamp<std::int64_t>(rows - heavy, 1, std::min<std::int64_t>(64 * bins, 1 << 30)))};
+  }
+
+  struct Deal {
+    detail::FrontRows front;                     // heavy rows first
+    std::vector<Location> items;                 // where each begins: heavy rows, then bundles
+    std::vector<std::vector<std::int64_t>> held;  // by owner: its items, as they lie
+    std::vector<std::int64_t> local_rows;        // by owner
+  };
+
+  Layout(std::vector<double> const& weights, int owners, std::int64_t bins, Plan plan)
+      : rows_{std::ssize(weights)}, owners_{owners}, heavy_{plan.heavy}, light_{Cyclic{}.layout(rows_ - heavy_, plan.bundles)} {
+    auto const weight_of = [&](std::int64_t row) { return weights[static_cast<std::size_t>(row)]; };
+    std::vector<std::int64_t> order(weights.size());
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    auto const heavier = [&](std::int64_t a, std::int64_t b) {
+      return std::tuple{-weight_of(a), a} < std::tuple{-weight_of(b), b};
+    };
+    if (heavy_ < rows_) std::nth_element(order.begin(), order.begin() + heavy_, order.end(), heavier);
+    order.resize(static_cast<std::size_t>(heavy_));
+    auto const deal = std::make_shared<Deal>(Deal{detail::FrontRows{std::move(order)}, {}, {}, {}});
+
+    double const total = std::accumulate(weights.begin(), weights.end(), 0.0);
+    double const unseen = total > 0 ? total / static_cast<double>(rows_) / 64 : 1;
+    std::vector<double> load(static_cast<std::size_t>(heavy_ + plan.bundles));
+    for (std::int64_t place = 0; place < rows_; ++place) {
+      std::int64_t const item = place < heavy_ ? place : heavy_ + light_.locate(place - heavy_).owner;
+      load[static_cast<std::size_t>(item)] += weight_of(deal->front(place)) + unseen;
+    }
+
+    std::vector<std::int64_t> items(load.size());
+    std::iota(items.begin(), items.end(), std::int64_t{0});
+    std::stable_sort(items.begin(), items.end(), [&](std::int64_t a, std::int64_t b) {
+      return load[static_cast<std::size_t>(a)] > load[static_cast<std::size_t>(b)];
+    });
+    using Bin = std::pair<double, int>;  // its load and its owner, the least first
+    std::vector<Bin> bin_of;
+    for (int owner = 0; owner < bins; ++owner) bin_of.emplace_back(0.0, owner);
+    std::priority_queue bin(std::greater<Bin>{}, std::move(bin_of));
+    deal->items.resize(items.size());
+    deal->held.resize(static_cast<std::size_t>(owners));
+    deal->local_rows.resize(static_cast<std::size_t>(owners));
+    for (std::int64_t const item : items) {
+      auto const [loaded, owner] = bin.top();
+      bin.pop();
+      bin.emplace(loaded + load[static_cast<std::size_t>(item)], owner);
+      std::int64_t& end = deal->local_rows[static_cast<std::size_t>(owner)];
+      deal->items[static_cast<std::size_t>(item)] = {owner, end};
+      deal->held[static_cast<std::size_t>(owner)].push_back(item);
+      end += item < heavy_ ? 1 : light_.local_rows(static_cast<int>(item - heavy_));
+    }
+    deal_ = deal;
+  }
+
+  std::int64_t first_local(std::int64_t item) const { return deal_->items[static_cast<std::size_t>(item)].local; }
+
+  std::int64_t rows_;
+  int owners_;
+  std::int64_t heavy_ = 0;
+  Cyclic::Layout light_;  // of rows that are not heavy, to bundles; without weights of all rows to owners
+  std::shared_ptr<Deal const> deal_;
+};
+
+inline Greedy::Greedy(std::vector<double> weights) {
+  auto const refuse = [](std::string const& why) { throw Error{Errc::invalid_argument, -1, "Greedy", "", "Greedy: " + why}; };
+  Fingerprint hash;
+  double total = 0;
+  for (std::size_t row = 0; row < weights.size(); ++row) {
+    double& weight = weights[row];
+    if (!(weight >= 0 && weight <= std::numeric_limits<double>::max()))
+      refuse("the weight of row " + std::to_string(row) + " is " + number_text(weight));
+    weight += 0.0;  // -0 counts as 0
+    total += weight;
+    hash.add(std::bit_cast<std::uint64_t>(weight));
+  }
+  if (!std::isfinite(total)) refuse("the weights add up to " + number_text(total));
+  weights_ = std::make_shared<std::vector<double> const>(std::move(weights));
+  fingerprint_ = hash.value();
+}
+
+inline Greedy::Layout Greedy::layout(std::int64_t rows, int owners) const {
+  std::int64_t const bins = std::min<std::int64_t>(detail::checked_pieces(name, pieces, rows, owners), owners);
+  if (!weights_) return {rows, owners, bins};
+  if (std::ssize(*weights_) != rows)
+    throw Error{Errc::invalid_argument, -1, "layout", "",
+                "Greedy has " + std::to_string(weights_->size()) + " weights for a table of " + std::to_string(rows) + " rows"};
+  return {*weights_, owners, bins};
+}
+
+static_assert(Partitioner<Greedy>);
+
+}  // namespace parallax
