@@ -136,7 +136,8 @@ TEST_CASE("bags that do not fit their indices are refused", "[session][bags]") {
   CHECK(detail_of({0, 3, 2, 3}).find("descend from 3 to 2 at bag 1") != std::string::npos);
   auto const answer = answer_of([&] { auto const [bags] = session.pull(table.bags(ids, std::vector<int>{0, 3}, weights)); });
   CHECK(answer.detail.find("2 weights for 3 indices") != std::string::npos);
-  auto const [bags] = session.pull(table.bags(ids, std::vector<int>{0, 3}));
+  auto const pulled = session.pull(table.bags(ids, std::vector<int>{0, 3}));
+  auto const& bags = std::get<0>(pulled);
   auto const too_many = answer_of([&] { session.step(grad(bags, std::vector<float>(4))); });
   CHECK(too_many.detail.find("2 x 2 for 1 x 2") != std::string::npos);
 }

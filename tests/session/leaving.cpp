@@ -96,7 +96,7 @@ TEST_CASE("an exception that leaves the training loop wakes every other rank, wh
 TEST_CASE("a rank that never comes is named by a timeout, with operation and variable, and is told so itself",
           "[session][leaving]") {
   int const ranks = GENERATE(2, 3, 4);
-  auto const deadline = 150ms;
+  auto const deadline = 300ms;
   for (Operation const& operation : operations) {
     int const missing = ranks / 2;
     INFO(operation.name << " without rank " << missing << " of " << ranks);

@@ -76,7 +76,7 @@ class Journal {
     if (status_.count == 0) return;
     char(&room)[sizeof(JournalEntry::variable)] = status_.last[(status_.count - 1) % Status::entries].variable;
     std::size_t const n = std::min(variable.size(), sizeof room - 1);
-    std::memcpy(room, variable.data(), n);
+    if (n > 0) std::memcpy(room, variable.data(), n);
     room[n] = '\0';
   }
   // A sign of life from a wait.

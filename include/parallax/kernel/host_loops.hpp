@@ -94,7 +94,6 @@ template <Access access, class T, class I, class Visit>
 
 #if defined(__SSE2__) && !defined(__CUDACC__)
 using StreamedWord = long long __attribute__((vector_size(16), may_alias));
-using UnalignedWord = long long __attribute__((vector_size(16), may_alias, aligned(1)));
 
 inline bool can_stream(void const* out, std::size_t row_bytes, std::size_t rows) {
   constexpr std::size_t word = sizeof(StreamedWord);
@@ -111,13 +110,19 @@ inline void store_past_caches(StreamedWord* to, StreamedWord word) {
 // Copies a row of whole words past the caches.
 inline void stream_row(void* out, void const* in, std::size_t bytes) {
   auto* to = static_cast<StreamedWord*>(out);
-  auto const* from = static_cast<UnalignedWord const*>(in);
+  auto const* from = static_cast<std::byte const*>(in);
+  auto const next = [&from] {
+    StreamedWord word;
+    std::memcpy(&word, from, sizeof word);
+    from += sizeof word;
+    return word;
+  };
   std::size_t words = bytes / sizeof(StreamedWord);
-  for (; words >= 4; words -= 4, from += 4, to += 4) {
-    StreamedWord const a = from[0], b = from[1], c = from[2], d = from[3];
+  for (; words >= 4; words -= 4, to += 4) {
+    StreamedWord const a = next(), b = next(), c = next(), d = next();
     store_past_caches(to, a), store_past_caches(to + 1, b), store_past_caches(to + 2, c), store_past_caches(to + 3, d);
   }
-  for (; words > 0; --words) store_past_caches(to++, *from++);
+  for (; words > 0; --words) store_past_caches(to++, next());
 }
 // After the last row, before another thread may be told of them.
 inline void end_stream() { __builtin_ia32_sfence(); }

@@ -12,8 +12,8 @@
 
 namespace parallax {
 
-// How dense gradients travel. A variable of at least `direct_bytes` is exchanged where it lies; smaller ones are fused
-// into parcels of up to `fusion_bytes`. Rounds of `piece_bytes` per owner bound the scratch: a parcel of b bytes needs
+// How dense gradients travel. A variable of at least `direct_bytes`, or one alone, is exchanged where it lies; smaller ones are
+// fused into parcels of up to `fusion_bytes`. Rounds of `piece_bytes` per owner bound the scratch: a parcel of b bytes needs
 // b / N for its sum and N · min(piece_bytes, b / N) for what arrives, and, if fused or gathered, b for the whole; scratch that
 // grows from step to step grows by half more than it must.
 // None of these numbers changes a bit of a result.
@@ -55,6 +55,7 @@ class DenseBucket {
     for (std::size_t s = 0; s < segments_.size(); ++s) assign(s);
     std::size_t owned = 0, staged = 0;
     for (Parcel& parcel : parcels_) {
+      parcel.direct = parcel.direct || parcel.last - parcel.first == 1;  // nothing to fuse it with
       lay_out(parcel);
       parcel.owned_begin = owned;
       owned += own_size(parcel);

@@ -179,6 +179,24 @@ std::optional<std::string> non_finite_element(std::span<T const> values, std::si
   return "element " + std::to_string(first + at) + " is " + number_text(values[at]);
 }
 
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+// A rule on sums over ranks: each is divided and scaled on its way, and never written back.
+template <class T, class Rule>
+struct AveragedRule {
+  Rule rule;
+  T divisor, scale;
+
+  template <class... S>
+  void operator()(T& p, T sum, S&... slots) const noexcept {
+    PARALLAX_NO_CONTRACT
+    T const average = sum / divisor;
+    rule(p, static_cast<T>(average * scale), slots...);
+  }
+};
+
+PARALLAX_STRICT_ARITHMETIC_END
+
 template <class F>
 inline constexpr bool transforms = !std::same_as<F, NoTransform>;
 
@@ -305,7 +323,10 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     if (results.size() > 1) bucket_->drop_sums();
     for (std::size_t i = 1; i < results.size(); ++i)
       RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
-    state_->average(results[0], this->divisor());
+    // Where every rank has the whole sum and nobody looks at it before, it is averaged as it is applied, tile by tile.
+    averages_late_ = bucket_->owns_whole() && !transforms<F> && this->group() < 0;
+    if (!averages_late_) state_->average(results[0], this->divisor());
+    averages_late_ = averages_late_ || bucket_->holds_sums();
   }
   void transform() {
     if constexpr (transforms<F>)
@@ -331,7 +352,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
         shared.insert(shared.end(), own.begin(), own.end());
       } else {
         bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
-          if (bucket_->holds_sums()) state_->average({values, count}, this->divisor());
+          if (averages_late_) state_->average({values, count}, this->divisor());
           bucket_->each_part(segment_, [&](std::size_t begin, std::size_t end) {
             if (begin < first || end > first + count) return;
             auto const part = state_->measure(begin, values + (begin - first), end - begin, static_cast<T>(scale));
@@ -358,8 +379,14 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     if constexpr (S::sharded) {
       auto const part = bucket_->owned(segment_);
       update(part.first, part.values.data(), part.values.size());
-    } else if (measures || !bucket_->holds_sums()) {
+    } else if (measures || !averages_late_) {
       bucket_->whole(segment_, update);
+    } else if constexpr (unit<typename S::optimizer_type> == Unit::element) {
+      AveragedRule<T, decltype(rule)> const averaged{
+          rule, state_->reduce() == Reduce::sum ? T{1} : static_cast<T>(this->divisor()), scale};
+      bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {
+        state_->apply(first, values, count, T{1}, averaged);
+      });
     } else {
       std::size_t const tile = std::max(tile_elements / state_->unit(), std::size_t{1}) * state_->unit();
       bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
@@ -393,6 +420,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   Buffer<T> kept_;
   DenseBucket<T, C>* bucket_ = nullptr;
   std::size_t segment_ = 0;
+  bool averages_late_ = false;
   decltype(first_sums()) sums_{};
 };
 
