@@ -323,10 +323,9 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     if (results.size() > 1) bucket_->drop_sums();
     for (std::size_t i = 1; i < results.size(); ++i)
       RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
-    // Where every rank has the whole sum and nobody looks at it before, it is averaged as it is applied, tile by tile.
-    averages_late_ = bucket_->owns_whole() && !transforms<F> && this->group() < 0;
-    if (!averages_late_) state_->average(results[0], this->divisor());
-    averages_late_ = averages_late_ || bucket_->holds_sums();
+    // Where every rank has the whole sum and nobody looks at it before, it is averaged as it is applied.
+    left_whole_ = bucket_->owns_whole() && !transforms<F> && this->group() < 0;
+    if (!left_whole_) state_->average(results[0], this->divisor());
   }
   void transform() {
     if constexpr (transforms<F>)
@@ -352,7 +351,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
         shared.insert(shared.end(), own.begin(), own.end());
       } else {
         bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
-          if (averages_late_) state_->average({values, count}, this->divisor());
+          if (averages_late()) state_->average({values, count}, this->divisor());
           bucket_->each_part(segment_, [&](std::size_t begin, std::size_t end) {
             if (begin < first || end > first + count) return;
             auto const part = state_->measure(begin, values + (begin - first), end - begin, static_cast<T>(scale));
@@ -379,7 +378,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     if constexpr (S::sharded) {
       auto const part = bucket_->owned(segment_);
       update(part.first, part.values.data(), part.values.size());
-    } else if (measures || !averages_late_) {
+    } else if (measures || !averages_late()) {
       bucket_->whole(segment_, update);
     } else if constexpr (unit<typename S::optimizer_type> == Unit::element) {
       AveragedRule<T, decltype(rule)> const averaged{
@@ -401,6 +400,9 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   }
 
  private:
+  // Whether `whole` is of sums. Asked after all merging, for one update may make its bucket gather again.
+  bool averages_late() const { return left_whole_ || bucket_->holds_sums(); }
+
   static constexpr bool measures = unit<typename S::optimizer_type> == Unit::tensor;
   static constexpr std::size_t tile_elements = 2048;  // averaged and applied while in cache
   static constexpr auto first_sums() {
@@ -420,7 +422,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   Buffer<T> kept_;
   DenseBucket<T, C>* bucket_ = nullptr;
   std::size_t segment_ = 0;
-  bool averages_late_ = false;
+  bool left_whole_ = false;
   decltype(first_sums()) sums_{};
 };
 
