@@ -188,6 +188,21 @@ TEST_CASE("40 started flights of all kinds complete in one step", "[session][lim
   for (auto const& result : results) CHECK(result == std::vector<float>{-2 * n, -n, 2, -n, -n, -n, -n});
 }
 
+TEST_CASE("handles of one variable live side by side, each with its own rows", "[session][limits]") {
+  auto const results = on_ranks(2, [](px::ThreadCommunicator& world) {
+    px::Session session{world};
+    px::Variable<px::Sparse> table{session, "table", {6, 1, px::uniform(0, 1)}, plain, px::Reduce::sum};
+    auto const first = session.pull(table, std::vector{1, 4});
+    float const row_1 = first[0][0], row_4 = first[1][0];
+    auto const second = session.pull(table, std::vector{0, 2, 5});
+    bool const kept = first.size() == 2 && first[0][0] == row_1 && first[1][0] == row_4 && second.size() == 3;
+    session.step(grad(first, std::vector<float>{1, 2}), grad(second, std::vector<float>{3, 4, 5}));
+    auto const after = session.pull(table, std::vector{1, 4});
+    return static_cast<int>(kept && after[0][0] == row_1 - 2 && after[1][0] == row_4 - 4);
+  });
+  CHECK(results == std::vector{1, 1});
+}
+
 TEST_CASE("a handle serves several updates of a step, and of later steps", "[session][limits]") {
   auto const results = on_ranks(3, [](px::ThreadCommunicator& world) {
     Session session{world};

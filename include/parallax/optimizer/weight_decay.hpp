@@ -13,8 +13,25 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 // The rule of `optimizer` with g + rate · p for a gradient. For the decoupled decay of AdamW see optimizer/adam.hpp.
 //   WeightDecay<Sgd>{.optimizer = {.learning_rate = 0.1}, .rate = 1e-4}
 // Exact semantics: every row decays in every step, whether it is touched or not. Lazy: rows decay in the steps that touch them.
-template <Optimizer O, Untouched Semantics = untouched<O> == Untouched::lazy ? Untouched::lazy : Untouched::moves>
+namespace detail {
+template <class O>
+struct check_adapted {  // in a class of its own, as clang needs it
+  static_assert(Optimizer<O>, "parallax: WeightDecay is put before an optimizer");
+};
+}  // namespace detail
+
+template <class O, Untouched Semantics = untouched<O> == Untouched::lazy ? Untouched::lazy : Untouched::moves>
 struct WeightDecay {
+  static_assert(sizeof(detail::check_adapted<O>) > 0);
+  using axis = optimizer_axis;
+  using element_slots = slots<>;
+  auto at(std::int64_t) const {
+    return [](auto&, auto) noexcept {};
+  }
+};
+
+template <Optimizer O, Untouched Semantics>
+struct WeightDecay<O, Semantics> {
   using axis = optimizer_axis;
   using adapted = O;
   using element_slots = typename O::element_slots;
@@ -67,7 +84,7 @@ struct WeightDecay {
   auto at(std::int64_t step) const { return Rule<decltype(optimizer.at(step))>{optimizer.at(step), rate}; }
 };
 
-template <Optimizer O>
+template <class O>
 using LazyWeightDecay = WeightDecay<O, Untouched::lazy>;
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -69,7 +69,7 @@ struct RowPlan {
       values.swap(larger);
     }
     values.resize(bytes + row_bytes);
-    std::memset(values.data() + bytes, 0, row_bytes);
+    if (row_bytes) std::memset(values.data() + bytes, 0, row_bytes);
   }
 
   // Local. The runs of level k's keys that go to the targets of hop k.

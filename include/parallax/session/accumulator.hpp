@@ -20,7 +20,12 @@ enum class Micro : unsigned char { mean, sum };
 //   for (Batch const& micro : batch) sums.add(gradient_of(micro));
 //   session.step(sums.grad());
 template <class V>
-class Accumulator;
+class Accumulator {
+  static_assert(detail::never<V>, "parallax: an Accumulator is made of a Dense or Sparse variable");
+
+ public:
+  explicit Accumulator(V const&, Micro = Micro::mean) {}
+};
 
 template <detail::DenseVariable V>
 class Accumulator<V> {
@@ -30,19 +35,14 @@ class Accumulator<V> {
   explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
 
   // A gradient of the variable's size. Throws Error (invalid_argument) for another.
-  template <FlatTensor Tensor>
+  template <class Tensor>
   void add(Tensor const& gradient) {
-    auto const values = flat_view(gradient);
-    static_assert(std::same_as<typename decltype(values)::value_type, T>,
-                  "parallax: the gradient's elements are not of the variable's scalar type");
-    if (values.size() != state_->size())
-      throw Error{Errc::invalid_argument, -1, "add", state_->name(),
-                  "a gradient of " + std::to_string(values.size()) + " elements for a variable of " +
-                      std::to_string(state_->size())};
-    if (taken_ || count_ == 0) sums_.assign(values.begin(), values.end());
-    else RowOps<HostSpace>::add_to(sums_.data(), values.data(), static_cast<std::int64_t>(values.size()));
-    count_ = taken_ ? 1 : count_ + 1;
-    taken_ = false;
+    if constexpr (!FlatTensor<Tensor const>)
+      static_assert(detail::never<Tensor>,
+                    "parallax: a Dense variable's gradient is a tensor with contiguous elements (see tensor_traits)");
+    else if constexpr (!std::same_as<typename decltype(flat_view(gradient))::value_type, T>)
+      static_assert(detail::never<Tensor>, "parallax: the gradient's elements are not of the variable's scalar type");
+    else add_values(flat_view(gradient));
   }
   std::int64_t count() const { return count_; }
 
@@ -56,6 +56,17 @@ class Accumulator<V> {
   }
 
  private:
+  void add_values(std::span<T const> values) {
+    if (values.size() != state_->size())
+      throw Error{Errc::invalid_argument, -1, "add", state_->name(),
+                  "a gradient of " + std::to_string(values.size()) + " elements for a variable of " +
+                      std::to_string(state_->size())};
+    if (taken_ || count_ == 0) sums_.assign(values.begin(), values.end());
+    else RowOps<HostSpace>::add_to(sums_.data(), values.data(), static_cast<std::int64_t>(values.size()));
+    count_ = taken_ ? 1 : count_ + 1;
+    taken_ = false;
+  }
+
   typename V::State* state_;
   Micro micro_;
   std::vector<T> sums_;
@@ -101,6 +112,11 @@ class Accumulator<V> {
       }
     }
     ++count_;
+  }
+  template <class Other>
+  void add(Other const&) {
+    static_assert(std::same_as<Other, detail::Mistaken>,
+                  "parallax: rows are accumulated as updates of the variable: grad(handle, rows) or grad(variable, ids, rows)");
   }
   std::int64_t count() const { return count_; }
 

@@ -103,6 +103,7 @@ class SessionCore {
     Fingerprint hash;
     hash.add(static_cast<std::uint64_t>(operation));
     journal->enter(operation, ++operations, steps, clock());
+    finished = false;
     hash.add(operations);
     hash.add(registry_hash);
     hash.add(fields_hash(options));

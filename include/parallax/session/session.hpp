@@ -67,6 +67,12 @@ class Session<C> {
   [[nodiscard]] auto pull(Indices const&... indices) {
     return core_->pull(indices...);
   }
+  template <class... Others>
+  detail::Mistaken pull(Others const&...) {
+    static_assert(detail::never<std::tuple<Others...>>,
+                  "parallax: a pull is of a Sparse variable and indices, or of table.at(ids) and table.bags(ids, offsets)");
+    return {};
+  }
 
   // Collective. Begins updates while the backward pass goes on: their agreement is posted now, their exchange as soon as a
   // later `poll`, `start`, `pull` or `step` finds that all ranks agreed. Gradients are copied, so that their memory is free
@@ -98,13 +104,16 @@ class Session<C> {
   //   session.join([&] { iteration(Batch{}); });
   template <class Body>
   void join(Body&& body) {
-    core_->join(body);
+    static_assert(std::is_invocable_v<Body&>,
+                  "parallax: join is given an iteration with an empty batch: something to call without arguments");
+    if constexpr (std::is_invocable_v<Body&>) core_->join(body);
   }
 
   // Collective. Every rank's replica of these variables becomes that of rank 0 (variables whose policy replicates).
   template <class... Variables>
   void broadcast(Variables const&... variables) {
-    (core_->broadcast(variables), ...);
+    static_assert((true && ... && detail::AnyVariable<Variables>), "parallax: broadcast is given variables");
+    if constexpr ((true && ... && detail::AnyVariable<Variables>)) (core_->broadcast(variables), ...);
   }
 
   // Collective. The normal end: every rank has completed every step, and says so. A rank that leaves without it has failed, and

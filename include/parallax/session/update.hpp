@@ -104,6 +104,24 @@ Distinct<Rows> distinct(Rows const& rows) {
 
 struct NoTransform {};
 
+namespace detail {
+
+// What stands for an update that an assertion has told the user about, so that the compiler says it once.
+struct Mistaken {
+  template <class F>
+  Mistaken transform(F const&) const;
+};
+
+template <class G, class Gradient, class Make>
+auto transformed(Make&& make) {
+  static_assert(std::is_invocable_v<G&, Gradient>,
+                "parallax: a transform is called with the reduced gradient: DenseGradient<T> or RowsGradient<Index, T>");
+  if constexpr (std::is_invocable_v<G&, Gradient>) return make();
+  else return Mistaken{};
+}
+
+}  // namespace detail
+
 // Does not own. An update of a dense variable: `gradient` has the variable's size.
 template <class S, class F = NoTransform>
 struct DenseUpdate {
@@ -116,8 +134,8 @@ struct DenseUpdate {
   // f(DenseGradient<T>) may change the reduced gradient of the part that this rank owns, after sum and mean. If it
   // throws, no rank updates anything.
   template <class G>
-  DenseUpdate<State, G> transform(G f) const {
-    return {state, gradient, std::move(f)};
+  auto transform(G f) const {
+    return detail::transformed<G, DenseGradient<T>>([&] { return DenseUpdate<State, G>{state, gradient, std::move(f)}; });
   }
 };
 
@@ -135,8 +153,9 @@ struct RowUpdate {
 
   // f(RowsGradient<Index, T>) may change the reduced rows that this rank owns, after sum and mean.
   template <class G>
-  RowUpdate<State, Id, G> transform(G f) const {
-    return {state, plan, ids, rows, per, std::move(f)};
+  auto transform(G f) const {
+    return detail::transformed<G, RowsGradient<typename State::index_type, T>>(
+        [&] { return RowUpdate<State, Id, G>{state, plan, ids, rows, per, std::move(f)}; });
   }
 };
 
@@ -172,12 +191,6 @@ template <class V>
 concept DenseVariable = AnyVariable<V> && std::same_as<typename V::kind, Dense>;
 template <class V>
 concept SparseVariable = AnyVariable<V> && std::same_as<typename V::kind, Sparse>;
-
-// What stands for an update that an assertion has told the user about, so that the compiler says it once.
-struct Mistaken {
-  template <class F>
-  Mistaken transform(F const&) const;
-};
 
 template <class U>
 inline constexpr bool is_update = UpdateRange<U>;

@@ -513,7 +513,7 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
     if (naive && own_.distinct())
       throw this->refusal(Errc::invalid_argument, topology.rank(),
                           "NaivePs pushes every occurrence: give one gradient row per index");
-    known_ = plan_->agreed > 0;
+    known_ = !gathers && plan_->agreed > 0;  // a gathering asks nothing of a pull, and another one may be on its way
     flat_ = topology.hops().size() == 1;
     journey_.begin(*plan_, own_, state_->placement().bases(), state_->rows(), state_->counted());
     journey_.prepare();

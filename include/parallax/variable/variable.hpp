@@ -194,7 +194,9 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   auto bags(Ids const& ids, Offsets const& offsets, Weights const& weights) const {
     static_assert(std::same_as<typename decltype(flat_view(weights))::value_type, T>,
                   "parallax: the weights of bags are of the variable's scalar type");
-    return bags_of(ids, offsets, std::span<T const>{flat_view(weights)}, Pool::sum, true);
+    if constexpr (std::same_as<typename decltype(flat_view(weights))::value_type, T>)
+      return bags_of(ids, offsets, std::span<T const>{flat_view(weights)}, Pool::sum, true);
+    else return bags_of(ids, offsets, std::span<T const>{}, Pool::sum, true);
   }
 
  private:
@@ -258,8 +260,12 @@ struct check_options {
                 "partitioner, one memory space, one scalar and one index type");
 };
 
-template <class Opt, class T, class IndexType>
+template <class Opt, class Part, class Space, class T, class IndexType>
 struct check_choices {
+  static_assert(MemorySpace<Space>, "parallax: a memory space has allocate, deallocate and host_readable (see memory/space.hpp)");
+  static_assert(!MemorySpace<Space> || requires { sizeof(RowOps<Space>); },
+                "parallax: no row operations are known for this memory space: specialise RowOps (see kernel/row_ops.hpp)");
+  static_assert(Partitioner<Part>, "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp)");
   static_assert(OptimizerFor<Opt, T>,
                 "parallax: the optimizer's rule does not fit: at(step) must return a noexcept callable "
                 "rule(auto& p, auto g, auto&... slots) with one slot per entry of element_slots, or, where "
@@ -277,7 +283,7 @@ struct make_variable {
   using T = option_or<scalar_axis, float, Options...>;
   using IndexOption = option_or<index_axis, Index<std::int64_t>, Options...>;
   static_assert(sizeof(typename Policy::template exchange<Kind>) > 0);
-  static_assert(sizeof(check_choices<Opt, T, typename IndexOption::type>) > 0);
+  static_assert(sizeof(check_choices<Opt, Part, Space, T, typename IndexOption::type>) > 0);
   using type = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
 };
 
