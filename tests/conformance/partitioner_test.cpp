@@ -10,6 +10,9 @@
 #include "parallax/partition/greedy.hpp"
 #include "parallax/partition/hash.hpp"
 
+static_assert(parallax::Partitioner<parallax::Block> && parallax::Partitioner<parallax::Cyclic> &&
+              parallax::Partitioner<parallax::Hash> && parallax::Partitioner<parallax::Greedy>);
+
 namespace {
 
 // A user's own: everything lies with the last owner.

@@ -183,8 +183,6 @@ struct RowOps<HostSpace> {
   }
 };
 
-static_assert(RowOperations<RowOps<HostSpace>>);
-
 }  // namespace parallax
 
 PARALLAX_STRICT_ARITHMETIC_END

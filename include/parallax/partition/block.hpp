@@ -71,6 +71,4 @@ inline Block::Layout Block::layout(std::int64_t rows, int owners) const {
   return {rows, owners, detail::checked_pieces(name, pieces, rows, owners)};
 }
 
-static_assert(Partitioner<Block>);
-
 }  // namespace parallax

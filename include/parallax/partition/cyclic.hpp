@@ -107,6 +107,4 @@ inline Cyclic::Layout Cyclic::layout(std::int64_t rows, int owners) const {
   return Layout{detail::RoundRobin{rows, owners, detail::checked_pieces(name, pieces, rows, owners)}};
 }
 
-static_assert(Partitioner<Cyclic>);
-
 }  // namespace parallax

@@ -232,6 +232,4 @@ inline Greedy::Layout Greedy::layout(std::int64_t rows, int owners) const {
   return {*weights_, owners, bins};
 }
 
-static_assert(Partitioner<Greedy>);
-
 }  // namespace parallax

@@ -99,6 +99,4 @@ inline Hash::Layout Hash::layout(std::int64_t rows, int owners) const {
   return Layout{detail::RoundRobin{rows, owners, detail::checked_pieces(name, pieces, rows, owners)}};
 }
 
-static_assert(Partitioner<Hash>);
-
 }  // namespace parallax
