@@ -11,7 +11,8 @@
 
 #include "parallax/comm/mail.hpp"
 #include "parallax/session/agreement.hpp"
-#include "parallax/session/work.hpp"
+#include "parallax/session/dense_work.hpp"
+#include "parallax/session/row_work.hpp"
 
 namespace parallax {
 

@@ -1,0 +1,130 @@
+// A batch of indices made into a plan: keys by the policy for bad ids, bags, and what a handle shows of a pull.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+
+#include "parallax/kernel/host_bags.hpp"
+#include "parallax/policy/row_plan.hpp"
+#include "parallax/session/update.hpp"
+
+namespace parallax::detail {
+
+// The key of an id outside the table, by the variable's policy. Nothing else of a plan depends on it.
+template <class State, class Id>
+typename State::index_type key_outside(State const& state, RowPlan<typename State::index_type>& plan, Id id,
+                                       std::size_t position, int rank, char const* operation) {
+  if (state.bad_ids() == BadIds::drop_and_count) {
+    ++plan.dropped;
+    return static_cast<typename State::index_type>(state.rows());
+  }
+  if (state.bad_ids() == BadIds::error || state.rows() == 0)
+    throw Error{Errc::bad_id, rank, operation, state.name(), "index " + std::to_string(id) + " at position " +
+                    std::to_string(position) + " is outside [0, " + std::to_string(state.rows()) + ")"};
+  Fingerprint hash;
+  hash.add(static_cast<std::uint64_t>(id));
+  return state.placement().key(static_cast<std::int64_t>(hash.value() % static_cast<std::uint64_t>(state.rows())));
+}
+
+template <class State, class Id>
+void make_keys(State const& state, RowPlan<typename State::index_type>& plan, std::span<Id const> ids, int rank,
+               char const* operation) {
+  plan.keys.resize_with_slack(ids.size());
+  auto const rows = static_cast<std::uint64_t>(state.rows());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    bool const inside = static_cast<std::uint64_t>(ids[i]) < rows;
+    plan.keys[i] = inside ? state.placement().key(static_cast<std::int64_t>(ids[i]))
+                          : key_outside(state, plan, ids[i], i, rank, operation);
+  }
+}
+
+// Local. A plan for a batch of indices: its distinct keys, and which of them go to whom on the first hop.
+template <Communicator C, class State, class Id>
+void make_plan(Topology<C> const& topology, State& state, RowPlan<typename State::index_type>& plan, std::span<Id const> ids,
+               char const* operation) {
+  plan.prepare(State::Exchange::coalesced ? topology.hops() : topology.direct());
+  make_keys(state, plan, ids, topology.rank(), operation);
+  plan.group(ids.size(), state.rows());
+  plan.cut(0, state.placement().bases());
+  state.count_dropped(plan.dropped);
+}
+
+// Local. Notes for each index of a plan which bag it lies in, and its factor; an index that was dropped lies in none.
+template <class Bags, class Plan>
+void make_bags(Bags const& given, Plan& plan, int rank) {
+  using T = typename Bags::state_type::scalar_type;
+  auto const refuse = [&](std::string const& why) {
+    throw Error{Errc::invalid_argument, rank, "pull", given.state->name(), why};
+  };
+  auto const& offsets = given.offsets;
+  std::size_t const n = given.ids.size();
+  if (offsets.empty() || offsets.front() != 0 || static_cast<std::uint64_t>(offsets.back()) != n)
+    refuse("offsets of bags begin with 0 and end with the number of indices, " + std::to_string(n));
+  if (given.weighted && given.weights.size() != n)
+    refuse(std::to_string(given.weights.size()) + " weights for " + std::to_string(n) + " indices");
+  if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(std::to_string(offsets.size() - 1) + " bags");
+  plan.bags = offsets.size() - 1;
+  plan.mean = given.pool == Pool::mean;
+  plan.factored = given.weighted || plan.mean;
+  plan.bag_of.resize_with_slack(n);
+  plan.factors.resize_with_slack(plan.factored ? n * sizeof(T) : 0);
+  T* const factors = reinterpret_cast<T*>(plan.factors.data());
+  auto const& inverse = plan.levels[0].inverse;
+  for (std::size_t bag = 0; bag < plan.bags; ++bag) {
+    if (offsets[bag] > offsets[bag + 1])
+      refuse("the offsets of bags descend from " + std::to_string(offsets[bag]) + " to " + std::to_string(offsets[bag + 1]) +
+             " at bag " + std::to_string(bag));
+    auto const begin = static_cast<std::size_t>(offsets[bag]), end = static_cast<std::size_t>(offsets[bag + 1]);
+    std::size_t kept = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      plan.bag_of[i] = static_cast<std::uint32_t>(bag);
+      kept += inverse[i] < plan.size();
+    }
+    for (std::size_t i = begin; i < end && plan.factored; ++i)
+      factors[i] = given.weighted ? given.weights[i] : T{1} / static_cast<T>(kept ? kept : 1);
+  }
+}
+
+// Local, once the rows of a pull are here: what a handle shows of them.
+template <class State>
+void finish_pull(PulledRows<State> const& handle) {
+  if (handle.dropped() > 0)
+    handle.plan()->append_zeros(static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
+}
+template <class State>
+void finish_pull(PulledBags<State> const& handle) {
+  using T = typename State::scalar_type;
+  finish_pull(handle.rows());
+  auto& plan = *handle.plan();
+  auto const width = static_cast<std::size_t>(handle.width());
+  plan.pooled.resize_with_slack(plan.bags * width * sizeof(T));
+  auto const& inverse = plan.levels[0].inverse;
+  bool const weighted = plan.factored && !plan.mean;
+  RowTerms<T> const terms{handle.rows().values(), inverse.data(),
+                          weighted ? reinterpret_cast<T const*>(plan.factors.data()) : nullptr};
+  T* out = reinterpret_cast<T*>(plan.pooled.data());
+  std::size_t begin = 0;
+  for (std::size_t bag = 0; bag < plan.bags; ++bag, out += width) {
+    std::size_t end = begin, kept = 0;
+    for (; end < plan.indices() && plan.bag_of[end] == bag; ++end) kept += inverse[end] < plan.size();
+    sum_terms(terms, begin, end, [](std::size_t i) { return i; }, out);
+    if (plan.mean && kept > 1) RowOps<HostSpace>::scale_down(out, handle.width(), static_cast<T>(kept));
+    begin = end;
+  }
+}
+
+// The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank.
+template <class Index, class Tell>
+void tell_plan(RowPlan<Index> const& plan, Tell&& tell) {
+  auto const& targets = plan.hops->front().targets;
+  for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], plan.sent(0, t));
+}
+template <class Index, class Told>
+void hear_plan(RowPlan<Index>& plan, Told&& told) {
+  auto const& sources = plan.hops->front().sources;
+  for (std::size_t s = 0; s < sources.size(); ++s) plan.expect(0, s, told(sources[s]));
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,180 @@
+// The update of a dense variable: summed in a bucket, averaged, measured and applied.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parallax/session/work.hpp"
+
+namespace parallax::detail {
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+// A rule on sums over ranks: each is divided and scaled on its way, and never written back.
+template <class T, class Rule>
+struct AveragedRule {
+  Rule rule;
+  T divisor, scale;
+
+  template <class... S>
+  void operator()(T& p, T sum, S&... slots) const noexcept {
+    PARALLAX_NO_CONTRACT
+    T const average = sum / divisor;
+    rule(p, static_cast<T>(average * scale), slots...);
+  }
+};
+
+PARALLAX_STRICT_ARITHMETIC_END
+
+// A dense variable, under AllReduce or PsShard.
+template <Communicator C, class S, class F>
+class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
+  using Base = WorkBase<C, DenseUpdate<S, F>>;
+  using Base::state_, Base::leader_, Base::function_;
+
+ public:
+  using typename Base::T;
+
+  void prepare(DenseUpdate<S, F> const& update, Topology<C> const& topology, Preparing how, int group) {
+    this->begin(update, group);
+    gradient_ = update.gradient;
+    if (gradient_.size() != state_->size() && !how.joined)
+      throw this->refusal(Errc::invalid_argument, topology.rank(),
+                          "a gradient of " + std::to_string(gradient_.size()) + " elements for a variable of " +
+                              std::to_string(state_->size()));
+    if (how.finite && !how.joined)
+      if (auto const where = non_finite_element(gradient_, 0))
+        throw this->refusal(Errc::non_finite, topology.rank(), "of the gradient, " + *where);
+    if (!how.keep && !how.joined) return;
+    kept_.resize_with_slack(state_->size());
+    if (how.joined) kept_.fill(T{});
+    else if (!gradient_.empty()) std::memcpy(kept_.data(), gradient_.data(), gradient_.size_bytes());
+    gradient_ = kept_.span();
+  }
+  void join(Buckets<C>& buckets) {
+    bucket_ = &buckets.template of<T, S::sharded>();
+    segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data(), state_->unit());
+  }
+
+  bool gathers_early() const { return S::sharded || !transforms<F>; }
+
+  void deposit(int group) {
+    this->enter(bucket_->owned(segment_).values, group);
+    if (!leader_) bucket_->leave_parameters(segment_);
+  }
+  void merge() {
+    if (!leader_) return;
+    static_cast<void>(state_->rule());  // what `at` throws, it throws before the commit
+    auto const& results = state_->merging.results;
+    if (results.size() > 1) bucket_->drop_sums();
+    for (std::size_t i = 1; i < results.size(); ++i)
+      RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
+    // Where every rank has the whole sum and nobody looks at it before, it is averaged as it is applied.
+    left_whole_ = bucket_->owns_whole() && !transforms<F> && this->group() < 0;
+    if (!left_whole_) state_->average(results[0], this->divisor());
+  }
+  void transform() {
+    if constexpr (transforms<F>)
+      (*function_)(DenseGradient<T>{bucket_->owned(segment_).first, state_->merging.results[0]});
+  }
+  std::optional<std::string> non_finite() const {
+    return non_finite_element<T>(state_->merging.results[0], bucket_->owned(segment_).first);
+  }
+  double norm_squared(Topology<C> const& topology) const {
+    std::span<T const> values = state_->merging.results[0];
+    if (bucket_->owns_whole()) values = own_share(values, topology);
+    return RowOps<HostSpace>::sum_of_squares(values.data(), static_cast<std::int64_t>(values.size()));
+  }
+  // What is shared is what owners measured of their parts; where every rank has the whole, each measures it all, in the same
+  // parts, so that the sums are the same.
+  std::size_t shared_measures() const { return measures && S::sharded ? measure_count : 0; }
+  void measure(double scale, std::vector<double>& shared) noexcept {
+    if constexpr (measures) {
+      sums_ = {};
+      if constexpr (S::sharded) {
+        auto const part = bucket_->owned(segment_);
+        auto const own = state_->measure(part.first, part.values.data(), part.values.size(), static_cast<T>(scale));
+        shared.insert(shared.end(), own.begin(), own.end());
+      } else {
+        bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
+          if (averages_late()) state_->average({values, count}, this->divisor());
+          bucket_->each_part(segment_, [&](std::size_t begin, std::size_t end) {
+            if (begin < first || end > first + count) return;
+            auto const part = state_->measure(begin, values + (begin - first), end - begin, static_cast<T>(scale));
+            for (std::size_t k = 0; k < measure_count; ++k) sums_[k] += part[k];
+          });
+        });
+      }
+    }
+  }
+  void take(double const*& shared) {
+    for (std::size_t k = 0; k < shared_measures(); ++k) sums_[k] = *shared++;
+  }
+
+  void apply(double given_scale) noexcept {
+    auto const scale = static_cast<T>(given_scale);
+    auto const rule = [&] {
+      if constexpr (measures) return state_->rule().finish(sums_, static_cast<std::int64_t>(state_->size()));
+      else return state_->rule();
+    }();
+    auto const update = [&](std::size_t first, T const* values, std::size_t count) {
+      if constexpr (measures) state_->finish(first, values, count, scale, rule);
+      else state_->apply(first, values, count, scale, rule);
+    };
+    if constexpr (S::sharded) {
+      auto const part = bucket_->owned(segment_);
+      update(part.first, part.values.data(), part.values.size());
+    } else if (measures || !averages_late()) {
+      bucket_->whole(segment_, update);
+    } else if constexpr (unit<typename S::optimizer_type> == Unit::element) {
+      AveragedRule<T, decltype(rule)> const averaged{
+          rule, state_->reduce() == Reduce::sum ? T{1} : static_cast<T>(this->divisor()), scale};
+      bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {
+        state_->apply(first, values, count, T{1}, averaged);
+      });
+    } else {
+      std::size_t const tile = std::max(tile_elements / state_->unit(), std::size_t{1}) * state_->unit();
+      bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
+        for (std::size_t at = 0; at < count; at += std::min(tile, count - at)) {
+          std::span<T> const sums{values + at, std::min(tile, count - at)};
+          state_->average(sums, this->divisor());
+          update(first + at, sums.data(), sums.size());
+        }
+      });
+    }
+    state_->end_update();
+  }
+
+ private:
+  // Whether `whole` is of sums. Asked after all merging, for one update may make its bucket gather again.
+  bool averages_late() const { return left_whole_ || bucket_->holds_sums(); }
+
+  static constexpr bool measures = unit<typename S::optimizer_type> == Unit::tensor;
+  static constexpr std::size_t tile_elements = 2048;  // averaged and applied while in cache
+  static constexpr auto first_sums() {
+    if constexpr (measures) return decltype(std::declval<S&>().measure(0, nullptr, 0, T{})){};
+    else return Measures<0>{};
+  }
+  static constexpr std::size_t measure_count = std::tuple_size_v<decltype(first_sums())>;
+
+  // Where every rank has the whole, each measures its share of it.
+  static std::span<T const> own_share(std::span<T const> whole, Topology<C> const& topology) {
+    if (topology.owner() < 0) return {};
+    std::size_t const begin = part_begin(whole.size(), topology.owner(), topology.owners());
+    return whole.subspan(begin, part_begin(whole.size(), topology.owner() + 1, topology.owners()) - begin);
+  }
+
+  std::span<T const> gradient_;
+  Buffer<T> kept_;
+  DenseBucket<T, C>* bucket_ = nullptr;
+  std::size_t segment_ = 0;
+  bool left_whole_ = false;
+  decltype(first_sums()) sums_{};
+};
+
+}  // namespace parallax::detail

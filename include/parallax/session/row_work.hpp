@@ -1,0 +1,318 @@
+// The update of a sparse variable: rows that travel as rows, or in a gradient of the whole table.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parallax/policy/row_push.hpp"
+#include "parallax/session/batch.hpp"
+#include "parallax/session/work.hpp"
+
+namespace parallax::detail {
+
+// What the sparse works share: the plan, made here where the update brings indices, and the rows, kept where they must.
+template <Communicator C, class S, class Id, class F>
+class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
+  using Base = WorkBase<C, RowUpdate<S, Id, F>>;
+
+ protected:
+  using Base::state_;
+  using typename Base::T;
+  using Index = typename S::index_type;
+
+  void prepare_rows(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
+    this->begin(update, group);
+    RowPlan<Index>& plan = update.plan ? *update.plan : state_->take_plan();
+    plan_ = &plan;
+    ++plan.users;
+    if (!update.plan) make_plan(topology, *state_, plan, update.ids, "step");
+    own_ = {update.rows, update.per};
+    auto const expected = static_cast<std::int64_t>(update.per == RowsPer::distinct ? plan.size()
+                                                    : update.per == RowsPer::bag    ? plan.bags
+                                                                                    : plan.indices());
+    if (how.joined && plan.indices() > 0)
+      throw this->refusal(Errc::misuse, topology.rank(),
+                          "a rank that has joined has no data, but names " + std::to_string(plan.indices()) + " indices");
+    if (how.joined) {
+      own_ = {{nullptr, 0, state_->width()}, RowsPer::index};
+      return;
+    }
+    if (state_->width() == 0 && own_.values.rows == 0) own_.values.rows = expected;  // empty rows cannot be counted
+    if (own_.values.rows != expected || own_.values.width != state_->width())
+      throw this->refusal(Errc::invalid_argument, topology.rank(),
+                          "gradient rows of " + shape(own_.values.rows, own_.values.width) + " for " +
+                              shape(expected, state_->width()) + " pulled or named");
+    if (how.finite)
+      if (auto const where = non_finite_row(own_.values, [](std::int64_t row) { return "row " + std::to_string(row); }))
+        throw this->refusal(Errc::non_finite, topology.rank(), "of the gradient, " + *where);
+    if (how.keep) keep_rows();
+  }
+
+ public:
+  void close() noexcept {
+    if (plan_) --plan_->users;
+    plan_ = nullptr;
+    Base::close();
+  }
+
+ protected:
+  static std::string shape(std::int64_t rows, std::int64_t width) {
+    return (rows < 0 ? std::string{"?"} : std::to_string(rows)) + " x " + std::to_string(width);
+  }
+
+  // Past the call, rows lie in memory of the update: summed by index, or all occurrences where the policy sends them all.
+  void keep_rows() {
+    std::int64_t const width = state_->width();
+    bool const all = own_.distinct() || !S::Exchange::coalesced;
+    std::size_t const count = all ? static_cast<std::size_t>(own_.values.rows) : plan_->size();
+    kept_.resize_with_slack(count * static_cast<std::size_t>(width));
+    if (all)
+      for (std::size_t i = 0; i < count; ++i)
+        RowOps<HostSpace>::copy_from(kept_.data() + i * static_cast<std::size_t>(width),
+                                     own_.values.row(static_cast<std::int64_t>(i)), width);
+    else write_level(*plan_, 0, own_, ArrivedRows<T>{}, 0, count, kept_.data());
+    own_ = {{kept_.data(), static_cast<std::int64_t>(count), width}, S::Exchange::coalesced ? RowsPer::distinct : own_.per};
+  }
+
+  RowPlan<Index>* plan_ = nullptr;
+  OwnRows<T> own_;
+  Buffer<T> kept_;
+};
+
+// A sparse variable whose rows travel as rows: under PsShard, NaivePs and AllGather.
+template <Communicator C, class S, class Id, class F>
+  requires(!S::Exchange::densified)
+class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
+  using Base = RowWorkBase<C, S, Id, F>;
+  using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
+  using typename Base::Index;
+  using typename Base::T;
+  static constexpr bool naive = !S::Exchange::coalesced, gathers = !S::sharded;
+  using Journey = std::conditional_t<naive, NaivePush<C, Index, T>,
+                                     std::conditional_t<gathers, GatherPush<C, Index, T>, ShardPush<C, Index, T>>>;
+
+ public:
+  void prepare(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
+    this->prepare_rows(update, topology, how, group);
+    if (naive && own_.distinct())
+      throw this->refusal(Errc::invalid_argument, topology.rank(),
+                          "NaivePs pushes every occurrence: give one gradient row per index");
+    known_ = !gathers && plan_->agreed > 0;  // a gathering asks nothing of a pull, and another one may be on its way
+    flat_ = topology.hops().size() == 1;
+    journey_.begin(*plan_, own_, state_->placement().bases(), state_->rows(), state_->counted());
+    journey_.prepare();
+  }
+
+  // Every rank knows alike whether the plan was agreed by a pull, which is part of the update's hash.
+  bool plan_known() const { return known_; }
+  std::size_t counts() const { return naive || gathers || !known_ ? 1 : 0; }
+  template <class Tell>
+  void tell(Topology<C> const& topology, Tell&& tell) const {
+    if constexpr (naive) {
+      auto const& targets = plan_->hops->front().targets;
+      for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], journey_.sent(t));
+    } else if (gathers && flat_) {
+      for (int rank = 0; rank < topology.size(); ++rank) tell(rank, plan_->size());
+    } else {
+      tell_plan(*plan_, tell);
+    }
+  }
+  template <class Told>
+  void hear(Topology<C> const&, Told&& told) {
+    auto const& sources = plan_->hops->front().sources;
+    if constexpr (naive || gathers) {
+      if (naive || flat_) {
+        for (std::size_t s = 0; s < sources.size(); ++s) journey_.expect(s, told(sources[s]));
+        return;
+      }
+    }
+    hear_plan(*plan_, told);
+  }
+  template <class Visit>
+  void visit_journey(Visit&& visit) { visit(journey_); }
+  void reduce() { journey_.reduce(); }
+
+  void deposit(int group) { this->enter(journey_.reduced(), group); }
+  void merge() {
+    if (!leader_) return;
+    state_->reserve_update();
+    auto& results = state_->merging.results;
+    if (results.size() > 1) results[0] = sum_of(results);
+    state_->average(results[0], this->divisor());
+    rows_ = gathers ? state_->rows_of(results[0].keys) : results[0].keys;
+  }
+  void transform() {
+    if constexpr (transforms<F>) {
+      auto const& result = state_->merging.results[0];
+      RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
+      (*function_)(RowsGradient<Index, T>{state_->rows_of(result.keys), values});
+    }
+  }
+  std::optional<std::string> non_finite() {
+    auto const& result = state_->merging.results[0];
+    RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
+    return non_finite_row(values, [&](std::int64_t i) {
+      return "row " + std::to_string(state_->placement().row(result.keys[static_cast<std::size_t>(i)]));
+    });
+  }
+  // Where every rank has all rows, each measures its share of them.
+  double norm_squared(Topology<C> const& topology) const {
+    auto const& result = state_->merging.results[0];
+    std::size_t begin = 0, end = result.keys.size();
+    if constexpr (gathers) {
+      begin = part_begin(end, topology.rank(), topology.size());
+      end = part_begin(result.keys.size(), topology.rank() + 1, topology.size());
+    }
+    auto const width = static_cast<std::size_t>(state_->width());
+    return RowOps<HostSpace>::sum_of_squares(static_cast<T const*>(result.rows + begin * width),
+                                             static_cast<std::int64_t>((end - begin) * width));
+  }
+  void apply(double scale) noexcept {
+    auto const& result = state_->merging.results[0];
+    Index const base = gathers || state_->owner() < 0 ? Index{0} : state_->placement().base(state_->owner());
+    state_->apply(rows_, base, result.rows, static_cast<T>(scale));
+    state_->end_update();
+  }
+
+ private:
+  // The results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates.
+  ReducedRows<Index, T> sum_of(std::vector<ReducedRows<Index, T>> const& results) {
+    std::size_t n = 0;
+    auto const width = static_cast<std::size_t>(state_->width());
+    for (auto const& result : results) n += result.keys.size();
+    all_keys_.resize_with_slack(n);
+    all_rows_.resize_with_slack(n * width);
+    all_counts_.resize_with_slack(n);
+    std::size_t at = 0;
+    for (auto const& result : results) {
+      std::size_t const u = result.keys.size();
+      std::copy_n(result.keys.data(), u, all_keys_.data() + at);
+      std::copy_n(result.rows, u * width, all_rows_.data() + at * width);
+      if (result.counts) std::copy_n(result.counts, u, all_counts_.data() + at);
+      at += u;
+    }
+    RowOps<HostSpace>::unique_with_inverse(std::span<Index const>{all_keys_.span()}, state_->rows(), groups_, plan_->sort);
+    merged_rows_.resize_with_slack(groups_.size() * width);
+    merged_counts_.resize_with_slack(groups_.size());
+    RowsView<T const> const rows{all_rows_.data(), static_cast<std::int64_t>(n), state_->width()};
+    RowOps<HostSpace>::coalesce(rows, groups_, 0, groups_.size(), merged_rows_.data());
+    if (state_->counted())
+      RowOps<HostSpace>::sum_counts(all_counts_.span(), groups_, 0, groups_.size(), merged_counts_.data());
+    return {groups_.keys.span(), merged_rows_.data(), state_->counted() ? merged_counts_.data() : nullptr};
+  }
+
+  Journey journey_;
+  bool known_ = false, flat_ = true;
+  std::span<Index const> rows_;
+  Grouping<Index> groups_;
+  Buffer<Index> all_keys_;
+  Buffer<T> all_rows_, merged_rows_;
+  Buffer<std::uint32_t> all_counts_, merged_counts_;
+};
+
+// A sparse variable under AllReduce: its rows are scattered into a gradient of the whole table, with a count behind every row
+// where the mean goes by counts or a lazy optimizer must know which rows were touched.
+template <Communicator C, class S, class Id, class F>
+  requires(S::Exchange::densified)
+class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
+  using Base = RowWorkBase<C, S, Id, F>;
+  using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
+  using typename Base::Index;
+  using typename Base::T;
+
+ public:
+  void prepare(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
+    this->prepare_rows(update, topology, {false, how.joined, how.finite}, group);
+    counted_ = state_->counted() || untouched<typename S::optimizer_type> == Untouched::lazy;
+    stride_ = static_cast<std::size_t>(state_->width()) + (counted_ ? 1 : 0);
+    densify();
+  }
+  bool plan_known() const { return false; }
+  bool gathers_early() const { return false; }
+
+  void join(Buckets<C>& buckets) {
+    bucket_ = &buckets.template of<T, false>();
+    segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
+  }
+  void deposit(int group) { this->enter(bucket_->owned(segment_).values, group); }
+  void merge() {
+    if (!leader_) return;
+    state_->reserve_update();
+    auto const& results = state_->merging.results;
+    for (std::size_t i = 1; i < results.size(); ++i)
+      RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
+    auto const width = static_cast<std::int64_t>(state_->width());
+    for_each_row(results[0], [&](T* row) {
+      T const divisor = state_->reduce() == Reduce::mean ? static_cast<T>(this->divisor()) : counted_ ? row[width] : T{1};
+      if (state_->reduce() != Reduce::sum && divisor > T{1}) RowOps<HostSpace>::scale_down(row, width, divisor);
+    });
+  }
+  // The transform sees every row of the part, those that nobody touched included.
+  void transform() {
+    if constexpr (transforms<F>) {
+      auto const part = bucket_->owned(segment_);
+      auto const values = state_->merging.results[0];
+      std::size_t const rows = stride_ ? values.size() / stride_ : 0;
+      ids_.resize_with_slack(rows);
+      for (std::size_t i = 0; i < rows; ++i) ids_[i] = static_cast<Index>(part.first / stride_ + i);
+      (*function_)(RowsGradient<Index, T>{ids_.span(), RowsView<T>{values.data(), static_cast<std::int64_t>(rows),
+                                                                  state_->width(), static_cast<std::int64_t>(stride_)}});
+    }
+  }
+  std::optional<std::string> non_finite() const {
+    auto const part = bucket_->owned(segment_);
+    auto const values = state_->merging.results[0];
+    RowsView<T> const rows{values.data(), static_cast<std::int64_t>(stride_ ? values.size() / stride_ : 0), state_->width(),
+                           static_cast<std::int64_t>(stride_)};
+    return non_finite_row(rows, [&](std::int64_t i) {
+      return "row " + std::to_string(part.first / stride_ + static_cast<std::size_t>(i));
+    });
+  }
+  double norm_squared(Topology<C> const& topology) const {
+    double sum = 0;
+    if (bucket_->owns_whole() && topology.rank() != 0) return 0;
+    for_each_row(state_->merging.results[0], [&](T const* row) {
+      sum += RowOps<HostSpace>::sum_of_squares(row, static_cast<std::int64_t>(state_->width()));
+    });
+    return sum;
+  }
+  void apply(double scale) noexcept {
+    bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {
+      state_->apply_densified(static_cast<std::int64_t>(first / stride_), values, static_cast<std::int64_t>(count / stride_),
+                              static_cast<std::int64_t>(stride_), counted_, static_cast<T>(scale));
+    });
+    state_->end_update();
+  }
+
+ private:
+  template <class Span, class G>
+  void for_each_row(Span values, G&& g) const {
+    for (std::size_t at = 0; stride_ && at < values.size(); at += stride_) g(values.data() + at);
+  }
+
+  void densify() {
+    std::int64_t const width = state_->width();
+    std::size_t const distinct = plan_->size();
+    table_.resize(static_cast<std::size_t>(state_->rows()) * stride_);
+    table_.fill(T{});
+    sums_.resize_with_slack(distinct * static_cast<std::size_t>(width));
+    write_level(*plan_, 0, own_, ArrivedRows<T>{}, 0, distinct, sums_.data());
+    auto const& groups = plan_->levels[0];
+    for (std::size_t i = 0; i < distinct; ++i) {
+      T* const row = table_.data() + static_cast<std::size_t>(state_->placement().row(groups.keys[i])) * stride_;
+      RowOps<HostSpace>::copy_from(row, sums_.data() + i * static_cast<std::size_t>(width), width);
+      if (counted_) row[width] = static_cast<T>(groups.offsets[i + 1] - groups.offsets[i]);
+    }
+  }
+
+  bool counted_ = false;
+  std::size_t stride_ = 1, segment_ = 0;
+  Buffer<T> table_, sums_;
+  Buffer<Index> ids_;
+  DenseBucket<T, C>* bucket_ = nullptr;
+};
+
+}  // namespace parallax::detail
