@@ -88,7 +88,7 @@ class MpiCommunicator {
 
   [[noreturn]] void abort(Error const& reason) { end_->abort(reason.what()); }
 
-  // Journals of other ranks are asked for by messages on a communicator of their own; who is not waiting does not answer.
+  // Journals of other ranks are asked for by letters beside the channels; who is not waiting does not answer.
   Journal& journal() { return end_->watch.journal; }
   std::optional<Status> status_of(int rank, bool& fresh) { return end_->status_of(rank, fresh); }
   void answer() { end_->answer(); }
@@ -110,13 +110,12 @@ class MpiCommunicator {
     bool busy = false;
   };
 
-  // Questions and answers between ranks that wait. Once used, its communicator is not freed: an answer may be under way.
+  // Letters between ranks that wait: questions and answers. Once one was written, one may be under way until the job ends.
   struct Watch {
     struct Letter {
       int asks;
       Status status;
     };
-    MPI_Comm comm = MPI_COMM_NULL;
     Journal journal;
     bool used = false;
     std::vector<std::unique_ptr<Letter>> sent;  // MPI may read them until the job ends
@@ -159,12 +158,14 @@ class MpiCommunicator {
     std::vector<int> hosts;
     int rank = 0, size = 1, exceptions = std::uncaught_exceptions();
     Watch watch;
-    std::uint64_t tags_per_channel = 1024;
+    std::uint64_t tags_per_channel = 32768 / tags;
     bool oversubscribed = false;
   };
 
   template <class T>
   Request sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count);
+
+  static constexpr int tags = channels + 1, letters = channels;  // a message's tag modulo `tags`: its channel, or a letter
 
   std::unique_ptr<Endpoint> end_;
 };
@@ -315,7 +316,6 @@ inline MpiCommunicator::Endpoint::Endpoint(MPI_Comm parent, MpiOptions const& gi
   try {
     duplicate(parent);
     agree();
-    check(MPI_Comm_dup(comm, &watch.comm), "MPI_Comm_dup");
     watch.heard.resize(static_cast<std::size_t>(size));
     watch.asked.resize(static_cast<std::size_t>(size));
     if (options.order == SumOrder::vendor) {
@@ -347,7 +347,7 @@ inline void MpiCommunicator::Endpoint::duplicate(MPI_Comm parent) {
   int* limit = nullptr;
   int found = 0;
   check(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&limit), &found), "MPI_Comm_get_attr");
-  if (found) tags_per_channel = (static_cast<std::uint64_t>(*limit) + 1) / channels;
+  if (found) tags_per_channel = (static_cast<std::uint64_t>(*limit) + 1) / tags;
 }
 
 // Tells every rank who shares a host with whom, and finds options on which the ranks disagree.
@@ -383,15 +383,14 @@ inline void MpiCommunicator::Endpoint::release() noexcept {
   if (detail::mpi_job_is_ending || std::uncaught_exceptions() > exceptions || !detail::mpi_is_usable()) return;
   for (MPI_Comm& sum : sums)
     if (sum != MPI_COMM_NULL) MPI_Comm_free(&sum);
-  if (watch.comm != MPI_COMM_NULL && !watch.used) MPI_Comm_free(&watch.comm);
-  if (comm == MPI_COMM_NULL) return;
+  if (comm == MPI_COMM_NULL || watch.used) return;
   int stray = 0;
   MPI_Status status;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &stray, &status);
   if (!stray) MPI_Comm_free(&comm);  // MPICH 5 ends the job over a message that nobody received
   if (stray)
     std::fprintf(stderr, "parallax: rank %d was sent a message by rank %d on channel %d that it did not expect\n", rank,
-                 status.MPI_SOURCE, status.MPI_TAG % channels);
+                 status.MPI_SOURCE, status.MPI_TAG % tags);
 }
 
 inline void MpiCommunicator::Endpoint::check(int code, std::string_view call, int peer) const {
@@ -420,7 +419,7 @@ inline void MpiCommunicator::Endpoint::open(int channel, std::string_view operat
 // disagree on its size always meet at a message whose size gives it away. The tag carries the operation's number beside
 // the channel, so that no message is ever taken for one of another operation.
 inline void MpiCommunicator::Endpoint::start(int channel, Transfer const& transfer, int peer, bool receive) {
-  int const tag = static_cast<int>(lane(channel).number % tags_per_channel) * channels + channel;
+  int const tag = static_cast<int>(lane(channel).number % tags_per_channel) * tags + channel;
   ByteRange const block = (receive ? transfer.from : transfer.to)[static_cast<std::size_t>(peer)];
   for (std::size_t begin = 0; block.bytes > 0; begin += options.largest_message) {
     std::size_t const left = block.bytes - begin, offset = block.offset + begin;
@@ -522,7 +521,7 @@ inline void MpiCommunicator::Endpoint::write(int other, bool asks) {
   watch.used = true;
   auto& letter = *watch.sent.emplace_back(std::make_unique<Watch::Letter>(Watch::Letter{asks, watch.journal.status()}));
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Isend(&letter, sizeof letter, MPI_BYTE, other, 0, watch.comm, &request), "MPI_Isend", other);
+  check(MPI_Isend(&letter, sizeof letter, MPI_BYTE, other, letters, comm, &request), "MPI_Isend", other);
   MPI_Request_free(&request);
 }
 
@@ -530,10 +529,10 @@ inline void MpiCommunicator::Endpoint::answer() {
   detail::MpiErrorsAreReturned const returned;
   for (int found = 1; found;) {
     MPI_Status from;
-    check(MPI_Iprobe(MPI_ANY_SOURCE, 0, watch.comm, &found, &from), "MPI_Iprobe");
+    check(MPI_Iprobe(MPI_ANY_SOURCE, letters, comm, &found, &from), "MPI_Iprobe");
     if (!found) return;
     Watch::Letter letter;
-    check(MPI_Recv(&letter, sizeof letter, MPI_BYTE, from.MPI_SOURCE, 0, watch.comm, MPI_STATUS_IGNORE), "MPI_Recv");
+    check(MPI_Recv(&letter, sizeof letter, MPI_BYTE, from.MPI_SOURCE, letters, comm, MPI_STATUS_IGNORE), "MPI_Recv");
     watch.used = true;
     watch.heard[static_cast<std::size_t>(from.MPI_SOURCE)] = letter.status;
     if (letter.asks) write(from.MPI_SOURCE, false);
