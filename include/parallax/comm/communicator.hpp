@@ -84,6 +84,17 @@ SumOrder sum_order(C const& comm) {
   return SumOrder::fixed;
 }
 
+// Optional ability: the vendor's all-reduce with nothing in between, on a communicator of its own.
+//   bare()       collective: what has iallreduce(send, receive, count, request), collective, and test(request), local
+template <class B>
+concept BareSums = requires(B& bare, typename B::Request& request, float* f, double* d, std::size_t count) {
+  bare.iallreduce(static_cast<float const*>(f), f, count, request);
+  bare.iallreduce(static_cast<double const*>(d), d, count, request);
+  { bare.test(request) } -> std::same_as<bool>;
+};
+template <class C>
+concept BareAllreduce = VendorAllreduce<C> && requires(C& comm) { { comm.bare() } -> BareSums; };
+
 // Optional ability: a clock of its own (simulated time). The default is the steady clock.
 template <class C>
 concept OwnClock = requires(C const& comm) {

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -22,29 +21,9 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/mpi/job.hpp"
 
 namespace parallax {
-
-// A job that this library ends, ends by MPI_Abort with this exit code, after one report on stderr.
-inline constexpr int mpi_abort_code = 86;
-
-// Opt-in. Initialises MPI (MPI_THREAD_FUNNELED) unless somebody has, and finalises what it initialised. When an
-// exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it reports on stderr and
-// ends the job with `mpi_abort_code` instead. Construct it first, so that it is destroyed last.
-class MpiEnvironment {
- public:
-  MpiEnvironment() { initialise(nullptr, nullptr); }
-  MpiEnvironment(int& argc, char**& argv) { initialise(&argc, &argv); }
-  MpiEnvironment(MpiEnvironment const&) = delete;
-  MpiEnvironment& operator=(MpiEnvironment const&) = delete;
-  ~MpiEnvironment();
-
- private:
-  void initialise(int* argc, char*** argv);
-
-  bool owner_ = false;
-  int exceptions_ = std::uncaught_exceptions();
-};
 
 struct MpiOptions {
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
@@ -65,6 +44,7 @@ struct MpiOptions {
 class MpiCommunicator {
  public:
   class Request;
+  class Bare;
 
   MpiCommunicator() : MpiCommunicator{MPI_COMM_WORLD} {}
   explicit MpiCommunicator(MPI_Comm comm, MpiOptions options = {}) : end_{std::make_unique<Endpoint>(comm, options)} {}
@@ -85,6 +65,9 @@ class MpiCommunicator {
   // type. Error misuse unless constructed with order = vendor.
   Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
   Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
+
+  // Collective. See Bare.
+  Bare bare();
 
   [[noreturn]] void abort(Error const& reason) { end_->abort(reason.what()); }
 
@@ -204,104 +187,43 @@ class MpiCommunicator::Request {
   int channel_ = 0;
 };
 
+// MPI's own all-reduce and nothing else: no channels, no deadline, no chunks. What fails, MPI ends the job for. Owns a
+// duplicate of the communicator; move-only.
+class MpiCommunicator::Bare {
+ public:
+  using Request = MPI_Request;
+
+  Bare(Bare&& other) noexcept : comm_{std::exchange(other.comm_, MPI_COMM_NULL)} {}
+  Bare& operator=(Bare&&) = delete;
+  ~Bare() {
+    if (comm_ != MPI_COMM_NULL && detail::mpi_is_usable() && !detail::mpi_job_is_ending) MPI_Comm_free(&comm_);
+  }
+
+  // Collective. The sum of `count` elements, at most INT_MAX of them.
+  void iallreduce(float const* send, float* receive, std::size_t count, Request& request) {
+    MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm_, &request);
+  }
+  void iallreduce(double const* send, double* receive, std::size_t count, Request& request) {
+    MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, comm_, &request);
+  }
+  // Local. Whether it is complete.
+  static bool test(Request& request) {
+    int complete;
+    MPI_Test(&request, &complete, MPI_STATUS_IGNORE);
+    return complete != 0;
+  }
+
+ private:
+  friend class MpiCommunicator;
+  explicit Bare(MPI_Comm comm) : comm_{comm} {}
+
+  MPI_Comm comm_;
+};
+
 // The host of every rank, for topologies of two hops. Local: the ranks told each other when `comm` was constructed.
 inline std::vector<int> mpi_hosts(MpiCommunicator const& comm) { return comm.hosts(); }
 
 // ---- below: how it is done ----
-
-namespace detail {
-
-inline bool mpi_job_is_ending = false;
-inline std::string mpi_last_failure;  // what a communicator threw last, for the report of the one that ends the job
-
-inline bool mpi_is_usable() {
-  int initialised = 0, finalised = 0;
-  MPI_Initialized(&initialised);
-  MPI_Finalized(&finalised);
-  return initialised && !finalised;
-}
-
-// One line on stderr, then the end of the job. Ranks often find the same failure together: they take turns, so that one
-// reports; and the launcher, which drops what is in its pipes when the job ends, gets time to pass the line on. It must
-// be MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck neighbour
-// is on its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
-[[noreturn]] inline void end_mpi_job(int rank, std::string_view report) {
-  std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " +
-                     std::to_string(mpi_abort_code) + "): " + std::string{report};
-  if (!mpi_last_failure.empty() && line.find(mpi_last_failure) == line.npos)
-    line += "; last error: " + mpi_last_failure;
-  line += '\n';
-  auto const turn = std::chrono::milliseconds{100};
-  std::this_thread::sleep_for(turn * std::min(rank, 8));
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fflush(stderr);
-  mpi_job_is_ending = true;
-  std::this_thread::sleep_for(turn / 2);
-  if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, mpi_abort_code);
-  std::_Exit(mpi_abort_code);
-}
-
-inline Error mpi_error(int code, int rank, std::string_view operation) {
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  return {Errc::transport, rank, std::string{operation}, "",
-          std::string(text.data(), static_cast<std::size_t>(length))};
-}
-
-// Every count that MPI sees passes here.
-inline int mpi_count(std::size_t count) {
-  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    throw Error{Errc::invalid_argument, -1, "MPI", "", std::to_string(count) + " is more than an MPI count can hold"};
-  return static_cast<int>(count);
-}
-
-// MPICH 4 hands an error that MPI_Test finds to the handler of MPI_COMM_WORLD, which usually ends the job and names no
-// one, instead of to that of the message's communicator. While this lives, such errors are returned.
-class MpiErrorsAreReturned {
-#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 50000000
- public:
-  MpiErrorsAreReturned() {
-    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before_);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  }
-  ~MpiErrorsAreReturned() {
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, before_);
-    MPI_Errhandler_free(&before_);
-  }
-
- private:
-  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
-#else
- public:
-  MpiErrorsAreReturned() {}
-#endif
- public:
-  MpiErrorsAreReturned(MpiErrorsAreReturned const&) = delete;
-  MpiErrorsAreReturned& operator=(MpiErrorsAreReturned const&) = delete;
-};
-
-}  // namespace detail
-
-inline void MpiEnvironment::initialise(int* argc, char*** argv) {
-  int initialised = 0, provided = 0;
-  MPI_Initialized(&initialised);
-  if (initialised) return;
-  if (int const code = MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided); code != MPI_SUCCESS)
-    throw detail::mpi_error(code, -1, "MPI_Init_thread");
-  owner_ = true;
-}
-
-inline MpiEnvironment::~MpiEnvironment() {
-  if (!owner_ || detail::mpi_job_is_ending || !detail::mpi_is_usable()) return;
-  if (std::uncaught_exceptions() == exceptions_) {
-    MPI_Finalize();
-    return;
-  }
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  detail::end_mpi_job(rank, "it leaves the scope of its MpiEnvironment by an exception");
-}
 
 inline MpiCommunicator::Endpoint::Endpoint(MPI_Comm parent, MpiOptions const& given) : options{given} {
   auto const refuse = [](Errc code, std::string const& why) { throw Error{code, -1, "MpiCommunicator", "", why}; };
@@ -589,7 +511,14 @@ inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double 
   return sum(channel, MPI_DOUBLE, send, receive, count);
 }
 
-static_assert(KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> && OwnClock<MpiCommunicator> &&
+inline MpiCommunicator::Bare MpiCommunicator::bare() {
+  Bare bare{MPI_COMM_NULL};
+  end_->check(MPI_Comm_dup(end_->comm, &bare.comm_), "MPI_Comm_dup");
+  end_->check(MPI_Comm_set_errhandler(bare.comm_, MPI_ERRORS_ARE_FATAL), "MPI_Comm_set_errhandler");
+  return bare;
+}
+
+static_assert(BareAllreduce<MpiCommunicator> && KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> && OwnClock<MpiCommunicator> &&
               KnowsOversubscription<MpiCommunicator>);
 
 }  // namespace parallax

@@ -149,6 +149,12 @@ struct RowOps<HostSpace> {
   // For each of n elements: rule(parameter, gradient * scale, slots…), parameter and slots as lvalues that are stored
   // afterwards. With scale == 1 nothing is multiplied. The rule is noexcept and may not rely on an order of elements.
   template <class T, class Rule, class... S>
+  static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Unscaled,
+                             Rule const& rule, S*... slots) noexcept {
+    detail::require_noexcept_rule<Rule, T, S...>();
+    span<false>(n, parameters, gradients, T{1}, rule, slots...);
+  }
+  template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
                              std::type_identity_t<T> scale, Rule const& rule, S*... slots) noexcept {
     detail::require_noexcept_rule<Rule, T, S...>();

@@ -47,6 +47,9 @@ struct RowOps;
 // bits of a result depend on; a GPU can sum the chunks in parallel and arrive at the same bits.
 inline constexpr std::size_t sum_chunk = 64;
 
+// In place of a scale: gradients as they are, without a question at run time.
+struct Unscaled {};
+
 namespace detail {
 
 // A rule with one slot, for checking signatures.
@@ -87,6 +90,7 @@ concept ComputesElements = requires(T* out, T const* in, std::int64_t n, T facto
   Ops::scale_down(out, n, factor);
   { Ops::sum_of_squares(in, n) } -> std::same_as<double>;
   Ops::apply_elements(n, floats, floats, 1.0f, rule, floats);
+  Ops::apply_elements(n, floats, floats, Unscaled{}, rule, floats);
 };
 
 }  // namespace detail

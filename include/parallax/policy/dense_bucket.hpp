@@ -50,7 +50,7 @@ class DenseBucket {
   void close(Topology<C> const& topology, FusionOptions const& options, bool sharded) {
     topology_ = &topology;
     options_ = options;
-    vendor_ = sum_order(topology.world()) == SumOrder::vendor && topology.size() > 1 && !sharded;
+    vendor_ = sum_order(topology.world()) == SumOrder::vendor && !sharded;
     offsets_.assign(segments_.size() * static_cast<std::size_t>(topology.owners()), 0);
     for (std::size_t s = 0; s < segments_.size(); ++s) assign(s);
     std::size_t owned = 0, staged = 0;
@@ -235,7 +235,7 @@ class DenseBucket {
     std::size_t size = 0;
     for (Parcel& parcel : parcels_) {
       parcel.whole_begin = size;
-      if (parcel.direct && topology_->size() > 1) size += parcel.size;
+      if (parcel.direct && (vendor_ || topology_->size() > 1)) size += parcel.size;
     }
     return size;
   }

@@ -83,7 +83,7 @@ class SessionCore {
                     "the session has a variable of this name already"};
     Fingerprint hash;
     hash.add(registry_hash);
-    hash.add(given->hash());
+    hash.add(given->hash);
     registry.push_back(given);
     registry_hash = hash.value();
     given->session = this;

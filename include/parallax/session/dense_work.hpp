@@ -13,24 +13,6 @@
 
 namespace parallax::detail {
 
-PARALLAX_STRICT_ARITHMETIC_BEGIN
-
-// A rule on sums over ranks: each is divided and scaled on its way, and never written back.
-template <class T, class Rule>
-struct AveragedRule {
-  Rule rule;
-  T divisor, scale;
-
-  template <class... S>
-  void operator()(T& p, T sum, S&... slots) const noexcept {
-    PARALLAX_NO_CONTRACT
-    T const average = sum / divisor;
-    rule(p, static_cast<T>(average * scale), slots...);
-  }
-};
-
-PARALLAX_STRICT_ARITHMETIC_END
-
 // A dense variable, under AllReduce or PsShard.
 template <Communicator C, class S, class F>
 class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
@@ -132,10 +114,8 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     } else if (measures || !averages_late()) {
       bucket_->whole(segment_, update);
     } else if constexpr (unit<typename S::optimizer_type> == Unit::element) {
-      AveragedRule<T, decltype(rule)> const averaged{
-          rule, state_->reduce() == Reduce::sum ? T{1} : static_cast<T>(this->divisor()), scale};
-      bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {
-        state_->apply(first, values, count, T{1}, averaged);
+      bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
+        state_->apply_sums(first, values, count, state_->divisor(this->divisor()), scale, rule);
       });
     } else {
       std::size_t const tile = std::max(tile_elements / state_->unit(), std::size_t{1}) * state_->unit();

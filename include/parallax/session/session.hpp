@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallax/session/completion.hpp"
+#include "parallax/session/bound_step.hpp"
 #include "parallax/session/core.hpp"
 #include "parallax/session/update.hpp"
 
@@ -95,6 +96,15 @@ class Session<C> {
     else return false;
   }
 
+  // Collective. A step of dense variables that is checked here once and never again: see BoundStep. `updates`: grad(…) of
+  // variables under AllReduce whose optimizer works element by element, without a transform. The communicator sums in the
+  // vendor's order.
+  template <class... Updates>
+  auto bind_step(Updates const&... updates) {
+    if constexpr (detail::check_bound<C, Updates...>()) return core_->bind_step(updates...);
+    else return detail::Mistaken{};
+  }
+
   // Collective. For ranks that run out of data before others: called after a rank's last batch, it takes part in the others'
   // operations and contributes nothing to them, until all ranks have called it. `body` is the others' iteration with an empty
   // batch: the same pulls, starts and steps in the same order, the pulls and updates by indices without any; dense gradients
@@ -144,7 +154,7 @@ class Session<C> {
           std::optional<Error> error;
           Fingerprint hash = context(Operation::pull);
           this->journal->name(std::get<0>(std::tie(indices...)).state->name());
-          (hash.add(indices.state->registration()->hash()), ...);
+          (hash.add(indices.state->registration()->hash), ...);
           try {
             (plan_pull(indices, std::get<I>(handles)), ...);
             agreement.reserve(sizeof...(I));
@@ -334,6 +344,30 @@ class Session<C> {
       } while (!this->all_joined);
     }
 
+    template <class... Updates>
+    auto bind_step(Updates const&... updates) {
+      return guarded("bind_step", [&] {
+        auto const names = [&] {
+          std::string list;
+          ((list += (list.empty() ? "" : ", ") + updates.state->name()), ...);
+          return list;
+        };
+        Fingerprint hash = context(Operation::bind_step);
+        (hash.add(updates.state->update_hash()), ...);
+        std::optional<Error> error;
+        try {
+          (detail::check_binding(topology, updates), ...);
+          (this->check_owned(*updates.state, "bind_step"), ...);
+        } catch (...) {
+          error = current_error(topology.rank(), "bind_step", current);
+        }
+        agreement.begin(hash.value(), !error, this->joined, 0);
+        agree("bind_step", error, names,
+              [&] { return ((updates.state->name() + "\t" + updates.state->update_text() + '\n') + ...); });
+        return BoundStep<C, Updates...>{topology.world(), updates...};
+      });
+    }
+
     // ---- broadcast, finish -----------------------------------------------------------------------------------------------
 
     template <class V>
@@ -343,7 +377,7 @@ class Session<C> {
       using T = typename V::scalar_type;
       guarded("broadcast", [&] {
         Fingerprint hash = context(Operation::broadcast);
-        hash.add(variable.state().registration()->hash());
+        hash.add(variable.state().registration()->hash);
         std::optional<Error> error;
         try {
           this->check_owned(variable.state(), "broadcast");

@@ -24,6 +24,39 @@ struct DenseGradient {
   std::span<T> values;
 };
 
+namespace detail {
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+// A rule on sums over ranks: each is divided, and scaled, on its way, and never written back.
+template <class T, class Rule>
+struct AveragedRule {
+  Rule rule;
+  T divisor;
+
+  template <class... S>
+  void operator()(T& p, T sum, S&... slots) const noexcept {
+    PARALLAX_NO_CONTRACT
+    rule(p, static_cast<T>(sum / divisor), slots...);
+  }
+};
+template <class T, class Rule>
+struct ScaledAverageRule {
+  Rule rule;
+  T divisor, scale;
+
+  template <class... S>
+  void operator()(T& p, T sum, S&... slots) const noexcept {
+    PARALLAX_NO_CONTRACT
+    T const average = sum / divisor;
+    rule(p, static_cast<T>(average * scale), slots...);
+  }
+};
+
+PARALLAX_STRICT_ARITHMETIC_END
+
+}  // namespace detail
+
 // What a rank holds of a dense variable. Refers to the user's memory; owns the optimizer's slots, of all elements where the
 // policy replicates, of the owner's part where it shards. All functions are local.
 template <class T, class Policy, Optimizer O, MemorySpace Space>
@@ -62,7 +95,7 @@ class DenseState : public Counted {
   // What the ranks compare before an update: which variable, at which of its steps, with which optimizer settings.
   std::uint64_t update_hash() const {
     Fingerprint hash;
-    hash.add(registration_->hash());
+    hash.add(registration_->hash);
     hash.add(static_cast<std::uint64_t>(steps_));
     hash.add(fields_hash(optimizer_));
     return hash.value();
@@ -71,10 +104,10 @@ class DenseState : public Counted {
     return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + fields_text(optimizer_);
   }
 
-  // The mean over `ranks`. A dense gradient is named once by every rank, so that mean_by_count is the mean.
+  // What a sum over `ranks` is divided by. A dense gradient is named once by every rank, so that mean_by_count is the mean.
+  T divisor(int ranks) const { return reduce_ == Reduce::sum ? T{1} : static_cast<T>(ranks); }
   void average(std::span<T> sum, int ranks) const {
-    if (reduce_ != Reduce::sum && ranks > 1)
-      Ops::scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), static_cast<T>(ranks));
+    if (T const by = divisor(ranks); by != T{1}) Ops::scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), by);
   }
 
   // The rule of this update, and it applied to elements [first, first + count): whole rows where the optimizer measures rows.
@@ -83,6 +116,15 @@ class DenseState : public Counted {
   template <class Rule>
   void apply(std::size_t first, T const* gradients, std::size_t count, T scale, Rule const& rule) noexcept {
     slots_.apply(values_.data() + first, gradients, count, first - begin_, scale, rule);
+  }
+  // The same of sums that nobody has divided yet.
+  template <class Rule>
+  void apply_sums(std::size_t first, T const* sums, std::size_t count, T divisor, T scale, Rule const& rule) noexcept {
+    if (scale == T{1})
+      slots_.apply(values_.data() + first, sums, count, first - begin_, Unscaled{}, detail::AveragedRule<T, Rule>{rule, divisor});
+    else
+      slots_.apply(values_.data() + first, sums, count, first - begin_, Unscaled{},
+                   detail::ScaledAverageRule<T, Rule>{rule, divisor, scale});
   }
   auto measure(std::size_t first, T const* gradients, std::size_t count, T scale) noexcept {
     return slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule());

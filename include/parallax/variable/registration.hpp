@@ -14,19 +14,18 @@ namespace parallax {
 // Shared by a variable and its session; a registration that only the session holds belongs to a variable that is gone.
 struct Registration : Counted {
   Registration(std::string its_name, std::string its_signature)
-      : name{std::move(its_name)}, signature{std::move(its_signature)} {}
-
-  std::string name;
-  std::string signature;  // kind, shape, types, policy, partitioner, reduction
-  void const* session = nullptr;
-  bool gone = false;  // the variable was destroyed; handles and updates in flight may still hold its state
-
-  std::uint64_t hash() const {
+      : name{std::move(its_name)}, signature{std::move(its_signature)} {
     Fingerprint h;
     h.add(std::string_view{name});
     h.add(std::string_view{signature});
-    return h.value();
+    hash = h.value();
   }
+
+  std::string const name;
+  std::string const signature;  // kind, shape, types, policy, partitioner, reduction
+  void const* session = nullptr;
+  bool gone = false;  // the variable was destroyed; handles and updates in flight may still hold its state
+  std::uint64_t hash;  // of name and signature
 };
 
 using RegistrationPtr = Shared<Registration>;

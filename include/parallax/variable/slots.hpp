@@ -66,8 +66,9 @@ class OptimizerState {
   }
 
   // Elements [0, count) of `parameters`, whose slots begin with number `first`. What measures rows is given whole ones.
-  template <class Rule>
-  void apply(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule) noexcept {
+  // `scale`: a T, or Unscaled.
+  template <class Scale, class Rule>
+  void apply(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale, Rule const& rule) noexcept {
     if constexpr (unit<O> == Unit::element) {
       finish(parameters, gradients, count, first, scale, rule);
     } else if (width_ > 0) {
@@ -88,8 +89,8 @@ class OptimizerState {
       return detail::measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
     });
   }
-  template <class Rule>
-  void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule) noexcept {
+  template <class Scale, class Rule>
+  void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale, Rule const& rule) noexcept {
     elements_.from(first, [&](auto*... slots) {
       Ops::apply_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
     });

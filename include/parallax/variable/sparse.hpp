@@ -98,7 +98,7 @@ class SparseState : public Counted {
 
   std::uint64_t update_hash() const {
     Fingerprint hash;
-    hash.add(registration_->hash());
+    hash.add(registration_->hash);
     hash.add(static_cast<std::uint64_t>(steps_));
     hash.add(fields_hash(optimizer_));
     return hash.value();
