@@ -63,11 +63,11 @@ TEST_CASE("MPI passes the communicators' suite", "[comm][mpi]") {
 }
 
 TEST_CASE("MPI passes the communicators' suite when messages travel in small chunks", "[comm][mpi]") {
-  parallax_conformance::check_communicator(MpiRanks{{.largest_message = 1000}}, 2);
+  parallax_conformance::check_communicator(MpiRanks{{.largest_message = 1000, .shared_memory = false}}, 2);
 }
 
-TEST_CASE("MPI passes the communicators' suite with the vendor's all-reduce", "[comm][mpi]") {
-  parallax_conformance::check_communicator(MpiRanks{{.order = px::SumOrder::vendor, .largest_message = 1000}}, 3);
+TEST_CASE("MPI passes the communicators' suite with the vendor's all-reduce and by messages", "[comm][mpi]") {
+  parallax_conformance::check_communicator(MpiRanks{{.order = px::SumOrder::vendor, .shared_memory = false}}, 3);
 }
 
 TEST_CASE("a type-erased communicator over MPI passes the communicators' suite", "[comm][mpi][any]") {
@@ -158,7 +158,8 @@ TEST_CASE("options that differ between ranks are a mismatch on all of them", "[c
   bool const odd = rank == 1;
   px::MpiOptions const chunks{.largest_message = odd ? 1000u : 2000u};
   px::MpiOptions const orders{.order = odd ? px::SumOrder::vendor : px::SumOrder::fixed};
-  for (px::MpiOptions const& options : {chunks, orders}) {
+  px::MpiOptions const memories{.shared_memory = odd};
+  for (px::MpiOptions const& options : {chunks, orders, memories}) {
     try {
       px::MpiCommunicator comm{MPI_COMM_WORLD, options};
       FAIL("no error");
@@ -189,9 +190,14 @@ TEST_CASE("operations that make no sense are refused, and harm no other", "[comm
   CHECK(part.in == part.out);
 }
 
-TEST_CASE("ranks of one host share its number", "[comm][mpi]") {
+TEST_CASE("ranks of one host share its number, and its memory where they may", "[comm][mpi]") {
   px::MpiCommunicator const comm;
   CHECK(px::mpi_hosts(comm) == std::vector<int>(static_cast<std::size_t>(comm.size()), 0));
+  px::MpiCommunicator const apart{MPI_COMM_WORLD, {.shared_memory = false}};
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    CHECK(comm.shares_memory(rank));
+    CHECK(apart.shares_memory(rank) == (rank == comm.rank()));
+  }
   CHECK(comm.oversubscribed() == (static_cast<unsigned>(comm.size()) > std::thread::hardware_concurrency()));
 }
 

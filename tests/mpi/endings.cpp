@@ -1,5 +1,6 @@
-// How an MPI job ends, well or badly, one ending per run: endings <name>. CMakeLists.txt says which exit code and which
-// words on stderr each must have. Ranks here initialise MPI themselves, or do not.
+// How an MPI job ends, well or badly, one ending per run: endings <name> [messages]. CMakeLists.txt says which exit code and
+// which words on stderr each must have. Ranks here initialise MPI themselves, or do not; their blocks go through shared memory,
+// or by messages if they are told to.
 #include <mpi.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -20,6 +22,12 @@ namespace px = parallax;
 namespace {
 
 constexpr std::chrono::milliseconds brief{700};
+bool by_messages = false;
+
+px::MpiOptions chosen(px::MpiOptions options = {}) {
+  options.shared_memory = !by_messages;
+  return options;
+}
 
 void require(bool holds, char const* sentence) {
   if (holds) return;
@@ -58,7 +66,7 @@ px::Errc error_of_constructing() {
 
 void normal(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
-  px::MpiCommunicator comm;
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen()};
   exchange(comm, 100);
 }
 
@@ -81,7 +89,7 @@ void user_initialised(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   {
     px::MpiEnvironment mpi{argc, argv};
-    px::MpiCommunicator comm;
+    px::MpiCommunicator comm{MPI_COMM_WORLD, chosen()};
     exchange(comm, 100);
   }
   int finalised = 1;
@@ -94,7 +102,7 @@ void user_initialised(int argc, char** argv) {
 void exception_leaves(int argc, char** argv) {
   try {
     px::MpiEnvironment mpi{argc, argv};
-    px::MpiCommunicator comm;
+    px::MpiCommunicator comm{MPI_COMM_WORLD, chosen()};
     if (comm.rank() == 1) throw std::runtime_error{"the user's"};
     exchange(comm, 100);
   } catch (std::runtime_error const&) {}
@@ -103,17 +111,17 @@ void exception_leaves(int argc, char** argv) {
 void exception_inside(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
   try {
-    px::MpiCommunicator comm;
+    px::MpiCommunicator comm{MPI_COMM_WORLD, chosen()};
     throw std::runtime_error{"the user's, on every rank, and handled"};
   } catch (std::runtime_error const&) {}
-  px::MpiCommunicator comm;
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen()};
   exchange(comm, 100);
 }
 
 // Rank 0 sends what rank 1 does not expect.
 void disagree(int argc, char** argv, px::MpiOptions const& options, std::size_t sent, std::size_t expected) {
   px::MpiEnvironment mpi{argc, argv};
-  px::MpiCommunicator comm{MPI_COMM_WORLD, options};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen(options)};
   if (comm.rank() == 0) exchange(comm, {0, sent}, {0, 0});
   if (comm.rank() == 1) exchange(comm, {0, 0}, {expected, 0});
   exchange(comm, 100);
@@ -128,7 +136,7 @@ void one_chunk_less(int argc, char** argv) { disagree(argc, argv, {.largest_mess
 // Rank 1 waits for a message that rank 0 never sends; rank 0 has nothing to wait for.
 void nothing(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
-  px::MpiCommunicator comm{MPI_COMM_WORLD, {.deadline = brief}};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen({.deadline = brief})};
   if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::minutes{1});
   exchange(comm, {0, 0}, {100, 0});
 }
@@ -136,7 +144,7 @@ void nothing(int argc, char** argv) {
 // The sender's message finds no receive in its own operation; the next one, of the same size, must get its own bytes.
 void stray(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
-  px::MpiCommunicator comm;
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen()};
   std::byte const wrong{1}, right{2};
   std::byte seen{0};
   px::ByteRange const none, one{0, 1};
@@ -160,21 +168,21 @@ void stray(int argc, char** argv) {
 
 void abort_with_a_reason(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
-  px::MpiCommunicator comm;
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen()};
   if (comm.rank() == 1) comm.abort({px::Errc::bad_id, 1, "pull", "words", "index 7 is outside [0, 5)"});
   exchange(comm, 100);
 }
 
 void away(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
-  px::MpiCommunicator comm{MPI_COMM_WORLD, {.deadline = brief}};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen({.deadline = brief})};
   if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::hours{1});
   exchange(comm, 100);
 }
 
 void stopped(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
-  px::MpiCommunicator comm{MPI_COMM_WORLD, {.deadline = brief}};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen({.deadline = brief})};
   exchange(comm, 100);
   if (comm.rank() == 1) std::raise(SIGSTOP);
   exchange(comm, 1'000'000);
@@ -185,13 +193,13 @@ void never_constructed(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank == 1) std::this_thread::sleep_for(std::chrono::hours{1});
-  px::MpiCommunicator comm{MPI_COMM_WORLD, {.deadline = brief}};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen({.deadline = brief})};
 }
 
 // A request is destroyed while a peer that has not come yet may still read its memory.
 void given_up(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
-  px::MpiCommunicator comm;
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen()};
   if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::hours{1});
   std::vector<std::byte> memory(10'000'000);
   std::vector<px::ByteRange> const to{{0, 0}, {0, memory.size()}}, from(2);
@@ -201,7 +209,7 @@ void given_up(int argc, char** argv) {
 // As before, but only receives are left, which can be cancelled.
 void cancelled(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
-  px::MpiCommunicator comm;
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen()};
   if (comm.rank() == 0) {
     std::vector<std::byte> memory(1'000'000);
     std::vector<px::ByteRange> const to(2), from{{0, 0}, {0, memory.size()}};
@@ -236,7 +244,8 @@ int main(int argc, char** argv) {
       {"cancelled", cancelled},
   };
   auto const ending = endings.find(argc > 1 ? argv[1] : "");
-  require(ending != endings.end(), "usage: endings <name>");
+  require(ending != endings.end(), "usage: endings <name> [messages]");
+  by_messages = argc > 2 && std::string_view{argv[2]} == "messages";
   ending->second(argc, argv);
   return 0;
 }

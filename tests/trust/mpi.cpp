@@ -12,7 +12,7 @@
 using namespace parallax_test;
 
 TEST_CASE("R11 sizes about MPI's largest message are right", "[trust][mpi][limits]") {
-  px::MpiCommunicator mpi{MPI_COMM_WORLD, {.largest_message = 1000}};
+  px::MpiCommunicator mpi{MPI_COMM_WORLD, {.largest_message = 1000, .shared_memory = false}};
   px::AnyCommunicator world{std::ref(mpi)};
   Table table{"R11 sizes about a largest message of 1000 bytes on MPI", mpi.rank() == 0};
   for (Sized const& each : train_sizes(world, 500, 1000)) table.count(each.kind, each.complaint);
@@ -20,7 +20,7 @@ TEST_CASE("R11 sizes about MPI's largest message are right", "[trust][mpi][limit
 }
 
 TEMPLATE_LIST_TEST_CASE("R17 hostile MPI ranks give the bits of undisturbed threads", "[trust][mpi][delays]", MixedModels) {
-  px::MpiCommunicator mpi{MPI_COMM_WORLD, {.largest_message = 500}};
+  px::MpiCommunicator mpi{MPI_COMM_WORLD, {.largest_message = 500, .shared_memory = false}};
   auto const rank = static_cast<std::size_t>(mpi.rank());
   Case const training{.ranks = mpi.size(), .reduce = px::Reduce::mean, .clips = true, .seed = 51, .steps = 8};
   auto const undisturbed = train_on_threads<TestType>(training);

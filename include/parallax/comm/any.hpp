@@ -34,6 +34,7 @@ class AnyCommunicator {
   std::chrono::nanoseconds deadline() const { return edge_->deadline(); }
   std::chrono::nanoseconds now() const { return edge_->now(); }
   bool oversubscribed() const { return edge_->oversubscribed(); }
+  bool shares_memory(int rank) const { return edge_->shares_memory(rank); }
   SumOrder sum_order() const { return edge_->sum_order(); }
 
   Request ialltoallv(int channel, Transfer const& transfer);
@@ -52,6 +53,7 @@ class AnyCommunicator {
     virtual std::chrono::nanoseconds deadline() const = 0;
     virtual std::chrono::nanoseconds now() const = 0;
     virtual bool oversubscribed() const = 0;
+    virtual bool shares_memory(int rank) const = 0;
     virtual SumOrder sum_order() const = 0;
     virtual Request ialltoallv(int channel, Transfer const& transfer) = 0;
     virtual Request iallreduce(int channel, float const* send, float* receive, std::size_t count) = 0;
@@ -131,6 +133,10 @@ struct AnyCommunicator::EdgeOf final : Edge {
   int size() const override { return view().size(); }
   std::chrono::nanoseconds deadline() const override { return view().deadline(); }
   std::chrono::nanoseconds now() const override { return parallax::now(view()); }
+  bool shares_memory([[maybe_unused]] int rank) const override {
+    if constexpr (KnowsSharedMemory<C>) return view().shares_memory(rank);
+    return false;
+  }
   bool oversubscribed() const override {
     if constexpr (KnowsOversubscription<C>) return view().oversubscribed();
     return false;
@@ -178,6 +184,6 @@ inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, double 
 }
 
 static_assert(KeepsJournals<AnyCommunicator> && VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> &&
-              KnowsOversubscription<AnyCommunicator>);
+              KnowsOversubscription<AnyCommunicator> && KnowsSharedMemory<AnyCommunicator>);
 
 }  // namespace parallax

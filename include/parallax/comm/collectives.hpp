@@ -149,11 +149,9 @@ void allreduce(C& comm, std::span<T> values) {
   }
   auto const begins = detail::even_parts(values.size(), comm.size());
   auto const r = static_cast<std::size_t>(comm.rank());
-  std::vector<T> part(begins[r + 1] - begins[r]);
   ReduceScatter<T, C> scatter;
-  scatter.start(values.data(), begins, std::size_t{1} << 20, part.data());
+  scatter.start(values.data(), begins, std::size_t{1} << 20, values.data() + begins[r]);
   round.drive([&] { return scatter.poll(round.lane()); });
-  std::copy(part.begin(), part.end(), values.begin() + static_cast<std::ptrdiff_t>(begins[r]));
   Allgather<T, C> gather;
   gather.start(values.data(), begins);
   round.drive([&] { return gather.poll(round.lane()); });

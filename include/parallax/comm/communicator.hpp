@@ -126,6 +126,12 @@ concept KnowsOversubscription = requires(C const& comm) {
   { comm.oversubscribed() } -> std::convertible_to<bool>;
 };
 
+// Optional ability: says to which ranks blocks go through memory, and not over a wire.
+template <class C>
+concept KnowsSharedMemory = requires(C const& comm, int rank) {
+  { comm.shares_memory(rank) } -> std::convertible_to<bool>;
+};
+
 // The back-off of a polling loop with a deadline: spins some 200 polls, then yields; yields at once when oversubscribed.
 template <Communicator C>
 class Patience {

@@ -39,18 +39,20 @@ inline std::size_t largest_digit(std::span<std::size_t const> offsets, Hop const
 // The sum over ranks of a vector laid out owner after owner: every owner ends with the sum of its own part. Order of sums:
 // ranks of a host ascending, then hosts; the first addend is copied. Source of the two phases: Rabenseifner, ICCS 2004.
 // At most two hops.
-// Works in rounds of at most `piece` elements per part, so that the scratch is (ranks of a hop - 1) x piece elements.
+// Works in rounds of at most `piece` elements per part, so that the scratch is (ranks of a hop - 1) x piece elements; of fewer
+// where a hop stays within shared memory, so that what a round brings is still in the cache when it is added.
 template <class T, Communicator C>
 class ReduceScatter {
  public:
   // Collective in the order of the lane. `offsets` has owners + 1 entries; `input` (offsets.back() elements), `result`
-  // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done.
+  // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done. `result` may
+  // be where this part lies in `input`, else they do not overlap.
   void start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result) {
     input_ = input;
     result_ = result;
     origin_ = 0;
     offsets_ = offsets;
-    piece_ = std::max<std::size_t>(piece, 1);
+    largest_piece_ = std::max<std::size_t>(piece, 1);
     hop_ = 0;
     round_ = 0;
     done_ = false;
@@ -75,6 +77,7 @@ class ReduceScatter {
     for (; hop_ < hops.size(); round_ = 0) {
       Hop const& hop = hops[hop_];
       if (lane.topology().size() == 1) break;
+      if (round_ == 0) piece_ = piece_of(hop);
       if (round_ * piece_ < detail::largest_digit(offsets_, hop)) return post_hop(lane, hop);
       close_hop(hop);
     }
@@ -106,17 +109,27 @@ class ReduceScatter {
   void add_round(Hop const& hop) {
     if (hop.self < 0) return;
     constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
-    auto const [begin, count] = round_of(own_size(hop));
-    T* const out = output_ + begin;
-    T const* const own = input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) + begin;
-    for (std::size_t first = 0; first < count; first += tile) {
-      std::size_t const n = std::min(tile, count - first);
+    Round const round = round_of(own_size(hop));
+    T* const out = output_ + round.begin;
+    T const* const own = input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) +
+                   round.begin;
+    T kept[tile];  // of this rank's addend, where it is overwritten before its turn
+    for (std::size_t first = 0; first < round.count; first += tile) {
+      std::size_t const n = std::min(tile, round.count - first);
+      bool const keeps = out == own && hop.sources.size() > 2;
+      if (keeps) std::memcpy(kept, own + first, n * sizeof(T));
       std::size_t slot = 0;
-      for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-        T const* const addend = hop.sources[s] == rank_ ? own : received_.data() + slot++ * count;
-        if (s == 0) std::memcpy(out + first, addend + first, n * sizeof(T));
-        else add(out + first, addend + first, n);
+      auto const addend = [&](std::size_t s) -> T const* {
+        if (hop.sources[s] != rank_) return received_.data() + slot++ * round.count + first;
+        return keeps ? kept : own + first;
+      };
+      if (hop.sources.size() == 1) {
+        std::memmove(out + first, addend(0), n * sizeof(T));
+        continue;
       }
+      T const *const a = addend(0), *const b = addend(1);
+      for (std::size_t i = 0; i < n; ++i) out[first + i] = a[i] + b[i];
+      for (std::size_t s = 2; s < hop.sources.size(); ++s) add(out + first, addend(s), n);
     }
   }
 
@@ -131,6 +144,11 @@ class ReduceScatter {
 
   static void add(T* __restrict out, T const* __restrict in, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
+  }
+  std::size_t piece_of(Hop const& hop) const {
+    constexpr std::size_t in_cache = std::size_t{256} << 10;  // bytes
+    return hop.in_memory ? std::clamp(in_cache / sizeof(T) / hop.targets.size(), std::size_t{1}, largest_piece_)
+                         : largest_piece_;
   }
   bool last_hop(Lane<C> const& lane) const { return hop_ + 1 == lane.topology().hops().size(); }
   std::size_t own_size(Hop const& hop) const {
@@ -147,7 +165,7 @@ class ReduceScatter {
   T const* input_ = nullptr;
   std::size_t origin_ = 0;  // the offset that input_[0] stands for
   std::span<std::size_t const> offsets_;
-  std::size_t piece_ = 1, hop_ = 0, round_ = 0;
+  std::size_t largest_piece_ = 1, piece_ = 1, hop_ = 0, round_ = 0;
   int rank_ = 0;
   bool done_ = true;
   T *result_ = nullptr, *output_ = nullptr;

@@ -1,4 +1,5 @@
-// Ranks as MPI processes: exchanges are non-blocking messages, polled under a deadline from the main thread.
+// Ranks as MPI processes: blocks are non-blocking messages, or go through shared memory within a host; polled under a deadline
+// from the main thread.
 #pragma once
 
 #include <mpi.h>
@@ -22,6 +23,7 @@
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/mpi/job.hpp"
+#include "parallax/comm/mpi/neighbours.hpp"
 
 namespace parallax {
 
@@ -29,12 +31,13 @@ struct MpiOptions {
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
   SumOrder order = SumOrder::fixed;  // vendor: MPI's own all-reduce, on one more communicator per channel
   std::size_t largest_message = std::size_t{1} << 30;  // bytes; what is larger travels in chunks. At most INT_MAX
+  bool shared_memory = true;  // within a host; where it cannot be had, messages
 };
 
 // One rank's end of a private duplicate of a user's MPI communicator. Owns the duplicate; move-only, also while
 // operations are in flight. MPI must be initialised (any thread level), every call comes from its main thread.
-//   constructing   collective over `comm`. A rank that does not come within the deadline ends the job. `order` and
-//                  `largest_message` must be the same on all ranks (Error mismatch)
+//   constructing   collective over `comm`. A rank that does not come within the deadline ends the job. All options but the
+//                  deadline must be the same on all ranks (Error mismatch)
 //   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding; says
 //                  on stderr if a message has come that no operation expected
 //   abort          reports on stderr and ends the whole job with `mpi_abort_code`, within a second; does not return
@@ -54,6 +57,7 @@ class MpiCommunicator {
   std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
   std::chrono::nanoseconds now() const;
   bool oversubscribed() const { return end_->oversubscribed; }
+  bool shares_memory(int rank) const { return rank == end_->rank || (end_->neighbours && end_->neighbours->has(rank)); }
   SumOrder sum_order() const { return end_->options.order; }
 
   // The host of every rank; hosts are numbered from 0 in the order of their first rank.
@@ -120,9 +124,11 @@ class MpiCommunicator {
     Lane& lane(int channel) { return lanes[static_cast<std::size_t>(channel)]; }
     void open(int channel, std::string_view operation);
     void start(int channel, Transfer const& transfer, int peer, bool receive);
+    void start_message(int channel, Transfer const& transfer, int peer, bool receive);
     template <class T>
     void start_sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count);
     bool progress(int channel);
+    bool progress_messages(int channel);
     int waiting_for(int channel) const;
     void withdraw(int channel) noexcept;
     std::optional<Status> status_of(int rank, bool& fresh);
@@ -130,6 +136,7 @@ class MpiCommunicator {
     void write(int other, bool asks);
 
     void finish(Message const& message, int code, MPI_Status const& status) const;
+    [[noreturn]] void disagree(int peer, std::string const& sent, std::size_t expected) const;
     void check(int code, std::string_view call, int peer = -1) const;
     [[noreturn]] void fail(Error const& error) const;
     [[noreturn]] void abort(std::string_view report) const;
@@ -141,6 +148,8 @@ class MpiCommunicator {
     std::vector<int> hosts;
     int rank = 0, size = 1, exceptions = std::uncaught_exceptions();
     Watch watch;
+    std::unique_ptr<detail::Neighbours> neighbours;
+    std::size_t messages = 0;  // in flight, on all lanes
     std::uint64_t tags_per_channel = 32768 / tags;
     bool oversubscribed = false;
   };
@@ -274,31 +283,38 @@ inline void MpiCommunicator::Endpoint::duplicate(MPI_Comm parent) {
 
 // Tells every rank who shares a host with whom, and finds options on which the ranks disagree.
 inline void MpiCommunicator::Endpoint::agree() {
-  MPI_Comm host = MPI_COMM_NULL;
-  int neighbours = 1, leader = rank;
-  check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
-  MPI_Comm_size(host, &neighbours);
-  int const code = MPI_Bcast(&leader, 1, MPI_INT, 0, host);
-  MPI_Comm_free(&host);
-  check(code, "MPI_Bcast");
+  struct Host {
+    MPI_Comm comm = MPI_COMM_NULL;
+    ~Host() {
+      if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+    }
+  } host;
+  int ranks_here = 1;
+  check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host.comm), "MPI_Comm_split_type");
+  MPI_Comm_size(host.comm, &ranks_here);
+  std::vector<int> here(static_cast<std::size_t>(ranks_here));
+  check(MPI_Allgather(&rank, 1, MPI_INT, here.data(), 1, MPI_INT, host.comm), "MPI_Allgather");
   unsigned const cores = std::thread::hardware_concurrency();
-  oversubscribed = cores > 0 && static_cast<unsigned>(neighbours) > cores;
+  oversubscribed = cores > 0 && static_cast<unsigned>(ranks_here) > cores;
 
   struct Facts {
-    std::int64_t leader, order, largest_message;
+    std::int64_t leader, order, largest_message, shared_memory;
   };
-  Facts const mine{leader, static_cast<std::int64_t>(options.order),
-                   static_cast<std::int64_t>(options.largest_message)};
+  Facts const mine{here[0], static_cast<std::int64_t>(options.order), static_cast<std::int64_t>(options.largest_message),
+                   options.shared_memory};
   std::vector<Facts> all(static_cast<std::size_t>(size));
   check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm), "MPI_Allgather");
   int next = 0;
   for (int other = 0; Facts const& facts : all) {
-    if (facts.order != all[0].order || facts.largest_message != all[0].largest_message)
+    if (facts.order != all[0].order || facts.largest_message != all[0].largest_message ||
+        facts.shared_memory != all[0].shared_memory)
       throw Error{Errc::mismatch, other, "MpiCommunicator", "",
-                  "rank " + std::to_string(other) + " was given another order or largest_message than rank 0"};
+                  "rank " + std::to_string(other) + " was given another order, largest_message or shared_memory than rank 0"};
     hosts.push_back(facts.leader == other ? next++ : hosts[static_cast<std::size_t>(facts.leader)]);
     ++other;
   }
+  if (options.shared_memory && ranks_here > 1)
+    neighbours = std::make_unique<detail::Neighbours>(host.comm, std::move(here), rank, size);
 }
 
 inline void MpiCommunicator::Endpoint::release() noexcept {
@@ -310,9 +326,13 @@ inline void MpiCommunicator::Endpoint::release() noexcept {
   MPI_Status status;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &stray, &status);
   if (!stray) MPI_Comm_free(&comm);  // MPICH 5 ends the job over a message that nobody received
-  if (stray)
-    std::fprintf(stderr, "parallax: rank %d was sent a message by rank %d on channel %d that it did not expect\n", rank,
-                 status.MPI_SOURCE, status.MPI_TAG % tags);
+  auto const report = [&](int source, int channel) {
+    std::fprintf(stderr, "parallax: rank %d was sent a block by rank %d on channel %d that it did not expect\n", rank, source,
+                 channel);
+  };
+  if (stray) report(status.MPI_SOURCE, status.MPI_TAG % tags);
+  if (!neighbours) return;
+  if (auto const block = neighbours->stray(); block.rank >= 0) report(block.rank, block.channel);
 }
 
 inline void MpiCommunicator::Endpoint::check(int code, std::string_view call, int peer) const {
@@ -337,10 +357,19 @@ inline void MpiCommunicator::Endpoint::open(int channel, std::string_view operat
   lane(channel).busy = true;
 }
 
+inline void MpiCommunicator::Endpoint::start(int channel, Transfer const& transfer, int peer, bool receive) {
+  ByteRange const block = (receive ? transfer.from : transfer.to)[static_cast<std::size_t>(peer)];
+  if (block.bytes == 0) return;
+  if (!neighbours || !neighbours->has(peer)) return start_message(channel, transfer, peer, receive);
+  std::uint64_t const number = lane(channel).number;
+  if (receive) neighbours->receive(channel, number, peer, transfer.receive + block.offset, block.bytes);
+  else neighbours->send(channel, number, peer, transfer.send + block.offset, block.bytes);
+}
+
 // A block travels as chunks of `largest_message` bytes and a last one that is smaller, even if empty: so two ranks that
 // disagree on its size always meet at a message whose size gives it away. The tag carries the operation's number beside
 // the channel, so that no message is ever taken for one of another operation.
-inline void MpiCommunicator::Endpoint::start(int channel, Transfer const& transfer, int peer, bool receive) {
+inline void MpiCommunicator::Endpoint::start_message(int channel, Transfer const& transfer, int peer, bool receive) {
   int const tag = static_cast<int>(lane(channel).number % tags_per_channel) * tags + channel;
   ByteRange const block = (receive ? transfer.from : transfer.to)[static_cast<std::size_t>(peer)];
   for (std::size_t begin = 0; block.bytes > 0; begin += options.largest_message) {
@@ -348,6 +377,7 @@ inline void MpiCommunicator::Endpoint::start(int channel, Transfer const& transf
     int const bytes = detail::mpi_count(std::min(left, options.largest_message));
     Message& message =
         lane(channel).messages.emplace_back(Message{MPI_REQUEST_NULL, peer, bytes, begin, block.bytes, receive});
+    ++messages;
     int const code = receive ? MPI_Irecv(transfer.receive + offset, bytes, MPI_BYTE, peer, tag, comm, &message.request)
                              : MPI_Isend(transfer.send + offset, bytes, MPI_BYTE, peer, tag, comm, &message.request);
     check(code, "ialltoallv", peer);
@@ -362,58 +392,76 @@ void MpiCommunicator::Endpoint::start_sum(int channel, MPI_Datatype type, T cons
   for (std::size_t begin = 0; begin < count; begin += chunk) {
     int const part = detail::mpi_count(std::min(chunk, count - begin));
     Message& message = lane(channel).messages.emplace_back(Message{MPI_REQUEST_NULL, -1, 0, 0, 0, false});
+    ++messages;
     void const* const from = send == receive ? MPI_IN_PLACE : send + begin;
     check(MPI_Iallreduce(from, receive + begin, part, type, MPI_SUM, sum, &message.request), "iallreduce");
   }
 }
 
-// Every test of a message drives all of them; so a poll looks at a few of those that are missing, in turn.
+// Whatever is polled, all lanes are moved on: a peer may be waiting for another one.
 inline bool MpiCommunicator::Endpoint::progress(int channel) {
+  if (!lane(channel).busy) return true;
+  if (neighbours)
+    neighbours->progress([&](int peer, std::string const& sent, std::size_t expected) { disagree(peer, sent, expected); });
+  if (!lane(channel).messages.empty()) {
+    if (!progress_messages(channel)) return false;
+  } else if (messages > 0) {
+    int found = 0;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, letters, comm, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  }
+  if (neighbours && !neighbours->complete(channel)) return false;
+  lane(channel).busy = false;
+  return true;
+}
+
+// Every test of a message drives all of them; so a poll looks at a few of those that are missing, in turn.
+inline bool MpiCommunicator::Endpoint::progress_messages(int channel) {
   constexpr int looks = 16;  // also at one message alone: the library moves more than that one on
-  auto& [messages, next, number, busy] = lane(channel);
-  if (!busy) return true;
+  auto& [of_lane, next, number, busy] = lane(channel);
   detail::MpiErrorsAreReturned const returned;
-  for (int missing = 0; !messages.empty();) {
-    Message& message = messages[next];
+  for (int missing = 0; !of_lane.empty();) {
+    Message& message = of_lane[next];
     int complete = 0;
     MPI_Status status;
     int const code = MPI_Test(&message.request, &complete, &status);
     if (code == MPI_SUCCESS && !complete) {
-      next = (next + 1) % messages.size();
+      next = (next + 1) % of_lane.size();
       if (++missing >= looks) return false;
       continue;
     }
-    Message const done = std::exchange(message, messages.back());
-    messages.pop_back();
-    if (next >= messages.size()) next = 0;
+    Message const done = std::exchange(message, of_lane.back());
+    of_lane.pop_back();
+    --messages;
+    if (next >= of_lane.size()) next = 0;
     finish(done, code, status);
   }
-  busy = false;
   return true;
+}
+
+inline void MpiCommunicator::Endpoint::disagree(int peer, std::string const& sent, std::size_t expected) const {
+  fail({Errc::mismatch, peer, "ialltoallv", "", "rank " + std::to_string(peer) + " sent " + sent + " bytes where " +
+                                                    std::to_string(expected) + " were expected by rank " + std::to_string(rank)});
 }
 
 // Accepts a message that has ended, if it ended well and has the size that this rank expected.
 inline void MpiCommunicator::Endpoint::finish(Message const& message, int code, MPI_Status const& status) const {
-  auto const disagree = [&](std::string const& sent) {
-    fail({Errc::mismatch, message.peer, "ialltoallv", "",
-          "rank " + std::to_string(message.peer) + " sent " + sent + " bytes where " + std::to_string(message.block) +
-              " were expected by rank " + std::to_string(rank)});
-  };
   if (code != MPI_SUCCESS) {
     int kind = MPI_ERR_OTHER;
     MPI_Error_class(code, &kind);
-    if (kind == MPI_ERR_TRUNCATE && message.receive) disagree("more than " + std::to_string(message.block));
+    if (kind == MPI_ERR_TRUNCATE && message.receive) disagree(message.peer, "more than " + std::to_string(message.block), message.block);
     check(code, message.peer < 0 ? "iallreduce" : "ialltoallv", message.peer);
   }
   if (!message.receive) return;
   int bytes = 0;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
-  if (bytes != message.bytes) disagree(std::to_string(message.begin + static_cast<std::size_t>(bytes)));
+  if (bytes != message.bytes) disagree(message.peer, std::to_string(message.begin + static_cast<std::size_t>(bytes)), message.block);
 }
 
 inline int MpiCommunicator::Endpoint::waiting_for(int channel) const {
   Lane const& lane = lanes[static_cast<std::size_t>(channel)];
-  if (!lane.busy || lane.messages.empty()) return -1;
+  if (!lane.busy) return -1;
+  if (int const peer = neighbours ? neighbours->waiting_for(channel) : -1; peer >= 0) return peer;
+  if (lane.messages.empty()) return -1;
   auto const receive =
       std::find_if(lane.messages.begin(), lane.messages.end(), [](Message const& m) { return m.receive; });
   return receive != lane.messages.end() ? receive->peer : lane.messages.front().peer;
@@ -421,19 +469,27 @@ inline int MpiCommunicator::Endpoint::waiting_for(int channel) const {
 
 inline void MpiCommunicator::Endpoint::withdraw(int channel) noexcept {
   constexpr double patience = 1;  // seconds
-  auto& [messages, next, number, busy] = lane(channel);
+  auto& [of_lane, next, number, busy] = lane(channel);
   if (!busy || detail::mpi_job_is_ending) return;
   detail::MpiErrorsAreReturned const returned;
-  for (Message& message : messages)
+  for (Message& message : of_lane)
     if (message.receive) MPI_Cancel(&message.request);
-  for (double const begin = MPI_Wtime(); !messages.empty(); std::this_thread::yield()) {
-    int complete = 0;
-    int const code = MPI_Test(&messages.back().request, &complete, MPI_STATUS_IGNORE);
-    if (complete || code != MPI_SUCCESS)
-      messages.pop_back();
-    else if (MPI_Wtime() - begin > patience)
-      abort("an operation is given up while rank " + std::to_string(messages.back().peer) +
-            " may still use its memory");
+  if (neighbours) neighbours->withdraw(channel);
+  for (double const begin = MPI_Wtime();; std::this_thread::yield()) {
+    if (!of_lane.empty()) {
+      int complete = 0;
+      int const code = MPI_Test(&of_lane.back().request, &complete, MPI_STATUS_IGNORE);
+      if (complete || code != MPI_SUCCESS) {
+        of_lane.pop_back();
+        --messages;
+        continue;
+      }
+    }
+    int const peer = !of_lane.empty() ? of_lane.back().peer : neighbours ? neighbours->untaken(channel) : -1;
+    if (peer < 0) break;
+    if (MPI_Wtime() - begin > patience)
+      abort("an operation is given up while rank " + std::to_string(peer) + " may still use its memory");
+    if (neighbours) neighbours->progress_sends();
   }
   busy = false;
 }

@@ -113,6 +113,7 @@ class ThreadCommunicator {
   int size() const { return group_->size(); }
   std::chrono::nanoseconds deadline() const { return group_->options().deadline; }
   bool oversubscribed() const { return group_->oversubscribed_; }
+  bool shares_memory(int /*rank*/) const { return true; }
   void abort(Error const& reason) { group_->abort(reason); }
 
   Request ialltoallv(int channel, Transfer const& transfer);

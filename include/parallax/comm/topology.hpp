@@ -18,6 +18,7 @@ struct Hop {
   std::vector<int> sources;  // world ranks that send here, ascending; empty on a rank that is no target
   int base = 0, stride = 1;
   int self = -1;  // this rank's digit, its position in `targets`; -1 when it is none
+  bool in_memory = false;  // all who meet in it share memory; alike on all of them
 };
 
 // World + hops. Flat: one hop, every rank owns. Two levels: ranks of a host hand what slot j owns to their rank j, equal slots
@@ -57,13 +58,22 @@ class Topology {
   }
 
  private:
+  bool share_memory([[maybe_unused]] std::vector<int> const& ranks) const {
+    if constexpr (KnowsSharedMemory<C>)
+      return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return world_->shares_memory(rank); });
+    return false;
+  }
+
   Hop flat_hop() const {
     Hop hop;
     hop.targets = owner_ranks_;
+    std::vector<int> everyone;
+    for (int rank = 0; rank < world_->size(); ++rank) everyone.push_back(rank);
+    hop.in_memory = share_memory(everyone);
     auto const mine = std::find(owner_ranks_.begin(), owner_ranks_.end(), world_->rank());
     if (mine == owner_ranks_.end()) return hop;
     hop.self = static_cast<int>(mine - owner_ranks_.begin());
-    for (int rank = 0; rank < world_->size(); ++rank) hop.sources.push_back(rank);
+    hop.sources = std::move(everyone);
     return hop;
   }
 
@@ -98,6 +108,7 @@ class Topology {
       auto const mine = std::find(of_host.begin(), of_host.end(), rank());
       if (mine == of_host.end()) continue;
       auto const slot = static_cast<std::size_t>(mine - of_host.begin());
+      within.in_memory = share_memory(of_host);
       within.targets.assign(of_host.begin(), of_host.begin() + static_cast<std::ptrdiff_t>(slots));
       if (slot >= slots) continue;
       within.self = static_cast<int>(slot);
@@ -106,6 +117,7 @@ class Topology {
       between.base = static_cast<int>(slot) * host_count;
       for (auto const& other : ranks) between.targets.push_back(other[slot]);
       between.sources = between.targets;
+      between.in_memory = share_memory(between.targets);
     }
     finish({within, between});
   }

@@ -1,0 +1,305 @@
+// Ranks of one host: blocks go through memory that they share, copied in by the sender and out by the receiver.
+#pragma once
+
+#include <mpi.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/comm/mpi/job.hpp"
+
+namespace parallax::detail {
+
+// Memory that the processes of a host map together. Owns its mapping; nothing is left behind in the file system once it is
+// constructed, however the job ends.
+class SharedMapping {
+ public:
+  // Collective over `host`, whose ranks share a host. Zeros. `data` is null on all ranks where one of them could not map it.
+  SharedMapping(MPI_Comm host, std::size_t bytes) : bytes_{bytes} {
+    int rank = 0;
+    MPI_Comm_rank(host, &rank);
+    std::array<char, 64> name{};
+    if (rank == 0) {
+      static std::atomic<unsigned> made{0};
+      std::snprintf(name.data(), name.size(), "/parallax-%ld-%u", static_cast<long>(::getpid()), made++);
+      map(name.data(), O_CREAT | O_EXCL | O_RDWR);
+    }
+    MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, host);
+    if (rank != 0) map(name.data(), O_RDWR);
+    int mapped = data_ != nullptr;
+    MPI_Allreduce(MPI_IN_PLACE, &mapped, 1, MPI_INT, MPI_MIN, host);
+    if (rank == 0) ::shm_unlink(name.data());
+    if (!mapped) unmap();
+  }
+  SharedMapping(SharedMapping const&) = delete;
+  SharedMapping& operator=(SharedMapping const&) = delete;
+  ~SharedMapping() { unmap(); }
+
+  std::byte* data() const { return data_; }
+
+ private:
+  void map(char const* name, int flags) {
+    int const file = ::shm_open(name, flags, 0600);
+    if (file < 0) return;
+    // Reserved, for a page that the file system has no room for would be a signal where it is first touched.
+    bool const there = !(flags & O_CREAT) || ::posix_fallocate(file, 0, static_cast<off_t>(bytes_)) == 0;
+    void* const at = there ? ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    if (at != MAP_FAILED) data_ = static_cast<std::byte*>(at);
+    ::close(file);
+  }
+  void unmap() {
+    if (data_) ::munmap(data_, bytes_);
+    data_ = nullptr;
+  }
+
+  std::size_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+// The exchanges between this rank and those of its host. Every (channel, sender, receiver) has a box, in which the sender
+// announces a block by its operation's number. A small block lies in the box itself. A larger one is streamed through the ring
+// of (sender, receiver) once the receiver wants it, so that what is in a ring is always being read; a ring carries one block at
+// a time.
+class Neighbours {
+ public:
+  // Collective over `host`. `ranks[i]`: the rank, in the communicator that is served, of the host's i-th.
+  Neighbours(MPI_Comm host, std::vector<int> ranks, int rank, int size)
+      : ranks_{std::move(ranks)},
+        ring_bytes_{ring_size(ranks_.size())},
+        mapping_{host, ranks_.size() * ranks_.size() * (channels * sizeof(Box) + sizeof(Ring) + ring_bytes_)},
+        place_(static_cast<std::size_t>(size), -1) {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (ranks_[i] == rank) self_ = i;
+      if (mapping_.data()) place_[static_cast<std::size_t>(ranks_[i])] = static_cast<int>(i);
+    }
+    MPI_Barrier(host);
+  }
+
+  // Whether blocks to and from this rank go through shared memory.
+  bool has(int rank) const { return place_[static_cast<std::size_t>(rank)] >= 0; }
+
+  // Local. Posts a block of this rank's operation `number` on the channel.
+  void send(int channel, std::uint64_t number, int rank, std::byte const* data, std::size_t bytes) {
+    sends_.push_back({channel, rank, number, data, bytes});
+    advance(sends_.back());
+    if (sends_.back().stage == Stage::done) sends_.pop_back();
+  }
+  void receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes) {
+    receives_.push_back({channel, rank, number, data, bytes});
+  }
+
+  // Local. Moves on all that is posted. Calls `disagree(rank, bytes sent in words, bytes expected)`, which throws, about a block
+  // that is not as expected.
+  template <class Disagree>
+  void progress(Disagree&& disagree) {
+    for (std::size_t i = 0; i < receives_.size();) {
+      advance(receives_[i], disagree);
+      drop_if_done(receives_, i);
+    }
+    progress_sends();
+  }
+  void progress_sends() {
+    for (std::size_t i = 0; i < sends_.size();) {
+      advance(sends_[i]);
+      drop_if_done(sends_, i);
+    }
+  }
+  // A rank that has not delivered or not taken a block of the channel, or -1.
+  int waiting_for(int channel) const {
+    int const source = rank_of(receives_, channel);
+    return source >= 0 ? source : untaken(channel);
+  }
+  int untaken(int channel) const { return rank_of(sends_, channel); }
+  bool complete(int channel) const { return waiting_for(channel) < 0; }
+  // Local. Nothing of the channel is received any more.
+  void withdraw(int channel) {
+    std::erase_if(receives_, [&](Incoming const& block) { return block.channel == channel; });
+  }
+
+  struct Stray {
+    int rank = -1, channel = 0;
+  };
+  // A block that came and that no operation expected.
+  Stray stray() const {
+    Stray found = stray_;
+    for (std::size_t i = 0; i < ranks_.size() && mapping_.data(); ++i)
+      for (int channel = 0; channel < channels && i != self_; ++channel) {
+        Box const& box = box_of(channel, i, self_);
+        if (box.posted.load(std::memory_order_acquire) > box.taken.load(std::memory_order_relaxed)) found = {ranks_[i], channel};
+      }
+    return found;
+  }
+
+ private:
+  static constexpr std::size_t small = 240;  // bytes
+
+  struct Box {
+    // By the sender: the operation whose block this is, and, once it is in the ring, where there it begins.
+    alignas(64) std::atomic<std::uint64_t> posted;
+    std::uint64_t bytes;
+    std::byte content[small];
+    alignas(64) std::atomic<std::uint64_t> streamed;  // the operation whose block is or was in the ring
+    std::uint64_t begin;
+    // By the receiver: the operation whose block it wants, and the last that it has.
+    alignas(64) std::atomic<std::uint64_t> wanted;
+    std::atomic<std::uint64_t> taken;
+  };
+  struct Ring {  // bytes that ever went through it
+    alignas(64) std::atomic<std::uint64_t> written;
+    alignas(64) std::atomic<std::uint64_t> read;
+  };
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+  enum class Stage : unsigned char { waiting, streaming, done };
+  struct Outgoing {
+    int channel, rank;
+    std::uint64_t number;
+    std::byte const* data;
+    std::size_t bytes, moved = 0;
+    Stage stage = Stage::waiting;
+    bool posted = false;
+  };
+  struct Incoming {
+    int channel, rank;
+    std::uint64_t number;
+    std::byte* data;
+    std::size_t bytes, moved = 0;
+    Stage stage = Stage::waiting;
+  };
+
+  // Small enough to stay in the caches, and in what a container gives to shared memory by default, 64 MB.
+  static std::size_t ring_size(std::size_t ranks) {
+    std::size_t const share = (std::size_t{32} << 20) / std::max<std::size_t>(ranks * ranks, 1);
+    return std::clamp(share / 64 * 64, std::size_t{4} << 10, std::size_t{256} << 10);
+  }
+
+  Box& box_of(int channel, std::size_t from, std::size_t to) const {
+    std::size_t const at = (static_cast<std::size_t>(channel) * ranks_.size() + from) * ranks_.size() + to;
+    return reinterpret_cast<Box*>(mapping_.data())[at];
+  }
+  Ring& ring_of(std::size_t from, std::size_t to) const {
+    std::byte* const rings = mapping_.data() + channels * ranks_.size() * ranks_.size() * sizeof(Box);
+    return reinterpret_cast<Ring*>(rings)[from * ranks_.size() + to];
+  }
+  std::byte* memory_of(std::size_t from, std::size_t to) const {
+    std::size_t const pairs = ranks_.size() * ranks_.size();
+    return mapping_.data() + pairs * (channels * sizeof(Box) + sizeof(Ring)) + (from * ranks_.size() + to) * ring_bytes_;
+  }
+  std::size_t at(int rank) const { return static_cast<std::size_t>(place_[static_cast<std::size_t>(rank)]); }
+
+  template <class Blocks>
+  static int rank_of(Blocks const& blocks, int channel) {
+    auto const found = std::find_if(blocks.begin(), blocks.end(), [&](auto const& b) { return b.channel == channel; });
+    return found == blocks.end() ? -1 : found->rank;
+  }
+  template <class Blocks>
+  static void drop_if_done(Blocks& blocks, std::size_t& i) {
+    if (blocks[i].stage != Stage::done) return void(++i);
+    blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(i));  // in order: a ring serves who came first
+  }
+
+  // Copies the next run of a block that is in a ring at [begin, …): not beyond `limit`, nor beyond the ring's end.
+  template <class Copy>
+  std::size_t move(std::uint64_t position, std::uint64_t limit, std::size_t left, Copy&& copy) const {
+    std::size_t const offset = static_cast<std::size_t>(position % ring_bytes_);
+    std::size_t const run = std::min({left, static_cast<std::size_t>(limit - position), ring_bytes_ - offset, run_bytes()});
+    if (run > 0) copy(offset, run);
+    return run;
+  }
+  std::size_t run_bytes() const { return ring_bytes_ / 4; }  // the other side need not wait for a whole ring
+
+  void advance(Outgoing& block) {
+    Box& box = box_of(block.channel, self_, at(block.rank));
+    if (!block.posted) {
+      if (box.taken.load(std::memory_order_acquire) < box.posted.load(std::memory_order_relaxed)) return;
+      box.bytes = block.bytes;
+      if (block.bytes <= small) std::memcpy(box.content, block.data, block.bytes);
+      box.posted.store(block.number, std::memory_order_release);
+      block.posted = true;
+      if (block.bytes <= small) block.stage = Stage::done;
+    }
+    if (block.stage == Stage::waiting) {
+      if (busy(block.rank) || box.wanted.load(std::memory_order_acquire) != block.number) return;
+      box.begin = ring_of(self_, at(block.rank)).written.load(std::memory_order_relaxed);
+      box.streamed.store(block.number, std::memory_order_release);
+      block.stage = Stage::streaming;
+    }
+    if (block.stage != Stage::streaming) return;
+    Ring& ring = ring_of(self_, at(block.rank));
+    std::byte* const memory = memory_of(self_, at(block.rank));
+    std::uint64_t const written = ring.written.load(std::memory_order_relaxed);
+    std::size_t const moved =
+        move(written, ring.read.load(std::memory_order_acquire) + ring_bytes_, block.bytes - block.moved,
+             [&](std::size_t offset, std::size_t run) { std::memcpy(memory + offset, block.data + block.moved, run); });
+    block.moved += moved;
+    ring.written.store(written + moved, std::memory_order_release);
+    if (block.moved == block.bytes) block.stage = Stage::done;
+  }
+  // Whether another block is on its way through the ring to this rank.
+  bool busy(int rank) const {
+    return std::any_of(sends_.begin(), sends_.end(),
+                       [&](Outgoing const& other) { return other.rank == rank && other.stage == Stage::streaming; });
+  }
+
+  template <class Disagree>
+  void advance(Incoming& block, Disagree&& disagree) {
+    std::size_t const source = at(block.rank);
+    Box& box = box_of(block.channel, source, self_);
+    if (block.stage == Stage::waiting) {
+      std::uint64_t const posted = box.posted.load(std::memory_order_acquire);
+      if (posted <= box.taken.load(std::memory_order_relaxed)) return;
+      if (posted > block.number) disagree(block.rank, "nothing", block.bytes);
+      if (posted < block.number) {  // of an operation that is over here, and expected nothing
+        if (box.bytes > small) return;
+        stray_ = {block.rank, block.channel};
+        box.taken.store(posted, std::memory_order_release);
+        return;
+      }
+      if (box.bytes != block.bytes) disagree(block.rank, std::to_string(box.bytes), block.bytes);
+      if (block.bytes <= small) {
+        std::memcpy(block.data, box.content, block.bytes);
+        box.taken.store(posted, std::memory_order_release);
+        block.stage = Stage::done;
+        return;
+      }
+      box.wanted.store(block.number, std::memory_order_release);
+      if (box.streamed.load(std::memory_order_acquire) != block.number) return;
+      block.stage = Stage::streaming;
+    }
+    Ring& ring = ring_of(source, self_);
+    std::byte const* const memory = memory_of(source, self_);
+    std::uint64_t const read = box.begin + block.moved;
+    std::size_t const moved =
+        move(read, ring.written.load(std::memory_order_acquire), block.bytes - block.moved,
+             [&](std::size_t offset, std::size_t run) { std::memcpy(block.data + block.moved, memory + offset, run); });
+    block.moved += moved;
+    ring.read.store(read + moved, std::memory_order_release);
+    if (block.moved < block.bytes) return;
+    box.taken.store(block.number, std::memory_order_release);
+    block.stage = Stage::done;
+  }
+
+  std::vector<int> ranks_;  // of this host
+  std::size_t ring_bytes_;
+  SharedMapping mapping_;
+  std::vector<int> place_;  // in `ranks_`, by rank; -1: elsewhere
+  std::size_t self_ = 0;
+  std::vector<Outgoing> sends_;
+  std::vector<Incoming> receives_;
+  Stray stray_;
+};
+
+}  // namespace parallax::detail
