@@ -201,6 +201,39 @@ TEST_CASE("ranks of one host share its number, and its memory where they may", "
   CHECK(comm.oversubscribed() == (static_cast<unsigned>(comm.size()) > std::thread::hardware_concurrency()));
 }
 
+TEST_CASE("blocks of all sizes go through shared memory whole, on several channels at once", "[comm][mpi]") {
+  px::MpiCommunicator comm;
+  auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
+  auto const value = [](std::size_t from, std::size_t to, std::size_t channel, std::size_t i) {
+    return static_cast<std::byte>(((i + 7 * channel) * 0x9e3779b97f4a7c15u + 31 * from + 57 * to) >> 32);
+  };
+  constexpr std::size_t lanes = 3;
+  std::size_t wrong = 0;
+  for (std::size_t const size : {1u, 239u, 240u, 241u, 65'535u, 65'537u, 262'143u, 262'145u, 1'000'003u}) {
+    std::vector<std::vector<std::byte>> out(lanes), in(lanes);
+    std::vector<std::vector<px::ByteRange>> blocks(lanes);
+    std::vector<px::MpiCommunicator::Request> requests;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      std::size_t const bytes = size + lane;
+      out[lane].resize(ranks * bytes), in[lane].resize(ranks * bytes);
+      for (std::size_t to = 0; to < ranks; ++to) {
+        blocks[lane].push_back({to * bytes, bytes});
+        for (std::size_t i = 0; i < bytes; ++i) out[lane][to * bytes + i] = value(self, to, lane, i);
+      }
+    }
+    // In another order on every other rank: who comes first on one channel waits on another.
+    for (std::size_t k = 0; k < lanes; ++k) {
+      std::size_t const lane = comm.rank() % 2 ? lanes - 1 - k : k;
+      requests.push_back(comm.ialltoallv(static_cast<int>(lane), {out[lane].data(), blocks[lane], in[lane].data(), blocks[lane]}));
+    }
+    for (auto& request : requests) px::wait(comm, request, "a test");
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      for (std::size_t from = 0; from < ranks; ++from)
+        for (std::size_t i = 0; i < size + lane; ++i) wrong += in[lane][from * (size + lane) + i] != value(from, self, lane, i);
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("the clock is MPI's", "[comm][mpi]") {
   px::MpiCommunicator const comm;
   double const before = MPI_Wtime();

@@ -211,7 +211,7 @@ class Neighbours {
     blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(i));  // in order: a ring serves who came first
   }
 
-  // Copies the next run of a block that is in a ring at [begin, …): not beyond `limit`, nor beyond the ring's end.
+  // Copies the next run of a block that has come to `position` of a ring: not beyond `limit`, nor beyond the ring's end.
   template <class Copy>
   std::size_t move(std::uint64_t position, std::uint64_t limit, std::size_t left, Copy&& copy) const {
     std::size_t const offset = static_cast<std::size_t>(position % ring_bytes_);
@@ -282,6 +282,7 @@ class Neighbours {
     Ring& ring = ring_of(source, self_);
     std::byte const* const memory = memory_of(source, self_);
     std::uint64_t const read = box.begin + block.moved;
+    if (ring.read.load(std::memory_order_relaxed) != read) return;  // the end of the block before it is still in the ring
     std::size_t const moved =
         move(read, ring.written.load(std::memory_order_acquire), block.bytes - block.moved,
              [&](std::size_t offset, std::size_t run) { std::memcpy(block.data + block.moved, memory + offset, run); });
