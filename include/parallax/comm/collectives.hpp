@@ -1,7 +1,6 @@
 // Typed collectives on spans, for whoever has a communicator and no variable: they need nothing but its one exchange.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "parallax/comm/dense.hpp"
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 

@@ -1,11 +1,11 @@
 // Reduce-scatter and allgather of a dense vector over the hops of a topology, as operations that progress when polled.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include <span>
 
 #include "parallax/comm/lane.hpp"
+#include "parallax/core/algorithm.hpp"
 #include "parallax/memory/buffer.hpp"
 
 namespace parallax {

@@ -1,12 +1,12 @@
 // What each rank did last: kept by every rank of itself, for the report of a wait that took too long.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/clock.hpp"
 
 namespace parallax {

@@ -1,13 +1,13 @@
 // The report of a wait that took too long: which ranks wait, which are behind, which say nothing, and what each did last.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 

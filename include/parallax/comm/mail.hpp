@@ -1,11 +1,11 @@
 // Several contributions to one transfer: each says what it sends to whom, all are packed into one message per rank.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "parallax/comm/lane.hpp"
+#include "parallax/core/algorithm.hpp"
 #include "parallax/memory/buffer.hpp"
 
 namespace parallax {

@@ -4,7 +4,6 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -24,6 +23,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/mpi/job.hpp"
 #include "parallax/comm/mpi/neighbours.hpp"
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 

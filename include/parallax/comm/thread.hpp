@@ -1,7 +1,6 @@
 // N ranks as threads of one process: the communicator of a single machine, and the test bed of everything else.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 

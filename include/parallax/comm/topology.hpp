@@ -1,13 +1,13 @@
 // How ranks reach the owners of data: the world, and the hops of an exchange from a rank to an owner.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 

@@ -1,12 +1,12 @@
 // The row operations in host memory: plain loops that vectorise, prefetch ahead and sum in a documented order.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/kernel/host_loops.hpp"
 #include "parallax/kernel/host_sort.hpp"

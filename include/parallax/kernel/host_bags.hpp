@@ -1,10 +1,10 @@
 // Sums of rows by reference, each with a factor: how bags of rows are pooled, and how their gradients find back to the rows.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/kernel/host_loops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN

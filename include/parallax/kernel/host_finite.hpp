@@ -1,10 +1,11 @@
 // Finding what is not a number.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
+
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 

@@ -1,13 +1,13 @@
 // The loops under the host's row operations: prefetch ahead, sums in a fixed order, a rule applied to elements.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/row_ops.hpp"

@@ -1,7 +1,6 @@
 // Grouping equal keys on the host: a stable radix sort of (key, position) pairs over the significant bits only.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <compare>
@@ -11,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/kernel/row_ops.hpp"
 

@@ -1,7 +1,6 @@
 // An owning array of trivially copyable elements that grows without initialising and never shrinks: scratch for steady steps.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -9,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/memory/space.hpp"
 
 namespace parallax {

@@ -3,10 +3,11 @@
 //   weights.optimizer().learning_rate = rate(session.steps());
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 

@@ -1,10 +1,10 @@
 // Rows dealt in contiguous ranges: the classic sharding, and the baseline to measure other partitioners against.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/partition/partitioner.hpp"
 
 namespace parallax {

@@ -1,7 +1,6 @@
 // Rows dealt by how often they are used: for tables where a few rows carry much of the traffic.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/partition/cyclic.hpp"

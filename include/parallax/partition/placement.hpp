@@ -1,11 +1,11 @@
 // A table's rows in the order of their owners: the keys that plans sort, exchange and group by.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/partition/partitioner.hpp"
 
 namespace parallax {

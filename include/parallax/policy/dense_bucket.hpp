@@ -1,13 +1,13 @@
 // Dense gradients of many variables, summed over ranks in few exchanges: the aggregate that AllReduce and PsShard share.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <vector>
 
 #include "parallax/comm/dense.hpp"
+#include "parallax/core/algorithm.hpp"
 #include "parallax/kernel/host.hpp"
 
 namespace parallax {

@@ -1,7 +1,6 @@
 // The agreement of all ranks before anything is exchanged: that they do the same, that none refuses, and how much follows.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "parallax/comm/lane.hpp"
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/fields.hpp"
 
 namespace parallax {

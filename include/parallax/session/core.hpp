@@ -1,7 +1,6 @@
 // What every collective operation of a session stands on: agreements, waits under a deadline, and one way to end.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <exception>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "parallax/comm/journal_report.hpp"
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/function_ref.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/session/agreement.hpp"

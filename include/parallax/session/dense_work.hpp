@@ -1,7 +1,6 @@
 // The update of a dense variable: summed in a bucket, averaged, measured and applied.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/session/work.hpp"
 
 namespace parallax::detail {

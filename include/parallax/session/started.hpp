@@ -1,12 +1,12 @@
 // What was started and no step has completed yet.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/session/flight.hpp"
 
 namespace parallax::detail {

@@ -1,12 +1,12 @@
 // A dense variable: the user's memory, the optimizer's state, and what one step does to it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/policy/dense_bucket.hpp"
 #include "parallax/policy/policy.hpp"

@@ -1,13 +1,13 @@
 // A sparse variable: this rank's rows of the table (its shard, or all), the optimizer's state, and what one step does to it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/partition/placement.hpp"
 #include "parallax/policy/policy.hpp"

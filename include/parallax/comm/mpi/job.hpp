@@ -3,7 +3,6 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <thread>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/error.hpp"
 
 namespace parallax {

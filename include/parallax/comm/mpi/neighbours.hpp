@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -20,6 +19,7 @@
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/mpi/job.hpp"
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax::detail {
 
