@@ -7,8 +7,6 @@ add_library(parallax_warnings INTERFACE)
 target_compile_options(parallax_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 
-add_custom_target(mpi_programs)  # all that use MPI where it is: what a build without MPI leaves out
-
 # The first of the given targets that is a component not found, or nothing.
 function(parallax_missing_component result)
   set(${result} "" PARENT_SCOPE)
@@ -43,9 +41,6 @@ function(parallax_program target)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE parallax::parallax ${arg_LIBS} parallax_warnings)
   target_compile_options(${target} PRIVATE ${arg_OPTIONS})
-  if("parallax::mpi" IN_LIST arg_LIBS OR "parallax::mpi" IN_LIST arg_OPTIONAL_LIBS)
-    add_dependencies(mpi_programs ${target})
-  endif()
   foreach(library IN LISTS arg_OPTIONAL_LIBS)
     if(TARGET ${library})
       string(REGEX REPLACE "^parallax::" "PARALLAX_HAS_" definition ${library})

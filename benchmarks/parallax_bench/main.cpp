@@ -1,0 +1,91 @@
+// parallax-bench: all-reduce beside parameter server, by size, by policy, by model and by partitioner.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "allreduce.hpp"
+#include "compare.hpp"
+#include "partition.hpp"
+#include "ps.hpp"
+
+namespace bench {
+
+// Under mpiexec every process could complain; the first one does.
+bool complains() {
+  for (char const* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
+    if (char const* const rank = std::getenv(name)) return std::string_view{rank} == "0";
+  return true;
+}
+
+template <class T>
+void run(Options const& options, Ranks& ranks, Report& report, Progress& progress, Ids const* recorded) {
+  if (options.command == "allreduce")
+    run_allreduce<T>(options, ranks, report, progress);
+  else if (options.command == "ps")
+    run_ps<T>(options, ranks, report, progress, recorded);
+  else
+    Comparison<T>{options, ranks, report, progress, recorded}.run();
+}
+
+int complain(Refusal const& refusal) {
+  if (complains()) std::fprintf(stderr, "parallax-bench: %s\n", refusal.what());
+  return 2;
+}
+
+int run(Options const& options, int argc, char** argv) {
+  bool const local = options.command == "partition";
+  Options of_ranks = options;
+  if (local) of_ranks.comm = Comm::self, of_ranks.hosts = 0, of_ranks.real_hosts = false;
+  Environment const environment{of_ranks, argc, argv};
+  try {
+    Ids recorded;
+    if (!options.ids.empty()) recorded = recorded_ids(options.ids);
+    Ids const* const ids = options.ids.empty() ? nullptr : &recorded;
+    Ranks ranks{environment, of_ranks};
+    bool const prints = ranks.prints() && (!local || complains());
+    auto const hosts = ranks.hosts().empty() ? 0 : ByteCount{ranks.size(), ranks.hosts()}.hosts();
+    Facts facts{{"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
+                {"compiler", compiler() + ", " + optimisation()},
+                {"comm", std::string{comm_names[static_cast<std::size_t>(of_ranks.comm)]}},
+                {"ranks", std::int64_t{ranks.size()}},
+                {"hosts_declared", static_cast<std::int64_t>(hosts)}};
+    if (auto const version = mpi_version(of_ranks.comm == Comm::mpi); !version.empty()) facts.push_back({"mpi", version});
+    Report report{options, facts};
+    Progress progress{prints};
+    if (ranks.oversubscribed() && prints)
+      std::printf("# more ranks than cores: times tell of the scheduler, bytes are exact\n");
+    if (local)
+      run_partition(options, prints, report, progress, ids);
+    else if (options.doubles)
+      run<double>(options, ranks, report, progress, ids);
+    else
+      run<float>(options, ranks, report, progress, ids);
+    progress.clear();
+    if (prints) {
+      report.write();
+      if (report.wrong() > 0) std::printf("# %lld wrong\n", static_cast<long long>(report.wrong()));
+    }
+    return report.wrong() > 0 ? 1 : 0;
+  } catch (Refusal const& refusal) {
+    return complain(refusal);
+  }
+}
+
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  try {
+    auto const options = bench::parse(argc, argv);
+    if (!options.help) return bench::run(options, argc, argv);
+    if (bench::complains()) bench::print_help();
+    return 0;
+  } catch (bench::Refusal const& refusal) {
+    return bench::complain(refusal);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "parallax-bench: %s\n", error.what());
+    return 3;
+  }
+}

@@ -1,0 +1,216 @@
+// Methods measured in turn on the same ranks: times, what was counted, what the count over the ids says, and what is wrong.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "calibrate.hpp"
+#include "progress.hpp"
+#include "training.hpp"
+#ifdef PARALLAX_HAS_MPI
+#include "raw_mpi.hpp"
+#endif
+
+namespace bench {
+
+// How rows travel.
+enum class Way : unsigned char { densified, parameter_server, naive, gathered };
+
+struct Method {
+  std::string name;
+  Way way;
+  bool counted;  // by a session, in the same bytes as the closed form
+  std::function<std::unique_ptr<Training>(World const&, Workload const&)> make;
+};
+
+// Defined where the trainings are instantiated. `policy` is one of policy_names.
+template <class T>
+Method method_of(std::string_view policy);
+template <class T>
+Method vendor_method();
+template <class T>
+Method raw_method(bool blocking);
+template <>
+Method method_of<float>(std::string_view policy);
+template <>
+Method method_of<double>(std::string_view policy);
+template <>
+Method vendor_method<float>();
+template <>
+Method vendor_method<double>();
+template <>
+Method raw_method<float>(bool blocking);
+template <>
+Method raw_method<double>(bool blocking);
+
+struct Summary {
+  double median = 0, low = 0, high = 0;  // low and high: a tenth of the values lies beyond
+};
+inline Summary summary_of(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  auto const quantile = [&](double q) { return values[at(q * real(values.size() - 1) + 0.5)]; };
+  return {quantile(0.5), quantile(0.1), quantile(0.9)};
+}
+
+struct Outcome {
+  Summary seconds;                         // of a step of the slowest rank
+  double messages = 0, most_messages = 0;  // of a rank and step: mean, busiest
+  double rounds = 0;                       // transfers of a rank and step
+  std::vector<Flow> counted, expected;     // by rank, over all measured steps
+  int steps = 0;
+  std::int64_t wrong = 0;
+
+  // Bytes of a step.
+  double sent_of_rank(std::vector<Flow> const& flows) const {
+    double sum = 0;
+    for (Flow const& flow : flows) sum += real(flow.sent.all);
+    return sum / real(flows.size()) / steps;
+  }
+  double most_sent(std::vector<Flow> const& flows) const {
+    double most = 0;
+    for (Flow const& flow : flows) most = std::max(most, real(flow.sent.all));
+    return most / steps;
+  }
+  struct Hosts {
+    double mean = 0, busiest = 0;
+  };
+  Hosts sent_of_host(std::vector<Flow> const& flows, std::vector<int> const& host_of_rank) const {
+    std::vector<double> hosts;
+    for (std::size_t rank = 0; rank < flows.size(); ++rank) {
+      std::size_t const host = host_of_rank.empty() ? rank : at(host_of_rank[rank]);
+      hosts.resize(std::max(hosts.size(), host + 1));
+      hosts[host] += real(flows[rank].sent.between_hosts) / steps;
+    }
+    double sum = 0, most = 0;
+    for (double const bytes : hosts) sum += bytes, most = std::max(most, bytes);
+    return {sum / real(hosts.size()), most};
+  }
+};
+
+// What a step on a batch must move.
+inline std::vector<Flow> expected_flows(Ranks const& ranks, Workload const& work, Way way, std::size_t batch,
+                                        std::uint64_t scalar_bytes) {
+  ByteCount count{work.ranks, ranks.hosts()};
+  for (auto const& tensor : work.dense) count.dense(at(tensor.elements), scalar_bytes);
+  for (std::size_t t = 0; t < work.tables.size(); ++t) {
+    std::uint64_t const row_bytes = at(work.tables[t].width) * scalar_bytes;
+    if (way == Way::densified) {
+      count.dense(at(work.tables[t].rows), row_bytes);
+      continue;
+    }
+    std::vector<Ids> drawn, distinct;
+    for (auto const& of_rank : work.streams[t].ids) {
+      drawn.push_back(of_rank[batch]);
+      distinct.push_back(sorted_distinct(of_rank[batch]));
+    }
+    auto const layout = work.partitioners[t].layout(work.tables[t].rows, static_cast<int>(count.owners()));
+    auto const owner = [&](std::int64_t row) { return at(layout.locate(row).owner); };
+    ByteCount::Rows<decltype(owner)> const rows{row_bytes, sizeof(std::int64_t), distinct, drawn, owner};
+    if (way == Way::parameter_server)
+      count.pull_and_push(rows);
+    else if (way == Way::naive)
+      count.pull_and_push_occurrences(rows);
+    else
+      count.gather(rows);
+  }
+  return count.flows;
+}
+
+struct Schedule {
+  int steps, warmup, block = 1;  // `block` steps are timed as one
+  bool check = true;
+};
+
+// Collective. A block of each method in turn, so that what slows the machine down slows all of them.
+inline std::vector<Outcome> measure(Ranks& ranks, Workload const& work, std::vector<Method> const& methods,
+                                    Schedule const& plan, std::uint64_t scalar_bytes, Progress& progress) {
+  int const blocks = (plan.steps + plan.block - 1) / plan.block;
+  constexpr std::size_t facts = 8;
+  auto const results = ranks.run([&](World const& world) {
+    std::vector<std::unique_ptr<Training>> trainings;
+    for (auto const& method : methods) trainings.push_back(method.make(world, work));
+    std::vector<std::vector<double>> times(methods.size());
+    std::vector<px::Traffic> before, after;
+    for (auto& training : trainings)
+      for (int step = 0; step < plan.warmup; ++step) training->step();
+    for (auto& training : trainings) before.push_back(training->traffic());
+    for (int block = 0; block < blocks; ++block)
+      for (std::size_t m = 0; m < trainings.size(); ++m) {
+        px::barrier(world.comm);
+        double const begin = seconds_now();
+        for (int step = 0; step < plan.block; ++step) trainings[m]->step();
+        times[m].push_back((seconds_now() - begin) / plan.block);
+        if (world.comm.rank() == 0) progress.advance();
+      }
+    for (auto& training : trainings) after.push_back(training->traffic());
+    Ranks::Numbers numbers;
+    for (std::size_t m = 0; m < trainings.size(); ++m) {
+      Checked const checked = plan.check ? trainings[m]->check() : Checked{};
+      trainings[m]->finish();
+      px::Traffic const &a = before[m], &b = after[m];
+      numbers.insert(numbers.end(),
+                     {real(b.messages - a.messages), real(b.transfers - a.transfers), real(b.payload_sent() - a.payload_sent()),
+                      real(b.payload_sent_between_hosts() - a.payload_sent_between_hosts()),
+                      real(b.payload_received() - a.payload_received()),
+                      real(b.payload_received_between_hosts() - a.payload_received_between_hosts()), real(checked.wrong),
+                      checked.checksum});
+      numbers.insert(numbers.end(), times[m].begin(), times[m].end());
+    }
+    return numbers;
+  });
+
+  int const measured = blocks * plan.block;
+  std::vector<std::int64_t> times(at(work.batches));
+  for (int step = 0; step < plan.warmup + measured; ++step) ++times[at(step) % times.size()];
+  double const checksum = plan.check ? expected_checksum(work, plan.warmup + measured, times) : 0;
+  std::vector<Outcome> outcomes(methods.size());
+  for (std::size_t m = 0; m < methods.size(); ++m) {
+    Outcome& outcome = outcomes[m];
+    outcome.steps = measured;
+    double found = 0;
+    std::vector<double> slowest(at(blocks));
+    outcome.counted.resize(results.size());
+    for (std::size_t rank = 0; rank < results.size(); ++rank) {
+      double const* const of_rank = results[rank].data() + m * (facts + at(blocks));
+      double const messages = of_rank[0] / outcome.steps;
+      outcome.messages += messages / real(results.size());
+      outcome.most_messages = std::max(outcome.most_messages, messages);
+      outcome.rounds = std::max(outcome.rounds, of_rank[1] / outcome.steps);
+      auto const whole = [&](int fact) { return static_cast<std::uint64_t>(of_rank[fact]); };
+      outcome.counted[rank] = {{whole(2), whole(3)}, {whole(4), whole(5)}};
+      outcome.wrong += static_cast<std::int64_t>(of_rank[6]);
+      found += of_rank[7];
+      for (std::size_t block = 0; block < slowest.size(); ++block)
+        slowest[block] = std::max(slowest[block], of_rank[facts + block]);
+    }
+    outcome.seconds = summary_of(slowest);
+    outcome.wrong += found != checksum;
+
+    outcome.expected.resize(results.size());
+    for (std::int64_t batch = 0; batch < work.batches; ++batch) {
+      std::uint64_t often = 0;
+      for (std::int64_t step = plan.warmup; step < plan.warmup + measured; ++step) often += step % work.batches == batch;
+      if (often == 0) continue;
+      auto const flows = expected_flows(ranks, work, methods[m].way, at(batch), scalar_bytes);
+      for (std::size_t rank = 0; rank < flows.size(); ++rank) {
+        auto const add = [&](Bytes& to, Bytes const& from) {
+          to.all += often * from.all;
+          to.between_hosts += often * from.between_hosts;
+        };
+        add(outcome.expected[rank].sent, flows[rank].sent);
+        add(outcome.expected[rank].received, flows[rank].received);
+      }
+    }
+    if (methods[m].counted && plan.check)
+      for (std::size_t rank = 0; rank < results.size(); ++rank)
+        outcome.wrong += !(outcome.counted[rank] == outcome.expected[rank]);
+  }
+  return outcomes;
+}
+
+}  // namespace bench

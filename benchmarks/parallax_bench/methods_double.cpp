@@ -1,0 +1,3 @@
+// The trainings for double.
+#define BENCH_SCALAR double
+#include "methods.cpp"

@@ -1,0 +1,216 @@
+// The command line: what is measured, on which ranks, and where the results go.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text.hpp"
+
+namespace bench {
+
+// What cannot be done as it was asked for: one sentence, and exit code 2.
+struct Refusal : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class Comm : unsigned char { self, threads, mpi };
+enum class Partition : unsigned char { block, cyclic, hash, greedy };
+inline constexpr std::string_view partition_names[] = {"block", "cyclic", "hash", "greedy"};
+inline constexpr std::string_view comm_names[] = {"self", "threads", "mpi"};
+inline constexpr std::string_view policy_names[] = {"hybrid", "all_reduce", "parameter_server", "naive_parameter_server",
+                                                    "all_gather"};
+inline constexpr std::string_view model_names[] = {"resnet50", "inception3", "vgg16", "lm1b", "nmt", "dlrm"};
+
+inline bool under_mpiexec() {
+  return std::getenv("PMI_RANK") || std::getenv("PMIX_RANK") || std::getenv("OMPI_COMM_WORLD_RANK");
+}
+
+struct Options {
+  std::string command;
+  std::size_t begin = 1 << 10, end = 16 << 20, factor = 4;  // bytes
+  int iterations = 0, warmup = 3;                           // 0: as many as suit the size
+  bool check = true, doubles = false, smoke = false, help = false;
+  std::string model = "lm1b";
+  std::vector<std::string> policies;
+  std::int64_t rows = 0, width = 0, scale = 1;  // 0: as the command or model has it
+  double alpha = 0, skew = 1;                   // alpha 0: as the model has it
+  std::vector<double> alpha_sweep{.001, .01, .1, .5, 1};
+  bool alpha_sweep_given = false;
+  Partition partition = Partition::cyclic;
+  Comm comm = Comm::threads;
+  int ranks = 0, hosts = 0;  // hosts 0: every rank is a host
+  bool real_hosts = false;
+  std::string csv, json, html, ids, line;
+};
+
+namespace detail {
+
+template <class N>
+N number(std::string_view flag, std::string_view text, N least, N most) {
+  N value{};
+  auto const end = text.data() + text.size();
+  auto const [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || !(value >= least && value <= most))
+    throw Refusal{"the value of " + std::string{flag} + " is a number from " + shown(real(least)) + " to " + shown(real(most)) +
+                  ", not '" + std::string{text} + "'"};
+  return value;
+}
+
+inline std::size_t size(std::string_view flag, std::string_view text) {
+  std::string_view const whole = text;
+  std::size_t unit = 1;
+  if (!text.empty()) {
+    constexpr std::string_view suffixes = "KMG";
+    auto const power = suffixes.find(static_cast<char>(text.back() & ~0x20));
+    if (power != std::string_view::npos) unit = std::size_t{1} << (10 * (power + 1)), text.remove_suffix(1);
+  }
+  std::size_t value = 0;
+  auto const [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || stop != text.data() + text.size() || value == 0 || value > (std::size_t{1} << 40) / unit)
+    throw Refusal{"the value of " + std::string{flag} + " is a number of bytes such as 4096, 64K or 1G, not '" +
+                  std::string{whole} + "'"};
+  return value * unit;
+}
+
+template <class Names>
+std::size_t choice(std::string_view flag, std::string_view text, Names const& names) {
+  std::string list;
+  std::size_t number = 0;
+  for (std::string_view const name : names) {
+    if (name == text) return number;
+    (list += number++ ? ", " : "") += name;
+  }
+  throw Refusal{"the value of " + std::string{flag} + " is one of " + list + ", not '" + std::string{text} + "'"};
+}
+
+struct Flag {
+  std::string_view name, value, help;
+  std::function<void(Options&, std::string_view)> set;
+};
+
+inline std::vector<Flag> const& flags() {
+  using O = Options;
+  using S = std::string_view;
+  static std::vector<Flag> const all{
+      {"-b", "bytes", "allreduce: the smallest size (1K)", [](O& o, S v) { o.begin = size("-b", v); }},
+      {"-e", "bytes", "allreduce: the largest size (16M)", [](O& o, S v) { o.end = size("-e", v); }},
+      {"-f", "factor", "allreduce: from one size to the next (4)",
+       [](O& o, S v) { o.factor = number<std::size_t>("-f", v, 2, 1 << 20); }},
+      {"-n", "steps", "measured steps (by default as many as suit the size)",
+       [](O& o, S v) { o.iterations = number("-n", v, 1, 100'000); }},
+      {"-w", "steps", "steps before those that are measured (3)", [](O& o, S v) { o.warmup = number("-w", v, 0, 100'000); }},
+      {"-c", "0|1", "whether results are checked (1)", [](O& o, S v) { o.check = number("-c", v, 0, 1) == 1; }},
+      {"-d", "type", "float or double (float)",
+       [](O& o, S v) {
+         o.doubles = choice("-d", v, std::vector<S>{"float", "double"}) == 1;
+       }},
+      {"--model", "name", "compare: resnet50, inception3, vgg16, lm1b, nmt or dlrm (lm1b)",
+       [](O& o, S v) { o.model = model_names[choice("--model", v, model_names)]; }},
+      {"--policy", "list", "ps, compare: hybrid, all_reduce, parameter_server, naive_parameter_server, all_gather (all)",
+       [](O& o, S v) {
+         o.policies.clear();
+         for (auto const& name : split(v)) o.policies.emplace_back(policy_names[choice("--policy", name, policy_names)]);
+       }},
+      {"--rows", "n", "ps, partition: rows of the table (800000)",
+       [](O& o, S v) { o.rows = number<std::int64_t>("--rows", v, 1, std::int64_t{1} << 40); }},
+      {"--width", "n", "ps: elements of a row (128); compare: of DLRM's rows (16)",
+       [](O& o, S v) { o.width = number<std::int64_t>("--width", v, 1, 1 << 20); }},
+      {"--alpha", "x",
+       "share of a table's rows that a rank touches in a step (ps .0032, partition .0087, compare: the model's own)",
+       [](O& o, S v) { o.alpha = number("--alpha", v, 1e-12, 1.0); }},
+      {"--alpha-sweep", "list", "compare: shares at which all-reduce and parameter server meet (.001,.01,.1,.5,1), or none",
+       [](O& o, S v) {
+         o.alpha_sweep.clear(), o.alpha_sweep_given = true;
+         if (v == "none") return;
+         for (auto const& x : split(v)) o.alpha_sweep.push_back(number("--alpha-sweep", S{x}, 1e-12, 1.0));
+         std::sort(o.alpha_sweep.begin(), o.alpha_sweep.end());
+       }},
+      {"--skew", "s", "exponent of the ids' Zipf distribution, 0: uniform (1)",
+       [](O& o, S v) { o.skew = number("--skew", v, 0.0, 10.0); }},
+      {"--ids", "file", "recorded ids instead: integers in a text file", [](O& o, S v) { o.ids = v; }},
+      {"--partition", "name", "how rows are dealt: block, cyclic, hash or greedy (cyclic)",
+       [](O& o, S v) { o.partition = static_cast<Partition>(choice("--partition", v, partition_names)); }},
+      {"--comm", "name", "self, threads or mpi (mpi under mpiexec, else threads)",
+       [](O& o, S v) { o.comm = static_cast<Comm>(choice("--comm", v, comm_names)); }},
+      {"--ranks", "n", "thread ranks (2); partition: ranks that draw ids (8)",
+       [](O& o, S v) { o.ranks = number("--ranks", v, 1, 1024); }},
+      {"--hosts", "n|auto", "declares n equal hosts over the ranks, auto: those of MPI (every rank is a host)",
+       [](O& o, S v) {
+         o.real_hosts = v == "auto";
+         if (!o.real_hosts) o.hosts = number("--hosts", v, 1, 1024);
+       }},
+      {"--scale", "s", "compare: divides the rows of every table, not the rows that a rank touches (1)",
+       [](O& o, S v) { o.scale = number<std::int64_t>("--scale", v, 1, std::int64_t{1} << 40); }},
+      {"--csv", "file", "writes the rows as CSV", [](O& o, S v) { o.csv = v; }},
+      {"--json", "file", "writes the rows and facts of the machine as JSON", [](O& o, S v) { o.json = v; }},
+      {"--html", "file", "writes charts and tables, all in one file", [](O& o, S v) { o.html = v; }},
+      {"--smoke", "", "tiny sizes: are the results right?", [](O& o, S) { o.smoke = true; }},
+      {"--help", "", "prints this", [](O& o, S) { o.help = true; }}};
+  return all;
+}
+
+}  // namespace detail
+
+inline void print_help() {
+  std::puts(
+      "parallax-bench COMMAND [flags]: all-reduce beside parameter server\n"
+      "  allreduce   a dense variable, by size\n"
+      "  ps          a sparse table: pull and push, by policy\n"
+      "  compare     a whole model under every policy: bytes, messages, time\n"
+      "  partition   how evenly partitioners spread the rows of a batch over owners\n"
+      "With --comm mpi it is run under mpiexec. Exit code: 0, 1 where a result is wrong, 2 for a wrong flag.\n");
+  for (auto const& flag : detail::flags())
+    std::printf("  %-22s %.*s\n", (std::string{flag.name} + ' ' + std::string{flag.value}).c_str(),
+                static_cast<int>(flag.help.size()), flag.help.data());
+}
+
+inline Options parse(int argc, char** argv) {
+  Options options;
+  options.comm = under_mpiexec() ? Comm::mpi : Comm::threads;
+  for (int i = 0; i < argc; ++i) (options.line += i ? " " : "") += argv[i];
+  for (int i = 1; i < argc; ++i) {
+    std::string_view name = argv[i], value;
+    if (i == 1 && !name.starts_with('-')) {
+      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition"};
+      options.command = commands[detail::choice("the command", name, commands)];
+      continue;
+    }
+    auto const equal = name.starts_with("--") ? name.find('=') : std::string_view::npos;
+    bool const attached = equal != std::string_view::npos;
+    if (attached) value = name.substr(equal + 1), name = name.substr(0, equal);
+    auto const& all = detail::flags();
+    auto const flag = std::find_if(all.begin(), all.end(), [&](auto const& known) { return known.name == name; });
+    if (flag == all.end()) throw Refusal{"there is no flag '" + std::string{name} + "'; --help lists them"};
+    if (flag->value.empty() && attached) throw Refusal{std::string{name} + " takes no value"};
+    if (!flag->value.empty() && !attached) {
+      if (++i == argc) throw Refusal{std::string{name} + " needs a value: " + std::string{flag->value}};
+      value = argv[i];
+    }
+    flag->set(options, value);
+  }
+  if (options.help) return options;
+  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare or partition; --help tells more"};
+  if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
+  if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
+  if (options.comm == Comm::mpi && options.ranks > 0 && options.command != "partition")
+    throw Refusal{"--ranks is for threads: under mpiexec its -n says how many ranks there are"};
+  if (options.real_hosts && options.comm != Comm::mpi) throw Refusal{"--hosts auto needs --comm mpi"};
+  if (options.comm != Comm::mpi && under_mpiexec() && options.command != "partition")
+    throw Refusal{"under mpiexec --comm is mpi: every process would measure for itself"};
+#ifndef PARALLAX_HAS_MPI
+  if (options.comm == Comm::mpi) throw Refusal{"this program was built without MPI: --comm mpi cannot be had"};
+#endif
+  return options;
+}
+
+}  // namespace bench

@@ -1,0 +1,158 @@
+// The measured rows as CSV and as JSON, with the facts of the machine.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "parallax/core/fields.hpp"
+
+#ifdef PARALLAX_HAS_MPI
+#include <mpi.h>
+#endif
+
+#include "html.hpp"
+#include "options.hpp"
+#include "table.hpp"
+
+namespace bench {
+
+using Cell = std::variant<std::string, double, std::int64_t>;
+using Record = std::vector<std::pair<std::string, Cell>>;
+using Facts = std::vector<std::pair<std::string, Cell>>;
+
+inline std::string compiler() {
+#if defined(__clang__)
+  return "clang " __clang_version__;
+#elif defined(__GNUC__)
+  return "g++ " __VERSION__;
+#else
+  return "unknown";
+#endif
+}
+
+inline std::string mpi_version([[maybe_unused]] bool in_use) {
+#ifdef PARALLAX_HAS_MPI
+  if (in_use) {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    std::string version{text, at(length)};
+    version = version.substr(0, version.find('\n'));
+    std::replace(version.begin(), version.end(), '\t', ' ');
+    while (!version.empty() && (version.back() == ' ' || version.back() == '\0')) version.pop_back();
+    return version;
+  }
+#endif
+  return "";
+}
+
+inline std::string optimisation() {
+#ifdef __OPTIMIZE__
+  return "optimised";
+#else
+  return "not optimised";
+#endif
+}
+
+// Collects what a command measures; `write` leaves it where the options say.
+class Report {
+ public:
+  Report(Options const& options, Facts facts) : options_{&options}, facts_{std::move(facts)} {}
+
+  void add(Record record) { records_.push_back(std::move(record)); }
+  void section(std::vector<std::string> const& charts, Table const& table) { page_ += page_section(charts, table); }
+  void wrong(std::int64_t count) { wrong_ += count; }
+  std::int64_t wrong() const { return wrong_; }
+
+  void write() const {
+    if (!options_->csv.empty()) save(options_->csv, csv());
+    if (!options_->json.empty()) save(options_->json, json());
+    if (!options_->html.empty()) {
+      std::string list;
+      for (auto const& [name, value] : facts_) list += (list.empty() ? "" : " · ") + name + ": " + plain(value);
+      save(options_->html, page_of("parallax-bench " + options_->command, list, page_));
+    }
+  }
+
+ private:
+  static std::string plain(Cell const& cell) {
+    if (auto const* text = std::get_if<std::string>(&cell)) return *text;
+    if (auto const* whole = std::get_if<std::int64_t>(&cell)) return std::to_string(*whole);
+    return parallax::number_text(std::get<double>(cell));
+  }
+  static std::string quoted(Cell const& cell) {
+    auto const* text = std::get_if<std::string>(&cell);
+    if (!text) return plain(cell);
+    std::string out = "\"";
+    for (char const c : *text) {
+      if (c == '"' || c == '\\')
+        (out += '\\') += c;
+      else if (static_cast<unsigned char>(c) < 0x20)
+        out += ' ';
+      else
+        out += c;
+    }
+    return out + '"';
+  }
+  static std::string object(std::vector<std::pair<std::string, Cell>> const& fields) {
+    std::string out;
+    for (auto const& [name, value] : fields) out += (out.empty() ? "{" : ", ") + quoted(name) + ": " + quoted(value);
+    return out.empty() ? "{}" : out + '}';
+  }
+
+  std::string csv() const {
+    std::vector<std::string> names;
+    for (auto const& record : records_)
+      for (auto const& [name, value] : record)
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    std::string out;
+    for (auto const& name : names) (out += out.empty() ? "" : ",") += name;
+    out += '\n';
+    for (auto const& record : records_) {
+      for (std::size_t n = 0; n < names.size(); ++n) {
+        if (n > 0) out += ',';
+        for (auto const& [name, value] : record) {
+          if (name != names[n]) continue;
+          std::string const text = plain(value);
+          if (text.find_first_of(",\"\n") == std::string::npos) {
+            out += text;
+          } else {
+            out += '"';
+            for (char const c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+            out += '"';
+          }
+        }
+      }
+      out += '\n';
+    }
+    return out;
+  }
+  std::string json() const {
+    std::string out = "{\"machine\": " + object(facts_) + ",\n \"command\": " + quoted(options_->line) +
+                      ",\n \"wrong\": " + std::to_string(wrong_) + ",\n \"rows\": [";
+    for (std::size_t i = 0; i < records_.size(); ++i) out += (i ? ",\n  " : "\n  ") + object(records_[i]);
+    return out + "\n]}\n";
+  }
+
+  static void save(std::string const& path, std::string const& text) {
+    std::ofstream file{path, std::ios::binary};
+    file << text;
+    file.close();
+    if (!file) throw Refusal{path + " cannot be written"};
+  }
+
+  Options const* options_;
+  Facts facts_;
+  std::vector<Record> records_;
+  std::string page_;
+  std::int64_t wrong_ = 0;
+};
+
+}  // namespace bench
