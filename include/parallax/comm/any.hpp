@@ -145,8 +145,12 @@ struct AnyCommunicator::EdgeOf final : Edge {
   Request ialltoallv(int channel, Transfer const& transfer) override {
     return Request{comm.ialltoallv(channel, transfer)};
   }
-  Request iallreduce(int channel, float const* send, float* receive, std::size_t count) override { return sum(channel, send, receive, count); }
-  Request iallreduce(int channel, double const* send, double* receive, std::size_t count) override { return sum(channel, send, receive, count); }
+  Request iallreduce(int channel, float const* send, float* receive, std::size_t count) override {
+    return sum(channel, send, receive, count);
+  }
+  Request iallreduce(int channel, double const* send, double* receive, std::size_t count) override {
+    return sum(channel, send, receive, count);
+  }
   void abort(Error const& reason) override { comm.abort(reason); }
 
   Journal& journal() override {
@@ -179,7 +183,8 @@ inline AnyCommunicator::Request AnyCommunicator::ialltoallv(int channel, Transfe
 inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, float const* send, float* receive, std::size_t count) {
   return edge_->iallreduce(channel, send, receive, count);
 }
-inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, double const* send, double* receive, std::size_t count) {
+inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, double const* send, double* receive,
+                                                            std::size_t count) {
   return edge_->iallreduce(channel, send, receive, count);
 }
 

@@ -65,8 +65,8 @@ class MpiCommunicator {
 
   Request ialltoallv(int channel, Transfer const& transfer);
 
-  // Collective on a channel. By MPI_Iallreduce, in place where `send` is `receive`, which checks nothing: all ranks must name the same count and
-  // type. Error misuse unless constructed with order = vendor.
+  // Collective on a channel. By MPI_Iallreduce, in place where `send` is `receive`, which checks nothing: all ranks must name
+  // the same count and type. Error misuse unless constructed with order = vendor.
   Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
   Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
 
@@ -439,8 +439,9 @@ inline bool MpiCommunicator::Endpoint::progress_messages(int channel) {
 }
 
 inline void MpiCommunicator::Endpoint::disagree(int peer, std::string const& sent, std::size_t expected) const {
-  fail({Errc::mismatch, peer, "ialltoallv", "", "rank " + std::to_string(peer) + " sent " + sent + " bytes where " +
-                                                    std::to_string(expected) + " were expected by rank " + std::to_string(rank)});
+  fail({Errc::mismatch, peer, "ialltoallv", "",
+        "rank " + std::to_string(peer) + " sent " + sent + " bytes where " + std::to_string(expected) +
+            " were expected by rank " + std::to_string(rank)});
 }
 
 // Accepts a message that has ended, if it ended well and has the size that this rank expected.
@@ -448,13 +449,15 @@ inline void MpiCommunicator::Endpoint::finish(Message const& message, int code, 
   if (code != MPI_SUCCESS) {
     int kind = MPI_ERR_OTHER;
     MPI_Error_class(code, &kind);
-    if (kind == MPI_ERR_TRUNCATE && message.receive) disagree(message.peer, "more than " + std::to_string(message.block), message.block);
+    if (kind == MPI_ERR_TRUNCATE && message.receive)
+      disagree(message.peer, "more than " + std::to_string(message.block), message.block);
     check(code, message.peer < 0 ? "iallreduce" : "ialltoallv", message.peer);
   }
   if (!message.receive) return;
   int bytes = 0;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
-  if (bytes != message.bytes) disagree(message.peer, std::to_string(message.begin + static_cast<std::size_t>(bytes)), message.block);
+  if (bytes != message.bytes)
+    disagree(message.peer, std::to_string(message.begin + static_cast<std::size_t>(bytes)), message.block);
 }
 
 inline int MpiCommunicator::Endpoint::waiting_for(int channel) const {
@@ -563,7 +566,8 @@ MpiCommunicator::Request MpiCommunicator::sum(int channel, MPI_Datatype type, T 
 inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, float const* send, float* receive, std::size_t count) {
   return sum(channel, MPI_FLOAT, send, receive, count);
 }
-inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double const* send, double* receive, std::size_t count) {
+inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double const* send, double* receive,
+                                                            std::size_t count) {
   return sum(channel, MPI_DOUBLE, send, receive, count);
 }
 
@@ -574,7 +578,7 @@ inline MpiCommunicator::Bare MpiCommunicator::bare() {
   return bare;
 }
 
-static_assert(BareAllreduce<MpiCommunicator> && KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> && OwnClock<MpiCommunicator> &&
-              KnowsOversubscription<MpiCommunicator>);
+static_assert(BareAllreduce<MpiCommunicator> && KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> &&
+              OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && KnowsSharedMemory<MpiCommunicator>);
 
 }  // namespace parallax

@@ -68,7 +68,8 @@ template <class C, class... Updates>
 consteval bool check_bound() {
   constexpr bool plain = sizeof...(Updates) > 0 && (true && ... && is_plain_dense<Updates>);
   static_assert(BareAllreduce<C>,
-                "parallax: a bound step needs a communicator with an all-reduce of its own (bare(), see comm/communicator.hpp)");
+                "parallax: a bound step needs a communicator with an all-reduce of its own (bare(), see "
+                "comm/communicator.hpp)");
   static_assert(!BareAllreduce<C> || plain,
                 "parallax: a bound step is of grad(dense variable, gradient) under AllReduce, without a transform, whose "
                 "optimizer works element by element");

@@ -121,7 +121,8 @@ class DenseState : public Counted {
   template <class Rule>
   void apply_sums(std::size_t first, T const* sums, std::size_t count, T divisor, T scale, Rule const& rule) noexcept {
     if (scale == T{1})
-      slots_.apply(values_.data() + first, sums, count, first - begin_, Unscaled{}, detail::AveragedRule<T, Rule>{rule, divisor});
+      slots_.apply(values_.data() + first, sums, count, first - begin_, Unscaled{},
+                   detail::AveragedRule<T, Rule>{rule, divisor});
     else
       slots_.apply(values_.data() + first, sums, count, first - begin_, Unscaled{},
                    detail::ScaledAverageRule<T, Rule>{rule, divisor, scale});

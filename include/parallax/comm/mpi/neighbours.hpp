@@ -138,7 +138,8 @@ class Neighbours {
     for (std::size_t i = 0; i < ranks_.size() && mapping_.data(); ++i)
       for (int channel = 0; channel < channels && i != self_; ++channel) {
         Box const& box = box_of(channel, i, self_);
-        if (box.posted.load(std::memory_order_acquire) > box.taken.load(std::memory_order_relaxed)) found = {ranks_[i], channel};
+        if (box.posted.load(std::memory_order_acquire) > box.taken.load(std::memory_order_relaxed))
+          found = {ranks_[i], channel};
       }
     return found;
   }
