@@ -34,14 +34,15 @@ class SharedMapping {
     std::array<char, 64> name{};
     if (rank == 0) {
       static std::atomic<unsigned> made{0};
-      std::snprintf(name.data(), name.size(), "/parallax-%ld-%u", static_cast<long>(::getpid()), made++);
+      std::snprintf(name.data(), name.size(), "/parallax-%ld-%u-%.0f", static_cast<long>(::getpid()), made++,
+                    MPI_Wtime() * 1e9);  // processes of two containers may have one number
       map(name.data(), O_CREAT | O_EXCL | O_RDWR);
     }
     MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, host);
     if (rank != 0) map(name.data(), O_RDWR);
     int mapped = data_ != nullptr;
     MPI_Allreduce(MPI_IN_PLACE, &mapped, 1, MPI_INT, MPI_MIN, host);
-    if (rank == 0) ::shm_unlink(name.data());
+    if (created_) ::shm_unlink(name.data());
     if (!mapped) unmap();
   }
   SharedMapping(SharedMapping const&) = delete;
@@ -54,8 +55,9 @@ class SharedMapping {
   void map(char const* name, int flags) {
     int const file = ::shm_open(name, flags, 0600);
     if (file < 0) return;
+    created_ = (flags & O_CREAT) != 0;
     // Reserved, for a page that the file system has no room for would be a signal where it is first touched.
-    bool const there = !(flags & O_CREAT) || ::posix_fallocate(file, 0, static_cast<off_t>(bytes_)) == 0;
+    bool const there = !created_ || ::posix_fallocate(file, 0, static_cast<off_t>(bytes_)) == 0;
     void* const at = there ? ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
     if (at != MAP_FAILED) data_ = static_cast<std::byte*>(at);
     ::close(file);
@@ -67,6 +69,7 @@ class SharedMapping {
 
   std::size_t bytes_;
   std::byte* data_ = nullptr;
+  bool created_ = false;
 };
 
 // The exchanges between this rank and those of its host. Every (channel, sender, receiver) has a box, in which the sender
