@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/mpi/bare_sums.hpp"
 #include "parallax/comm/mpi/job.hpp"
 #include "parallax/comm/mpi/neighbours.hpp"
 #include "parallax/core/algorithm.hpp"
@@ -39,15 +40,15 @@ struct MpiOptions {
 //   constructing   collective over `comm`. A rank that does not come within the deadline ends the job. All options but the
 //                  deadline must be the same on all ranks (Error mismatch)
 //   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding; says
-//                  on stderr if a message has come that no operation expected
+//                  on stderr if a block has come that no operation expected
 //   abort          reports on stderr and ends the whole job with `mpi_abort_code`, within a second; does not return
 // Where ranks disagree: a block of another size than expected is a mismatch at the receiver. A block that only the
-// receiver knows of is waited for until the deadline; one that only the sender knows of is reported when the
-// communicator is destroyed. Neither is ever taken for another operation's.
+// receiver knows of is waited for until the deadline, or, through shared memory, until the sender's next operation on the
+// channel, and is a mismatch then; one that only the sender knows of is reported when the communicator is destroyed, or, if it
+// is large, waited for by the sender until the deadline. Neither is ever taken for another operation's.
 class MpiCommunicator {
  public:
   class Request;
-  class Bare;
 
   MpiCommunicator() : MpiCommunicator{MPI_COMM_WORLD} {}
   explicit MpiCommunicator(MPI_Comm comm, MpiOptions options = {}) : end_{std::make_unique<Endpoint>(comm, options)} {}
@@ -70,8 +71,8 @@ class MpiCommunicator {
   Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
   Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
 
-  // Collective. See Bare.
-  Bare bare();
+  // Collective. For steps that are checked once. Error transport.
+  MpiBareSums bare() { return MpiBareSums{end_->comm}; }
 
   [[noreturn]] void abort(Error const& reason) { end_->abort(reason.what()); }
 
@@ -194,39 +195,6 @@ class MpiCommunicator::Request {
 
   Endpoint* end_ = nullptr;
   int channel_ = 0;
-};
-
-// MPI's own all-reduce and nothing else: no channels, no deadline, no chunks. What fails, MPI ends the job for. Owns a
-// duplicate of the communicator; move-only.
-class MpiCommunicator::Bare {
- public:
-  using Request = MPI_Request;
-
-  Bare(Bare&& other) noexcept : comm_{std::exchange(other.comm_, MPI_COMM_NULL)} {}
-  Bare& operator=(Bare&&) = delete;
-  ~Bare() {
-    if (comm_ != MPI_COMM_NULL && detail::mpi_is_usable() && !detail::mpi_job_is_ending) MPI_Comm_free(&comm_);
-  }
-
-  // Collective. The sum of `count` elements, at most INT_MAX of them.
-  void iallreduce(float const* send, float* receive, std::size_t count, Request& request) {
-    MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm_, &request);
-  }
-  void iallreduce(double const* send, double* receive, std::size_t count, Request& request) {
-    MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, comm_, &request);
-  }
-  // Local. Whether it is complete.
-  static bool test(Request& request) {
-    int complete;
-    MPI_Test(&request, &complete, MPI_STATUS_IGNORE);
-    return complete != 0;
-  }
-
- private:
-  friend class MpiCommunicator;
-  explicit Bare(MPI_Comm comm) : comm_{comm} {}
-
-  MPI_Comm comm_;
 };
 
 // The host of every rank, for topologies of two hops. Local: the ranks told each other when `comm` was constructed.
@@ -569,13 +537,6 @@ inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, float c
 inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double const* send, double* receive,
                                                             std::size_t count) {
   return sum(channel, MPI_DOUBLE, send, receive, count);
-}
-
-inline MpiCommunicator::Bare MpiCommunicator::bare() {
-  Bare bare{MPI_COMM_NULL};
-  end_->check(MPI_Comm_dup(end_->comm, &bare.comm_), "MPI_Comm_dup");
-  end_->check(MPI_Comm_set_errhandler(bare.comm_, MPI_ERRORS_ARE_FATAL), "MPI_Comm_set_errhandler");
-  return bare;
 }
 
 static_assert(BareAllreduce<MpiCommunicator> && KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> &&

@@ -29,19 +29,8 @@ namespace detail {
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 // A rule on sums over ranks: each is divided, and scaled, on its way, and never written back.
-template <class T, class Rule>
+template <bool scaled, class T, class Rule>
 struct AveragedRule {
-  Rule rule;
-  T divisor;
-
-  template <class... S>
-  void operator()(T& p, T sum, S&... slots) const noexcept {
-    PARALLAX_NO_CONTRACT
-    rule(p, static_cast<T>(sum / divisor), slots...);
-  }
-};
-template <class T, class Rule>
-struct ScaledAverageRule {
   Rule rule;
   T divisor, scale;
 
@@ -49,7 +38,7 @@ struct ScaledAverageRule {
   void operator()(T& p, T sum, S&... slots) const noexcept {
     PARALLAX_NO_CONTRACT
     T const average = sum / divisor;
-    rule(p, static_cast<T>(average * scale), slots...);
+    rule(p, scaled ? static_cast<T>(average * scale) : average, slots...);
   }
 };
 
@@ -120,12 +109,11 @@ class DenseState : public Counted {
   // The same of sums that nobody has divided yet.
   template <class Rule>
   void apply_sums(std::size_t first, T const* sums, std::size_t count, T divisor, T scale, Rule const& rule) noexcept {
-    if (scale == T{1})
-      slots_.apply(values_.data() + first, sums, count, first - begin_, Unscaled{},
-                   detail::AveragedRule<T, Rule>{rule, divisor});
-    else
-      slots_.apply(values_.data() + first, sums, count, first - begin_, Unscaled{},
-                   detail::ScaledAverageRule<T, Rule>{rule, divisor, scale});
+    auto const apply = [&](auto const& averaged) {
+      slots_.apply(values_.data() + first, sums, count, first - begin_, Unscaled{}, averaged);
+    };
+    if (scale == T{1}) apply(detail::AveragedRule<false, T, Rule>{rule, divisor, scale});
+    else apply(detail::AveragedRule<true, T, Rule>{rule, divisor, scale});
   }
   auto measure(std::size_t first, T const* gradients, std::size_t count, T scale) noexcept {
     return slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule());
