@@ -98,7 +98,8 @@ class Session<C> {
 
   // Collective. A step of dense variables that is checked here once and never again: see BoundStep. `updates`: grad(…) of
   // variables under AllReduce whose optimizer works element by element, without a transform. The communicator sums in the
-  // vendor's order.
+  // vendor's order. Errors: misuse where it does not, invalid_argument for a gradient of another size or of more than INT_MAX
+  // elements.
   template <class... Updates>
   auto bind_step(Updates const&... updates) {
     if constexpr (detail::check_bound<C, Updates...>()) return core_->bind_step(updates...);
