@@ -10,9 +10,8 @@
 
 namespace bench {
 
-inline double seconds_now() {
-  return std::chrono::duration<double>{std::chrono::steady_clock::now().time_since_epoch()}.count();
-}
+// By the communicator's clock, which may be a simulated one.
+inline double seconds_now(px::AnyCommunicator const& comm) { return std::chrono::duration<double>{px::now(comm)}.count(); }
 
 // The Hockney model: a message of b bytes takes latency + b · per_byte.
 struct Wire {
@@ -39,9 +38,9 @@ inline Wire calibrate(Ranks& ranks, bool smoke) {
       std::vector<double> times;
       for (int round = 0; round < rounds; ++round) {
         px::barrier(comm);
-        double const begin = seconds_now();
+        double const begin = seconds_now(comm);
         for (int i = 0; i < shifts; ++i) shift(bytes);
-        times.push_back((seconds_now() - begin) / shifts);
+        times.push_back((seconds_now(comm) - begin) / shifts);
       }
       std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
       return times[at(rounds / 2)];

@@ -61,7 +61,7 @@ class Comparison {
 
   void run() {
     report_.wrong(wrong_totals());
-    Model model = model_named(options_.model, options_.width);
+    Model model = at_payload(model_named(options_.model, options_.width), options_.payload);
     if (options_.smoke && options_.scale == 1) options_.scale = 1000;
     if (options_.smoke)
       for (auto& tensor : model.dense) tensor.elements = std::min<std::int64_t>(tensor.elements, 500);
@@ -107,7 +107,8 @@ class Comparison {
     Table table{model.name + " (" + model.source + "): " + std::to_string(work.dense_elements()) + " dense elements in " +
                     std::to_string(work.dense.size()) + " tensors, " + std::to_string(sparse) + " in " +
                     std::to_string(work.tables.size()) + " tables" +
-                    (options_.scale > 1 ? " at 1/" + std::to_string(options_.scale) : "") + "; " +
+                    (options_.scale > 1 ? " at 1/" + std::to_string(options_.scale) : "") +
+                    (options_.payload > 1 ? ", payload 1/" + std::to_string(options_.payload) : "") + "; " +
                     std::to_string(ranks_.size()) + " ranks on " + std::to_string(host_count) + " hosts" + asked +
                     "; a message " + shown(wire_.latency * 1e6) + " us, " +
                     (wire_.per_byte > 0 ? shown(1e-9 / wire_.per_byte) + " GB/s" : "no bytes between ranks"),
@@ -156,7 +157,8 @@ class Comparison {
                  ms(outcome.seconds.high), counted ? ms(predicted) : "-",
                  options_.check ? std::to_string(outcome.wrong) : "N/A", best});
       report_.wrong(outcome.wrong);
-      Record record{{"command", "compare"}, {"model", model.name}, {"scale", options_.scale}, {"policy", methods[m].name}};
+      Record record{{"command", "compare"}, {"model", model.name}, {"scale", options_.scale}, {"payload", options_.payload},
+                    {"policy", methods[m].name}};
       if (counted)
         record.insert(record.end(), {{"sent_MB_per_host_step", is.mean / 1e6},
                                      {"sent_MB_busiest_host_step", is.busiest / 1e6},

@@ -22,10 +22,11 @@ struct Flow {
 
 // Ranks on hosts, and what has travelled between them. Without hosts every rank is one, and owner o is rank o. With hosts, the
 // first k ranks of every host own, k being the size of the smallest; owner = slot · hosts + host; what is summed on the way to
-// an owner passes the rank of its slot on the same host.
+// an owner passes the rank of its slot on the same host. What crosses is what leaves a machine; by default every host is one.
 class ByteCount {
  public:
-  ByteCount(int ranks, std::vector<int> const& host_of_rank) : flows(at(ranks)), two_levels_{!host_of_rank.empty()} {
+  ByteCount(int ranks, std::vector<int> const& host_of_rank, std::vector<int> const& machine_of_rank = {})
+      : flows(at(ranks)), two_levels_{!host_of_rank.empty()} {
     std::vector<int> names;
     for (std::size_t rank = 0; rank < flows.size(); ++rank) {
       int const name = two_levels_ ? host_of_rank[rank] : static_cast<int>(rank);
@@ -36,6 +37,8 @@ class ByteCount {
     }
     slots_ = hosts_[0].size();
     for (auto const& host : hosts_) slots_ = std::min(slots_, host.size());
+    machine_of_ = host_of_;
+    for (std::size_t rank = 0; rank < machine_of_rank.size(); ++rank) machine_of_[rank] = at(machine_of_rank[rank]);
   }
 
   std::size_t ranks() const { return flows.size(); }
@@ -110,6 +113,36 @@ class ByteCount {
     }
   }
 
+  // As Parallax was published: every rank pulls its distinct rows from a server on the owner's host, one rank of a host sums
+  // what its ranks push and sends it with the ids. `rows.owner` is a host.
+  template <class Owner>
+  void pull_by_rank_push_by_host(Rows<Owner> const& rows) {
+    for (auto const& host : hosts_) {
+      Ids all;
+      for (std::size_t const rank : host) {
+        to_servers(rows, rows.distinct[rank], [&](std::size_t server, std::uint64_t n) {
+          exchange(rank, server, n * rows.id_bytes, n * rows.row_bytes);
+        });
+        exchange(rank, host[0], rows.distinct[rank].size() * (rows.id_bytes + rows.row_bytes), 0);
+        all.insert(all.end(), rows.distinct[rank].begin(), rows.distinct[rank].end());
+      }
+      to_servers(rows, sorted_distinct(std::move(all)), [&](std::size_t server, std::uint64_t n) {
+        exchange(host[0], server, n * (rows.id_bytes + rows.row_bytes), 0);
+      });
+    }
+  }
+
+  // Every (id, row) of all ranks around a ring of the ranks, host by host.
+  template <class Owner>
+  void gather_by_ring(Rows<Owner> const& rows) {
+    std::uint64_t pairs = 0;
+    for (Ids const& ids : rows.distinct) pairs += ids.size();
+    for (std::size_t from = 0; from < ranks(); ++from) {  // all but those of the rank that it hands to
+      std::size_t const to = (from + 1) % ranks();
+      exchange(from, to, (pairs - rows.distinct[to].size()) * (rows.id_bytes + rows.row_bytes), 0);
+    }
+  }
+
   std::vector<Flow> flows;  // by rank
 
  private:
@@ -121,7 +154,7 @@ class ByteCount {
     auto const carry = [&](std::size_t a, std::size_t b, std::uint64_t bytes) {
       flows[a].sent.all += bytes;
       flows[b].received.all += bytes;
-      if (host_of_[a] == host_of_[b]) return;
+      if (machine_of_[a] == machine_of_[b]) return;
       flows[a].sent.between_hosts += bytes;
       flows[b].received.between_hosts += bytes;
     };
@@ -139,7 +172,14 @@ class ByteCount {
       for (std::size_t owner = 0; owner < owners(); ++owner) f(rank, owner_rank(owner), counts[owner]);
     }
   }
-  // The same to the slots of each rank's host; returns the distinct ids that a rank has as a slot.
+  // f(first rank of the host that owns, how many) for these ids.
+  template <class Owner, class F>
+  void to_servers(Rows<Owner> const& rows, Ids const& ids, F&& f) const {
+    std::vector<std::uint64_t> counts(hosts());
+    for (std::int64_t const id : ids) ++counts[rows.owner(id)];
+    for (std::size_t host = 0; host < hosts(); ++host) f(hosts_[host][0], counts[host]);
+  }
+  // f(from, to, how many) for the ids of every rank on their way to the slots of its host; returns the distinct ids that a rank has as a slot.
   template <class Owner, class F>
   std::vector<Ids> to_slots(Rows<Owner> const& rows, F&& f) const {
     std::vector<Ids> held(ranks());
@@ -161,7 +201,7 @@ class ByteCount {
 
   bool two_levels_;
   std::vector<std::vector<std::size_t>> hosts_;  // ranks of each, in the order of their first rank
-  std::vector<std::size_t> host_of_;
+  std::vector<std::size_t> host_of_, machine_of_;
   std::size_t slots_ = 0;
 };
 

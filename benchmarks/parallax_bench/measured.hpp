@@ -92,46 +92,72 @@ struct Outcome {
   }
 };
 
-// What a step on a batch must move.
-inline std::vector<Flow> expected_flows(Ranks const& ranks, Workload const& work, Way way, std::size_t batch,
-                                        std::uint64_t scalar_bytes) {
-  ByteCount count{work.ranks, ranks.hosts()};
-  for (auto const& tensor : work.dense) count.dense(at(tensor.elements), scalar_bytes);
-  for (std::size_t t = 0; t < work.tables.size(); ++t) {
-    std::uint64_t const row_bytes = at(work.tables[t].width) * scalar_bytes;
-    if (way == Way::densified) {
-      count.dense(at(work.tables[t].rows), row_bytes);
-      continue;
-    }
-    std::vector<Ids> drawn, distinct;
+// What a batch asks of every table.
+struct Asked {
+  std::vector<std::vector<Ids>> drawn, distinct;  // by table and rank
+};
+inline Asked asked_of(Workload const& work, std::size_t batch) {
+  Asked asked{std::vector<std::vector<Ids>>(work.tables.size()), std::vector<std::vector<Ids>>(work.tables.size())};
+  for (std::size_t t = 0; t < work.tables.size(); ++t)
     for (auto const& of_rank : work.streams[t].ids) {
-      drawn.push_back(of_rank[batch]);
-      distinct.push_back(sorted_distinct(of_rank[batch]));
+      asked.drawn[t].push_back(of_rank[batch]);
+      asked.distinct[t].push_back(sorted_distinct(of_rank[batch]));
     }
-    auto const layout = work.partitioners[t].layout(work.tables[t].rows, static_cast<int>(count.owners()));
+  return asked;
+}
+
+// f(rows) for each table, its rows dealt to so many owners.
+template <class F>
+void for_tables(Workload const& work, Asked const& asked, std::size_t owners, std::uint64_t scalar_bytes, F&& f) {
+  for (std::size_t t = 0; t < work.tables.size(); ++t) {
+    auto const layout = work.partitioners[t].layout(work.tables[t].rows, static_cast<int>(owners));
     auto const owner = [&](std::int64_t row) { return at(layout.locate(row).owner); };
-    ByteCount::Rows<decltype(owner)> const rows{row_bytes, sizeof(std::int64_t), distinct, drawn, owner};
+    f(ByteCount::Rows<decltype(owner)>{at(work.tables[t].width) * scalar_bytes, sizeof(std::int64_t), asked.distinct[t],
+                                       asked.drawn[t], owner});
+  }
+}
+
+inline void count_dense(ByteCount& count, Workload const& work, std::uint64_t scalar_bytes) {
+  for (auto const& tensor : work.dense) count.dense(at(tensor.elements), scalar_bytes);
+}
+inline void count_tables(ByteCount& count, Workload const& work, Way way, Asked const& asked, std::uint64_t scalar_bytes) {
+  if (way == Way::densified) {
+    for (auto const& table : work.tables) count.dense(at(table.rows), at(table.width) * scalar_bytes);
+    return;
+  }
+  for_tables(work, asked, count.owners(), scalar_bytes, [&](auto const& rows) {
     if (way == Way::parameter_server)
       count.pull_and_push(rows);
     else if (way == Way::naive)
       count.pull_and_push_occurrences(rows);
     else
       count.gather(rows);
-  }
+  });
+}
+
+// What a step on a batch must move.
+inline std::vector<Flow> expected_flows(Ranks const& ranks, Workload const& work, Way way, std::size_t batch,
+                                        std::uint64_t scalar_bytes) {
+  ByteCount count{work.ranks, ranks.hosts()};
+  count_dense(count, work, scalar_bytes);
+  count_tables(count, work, way, asked_of(work, batch), scalar_bytes);
   return count.flows;
 }
 
 struct Schedule {
   int steps, warmup, block = 1;  // `block` steps are timed as one
   bool check = true;
+
+  int blocks() const { return (steps + block - 1) / block; }
 };
 
-// Collective. A block of each method in turn, so that what slows the machine down slows all of them.
-inline std::vector<Outcome> measure(Ranks& ranks, Workload const& work, std::vector<Method> const& methods,
-                                    Schedule const& plan, std::uint64_t scalar_bytes, Progress& progress) {
-  int const blocks = (plan.steps + plan.block - 1) / plan.block;
-  constexpr std::size_t facts = 8;
-  auto const results = ranks.run([&](World const& world) {
+// What a rank says of a method: so many facts, then the time of every block.
+inline constexpr std::size_t facts_of_method = 8;
+
+// Collective. A block of each method in turn, so that what slows the machine down slows all of them. By rank: what it found.
+inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std::vector<Method> const& methods,
+                                         Schedule const& plan, Progress& progress) {
+  return ranks.run([&](World const& world) {
     std::vector<std::unique_ptr<Training>> trainings;
     for (auto const& method : methods) trainings.push_back(method.make(world, work));
     std::vector<std::vector<double>> times(methods.size());
@@ -139,12 +165,12 @@ inline std::vector<Outcome> measure(Ranks& ranks, Workload const& work, std::vec
     for (auto& training : trainings)
       for (int step = 0; step < plan.warmup; ++step) training->step();
     for (auto& training : trainings) before.push_back(training->traffic());
-    for (int block = 0; block < blocks; ++block)
+    for (int block = 0; block < plan.blocks(); ++block)
       for (std::size_t m = 0; m < trainings.size(); ++m) {
         px::barrier(world.comm);
-        double const begin = seconds_now();
+        double const begin = seconds_now(world.comm);
         for (int step = 0; step < plan.block; ++step) trainings[m]->step();
-        times[m].push_back((seconds_now() - begin) / plan.block);
+        times[m].push_back((seconds_now(world.comm) - begin) / plan.block);
         if (world.comm.rank() == 0) progress.advance();
       }
     for (auto& training : trainings) after.push_back(training->traffic());
@@ -163,7 +189,14 @@ inline std::vector<Outcome> measure(Ranks& ranks, Workload const& work, std::vec
     }
     return numbers;
   });
+}
 
+// Local. What all ranks found, beside what they must have found.
+inline std::vector<Outcome> judge(Ranks const& ranks, Workload const& work, std::vector<Method> const& methods,
+                                  Schedule const& plan, std::uint64_t scalar_bytes,
+                                  std::vector<Ranks::Numbers> const& results) {
+  int const blocks = plan.blocks();
+  constexpr std::size_t facts = facts_of_method;
   int const measured = blocks * plan.block;
   std::vector<std::int64_t> times(at(work.batches));
   for (int step = 0; step < plan.warmup + measured; ++step) ++times[at(step) % times.size()];
@@ -211,6 +244,12 @@ inline std::vector<Outcome> measure(Ranks& ranks, Workload const& work, std::vec
         outcome.wrong += !(outcome.counted[rank] == outcome.expected[rank]);
   }
   return outcomes;
+}
+
+// Collective.
+inline std::vector<Outcome> measure(Ranks& ranks, Workload const& work, std::vector<Method> const& methods,
+                                    Schedule const& plan, std::uint64_t scalar_bytes, Progress& progress) {
+  return judge(ranks, work, methods, plan, scalar_bytes, train(ranks, work, methods, plan, progress));
 }
 
 }  // namespace bench

@@ -1,6 +1,7 @@
 // The models of the Parallax paper, and DLRM: every dense tensor and every table, computed from the architecture.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -241,7 +242,7 @@ inline Model dlrm(std::int64_t width) {
   std::int64_t const rows[] = {1460, 583,   10131227, 2202608, 305,  24,   12517, 633,     3,  93145, 5683,   8351593, 3194,
                                27,   14992, 5461306,  10,      5652, 2173, 4,     7046547, 18, 15,    286181, 105,     142572};
   int table = 0;
-  for (std::int64_t const n : rows) model.sparse.push_back({"C" + std::to_string(++table), n, width, 0, 2048});
+  for (std::int64_t const n : rows) model.sparse.push_back({std::string{"C"}.append(std::to_string(++table)), n, width, 0, 2048});
   return model;
 }
 
@@ -252,6 +253,13 @@ inline Model model_named(std::string_view name, std::int64_t width) {
   if (name == "lm1b") return lm1b();
   if (name == "nmt") return nmt();
   return dlrm(width ? width : 16);
+}
+
+// The same model at 1/s of its bytes: dense tensors of fewer elements, tables of narrower rows, at least 1 of each.
+inline Model at_payload(Model model, std::int64_t s) {
+  for (auto& tensor : model.dense) tensor.elements = std::max<std::int64_t>(tensor.elements / s, 1);
+  for (auto& table : model.sparse) table.width = std::max<std::int64_t>(table.width / s, 1);
+  return model;
 }
 
 // How many of the models' totals differ from what is published of them.

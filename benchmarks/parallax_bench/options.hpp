@@ -35,6 +35,18 @@ inline bool under_mpiexec() {
   return std::getenv("PMI_RANK") || std::getenv("PMIX_RANK") || std::getenv("OMPI_COMM_WORLD_RANK");
 }
 
+// What a byte and a message cost: alpha-beta, between machines by each direction of each machine's link, within one by what all
+// its ranks copy together.
+struct Network {
+  double latency = 2e-6, bandwidth = 12.5e9;  // seconds, bytes per second: 100 Gb/s
+  double local_latency = 0.5e-6, local_bandwidth = 30e9;
+};
+
+// Machines of equally many ranks.
+struct Machines {
+  int machines = 1, ranks = 1;  // `ranks`: of each
+};
+
 struct Options {
   std::string command;
   std::size_t begin = 1 << 10, end = 16 << 20, factor = 4;  // bytes
@@ -49,7 +61,10 @@ struct Options {
   Partition partition = Partition::cyclic;
   Comm comm = Comm::threads;
   int ranks = 0, hosts = 0;  // hosts 0: every rank is a host
-  bool real_hosts = false;
+  bool real_hosts = false, shared_memory = true;
+  std::int64_t payload = 1;
+  Network network;
+  std::vector<Machines> machines{{2, 1}, {4, 1}, {8, 1}, {8, 6}};
   std::string csv, json, html, ids, line;
 };
 
@@ -151,6 +166,27 @@ inline std::vector<Flag> const& flags() {
        }},
       {"--scale", "s", "compare: divides the rows of every table, not the rows that a rank touches (1)",
        [](O& o, S v) { o.scale = number<std::int64_t>("--scale", v, 1, std::int64_t{1} << 40); }},
+      {"--payload", "s", "compare: divides the elements of dense tensors and the width of tables (1)",
+       [](O& o, S v) { o.payload = number<std::int64_t>("--payload", v, 1, 1 << 20); }},
+      {"--shared-memory", "0|1", "whether MPI ranks of one host exchange through memory (1)",
+       [](O& o, S v) { o.shared_memory = number("--shared-memory", v, 0, 1) == 1; }},
+      {"--machines", "list", "count: machines x ranks of each (2x1,4x1,8x1,8x6)",
+       [](O& o, S v) {
+         o.machines.clear();
+         for (auto const& layout : split(v)) {
+           auto const parts = split(layout, 'x');
+           if (parts.size() != 2) throw Refusal{"the value of --machines is a list such as 2x1,8x6, not '" + std::string{v} + "'"};
+           o.machines.push_back({number("--machines", S{parts[0]}, 1, 1 << 14), number("--machines", S{parts[1]}, 1, 1024)});
+         }
+       }},
+      {"--latency", "us", "count: of a message between machines (2)",
+       [](O& o, S v) { o.network.latency = 1e-6 * number("--latency", v, 0.0, 1e6); }},
+      {"--bandwidth", "GB/s", "count: of a machine's link, each way (12.5)",
+       [](O& o, S v) { o.network.bandwidth = 1e9 * number("--bandwidth", v, 1e-6, 1e6); }},
+      {"--local-latency", "us", "count: of a message within a machine (0.5)",
+       [](O& o, S v) { o.network.local_latency = 1e-6 * number("--local-latency", v, 0.0, 1e6); }},
+      {"--local-bandwidth", "GB/s", "count: what a machine's ranks hand to each other in all (30)",
+       [](O& o, S v) { o.network.local_bandwidth = 1e9 * number("--local-bandwidth", v, 1e-6, 1e6); }},
       {"--csv", "file", "writes the rows as CSV", [](O& o, S v) { o.csv = v; }},
       {"--json", "file", "writes the rows and facts of the machine as JSON", [](O& o, S v) { o.json = v; }},
       {"--html", "file", "writes charts and tables, all in one file", [](O& o, S v) { o.html = v; }},
@@ -168,6 +204,7 @@ inline void print_help() {
       "  ps          a sparse table: pull and push, by policy\n"
       "  compare     a whole model under every policy: bytes, messages, time\n"
       "  partition   how evenly partitioners spread the rows of a batch over owners\n"
+      "  count       bytes of a step on machines that are not there, counted over the ids, and the time that they make\n"
       "With --comm mpi it is run under mpiexec. Exit code: 0, 1 where a result is wrong, 2 for a wrong flag.\n");
   for (auto const& flag : detail::flags())
     std::printf("  %-22s %.*s\n", (std::string{flag.name} + ' ' + std::string{flag.value}).c_str(),
@@ -181,7 +218,7 @@ inline Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view name = argv[i], value;
     if (i == 1 && !name.starts_with('-')) {
-      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition"};
+      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition", "count"};
       options.command = commands[detail::choice("the command", name, commands)];
       continue;
     }
@@ -199,7 +236,7 @@ inline Options parse(int argc, char** argv) {
     flag->set(options, value);
   }
   if (options.help) return options;
-  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare or partition; --help tells more"};
+  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare, partition or count; --help tells more"};
   if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
   if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
   if (options.comm == Comm::mpi && options.ranks > 0 && options.command != "partition")

@@ -56,13 +56,13 @@ class Ranks {
     size_ = comm_ == Comm::self ? 1 : options.ranks ? options.ranks : 2;
 #ifdef PARALLAX_HAS_MPI
     if (comm_ == Comm::mpi) {
-      px::MpiCommunicator fixed;
+      px::MpiCommunicator fixed{MPI_COMM_WORLD, {.shared_memory = options.shared_memory}};
       size_ = fixed.size();
       prints_ = fixed.rank() == 0;
       oversubscribed_ = fixed.oversubscribed();
       if (options.real_hosts) hosts_ = fixed.hosts();
       fixed_ = std::make_unique<px::AnyCommunicator>(std::move(fixed));
-      px::MpiCommunicator vendor{MPI_COMM_WORLD, {.order = px::SumOrder::vendor}};
+      px::MpiCommunicator vendor{MPI_COMM_WORLD, {.order = px::SumOrder::vendor, .shared_memory = options.shared_memory}};
       vendor_ = std::make_unique<px::AnyCommunicator>(std::move(vendor));
     }
 #endif
