@@ -46,6 +46,15 @@ class ByteCount {
   std::size_t owners() const { return slots_ * hosts_.size(); }
   std::size_t host_of(std::size_t rank) const { return host_of_[rank]; }
 
+  // What another count of the same ranks has found.
+  void add(ByteCount const& other) {
+    auto const sum = [](Bytes& to, Bytes const& from) { to.all += from.all, to.between_hosts += from.between_hosts; };
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      sum(flows[rank].sent, other.flows[rank].sent);
+      sum(flows[rank].received, other.flows[rank].received);
+    }
+  }
+
   // A tensor of `units` units of `unit_bytes`: summed part by part at the owners, the parts gathered by all.
   void dense(std::uint64_t units, std::uint64_t unit_bytes) {
     for (std::size_t owner = 0; owner < owners(); ++owner) {
@@ -78,12 +87,15 @@ class ByteCount {
     to_owners(rows, to_slots(rows, moves), moves);
   }
 
-  // Every distinct id travels to its owner and brings its row, past the hosts; every occurrence is pushed with its id.
+  // Past the hosts: every distinct id travels to its owner and brings its row; every occurrence is pushed with its id.
   template <class Owner>
-  void pull_and_push_occurrences(Rows<Owner> const& rows) {
+  void pull_directly(Rows<Owner> const& rows) {
     to_owners(rows, rows.distinct, [&](std::size_t from, std::size_t to, std::uint64_t n) {
       exchange(from, to, n * rows.id_bytes, n * rows.row_bytes);
     });
+  }
+  template <class Owner>
+  void push_occurrences(Rows<Owner> const& rows) {
     to_owners(rows, rows.drawn, [&](std::size_t from, std::size_t to, std::uint64_t n) {
       exchange(from, to, n * (rows.id_bytes + rows.row_bytes), 0);
     });
@@ -101,16 +113,23 @@ class ByteCount {
     }
     auto const held =
         to_slots(rows, [&](std::size_t from, std::size_t to, std::uint64_t n) { exchange(from, to, n * pair, 0); });
-    for (std::size_t slot = 0; slot < slots_; ++slot) {
-      Ids all;
-      for (auto const& host : hosts_) {
-        all.insert(all.end(), held[host[slot]].begin(), held[host[slot]].end());
-        for (auto const& other : hosts_) exchange(host[slot], other[slot], held[host[slot]].size() * pair, 0);
-      }
-      std::uint64_t const n = sorted_distinct(std::move(all)).size();
+    for (std::size_t slot = 0; slot < slots_; ++slot)
       for (auto const& host : hosts_)
-        for (std::size_t const rank : host) exchange(host[slot], rank, n * pair, 0);
-    }
+        for (auto const& other : hosts_) exchange(host[slot], other[slot], held[host[slot]].size() * pair, 0);
+    hand_to_ranks(rows);
+  }
+
+  // The last part of it on two levels: the (id, row) of all ranks from the slots of a host to its ranks.
+  template <class Owner>
+  void hand_to_ranks(Rows<Owner> const& rows) {
+    if (!two_levels_) return;
+    Ids all;
+    for (Ids const& ids : rows.distinct) all.insert(all.end(), ids.begin(), ids.end());
+    std::vector<std::uint64_t> counts(slots_);
+    for (std::int64_t const id : sorted_distinct(std::move(all))) ++counts[rows.owner(id) / hosts_.size()];
+    for (auto const& host : hosts_)
+      for (std::size_t slot = 0; slot < slots_; ++slot)
+        for (std::size_t const rank : host) exchange(host[slot], rank, counts[slot] * (rows.id_bytes + rows.row_bytes), 0);
   }
 
   // As Parallax was published: every rank pulls its distinct rows from a server on the owner's host, one rank of a host sums
@@ -172,14 +191,7 @@ class ByteCount {
       for (std::size_t owner = 0; owner < owners(); ++owner) f(rank, owner_rank(owner), counts[owner]);
     }
   }
-  // f(first rank of the host that owns, how many) for these ids.
-  template <class Owner, class F>
-  void to_servers(Rows<Owner> const& rows, Ids const& ids, F&& f) const {
-    std::vector<std::uint64_t> counts(hosts());
-    for (std::int64_t const id : ids) ++counts[rows.owner(id)];
-    for (std::size_t host = 0; host < hosts(); ++host) f(hosts_[host][0], counts[host]);
-  }
-  // f(from, to, how many) for the ids of every rank on their way to the slots of its host; returns the distinct ids that a rank has as a slot.
+  // The same to the slots of each rank's host; returns the distinct ids that a rank has as a slot.
   template <class Owner, class F>
   std::vector<Ids> to_slots(Rows<Owner> const& rows, F&& f) const {
     std::vector<Ids> held(ranks());
@@ -197,6 +209,14 @@ class ByteCount {
     }
     for (Ids& ids : held) ids = sorted_distinct(std::move(ids));
     return held;
+  }
+
+  // f(first rank of the host that owns, how many) for these ids.
+  template <class Owner, class F>
+  void to_servers(Rows<Owner> const& rows, Ids const& ids, F&& f) const {
+    std::vector<std::uint64_t> counts(hosts());
+    for (std::int64_t const id : ids) ++counts[rows.owner(id)];
+    for (std::size_t host = 0; host < hosts(); ++host) f(hosts_[host][0], counts[host]);
   }
 
   bool two_levels_;

@@ -8,6 +8,7 @@
 
 #include "allreduce.hpp"
 #include "compare.hpp"
+#include "machines.hpp"
 #include "partition.hpp"
 #include "ps.hpp"
 
@@ -36,7 +37,7 @@ int complain(Refusal const& refusal) {
 }
 
 int run(Options const& options, int argc, char** argv) {
-  bool const local = options.command == "partition";
+  bool const local = options.local();
   Options of_ranks = options;
   if (local) of_ranks.comm = Comm::self, of_ranks.hosts = 0, of_ranks.real_hosts = false;
   Environment const environment{of_ranks, argc, argv};
@@ -57,8 +58,10 @@ int run(Options const& options, int argc, char** argv) {
     Progress progress{prints};
     if (ranks.oversubscribed() && prints)
       std::printf("# more ranks than cores: times tell of the scheduler, bytes are exact\n");
-    if (local)
+    if (options.command == "partition")
       run_partition(options, prints, report, progress, ids);
+    else if (options.command == "count")
+      MachineCount{options, prints, report, progress}.run();
     else if (options.doubles)
       run<double>(options, ranks, report, progress, ids);
     else

@@ -129,7 +129,7 @@ inline void count_tables(ByteCount& count, Workload const& work, Way way, Asked 
     if (way == Way::parameter_server)
       count.pull_and_push(rows);
     else if (way == Way::naive)
-      count.pull_and_push_occurrences(rows);
+      count.pull_directly(rows), count.push_occurrences(rows);
     else
       count.gather(rows);
   });

@@ -242,7 +242,10 @@ inline Model dlrm(std::int64_t width) {
   std::int64_t const rows[] = {1460, 583,   10131227, 2202608, 305,  24,   12517, 633,     3,  93145, 5683,   8351593, 3194,
                                27,   14992, 5461306,  10,      5652, 2173, 4,     7046547, 18, 15,    286181, 105,     142572};
   int table = 0;
-  for (std::int64_t const n : rows) model.sparse.push_back({std::string{"C"}.append(std::to_string(++table)), n, width, 0, 2048});
+  for (std::int64_t const n : rows) {
+    std::string name{"C"};  // g++ 12 warns wrongly of "C" + std::to_string
+    model.sparse.push_back({name += std::to_string(++table), n, width, 0, 2048});
+  }
   return model;
 }
 

@@ -65,7 +65,10 @@ struct Options {
   std::int64_t payload = 1;
   Network network;
   std::vector<Machines> machines{{2, 1}, {4, 1}, {8, 1}, {8, 6}};
+  double rounds = 18;
   std::string csv, json, html, ids, line;
+
+  bool local() const { return command == "partition" || command == "count"; }  // asks no rank
 };
 
 namespace detail {
@@ -175,10 +178,13 @@ inline std::vector<Flag> const& flags() {
          o.machines.clear();
          for (auto const& layout : split(v)) {
            auto const parts = split(layout, 'x');
-           if (parts.size() != 2) throw Refusal{"the value of --machines is a list such as 2x1,8x6, not '" + std::string{v} + "'"};
+           if (parts.size() != 2)
+             throw Refusal{"the value of --machines is a list such as 2x1,8x6, not '" + std::string{v} + "'"};
            o.machines.push_back({number("--machines", S{parts[0]}, 1, 1 << 14), number("--machines", S{parts[1]}, 1, 1024)});
          }
        }},
+      {"--rounds", "n", "count: messages of a step that wait for each other (18)",
+       [](O& o, S v) { o.rounds = number("--rounds", v, 0.0, 1e6); }},
       {"--latency", "us", "count: of a message between machines (2)",
        [](O& o, S v) { o.network.latency = 1e-6 * number("--latency", v, 0.0, 1e6); }},
       {"--bandwidth", "GB/s", "count: of a machine's link, each way (12.5)",
@@ -236,13 +242,13 @@ inline Options parse(int argc, char** argv) {
     flag->set(options, value);
   }
   if (options.help) return options;
-  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare, partition or count; --help tells more"};
+  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare, partition or count; see --help"};
   if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
   if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
-  if (options.comm == Comm::mpi && options.ranks > 0 && options.command != "partition")
+  if (options.comm == Comm::mpi && options.ranks > 0 && !options.local())
     throw Refusal{"--ranks is for threads: under mpiexec its -n says how many ranks there are"};
   if (options.real_hosts && options.comm != Comm::mpi) throw Refusal{"--hosts auto needs --comm mpi"};
-  if (options.comm != Comm::mpi && under_mpiexec() && options.command != "partition")
+  if (options.comm != Comm::mpi && under_mpiexec() && !options.local())
     throw Refusal{"under mpiexec --comm is mpi: every process would measure for itself"};
 #ifndef PARALLAX_HAS_MPI
   if (options.comm == Comm::mpi) throw Refusal{"this program was built without MPI: --comm mpi cannot be had"};

@@ -38,18 +38,6 @@ class SharedWorkload {
   Workload const* work_ = nullptr;
 };
 
-// Bytes of one step on average over the batches, on these machines.
-Load mean_load(Workload const& work, Way way, std::vector<int> const& hosts, std::vector<int> const& machines) {
-  ByteCount count{work.ranks, hosts, machines};
-  for (std::int64_t batch = 0; batch < work.batches; ++batch) {
-    count_dense(count, work, sizeof(float));
-    count_tables(count, work, way, asked_of(work, at(batch)), sizeof(float));
-  }
-  Load load = load_of(count.flows, machines);
-  for (double* bytes : {&load.sent_mean, &load.sent_busiest, &load.link_busiest, &load.local_busiest}) *bytes /= work.batches;
-  return load;
-}
-
 // 1/payload of a model: shorter dense tensors and narrower rows; of what is densified fewer rows instead.
 Model shrunk(Model const& full, Way way, std::int64_t payload) {
   Model model = at_payload(full, payload);
@@ -76,20 +64,18 @@ void print(Options const& options, Ranks const& ranks, Outcome const& outcome, M
   bool const two_levels = !ranks.hosts().empty();
   Network network = options.network;
   network.bandwidth /= real(options.payload), network.local_bandwidth /= real(options.payload);
-  Load const load = mean_load(work, method.way, ranks.hosts(), machines);
-  Load const whole = mean_load(at_full_size(work, method.way, full, options.scale), method.way, ranks.hosts(), machines);
-  double const local_rounds = two_levels && layout.ranks > 1 ? outcome.rounds / 2 : 0;
-  auto const closed = [&](Network const& of, Load const& bytes) {
-    return closed_form(of, bytes, outcome.rounds - local_rounds, local_rounds, two_levels);
-  };
-  double const seconds = closed(network, load), whole_seconds = closed(options.network, whole);
+  auto const parts = [&](Workload const& of) { return parts_of(of, method.way, ranks.hosts(), machines, sizeof(float)); };
+  Parts const small = parts(work), whole = parts(at_full_size(work, method.way, full, options.scale));
+  double const seconds = closed_form(network, small, method.way, two_levels, outcome.rounds);
+  double const whole_seconds = closed_form(options.network, whole, method.way, two_levels, outcome.rounds);
   auto const mb = [](double bytes) { return fixed(bytes / 1e6, 6); };
   std::vector<std::string> const cells{
       full.name, method.name, std::to_string(layout.machines), std::to_string(layout.ranks), two_levels ? "hosts" : "flat",
       std::string{partition_names[static_cast<std::size_t>(options.partition)]}, std::to_string(options.payload),
       fixed(outcome.seconds.median * 1e3, 6), fixed(seconds * 1e3, 6),
-      fixed(100 * (seconds / outcome.seconds.median - 1), 2), fixed(whole_seconds * 1e3, 6), mb(load.sent_mean), mb(load.link_busiest),
-      mb(load.local_busiest), mb(whole.sent_mean), mb(whole.link_busiest), fixed(outcome.rounds, 1),
+      fixed(100 * (seconds / outcome.seconds.median - 1), 2), fixed(whole_seconds * 1e3, 6),
+      mb(small.all.sent_mean), mb(small.all.link_busiest), mb(small.all.local_busiest), mb(whole.all.sent_mean),
+      mb(whole.all.link_busiest), fixed(outcome.rounds, 1),
       fixed(outcome.messages, 1), std::to_string(outcome.wrong)};
   std::string line;
   for (auto const& cell : cells) (line += line.empty() ? "" : ",") += cell;

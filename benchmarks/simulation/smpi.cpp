@@ -11,10 +11,10 @@ extern "C" int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request
   return PMPI_Comm_dup(comm, copy);
 }
 
-// Simulated time passes only where a rank waits, and who polls does not wait. So a test in vain lasts a 64th of the time since the
-// last one that was not, and 20 ns at least: what a rank finds is at most that much older than the test. (SMPI's own option
-// smpi/test makes every test last equally long, whichever rank makes it and whether it is in vain or not.) A test that is not
-// in vain is free. One of no request leaves MPI_Test's flag as it was.
+// Simulated time passes only where a rank waits, and who polls does not wait. So a test in vain lasts a 64th of the time that
+// this rank has tested in vain, and 20 ns at least: what a rank finds is at most that much older than the test. (SMPI's own
+// option smpi/test makes every test last, also one that is not in vain.) A test of no request is done here, because SMPI's
+// leaves the flag as it was where the status is ignored.
 extern "C" int MPI_Test(MPI_Request* request, int* complete, MPI_Status* status) {
   static double since = -1;  // SMPI gives every rank its own
   if (*request == MPI_REQUEST_NULL) {
