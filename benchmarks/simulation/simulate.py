@@ -18,8 +18,8 @@ MODEL = {
 
 def platform(machines, network, payload):
     """Every machine has a link of its own to a switch that never blocks, the same each way, and one link among its ranks."""
-    lines = ['<?xml version="1.0"?>', '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">', '<platform version="4.1">',
-             '<zone id="cluster" routing="Full">']
+    lines = ['<?xml version="1.0"?>', '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">',
+             '<platform version="4.1">', '<zone id="cluster" routing="Full">']
     for m in range(machines):
         lines.append(f'<host id="h{m}" speed="1Gf"/>')
     for m in range(machines):
@@ -51,8 +51,9 @@ def simulate(program, machines, ranks, network, payload, flags, smpirun="smpirun
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
-COLUMNS = ["model", "policy", "machines", "ranks", "topology", "partition", "payload", "simulated_ms", "closed_ms", "error_percent",
-           "closed_whole_ms", "sent_MB_mean", "link_MB_busiest", "local_MB_busiest", "whole_sent_MB_mean",
+# Of a line. Milliseconds and MB of a step at 1/payload of the bytes; `whole`: at the model's own size, for the same ids.
+COLUMNS = ["model", "policy", "machines", "ranks", "topology", "partition", "payload", "simulated_ms", "closed_ms",
+           "error_percent", "closed_whole_ms", "sent_MB_mean", "link_MB_busiest", "local_MB_busiest", "whole_sent_MB_mean",
            "whole_link_MB_busiest", "rounds", "messages", "wrong"]
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Redraws the throughput figure of the Parallax paper from SIMULATED communication: throughput.py PROGRAM FOLDER
 
-PROGRAM is parallax-simulation.so. Writes FOLDER/simulation.csv, one line a run, and FOLDER/throughput.{csv,html}. Runs that the
-first file has are not repeated. What is drawn is a simulation: 100 Gb/s Ethernet or InfiniBand at its nominal speed and memory at
-30 GB/s a machine, no overlap with computing, and computing as long as the paper's own throughput on one machine says."""
+Writes FOLDER/simulation.csv, a line for each run, and FOLDER/throughput.{csv,html}. Runs that the first file has are not
+repeated; delete it to simulate all of them again, which gives the same bytes."""
 import argparse
 import csv
+import math
 import os
 import sys
 
@@ -13,13 +13,22 @@ import simulate
 
 NETWORK = {"latency": 2.0, "bandwidth": 12.5, "local_latency": 0.5, "local_bandwidth": 30.0}
 
-# Units (words, images) of a step of a rank, and units per second of one machine of six GPUs with the hybrid, as published: the
-# chart of the paper's repository for LM1B and ResNet-50, its release notes for NMT. LM1B: 128 sequences of 20 words, ResNet-50: 64
-# images; NMT's words are not published: 128 pairs of sentences are taken to have 50 words.
+ASSUMPTIONS = (
+    "These are simulations, not measurements. The library runs unmodified on SimGrid's MPI; a machine has a link of 12.5 GB/s "
+    "(100 Gb/s) each way and 2 us a message, and its six ranks hand 30 GB/s to each other in all, 0.5 us a message. Bytes and "
+    "bandwidths are scaled down alike so that all ranks fit into one machine's memory; what that changes is corrected by the "
+    "closed form. Communication does not overlap with computing. A step computes as long as the published throughput of one "
+    "machine says, less its communication within that machine. All-gather and naive PS are this library's own, both with dense "
+    "gradients summed on two levels, and all-gather's rows summed within machines first: neither is the Horovod or the "
+    "TensorFlow of 2018.")
+
+# Units (words, images) of a rank's step, and units per second of one machine of six GPUs with the hybrid: for LM1B and
+# ResNet-50 by the chart in the repository of the paper, for NMT by its pull request 11. LM1B: 128 sequences of 20 words;
+# ResNet-50: 64 images. NMT's words are not published: 128 pairs of sentences are taken to have 50 words.
 COMPUTE = {"lm1b": (2560, 88_200, "words"), "nmt": (6400, 41_800, "words"), "resnet50": (64, 1_068, "images")}
 
-# Published throughput at 1, 2, 4, 8 machines, in thousands: hybrid, Horovod, TF-PS. For NMT only what is known of one, four and
-# eight machines.
+# Published throughput at 1, 2, 4, 8 machines, in thousands: of hybrid, Horovod and TF-PS. Of NMT's not all is known: the
+# paper's table has eight machines.
 PUBLISHED = {
     "lm1b": {"hybrid": [88.2, 150.0, 250.3, 277.7], "all_gather": [67.9, 46.6, 42.6, 39.5],
              "naive_parameter_server": [88.2, 127.7, 147.0, 101.4]},
@@ -39,20 +48,25 @@ def payload_of(model, policy):
     return {"lm1b": 64 if policy == "all_gather" else 16, "nmt": 32 if policy == "all_gather" else 16, "resnet50": 16}[model]
 
 
+def figure_runs():
+    """(model, policy, machines, ranks, topology). ResNet-50 has no tables: all-gather is the same as hybrid."""
+    return [(model, policy, machines, 6, "hosts") for machines in MACHINES for model in PUBLISHED for policy in NAMES
+            if (model, policy) != ("resnet50", "all_gather")]
+
+
 def all_runs():
-    """(model, policy, machines, ranks, topology): those of the figure first."""
-    figure = [(model, policy, machines, 6, "hosts") for machines in MACHINES for model in PUBLISHED for policy in NAMES
-              if not (model == "resnet50" and policy == "all_gather")]  # without tables the same as hybrid
+    """One rank a machine, flat exchanges and many machines as well: for the closed form and the bytes."""
     flat = [(model, policy, machines, 1, "flat") for model in ("lm1b", "nmt") for machines in (2, 4, 8)
             for policy in ("hybrid", "all_gather", "naive_parameter_server", "all_reduce")]
     flat += [("resnet50", "hybrid", machines, 1, "flat") for machines in (2, 4, 8)]
     wide = [("nmt", "all_reduce", 8, 6, "hosts"), ("lm1b", "all_reduce", 8, 6, "hosts"), ("nmt", "hybrid", 8, 6, "flat"),
             ("lm1b", "hybrid", 8, 6, "flat"), ("lm1b", "hybrid", 32, 1, "flat"), ("lm1b", "hybrid", 128, 1, "flat")]
-    return figure + flat + wide
+    return figure_runs() + flat + wide
 
 
 def run(program, model, policy, machines, ranks, topology):
-    flags = ["--model", model, "--policy", policy, "-w", "1", "-n", "1"] + (["--hosts", str(machines)] if topology == "hosts" else [])
+    flags = ["--model", model, "--policy", policy, "-w", "1", "-n", "1"]
+    flags += ["--hosts", str(machines)] if topology == "hosts" else []
     code, lines, complaints = simulate.simulate(program, machines, ranks, NETWORK, payload_of(model, policy), flags)
     if code != 0 or len(lines) != 1:
         raise SystemExit(f"{model} {policy} {machines}x{ranks} {topology}: exit code {code}\n" + "\n".join(lines) + complaints)
@@ -105,8 +119,8 @@ def table(rows):
     for model in PUBLISHED:
         for policy in NAMES:
             for basis in ("with compute", "compute 0", "published"):
-                values = PUBLISHED[model][policy] if basis == "published" else throughput(rows, model, policy, basis != "compute 0")
-                lines.append((model, policy, basis, values))
+                simulated = throughput(rows, model, policy, basis == "with compute")
+                lines.append((model, policy, basis, PUBLISHED[model][policy] if basis == "published" else simulated))
     return lines
 
 
@@ -118,10 +132,110 @@ def ratios(lines):
             for model in PUBLISHED for other in ("naive_parameter_server", "all_gather")]
 
 
-if __name__ == "__main__":
+COLORS = ["#0b6e99", "#c4491d", "#3f7d20"]
+STYLE = """body{font:15px/1.5 system-ui,sans-serif;color:#222;background:#fff;max-width:60em;margin:2em auto;padding:0 1em}
+h1{font-size:1.5em;margin-bottom:.2em}h2{font-size:1.1em;margin-top:2.5em}
+svg{width:100%;max-width:780px;display:block;margin:1em 0}
+svg text{font:12px system-ui,sans-serif;fill:#333}.grid{stroke:#e4e4e4}.axis{stroke:#888}
+table{border-collapse:collapse;font-size:.85em;font-variant-numeric:tabular-nums}
+td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #eee}.words{text-align:left}"""
+
+
+def tick_step(high):
+    power = 10 ** math.floor(math.log10(high / 4))
+    return next(power * factor for factor in (1, 2, 5, 10) if high / (power * factor) <= 9)
+
+
+def chart(unit, lines):
+    """Lines over the number of machines; what was published is dashed."""
+    left, right, top, bottom = 80, 560, 20, 300
+    high = 1.05 * max(v for _, _, values in lines for v in values if v)
+    x = lambda machines: left + (right - left) * (machines - 1) / 7
+    y = lambda value: bottom - (bottom - top) * value / high
+    out = [f"<svg viewBox='0 0 780 348' role='img'>"]
+    for machines in MACHINES:
+        out.append(f"<text x='{x(machines):.1f}' y='{bottom + 16}' text-anchor='middle'>{machines}</text>")
+    for tick in range(int(high / tick_step(high)) + 1):
+        value = tick * tick_step(high)
+        out.append(f"<line x1='{left}' x2='{right}' y1='{y(value):.1f}' y2='{y(value):.1f}' class='grid'/>")
+        out.append(f"<text x='{left - 6}' y='{y(value) + 4:.1f}' text-anchor='end'>{value:g}</text>")
+    for number, (name, dashed, values) in enumerate(lines):
+        color, style = COLORS[number % 3], "stroke-dasharray='5 4'" if dashed else ""
+        points = " ".join(f"{x(m):.1f},{y(v):.1f}" for m, v in zip(MACHINES, values) if v)
+        out.append(f"<polyline points='{points}' fill='none' stroke='{color}' stroke-width='2' {style}/>")
+        out += [f"<circle cx='{p.split(',')[0]}' cy='{p.split(',')[1]}' r='3' fill='{color}'/>" for p in points.split()]
+        row = top + 10 + 20 * number
+        ends = f"x1='{right + 12}' x2='{right + 30}' y1='{row}' y2='{row}'"
+        out.append(f"<line {ends} stroke='{color}' stroke-width='2' {style}/>")
+        out.append(f"<text x='{right + 36}' y='{row + 4}'>{name}</text>")
+    out.append(f"<line x1='{left}' x2='{right}' y1='{bottom}' y2='{bottom}' class='axis'/>")
+    out.append(f"<text x='{(left + right) / 2}' y='{bottom + 36}' text-anchor='middle'>machines of 6 ranks</text>")
+    out.append(f"<text text-anchor='middle' transform='translate(18,{(top + bottom) / 2}) rotate(-90)'>{unit}</text></svg>")
+    return "\n".join(out)
+
+
+def cell(value):
+    return "-" if value is None else f"{value:.4g}"
+
+
+def page(lines, proportions):
+    out = ["<!DOCTYPE html>", "<html lang='en'><head><meta charset='utf-8'><title>Throughput, simulated</title>",
+           f"<style>{STYLE}</style></head><body><h1>Throughput, simulated</h1>", f"<p>{ASSUMPTIONS}</p>"]
+    for model in PUBLISHED:
+        unit = f"thousand {COMPUTE[model][2]} per second"
+        for basis, title in (("with compute", "with computing, beside what was published (dashed)"),
+                             ("compute 0", "communication alone")):
+            drawn = [(NAMES[p] + ", simulated", False, v) for m, p, b, v in lines if (m, b) == (model, basis)]
+            if basis == "with compute":
+                drawn += [(NAMES[p] + ", published", True, v) for m, p, b, v in lines if (m, b) == (model, "published")]
+            out += [f"<h2>{model}: {title}</h2>", chart(unit, drawn)]
+    out.append("<h2>All numbers, thousands per second, by machines</h2><table><tr><th class='words'>model"
+               "<th class='words'>scheme<th class='words'>basis" + "".join(f"<th>{m}" for m in MACHINES) + "</tr>")
+    for model, policy, basis, values in lines:
+        out.append(f"<tr><td class='words'>{model}<td class='words'>{NAMES[policy]}<td class='words'>{basis}"
+                   + "".join(f"<td>{cell(v)}" for v in values) + "</tr>")
+    out.append("</table><h2>Hybrid over the others at 8 machines</h2><table><tr><th class='words'>model<th class='words'>over"
+               "<th>simulated<th>simulated, compute 0<th>published</tr>")
+    for model, other, *values in proportions:
+        cells = "".join(f"<td>{value:.2f}" for value in values)
+        out.append(f"<tr><td class='words'>{model}<td class='words'>{NAMES[other]}{cells}</tr>")
+    return "\n".join(out + ["</table></body></html>", ""])
+
+
+def write(folder, lines, proportions):
+    with open(os.path.join(folder, "throughput.csv"), "w") as file:
+        file.write("model,scheme,basis," + ",".join(f"machines_{m}" for m in MACHINES) + "\n")
+        for model, policy, basis, values in lines:
+            cells = ["" if value is None else f"{value:.4f}" for value in values]
+            file.write(",".join([model, policy, basis.replace(" ", "_")] + cells) + "\n")
+    with open(os.path.join(folder, "throughput.html"), "w") as file:
+        file.write(page(lines, proportions))
+
+
+def tell(lines, proportions):
+    print("# SIMULATED. " + ASSUMPTIONS)
+    print(f"{'model':9} {'scheme':27} {'basis, thousands per s':23}" + "".join(f"{m:9}" for m in MACHINES))
+    for model, policy, basis, values in lines:
+        print(f"{model:9} {NAMES[policy]:27} {basis:23}" + "".join(f"{cell(v):>9}" for v in values))
+    print("# hybrid over the others at 8 machines: simulated, simulated with compute 0, published.",
+          "The paper's abstract: 2.8 over TF-PS, 6.02 over Horovod; the chart of its repository: 2.7 and 7")
+    for model, other, *values in proportions:
+        print(f"{model:9} {NAMES[other]:27}" + "".join(f"{v:9.2f}" for v in values))
+
+
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program")
-    parser.add_argument("folder")
+    parser.add_argument("program", help="parallax-simulation.so")
+    parser.add_argument("folder", help="where simulation.csv and throughput.{csv,html} are")
+    parser.add_argument("--figure-only", action="store_true", help="only the runs that the figure shows")
     given = parser.parse_args()
     os.makedirs(given.folder, exist_ok=True)
-    collected = collect(given.program, os.path.join(given.folder, "simulation.csv"), all_runs())
+    wanted = figure_runs() if given.figure_only else all_runs()
+    rows = collect(given.program, os.path.join(given.folder, "simulation.csv"), wanted)
+    lines = table(rows)
+    write(given.folder, lines, ratios(lines))
+    tell(lines, ratios(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Verifies tiny simulated runs: verify.py PROGRAM. Results right, bytes as counted (both are `wrong`), the closed form within a tenth
-of the simulated time, and every line the same in a second run."""
+"""Verifies tiny simulated runs: verify.py PROGRAM. Results right and bytes as counted (or they are `wrong`), the closed form
+within a tenth of the simulated time, and every line the same in a second run."""
 import sys
 
 import simulate
@@ -20,7 +20,7 @@ def complaints_about(program, policy, machines, ranks, hosts):
     if len(lines) != 1:
         return f"exit code {code}, {len(lines)} lines\n{errors}"
     row = dict(zip(simulate.COLUMNS, lines[0].split(",")))
-    print(policy, f"{machines}x{ranks}", row["topology"], "simulated", row["simulated_ms"], "ms, closed form", row["closed_ms"], "ms")
+    print(policy, f"{machines}x{ranks}", row["topology"], "simulated ms", row["simulated_ms"], "closed form", row["closed_ms"])
     if code != 0 or row["wrong"] != "0":
         return f"exit code {code}, {row['wrong']} results or byte counts are wrong"
     if abs(float(row["error_percent"])) > 10:
