@@ -45,8 +45,8 @@ struct Parts {
 
 // Seconds: of the messages that follow each other, and of the bytes, at the busiest machine. On two levels a phase is either
 // within machines or between them, so that their times add up; without, both overlap. Two parts are under way beside another
-// one: what is pushed naively goes straight to the owners while the dense gradients are summed within the machines, and gathered
-// rows are handed to a machine's ranks while the dense sums are gathered between the machines.
+// one: what is pushed naively goes straight to the owners while the dense gradients are summed within the machines, and
+// gathered rows are handed to a machine's ranks while the dense sums are gathered between the machines.
 inline double closed_form(Network const& network, Parts const& parts, Way way, bool two_levels, double rounds) {
   auto const link = [&](Load const& load) { return load.link_busiest / network.bandwidth; };
   auto const local = [&](Load const& load) { return load.local_busiest / network.local_bandwidth; };

@@ -48,7 +48,8 @@ def simulate(program, machines, ranks, network, payload, flags, smpirun="smpirun
         for name, value in network.items():
             command += ["--" + name.replace("_", "-"), str(value)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return done.returncode, done.stdout.splitlines(), done.stderr
+    lines = done.stdout.splitlines()  # of a program that fails smpirun has something to say as well
+    return done.returncode, [line for line in lines if line.count(",") + 1 == len(COLUMNS)], done.stderr
 
 
 # Of a line. Milliseconds and MB of a step at 1/payload of the bytes; `whole`: at the model's own size, for the same ids.
