@@ -11,9 +11,9 @@ extern "C" int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request
   return PMPI_Comm_dup(comm, copy);
 }
 
-// Simulated time passes only where a rank waits, and who polls does not wait. So a test in vain lasts a 128th of the time that
-// has passed since the first one after this rank last sent, and 20 ns at least: what a rank finds is at most that much older than
-// the test. (SMPI's own option smpi/test makes every test last, also one that is not in vain.)
+// Simulated time passes only where a rank waits, and who polls does not wait. So a test in vain lasts a 128th of the time since
+// the first one after this rank last sent, and 20 ns at least: what a rank finds is at most that much older than the test.
+// (SMPI's own option smpi/test makes every test last, also one that is not in vain.)
 static double first_in_vain = -1;  // SMPI gives every rank its own
 
 extern "C" int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {

@@ -135,7 +135,7 @@ def ratios(lines):
 COLORS = ["#0b6e99", "#c4491d", "#3f7d20"]
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;color:#222;background:#fff;max-width:60em;margin:2em auto;padding:0 1em}
 h1{font-size:1.5em;margin-bottom:.2em}h2{font-size:1.1em;margin-top:2.5em}
-svg{width:100%;max-width:780px;display:block;margin:1em 0}
+svg{width:100%;max-width:800px;display:block;margin:1em 0}
 svg text{font:12px system-ui,sans-serif;fill:#333}.grid{stroke:#e4e4e4}.axis{stroke:#888}
 table{border-collapse:collapse;font-size:.85em;font-variant-numeric:tabular-nums}
 td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #eee}.words{text-align:left}"""
@@ -148,11 +148,11 @@ def tick_step(high):
 
 def chart(unit, lines):
     """Lines over the number of machines; what was published is dashed."""
-    left, right, top, bottom = 80, 560, 20, 300
+    left, right, top, bottom = 80, 520, 20, 300
     high = 1.05 * max(v for _, _, values in lines for v in values if v)
     x = lambda machines: left + (right - left) * (machines - 1) / 7
     y = lambda value: bottom - (bottom - top) * value / high
-    out = [f"<svg viewBox='0 0 780 348' role='img'>"]
+    out = ["<svg viewBox='0 0 800 348' role='img'>"]
     for machines in MACHINES:
         out.append(f"<text x='{x(machines):.1f}' y='{bottom + 16}' text-anchor='middle'>{machines}</text>")
     for tick in range(int(high / tick_step(high)) + 1):
