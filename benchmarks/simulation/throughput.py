@@ -91,7 +91,7 @@ def collect(program, path, wanted):
         with open(path, "w", newline="") as file:
             writer = csv.DictWriter(file, simulate.COLUMNS, lineterminator="\n")
             writer.writeheader()
-            writer.writerows(rows[p] for p in wanted if p in rows)
+            writer.writerows(rows[p] for p in all_runs() if p in rows)
     return rows
 
 
