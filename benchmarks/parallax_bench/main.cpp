@@ -1,4 +1,4 @@
-// parallax-bench: all-reduce beside parameter server, by size, by policy, by model and by partitioner.
+// parallax-bench: all-reduce beside parameter server, by size, by policy, by model, by partitioner, and by what Auto chooses.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "allreduce.hpp"
+#include "auto.hpp"
 #include "compare.hpp"
 #include "machines.hpp"
 #include "partition.hpp"
@@ -62,6 +63,8 @@ int run(Options const& options, int argc, char** argv) {
       run_partition(options, prints, report, progress, ids);
     else if (options.command == "count")
       MachineCount{options, prints, report, progress}.run();
+    else if (options.command == "auto")
+      run_auto(options, prints, report, progress);
     else if (options.doubles)
       run<double>(options, ranks, report, progress, ids);
     else

@@ -19,6 +19,10 @@ namespace bench {
 
 // How rows travel.
 enum class Way : unsigned char { densified, parameter_server, naive, gathered };
+inline Way way_of(px::Method method) {
+  return method == px::Method::all_reduce ? Way::densified : method == px::Method::all_gather ? Way::gathered
+                                                                                              : Way::parameter_server;
+}
 
 struct Method {
   std::string name;
@@ -120,13 +124,16 @@ void for_tables(Workload const& work, Asked const& asked, std::size_t owners, st
 inline void count_dense(ByteCount& count, Workload const& work, std::uint64_t scalar_bytes) {
   for (auto const& tensor : work.dense) count.dense(at(tensor.elements), scalar_bytes);
 }
-inline void count_tables(ByteCount& count, Workload const& work, Way way, Asked const& asked, std::uint64_t scalar_bytes) {
-  if (way == Way::densified) {
-    for (auto const& table : work.tables) count.dense(at(table.rows), at(table.width) * scalar_bytes);
-    return;
-  }
+// The rows of table t travel as ways[t] says, or, where one is given, all as it says.
+inline void count_tables(ByteCount& count, Workload const& work, std::vector<Way> const& ways, Asked const& asked,
+                         std::uint64_t scalar_bytes) {
+  std::size_t table = 0;
   for_tables(work, asked, count.owners(), scalar_bytes, [&](auto const& rows) {
-    if (way == Way::parameter_server)
+    auto const& shape = work.tables[table];
+    Way const way = ways[table++];
+    if (way == Way::densified)
+      count.dense(at(shape.rows), at(shape.width) * scalar_bytes);
+    else if (way == Way::parameter_server)
       count.pull_and_push(rows);
     else if (way == Way::naive)
       count.pull_directly(rows), count.push_occurrences(rows);
@@ -135,12 +142,16 @@ inline void count_tables(ByteCount& count, Workload const& work, Way way, Asked 
   });
 }
 
+inline void count_tables(ByteCount& count, Workload const& work, Way way, Asked const& asked, std::uint64_t scalar_bytes) {
+  count_tables(count, work, std::vector<Way>(work.tables.size(), way), asked, scalar_bytes);
+}
+
 // What a step on a batch must move.
-inline std::vector<Flow> expected_flows(Ranks const& ranks, Workload const& work, Way way, std::size_t batch,
-                                        std::uint64_t scalar_bytes) {
+inline std::vector<Flow> expected_flows(Ranks const& ranks, Workload const& work, std::vector<Way> const& ways,
+                                        std::size_t batch, std::uint64_t scalar_bytes) {
   ByteCount count{work.ranks, ranks.hosts()};
   count_dense(count, work, scalar_bytes);
-  count_tables(count, work, way, asked_of(work, batch), scalar_bytes);
+  count_tables(count, work, ways, asked_of(work, batch), scalar_bytes);
   return count.flows;
 }
 
@@ -151,7 +162,7 @@ struct Schedule {
   int blocks() const { return (steps + block - 1) / block; }
 };
 
-// What a rank says of a method: so many facts, then the time of every block.
+// What a rank says of a method: so many facts, then how the rows of each table travel, then the time of every block.
 inline constexpr std::size_t facts_of_method = 8;
 
 // Collective. A block of each method in turn, so that what slows the machine down slows all of them. By rank: what it found.
@@ -185,6 +196,9 @@ inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std
                       real(b.payload_received() - a.payload_received()),
                       real(b.payload_received_between_hosts() - a.payload_received_between_hosts()), real(checked.wrong),
                       checked.checksum});
+      auto const chosen = trainings[m]->chosen();
+      for (std::size_t t = 0; t < work.tables.size(); ++t)
+        numbers.push_back(real(chosen.empty() ? methods[m].way : way_of(chosen[t])));
       numbers.insert(numbers.end(), times[m].begin(), times[m].end());
     }
     return numbers;
@@ -196,7 +210,7 @@ inline std::vector<Outcome> judge(Ranks const& ranks, Workload const& work, std:
                                   Schedule const& plan, std::uint64_t scalar_bytes,
                                   std::vector<Ranks::Numbers> const& results) {
   int const blocks = plan.blocks();
-  constexpr std::size_t facts = facts_of_method;
+  std::size_t const tables = work.tables.size(), facts = facts_of_method + tables;
   int const measured = blocks * plan.block;
   std::vector<std::int64_t> times(at(work.batches));
   for (int step = 0; step < plan.warmup + measured; ++step) ++times[at(step) % times.size()];
@@ -224,12 +238,15 @@ inline std::vector<Outcome> judge(Ranks const& ranks, Workload const& work, std:
     outcome.seconds = summary_of(slowest);
     outcome.wrong += found != checksum;
 
+    std::vector<Way> ways;
+    for (std::size_t t = 0; t < tables; ++t)
+      ways.push_back(static_cast<Way>(static_cast<int>(results[0][m * (facts + at(blocks)) + facts_of_method + t])));
     outcome.expected.resize(results.size());
     for (std::int64_t batch = 0; batch < work.batches; ++batch) {
       std::uint64_t often = 0;
       for (std::int64_t step = plan.warmup; step < plan.warmup + measured; ++step) often += step % work.batches == batch;
       if (often == 0) continue;
-      auto const flows = expected_flows(ranks, work, methods[m].way, at(batch), scalar_bytes);
+      auto const flows = expected_flows(ranks, work, ways, at(batch), scalar_bytes);
       for (std::size_t rank = 0; rank < flows.size(); ++rank) {
         auto const add = [&](Bytes& to, Bytes const& from) {
           to.all += often * from.all;

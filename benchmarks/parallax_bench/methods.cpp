@@ -25,6 +25,7 @@ Method method_of<BENCH_SCALAR>(std::string_view policy) {
   if (policy == "all_reduce") return by_session<px::presets::all_reduce, T>(policy, Way::densified);
   if (policy == "parameter_server") return by_session<px::presets::parameter_server, T>(policy, Way::parameter_server);
   if (policy == "all_gather") return by_session<px::presets::all_gather, T>(policy, Way::gathered);
+  if (policy == "auto") return by_session<px::Auto, T>(policy, Way::parameter_server);
   return by_session<px::presets::naive_parameter_server, T>(policy, Way::naive);
 }
 

@@ -28,7 +28,7 @@ enum class Partition : unsigned char { block, cyclic, hash, greedy };
 inline constexpr std::string_view partition_names[] = {"block", "cyclic", "hash", "greedy"};
 inline constexpr std::string_view comm_names[] = {"self", "threads", "mpi"};
 inline constexpr std::string_view policy_names[] = {"hybrid", "all_reduce", "parameter_server", "naive_parameter_server",
-                                                    "all_gather"};
+                                                    "all_gather", "auto"};
 inline constexpr std::string_view model_names[] = {"resnet50", "inception3", "vgg16", "lm1b", "nmt", "dlrm"};
 
 inline bool under_mpiexec() {
@@ -68,7 +68,7 @@ struct Options {
   double rounds = 18;
   std::string csv, json, html, ids, line;
 
-  bool local() const { return command == "partition" || command == "count"; }  // asks no rank
+  bool local() const { return command == "partition" || command == "count" || command == "auto"; }  // asks no rank
 };
 
 namespace detail {
@@ -134,7 +134,7 @@ inline std::vector<Flag> const& flags() {
        }},
       {"--model", "name", "compare: resnet50, inception3, vgg16, lm1b, nmt or dlrm (lm1b)",
        [](O& o, S v) { o.model = model_names[choice("--model", v, model_names)]; }},
-      {"--policy", "list", "ps, compare: hybrid, all_reduce, parameter_server, naive_parameter_server, all_gather (all)",
+      {"--policy", "list", "ps, compare: hybrid, all_reduce, parameter_server, naive_parameter_server, all_gather, auto (all)",
        [](O& o, S v) {
          o.policies.clear();
          for (auto const& name : split(v)) o.policies.emplace_back(policy_names[choice("--policy", name, policy_names)]);
@@ -211,6 +211,7 @@ inline void print_help() {
       "  compare     a whole model under every policy: bytes, messages, time\n"
       "  partition   how evenly partitioners spread the rows of a batch over owners\n"
       "  count       bytes of a step on machines that are not there, counted over the ids, and the time that they make\n"
+      "  auto        what Auto chooses beside every fixed policy, and the search for pieces, on the clock of a simulated network\n"
       "With --comm mpi it is run under mpiexec. Exit code: 0, 1 where a result is wrong, 2 for a wrong flag.\n");
   for (auto const& flag : detail::flags())
     std::printf("  %-22s %.*s\n", (std::string{flag.name} + ' ' + std::string{flag.value}).c_str(),
@@ -224,7 +225,7 @@ inline Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view name = argv[i], value;
     if (i == 1 && !name.starts_with('-')) {
-      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition", "count"};
+      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition", "count", "auto"};
       options.command = commands[detail::choice("the command", name, commands)];
       continue;
     }
@@ -242,7 +243,7 @@ inline Options parse(int argc, char** argv) {
     flag->set(options, value);
   }
   if (options.help) return options;
-  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare, partition or count; see --help"};
+  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare, partition, count or auto; see --help"};
   if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
   if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
   if (options.comm == Comm::mpi && options.ranks > 0 && !options.local())

@@ -13,6 +13,7 @@
 #include "parallax/comm/collectives.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/parallax.hpp"
 #ifdef PARALLAX_HAS_MPI
 #include "parallax/comm/mpi.hpp"
 #endif
@@ -28,6 +29,7 @@ struct World {
   px::AnyCommunicator& comm;
   px::AnyCommunicator* vendor;
   std::vector<int> const& hosts;
+  px::SessionOptions options = {};
 
   px::Topology<px::AnyCommunicator> topology(px::AnyCommunicator& of) const {
     return hosts.empty() ? px::Topology<px::AnyCommunicator>{of} : px::Topology<px::AnyCommunicator>{of, hosts};

@@ -26,6 +26,9 @@ class Training {
   virtual ~Training() = default;
   virtual void step() = 0;
   virtual px::Traffic traffic() const = 0;
+  // How the rows of each table travel now, where the policy chooses; else nothing.
+  virtual std::vector<px::Method> chosen() const = 0;
+  virtual std::vector<px::Decision> decisions() const { return {}; }
   virtual Checked check() = 0;
   virtual void finish() = 0;
 };
@@ -70,7 +73,7 @@ class SessionTraining final : public Training {
       : work_{&work},
         rank_{comm.rank()},
         gradients_{work, rank_},
-        session_{world.topology(comm)},
+        session_{world.topology(comm), world.options},
         parameters_(work.dense_elements(), static_cast<T>(first_value)) {
     std::size_t begin = 0;
     layers_.reserve(work.dense.size());
@@ -106,6 +109,15 @@ class SessionTraining final : public Training {
   }
 
   px::Traffic traffic() const override { return session_.traffic(); }
+  std::vector<px::Method> chosen() const override {
+    std::vector<px::Method> result;
+    if constexpr (Words::State::adaptive)
+      for (auto const& table : tables_) result.push_back(table.state().method());
+    return result;
+  }
+  std::vector<px::Decision> decisions() const override { return session_.decisions(); }
+  px::Session<px::AnyCommunicator>& session() { return session_; }
+  Words& table(std::size_t number) { return tables_[number]; }
 
   Checked check() override {
     Checked result;
@@ -121,7 +133,7 @@ class SessionTraining final : public Training {
       for (std::int64_t row = 0; row < table.local_rows(); ++row) {
         std::int64_t const global = table.global_row(row);
         result.wrong += expected.wrong(global, local.row(row), width);
-        if (Words::State::sharded || speaks) result.checksum += checksum_of(local.row(row), at(width), at(global * width));
+        if (table.state().shards() || speaks) result.checksum += checksum_of(local.row(row), at(width), at(global * width));
       }
       for (std::size_t i = 0; i < pulled_[t].size(); ++i)
         result.wrong += expected.wrong(pulled_[t].id(i), pulled_[t].values().row(static_cast<std::int64_t>(i)), width);

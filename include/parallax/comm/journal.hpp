@@ -11,13 +11,14 @@
 
 namespace parallax {
 
-enum class Operation : std::uint8_t { pull = 1, start, step, broadcast, bind_step, finish };
+enum class Operation : std::uint8_t { pull = 1, start, step, broadcast, bind_step, search_pieces, finish };
 // How far an operation has come: it was called; waits for all ranks to agree; exchanges; waits for the commit; gathers and
 // applies; has returned.
 enum class Phase : std::uint8_t { called = 1, agreeing, exchanging, committing, applying, done };
 
 constexpr std::string_view to_string(Operation operation) {
-  constexpr std::string_view names[] = {"nothing", "pull", "start", "step", "broadcast", "bind_step", "finish"};
+  constexpr std::string_view names[] = {"nothing", "pull", "start", "step", "broadcast", "bind_step",
+                                        "search_pieces", "finish"};
   return names[static_cast<std::size_t>(operation)];
 }
 constexpr std::string_view to_string(Phase phase) {

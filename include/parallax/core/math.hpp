@@ -1,7 +1,10 @@
-// Arithmetic that rules may use without giving up bits.
+// Arithmetic that rules may use without giving up bits, and the few functions of <cmath> that the library needs, without what
+// <cmath> costs a compiler.
 #pragma once
 
+#if !defined(__GNUC__)
 #include <cmath>
+#endif
 
 #include "parallax/core/config.hpp"
 
@@ -22,6 +25,20 @@ __attribute__((const)) decltype(__builtin_sqrtf64(0)) __builtin_sqrtf64(decltype
 
 namespace parallax {
 namespace detail {
+
+#if defined(__GNUC__)
+inline double pow(double x, double y) { return __builtin_pow(x, y); }
+inline double cos(double x) { return __builtin_cos(x); }
+inline double log1p(double x) { return __builtin_log1p(x); }
+inline double square_root(double x) { return __builtin_sqrt(x); }
+inline float square_root(float x) { return __builtin_sqrtf(x); }
+#else
+inline double pow(double x, double y) { return std::pow(x, y); }
+inline double cos(double x) { return std::cos(x); }
+inline double log1p(double x) { return std::log1p(x); }
+inline double square_root(double x) { return std::sqrt(x); }
+inline float square_root(float x) { return std::sqrt(x); }
+#endif
 
 #if defined(PARALLAX_DETAIL_SQRT_BUILTIN)
 inline float root_of(float x) noexcept { return static_cast<float>(__builtin_sqrtf32(x)); }
@@ -46,8 +63,7 @@ PARALLAX_HOST_DEVICE inline T sqrt(T x) noexcept {
   if constexpr (requires { detail::root_of(x); }) {
     return detail::root_of(x);
   } else {
-    using std::sqrt;
-    return sqrt(x);
+    return detail::square_root(x);
   }
 }
 

@@ -1,7 +1,6 @@
 // Adam and AdamW, with exact and with lazy sparse semantics: Kingma and Ba, ICLR 2015, algorithm 1.
 #pragma once
 
-#include <cmath>
 #include <tuple>
 
 #include "parallax/core/math.hpp"
@@ -26,8 +25,8 @@ struct BasicAdam {
 
   auto at(std::int64_t step) const {
     auto const t = static_cast<double>(step);
-    double const rate = learning_rate / (1 - std::pow(beta1, t));
-    double const root = std::sqrt(1 - std::pow(beta2, t));
+    double const rate = learning_rate / (1 - detail::pow(beta1, t));
+    double const root = detail::square_root(1 - detail::pow(beta2, t));
     return [rate, root, first = 1 - beta1, second = 1 - beta2,
             epsilon = epsilon] PARALLAX_HOST_DEVICE(auto& p, auto g, auto& m, auto& v) noexcept {
       PARALLAX_NO_CONTRACT

@@ -1,7 +1,6 @@
 // LAMB: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020, algorithm 2.
 #pragma once
 
-#include <cmath>
 
 #include "parallax/core/math.hpp"
 #include "parallax/optimizer/optimizer.hpp"
@@ -55,7 +54,7 @@ struct BasicLamb {
 
   Rule at(std::int64_t step) const {
     auto const t = static_cast<double>(step);
-    return {learning_rate, 1 - beta1, 1 - beta2, 1 - std::pow(beta1, t), std::sqrt(1 - std::pow(beta2, t)),
+    return {learning_rate, 1 - beta1, 1 - beta2, 1 - detail::pow(beta1, t), detail::square_root(1 - detail::pow(beta2, t)),
             epsilon, weight_decay};
   }
 };

@@ -3,11 +3,11 @@
 //   weights.optimizer().learning_rate = rate(session.steps());
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <numbers>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/math.hpp"
 
 namespace parallax {
 
@@ -18,7 +18,7 @@ namespace parallax {
 // `rate` until step `every`, then `factor` times as much for each further `every` steps.
 inline auto step_decay(double rate, std::int64_t every, double factor = 0.1) {
   return [=](std::int64_t step) {
-    return rate * std::pow(factor, static_cast<double>(step / std::max<std::int64_t>(every, 1)));
+    return rate * detail::pow(factor, static_cast<double>(step / std::max<std::int64_t>(every, 1)));
   };
 }
 
@@ -32,7 +32,7 @@ inline double part_of(std::int64_t step, std::int64_t steps) {
 inline auto cosine(double rate, std::int64_t steps, double last = 0.0) {
   return [=](std::int64_t step) {
     double const passed = detail::part_of(step, steps);
-    return last + (rate - last) * 0.5 * (1 + std::cos(std::numbers::pi * passed));
+    return last + (rate - last) * 0.5 * (1 + detail::cos(std::numbers::pi * passed));
   };
 }
 
@@ -40,7 +40,7 @@ inline auto cosine(double rate, std::int64_t steps, double last = 0.0) {
 inline auto polynomial(double rate, std::int64_t steps, double power = 1.0, double last = 0.0) {
   return [=](std::int64_t step) {
     double const passed = detail::part_of(step, steps);
-    return last + (rate - last) * std::pow(1 - passed, power);
+    return last + (rate - last) * detail::pow(1 - passed, power);
   };
 }
 
@@ -48,7 +48,7 @@ inline auto polynomial(double rate, std::int64_t steps, double power = 1.0, doub
 inline auto inverse_sqrt(double rate, std::int64_t flat) {
   return [=](std::int64_t step) {
     auto const from = static_cast<double>(std::max<std::int64_t>(flat, 1));
-    return rate * std::sqrt(from / std::max(static_cast<double>(step), from));
+    return rate * detail::square_root(from / std::max(static_cast<double>(step), from));
   };
 }
 

@@ -41,6 +41,7 @@ class Placement {
     auto const owner = std::upper_bound(bases_.begin(), bases_.end() - 1, key) - bases_.begin() - 1;
     return layout_.global_row(static_cast<int>(owner), key - bases_[static_cast<std::size_t>(owner)]);
   }
+  int owner(std::int64_t row) const { return layout_.locate(row).owner; }
   std::int64_t global_row(int owner, std::int64_t local) const { return layout_.global_row(owner, local); }
 
  private:

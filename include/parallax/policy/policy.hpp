@@ -18,7 +18,8 @@ inline constexpr bool never = false;
 //   sharded     true: parameters and optimizer state live with their owner; false: every rank holds and updates all
 //   densified   true: a sparse gradient travels as a dense one
 //   coalesced   true: rows are summed on every hop of the topology; false: every occurrence goes straight to its owner
-// Naming an unsupported kind is one sentence from the compiler.
+// One that decides at run time has `adaptive` = true instead, and begins sharded. Naming an unsupported kind is one sentence
+// from the compiler.
 
 // Replicated parameters, summed gradients. Dense: reduce-scatter, allgather of the gradient, applied everywhere. Sparse: the
 // gradient is densified first, which pays when nearly every row is touched.
@@ -69,6 +70,21 @@ struct NaivePs {
     static_assert(std::same_as<Kind, Sparse>,
                   "parallax: NaivePs pushes indexed rows and has no dense form: use PsShard for a Dense variable");
     static constexpr bool sharded = true, densified = false, coalesced = false;
+  };
+};
+
+// Sparse: begins as PsShard, and goes over to AllGather, AllReduce and back, live, where the measured use of the table and a
+// model of the machine say that it is worth it (policy/choice.hpp). The library owns the table's memory. Dense: the paper's rule.
+struct Auto {
+  using axis = policy_axis;
+  static constexpr std::string_view name = "Auto";
+
+  template <class Kind>
+  using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, Auto>;
+
+  template <class Kind>
+  struct exchange {
+    static constexpr bool adaptive = true, sharded = true, densified = false, coalesced = true;
   };
 };
 
@@ -123,6 +139,13 @@ struct resolve_policy<Policy, Kind> {
 // The policy that a tag or preset means for a kind.
 template <class Policy, class Kind>
 using policy_for = typename detail::resolve_policy<Policy, Kind>::type;
+
+// Whether the policy chooses at run time.
+template <class Exchange>
+inline constexpr bool is_adaptive = false;
+template <class Exchange>
+  requires requires { Exchange::adaptive; }
+inline constexpr bool is_adaptive<Exchange> = Exchange::adaptive;
 
 template <class P>
 concept UpdatePolicy = std::same_as<typename P::axis, policy_axis> && requires {

@@ -37,6 +37,8 @@ struct RowPlan {
   std::size_t agreed = 0;          // hops whose runs are known on all their ranks
   std::size_t dropped = 0;         // indices outside the table that take no part; their inverse is size()
   int users = 0;                   // handles and updates that hold this plan
+  bool retired = false;            // its keys are those of an earlier placement; `retired_rows` the table rows of level 0
+  Buffer<Index> retired_rows;
 
   // Of bags: which bag each index lies in, its factor where the bags have any, and the pooled rows.
   std::size_t bags = 0;
@@ -52,7 +54,15 @@ struct RowPlan {
     levels.resize(route.size() + 1);
     runs.resize(route.size());
     agreed = dropped = bags = 0;
-    factored = mean = false;
+    factored = mean = retired = false;
+  }
+  // Local. The placement is about to change: what still holds this plan finds its rows by number.
+  template <class RowOf>
+  void retire(RowOf&& row_of) {
+    if (retired) return;
+    retired_rows.resize_with_slack(size());
+    for (std::size_t i = 0; i < size(); ++i) retired_rows[i] = row_of(levels[0].keys[i]);
+    retired = true;
   }
 
   // Local. Groups the first `count` of `keys`; a key of `rows` stands for an index that was dropped.

@@ -51,6 +51,32 @@ void make_plan(Topology<C> const& topology, State& state, RowPlan<typename State
   state.count_dropped(plan.dropped);
 }
 
+// Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
+// or per distinct one.
+template <Communicator C, class State>
+void remake_plan(Topology<C> const& topology, State const& state, RowPlan<typename State::index_type>& plan,
+                 RowPlan<typename State::index_type> const& old, bool per_distinct) {
+  plan.prepare(topology.hops());
+  std::size_t const count = per_distinct ? old.size() : old.indices();
+  plan.keys.resize_with_slack(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t const number = per_distinct ? i : old.levels[0].inverse[i];
+    plan.dropped += number == old.size();
+    plan.keys[i] = number == old.size() ? static_cast<typename State::index_type>(state.rows())
+                                        : state.placement().key(old.retired_rows[number]);
+  }
+  plan.group(count, state.rows());
+  plan.cut(0, state.placement().bases());
+  if (old.bags == 0) return;
+  plan.bags = old.bags;
+  plan.factored = old.factored;
+  plan.mean = old.mean;
+  plan.bag_of.resize_with_slack(old.bag_of.size());
+  std::copy_n(old.bag_of.data(), old.bag_of.size(), plan.bag_of.data());
+  plan.factors.resize_with_slack(old.factors.size());
+  std::copy_n(old.factors.data(), old.factors.size(), plan.factors.data());
+}
+
 // Local. Notes for each index of a plan which bag it lies in, and its factor; an index that was dropped lies in none.
 template <class Bags, class Plan>
 void make_bags(Bags const& given, Plan& plan, int rank) {

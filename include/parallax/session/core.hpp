@@ -1,7 +1,6 @@
 // What every collective operation of a session stands on: agreements, waits under a deadline, and one way to end.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "parallax/comm/journal_report.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/math.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/session/agreement.hpp"
 #include "parallax/session/started.hpp"
@@ -166,10 +166,17 @@ class SessionCore {
 
   // {ok and finite, norms} of all ranks: the second agreement. Sums the norms of `groups` in the order of ranks. False where
   // a rank found a gradient that is not finite and the step is to be skipped.
-  bool commit(FlightBase<C> const& pack, std::optional<Error> const& error, std::size_t groups, bool finite) {
+  template <class Pack>
+  bool commit(Pack& pack, std::optional<Error> const& error, std::size_t groups, bool finite) {
     advance(Phase::committing);
     words_out.assign(1 + groups, error ? 0.0 : finite ? 2.0 : 1.0);
     std::copy(norms.begin(), norms.end(), words_out.begin() + 1);
+    uses = started.use_words() + pack.use_words();
+    if (uses > 0) {
+      double const seconds = std::chrono::duration<double>{now(topology.world())}.count();
+      if (!error) started.tell_use(words_out, seconds), pack.tell_use(words_out, seconds);
+      words_out.resize(1 + groups + uses);
+    }
     tell_all("step", [&] { return WholeStep<C>{started, pack}.names(); });
     double least = 2.0;
     std::fill(norms.begin(), norms.end(), 0.0);
@@ -179,7 +186,34 @@ class SessionCore {
       for (std::size_t g = 0; g < groups; ++g) norms[g] += words[1 + g];
     }
     if (least == 0.0) throw Refused{explain_with("step", error ? &*error : nullptr, "")};
+    if (uses > 0) told_uses = words_in;
     return least == 2.0;
+  }
+
+  // Collective, the last act of a step whose commit told of the use of variables: methods are chosen and rows moved.
+  template <class Pack>
+  void adapt(Pack& pack, std::size_t groups) {
+    if (uses == 0) return;
+    std::size_t const stride = 1 + groups + uses;
+    choice = options.choice;
+    auto const calibrate = [&] {
+      if (!choice.costs.measured() && !calibrated) own_costs = parallax::calibrate(topology), calibrated = true;
+      if (!choice.costs.measured()) choice.costs = own_costs;
+    };
+    auto const drive_move = [&](std::string const& name, FunctionRef<bool()> poll) {
+      auto const names = [&] { return name; };
+      drive("step", [&] { return poll(); }, Named<Lane<C>>{mail.lane(), names});
+    };
+    auto const all = [&](std::string const& name, bool mine) {
+      words_out.assign(1, mine ? 1.0 : 0.0);
+      tell_all("step", [&] { return name; });
+      return *std::min_element(words_in.begin(), words_in.end()) == 1.0;
+    };
+    Adapting<C> by{topology, choice, calibrate, steps + 1, mail.lane(), drive_move, all, decisions};
+    auto const words_of = [&](int rank) { return told_uses.data() + static_cast<std::size_t>(rank) * stride; };
+    std::size_t at = 1 + groups;
+    started.adapt(by, words_of, at);
+    pack.adapt(by, words_of, at);
   }
 
   // What the owners measured of tensors, summed in their order.
@@ -214,7 +248,7 @@ class SessionCore {
     std::size_t at = 0;
     auto const convert = [&](FlightBase<C> const& flight) {
       for (double const limit : flight.limits()) {
-        double const norm = std::sqrt(norms[at]);
+        double const norm = square_root(norms[at]);
         norms[at++] = norm > limit ? limit / norm : 1.0;
       }
     };
@@ -374,6 +408,12 @@ class SessionCore {
   std::vector<double> norms;                 // of the clip groups
   std::vector<double> measured;              // of tensors
   std::vector<double> words_out, words_in;   // what ranks tell each other in a step
+  std::vector<double> told_uses;             // with the last commit, if it told of the use of variables
+  std::size_t uses = 0;                      // how many words of it
+  AutoOptions choice;                        // as the session's options have it, with costs that were measured
+  Costs own_costs;
+  bool calibrated = false;
+  std::vector<Decision> decisions;
 };
 
 }  // namespace detail

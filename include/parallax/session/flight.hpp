@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "parallax/comm/mail.hpp"
+#include "parallax/session/adaptive_work.hpp"
 #include "parallax/session/agreement.hpp"
 #include "parallax/session/dense_work.hpp"
-#include "parallax/session/row_work.hpp"
 
 namespace parallax {
 
@@ -30,6 +30,7 @@ struct SessionOptions {
   FusionOptions fusion = {};
   NonFinite non_finite = NonFinite::propagate;
   JoinDivisor join_divisor = JoinDivisor::world;
+  AutoOptions choice = {};  // of variables under Auto
 };
 
 namespace detail {
@@ -100,6 +101,11 @@ class FlightBase {
   virtual void measure(double const* scales, std::vector<double>& shared) = 0;
   virtual void take(double const*& shared) = 0;
   virtual void apply(double const* scales) noexcept = 0;  // by clip group
+  // What is told of the variables with the commit: how many words, and, by a rank that has them, which.
+  virtual std::size_t use_words() = 0;
+  virtual void tell_use(std::vector<double>& words, double now) = 0;
+  // Collective, the last act of a step: concludes from words[rank][at], …, which it moves past.
+  virtual void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) = 0;
   virtual void close() noexcept = 0;
 
   bool gather_gradients() {
@@ -420,6 +426,21 @@ class Flight final : public FlightBase<C> {
       if (work.leader()) work.apply(scale_of(work, scales));
     });
   }
+  std::size_t use_words() override {
+    std::size_t sum = 0;
+    adaptable([&](auto& work, auto adaptation) { sum += adaptation.words(work.state()); });
+    return sum;
+  }
+  void tell_use(std::vector<double>& words, double now) override {
+    adaptable([&](auto& work, auto adaptation) { adaptation.tell(work.state(), words, now); });
+  }
+  void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) override {
+    adaptable([&](auto& work, auto adaptation) {
+      auto const told = [&words_of, begin = at](int rank) { return words_of(rank) + begin; };
+      at += adaptation.words(work.state());
+      if (work.leader()) adaptation.conclude(work.state(), by, told);
+    });
+  }
   void close() noexcept override {
     idle_ = false;
     works([](auto& work) { work.close(); });
@@ -428,7 +449,7 @@ class Flight final : public FlightBase<C> {
 
  private:
   template <class Work>
-  static double scale_of(Work const& work, double const* scales) {
+  static double scale_of(Work& work, double const* scales) {
     return work.group() < 0 ? 1.0 : scales[work.group()];
   }
 
@@ -457,6 +478,15 @@ class Flight final : public FlightBase<C> {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (std::get<I>(seats_).each(left, f), ...);
     }(std::index_sequence_for<Arguments...>{});
+  }
+
+  // Calls f with every work of a variable under Auto, and with its Adaptation.
+  template <class F>
+  void adaptable(F&& f) {
+    works([&](auto& work) {
+      using State = std::remove_cvref_t<decltype(work.state())>;
+      if constexpr (requires { requires State::adaptive; }) f(work, Adaptation<State>{});
+    });
   }
 
   void depart() {

@@ -25,14 +25,21 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
 
   void prepare_rows(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
-    RowPlan<Index>& plan = update.plan ? *update.plan : state_->take_plan();
+    bool const usable = update.plan && !update.plan->retired;
+    RowPlan<Index>& plan = usable ? *update.plan : state_->take_plan();
     plan_ = &plan;
     ++plan.users;
-    if (!update.plan) make_plan(topology, *state_, plan, update.ids, "step");
     own_ = {update.rows, update.per};
-    auto const expected = static_cast<std::int64_t>(update.per == RowsPer::distinct ? plan.size()
-                                                    : update.per == RowsPer::bag    ? plan.bags
-                                                                                    : plan.indices());
+    if (!update.plan) {
+      make_plan(topology, *state_, plan, update.ids, "step");
+    } else if (!usable) {
+      remake_plan(topology, *state_, plan, *update.plan, own_.distinct());
+      if (own_.distinct()) own_.per = RowsPer::index;
+    }
+    auto const expected = static_cast<std::int64_t>(own_.per == RowsPer::distinct ? plan.size()
+                                                    : own_.per == RowsPer::bag    ? plan.bags
+                                                                                  : plan.indices());
+    state_->seen.pushed += static_cast<double>(plan.size());
     if (how.joined && plan.indices() > 0)
       throw this->refusal(Errc::misuse, topology.rank(),
                           "a rank that has joined has no data, but names " + std::to_string(plan.indices()) + " indices");
@@ -82,15 +89,14 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
   Buffer<T> kept_;
 };
 
-// A sparse variable whose rows travel as rows: under PsShard, NaivePs and AllGather.
-template <Communicator C, class S, class Id, class F>
-  requires(!S::Exchange::densified)
-class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
+// A sparse variable whose rows travel as rows: under PsShard, NaivePs and AllGather, whose `Exchange` says how.
+template <class Exchange, Communicator C, class S, class Id, class F>
+class TravellingRows : public RowWorkBase<C, S, Id, F> {
   using Base = RowWorkBase<C, S, Id, F>;
   using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
   using typename Base::Index;
   using typename Base::T;
-  static constexpr bool naive = !S::Exchange::coalesced, gathers = !S::sharded;
+  static constexpr bool naive = !Exchange::coalesced, gathers = !Exchange::sharded;
   using Journey = std::conditional_t<naive, NaivePush<C, Index, T>,
                                      std::conditional_t<gathers, GatherPush<C, Index, T>, ShardPush<C, Index, T>>>;
 
@@ -133,7 +139,10 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
   }
   template <class Visit>
   void visit_journey(Visit&& visit) { visit(journey_); }
-  void reduce() { journey_.reduce(); }
+  void reduce() {
+    journey_.reduce();
+    if (!naive && !flat_) state_->seen.merged += static_cast<double>(plan_->levels[1].size());
+  }
 
   void deposit(int group) { this->enter(journey_.reduced(), group); }
   void merge() {
@@ -142,6 +151,7 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
     auto& results = state_->merging.results;
     if (results.size() > 1) results[0] = sum_of(results);
     state_->average(results[0], this->divisor());
+    state_->seen.owned = static_cast<double>(results[0].keys.size());
     rows_ = gathers ? state_->rows_of(results[0].keys) : results[0].keys;
   }
   void transform() {
@@ -216,8 +226,7 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
 // A sparse variable under AllReduce: its rows are scattered into a gradient of the whole table, with a count behind every row
 // where the mean goes by counts or a lazy optimizer must know which rows were touched.
 template <Communicator C, class S, class Id, class F>
-  requires(S::Exchange::densified)
-class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
+class DensifiedRows : public RowWorkBase<C, S, Id, F> {
   using Base = RowWorkBase<C, S, Id, F>;
   using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
   using typename Base::Index;
@@ -237,15 +246,15 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
     bucket_ = &buckets.template of<T, false>();
     segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
   }
-  void deposit(int group) { this->enter(bucket_->owned(segment_).values, group); }
+  void deposit(int group) { this->enter(ReducedRows<Index, T>{{}, bucket_->owned(segment_).values.data(), nullptr}, group); }
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
     auto const& results = state_->merging.results;
     for (std::size_t i = 1; i < results.size(); ++i)
-      RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
+      RowOps<HostSpace>::add_to(results[0].rows, results[i].rows, static_cast<std::int64_t>(part().size()));
     auto const width = static_cast<std::int64_t>(state_->width());
-    for_each_row(results[0], [&](T* row) {
+    for_each_row(part(), [&](T* row) {
       T const divisor = state_->reduce() == Reduce::mean ? static_cast<T>(this->divisor()) : counted_ ? row[width] : T{1};
       if (state_->reduce() != Reduce::sum && divisor > T{1}) RowOps<HostSpace>::scale_down(row, width, divisor);
     });
@@ -253,28 +262,28 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
   // The transform sees every row of the part, those that nobody touched included.
   void transform() {
     if constexpr (transforms<F>) {
-      auto const part = bucket_->owned(segment_);
-      auto const values = state_->merging.results[0];
+      std::size_t const first = bucket_->owned(segment_).first;
+      std::span<T> const values = part();
       std::size_t const rows = stride_ ? values.size() / stride_ : 0;
       ids_.resize_with_slack(rows);
-      for (std::size_t i = 0; i < rows; ++i) ids_[i] = static_cast<Index>(part.first / stride_ + i);
+      for (std::size_t i = 0; i < rows; ++i) ids_[i] = static_cast<Index>(first / stride_ + i);
       (*function_)(RowsGradient<Index, T>{ids_.span(), RowsView<T>{values.data(), static_cast<std::int64_t>(rows),
                                                                   state_->width(), static_cast<std::int64_t>(stride_)}});
     }
   }
   std::optional<std::string> non_finite() const {
-    auto const part = bucket_->owned(segment_);
-    auto const values = state_->merging.results[0];
+    std::size_t const first = bucket_->owned(segment_).first;
+    std::span<T> const values = part();
     RowsView<T> const rows{values.data(), static_cast<std::int64_t>(stride_ ? values.size() / stride_ : 0), state_->width(),
                            static_cast<std::int64_t>(stride_)};
     return non_finite_row(rows, [&](std::int64_t i) {
-      return "row " + std::to_string(part.first / stride_ + static_cast<std::size_t>(i));
+      return "row " + std::to_string(first / stride_ + static_cast<std::size_t>(i));
     });
   }
   double norm_squared(Topology<C> const& topology) const {
     double sum = 0;
     if (bucket_->owns_whole() && topology.rank() != 0) return 0;
-    for_each_row(state_->merging.results[0], [&](T const* row) {
+    for_each_row(part(), [&](T const* row) {
       sum += RowOps<HostSpace>::sum_of_squares(row, static_cast<std::int64_t>(state_->width()));
     });
     return sum;
@@ -288,6 +297,9 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
   }
 
  private:
+  // The variable's result: what this rank holds of the summed table.
+  std::span<T> part() const { return {state_->merging.results[0].rows, bucket_->owned(segment_).values.size()}; }
+
   template <class Span, class G>
   void for_each_row(Span values, G&& g) const {
     for (std::size_t at = 0; stride_ && at < values.size(); at += stride_) g(values.data() + at);
@@ -314,5 +326,13 @@ class Work<C, RowUpdate<S, Id, F>> : public RowWorkBase<C, S, Id, F> {
   Buffer<Index> ids_;
   DenseBucket<T, C>* bucket_ = nullptr;
 };
+
+// The policy's way, known when the program is compiled.
+template <Communicator C, class S, class Id, class F>
+  requires(!S::adaptive && !S::Exchange::densified)
+class Work<C, RowUpdate<S, Id, F>> : public TravellingRows<typename S::Exchange, C, S, Id, F> {};
+template <Communicator C, class S, class Id, class F>
+  requires(!S::adaptive && S::Exchange::densified)
+class Work<C, RowUpdate<S, Id, F>> : public DensifiedRows<C, S, Id, F> {};
 
 }  // namespace parallax::detail

@@ -12,6 +12,7 @@
 #include "parallax/session/completion.hpp"
 #include "parallax/session/bound_step.hpp"
 #include "parallax/session/core.hpp"
+#include "parallax/session/describe.hpp"
 #include "parallax/session/update.hpp"
 
 namespace parallax {
@@ -127,6 +128,24 @@ class Session<C> {
     if constexpr ((true && ... && detail::AnyVariable<Variables>)) (core_->broadcast(variables), ...);
   }
 
+  // Collective. Searches, while training goes on, the number of pieces under which steps take least time: see PieceSearch. The
+  // next steps that update `variable`, one under Auto, are timed, and after some of them its rows are dealt anew. Returns at
+  // once; `decisions()` tells how it went. Meanwhile the method stays; where it keeps all rows on every rank nothing is searched.
+  template <class V>
+  void search_pieces(V const& variable, SearchOptions const& search = {}) {
+    constexpr bool right = requires { requires V::State::adaptive; };
+    static_assert(right, "parallax: pieces are searched for a variable under Auto: Variable<Sparse, Auto>");
+    if constexpr (right) core_->search_pieces(variable, search);
+  }
+
+  // Local. How variables under Auto were moved, and why: the same on all ranks.
+  std::vector<Decision> const& decisions() const { return core_->decisions; }
+  // Local. The model of the machine: as the options have it, or as it was measured for variables under Auto.
+  Costs costs() const { return core_->options.choice.costs.measured() ? core_->options.choice.costs : core_->own_costs; }
+  // Local. A line per variable: policy, owners, pieces, the fraction of rows that a host touches in a step, and what the step is
+  // expected to send from this rank to other hosts (MB, 10^6 bytes) and to take, where costs are known: agreements apart.
+  std::string describe() const { return detail::described(core_->topology, core_->registry, costs()); }
+
   // Collective. The normal end: every rank has completed every step, and says so. A rank that leaves without it has failed, and
   // no rank gets a Completion.
   Completion finish() { return core_->finish(); }
@@ -194,6 +213,7 @@ class Session<C> {
       handle = {*indices.state, indices.state->take_plan()};
       detail::make_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
       if constexpr (requires { indices.offsets; }) detail::make_bags(indices, *handle.plan(), topology.rank());
+      indices.state->seen.pulled += static_cast<double>(handle.plan()->size());
     }
 
     // Sharded tables by one journey together, replicated ones from this rank's own rows.
@@ -211,7 +231,7 @@ class Session<C> {
     template <class State, class Plan, class Journey>
     void begin_fetch(State& state, Plan& plan, Journey& journey) {
       using T = typename State::scalar_type;
-      if constexpr (State::sharded) {
+      if (state.shards()) {
         journey.start(plan, state, state.placement().bases(), state.rows(), state.width(), topology.owner());
       } else {
         plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
@@ -326,6 +346,7 @@ class Session<C> {
       started.apply(norms.data());
       pack.apply(norms.data() + groups_started);
       this->gather_parameters(pack);
+      this->adapt(pack, groups);
       return true;
     }
 
@@ -366,6 +387,32 @@ class Session<C> {
         agree("bind_step", error, names,
               [&] { return ((updates.state->name() + "\t" + updates.state->update_text() + '\n') + ...); });
         return BoundStep<C, Updates...>{topology.world(), updates...};
+      });
+    }
+
+    template <class V>
+    void search_pieces(V const& variable, SearchOptions const& search) {
+      guarded("search_pieces", [&] {
+        auto& state = variable.state();
+        Fingerprint hash = context(Operation::search_pieces);
+        hash.add(state.update_hash());
+        hash.add(fields_hash(search));
+        std::optional<Error> error;
+        try {
+          this->check_owned(state, "search_pieces");
+        } catch (...) {
+          error = current_error(topology.rank(), "search_pieces", variable.name());
+        }
+        agreement.begin(hash.value(), !error, this->joined, 0);
+        agree("search_pieces", error, [&] { return variable.name(); },
+              [&] { return variable.name() + "\t" + state.update_text() + ", search " + fields_text(search) + '\n'; });
+        if (!state.shards()) {
+          this->decisions.push_back({this->steps, state.name(), "no search: every rank holds the whole table"});
+          return;
+        }
+        std::int64_t const pieces = state.partitioner().pieces;
+        state.search.emplace(pieces > 0 ? pieces : topology.owners(), search);
+        state.step_began = std::chrono::duration<double>{now(topology.world())}.count();
       });
     }
 

@@ -86,6 +86,17 @@ class Started {
       scales += flight->limits().size();
     }
   }
+  std::size_t use_words() const {
+    std::size_t sum = 0;
+    for (auto* flight : flights_) sum += flight->use_words();
+    return sum;
+  }
+  void tell_use(std::vector<double>& words, double now) {
+    for (auto* flight : flights_) flight->tell_use(words, now);
+  }
+  void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) {
+    for (auto* flight : flights_) flight->adapt(by, words_of, at);
+  }
   void close() noexcept {
     for (auto* flight : flights_) flight->close();
     flights_.clear();

@@ -50,7 +50,9 @@ class PulledRows {
   // The row of the i-th index.
   std::span<T const> operator[](std::size_t i) const { return values()[inverse()[i]]; }
   // The global row that the j-th distinct row is.
-  std::int64_t id(std::size_t j) const { return state_->placement().row(plan_->levels[0].keys[j]); }
+  std::int64_t id(std::size_t j) const {
+    return plan_->retired ? plan_->retired_rows[j] : state_->placement().row(plan_->levels[0].keys[j]);
+  }
 
   State& state() const { return *state_; }
   RowPlan<IndexType>* plan() const { return plan_; }

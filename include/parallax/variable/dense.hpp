@@ -68,7 +68,10 @@ class DenseState : public Counted {
         end_{sharded ? (owner >= 0 ? part_begin(values.size() / unit_, owner + 1, owners) * unit_ : 0) : values.size()},
         reduce_{reduce},
         optimizer_{optimizer},
-        slots_{optimizer, (end_ - begin_) / unit_, unit_} {}
+        slots_{optimizer, (end_ - begin_) / unit_, unit_} {
+    registration_->attach(*this);
+  }
+  ~DenseState() { registration_->detach(); }
 
   RegistrationPtr const& registration() const { return registration_; }
   std::string const& name() const { return registration_->name; }
@@ -80,6 +83,12 @@ class DenseState : public Counted {
   Reduce reduce() const { return reduce_; }
   std::int64_t steps() const { return steps_; }
   auto const& slots() const { return slots_; }
+
+  Description description() const {
+    auto const elements = static_cast<double>(size());
+    double const row = static_cast<double>(OptimizerState<T, O, Space>::row_bytes(unit_)) / static_cast<double>(unit_);
+    return {false, !sharded, Policy::name, Policy::name, {elements, sizeof(T), sizeof(T) + row, 0}};
+  }
 
   // What the ranks compare before an update: which variable, at which of its steps, with which optimizer settings.
   std::uint64_t update_hash() const {

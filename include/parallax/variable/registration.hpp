@@ -8,8 +8,19 @@
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/core/pointer.hpp"
+#include "parallax/policy/choice.hpp"
 
 namespace parallax {
+
+// What there is to say of a variable: the policy, the method in force where that may change, and, of a table, how it was used so
+// far: as all ranks know it under Auto, else by this rank. Of a dense variable `facts.rows` are its elements.
+struct Description {
+  bool sparse = false, replicated = false;
+  std::string_view policy, method;
+  TableFacts facts = {};
+  std::int64_t width = 1, pieces = 0;
+  TableUse use = {};
+};
 
 // Shared by a variable and its session; a registration that only the session holds belongs to a variable that is gone.
 struct Registration : Counted {
@@ -21,9 +32,19 @@ struct Registration : Counted {
     hash = h.value();
   }
 
+  template <class State>
+  void attach(State const& its_state) {
+    state = &its_state;
+    describe = [](void const* known) { return static_cast<State const*>(known)->description(); };
+  }
+  void detach() noexcept { state = nullptr; }
+
   std::string const name;
   std::string const signature;  // kind, shape, types, policy, partitioner, reduction
   void const* session = nullptr;
+  // Of the state, while it lives.
+  void const* state = nullptr;
+  Description (*describe)(void const* state) = nullptr;
   bool gone = false;  // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;  // of name and signature
 };

@@ -1,6 +1,7 @@
 // The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <tuple>
@@ -36,6 +37,14 @@ class SlotArrays<T, slots<S...>, Space> {
     return std::get<I>(arrays_).span();
   }
 
+  static constexpr std::size_t entry_bytes = (0 + ... + sizeof(detail::slot_type<S, T>));
+
+  // Calls f with every array: its memory and the bytes of an entry.
+  template <class F>
+  void each(F&& f) {
+    std::apply([&](auto&... array) { (f(reinterpret_cast<std::byte*>(array.data()), sizeof(*array.data())), ...); }, arrays_);
+  }
+
   // Calls f with a pointer to entry `at` of every array.
   template <class F>
   decltype(auto) from(std::size_t at, F&& f) {
@@ -63,6 +72,18 @@ class OptimizerState {
   template <std::size_t I>
   auto row_span() const {
     return rows_.template span<I>();
+  }
+
+  // Bytes beside a row's parameters.
+  static constexpr std::size_t row_bytes(std::size_t width) {
+    return width * SlotArrays<T, typename O::element_slots, Space>::entry_bytes +
+           SlotArrays<T, row_slots<O>, Space>::entry_bytes;
+  }
+  // Calls f with every array that lies like the table's rows: its memory and the bytes of a row.
+  template <class F>
+  void each_row_array(F&& f) {
+    elements_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry * width_); });
+    rows_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry); });
   }
 
   // Elements [0, count) of `parameters`, whose slots begin with number `first`. What measures rows is given whole ones.

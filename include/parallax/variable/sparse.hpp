@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -10,7 +11,10 @@
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/partition/placement.hpp"
+#include "parallax/partition/search.hpp"
+#include "parallax/policy/choice.hpp"
 #include "parallax/policy/policy.hpp"
+#include "parallax/policy/row_move.hpp"
 #include "parallax/policy/row_push.hpp"
 #include "parallax/variable/binding.hpp"
 #include "parallax/variable/merging.hpp"
@@ -29,10 +33,12 @@ struct RowsGradient {
 };
 
 // What a rank holds of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); where the
-// policy replicates, local and global rows are the same. Owns its memory unless it was bound. All functions are local.
+// policy replicates, local and global rows are the same. Owns its memory unless it was bound. Between steps rows can be moved to
+// other owners, or to all ranks and back. All functions are local.
 template <class T, class IndexType, class Policy, Optimizer O, Partitioner P, MemorySpace Space>
 class SparseState : public Counted {
   using Ops = RowOps<Space>;
+  using Slots = OptimizerState<T, O, Space>;
 
  public:
   using scalar_type = T;
@@ -41,7 +47,7 @@ class SparseState : public Counted {
   using optimizer_type = O;
   using kind = Sparse;
   using Exchange = typename Policy::template exchange<Sparse>;
-  static constexpr bool sharded = Exchange::sharded;
+  static constexpr bool adaptive = is_adaptive<Exchange>, sharded = Exchange::sharded;
   static constexpr bool settles = untouched<O> == Untouched::moves;
 
   SparseState(RegistrationPtr registration, std::int64_t rows, std::int64_t width, int owner, int owners, O const& optimizer,
@@ -51,12 +57,14 @@ class SparseState : public Counted {
         owner_{owner},
         reduce_{reduce},
         bad_ids_{bad_ids},
+        partitioner_{partitioner},
         placement_{partitioner, rows, owners},
         local_rows_{sharded ? placement_.local_rows(owner) : rows},
         optimizer_{optimizer},
         slots_{optimizer, static_cast<std::size_t>(local_rows_), static_cast<std::size_t>(width)},
         settled_(settles ? static_cast<std::size_t>(local_rows_) : 0),
         zeros_(settles ? static_cast<std::size_t>(width) : 0) {
+    registration_->attach(*this);
     settled_.fill(0);
     zeros_.fill(T{});
     if constexpr (settles) {
@@ -64,6 +72,8 @@ class SparseState : public Counted {
       history_.push_back({1, optimizer});
     }
   }
+
+  ~SparseState() { registration_->detach(); }
 
   // The table's memory: owned and initialised, or the user's.
   void allocate(Initializer const& initial) {
@@ -85,7 +95,14 @@ class SparseState : public Counted {
   std::int64_t local_rows() const { return local_rows_; }
   int owner() const { return owner_; }
   Placement<IndexType, P> const& placement() const { return placement_; }
-  std::int64_t global_row(std::int64_t local) const { return sharded ? placement_.global_row(owner_, local) : local; }
+  P const& partitioner() const { return partitioner_; }
+  Method method() const { return method_; }
+  // Whether a rank holds its shard only.
+  bool shards() const {
+    if constexpr (adaptive) return method_ == Method::ps_shard;
+    else return sharded;
+  }
+  std::int64_t global_row(std::int64_t local) const { return shards() ? placement_.global_row(owner_, local) : local; }
   O& optimizer() { return optimizer_; }
   O const& optimizer() const { return optimizer_; }
   Reduce reduce() const { return reduce_; }
@@ -100,6 +117,7 @@ class SparseState : public Counted {
     Fingerprint hash;
     hash.add(registration_->hash);
     hash.add(static_cast<std::uint64_t>(steps_));
+    hash.add(static_cast<std::uint64_t>(moves_));
     hash.add(fields_hash(optimizer_));
     return hash.value();
   }
@@ -181,8 +199,86 @@ class SparseState : public Counted {
     return *plans_.emplace_back(make_owned<RowPlan<IndexType>>());
   }
 
-  // Densified: rows of this step's sums in the part of this rank, packed with their counts. Else distinct rows.
-  Merging<std::conditional_t<Exchange::densified, std::span<T>, ReducedRows<IndexType, T>>> merging;
+  // What each row costs and is, for the model of `Auto`.
+  TableFacts facts() const {
+    auto const width = static_cast<double>(width_) * sizeof(T);
+    return {static_cast<double>(rows()), width, width + static_cast<double>(Slots::row_bytes(static_cast<std::size_t>(width_))),
+            static_cast<double>(sizeof(IndexType))};
+  }
+
+  Description description() const {
+    TableUse use = chooser.use();
+    if (!adaptive && steps_ > 0) {
+      use.pushed = seen.pushed / static_cast<double>(steps_);
+      use.pulled = seen.pulled / static_cast<double>(steps_);
+      use.by_host = use.by_all = use.pushed;
+    }
+    return {true, !shards(), Policy::name, adaptive ? to_string(method_) : Policy::name, facts(), width_,
+            partitioner_.pieces ? partitioner_.pieces : placement_.owners(), use};
+  }
+
+  // Where the rows are going to be: another method's place for them, or other pieces.
+  struct Moved {
+    Method method;
+    P partitioner;
+    Placement<IndexType, P> placement;
+    std::int64_t local_rows;
+    Buffer<T, Space> table;
+    Slots slots;
+    MoveRoute<IndexType> route;
+    std::vector<MovingArray> arrays;
+  };
+  // From or to shards. May throw std::bad_alloc, and then nothing has changed. The table must be the library's own, and no
+  // update of it under way.
+  template <Communicator C>
+  Moved begin_move(Topology<C> const& topology, Method method, P const& partitioner) {
+    local();  // settles all rows
+    Placement<IndexType, P> placement{partitioner, rows(), placement_.owners()};
+    bool const to_shards = method == Method::ps_shard;
+    std::int64_t const there = to_shards ? placement.local_rows(owner_) : rows();
+    auto const row_count = static_cast<std::size_t>(there), width = static_cast<std::size_t>(width_);
+    Moved moved{method, partitioner, std::move(placement), there, Buffer<T, Space>{row_count * width},
+                Slots{optimizer_, row_count, width}, {}, {}};
+    moved.route = !shards()   ? route_to_own(topology, moved.placement)
+                  : to_shards ? route_between(topology, placement_, moved.placement)
+                              : route_to_all<C, IndexType, P>(topology, placement_);
+    moved.arrays.push_back({reinterpret_cast<std::byte const*>(owned_.data()), reinterpret_cast<std::byte*>(moved.table.data()),
+                            width * sizeof(T)});
+    slots_.each_row_array([&](std::byte* memory, std::size_t bytes) { moved.arrays.push_back({memory, nullptr, bytes}); });
+    std::size_t array = 1;
+    moved.slots.each_row_array([&](std::byte* memory, std::size_t) { moved.arrays[array++].to = memory; });
+    if constexpr (settles) moved_settled_.resize(row_count);
+    return moved;
+  }
+  // After every row has arrived. Plans of earlier pulls stay usable: they name their rows by number from here on.
+  void end_move(Moved&& moved, bool other_placement) {
+    if (other_placement)
+      for (auto& plan : plans_)
+        if (plan->users > 0) plan->retire([&](IndexType key) { return static_cast<IndexType>(placement_.row(key)); });
+    method_ = moved.method;
+    partitioner_ = moved.partitioner;
+    placement_ = std::move(moved.placement);
+    local_rows_ = moved.local_rows;
+    owned_ = std::move(moved.table);
+    table_ = {owned_.data(), local_rows_, width_};
+    slots_ = std::move(moved.slots);
+    if constexpr (settles) {
+      settled_.swap(moved_settled_);
+      settled_.fill(steps_);
+    }
+    ++moves_;
+  }
+  // Among methods that keep all rows on every rank.
+  void change_method(Method method) {
+    method_ = method;
+    ++moves_;
+  }
+
+  Merging<ReducedRows<IndexType, T>> merging;  // of a densified gradient only `rows` is set: the part of this rank
+  Chooser chooser;
+  Chooser::Seen seen;  // by this rank since the last step of the variable
+  std::optional<PieceSearch> search;  // while one is on
+  double step_began = 0;              // when the last step of the variable ended, seconds of the session's clock
 
  private:
   std::size_t elements() const { return static_cast<std::size_t>(local_rows_) * static_cast<std::size_t>(width_); }
@@ -213,14 +309,17 @@ class SparseState : public Counted {
   Reduce reduce_;
   BadIds bad_ids_;
   std::uint64_t dropped_ = 0;
+  Method method_ = Exchange::sharded ? Method::ps_shard : Exchange::densified ? Method::all_reduce : Method::all_gather;
+  std::int64_t moves_ = 0;
+  P partitioner_;
   Placement<IndexType, P> placement_;
   std::int64_t local_rows_;
   O optimizer_;
   std::int64_t steps_ = 0;
   Buffer<T, Space> owned_;
   RowsView<T> table_;
-  OptimizerState<T, O, Space> slots_;
-  Buffer<std::int64_t, Space> settled_;  // the step up to which a row has been moved
+  Slots slots_;
+  Buffer<std::int64_t, Space> settled_, moved_settled_;  // the step up to which a row has been moved
   Buffer<T, Space> zeros_;
   std::vector<Settings> history_;
   Buffer<IndexType> ids_;

@@ -1,0 +1,123 @@
+// The search for a number of pieces: timed steps under a few numbers, and a model that says where the least time is.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/math.hpp"
+
+namespace parallax {
+
+// Numbers of pieces from `least` to `most`, at most `probes` of them tried, each for `steps` steps, of which the first
+// `settling` do not count. most 0: eight times the first number.
+struct SearchOptions {
+  std::int64_t least = 1, most = 0;
+  int probes = 6, steps = 12, settling = 2;
+};
+
+// Searches the K for which t(K) = a + b / K + c · K is least: the model of Parallax (Kim et al., EuroSys 2019, section 3.2). The
+// first probes are the number in force, four times and a quarter of it; each further one lies where the model, fitted to all
+// probes, has its minimum, until that was tried before. The winner is the fastest number that was tried. A pure function of the
+// seconds that it is told.
+template <class Seconds = double>
+class BasicPieceSearch {
+ public:
+  struct Probe {
+    std::int64_t pieces;
+    Seconds seconds;  // of a step: the median
+  };
+
+  BasicPieceSearch(std::int64_t first, SearchOptions const& options) : options_{options}, pieces_{first} {
+    if (options_.most < 1) options_.most = 8 * first;
+    options_.least = std::clamp<std::int64_t>(options_.least, 1, options_.most);
+  }
+
+  // The number that the next step is to be taken with.
+  std::int64_t pieces() const { return pieces_; }
+  bool done() const { return done_; }
+  std::span<Probe const> probes() const { return probes_; }
+  std::int64_t steps() const { return steps_; }
+
+  // A step with `pieces()` took so long on the slowest rank.
+  void add(Seconds seconds) {
+    if (done_) return;
+    ++steps_;
+    times_.push_back(seconds);
+    if (static_cast<int>(times_.size()) < options_.settling + options_.steps) return;
+    auto const first = times_.begin() + options_.settling, middle = first + options_.steps / 2;
+    std::nth_element(first, middle, times_.end());
+    probes_.push_back({pieces_, *middle});
+    times_.clear();
+    std::int64_t const next = static_cast<int>(probes_.size()) < options_.probes ? proposal() : 0;
+    done_ = next == 0;
+    pieces_ = done_ ? fastest() : next;
+  }
+
+ private:
+  bool tried(std::int64_t pieces) const {
+    return std::any_of(probes_.begin(), probes_.end(), [&](Probe const& probe) { return probe.pieces == pieces; });
+  }
+  std::int64_t within(std::int64_t pieces) const { return std::clamp(pieces, options_.least, options_.most); }
+  std::int64_t fastest() const {
+    return std::min_element(probes_.begin(), probes_.end(),
+                            [](Probe const& a, Probe const& b) { return a.seconds < b.seconds; })->pieces;
+  }
+
+  // The next number, or 0.
+  std::int64_t proposal() const {
+    std::int64_t const first = probes_.front().pieces;
+    for (std::int64_t const pieces : {within(4 * first), within((first + 3) / 4)})
+      if (probes_.size() < 3 && !tried(pieces)) return pieces;
+    std::int64_t const least = within(minimum());
+    if (!tried(least)) return least;
+    // The model is content; its neighbours may know better than the model.
+    std::int64_t const best = fastest();
+    for (std::int64_t const pieces : {within(2 * best), within((best + 1) / 2)})
+      if (!tried(pieces) && !between_tried(pieces, best)) return pieces;
+    return 0;
+  }
+  // Whether a number between these two was tried and was slower than the best, so that going on in this direction is idle.
+  bool between_tried(std::int64_t pieces, std::int64_t best) const {
+    return std::any_of(probes_.begin(), probes_.end(), [&](Probe const& probe) {
+      return probe.pieces != best && (probe.pieces - best) * (probe.pieces - pieces) <= 0;
+    });
+  }
+
+  // Where the model that fits best, by least squares of relative errors, has its minimum.
+  std::int64_t minimum() const {
+    double m[3][4] = {};
+    for (Probe const& probe : probes_) {
+      double const k = static_cast<double>(probe.pieces), weight = 1 / (probe.seconds * probe.seconds);
+      double const row[4] = {1, 1 / k, k, probe.seconds};
+      for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 4; ++j) m[i][j] += weight * row[i] * row[j];
+    }
+    for (int i = 0; i < 3; ++i) {  // Gauss and Jordan, the largest pivot first
+      int pivot = i;
+      for (int j = i + 1; j < 3; ++j)
+        if (m[j][i] * m[j][i] > m[pivot][i] * m[pivot][i]) pivot = j;
+      if (m[pivot][i] == 0) return fastest();
+      for (int j = 0; j < 4; ++j) std::swap(m[i][j], m[pivot][j]);
+      for (int r = 0; r < 3; ++r) {
+        if (r == i) continue;
+        double const factor = m[r][i] / m[i][i];
+        for (int j = 0; j < 4; ++j) m[r][j] -= factor * m[i][j];
+      }
+    }
+    double const b = m[1][3] / m[1][1], c = m[2][3] / m[2][2];
+    if (b <= 0) return options_.least;
+    if (c <= 0) return options_.most;
+    return static_cast<std::int64_t>(std::min(detail::square_root(b / c) + 0.5, 9e15));
+  }
+
+  SearchOptions options_;
+  std::int64_t pieces_, steps_ = 0;
+  bool done_ = false;
+  std::vector<Seconds> times_;
+  std::vector<Probe> probes_;
+};
+using PieceSearch = BasicPieceSearch<>;
+
+}  // namespace parallax

@@ -1,0 +1,226 @@
+// A table's rows on their way to new owners: parameters and optimizer's state, array by array, without ids on the wire.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "parallax/comm/lane.hpp"
+#include "parallax/kernel/host.hpp"
+#include "parallax/partition/placement.hpp"
+
+namespace parallax {
+
+// Which of its rows a rank sends to each rank, and which rows come from each: both sides list them in the order in which the
+// receiver keeps them, so that they need no names.
+template <class Index>
+struct MoveRoute {
+  std::vector<Index> out, in;                  // old local rows by receiver; new local rows by sender
+  std::vector<std::size_t> out_begin, in_begin;  // ranks + 1 begins
+  std::size_t longest = 0;                     // no list of any rank is longer; alike on all ranks
+};
+
+namespace detail {
+
+template <class Index, class P>
+std::size_t largest_shard(Placement<Index, P> const& placement) {
+  std::int64_t largest = 0;
+  for (int owner = 0; owner < placement.owners(); ++owner) largest = std::max(largest, placement.local_rows(owner));
+  return static_cast<std::size_t>(largest);
+}
+
+// Calls f(rank, owner) for every rank ascending; owner -1 for one that owns nothing.
+template <Communicator C, class F>
+void for_each_rank(Topology<C> const& topology, F&& f) {
+  std::vector<int> owners(static_cast<std::size_t>(topology.size()), -1);
+  for (int owner = 0; owner < topology.owners(); ++owner) owners[static_cast<std::size_t>(topology.owner_rank(owner))] = owner;
+  for (int rank = 0; rank < topology.size(); ++rank) f(rank, owners[static_cast<std::size_t>(rank)]);
+}
+
+}  // namespace detail
+
+// From shards to shards of another placement. Local, O(rows of this rank · log).
+template <Communicator C, class Index, class P>
+MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> const& from, Placement<Index, P> const& to) {
+  MoveRoute<Index> route;
+  int const owner = topology.owner();
+  std::int64_t const old_rows = from.local_rows(owner), new_rows = to.local_rows(owner);
+  route.longest = detail::largest_shard(from);
+  Buffer<Index> keys{static_cast<std::size_t>(old_rows)};
+  for (std::int64_t local = 0; local < old_rows; ++local)
+    keys[static_cast<std::size_t>(local)] = to.key(from.global_row(owner, local));
+  Grouping<Index> sorted;
+  SortScratch<Index> scratch;
+  RowOps<HostSpace>::unique_with_inverse(std::span<Index const>{keys.span()}, from.rows(), sorted, scratch);
+  detail::for_each_rank(topology, [&](int, int other) {
+    route.out_begin.push_back(route.out.size());
+    if (other < 0) return;
+    auto const keyed = std::span<Index const>{sorted.keys.span()};
+    auto const begin = std::lower_bound(keyed.begin(), keyed.end(), to.base(other)) - keyed.begin();
+    auto const end = begin + (std::lower_bound(keyed.begin() + begin, keyed.end(), to.base(other + 1)) - (keyed.begin() + begin));
+    for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end); ++at)
+      route.out.push_back(static_cast<Index>(sorted.order[at]));
+  });
+  route.out_begin.push_back(route.out.size());
+
+  std::vector<int> senders(static_cast<std::size_t>(new_rows));
+  route.in_begin.assign(static_cast<std::size_t>(topology.size()) + 1, 0);
+  for (std::int64_t local = 0; local < new_rows; ++local) {
+    int const sender = topology.owner_rank(from.owner(to.global_row(owner, local)));
+    senders[static_cast<std::size_t>(local)] = sender;
+    ++route.in_begin[static_cast<std::size_t>(sender) + 1];
+  }
+  for (std::size_t rank = 1; rank < route.in_begin.size(); ++rank) route.in_begin[rank] += route.in_begin[rank - 1];
+  route.in.resize(senders.size());
+  auto next = route.in_begin;
+  for (std::size_t local = 0; local < senders.size(); ++local)
+    route.in[next[static_cast<std::size_t>(senders[local])]++] = static_cast<Index>(local);
+  return route;
+}
+
+// From shards to the whole table on every rank.
+template <Communicator C, class Index, class P>
+MoveRoute<Index> route_to_all(Topology<C> const& topology, Placement<Index, P> const& from) {
+  MoveRoute<Index> route;
+  std::int64_t const own = from.local_rows(topology.owner());
+  route.longest = detail::largest_shard(from);
+  for (std::int64_t local = 0; local < own; ++local) route.out.push_back(static_cast<Index>(local));
+  detail::for_each_rank(topology, [&](int, int other) {
+    route.in_begin.push_back(route.in.size());
+    for (std::int64_t local = 0; local < from.local_rows(other); ++local)
+      route.in.push_back(static_cast<Index>(from.global_row(other, local)));
+  });
+  route.in_begin.push_back(route.in.size());
+  return route;  // without out_begin: every rank is sent all of `out`
+}
+
+// From the whole table on every rank to shards: nothing is sent.
+template <Communicator C, class Index, class P>
+MoveRoute<Index> route_to_own(Topology<C> const& topology, Placement<Index, P> const& to) {
+  MoveRoute<Index> route;
+  std::int64_t const own = to.local_rows(topology.owner());
+  for (std::int64_t local = 0; local < own; ++local) {
+    route.out.push_back(static_cast<Index>(to.global_row(topology.owner(), local)));
+    route.in.push_back(static_cast<Index>(local));
+  }
+  for (int rank = 0; rank <= topology.size(); ++rank) {
+    route.out_begin.push_back(rank > topology.rank() ? route.out.size() : 0);
+    route.in_begin.push_back(rank > topology.rank() ? route.in.size() : 0);
+  }
+  return route;
+}
+
+// An array whose rows move: `row_bytes` of each.
+struct MovingArray {
+  std::byte const* from;
+  std::byte* to;
+  std::size_t row_bytes;
+};
+
+// The exchange, as an operation that progresses when polled: rounds of at most some MB of one array. Owns its scratch.
+template <Communicator C, class Index>
+class RowMove {
+ public:
+  // Local. Arrays and route must stay until `poll` is true; every rank gives as many arrays, of the same bytes per row.
+  RowMove(MoveRoute<Index> const& route, std::vector<MovingArray> arrays) : route_{&route}, arrays_{std::move(arrays)} {}
+
+  // Collective in the order of the lane. True once every row is where it belongs.
+  bool poll(Lane<C>& lane) {
+    std::size_t const longest = lane.topology().size() > 1 ? route_->longest : 0;
+    while (array_ < arrays_.size()) {
+      if (lane.in_flight()) {
+        if (!lane.test()) return false;
+        unpack(lane.topology());
+        ++round_;
+      }
+      if (round_ == 0) move_own(lane.topology().rank());
+      if (round_ * piece(lane.topology()) < longest) {
+        post(lane);
+      } else {
+        round_ = 0;
+        ++array_;
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Rows {
+    std::size_t begin, end;
+  };
+
+  MovingArray const& array() const { return arrays_[array_]; }
+  bool to_all() const { return route_->out_begin.empty(); }
+  std::size_t piece(Topology<C> const& topology) const {  // rows of a list in one round
+    constexpr std::size_t bytes = std::size_t{16} << 20;
+    return std::max<std::size_t>(bytes / std::max<std::size_t>(array().row_bytes, 1) / static_cast<std::size_t>(topology.size()), 1);
+  }
+  Rows all_out(int rank) const {
+    auto const r = static_cast<std::size_t>(rank);
+    return to_all() ? Rows{0, route_->out.size()} : Rows{route_->out_begin[r], route_->out_begin[r + 1]};
+  }
+  Rows all_in(int rank) const {
+    auto const r = static_cast<std::size_t>(rank);
+    return {route_->in_begin[r], route_->in_begin[r + 1]};
+  }
+  Rows of_round(Rows rows, std::size_t piece) const {
+    std::size_t const begin = std::min(rows.end, rows.begin + round_ * piece);
+    return {begin, std::min(rows.end, begin + piece)};
+  }
+
+  void move_own(int rank) {
+    Rows const out = all_out(rank), in = all_in(rank);
+    for (std::size_t i = 0; i < out.end - out.begin; ++i)
+      copy(array().to + row(route_->in[in.begin + i]), array().from + row(route_->out[out.begin + i]));
+  }
+
+  void post(Lane<C>& lane) {
+    Topology<C> const& topology = lane.topology();
+    std::size_t const length = piece(topology), bytes = array().row_bytes;
+    lane.clear();
+    std::size_t sent = 0, received = 0, packed = 0;
+    auto const others = [&](auto&& f) {
+      for (int rank = 0; rank < topology.size(); ++rank)
+        if (rank != topology.rank()) f(rank);
+    };
+    others([&](int rank) {
+      Rows const rows = of_round(all_out(rank), length);
+      packed = to_all() ? rows.end - rows.begin : packed + rows.end - rows.begin;
+    });
+    sent_.resize_with_slack(packed * bytes);
+    others([&](int rank) {
+      Rows const out = of_round(all_out(rank), length), in = of_round(all_in(rank), length);
+      bool const fresh = !to_all() || sent == 0;
+      if (to_all()) sent = 0;
+      lane.send(rank, sent, (out.end - out.begin) * bytes, Payload::rows);
+      for (std::size_t i = out.begin; i < out.end; ++i, sent += bytes)
+        if (fresh) copy(sent_.data() + sent, array().from + row(route_->out[i]));
+      lane.expect(rank, received, (in.end - in.begin) * bytes, Payload::rows);
+      received += (in.end - in.begin) * bytes;
+    });
+    received_.resize_with_slack(received);
+    lane.post(sent_.data(), received_.data());
+  }
+
+  void unpack(Topology<C> const& topology) {
+    std::byte const* at = received_.data();
+    for (int rank = 0; rank < topology.size(); ++rank) {
+      if (rank == topology.rank()) continue;
+      Rows const in = of_round(all_in(rank), piece(topology));
+      for (std::size_t i = in.begin; i < in.end; ++i, at += array().row_bytes) copy(array().to + row(route_->in[i]), at);
+    }
+  }
+
+  std::size_t row(Index number) const { return static_cast<std::size_t>(number) * array().row_bytes; }
+  void copy(std::byte* to, std::byte const* from) const {
+    if (array().row_bytes) std::memcpy(to, from, array().row_bytes);
+  }
+
+  MoveRoute<Index> const* route_;
+  std::vector<MovingArray> arrays_;
+  std::size_t array_ = 0, round_ = 0;
+  Buffer<std::byte> sent_, received_;
+};
+
+}  // namespace parallax

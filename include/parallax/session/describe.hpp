@@ -1,0 +1,71 @@
+// What a session says of its variables: policy, owners, and what a step of each is expected to move and take.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "parallax/comm/topology.hpp"
+#include "parallax/policy/choice.hpp"
+#include "parallax/variable/registration.hpp"
+
+namespace parallax::detail {
+
+// A variable's step by the model; of a table that was not used yet nothing can be said.
+inline Prediction prediction_of(Description const& about, RankShape const& shape, Costs const& costs) {
+  double const h = shape.hosts, g = shape.per_host;
+  if (!about.sparse) {
+    double const whole = about.facts.rows * about.facts.row_bytes;
+    Bill bill{costs, shape};
+    bill.within_host(2, 2 * (g - 1) / g * whole);
+    bill.between_hosts(2, 2 * (h - 1) / h * whole / g);
+    bill.streamed((h * g - 1) / (h * g) * whole + 2 * about.facts.rows * about.facts.state_bytes);
+    return bill.sum();
+  }
+  Method const method = about.method == to_string(Method::all_gather)   ? Method::all_gather
+                        : about.method == to_string(Method::all_reduce) ? Method::all_reduce
+                                                                        : Method::ps_shard;
+  return predict(method, about.facts, about.use, shape, costs);
+}
+
+// One line per variable, columns aligned, under a line of headings.
+template <Communicator C>
+std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> const& registry, Costs const& costs) {
+  RankShape const shape{topology};
+  auto const number = [](char const* format, double value) {
+    char text[48];
+    std::snprintf(text, sizeof text, format, value);
+    return std::string{text};
+  };
+  std::vector<std::vector<std::string>> lines{{"variable", "kind", "policy", "method", "elements", "owners", "pieces",
+                                               "touched", "MB/step", "ms/step"}};
+  for (auto const& known : registry) {
+    if (!known->state) continue;
+    Description const about = known->describe(known->state);
+    bool const predictable = !about.sparse || about.use.pushed > 0 || about.use.pulled > 0;
+    Prediction const step = predictable ? prediction_of(about, shape, costs) : Prediction{};
+    std::string const elements = number("%.0f", about.facts.rows);
+    lines.push_back({known->name, about.sparse ? "Sparse" : "Dense", std::string{about.policy}, std::string{about.method},
+                     about.sparse ? elements + " x " + std::to_string(about.width) : elements,
+                     std::to_string(about.replicated ? topology.size() : topology.owners()),
+                     about.sparse ? std::to_string(about.pieces) : "-",
+                     about.sparse && predictable ? number("%.4g", about.use.by_host / std::max(about.facts.rows, 1.0)) : "-",
+                     predictable ? number("%.4g", step.bytes / 1e6) : "-",
+                     predictable && costs.measured() ? number("%.4g", step.seconds * 1e3) : "-"});
+  }
+  std::vector<std::size_t> widths(lines.front().size(), 0);
+  for (auto const& line : lines)
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  std::string text;
+  for (auto const& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      std::size_t const gap = widths[i] - line[i].size();
+      text += i < 4 ? line[i] + std::string(gap + 2, ' ') : std::string(gap, ' ') + line[i] + "  ";
+    }
+    text.resize(text.find_last_not_of(' ') + 1);
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace parallax::detail
