@@ -9,6 +9,7 @@
 #include "allreduce.hpp"
 #include "auto.hpp"
 #include "compare.hpp"
+#include "kernels.hpp"
 #include "machines.hpp"
 #include "partition.hpp"
 #include "ps.hpp"
@@ -63,6 +64,8 @@ int run(Options const& options, int argc, char** argv) {
       run_partition(options, prints, report, progress, ids);
     else if (options.command == "count")
       MachineCount{options, prints, report, progress}.run();
+    else if (options.command == "kernels")
+      KernelCommand{options, prints, report, progress}.run();
     else if (options.command == "auto")
       run_auto(options, prints, report, progress);
     else if (options.doubles)

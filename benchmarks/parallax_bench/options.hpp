@@ -68,7 +68,7 @@ struct Options {
   double rounds = 18;
   std::string csv, json, html, ids, line;
 
-  bool local() const { return command == "partition" || command == "count" || command == "auto"; }  // asks no rank
+  bool local() const { return command == "partition" || command == "count" || command == "auto" || command == "kernels"; }  // asks no rank
 };
 
 namespace detail {
@@ -139,9 +139,9 @@ inline std::vector<Flag> const& flags() {
          o.policies.clear();
          for (auto const& name : split(v)) o.policies.emplace_back(policy_names[choice("--policy", name, policy_names)]);
        }},
-      {"--rows", "n", "ps, partition: rows of the table (800000)",
+      {"--rows", "n", "ps, partition, kernels: rows of the table (800000)",
        [](O& o, S v) { o.rows = number<std::int64_t>("--rows", v, 1, std::int64_t{1} << 40); }},
-      {"--width", "n", "ps: elements of a row (128); compare: of DLRM's rows (16)",
+      {"--width", "n", "ps, kernels: elements of a row (128); compare: of DLRM's rows (16)",
        [](O& o, S v) { o.width = number<std::int64_t>("--width", v, 1, 1 << 20); }},
       {"--alpha", "x",
        "share of a table's rows that a rank touches in a step (ps .0032, partition .0087, compare: the model's own)",
@@ -211,6 +211,7 @@ inline void print_help() {
       "  compare     a whole model under every policy: bytes, messages, time\n"
       "  partition   how evenly partitioners spread the rows of a batch over owners\n"
       "  count       bytes of a step on machines that are not there, counted over the ids, and the time that they make\n"
+      "  kernels     row operations of one thread beside memcpy, loops by hand and std::sort\n"
       "  auto        what Auto chooses beside every fixed policy, and the search for pieces, on the clock of a simulated network\n"
       "With --comm mpi it is run under mpiexec. Exit code: 0, 1 where a result is wrong, 2 for a wrong flag.\n");
   for (auto const& flag : detail::flags())
@@ -225,7 +226,7 @@ inline Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view name = argv[i], value;
     if (i == 1 && !name.starts_with('-')) {
-      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition", "count", "auto"};
+      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition", "count", "auto", "kernels"};
       options.command = commands[detail::choice("the command", name, commands)];
       continue;
     }
@@ -243,7 +244,7 @@ inline Options parse(int argc, char** argv) {
     flag->set(options, value);
   }
   if (options.help) return options;
-  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare, partition, count or auto; see --help"};
+  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare, partition, count, auto or kernels; see --help"};
   if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
   if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
   if (options.comm == Comm::mpi && options.ranks > 0 && !options.local())
