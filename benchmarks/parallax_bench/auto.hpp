@@ -31,7 +31,7 @@ inline char const* short_name(px::Method method) {
 
 // `simulated`: on a network's clock, in which local work takes no time; else on the wall's, among threads.
 inline Trained run_training(Workload const& work, std::string const& policy, int steps, px::SessionOptions const& options,
-                     bool simulated) {
+                            bool simulated) {
   Trained result;
   std::vector<std::vector<double>> clocks(at(work.ranks));
   std::vector<Checked> checked(at(work.ranks));
@@ -51,7 +51,8 @@ inline Trained run_training(Workload const& work, std::string const& policy, int
     }
     clocks[rank].push_back(seconds());
     if (rank == 0)
-      for (px::Method const method : training->chosen()) result.chosen += (result.chosen.empty() ? "" : "+") + std::string{short_name(method)};
+      for (px::Method const method : training->chosen())
+        result.chosen += (result.chosen.empty() ? "" : "+") + std::string{short_name(method)};
     checked[rank] = training->check();
     training->finish();
   });
@@ -110,17 +111,32 @@ class AutoCommand {
   }
 
   void grid() {
-    std::vector<std::int64_t> const rows = smoke_ ? std::vector<std::int64_t>{1'000, 20'000}
-                                                  : std::vector<std::int64_t>{1'000, 100'000, 1'000'000};
+    std::vector<std::int64_t> const rows =
+        smoke_ ? std::vector<std::int64_t>{1'000, 20'000} : std::vector<std::int64_t>{1'000, 100'000, 1'000'000};
     auto const& alphas = options_.alpha_sweep;
     Table table{"Auto beside fixed policies: a table of width " + std::to_string(width_) +
                     ", pulled and pushed, every rank a host of a simulated network (" + shown(NetworkModel{}.latency * 1e6) +
                     " us, " + shown(NetworkModel{}.bytes_per_second / 1e9) +
                     " GB/s; local work takes no time), ms of a step; behind it the same among threads of this machine",
-                {{"rows", 8}, {"alpha", 6}, {"hosts", 5}, {"PS", 9}, {"AG", 9}, {"AR", 9}, {"Auto", 9}, {"is", 2, true},
-                 {"best/Auto", 9}, {"settling ms", 11}, {"wall PS", 9}, {"AG", 9}, {"AR", 9}, {"Auto", 9}, {"is", 2, true},
-                 {"best/Auto", 9}, {"#wrong", 6}},
-                prints_, progress_};
+                {{"rows", 8},
+                 {"alpha", 6},
+                 {"hosts", 5},
+                 {"PS", 9},
+                 {"AG", 9},
+                 {"AR", 9},
+                 {"Auto", 9},
+                 {"is", 2, true},
+                 {"best/Auto", 9},
+                 {"settling ms", 11},
+                 {"wall PS", 9},
+                 {"AG", 9},
+                 {"AR", 9},
+                 {"Auto", 9},
+                 {"is", 2, true},
+                 {"best/Auto", 9},
+                 {"#wrong", 6}},
+                prints_,
+                progress_};
     double least = 1;
     for (std::int64_t const count : rows)
       for (double const alpha : alphas)
@@ -128,7 +144,8 @@ class AutoCommand {
           progress_.begin(std::to_string(count) + " rows, alpha " + shown(alpha) + ", " + std::to_string(hosts) + " hosts", 8);
           Workload const work = one_table(count, alpha, hosts);
           std::vector<std::string> cells{std::to_string(count), shown(alpha), std::to_string(hosts)};
-          Record record{{"command", "auto"}, {"rows", count}, {"width", width_}, {"alpha", alpha}, {"hosts", std::int64_t{hosts}}};
+          Record record{
+              {"command", "auto"}, {"rows", count}, {"width", width_}, {"alpha", alpha}, {"hosts", std::int64_t{hosts}}};
           std::int64_t wrong = 0;
           for (bool const simulated : {true, false}) {
             std::string const clock = simulated ? "simulated" : "wall";
@@ -146,7 +163,8 @@ class AutoCommand {
             wrong += trained.wrong;
             if (simulated) least = std::min(least, share);
             cells.insert(cells.end(), {fixed(seconds * 1e3, 4), trained.chosen, fixed(share, 3)});
-            record.insert(record.end(), {{clock + "_auto_ms", seconds * 1e3}, {clock + "_auto_is", trained.chosen},
+            record.insert(record.end(), {{clock + "_auto_ms", seconds * 1e3},
+                                         {clock + "_auto_is", trained.chosen},
                                          {clock + "_best_over_auto", share}});
             if (simulated) {
               double const settling = trained.total() - seconds * real(trained.steps.size());
@@ -177,7 +195,9 @@ class AutoCommand {
     work.partitioners.push_back(other.partitioners[0]);
     Table table{"two tables, " + std::to_string(hot) + " x 1 touched wholly and " + std::to_string(rare) +
                     " x 16 of which a rank touches a thousandth, 8 hosts, simulated: ms of a step",
-                {{"policy", 18, true}, {"ms", 9}, {"over Auto", 9}, {"#wrong", 6}}, prints_, progress_};
+                {{"policy", 18, true}, {"ms", 9}, {"over Auto", 9}, {"#wrong", 6}},
+                prints_,
+                progress_};
     progress_.begin("a mixed model", 4);
     auto const chosen = run_training(work, "auto", tried, choosing(), true);
     double const mine = steady(chosen, settled, true);
@@ -186,7 +206,10 @@ class AutoCommand {
     std::vector<std::vector<std::string>> rows;
     auto const add = [&](std::string const& name, double seconds, std::int64_t wrong) {
       table.row({name, fixed(seconds * 1e3, 4), fixed(seconds / mine, 3), std::to_string(wrong)});
-      report_.add({{"command", "auto_mixed"}, {"policy", name}, {"simulated_ms", seconds * 1e3}, {"over_auto", seconds / mine},
+      report_.add({{"command", "auto_mixed"},
+                   {"policy", name},
+                   {"simulated_ms", seconds * 1e3},
+                   {"over_auto", seconds / mine},
                    {"wrong", wrong}});
       progress_.advance();
     };
@@ -250,16 +273,23 @@ class AutoCommand {
                     (wall ? "threads of this machine" : "simulated") + ": the search took " + std::to_string(steps) +
                     " steps and found " + std::to_string(found) + ", " + fixed(100 * (over - 1), 1) + " % from the best, " +
                     std::to_string(best - by_pieces.begin() + 1),
-                {{"pieces", 6}, {"ms of a step", 12}, {"search", 60, true}, {"#wrong", 6}}, prints_, progress_};
+                {{"pieces", 6}, {"ms of a step", 12}, {"search", 60, true}, {"#wrong", 6}},
+                prints_,
+                progress_};
     Line line{wall ? "wall" : "simulated", {}};
     for (std::size_t i = 0; i < by_pieces.size(); ++i) line.points.emplace_back(real(i + 1), by_pieces[i] * 1e3);
     for (std::size_t i = 0; i < told.size(); ++i)
       table.row({"", "", told[i], i + 1 == told.size() ? std::to_string(wrong) : ""});
     for (std::size_t pieces = 1; pieces <= by_pieces.size(); pieces *= 2) {
       table.row({std::to_string(pieces), fixed(by_pieces[pieces - 1] * 1e3, 4), "", ""});
-      report_.add({{"command", "auto_search"}, {"clock", std::string{wall ? "wall" : "simulated"}},
-                   {"pieces", static_cast<std::int64_t>(pieces)}, {"ms", by_pieces[pieces - 1] * 1e3}, {"found", found},
-                   {"over_best", over}, {"steps", std::int64_t{steps}}, {"wrong", wrong}});
+      report_.add({{"command", "auto_search"},
+                   {"clock", std::string{wall ? "wall" : "simulated"}},
+                   {"pieces", static_cast<std::int64_t>(pieces)},
+                   {"ms", by_pieces[pieces - 1] * 1e3},
+                   {"found", found},
+                   {"over_best", over},
+                   {"steps", std::int64_t{steps}},
+                   {"wrong", wrong}});
     }
     report_.wrong(wrong);
     report_.section({line_chart("Time of a step by pieces", "pieces", "ms", 2, false, {line})}, table);

@@ -28,17 +28,29 @@ class KernelCommand {
  public:
   KernelCommand(Options const& options, bool prints, Report& report, Progress& progress)
       : smoke_{options.smoke},
-        rounds_{options.iterations ? options.iterations : smoke_ ? 1 : 15},
-        rows_{options.rows ? std::min<std::int64_t>(options.rows, 1 << 30) : smoke_ ? 1'000 : 524'288},
+        rounds_{options.iterations ? options.iterations
+                : smoke_           ? 1
+                                   : 15},
+        rows_{options.rows ? std::min<std::int64_t>(options.rows, 1 << 30)
+              : smoke_     ? 1'000
+                           : 524'288},
         width_{options.width ? options.width : 128},
         skew_{options.skew},
         report_{report},
         progress_{progress},
         table_{"row operations of one thread, a table of " + std::to_string(rows_) + " x " + std::to_string(width_) +
                    " floats, best of " + std::to_string(rounds_) + " rounds",
-               {{"kernel", 19, true}, {"ids", 22, true}, {"size(B)", 10}, {"time(us)", 10}, {"algbw(GB/s)", 11},
-                {"beside", 18, true}, {"time(us)", 10}, {"speed", 6}, {"#wrong", 6}},
-               prints, progress} {}
+               {{"kernel", 19, true},
+                {"ids", 22, true},
+                {"size(B)", 10},
+                {"time(us)", 10},
+                {"algbw(GB/s)", 11},
+                {"beside", 18, true},
+                {"time(us)", 10},
+                {"speed", 6},
+                {"#wrong", 6}},
+               prints,
+               progress} {}
 
   void run() {
     progress_.begin("kernels", 15);
@@ -64,9 +76,17 @@ class KernelCommand {
       double const algbw = real(bytes) / seconds / 1e9, speed = other.seconds / seconds;
       table_.row({kernel, ids, std::to_string(bytes), fixed(seconds * 1e6, 1), fixed(algbw, 2), other.name,
                   fixed(other.seconds * 1e6, 1), fixed(speed, 2), right ? "0" : "1"});
-      report_.add({{"command", "kernels"}, {"kernel", kernel}, {"ids", ids}, {"rows", rows_}, {"width", width_},
-                   {"size_bytes", static_cast<std::int64_t>(bytes)}, {"time_us", seconds * 1e6}, {"algbw_GBps", algbw},
-                   {"beside", other.name}, {"beside_us", other.seconds * 1e6}, {"speed", speed},
+      report_.add({{"command", "kernels"},
+                   {"kernel", kernel},
+                   {"ids", ids},
+                   {"rows", rows_},
+                   {"width", width_},
+                   {"size_bytes", static_cast<std::int64_t>(bytes)},
+                   {"time_us", seconds * 1e6},
+                   {"algbw_GBps", algbw},
+                   {"beside", other.name},
+                   {"beside_us", other.seconds * 1e6},
+                   {"speed", speed},
                    {"wrong", std::int64_t{!right}}});
     }
     report_.wrong(!right);
@@ -155,7 +175,8 @@ class KernelCommand {
       table.fill(0), expected.fill(0);
       Host::scatter_add_rows(view, indices, 0, packed.data());
       add_by_hand(expected.data(), ids, packed.data());
-      line("scatter_add_rows", name, 3 * at(moved) * sizeof(float), times[0], {{"a += b", times[2]}, {"loop by hand", times[1]}},
+      line("scatter_add_rows", name, 3 * at(moved) * sizeof(float), times[0],
+           {{"a += b", times[2]}, {"loop by hand", times[1]}},
            std::memcmp(table.data(), expected.data(), count * sizeof(float)) == 0);
     }
   }

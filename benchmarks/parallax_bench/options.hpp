@@ -68,7 +68,9 @@ struct Options {
   double rounds = 18;
   std::string csv, json, html, ids, line;
 
-  bool local() const { return command == "partition" || command == "count" || command == "auto" || command == "kernels"; }  // asks no rank
+  bool local() const {  // asks no rank
+    return command == "partition" || command == "count" || command == "auto" || command == "kernels";
+  }
 };
 
 namespace detail {
@@ -212,7 +214,7 @@ inline void print_help() {
       "  partition   how evenly partitioners spread the rows of a batch over owners\n"
       "  count       bytes of a step on machines that are not there, counted over the ids, and the time that they make\n"
       "  kernels     row operations of one thread beside memcpy, loops by hand and std::sort\n"
-      "  auto        what Auto chooses beside every fixed policy, and the search for pieces, on the clock of a simulated network\n"
+      "  auto        what Auto chooses beside every fixed policy, and the search for pieces, on a simulated network's clock\n"
       "With --comm mpi it is run under mpiexec. Exit code: 0, 1 where a result is wrong, 2 for a wrong flag.\n");
   for (auto const& flag : detail::flags())
     std::printf("  %-22s %.*s\n", (std::string{flag.name} + ' ' + std::string{flag.value}).c_str(),
@@ -244,7 +246,8 @@ inline Options parse(int argc, char** argv) {
     flag->set(options, value);
   }
   if (options.help) return options;
-  if (options.command.empty()) throw Refusal{"a command is needed: allreduce, ps, compare, partition, count, auto or kernels; see --help"};
+  if (options.command.empty())
+    throw Refusal{"a command is needed: allreduce, ps, compare, partition, count, auto or kernels; see --help"};
   if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
   if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
   if (options.comm == Comm::mpi && options.ranks > 0 && !options.local())

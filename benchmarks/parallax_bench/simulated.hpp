@@ -1,4 +1,4 @@
-// Ranks as threads whose messages take the time of a network that is not there: a clock for each rank, moved by transfers alone.
+// Ranks as threads whose messages take the time of a network that is not there: a clock for each rank, moved by transfers.
 #pragma once
 
 #include <algorithm>

@@ -147,8 +147,8 @@ TEST_CASE("costs are measured alike on all ranks, and kept in a file", "[policy]
   }
   px::Costs const exact{1e-6, 1.0 / 3, 0, 5e-300, 0.1, 7, 8, 9};
   CHECK(px::costs_from_text(px::to_text(exact)) == exact);
-  for (char const* const text : {"", "parallax costs 1", "parallax costs 1 1 2 3 4 5 6 7", "parallax costs 1 1 2 3 4 5 6 7 8 9",
-                                 "parallax costs 1 1 2 3 4 5 6 7 -8", "parallax costs 1 1 2 3 4 5 6 7 nan",
-                                 "parallax costs 2 1 2 3 4 5 6 7 8"})
+  for (char const* const text :
+       {"", "parallax costs 1", "parallax costs 1 1 2 3 4 5 6 7", "parallax costs 1 1 2 3 4 5 6 7 8 9",
+        "parallax costs 1 1 2 3 4 5 6 7 -8", "parallax costs 1 1 2 3 4 5 6 7 nan", "parallax costs 2 1 2 3 4 5 6 7 8"})
     CHECK(!px::costs_from_text(text).measured());
 }

@@ -17,8 +17,8 @@ constexpr std::int64_t rows = 41, width = 3;
 // Costs under which the model prefers one method, whatever a step touches.
 px::Costs favouring(px::Method method) {
   px::Costs costs;
-  if (method == px::Method::all_gather) costs.round = 1;     // fewest rounds between hosts
-  if (method == px::Method::all_reduce) costs.per_key = 1;   // no ids to sort but its own
+  if (method == px::Method::all_gather) costs.round = 1;    // fewest rounds between hosts
+  if (method == px::Method::all_reduce) costs.per_key = 1;  // no ids to sort but its own
   if (method == px::Method::ps_shard) costs.per_row = 1, costs.per_stream_byte = 1;
   return costs;
 }
@@ -92,8 +92,8 @@ template <class O, class T, class P>
 Told wander(px::ThreadCommunicator& world, bool hosts) {
   Twins<O, T, P> twins{topology_of(world, hosts), {.first_step = 1, .interval = 1, .horizon = 1e30}};
   Told told;
-  px::Method const tour[] = {px::Method::all_gather, px::Method::ps_shard, px::Method::all_reduce, px::Method::all_gather,
-                             px::Method::all_reduce, px::Method::ps_shard};
+  px::Method const tour[] = {px::Method::all_gather, px::Method::ps_shard,   px::Method::all_reduce,
+                             px::Method::all_gather, px::Method::all_reduce, px::Method::ps_shard};
   for (std::uint64_t step = 0; step < 30; ++step) {
     twins.session.options().choice.costs = favouring(tour[step / 4 % 6]);
     auto const ids = twins.batch(step);
@@ -227,9 +227,7 @@ TEST_CASE("ranks whose costs differ are told so", "[session][auto]") {
   auto const answers = on_ranks(3, [](px::ThreadCommunicator& world) {
     Twins<px::Sgd, float, px::Cyclic> twins{px::Topology{world}, {}};
     if (world.rank() == 1) twins.session.options().choice.costs.round = 2;
-    auto const answer = answer_of([&] {
-      auto const rows_of_none = twins.session.pull(twins.moving, std::vector<int>{});
-    });
+    auto const answer = answer_of([&] { auto const rows_of_none = twins.session.pull(twins.moving, std::vector<int>{}); });
     if (world.rank() == 1) twins.session.options().choice.costs.round = 0;
     twins.session.finish();
     return answer;
@@ -248,9 +246,7 @@ TEST_CASE("a session describes its variables, and what it expects of them", "[se
     px::Variable<px::Dense, px::Adam> layer{session, "layer", px::bind(memory)};
     px::Variable<px::Sparse, px::Auto> table{session, "table", {1000, 4}};
     px::Variable<px::Sparse> plain{session, "plain", {1000, 4}, px::Cyclic{.pieces = 6}};
-    {
-      px::Variable<px::Sparse> passing{session, "passing", {10, 1}};
-    }
+    { px::Variable<px::Sparse> passing{session, "passing", {10, 1}}; }
     std::vector<int> const ids{1, 2, 3, 4, 5};
     session.step(grad(table, ids, std::vector<float>(20, 1.0f)), grad(plain, ids, std::vector<float>(20, 1.0f)));
     auto const text = session.describe();

@@ -17,8 +17,8 @@ struct SearchOptions {
   int probes = 6, steps = 12, settling = 2;
 };
 
-// Searches the K for which t(K) = a + b / K + c · K is least: the model of Parallax (Kim et al., EuroSys 2019, section 3.2). The
-// first probes are the number in force, four times and a quarter of it; each further one lies where the model, fitted to all
+// Searches the K for which t(K) = a + b / K + c · K is least: the model of Parallax (Kim et al., EuroSys 2019, section 3.2).
+// The first probes are the number in force, four times and a quarter of it; each further one lies where the model, fitted to all
 // probes, has its minimum, until that was tried before. The winner is the fastest number that was tried. A pure function of the
 // seconds that it is told.
 template <class Seconds = double>

@@ -113,7 +113,7 @@ inline Prediction predict(Method method, TableFacts const& table, TableUse const
   double const b = table.row_bytes, e = table.id_bytes, h = shape.hosts, g = shape.per_host;
   double const out = (h - 1) / h, out_within = (g - 1) / g;  // the share that leaves
   bool const pulls = use.pulled > 0;
-  double const slot = use.by_host / g;                        // rows that a slot has merged for its host
+  double const slot = use.by_host / g;  // rows that a slot has merged for its host
   double const named = std::max(use.pushed, use.pulled);
   detail::Bill bill{costs, shape};
   bill.keys(named);
@@ -248,14 +248,14 @@ class BasicChooser {
   }
   template <class Text = std::string>
   Text reason(Method from, Method to, double const* seconds, double moving, TableFacts const& table,
-                     RankShape const& shape) const {
+              RankShape const& shape) const {
     Text text = std::string{to_string(from)} + " to " + std::string{to_string(to)} + ": of " + detail::short_text(table.rows) +
-                       " rows a rank touches " + detail::short_text(use_.pushed) + ", a host " + detail::short_text(use_.by_host) + ", all " +
-                       detail::short_text(use_.by_all) + "; on " + detail::short_text(shape.hosts) + " hosts of " + detail::short_text(shape.per_host) +
-                       " ranks a step takes";
+                " rows a rank touches " + detail::short_text(use_.pushed) + ", a host " + detail::short_text(use_.by_host) +
+                ", all " + detail::short_text(use_.by_all) + "; on " + detail::short_text(shape.hosts) + " hosts of " +
+                detail::short_text(shape.per_host) + " ranks a step takes";
     for (Method const method : methods)
-      ((text += method == Method::ps_shard ? " " : ", ") += detail::short_text(1e3 * seconds[static_cast<std::size_t>(method)]) + " ms by ") +=
-          to_string(method);
+      ((text += method == Method::ps_shard ? " " : ", ") +=
+       detail::short_text(1e3 * seconds[static_cast<std::size_t>(method)]) + " ms by ") += to_string(method);
     return text + "; moving takes " + detail::short_text(1e3 * moving) + " ms";
   }
 

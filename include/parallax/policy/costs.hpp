@@ -22,9 +22,9 @@ namespace parallax {
 struct Costs {
   double round = 0, per_byte = 0;
   double host_round = 0, host_per_byte = 0;
-  double per_key = 0;                  // an id sorted and grouped
+  double per_key = 0;                    // an id sorted and grouped
   double per_row = 0, per_row_byte = 0;  // a row gathered, summed or updated by index, and each of its bytes
-  double per_stream_byte = 0;          // a byte of contiguous memory summed
+  double per_stream_byte = 0;            // a byte of contiguous memory summed
 
   friend bool operator==(Costs const&, Costs const&) = default;
   bool measured() const { return *this != Costs{}; }
@@ -120,9 +120,7 @@ WorkCosts measure_work(C const& comm) {
   std::span<Index const> const named{ids.span()};
   Grouping<Index> groups;
   SortScratch<Index> scratch;
-  double const sorting = median_seconds(comm, 5, 2, [&] {
-    Ops::unique_with_inverse(named, elements / wide, groups, scratch);
-  });
+  double const sorting = median_seconds(comm, 5, 2, [&] { Ops::unique_with_inverse(named, elements / wide, groups, scratch); });
   auto const rowwise = [&](std::size_t width) {
     auto const stride = static_cast<std::int64_t>(elements / (elements / wide));
     RowsView<T> const view{table.data(), static_cast<std::int64_t>(elements / wide), static_cast<std::int64_t>(width), stride};
@@ -145,7 +143,9 @@ Values values_of(Costs const& costs) {
   return values;
 }
 template <class Values>
-Costs costs_of(Values const& v) { return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]}; }
+Costs costs_of(Values const& v) {
+  return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
+}
 
 // Every rank's numbers, as the largest of all.
 template <Communicator C>

@@ -74,7 +74,7 @@ struct NaivePs {
 };
 
 // Sparse: begins as PsShard, and goes over to AllGather, AllReduce and back, live, where the measured use of the table and a
-// model of the machine say that it is worth it (policy/choice.hpp). The library owns the table's memory. Dense: the paper's rule.
+// model of the machine say that it is worth it (policy/choice.hpp). The library owns the table's memory. Dense: AllReduce.
 struct Auto {
   using axis = policy_axis;
   static constexpr std::string_view name = "Auto";

@@ -16,9 +16,9 @@ namespace parallax {
 // receiver keeps them, so that they need no names.
 template <class Index>
 struct MoveRoute {
-  std::vector<Index> out, in;                  // old local rows by receiver; new local rows by sender
+  std::vector<Index> out, in;                    // old local rows by receiver; new local rows by sender
   std::vector<std::size_t> out_begin, in_begin;  // ranks + 1 begins
-  std::size_t longest = 0;                     // no list of any rank is longer; alike on all ranks
+  std::size_t longest = 0;                       // no list of any rank is longer; alike on all ranks
 };
 
 namespace detail {
@@ -58,7 +58,8 @@ MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> 
     if (other < 0) return;
     auto const keyed = std::span<Index const>{sorted.keys.span()};
     auto const begin = std::lower_bound(keyed.begin(), keyed.end(), to.base(other)) - keyed.begin();
-    auto const end = begin + (std::lower_bound(keyed.begin() + begin, keyed.end(), to.base(other + 1)) - (keyed.begin() + begin));
+    auto const end =
+        begin + (std::lower_bound(keyed.begin() + begin, keyed.end(), to.base(other + 1)) - (keyed.begin() + begin));
     for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end); ++at)
       route.out.push_back(static_cast<Index>(sorted.order[at]));
   });
@@ -154,7 +155,8 @@ class RowMove {
   bool to_all() const { return route_->out_begin.empty(); }
   std::size_t piece(Topology<C> const& topology) const {  // rows of a list in one round
     constexpr std::size_t bytes = std::size_t{16} << 20;
-    return std::max<std::size_t>(bytes / std::max<std::size_t>(array().row_bytes, 1) / static_cast<std::size_t>(topology.size()), 1);
+    return std::max<std::size_t>(
+        bytes / std::max<std::size_t>(array().row_bytes, 1) / static_cast<std::size_t>(topology.size()), 1);
   }
   Rows all_out(int rank) const {
     auto const r = static_cast<std::size_t>(rank);

@@ -37,8 +37,8 @@ std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> 
     std::snprintf(text, sizeof text, format, value);
     return std::string{text};
   };
-  std::vector<std::vector<std::string>> lines{{"variable", "kind", "policy", "method", "elements", "owners", "pieces",
-                                               "touched", "MB/step", "ms/step"}};
+  std::vector<std::vector<std::string>> lines{
+      {"variable", "kind", "policy", "method", "elements", "owners", "pieces", "touched", "MB/step", "ms/step"}};
   for (auto const& known : registry) {
     if (!known->state) continue;
     Description const about = known->describe(known->state);

@@ -130,7 +130,7 @@ class Session<C> {
 
   // Collective. Searches, while training goes on, the number of pieces under which steps take least time: see PieceSearch. The
   // next steps that update `variable`, one under Auto, are timed, and after some of them its rows are dealt anew. Returns at
-  // once; `decisions()` tells how it went. Meanwhile the method stays; where it keeps all rows on every rank nothing is searched.
+  // once; `decisions()` tells how it went. Meanwhile the method stays; where every rank holds all rows nothing is searched.
   template <class V>
   void search_pieces(V const& variable, SearchOptions const& search = {}) {
     constexpr bool right = requires { requires V::State::adaptive; };
@@ -142,8 +142,8 @@ class Session<C> {
   std::vector<Decision> const& decisions() const { return core_->decisions; }
   // Local. The model of the machine: as the options have it, or as it was measured for variables under Auto.
   Costs costs() const { return core_->options.choice.costs.measured() ? core_->options.choice.costs : core_->own_costs; }
-  // Local. A line per variable: policy, owners, pieces, the fraction of rows that a host touches in a step, and what the step is
-  // expected to send from this rank to other hosts (MB, 10^6 bytes) and to take, where costs are known: agreements apart.
+  // Local. A line per variable: policy, owners, pieces, the fraction of rows that a host touches in a step, and what the step
+  // is expected to send from this rank to other hosts (MB, 10^6 bytes) and to take, where costs are known: agreements apart.
   std::string describe() const { return detail::described(core_->topology, core_->registry, costs()); }
 
   // Collective. The normal end: every rank has completed every step, and says so. A rank that leaves without it has failed, and

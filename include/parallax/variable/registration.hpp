@@ -12,8 +12,8 @@
 
 namespace parallax {
 
-// What there is to say of a variable: the policy, the method in force where that may change, and, of a table, how it was used so
-// far: as all ranks know it under Auto, else by this rank. Of a dense variable `facts.rows` are its elements.
+// What there is to say of a variable: the policy, the method in force where that may change, and, of a table, how it was used
+// so far: as all ranks know it under Auto, else by this rank. Of a dense variable `facts.rows` are its elements.
 struct Description {
   bool sparse = false, replicated = false;
   std::string_view policy, method;

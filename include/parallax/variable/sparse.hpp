@@ -33,8 +33,8 @@ struct RowsGradient {
 };
 
 // What a rank holds of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); where the
-// policy replicates, local and global rows are the same. Owns its memory unless it was bound. Between steps rows can be moved to
-// other owners, or to all ranks and back. All functions are local.
+// policy replicates, local and global rows are the same. Owns its memory unless it was bound. Between steps rows can be moved
+// to other owners, or to all ranks and back. All functions are local.
 template <class T, class IndexType, class Policy, Optimizer O, Partitioner P, MemorySpace Space>
 class SparseState : public Counted {
   using Ops = RowOps<Space>;

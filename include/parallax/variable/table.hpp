@@ -31,7 +31,8 @@ struct Initializer {
     if (distribution == Distribution::uniform) return low + (high - low) * first;
     hash.add(std::uint64_t{1});
     // Box and Muller, Annals of Mathematical Statistics 29 (1958)
-    return low + high * detail::square_root(-2.0 * detail::log1p(-first)) * detail::cos(2.0 * std::numbers::pi * unit(hash.value()));
+    double const radius = detail::square_root(-2.0 * detail::log1p(-first));
+    return low + high * radius * detail::cos(2.0 * std::numbers::pi * unit(hash.value()));
   }
 
   static double unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }

@@ -50,6 +50,11 @@ inline void check_name(std::string const& name, int rank) {
     throw Error{Errc::invalid_argument, rank, "Variable", name, "a variable's name is not empty and has no tab or newline"};
 }
 
+template <class State>
+struct check_memory_of_user {
+  static_assert(!State::adaptive, "parallax: under Auto rows move from rank to rank: let the library own the table");
+};
+
 inline RegistrationPtr make_registration(std::string name, std::string signature) {
   return make_counted<Registration>(std::move(name), std::move(signature));
 }
@@ -141,7 +146,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   template <class Session, class U, class... Settings>
   BasicVariable(Session& session, std::string name, TableBinding<U> given, Settings const&... settings) {
     auto const binding = detail::binding_of<T>(given);
-    check_not_adaptive();
+    static_assert(sizeof(detail::check_memory_of_user<State>) > 0);
     static_assert(!State::sharded || State::adaptive,
                   "parallax: under PsShard a rank holds only its shard: bind memory with bind_shard(rows, width, allocate), "
                   "or let the library own it");
@@ -155,7 +160,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // Local. Memory for this rank's shard from allocate(local rows), its values as the user set them.
   template <class Session, class Allocate, class... Settings>
   BasicVariable(Session& session, std::string name, ShardBinding<Allocate> binding, Settings const&... settings) {
-    check_not_adaptive();
+    static_assert(sizeof(detail::check_memory_of_user<State>) > 0);
     make(session, std::move(name), binding.rows, binding.width, "", settings...);
     state_->borrow(binding.allocate(state_->local_rows()));
     session.enter(state_->registration());
@@ -212,10 +217,6 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
       return BagsOf<State, typename decltype(view)::value_type, typename decltype(bounds)::value_type>{
           {&*state_, view}, bounds, weights, pool, weighted};
     }
-  }
-
-  static consteval void check_not_adaptive() {
-    static_assert(!State::adaptive, "parallax: under Auto rows move from rank to rank: let the library own the table");
   }
 
   template <class Session, class... Settings>
