@@ -195,8 +195,8 @@ TEST_CASE("ranks of one host share its number, and its memory where they may", "
   CHECK(px::mpi_hosts(comm) == std::vector<int>(static_cast<std::size_t>(comm.size()), 0));
   px::MpiCommunicator const apart{MPI_COMM_WORLD, {.shared_memory = false}};
   for (int rank = 0; rank < comm.size(); ++rank) {
-    CHECK(comm.shares_memory(rank));
-    CHECK(apart.shares_memory(rank) == (rank == comm.rank()));
+    CHECK(comm.shares_memory(comm.rank(), rank));
+    CHECK(apart.shares_memory(comm.rank(), rank) == (rank == comm.rank()));
   }
   CHECK(comm.oversubscribed() == (static_cast<unsigned>(comm.size()) > std::thread::hardware_concurrency()));
 }

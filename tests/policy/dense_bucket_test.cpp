@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "../support/copying_communicator.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
 
@@ -119,17 +120,25 @@ std::vector<Setting> const settings{
     {{10, 1, 7, 0, 100}, {}, {.direct_bytes = 100, .piece_bytes = 12}},               // in many rounds
     {{12, 30, 0, 9}, {4, 3, 5, 9}, {.fusion_bytes = 1000, .direct_bytes = 60, .piece_bytes = 8}},  // whole rows
     {{5000}, {}, {.direct_bytes = 1, .piece_bytes = 1}},                              // the smallest rounds, tiles of the sum
+    {{70'000}, {}, {.direct_bytes = 1}},  // more than one round where pieces are to stay in the cache, one where they are not
     {{}, {}, {}},
 };
 
 // How many elements are wrong on each of as many thread ranks, under one of the settings; -1 where a rank did not get there.
+// Ranks lend each other their memory, or copy.
 template <class T>
-std::vector<int> wrong_by_rank(std::vector<int> const& hosts, bool two_levels, std::size_t setting, bool sharded, int rounds) {
+std::vector<int> wrong_by_rank(std::vector<int> const& hosts, bool two_levels, std::size_t setting, bool sharded, int rounds,
+                               bool lends) {
   std::vector<int> wrong(hosts.size(), -1);
+  auto const count = [&](auto& world) {
+    auto const topology = two_levels ? px::Topology{world, hosts} : px::Topology{world};
+    wrong[static_cast<std::size_t>(world.rank())] = run<T>(topology, hosts, settings[setting], sharded, rounds);
+  };
   px::run_threads(static_cast<int>(hosts.size()),
                   [&](px::ThreadCommunicator& world) {
-                    auto const topology = two_levels ? px::Topology{world, hosts} : px::Topology{world};
-                    wrong[static_cast<std::size_t>(world.rank())] = run<T>(topology, hosts, settings[setting], sharded, rounds);
+                    parallax_test::CopyingCommunicator copying{world};
+                    if (lends) count(world);
+                    else count(copying);
                   },
                   {.deadline = std::chrono::seconds{30}});
   return wrong;
@@ -139,20 +148,20 @@ std::vector<int> wrong_by_rank(std::vector<int> const& hosts, bool two_levels, s
 
 TEMPLATE_TEST_CASE("a bucket's owners hold the documented sums, and all ranks the whole", "[policy][bucket]", float, double) {
   std::vector<int> const hosts = GENERATE(std::vector{0, 1}, std::vector{0, 1, 2}, std::vector{0, 1, 2, 3});
-  bool const sharded = GENERATE(false, true);
+  bool const sharded = GENERATE(false, true), lends = GENERATE(false, true);
   for (std::size_t k = 0; k < settings.size(); ++k) {
-    CAPTURE(hosts, sharded, k);
-    CHECK(wrong_by_rank<TestType>(hosts, false, k, sharded, k == 5 ? 1 : 3) == std::vector<int>(hosts.size(), 0));
+    CAPTURE(hosts, sharded, lends, k);
+    CHECK(wrong_by_rank<TestType>(hosts, false, k, sharded, k == 5 || k == 6 ? 1 : 3, lends) == std::vector<int>(hosts.size(), 0));
   }
 }
 
 TEST_CASE("a bucket sums within hosts first, where hosts are equal, unequal or one", "[policy][bucket]") {
   std::vector<int> const hosts = GENERATE(std::vector{0, 0, 1, 1}, std::vector{5, 2, 5, 2}, std::vector{0, 0, 1},
                                           std::vector{1, 1, 1}, std::vector{0, 1, 1, 1}, std::vector{0, 0, 0, 1, 1});
-  bool const sharded = GENERATE(false, true);
+  bool const sharded = GENERATE(false, true), lends = GENERATE(false, true);
   for (std::size_t k = 0; k < settings.size(); ++k) {
-    CAPTURE(hosts, sharded, k);
-    CHECK(wrong_by_rank<float>(hosts, true, k, sharded, k == 5 ? 1 : 2) == std::vector<int>(hosts.size(), 0));
+    CAPTURE(hosts, sharded, lends, k);
+    CHECK(wrong_by_rank<float>(hosts, true, k, sharded, k == 5 || k == 6 ? 1 : 2, lends) == std::vector<int>(hosts.size(), 0));
   }
 }
 

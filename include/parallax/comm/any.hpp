@@ -34,7 +34,7 @@ class AnyCommunicator {
   std::chrono::nanoseconds deadline() const { return edge_->deadline(); }
   std::chrono::nanoseconds now() const { return edge_->now(); }
   bool oversubscribed() const { return edge_->oversubscribed(); }
-  bool shares_memory(int rank) const { return edge_->shares_memory(rank); }
+  bool shares_memory(int one, int other) const { return edge_->shares_memory(one, other); }
   SumOrder sum_order() const { return edge_->sum_order(); }
 
   Request ialltoallv(int channel, Transfer const& transfer);
@@ -45,6 +45,15 @@ class AnyCommunicator {
   std::optional<Status> status_of(int rank, bool& fresh) { return edge_->status_of(rank, fresh); }
   void answer() { edge_->answer(); }
 
+  bool lends(int one, int other) const { return edge_->lends(one, other); }
+  Place place_of(void const* memory) const { return edge_->place_of(memory); }
+  std::byte* window(int channel, std::size_t bytes) { return edge_->window(channel, bytes); }
+  std::byte* address_of(Place const& place) { return edge_->address_of(place); }
+  std::uint64_t lend(int channel) { return edge_->lend(channel); }
+  bool hold(int channel, int rank, std::uint64_t number) { return edge_->hold(channel, rank, number); }
+  void release(int channel, int rank) noexcept { edge_->release(channel, rank); }
+  void reclaim(int channel) noexcept { edge_->reclaim(channel); }
+
  private:
   struct Edge {
     virtual ~Edge() = default;
@@ -53,7 +62,7 @@ class AnyCommunicator {
     virtual std::chrono::nanoseconds deadline() const = 0;
     virtual std::chrono::nanoseconds now() const = 0;
     virtual bool oversubscribed() const = 0;
-    virtual bool shares_memory(int rank) const = 0;
+    virtual bool shares_memory(int one, int other) const = 0;
     virtual SumOrder sum_order() const = 0;
     virtual Request ialltoallv(int channel, Transfer const& transfer) = 0;
     virtual Request iallreduce(int channel, float const* send, float* receive, std::size_t count) = 0;
@@ -62,6 +71,14 @@ class AnyCommunicator {
     virtual Journal& journal() = 0;
     virtual std::optional<Status> status_of(int rank, bool& fresh) = 0;
     virtual void answer() = 0;
+    virtual bool lends(int one, int other) const = 0;
+    virtual Place place_of(void const* memory) const = 0;
+    virtual std::byte* window(int channel, std::size_t bytes) = 0;
+    virtual std::byte* address_of(Place const& place) = 0;
+    virtual std::uint64_t lend(int channel) = 0;
+    virtual bool hold(int channel, int rank, std::uint64_t number) = 0;
+    virtual void release(int channel, int rank) noexcept = 0;
+    virtual void reclaim(int channel) noexcept = 0;
   };
   template <class C, class Held>
   struct EdgeOf;
@@ -133,8 +150,8 @@ struct AnyCommunicator::EdgeOf final : Edge {
   int size() const override { return view().size(); }
   std::chrono::nanoseconds deadline() const override { return view().deadline(); }
   std::chrono::nanoseconds now() const override { return parallax::now(view()); }
-  bool shares_memory([[maybe_unused]] int rank) const override {
-    if constexpr (KnowsSharedMemory<C>) return view().shares_memory(rank);
+  bool shares_memory([[maybe_unused]] int one, [[maybe_unused]] int other) const override {
+    if constexpr (KnowsSharedMemory<C>) return view().shares_memory(one, other);
     return false;
   }
   bool oversubscribed() const override {
@@ -166,6 +183,37 @@ struct AnyCommunicator::EdgeOf final : Edge {
     if constexpr (KeepsJournals<C>) comm.answer();
   }
 
+  bool lends([[maybe_unused]] int one, [[maybe_unused]] int other) const override {
+    if constexpr (LendsMemory<C>) return view().lends(one, other);
+    return false;
+  }
+  Place place_of([[maybe_unused]] void const* memory) const override {
+    if constexpr (LendsMemory<C>) return view().place_of(memory);
+    return {};
+  }
+  std::byte* window([[maybe_unused]] int channel, [[maybe_unused]] std::size_t bytes) override {
+    if constexpr (LendsMemory<C>) return comm.window(channel, bytes);
+    return nullptr;
+  }
+  std::byte* address_of([[maybe_unused]] Place const& place) override {
+    if constexpr (LendsMemory<C>) return comm.address_of(place);
+    return nullptr;
+  }
+  std::uint64_t lend([[maybe_unused]] int channel) override {
+    if constexpr (LendsMemory<C>) return comm.lend(channel);
+    return 0;
+  }
+  bool hold([[maybe_unused]] int channel, [[maybe_unused]] int rank, [[maybe_unused]] std::uint64_t number) override {
+    if constexpr (LendsMemory<C>) return comm.hold(channel, rank, number);
+    return false;
+  }
+  void release([[maybe_unused]] int channel, [[maybe_unused]] int rank) noexcept override {
+    if constexpr (LendsMemory<C>) comm.release(channel, rank);
+  }
+  void reclaim([[maybe_unused]] int channel) noexcept override {
+    if constexpr (LendsMemory<C>) comm.reclaim(channel);
+  }
+
   C const& view() const { return comm; }
   template <class T>
   Request sum(int channel, T const* send, T* receive, std::size_t count) {
@@ -189,6 +237,6 @@ inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, double 
 }
 
 static_assert(KeepsJournals<AnyCommunicator> && VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> &&
-              KnowsOversubscription<AnyCommunicator> && KnowsSharedMemory<AnyCommunicator>);
+              KnowsOversubscription<AnyCommunicator> && LendsMemory<AnyCommunicator>);
 
 }  // namespace parallax

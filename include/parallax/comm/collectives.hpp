@@ -150,8 +150,9 @@ void allreduce(C& comm, std::span<T> values) {
   auto const begins = detail::even_parts(values.size(), comm.size());
   auto const r = static_cast<std::size_t>(comm.rank());
   ReduceScatter<T, C> scatter;
-  scatter.start(values.data(), begins, std::size_t{1} << 20, values.data() + begins[r]);
+  scatter.start(values.data(), begins, std::size_t{1} << 20, values.data() + begins[r], values.data());
   round.drive([&] { return scatter.poll(round.lane()); });
+  if (scatter.spreads(round.lane().topology())) return;
   Allgather<T, C> gather;
   gather.start(values.data(), begins);
   round.drive([&] { return gather.poll(round.lane()); });

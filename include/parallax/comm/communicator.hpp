@@ -13,6 +13,7 @@
 #include "parallax/comm/journal.hpp"
 #include "parallax/core/clock.hpp"
 #include "parallax/core/error.hpp"
+#include "parallax/memory/shared.hpp"
 
 namespace parallax {
 
@@ -126,10 +127,35 @@ concept KnowsOversubscription = requires(C const& comm) {
   { comm.oversubscribed() } -> std::convertible_to<bool>;
 };
 
-// Optional ability: says to which ranks blocks go through memory, and not over a wire.
+// Optional ability: says between which ranks blocks go through memory, and not over a wire: the same on every rank that asks.
 template <class C>
-concept KnowsSharedMemory = requires(C const& comm, int rank) {
-  { comm.shares_memory(rank) } -> std::convertible_to<bool>;
+concept KnowsSharedMemory = requires(C const& comm, int one, int other) {
+  { comm.shares_memory(one, other) } -> std::convertible_to<bool>;
+};
+
+// Optional ability: ranks that share memory read and write each other's where it lies. What a rank lends, peers find by its
+// Place, which travels between them as bytes.
+//   lends(one, other)      the same on every rank that asks: whether these two may lend to each other
+//   place_of(memory)       local: its place, for the peers; with id 0 where they cannot reach it
+//   window(channel, n)     local: n bytes that peers can reach, the channel's own; what was there is lost when it grows.
+//                          Error out_of_memory
+//   address_of(place)      local: where this rank finds what a peer lends. Error transport
+//   lend(channel)          local: opens a loan of this rank's on the channel, where none is open, and returns its number, which
+//                          its peers must hear
+//   hold(channel, rank, number)   local: whether that loan is still open. If so, what is lent stays until `release`
+//   release(channel, rank)        local
+//   reclaim(channel)       local: closes the loan and returns once no peer holds it
+template <class C>
+concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, int channel, int rank, void const* memory,
+                                                       std::size_t bytes, Place const& place, std::uint64_t number) {
+  { view.lends(rank, rank) } -> std::convertible_to<bool>;
+  { view.place_of(memory) } -> std::same_as<Place>;
+  { comm.window(channel, bytes) } -> std::same_as<std::byte*>;
+  { comm.address_of(place) } -> std::same_as<std::byte*>;
+  { comm.lend(channel) } -> std::same_as<std::uint64_t>;
+  { comm.hold(channel, rank, number) } -> std::same_as<bool>;
+  { comm.release(channel, rank) } noexcept;
+  { comm.reclaim(channel) } noexcept;
 };
 
 // The back-off of a polling loop with a deadline: spins some 200 polls, then yields; yields at once when oversubscribed.

@@ -5,36 +5,11 @@
 #include <span>
 
 #include "parallax/comm/lane.hpp"
+#include "parallax/comm/lent_hop.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/memory/buffer.hpp"
 
 namespace parallax {
-
-// The first element of owner o's part when n elements are dealt to `owners` in order: floor(n·o / owners).
-constexpr std::size_t part_begin(std::size_t n, int owner, int owners) {
-  auto const o = static_cast<std::size_t>(owner), count = static_cast<std::size_t>(owners);
-  return n / count * o + n % count * o / count;
-}
-
-namespace detail {
-
-// Elements of `offsets` that the owners of digit t of a hop hold: offsets[first(t)] .. offsets[first(t + 1)].
-inline std::size_t digit_begin(std::span<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
-  return offsets[static_cast<std::size_t>(hop.base) + digit * static_cast<std::size_t>(hop.stride)];
-}
-inline std::size_t digit_size(std::span<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
-  return digit_begin(offsets, hop, digit + 1) - digit_begin(offsets, hop, digit);
-}
-// The largest part over all digits of all ranks' groups in a hop: what every rank derives its number of rounds from.
-inline std::size_t largest_digit(std::span<std::size_t const> offsets, Hop const& hop) {
-  auto const stride = static_cast<std::size_t>(hop.stride);
-  std::size_t largest = 0;
-  for (std::size_t o = 0; o + stride < offsets.size(); o += stride)
-    largest = std::max(largest, offsets[o + stride] - offsets[o]);
-  return largest;
-}
-
-}  // namespace detail
 
 // The sum over ranks of a vector laid out owner after owner: every owner ends with the sum of its own part. Order of sums:
 // ranks of a host ascending, then hosts; the first addend is copied. Source of the two phases: Rabenseifner, ICCS 2004.
@@ -46,45 +21,62 @@ class ReduceScatter {
  public:
   // Collective in the order of the lane. `offsets` has owners + 1 entries; `input` (offsets.back() elements), `result`
   // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done. `result` may
-  // be where this part lies in `input`, else they do not overlap.
-  void start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result) {
+  // be where this part lies in `input`, else they do not overlap. Where `spreads` says so, `whole` (null, or as many elements as
+  // the input, which it may be) ends with all sums; else it is not touched.
+  void start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result, T* whole = nullptr) {
     input_ = input;
     result_ = result;
+    whole_ = whole;
     origin_ = 0;
     offsets_ = offsets;
     largest_piece_ = std::max<std::size_t>(piece, 1);
     hop_ = 0;
-    round_ = 0;
-    done_ = false;
+    begun_ = false;
   }
+
+  // Whether ranks lend each other their memory on the only hop, so that owners may write sums to where they are needed.
+  static bool spreads(Topology<C> const& topology) { return topology.hops().size() == 1 && topology.hops()[0].lends; }
 
   // Makes progress on `lane`; true once `result` holds the sum.
   bool poll(Lane<C>& lane) {
-    while (!done_) {
-      if (lane.in_flight()) {
-        if (!lane.test()) return false;
-        add_round(lane.topology().hops()[hop_]);
-        ++round_;
-      }
-      post_round(lane);
+    auto const& hops = lane.topology().hops();
+    for (; hop_ < hops.size() && lane.topology().size() > 1; close_hop(hops[hop_])) {
+      if (!begun_) open_hop(lane, hops[hop_]);
+      bool const done = hops[hop_].lends ? poll_lent(lane, hops[hop_]) : poll_rounds(lane, hops[hop_]);
+      if (!done) return false;
     }
     return true;
   }
 
  private:
-  void post_round(Lane<C>& lane) {
-    auto const& hops = lane.topology().hops();
-    for (; hop_ < hops.size(); round_ = 0) {
-      Hop const& hop = hops[hop_];
-      if (lane.topology().size() == 1) break;
-      if (round_ == 0) piece_ = piece_of(hop);
-      if (round_ * piece_ < detail::largest_digit(offsets_, hop)) return post_hop(lane, hop);
-      close_hop(hop);
+  void open_hop(Lane<C>& lane, Hop const& hop) {
+    begun_ = true;
+    round_ = 0;
+    piece_ = piece_of(hop);
+    if (hop.self >= 0) {
+      if (!last_hop(lane)) partial_.resize_with_slack(own_size(hop));
+      output_ = last_hop(lane) ? result_ : partial_.data();
     }
-    done_ = true;
+    if (hop.lends && !hop.targets.empty())
+      lent_.start(offsets_, largest_piece_,
+                  {input_ + (detail::digit_begin(offsets_, hop, 0) - origin_), hop.self >= 0 ? output_ : nullptr,
+                   spreads(lane.topology()) ? whole_ : nullptr});
+    else if (hop.lends) lent_.start(offsets_, largest_piece_, {});
+  }
+  bool poll_lent(Lane<C>& lane, Hop const& hop) { return lent_.poll(lane, hop); }
+  bool poll_rounds(Lane<C>& lane, Hop const& hop) {
+    while (true) {
+      if (lane.in_flight()) {
+        if (!lane.test()) return false;
+        add_round(hop);
+        ++round_;
+      }
+      if (round_ * piece_ >= detail::largest_digit(offsets_, hop)) return true;
+      post_round(lane, hop);
+    }
   }
 
-  void post_hop(Lane<C>& lane, Hop const& hop) {
+  void post_round(Lane<C>& lane, Hop const& hop) {
     lane.clear();
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
       if (static_cast<int>(t) == hop.self) continue;
@@ -93,10 +85,8 @@ class ReduceScatter {
       lane.send(hop.targets[t], first * sizeof(T), count * sizeof(T), Payload::dense);
     }
     if (hop.self >= 0) {
-      auto const [begin, count] = round_of(own_size(hop));
+      std::size_t const count = round_of(own_size(hop)).count;
       received_.resize_with_slack(count * (hop.sources.size() - 1));
-      if (!last_hop(lane) && begin == 0) partial_.resize_with_slack(own_size(hop));
-      output_ = last_hop(lane) ? result_ : partial_.data();
       std::size_t slot = 0;
       for (int const source : hop.sources)
         if (source != lane.topology().rank())
@@ -140,6 +130,7 @@ class ReduceScatter {
       input_ = output_;
     }
     ++hop_;
+    begun_ = false;
   }
 
   static void add(T* __restrict out, T const* __restrict in, std::size_t n) {
@@ -147,7 +138,7 @@ class ReduceScatter {
   }
   std::size_t piece_of(Hop const& hop) const {
     constexpr std::size_t in_cache = std::size_t{256} << 10;  // bytes
-    return hop.in_memory ? std::clamp(in_cache / sizeof(T) / hop.targets.size(), std::size_t{1}, largest_piece_)
+    return hop.in_memory ? std::clamp(in_cache / sizeof(T) / static_cast<std::size_t>(hop.group), std::size_t{1}, largest_piece_)
                          : largest_piece_;
   }
   bool last_hop(Lane<C> const& lane) const { return hop_ + 1 == lane.topology().hops().size(); }
@@ -167,9 +158,10 @@ class ReduceScatter {
   std::span<std::size_t const> offsets_;
   std::size_t largest_piece_ = 1, piece_ = 1, hop_ = 0, round_ = 0;
   int rank_ = 0;
-  bool done_ = true;
-  T *result_ = nullptr, *output_ = nullptr;
+  bool begun_ = false;
+  T *result_ = nullptr, *output_ = nullptr, *whole_ = nullptr;
   Buffer<T> received_, partial_;
+  LentHop<T, C> lent_;
 };
 
 // The converse: every owner's part of a vector laid out owner after owner reaches every rank, in place.
@@ -180,27 +172,24 @@ class Allgather {
   void start(T* values, std::span<std::size_t const> offsets) {
     values_ = values;
     offsets_ = offsets;
-    hop_ = -1;
-    done_ = false;
+    hop_ = 0;
+    begun_ = false;
   }
 
   bool poll(Lane<C>& lane) {
-    while (!done_) {
-      if (lane.in_flight() && !lane.test()) return false;
-      post_hop(lane);
+    auto const& hops = lane.topology().hops();
+    for (; hop_ < hops.size() && lane.topology().size() > 1; ++hop_, begun_ = false) {
+      Hop const& hop = hops[hops.size() - 1 - hop_];
+      if (!begun_) open_hop(lane, hop);
+      if (hop.lends ? !lent_.poll(lane, hop) : !lane.test()) return false;
     }
     return true;
   }
 
  private:
-  void post_hop(Lane<C>& lane) {
-    auto const& hops = lane.topology().hops();
-    if (hop_ < 0) hop_ = static_cast<int>(hops.size());
-    if (--hop_ < 0 || lane.topology().size() == 1) {
-      done_ = true;
-      return;
-    }
-    Hop const& hop = hops[static_cast<std::size_t>(hop_)];
+  void open_hop(Lane<C>& lane, Hop const& hop) {
+    begun_ = true;
+    if (hop.lends) return lend_hop(hop);
     lane.clear();
     if (hop.self >= 0)
       for (int const source : hop.sources)
@@ -212,16 +201,25 @@ class Allgather {
     lane.post(values_, values_);
   }
 
+  void lend_hop(Hop const& hop) {
+    if (hop.targets.empty()) return lent_.start(offsets_, whole_piece, {});
+    T* const own = hop.self < 0 ? nullptr : values_ + detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
+    lent_.start(offsets_, whole_piece, {nullptr, own, values_ + detail::digit_begin(offsets_, hop, 0)});
+  }
+
   void give(Lane<C>& lane, Hop const& hop, int rank) {
     auto const digit = static_cast<std::size_t>(hop.self);
     lane.send(rank, detail::digit_begin(offsets_, hop, digit) * sizeof(T),
               detail::digit_size(offsets_, hop, digit) * sizeof(T), Payload::dense);
   }
 
+  static constexpr std::size_t whole_piece = std::size_t{1} << 20;  // elements
+
   T* values_ = nullptr;
   std::span<std::size_t const> offsets_;
-  int hop_ = -1;
-  bool done_ = true;
+  std::size_t hop_ = 0;  // those behind us
+  bool begun_ = false;
+  LentHop<T, C> lent_;
 };
 
 }  // namespace parallax

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parallax/comm/topology.hpp"
@@ -42,6 +43,43 @@ struct Traffic {
   }
 };
 
+namespace detail {
+
+// A loan of this rank's on a channel, as long as it lives: of communicators that lend.
+template <Communicator C>
+class OpenLoan {
+ public:
+  OpenLoan() = default;
+  OpenLoan(OpenLoan&& other) noexcept : world_{std::exchange(other.world_, nullptr)}, channel_{other.channel_} {}
+  OpenLoan& operator=(OpenLoan&& other) noexcept {
+    close();
+    world_ = std::exchange(other.world_, nullptr);
+    channel_ = other.channel_;
+    return *this;
+  }
+  ~OpenLoan() { close(); }
+
+  // Returns its number.
+  std::uint64_t open(C& world, int channel) {
+    close();
+    world_ = &world;
+    channel_ = channel;
+    return world.lend(channel);
+  }
+  // Returns once no peer holds it.
+  void close() noexcept {
+    if constexpr (LendsMemory<C>)
+      if (world_) world_->reclaim(channel_);
+    world_ = nullptr;
+  }
+
+ private:
+  C* world_ = nullptr;
+  int channel_ = 0;
+};
+
+}  // namespace detail
+
 // One channel of a topology's communicator and the transfer on it. Blocks are declared with `send` and `expect` (several
 // for one rank must be adjacent), then `post` hands them over. The memory given to `post` must stay until `test` is true.
 template <Communicator C>
@@ -55,6 +93,7 @@ class Lane {
         from_(static_cast<std::size_t>(topology.size())) {}
 
   Topology<C> const& topology() const { return *topology_; }
+  int channel() const { return channel_; }
 
   void clear() {
     to_.assign(to_.size(), ByteRange{});
@@ -68,6 +107,12 @@ class Lane {
   void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
     extend(from_[static_cast<std::size_t>(rank)], offset, bytes);
     tally(received_, rank, bytes, payload);
+  }
+
+  // Counts what the rank and this one read and write in each other's memory, with the transfer at hand.
+  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
+    tally(sent_, rank, sent, payload);
+    tally(received_, rank, received, payload);
   }
 
   void post(void const* send, void* receive) {
@@ -98,8 +143,19 @@ class Lane {
     return !request_;
   }
   int waiting_for() const { return request_ ? request_->waiting_for() : -1; }
-  // Legal after an abort. Returns once no peer touches the memory of the transfer any more.
-  void withdraw() noexcept { request_.reset(); }
+  // Legal after an abort. Returns once no peer touches the memory of the transfer, or what is lent, any more.
+  void withdraw() noexcept {
+    request_.reset();
+    loan_.close();
+  }
+
+  // Local. Opens a loan on the channel and returns its number; `reclaim` ends it once no peer uses it.
+  std::uint64_t lend()
+    requires LendsMemory<C>
+  {
+    return loan_.open(topology_->world(), channel_);
+  }
+  void reclaim() noexcept { loan_.close(); }
 
  private:
   using Counts = std::array<Traffic::Bytes, payloads>;
@@ -130,6 +186,7 @@ class Lane {
   std::vector<ByteRange> to_, from_;
   Counts sent_{}, received_{};
   std::optional<request_of<C>> request_;
+  detail::OpenLoan<C> loan_;
 };
 
 }  // namespace parallax

@@ -58,7 +58,7 @@ class MpiCommunicator {
   std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
   std::chrono::nanoseconds now() const;
   bool oversubscribed() const { return end_->oversubscribed; }
-  bool shares_memory(int rank) const { return rank == end_->rank || (end_->neighbours && end_->neighbours->has(rank)); }
+  bool shares_memory(int one, int other) const { return one == other || end_->meet(end_->blocks, one, other); }
   SumOrder sum_order() const { return end_->options.order; }
 
   // The host of every rank; hosts are numbered from 0 in the order of their first rank.
@@ -80,6 +80,16 @@ class MpiCommunicator {
   Journal& journal() { return end_->watch.journal; }
   std::optional<Status> status_of(int rank, bool& fresh) { return end_->status_of(rank, fresh); }
   void answer() { end_->answer(); }
+
+  // What lies in SharedSpace is lent where it lies. A job that aborts ends, so that nothing needs to be held.
+  bool lends(int one, int other) const { return one == other || end_->meet(end_->loans, one, other); }
+  Place place_of(void const* memory) const { return detail::shared_blocks.place_of(memory); }
+  std::byte* window(int channel, std::size_t bytes);
+  std::byte* address_of(Place const& place);
+  std::uint64_t lend(int /*channel*/) const { return 0; }
+  bool hold(int /*channel*/, int /*rank*/, std::uint64_t /*number*/) const { return true; }
+  void release(int /*channel*/, int /*rank*/) const noexcept {}
+  void reclaim(int /*channel*/) const noexcept {}
 
  private:
   // A message in flight: bytes [begin, begin + bytes) of a block of `block` bytes, or part of a vendor's sum (peer -1).
@@ -120,6 +130,11 @@ class MpiCommunicator {
 
     void duplicate(MPI_Comm parent);
     void agree();
+    void meet_neighbours(MPI_Comm host, std::vector<int> here);
+    static bool meet(std::vector<int> const& groups, int one, int other) {
+      auto const group = groups[static_cast<std::size_t>(one)];
+      return group >= 0 && group == groups[static_cast<std::size_t>(other)];
+    }
     void release() noexcept;
 
     Lane& lane(int channel) { return lanes[static_cast<std::size_t>(channel)]; }
@@ -147,6 +162,8 @@ class MpiCommunicator {
     std::vector<MPI_Comm> sums;  // one per channel, for the vendor's all-reduce
     std::array<Lane, channels> lanes;
     std::vector<int> hosts;
+    std::vector<int> blocks, loans;  // by rank: the first rank of those with whom it exchanges so through memory, or -1
+    std::array<SharedBuffer<std::byte>, channels> windows;
     int rank = 0, size = 1, exceptions = std::uncaught_exceptions();
     Watch watch;
     std::unique_ptr<detail::Neighbours> neighbours;
@@ -281,8 +298,24 @@ inline void MpiCommunicator::Endpoint::agree() {
     hosts.push_back(facts.leader == other ? next++ : hosts[static_cast<std::size_t>(facts.leader)]);
     ++other;
   }
-  if (options.shared_memory && ranks_here > 1)
-    neighbours = std::make_unique<detail::Neighbours>(host.comm, std::move(here), rank, size);
+  meet_neighbours(host.comm, std::move(here));
+}
+
+// Which ranks exchange through memory, and which can also map each other's: all of a host, or none, and known everywhere.
+inline void MpiCommunicator::Endpoint::meet_neighbours(MPI_Comm host, std::vector<int> here) {
+  int groups[2] = {-1, -1};
+  int const first = here[0];
+  if (options.shared_memory && here.size() > 1) {
+    neighbours = std::make_unique<detail::Neighbours>(host, std::move(here), rank, size);
+    if (neighbours->has(first)) groups[0] = first;
+    if (detail::reach_each_other(host)) groups[1] = first;
+  }
+  std::vector<int> all(2 * static_cast<std::size_t>(size));
+  check(MPI_Allgather(groups, 2, MPI_INT, all.data(), 2, MPI_INT, comm), "MPI_Allgather");
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    blocks.push_back(all[i]);
+    loans.push_back(all[i + 1]);
+  }
 }
 
 inline void MpiCommunicator::Endpoint::release() noexcept {
@@ -499,6 +532,20 @@ inline std::optional<Status> MpiCommunicator::Endpoint::status_of(int other, boo
   return watch.heard[at];
 }
 
+inline std::byte* MpiCommunicator::window(int channel, std::size_t bytes) {
+  auto& window = end_->windows[static_cast<std::size_t>(channel)];
+  window.resize_with_slack(bytes);
+  return window.data();
+}
+
+inline std::byte* MpiCommunicator::address_of(Place const& place) {
+  std::byte* const memory = detail::shared_blocks.address_of(place);
+  if (!memory)
+    end_->fail({Errc::transport, rank(), "lending", "",
+                std::to_string(place.bytes) + " bytes of process " + std::to_string(place.process) + " cannot be mapped"});
+  return memory;
+}
+
 inline std::chrono::nanoseconds MpiCommunicator::now() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>{MPI_Wtime()});
 }
@@ -540,6 +587,6 @@ inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double 
 }
 
 static_assert(BareAllreduce<MpiCommunicator> && KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> &&
-              OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && KnowsSharedMemory<MpiCommunicator>);
+              OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && LendsMemory<MpiCommunicator>);
 
 }  // namespace parallax

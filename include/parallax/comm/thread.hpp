@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,7 +33,7 @@ void run_threads(int size, Body&& body, ThreadOptions options = {});
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size, ThreadOptions options = {})
-      : size_{size}, options_{options}, boxes_(boxes_of(size)), journals_(static_cast<std::size_t>(std::max(size, 0))) {
+      : size_{size}, options_{options}, boxes_(boxes_of(size)), loans_(boxes_.size() / static_cast<std::size_t>(std::max(size, 1))), journals_(static_cast<std::size_t>(std::max(size, 0))) {
     if (size < 1) throw Error{Errc::invalid_argument, -1, "ThreadGroup", "", "size is " + std::to_string(size)};
   }
 
@@ -68,12 +69,19 @@ class ThreadGroup {
     std::size_t bytes = 0;
   };
 
+  // What a rank lends on a channel: the number of the loan that is open, or 0, and how many peers hold it.
+  struct alignas(64) Loan {
+    std::atomic<std::uint64_t> open{0}, holders{0};
+  };
+
   static std::size_t boxes_of(int size) {
     return static_cast<std::size_t>(channels) * static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
   }
   Box& box(int channel, int source, int target) {
     return boxes_[static_cast<std::size_t>((channel * size_ + source) * size_ + target)];
   }
+
+  Loan& loan(int channel, int rank) { return loans_[static_cast<std::size_t>(channel * size_ + rank)]; }
 
   void publish(Error const& reason) {
     if (!reason_) reason_ = reason;
@@ -89,6 +97,7 @@ class ThreadGroup {
   ThreadOptions const options_;
   bool const oversubscribed_ = static_cast<unsigned>(size_) > std::thread::hardware_concurrency();  // asked once: slow
   std::vector<Box> boxes_;
+  std::vector<Loan> loans_;
   std::vector<Journal> journals_;
   std::atomic<bool> aborted_{false};
   bool supervised_ = false;
@@ -113,7 +122,7 @@ class ThreadCommunicator {
   int size() const { return group_->size(); }
   std::chrono::nanoseconds deadline() const { return group_->options().deadline; }
   bool oversubscribed() const { return group_->oversubscribed_; }
-  bool shares_memory(int /*rank*/) const { return true; }
+  bool shares_memory(int /*one*/, int /*other*/) const { return true; }
   void abort(Error const& reason) { group_->abort(reason); }
 
   Request ialltoallv(int channel, Transfer const& transfer);
@@ -126,6 +135,32 @@ class ThreadCommunicator {
     return status;
   }
   void answer() const {}  // the journals lie open to all ranks
+
+  // All memory can be lent: a place is an address.
+  bool lends(int /*one*/, int /*other*/) const { return true; }
+  Place place_of(void const* memory) const {
+    return {1, reinterpret_cast<std::uintptr_t>(memory), std::numeric_limits<std::uint64_t>::max()};
+  }
+  std::byte* window(int /*channel*/, std::size_t /*bytes*/) const { return nullptr; }
+  std::byte* address_of(Place const& place) const { return reinterpret_cast<std::byte*>(place.offset); }
+  std::uint64_t lend(int channel) {
+    group_->loan(channel, rank_).open.store(++loans_);
+    return loans_;
+  }
+  // Who counts itself as a holder before it looks, is seen by an owner who closes before it looks.
+  bool hold(int channel, int rank, std::uint64_t number) {
+    auto& loan = group_->loan(channel, rank);
+    loan.holders.fetch_add(1);
+    if (loan.open.load() == number) return true;
+    release(channel, rank);
+    return false;
+  }
+  void release(int channel, int rank) noexcept { group_->loan(channel, rank).holders.fetch_sub(1); }
+  void reclaim(int channel) noexcept {
+    auto& loan = group_->loan(channel, rank_);
+    loan.open.store(0);
+    while (loan.holders.load() > 0) std::this_thread::yield();
+  }
 
  private:
   using Box = ThreadGroup::Box;
@@ -227,6 +262,7 @@ class ThreadCommunicator {
   std::unique_ptr<std::array<Lane, channels>> lanes_;
   std::shared_ptr<ThreadGroup> group_;
   int rank_, in_flight_ = 0;
+  std::uint64_t loans_ = 0;  // ever made by this rank
 };
 
 class ThreadCommunicator::Request {
@@ -289,7 +325,7 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
   return {this, channel};
 }
 
-static_assert(Communicator<ThreadCommunicator> && KeepsJournals<ThreadCommunicator>);
+static_assert(KeepsJournals<ThreadCommunicator> && LendsMemory<ThreadCommunicator>);
 
 template <class Body>
 void run_threads(int size, Body&& body, ThreadOptions options) {

@@ -18,7 +18,10 @@ struct Hop {
   std::vector<int> sources;  // world ranks that send here, ascending; empty on a rank that is no target
   int base = 0, stride = 1;
   int self = -1;  // this rank's digit, its position in `targets`; -1 when it is none
-  bool in_memory = false;  // all who meet in it share memory; alike on all of them
+  // Of all groups of ranks that meet in it, and so alike on every rank of the world, also on those that take no part:
+  int group = 1;           // targets in each
+  bool in_memory = false;  // they share memory
+  bool lends = false;      // they lend each other their memory
 };
 
 // World + hops. Flat: one hop, every rank owns. Two levels: ranks of a host hand what slot j owns to their rank j, equal slots
@@ -58,10 +61,17 @@ class Topology {
   }
 
  private:
-  bool share_memory([[maybe_unused]] std::vector<int> const& ranks) const {
+  // Tells a hop how each of its groups meets.
+  void describe(Hop& hop, std::vector<std::vector<int>> const& groups) const {
+    auto const everywhere = [&](auto&& holds) {
+      return std::all_of(groups.begin(), groups.end(), [&](std::vector<int> const& ranks) {
+        return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return holds(ranks.front(), rank); });
+      });
+    };
     if constexpr (KnowsSharedMemory<C>)
-      return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return world_->shares_memory(rank); });
-    return false;
+      hop.in_memory = everywhere([&](int one, int other) { return world_->shares_memory(one, other); });
+    if constexpr (LendsMemory<C>)
+      hop.lends = everywhere([&](int one, int other) { return world_->lends(one, other); });
   }
 
   Hop flat_hop() const {
@@ -69,7 +79,8 @@ class Topology {
     hop.targets = owner_ranks_;
     std::vector<int> everyone;
     for (int rank = 0; rank < world_->size(); ++rank) everyone.push_back(rank);
-    hop.in_memory = share_memory(everyone);
+    hop.group = owners();
+    describe(hop, {everyone});
     auto const mine = std::find(owner_ranks_.begin(), owner_ranks_.end(), world_->rank());
     if (mine == owner_ranks_.end()) return hop;
     hop.self = static_cast<int>(mine - owner_ranks_.begin());
@@ -98,26 +109,29 @@ class Topology {
     auto const host_count = static_cast<int>(names.size());
     std::size_t slots = ranks[0].size();
     for (auto const& of_host : ranks) slots = std::min(slots, of_host.size());
-    for (std::size_t slot = 0; slot < slots; ++slot)
-      for (auto const& of_host : ranks) owner_ranks_.push_back(of_host[slot]);
-
     Hop within, between;
-    within.stride = host_count;
+    within.stride = between.group = host_count;
+    within.group = static_cast<int>(slots);
+    describe(within, ranks);
+    std::vector<std::vector<int>> equals(slots);  // the ranks of each slot
+    for (std::size_t slot = 0; slot < slots; ++slot)
+      for (auto const& of_host : ranks) {
+        equals[slot].push_back(of_host[slot]);
+        owner_ranks_.push_back(of_host[slot]);
+      }
+    describe(between, equals);
     for (int host = 0; host < host_count; ++host) {
       auto const& of_host = ranks[static_cast<std::size_t>(host)];
       auto const mine = std::find(of_host.begin(), of_host.end(), rank());
       if (mine == of_host.end()) continue;
       auto const slot = static_cast<std::size_t>(mine - of_host.begin());
-      within.in_memory = share_memory(of_host);
       within.targets.assign(of_host.begin(), of_host.begin() + static_cast<std::ptrdiff_t>(slots));
       if (slot >= slots) continue;
       within.self = static_cast<int>(slot);
       within.sources = of_host;
       between.self = host;
       between.base = static_cast<int>(slot) * host_count;
-      for (auto const& other : ranks) between.targets.push_back(other[slot]);
-      between.sources = between.targets;
-      between.in_memory = share_memory(between.targets);
+      between.targets = between.sources = equals[slot];
     }
     finish({within, between});
   }

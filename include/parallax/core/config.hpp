@@ -1,4 +1,4 @@
-// The few macros of the library: device annotations and the guards that keep floating-point contraction out.
+// The few macros of the library: device annotations, guards that keep floating-point contraction out, and a promise to loops.
 #pragma once
 
 // Rules and views are callable from device code when a CUDA compiler reads them.
@@ -23,4 +23,13 @@
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN
 #define PARALLAX_STRICT_ARITHMETIC_END
 #define PARALLAX_NO_CONTRACT
+#endif
+
+// Before a loop: no iteration reads what another one writes, though pointers may be equal.
+#if defined(__clang__)
+#define PARALLAX_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define PARALLAX_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
+#else
+#define PARALLAX_INDEPENDENT_ITERATIONS
 #endif

@@ -20,6 +20,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/mpi/job.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/memory/shared.hpp"
 
 namespace parallax::detail {
 
@@ -71,6 +72,22 @@ class SharedMapping {
   std::byte* data_ = nullptr;
   bool created_ = false;
 };
+
+// Collective over `host`. Whether its processes can map each other's blocks of SharedSpace: the same answer on all of them.
+inline bool reach_each_other(MPI_Comm host) {
+  int ranks = 0;
+  MPI_Comm_size(host, &ranks);
+  SharedBuffer<std::byte> block;
+  try {
+    block.resize(1);
+  } catch (Error const&) {}  // has no place then
+  Place const mine = shared_blocks.place_of(block.data());
+  std::vector<Place> all(static_cast<std::size_t>(ranks));
+  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, host);
+  int reached = std::all_of(all.begin(), all.end(), [](Place const& p) { return p.id && shared_blocks.address_of(p); });
+  MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, host);
+  return reached != 0;
+}
 
 // The exchanges between this rank and those of its host. Every (channel, sender, receiver) has a box, in which the sender
 // announces a block by its operation's number. A small block lies in the box itself. A larger one is streamed through the ring

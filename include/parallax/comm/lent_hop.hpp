@@ -1,0 +1,325 @@
+// One hop of a reduction between ranks that lend each other their memory: owners sum where the addends lie.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parallax/comm/lane.hpp"
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
+
+namespace parallax {
+
+// The first element of owner o's part when n elements are dealt to `owners` in order: floor(n·o / owners).
+constexpr std::size_t part_begin(std::size_t n, int owner, int owners) {
+  auto const o = static_cast<std::size_t>(owner), count = static_cast<std::size_t>(owners);
+  return n / count * o + n % count * o / count;
+}
+
+namespace detail {
+
+// Elements of `offsets` that the owners of digit t of a hop hold: offsets[first(t)] .. offsets[first(t + 1)].
+inline std::size_t digit_begin(std::span<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
+  return offsets[static_cast<std::size_t>(hop.base) + digit * static_cast<std::size_t>(hop.stride)];
+}
+inline std::size_t digit_size(std::span<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
+  return digit_begin(offsets, hop, digit + 1) - digit_begin(offsets, hop, digit);
+}
+// The largest part over all digits of all ranks' groups in a hop: what every rank derives its number of rounds from.
+inline std::size_t largest_digit(std::span<std::size_t const> offsets, Hop const& hop) {
+  auto const stride = static_cast<std::size_t>(hop.stride);
+  std::size_t largest = 0;
+  for (std::size_t o = 0; o + stride < offsets.size(); o += stride)
+    largest = std::max(largest, offsets[o + stride] - offsets[o]);
+  return largest;
+}
+
+}  // namespace detail
+
+
+// The owner of a part reads the addends of all ranks, in the order of sums, and writes the sum to whoever needs it; nothing is
+// packed, and nobody returns while a peer reads or writes. Memory that peers cannot reach is staged: it passes through the
+// channel's window piece by piece, while owners sum the piece before and the piece before that one is taken out. Whether a rank
+// stages is its own affair, every piece is one operation on the lane. Rounds of at most `piece` elements per part.
+template <class T, Communicator C>
+class LentHop {
+ public:
+  // Laid out owner after owner, from the hop's first digit on. What is null is not wanted.
+  struct Work {
+    T const* input;  // the addends; null: the own part is there already
+    T* own;          // where the sum of this rank's part goes, or is
+    T* whole;        // where the sums of all parts go; may be the input, else they do not overlap
+  };
+
+  // Collective in the order of the lane, with the same members of `work` wanted on all ranks. All that is given must stay until
+  // `poll` is true. A rank that takes no part in the hop gives nothing.
+  void start(std::span<std::size_t const> offsets, std::size_t piece, Work work) {
+    offsets_ = offsets;
+    largest_piece_ = piece;
+    work_ = work;
+    open_ = false;
+  }
+
+  // Makes progress; true once nobody touches what was given any more. Error mismatch where ranks bring different sizes.
+  bool poll(Lane<C>& lane, Hop const& hop) {
+    if constexpr (LendsMemory<C>) {
+      if (!open_ && !open(lane, hop)) return true;
+      while (lane.test()) {
+        if (step_ == 0) reach(lane, hop);
+        if (step_ == rounds_) return close(lane, hop);
+        ++step_;
+        stage(hop, step_);
+        sum(lane, hop, step_ - 1);
+        if (step_ >= 2) take(hop, step_ - 2);
+        post_step(lane, hop);
+        if (step_ % 16 == 0) return false;  // polls are short
+      }
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::size_t tile = 2048;                       // elements: the running sum stays in the first-level cache
+  static constexpr std::size_t step_bytes = std::size_t{1} << 20;  // all parts together: less stays in the cache of who wrote it, where others read slowly
+  static constexpr std::size_t slots = 3;                         // of a window: filled, summed, taken out
+
+  // What a rank tells the owners.
+  struct Loan {
+    std::uint64_t number, bytes, unit;
+    Place input, whole, window;
+    bool stages_input, stages_whole;
+  };
+  // A rank whose addends this owner sums.
+  struct Peer {
+    int rank;
+    std::uint64_t number;
+    T const* input;
+    T *whole, *window;  // `window`: the slots of this owner's part
+    bool stages_input, stages_whole;
+  };
+
+  // False where there is nothing to do, on all ranks.
+  bool open(Lane<C>& lane, Hop const& hop) {
+    auto const group = static_cast<std::size_t>(hop.group);
+    std::size_t const largest = detail::largest_digit(offsets_, hop);
+    piece_ = std::clamp(step_bytes / sizeof(T) / group, std::size_t{1}, std::max<std::size_t>(largest_piece_, 1));
+    rounds_ = (largest + piece_ - 1) / piece_;
+    if (rounds_ == 0) return false;
+    open_ = true;
+    step_ = 0;
+    lost_ = -1;
+    loan_ = {};
+    lane.clear();
+    post_loans(lane, hop);
+    return true;
+  }
+
+  void post_loans(Lane<C>& lane, Hop const& hop) {
+    if (!hop.targets.empty()) make_loan(lane, hop);
+    int const self = lane.topology().rank();
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      if (hop.targets[t] == self) continue;
+      std::size_t const bytes = detail::digit_size(offsets_, hop, t) * sizeof(T);
+      lane.send(hop.targets[t], 0, sizeof(Loan), Payload::control);
+      lane.count_lent(hop.targets[t], work_.input ? bytes : 0, work_.whole ? bytes : 0, Payload::dense);
+    }
+    heard_.resize(hop.sources.size());
+    tokens_.resize(2 * static_cast<std::size_t>(lane.topology().size()) + 2);
+    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+      if (hop.sources[s] == self) continue;
+      std::size_t const bytes = own_size(hop) * sizeof(T);
+      lane.expect(hop.sources[s], s * sizeof(Loan), sizeof(Loan), Payload::control);
+      lane.count_lent(hop.sources[s], work_.whole ? bytes : 0, work_.input ? bytes : 0, Payload::dense);
+    }
+    lane.post(&loan_, heard_.data());
+  }
+
+  void make_loan(Lane<C>& lane, Hop const& hop) {
+    C& world = lane.topology().world();
+    std::size_t const size = detail::digit_begin(offsets_, hop, hop.targets.size()) - detail::digit_begin(offsets_, hop, 0);
+    loan_.bytes = size * sizeof(T);
+    loan_.unit = sizeof(T);
+    loan_.input = place_of(world, work_.input, loan_.bytes);
+    loan_.whole = place_of(world, work_.whole, loan_.bytes);
+    bool const alone = hop.targets.size() == 1 && hop.self == 0;
+    loan_.stages_input = work_.input && !loan_.input.id && !alone;
+    loan_.stages_whole = work_.whole && !loan_.whole.id && !alone;
+    window_ = nullptr;
+    if (stages()) {
+      window_ = reinterpret_cast<T*>(world.window(lane.channel(), slots * hop.targets.size() * piece_ * sizeof(T)));
+      loan_.window = world.place_of(window_);
+    }
+    loan_.number = lane.lend();
+    stage(hop, 0);
+  }
+  // None where not all of it lies in one block.
+  static Place place_of(C& world, T const* memory, std::size_t bytes) {
+    Place const place = memory ? world.place_of(memory) : Place{};
+    return place.bytes - place.offset >= bytes ? place : Place{};
+  }
+  bool stages() const { return loan_.stages_input || loan_.stages_whole; }
+
+  void reach(Lane<C>& lane, Hop const& hop) {
+    C& world = lane.topology().world();
+    peers_.clear();
+    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+      int const rank = hop.sources[s];
+      if (rank == world.rank()) {
+        peers_.push_back({rank, 0, work_.input, work_.whole, nullptr, false, false});
+        continue;
+      }
+      Loan const& loan = heard_[s];
+      if (loan.bytes != loan_.bytes || loan.unit != loan_.unit) throw disagreement(rank, loan, world.rank());
+      auto const find = [&](Place const& place) { return place.id ? reinterpret_cast<T*>(world.address_of(place)) : nullptr; };
+      T* const window = find(loan.window);
+      peers_.push_back({rank, loan.number, find(loan.input), find(loan.whole),
+                        window ? window + static_cast<std::size_t>(hop.self) * piece_ : nullptr, loan.stages_input,
+                        loan.stages_whole});
+    }
+  }
+  Error disagreement(int rank, Loan const& loan, int self) const {
+    return {Errc::mismatch, rank, "reduction in memory", "",
+            "rank " + std::to_string(rank) + " brought " + std::to_string(loan.bytes / loan.unit) + " elements of " +
+                std::to_string(loan.unit) + " bytes where " + std::to_string(loan_.bytes / loan_.unit) + " of " +
+                std::to_string(loan_.unit) + " were expected by rank " + std::to_string(self)};
+  }
+
+  // Who stages hears from the owners after each step, and they from it; after the last step all hear from the owners. An owner
+  // that has lost a peer tells nobody that it is done.
+  void post_step(Lane<C>& lane, Hop const& hop) {
+    lane.clear();
+    bool const last = step_ == rounds_;
+    auto const meet = [&](int rank, bool sends, bool expects) {
+      if (sends && lost_ < 0) lane.send(rank, 0, 1, Payload::control);
+      if (expects) lane.expect(rank, 2 + 2 * static_cast<std::size_t>(rank), 1, Payload::control);
+    };
+    int const self = lane.topology().rank();
+    for (int const owner : hop.targets)
+      if (owner != self) meet(owner, !last && stages(), last || stages());
+    for (Peer const& peer : peers_)
+      if (peer.rank != self) {
+        bool const staged = peer.stages_input || peer.stages_whole;
+        meet(peer.rank, last || staged, (!last && staged) || peer.rank == lost_);
+      }
+    lane.post(tokens_.data(), tokens_.data());
+  }
+
+  bool close(Lane<C>& lane, Hop const& hop) {
+    take(hop, rounds_ - 1);
+    lane.reclaim();
+    open_ = false;
+    return true;
+  }
+
+  // Piece j of this rank's addends for others goes into the window, or the sums come out of it.
+  void stage(Hop const& hop, std::size_t j) {
+    if (loan_.stages_input) each_part(hop, j, [&](std::size_t at, T* slot, std::size_t n) { copy(slot, work_.input + at, n); });
+  }
+  void take(Hop const& hop, std::size_t j) {
+    if (loan_.stages_whole) each_part(hop, j, [&](std::size_t at, T* slot, std::size_t n) { copy(work_.whole + at, slot, n); });
+  }
+  template <class F>
+  void each_part(Hop const& hop, std::size_t j, F&& f) {
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      auto const [begin, count] = piece_of(detail::digit_size(offsets_, hop, t), j);
+      if (count == 0 || static_cast<int>(t) == hop.self) continue;
+      f(first_of(hop, t) + begin, window_ + ((j % slots) * hop.targets.size() + t) * piece_, count);
+    }
+  }
+
+  // This owner's piece j, held against a peer that leaves: then nothing is summed, and the abort that it left by is awaited.
+  void sum(Lane<C>& lane, Hop const& hop, std::size_t j) {
+    if (hop.self < 0 || lost_ >= 0) return;
+    auto const [begin, count] = piece_of(own_size(hop), j);
+    if (count == 0) return;
+    C& world = lane.topology().world();
+    std::size_t held = 0;
+    for (; held < peers_.size(); ++held) {
+      Peer const& peer = peers_[held];
+      if (peer.rank == world.rank() || world.hold(lane.channel(), peer.rank, peer.number)) continue;
+      lost_ = peer.rank;
+      break;
+    }
+    if (lost_ < 0) {
+      std::size_t const slot = (j % slots) * hop.targets.size() * piece_, own = first_of(hop, static_cast<std::size_t>(hop.self));
+      std::size_t const run = peers_.size() == 2 ? count : tile;
+      for (std::size_t at = 0; at < count; at += run)
+        sum_run({begin + at, own + begin + at, slot + at, std::min(run, count - at)});
+    }
+    for (std::size_t p = 0; p < held; ++p)
+      if (peers_[p].rank != world.rank()) world.release(lane.channel(), peers_[p].rank);
+  }
+
+  // A run of elements: where it lies in the own part, in the whole, and in a window.
+  struct Run {
+    std::size_t in_part, in_whole, in_window, count;
+  };
+  T const* addend(Peer const& p, Run const& run) const {
+    return p.stages_input ? p.window + run.in_window : p.input + run.in_whole;
+  }
+  T* target(Peer const& p, Run const& run) const {
+    return p.stages_whole ? p.window + run.in_window : p.whole + run.in_whole;
+  }
+  void sum_run(Run const& run) {
+    T* const own = work_.own ? work_.own + run.in_part : nullptr;
+    if (!work_.input) return spread(own, run);
+    if (peers_.size() == 2) return sum_pair(own, run);
+    T sums[tile];  // for a sum in place would overwrite addends whose turn is to come
+    copy(sums, addend(peers_[0], run), run.count);
+    for (std::size_t p = 1; p < peers_.size(); ++p) add_to(sums, addend(peers_[p], run), run.count);
+    if (own) copy(own, sums, run.count);
+    if (work_.whole) spread(sums, run);
+  }
+  // In one pass over memory.
+  void sum_pair(T* own, Run const& run) {
+    Peer const &p = peers_[0], &q = peers_[1];
+    if (!work_.whole) return add(own, own, addend(p, run), addend(q, run), run.count);
+    add(target(p, run), target(q, run), addend(p, run), addend(q, run), run.count);
+    if (own) copy(own, work_.whole + run.in_whole, run.count);
+  }
+  void spread(T const* sums, Run const& run) {
+    for (Peer const& p : peers_) copy(target(p, run), sums, run.count);
+  }
+  // Both results may be where an addend lies.
+  static void add(T* x, T* y, T const* a, T const* b, std::size_t n) {
+    PARALLAX_INDEPENDENT_ITERATIONS
+    for (std::size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
+  }
+  static void add_to(T* __restrict out, T const* in, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
+  }
+  static void copy(T* to, T const* from, std::size_t n) {
+    if (to != from) std::memcpy(to, from, n * sizeof(T));
+  }
+
+  // Elements before digit t in the hop's vector.
+  std::size_t first_of(Hop const& hop, std::size_t t) const {
+    return detail::digit_begin(offsets_, hop, t) - detail::digit_begin(offsets_, hop, 0);
+  }
+  std::size_t own_size(Hop const& hop) const {
+    return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self));
+  }
+  struct Piece {
+    std::size_t begin, count;
+  };
+  Piece piece_of(std::size_t size, std::size_t j) const {
+    std::size_t const begin = std::min(size, j * piece_);
+    return {begin, std::min(size - begin, piece_)};
+  }
+
+  std::span<std::size_t const> offsets_;
+  Work work_{};
+  Loan loan_{};
+  std::size_t largest_piece_ = 1, piece_ = 1, rounds_ = 0, step_ = 0;
+  bool open_ = false;
+  int lost_ = -1;  // a peer that has left
+  T* window_ = nullptr;
+  std::vector<Loan> heard_;
+  std::vector<Peer> peers_;
+  std::vector<std::byte> tokens_;
+};
+
+}  // namespace parallax
