@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "parallax/comm/collectives.hpp"
+#include "parallax/memory/shared.hpp"
 
 namespace parallax_test {
 
@@ -95,6 +96,32 @@ std::string wrong_collectives(C& comm, std::size_t n) {
     parallax::broadcast(comm, std::span{told}, root);
     expect(told == brought_by<double>(root, n), "broadcast");
   }
+  return wrong;
+}
+
+// What all-reduces in memory give wrong: of every size about where parts and pieces end, where memory of the host's processes, of
+// this process alone, and of both meet, and where it begins between elements' alignments. `share(rank)`: whose memory is shared.
+template <class T, class C, class Share>
+std::string wrong_sums(C& comm, Share&& share) {
+  std::string wrong;
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  std::size_t const piece = (std::size_t{1} << 20) / sizeof(T);  // of a step, all parts together
+  for (std::size_t const n : {std::size_t{0}, std::size_t{1}, ranks - 1, ranks, ranks + 1, std::size_t{4'099}, piece - 1, piece + 1,
+                              4 * piece + 17})
+    for (std::size_t const first : {0, 1}) {
+      std::vector<T> heap(n + first);
+      parallax::SharedBuffer<T> block;
+      if (share(comm.rank())) block.resize(n + first);
+      std::span<T> const memory{(share(comm.rank()) ? block.data() : heap.data()) + (n + first ? first : 0), n};
+      auto const mine = brought_by<T>(comm.rank(), n);
+      for (int again = 0; again < 2; ++again) {
+        std::copy(mine.begin(), mine.end(), memory.begin());
+        parallax::allreduce(comm, memory);
+        auto const expected = sum_of<T>(comm.size(), n);
+        if (!std::equal(memory.begin(), memory.end(), expected.begin()))
+          wrong += std::to_string(n) + " elements from " + std::to_string(first) + " on; ";
+      }
+    }
   return wrong;
 }
 

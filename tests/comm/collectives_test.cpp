@@ -29,3 +29,30 @@ TEST_CASE("a span of a wrong size is a misuse that names rank and sizes", "[comm
   std::vector<float> part(3);
   CHECK_THROWS_AS(px::reduce_scatter(self, std::span<float const>{values}, std::span{part}), px::Error);
 }
+
+TEST_CASE("sums over threads have the bits of the documented order, of any size and in any memory", "[comm][collectives]") {
+  for (int const ranks : {1, 2, 3, 4}) {
+    std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
+    px::run_threads(ranks, [&](px::ThreadCommunicator& world) {
+      wrong[static_cast<std::size_t>(world.rank())] = parallax_test::wrong_sums<float>(world, [](int rank) { return rank == 1; });
+    });
+    for (std::string const& sizes : wrong) CHECK(sizes == "");
+  }
+}
+
+TEST_CASE("ranks that bring vectors of different sizes are told so", "[comm][collectives]") {
+  for (int const ranks : {2, 3}) {
+    std::vector<std::string> told(static_cast<std::size_t>(ranks));
+    auto const body = [&](px::ThreadCommunicator& world) {
+      std::vector<float> values(world.rank() == 1 ? 9u : 10u);
+      try {
+        px::allreduce(world, std::span{values});
+      } catch (px::Error const& error) {
+        told[static_cast<std::size_t>(world.rank())] = px::to_string(error.code());
+        throw;
+      }
+    };
+    CHECK_THROWS_AS(px::run_threads(ranks, body), px::Error);
+    for (std::string const& what : told) CHECK(what == px::to_string(px::Errc::mismatch));
+  }
+}

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/communicator.hpp"
+#include "parallax/comm/lent_hop.hpp"
 
 namespace parallax_conformance {
 
@@ -427,6 +427,60 @@ struct TheVendorsSum {
   }
 };
 
+// Every rank adds its number to what each peer lends, in turns, and finds what all have done when they are done.
+struct LentMemoryIsReached {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if constexpr (parallax::LendsMemory<C>) {
+      for (int rank = 0; rank < comm.size(); ++rank)
+        if (!comm.lends(comm.rank(), rank)) return;
+      for (std::uint64_t i = 0; i < 10; ++i) in_turns(comm, mix(seed, i));
+    }
+  }
+
+ private:
+  struct Lent {
+    parallax::Place place;
+    std::uint64_t number;
+  };
+
+  template <class C>
+  static void in_turns(C& comm, std::uint64_t seed) {
+    auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
+    std::size_t const words = 1 + Dice{mix(seed)}.below(3000), first = Dice{mix(seed, 1u)}.below(9);
+    std::vector<std::uint64_t> own(first + words);
+    std::uint64_t* memory = own.data() + first;
+    if (comm.size() > 1 && !comm.place_of(memory).id)
+      memory = reinterpret_cast<std::uint64_t*>(comm.window(0, (first + words) * sizeof(std::uint64_t))) + first;
+    std::fill_n(memory, words, seed);
+    Lent const mine{comm.place_of(memory), comm.lend(0)};
+    require(comm.size() == 1 || mine.place.id != 0, "a window cannot be reached");
+    std::vector<Lent> all(ranks);
+    std::vector<parallax::ByteRange> const to(ranks, {0, sizeof mine});
+    std::vector<parallax::ByteRange> from(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof mine, sizeof mine};
+    auto request = comm.ialltoallv(
+        0, {reinterpret_cast<std::byte const*>(&mine), to, reinterpret_cast<std::byte*>(all.data()), from});
+    complete(comm, request);
+    for (std::size_t turn = 0; turn < ranks; ++turn) {
+      std::size_t const peer = (self + turn) % ranks;
+      if (peer == self) {
+        for (std::size_t k = 0; k < words; ++k) memory[k] += self + k;
+      } else {
+        require(comm.hold(0, static_cast<int>(peer), all[peer].number), "an open loan cannot be held");
+        auto* const theirs = reinterpret_cast<std::uint64_t*>(comm.address_of(all[peer].place));
+        for (std::size_t k = 0; k < words; ++k) theirs[k] += self + k;
+        comm.release(0, static_cast<int>(peer));
+      }
+      exchange(comm, 0, Exchange{mix(seed, turn), comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
+    }
+    comm.reclaim(0);
+    for (std::size_t k = 0; k < words; ++k)
+      require(memory[k] == seed + ranks * (ranks - 1) / 2 + ranks * k,
+              "word " + std::to_string(k) + " of " + std::to_string(words) + " that were lent is wrong");
+  }
+};
+
 // Checks that exchanges carry what they must, on a model as described above.
 template <class Model>
 void check_communicator(Model const& model, std::uint64_t seed = 1) {
@@ -443,6 +497,7 @@ void check_communicator(Model const& model, std::uint64_t seed = 1) {
   check(model, seed, deadline, "requests move", RequestsMove{});
   check(model, seed, deadline, "a second operation on a busy channel is misuse", ABusyChannelIsMisuse{});
   check(model, seed, deadline, "the vendor's all-reduce sums", TheVendorsSum{});
+  check(model, seed, deadline, "lent memory is reached by peers", LentMemoryIsReached{});
 }
 
 // ---- the checks of failures ----
@@ -571,6 +626,42 @@ struct AbandonedMemoryIsLeftAlone {
   }
 };
 
+// Ranks leave, and free what they have lent, while others sum in it (sanitizers watch). Sums that are complete are right.
+struct AbandonedLoansAreLeftAlone {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if constexpr (parallax::LendsMemory<C>) {
+      constexpr std::size_t words = 200'000;
+      Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
+      int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
+      parallax::Traffic traffic;
+      parallax::Topology<C> topology{comm};
+      std::vector<std::size_t> offsets;
+      for (int owner = 0; owner <= comm.size(); ++owner) offsets.push_back(parallax::part_begin(words, owner, comm.size()));
+      try {
+        for (int i = 0; i < 3; ++i) {
+          std::vector<float> values(words, 1.0f);
+          parallax::LentHop<float, C> sum;
+          parallax::Lane<C> lane{topology, 0, traffic};
+          sum.start(offsets, words, {values.data(), nullptr, values.data()});
+          bool done = false;
+          for (std::size_t polls = dice.below(40); polls > 0 && !done; --polls) done = sum.poll(lane, topology.hops()[0]);
+          if (comm.rank() == culprit && dice.below(2) == 0)
+            comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+          while (!done) {
+            done = sum.poll(lane, topology.hops()[0]);
+            std::this_thread::yield();
+          }
+          require(values[dice.below(words)] == static_cast<float>(comm.size()), "a sum that was complete is wrong");
+        }
+        if (comm.rank() == culprit) comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+      } catch (parallax::Error const& error) {
+        require(error.rank() == culprit, error.what());
+      }
+    }
+  }
+};
+
 // Checks that ranks which disagree, abort or stay away are found out and named, and that nothing hangs.
 template <class Model>
 void check_failures(Model const& model, std::uint64_t seed = 1) {
@@ -592,6 +683,8 @@ void check_failures(Model const& model, std::uint64_t seed = 1) {
   }
   for (std::uint64_t i = 0; i < 40; ++i)
     check(model, mix(seed, i), ample, "abandoned memory is left alone", AbandonedMemoryIsLeftAlone{});
+  for (std::uint64_t i = 0; i < 20; ++i)
+    check(model, mix(seed, i), ample, "abandoned loans are left alone", AbandonedLoansAreLeftAlone{});
 }
 
 }  // namespace parallax_conformance

@@ -23,3 +23,13 @@ TEST_CASE("the sum is MPI's own but for its last bits", "[comm][mpi]") {
   MPI_Allreduce(MPI_IN_PLACE, theirs.data(), static_cast<int>(n), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   for (std::size_t i = 0; i < n; ++i) REQUIRE(std::abs(ours[i] - theirs[i]) <= 1e-15 * world.size() * std::abs(theirs[i]));
 }
+
+TEST_CASE("sums over MPI have the bits of the documented order, of any size and in any memory", "[comm][mpi]") {
+  bool const shared_memory = GENERATE(true, false);
+  px::MpiCommunicator world{MPI_COMM_WORLD, {.shared_memory = shared_memory}};
+  for (int const sharing : {0, 1, 2, 7}) {
+    INFO("ranks with shared memory: " << sharing);
+    CHECK(parallax_test::wrong_sums<float>(world, [&](int rank) { return sharing >> rank & 1; }) == "");
+  }
+  CHECK(parallax_test::wrong_sums<double>(world, [](int rank) { return rank == 0; }) == "");
+}

@@ -152,7 +152,7 @@ void allreduce(C& comm, std::span<T> values) {
   ReduceScatter<T, C> scatter;
   scatter.start(values.data(), begins, std::size_t{1} << 20, values.data() + begins[r], values.data());
   round.drive([&] { return scatter.poll(round.lane()); });
-  if (scatter.spreads(round.lane().topology())) return;
+  if (round.lane().topology().spreads()) return;
   Allgather<T, C> gather;
   gather.start(values.data(), begins);
   round.drive([&] { return gather.poll(round.lane()); });

@@ -21,8 +21,8 @@ class ReduceScatter {
  public:
   // Collective in the order of the lane. `offsets` has owners + 1 entries; `input` (offsets.back() elements), `result`
   // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done. `result` may
-  // be where this part lies in `input`, else they do not overlap. Where `spreads` says so, `whole` (null, or as many elements as
-  // the input, which it may be) ends with all sums; else it is not touched.
+  // be where this part lies in `input`, else they do not overlap. Where the topology spreads sums, `whole` (null, or as many
+  // elements as the input, which it may be) ends with all of them; else it is not touched.
   void start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result, T* whole = nullptr) {
     input_ = input;
     result_ = result;
@@ -33,9 +33,6 @@ class ReduceScatter {
     hop_ = 0;
     begun_ = false;
   }
-
-  // Whether ranks lend each other their memory on the only hop, so that owners may write sums to where they are needed.
-  static bool spreads(Topology<C> const& topology) { return topology.hops().size() == 1 && topology.hops()[0].lends; }
 
   // Makes progress on `lane`; true once `result` holds the sum.
   bool poll(Lane<C>& lane) {
@@ -60,7 +57,7 @@ class ReduceScatter {
     if (hop.lends && !hop.targets.empty())
       lent_.start(offsets_, largest_piece_,
                   {input_ + (detail::digit_begin(offsets_, hop, 0) - origin_), hop.self >= 0 ? output_ : nullptr,
-                   spreads(lane.topology()) ? whole_ : nullptr});
+                   lane.topology().spreads() ? whole_ : nullptr});
     else if (hop.lends) lent_.start(offsets_, largest_piece_, {});
   }
   bool poll_lent(Lane<C>& lane, Hop const& hop) { return lent_.poll(lane, hop); }

@@ -45,6 +45,32 @@ struct Traffic {
 
 namespace detail {
 
+// What ranks tell each other of what they lend, and what an owner makes of it.
+struct LoanRoom {
+  struct Loan {
+    std::uint64_t number, bytes, unit;
+    Place input, whole, window;
+    bool stages_input, stages_whole;
+  };
+  struct Peer {
+    int rank;
+    std::uint64_t number;
+    void const* input;
+    void *whole, *window;  // `window`: the slots of this owner's part
+    bool stages_input, stages_whole;
+  };
+
+  explicit LoanRoom(std::size_t ranks) : tokens(2 * ranks + 2) {
+    heard.reserve(ranks);
+    peers.reserve(ranks);
+  }
+
+  Loan mine{};
+  std::vector<Loan> heard;
+  std::vector<Peer> peers;
+  std::vector<std::byte> tokens;
+};
+
 // A loan of this rank's on a channel, as long as it lives: of communicators that lend.
 template <Communicator C>
 class OpenLoan {
@@ -90,7 +116,8 @@ class Lane {
         traffic_{&traffic},
         channel_{channel},
         to_(static_cast<std::size_t>(topology.size())),
-        from_(static_cast<std::size_t>(topology.size())) {}
+        from_(static_cast<std::size_t>(topology.size())),
+        loan_room_{static_cast<std::size_t>(LendsMemory<C> ? topology.size() : 0)} {}
 
   Topology<C> const& topology() const { return *topology_; }
   int channel() const { return channel_; }
@@ -156,6 +183,7 @@ class Lane {
     return loan_.open(topology_->world(), channel_);
   }
   void reclaim() noexcept { loan_.close(); }
+  detail::LoanRoom& loan_room() { return loan_room_; }
 
  private:
   using Counts = std::array<Traffic::Bytes, payloads>;
@@ -185,6 +213,7 @@ class Lane {
   int channel_;
   std::vector<ByteRange> to_, from_;
   Counts sent_{}, received_{};
+  detail::LoanRoom loan_room_;
   std::optional<request_of<C>> request_;
   detail::OpenLoan<C> loan_;
 };

@@ -82,24 +82,13 @@ class LentHop {
   }
 
  private:
-  static constexpr std::size_t tile = 2048;                       // elements: the running sum stays in the first-level cache
-  static constexpr std::size_t step_bytes = std::size_t{1} << 20;  // all parts together: less stays in the cache of who wrote it, where others read slowly
-  static constexpr std::size_t slots = 3;                         // of a window: filled, summed, taken out
+  static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
+  // Of a step, all parts together. What is smaller is still in the cache of who wrote it, where others read it slowly.
+  static constexpr std::size_t step_bytes = std::size_t{1} << 20;
+  static constexpr std::size_t slots = 3;  // of a window: filled, summed, taken out
 
-  // What a rank tells the owners.
-  struct Loan {
-    std::uint64_t number, bytes, unit;
-    Place input, whole, window;
-    bool stages_input, stages_whole;
-  };
-  // A rank whose addends this owner sums.
-  struct Peer {
-    int rank;
-    std::uint64_t number;
-    T const* input;
-    T *whole, *window;  // `window`: the slots of this owner's part
-    bool stages_input, stages_whole;
-  };
+  using Loan = detail::LoanRoom::Loan;
+  using Peer = detail::LoanRoom::Peer;
 
   // False where there is nothing to do, on all ranks.
   bool open(Lane<C>& lane, Hop const& hop) {
@@ -111,7 +100,8 @@ class LentHop {
     open_ = true;
     step_ = 0;
     lost_ = -1;
-    loan_ = {};
+    room_ = &lane.loan_room();
+    mine() = {};
     lane.clear();
     post_loans(lane, hop);
     return true;
@@ -126,33 +116,33 @@ class LentHop {
       lane.send(hop.targets[t], 0, sizeof(Loan), Payload::control);
       lane.count_lent(hop.targets[t], work_.input ? bytes : 0, work_.whole ? bytes : 0, Payload::dense);
     }
-    heard_.resize(hop.sources.size());
-    tokens_.resize(2 * static_cast<std::size_t>(lane.topology().size()) + 2);
+    room_->heard.resize(hop.sources.size());
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
       if (hop.sources[s] == self) continue;
       std::size_t const bytes = own_size(hop) * sizeof(T);
       lane.expect(hop.sources[s], s * sizeof(Loan), sizeof(Loan), Payload::control);
       lane.count_lent(hop.sources[s], work_.whole ? bytes : 0, work_.input ? bytes : 0, Payload::dense);
     }
-    lane.post(&loan_, heard_.data());
+    lane.post(&mine(), room_->heard.data());
   }
 
   void make_loan(Lane<C>& lane, Hop const& hop) {
     C& world = lane.topology().world();
+    Loan& loan = mine();
     std::size_t const size = detail::digit_begin(offsets_, hop, hop.targets.size()) - detail::digit_begin(offsets_, hop, 0);
-    loan_.bytes = size * sizeof(T);
-    loan_.unit = sizeof(T);
-    loan_.input = place_of(world, work_.input, loan_.bytes);
-    loan_.whole = place_of(world, work_.whole, loan_.bytes);
+    loan.bytes = size * sizeof(T);
+    loan.unit = sizeof(T);
+    loan.input = place_of(world, work_.input, loan.bytes);
+    loan.whole = place_of(world, work_.whole, loan.bytes);
     bool const alone = hop.targets.size() == 1 && hop.self == 0;
-    loan_.stages_input = work_.input && !loan_.input.id && !alone;
-    loan_.stages_whole = work_.whole && !loan_.whole.id && !alone;
+    loan.stages_input = work_.input && !loan.input.id && !alone;
+    loan.stages_whole = work_.whole && !loan.whole.id && !alone;
     window_ = nullptr;
     if (stages()) {
       window_ = reinterpret_cast<T*>(world.window(lane.channel(), slots * hop.targets.size() * piece_ * sizeof(T)));
-      loan_.window = world.place_of(window_);
+      loan.window = world.place_of(window_);
     }
-    loan_.number = lane.lend();
+    loan.number = lane.lend();
     stage(hop, 0);
   }
   // None where not all of it lies in one block.
@@ -160,31 +150,33 @@ class LentHop {
     Place const place = memory ? world.place_of(memory) : Place{};
     return place.bytes - place.offset >= bytes ? place : Place{};
   }
-  bool stages() const { return loan_.stages_input || loan_.stages_whole; }
+  Loan& mine() const { return room_->mine; }
+  std::vector<Peer>& peers() { return room_->peers; }
+  bool stages() const { return mine().stages_input || mine().stages_whole; }
 
   void reach(Lane<C>& lane, Hop const& hop) {
     C& world = lane.topology().world();
-    peers_.clear();
+    peers().clear();
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
       int const rank = hop.sources[s];
       if (rank == world.rank()) {
-        peers_.push_back({rank, 0, work_.input, work_.whole, nullptr, false, false});
+        peers().push_back({rank, 0, work_.input, work_.whole, nullptr, false, false});
         continue;
       }
-      Loan const& loan = heard_[s];
-      if (loan.bytes != loan_.bytes || loan.unit != loan_.unit) throw disagreement(rank, loan, world.rank());
-      auto const find = [&](Place const& place) { return place.id ? reinterpret_cast<T*>(world.address_of(place)) : nullptr; };
-      T* const window = find(loan.window);
-      peers_.push_back({rank, loan.number, find(loan.input), find(loan.whole),
-                        window ? window + static_cast<std::size_t>(hop.self) * piece_ : nullptr, loan.stages_input,
-                        loan.stages_whole});
+      Loan const& loan = room_->heard[s];
+      if (loan.bytes != mine().bytes || loan.unit != mine().unit) throw disagreement(rank, loan, world.rank());
+      auto const find = [&](Place const& place) { return place.id ? world.address_of(place) : nullptr; };
+      std::byte* const window = find(loan.window);
+      std::size_t const slot = static_cast<std::size_t>(hop.self) * piece_ * sizeof(T);
+      peers().push_back({rank, loan.number, find(loan.input), find(loan.whole), window ? window + slot : nullptr,
+                         loan.stages_input, loan.stages_whole});
     }
   }
   Error disagreement(int rank, Loan const& loan, int self) const {
     return {Errc::mismatch, rank, "reduction in memory", "",
             "rank " + std::to_string(rank) + " brought " + std::to_string(loan.bytes / loan.unit) + " elements of " +
-                std::to_string(loan.unit) + " bytes where " + std::to_string(loan_.bytes / loan_.unit) + " of " +
-                std::to_string(loan_.unit) + " were expected by rank " + std::to_string(self)};
+                std::to_string(loan.unit) + " bytes where " + std::to_string(mine().bytes / mine().unit) + " of " +
+                std::to_string(mine().unit) + " were expected by rank " + std::to_string(self)};
   }
 
   // Who stages hears from the owners after each step, and they from it; after the last step all hear from the owners. An owner
@@ -199,12 +191,12 @@ class LentHop {
     int const self = lane.topology().rank();
     for (int const owner : hop.targets)
       if (owner != self) meet(owner, !last && stages(), last || stages());
-    for (Peer const& peer : peers_)
+    for (Peer const& peer : peers())
       if (peer.rank != self) {
         bool const staged = peer.stages_input || peer.stages_whole;
         meet(peer.rank, last || staged, (!last && staged) || peer.rank == lost_);
       }
-    lane.post(tokens_.data(), tokens_.data());
+    lane.post(room_->tokens.data(), room_->tokens.data());
   }
 
   bool close(Lane<C>& lane, Hop const& hop) {
@@ -216,10 +208,12 @@ class LentHop {
 
   // Piece j of this rank's addends for others goes into the window, or the sums come out of it.
   void stage(Hop const& hop, std::size_t j) {
-    if (loan_.stages_input) each_part(hop, j, [&](std::size_t at, T* slot, std::size_t n) { copy(slot, work_.input + at, n); });
+    if (!mine().stages_input) return;
+    each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) { copy(slot, work_.input + at, count); });
   }
   void take(Hop const& hop, std::size_t j) {
-    if (loan_.stages_whole) each_part(hop, j, [&](std::size_t at, T* slot, std::size_t n) { copy(work_.whole + at, slot, n); });
+    if (!mine().stages_whole) return;
+    each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) { copy(work_.whole + at, slot, count); });
   }
   template <class F>
   void each_part(Hop const& hop, std::size_t j, F&& f) {
@@ -237,20 +231,21 @@ class LentHop {
     if (count == 0) return;
     C& world = lane.topology().world();
     std::size_t held = 0;
-    for (; held < peers_.size(); ++held) {
-      Peer const& peer = peers_[held];
+    for (; held < peers().size(); ++held) {
+      Peer const& peer = peers()[held];
       if (peer.rank == world.rank() || world.hold(lane.channel(), peer.rank, peer.number)) continue;
       lost_ = peer.rank;
       break;
     }
     if (lost_ < 0) {
-      std::size_t const slot = (j % slots) * hop.targets.size() * piece_, own = first_of(hop, static_cast<std::size_t>(hop.self));
-      std::size_t const run = peers_.size() == 2 ? count : tile;
+      std::size_t const slot = (j % slots) * hop.targets.size() * piece_;
+      std::size_t const own = first_of(hop, static_cast<std::size_t>(hop.self));
+      std::size_t const run = peers().size() == 2 ? count : tile;
       for (std::size_t at = 0; at < count; at += run)
         sum_run({begin + at, own + begin + at, slot + at, std::min(run, count - at)});
     }
     for (std::size_t p = 0; p < held; ++p)
-      if (peers_[p].rank != world.rank()) world.release(lane.channel(), peers_[p].rank);
+      if (peers()[p].rank != world.rank()) world.release(lane.channel(), peers()[p].rank);
   }
 
   // A run of elements: where it lies in the own part, in the whole, and in a window.
@@ -258,30 +253,30 @@ class LentHop {
     std::size_t in_part, in_whole, in_window, count;
   };
   T const* addend(Peer const& p, Run const& run) const {
-    return p.stages_input ? p.window + run.in_window : p.input + run.in_whole;
+    return p.stages_input ? static_cast<T const*>(p.window) + run.in_window : static_cast<T const*>(p.input) + run.in_whole;
   }
   T* target(Peer const& p, Run const& run) const {
-    return p.stages_whole ? p.window + run.in_window : p.whole + run.in_whole;
+    return p.stages_whole ? static_cast<T*>(p.window) + run.in_window : static_cast<T*>(p.whole) + run.in_whole;
   }
   void sum_run(Run const& run) {
     T* const own = work_.own ? work_.own + run.in_part : nullptr;
     if (!work_.input) return spread(own, run);
-    if (peers_.size() == 2) return sum_pair(own, run);
+    if (peers().size() == 2) return sum_pair(own, run);
     T sums[tile];  // for a sum in place would overwrite addends whose turn is to come
-    copy(sums, addend(peers_[0], run), run.count);
-    for (std::size_t p = 1; p < peers_.size(); ++p) add_to(sums, addend(peers_[p], run), run.count);
+    copy(sums, addend(peers()[0], run), run.count);
+    for (std::size_t p = 1; p < peers().size(); ++p) add_to(sums, addend(peers()[p], run), run.count);
     if (own) copy(own, sums, run.count);
     if (work_.whole) spread(sums, run);
   }
   // In one pass over memory.
   void sum_pair(T* own, Run const& run) {
-    Peer const &p = peers_[0], &q = peers_[1];
+    Peer const &p = peers()[0], &q = peers()[1];
     if (!work_.whole) return add(own, own, addend(p, run), addend(q, run), run.count);
     add(target(p, run), target(q, run), addend(p, run), addend(q, run), run.count);
     if (own) copy(own, work_.whole + run.in_whole, run.count);
   }
   void spread(T const* sums, Run const& run) {
-    for (Peer const& p : peers_) copy(target(p, run), sums, run.count);
+    for (Peer const& p : peers()) copy(target(p, run), sums, run.count);
   }
   // Both results may be where an addend lies.
   static void add(T* x, T* y, T const* a, T const* b, std::size_t n) {
@@ -312,14 +307,45 @@ class LentHop {
 
   std::span<std::size_t const> offsets_;
   Work work_{};
-  Loan loan_{};
   std::size_t largest_piece_ = 1, piece_ = 1, rounds_ = 0, step_ = 0;
   bool open_ = false;
   int lost_ = -1;  // a peer that has left
   T* window_ = nullptr;
-  std::vector<Loan> heard_;
-  std::vector<Peer> peers_;
-  std::vector<std::byte> tokens_;
+  detail::LoanRoom* room_ = nullptr;
+};
+
+// Scratch where peers reach it, if ranks lend each other their memory; else, and where that cannot be had, on the heap.
+template <class T>
+class LentBuffer {
+ public:
+  template <Communicator C>
+  void resize_with_slack(Topology<C> const& topology, std::size_t size) {
+    shared_ = wants_block(topology);
+    if (shared_) try {
+        return block_.resize_with_slack(size);
+      } catch (Error const&) {
+        shared_ = false;
+      }
+    heap_.resize_with_slack(size);
+  }
+  T* data() { return shared_ ? block_.data() : heap_.data(); }
+  T const* data() const { return shared_ ? block_.data() : heap_.data(); }
+
+ private:
+  // Not where all memory can be lent.
+  template <Communicator C>
+  bool wants_block([[maybe_unused]] Topology<C> const& topology) const {
+    if constexpr (LendsMemory<C>) {
+      auto const& hops = topology.hops();
+      bool const lends = std::any_of(hops.begin(), hops.end(), [](Hop const& hop) { return hop.lends; });
+      return topology.size() > 1 && lends && !topology.world().place_of(this).id;
+    }
+    return false;
+  }
+
+  Buffer<T> heap_;
+  SharedBuffer<T> block_;
+  bool shared_ = false;
 };
 
 }  // namespace parallax

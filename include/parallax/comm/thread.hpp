@@ -74,14 +74,14 @@ class ThreadGroup {
     std::atomic<std::uint64_t> open{0}, holders{0};
   };
 
+  Loan& loan(int channel, int rank) { return loans_[static_cast<std::size_t>(channel * size_ + rank)]; }
+
   static std::size_t boxes_of(int size) {
     return static_cast<std::size_t>(channels) * static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
   }
   Box& box(int channel, int source, int target) {
     return boxes_[static_cast<std::size_t>((channel * size_ + source) * size_ + target)];
   }
-
-  Loan& loan(int channel, int rank) { return loans_[static_cast<std::size_t>(channel * size_ + rank)]; }
 
   void publish(Error const& reason) {
     if (!reason_) reason_ = reason;

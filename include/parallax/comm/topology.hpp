@@ -56,6 +56,8 @@ class Topology {
   std::vector<Hop> const& hops() const { return hops_; }
   std::vector<Hop> const& direct() const { return direct_; }  // one hop from every rank to every owner, past all hosts
   std::vector<int> const& hosts() const { return hosts_; }
+  // Whether all ranks lend each other their memory, so that owners may write sums to where they are needed.
+  bool spreads() const { return size() > 1 && hops_.size() == 1 && hops_[0].lends; }
   bool same_host(int rank) const {
     return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(world_->rank())];
   }

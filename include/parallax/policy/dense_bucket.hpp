@@ -23,6 +23,10 @@ struct FusionOptions {
   std::size_t piece_bytes = std::size_t{4} << 20;
 };
 
+// When ranks may have the sums that owners have formed: once their owners have seen them; right away, while owners change their
+// parts apart from them; or right away, and owners look at their parts of them.
+enum class Spread : unsigned char { later, apart, in_place };
+
 // One update's dense gradients of one scalar type and policy, dealt to owners variable by variable. Phases: `add` all
 // segments, `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply
 // `whole` pieces, or apply the owned parts and poll `gather_parameters`. Where the owned parts are not going to be changed
@@ -46,10 +50,11 @@ class DenseBucket {
   bool empty() const { return segments_.empty(); }
 
   // Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments. `sharded`: the sums
-  // are needed by their owners only, so that a vendor's all-reduce is of no use.
-  void close(Topology<C> const& topology, FusionOptions const& options, bool sharded) {
+  // are needed by their owners only, so that a vendor's all-reduce is of no use. `spread` is of use where ranks lend their memory.
+  void close(Topology<C> const& topology, FusionOptions const& options, bool sharded, Spread spread = Spread::later) {
     topology_ = &topology;
     options_ = options;
+    spread_ = topology.spreads() && !sharded ? spread : Spread::later;
     vendor_ = sum_order(topology.world()) == SumOrder::vendor && !sharded;
     offsets_.assign(segments_.size() * static_cast<std::size_t>(topology.owners()), 0);
     for (std::size_t s = 0; s < segments_.size(); ++s) assign(s);
@@ -62,9 +67,9 @@ class DenseBucket {
       parcel.staged_begin = staged;
       if (!parcel.direct) staged += parcel.size;
     }
-    owned_.resize_with_slack(vendor_ ? 0 : owned);
-    staged_.resize_with_slack(staged);
-    whole_.resize_with_slack(sharded ? 0 : direct_size());
+    owned_.resize_with_slack(owns_in_place() ? 0 : owned);
+    staged_.resize_with_slack(topology, staged);
+    whole_.resize_with_slack(topology, sharded ? 0 : direct_size());
     for (Parcel& parcel : parcels_)
       if (!parcel.direct) stage(parcel, [](Segment const& s) { return s.gradient; });
     at_ = 0;
@@ -73,14 +78,17 @@ class DenseBucket {
 
   // Collective in the order of the lane; true once every owned part holds the sum over ranks.
   bool reduce(Lane<C>& lane) {
-    return each_parcel([&](Parcel& parcel) {
+    bool const done = each_parcel([&](Parcel& parcel) {
       if (vendor_) return vendor_reduce(lane, parcel);
-      if (!running_) scatter_.start(input(parcel), begins(parcel), piece(parcel), owned_.data() + parcel.owned_begin);
+      if (!running_)
+        scatter_.start(input(parcel), begins(parcel), piece(parcel), own_part(parcel), spreads() ? gathered(parcel) : nullptr);
       running_ = true;
       if (!scatter_.poll(lane)) return false;
-      if (topology_->size() == 1) std::copy_n(input(parcel), own_size(parcel), owned_.data() + parcel.owned_begin);
+      if (topology_->size() == 1) std::copy_n(input(parcel), own_size(parcel), own_part(parcel));
       return true;
     });
+    holds_sums_ = done && spreads();
+    return done;
   }
 
   // The part of a segment that this rank owns, to be read and changed between `reduce` and what follows, and the first
@@ -96,9 +104,10 @@ class DenseBucket {
     int const owner = topology_->owner();
     if (owner < 0) return {};
     auto const [begin, end] = part_of(s, owner, topology_->owners());
-    return {begin, {owned_.data() + parcel.owned_begin + offset_in_part(segment, owner), end - begin}};
+    return {begin, {own_part(parcel) + offset_in_part(segment, owner), end - begin}};
   }
   bool owns_whole() const { return vendor_; }
+  bool owns_in_place() const { return vendor_ || spread_ == Spread::in_place; }  // `owned` lies in `whole`
   // Calls f(begin, end) with the part of a segment that each owner has, in their order.
   template <class F>
   void each_part(std::size_t segment, F&& f) const {
@@ -126,7 +135,7 @@ class DenseBucket {
     Parcel const& parcel = parcels_[s.parcel];
     if (s.size == 0) return;
     if (vendor_) return f(std::size_t{0}, gathered(parcel) + s.offset_in_parcel, s.size);
-    if (topology_->size() == 1) return f(std::size_t{0}, owned_.data() + parcel.owned_begin + s.offset_in_parcel, s.size);
+    if (topology_->size() == 1) return f(std::size_t{0}, own_part(parcel) + s.offset_in_parcel, s.size);
     if (parcel.direct) return f(std::size_t{0}, gathered(parcel), s.size);
     for (int owner = 0; owner < topology_->owners(); ++owner) {
       auto const [begin, end] = part_of(s, owner, topology_->owners());
@@ -228,6 +237,11 @@ class DenseBucket {
   T const* input(Parcel const& parcel) const {
     return parcel.direct ? segments_[parcel.first].gradient : staged_.data() + parcel.staged_begin;
   }
+  bool spreads() const { return !vendor_ && spread_ != Spread::later; }
+  T* own_part(Parcel const& parcel) {
+    if (spread_ != Spread::in_place) return owned_.data() + parcel.owned_begin;
+    return gathered(parcel) + begins(parcel)[static_cast<std::size_t>(topology_->owner())];
+  }
   T* gathered(Parcel const& parcel) {
     return parcel.direct ? whole_.data() + parcel.whole_begin : staged_.data() + parcel.staged_begin;
   }
@@ -265,6 +279,7 @@ class DenseBucket {
     });
   }
   void copy_own_part(Parcel const& parcel, T* whole, T const* part) {
+    if (owns_in_place()) return;
     if (std::size_t const n = own_size(parcel))
       std::copy_n(part, n, whole + begins(parcel)[static_cast<std::size_t>(topology_->owner())]);
   }
@@ -274,7 +289,7 @@ class DenseBucket {
       if (vendor_ || topology_->size() == 1) return true;
       T* const target = gathered(parcel);
       if (!running_) {
-        copy_own_part(parcel, target, owned_.data() + parcel.owned_begin);
+        copy_own_part(parcel, target, own_part(parcel));
         gather_.start(target, begins(parcel));
       }
       running_ = true;
@@ -304,13 +319,15 @@ class DenseBucket {
 
   Topology<C> const* topology_ = nullptr;
   FusionOptions options_;
+  Spread spread_ = Spread::later;
   bool vendor_ = false, running_ = false, holds_sums_ = false;
   std::size_t at_ = 0;  // the parcel in progress
   std::vector<Segment> segments_;
   std::vector<Parcel> parcels_;
   std::vector<std::size_t> part_begins_;
   std::vector<std::size_t> offsets_;  // by segment, then owner
-  Buffer<T> owned_, staged_, whole_;
+  Buffer<T> owned_;
+  LentBuffer<T> staged_, whole_;
   ReduceScatter<T, C> scatter_;
   Allgather<T, C> gather_;
 };

@@ -56,8 +56,8 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     if (results.size() > 1) bucket_->drop_sums();
     for (std::size_t i = 1; i < results.size(); ++i)
       RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
-    // Where every rank has the whole sum and nobody looks at it before, it is averaged as it is applied.
-    left_whole_ = bucket_->owns_whole() && !transforms<F> && this->group() < 0;
+    // Where what this rank owns lies in the whole and nobody looks at it before, it is averaged as it is applied.
+    left_whole_ = bucket_->owns_in_place() && !transforms<F> && this->group() < 0;
     if (!left_whole_) state_->average(results[0], this->divisor());
   }
   void transform() {

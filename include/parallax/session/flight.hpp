@@ -185,7 +185,10 @@ class FlightBase {
     records_.clear();
     buckets([](auto& bucket, bool) { bucket.clear(); });
   }
-  void close_buckets() { buckets([&](auto& bucket, bool sharded) { bucket.close(*topology_, options_->fusion, sharded); }); }
+  void close_buckets() {
+    Spread const spread = !early_ ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
+    buckets([&](auto& bucket, bool sharded) { bucket.close(*topology_, options_->fusion, sharded, spread); });
+  }
   void end() noexcept {
     buckets([](auto& bucket, bool) { bucket.drop(); });
     busy_ = false;
@@ -331,7 +334,7 @@ class Flight final : public FlightBase<C> {
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         (seat(std::get<I>(seats_), arguments, Preparing{keep, *this->joined_, finite}), ...);
       }(std::index_sequence_for<Arguments...>{});
-      this->early_ = keep;
+      this->early_ = keep || topology_->spreads();
       counts_ = 0;
       works([&](auto& work) {
         work.join(this->buckets_);
