@@ -135,8 +135,8 @@ class ReduceScatter {
   }
   std::size_t piece_of(Hop const& hop) const {
     constexpr std::size_t in_cache = std::size_t{256} << 10;  // bytes
-    return hop.in_memory ? std::clamp(in_cache / sizeof(T) / static_cast<std::size_t>(hop.group), std::size_t{1}, largest_piece_)
-                         : largest_piece_;
+    std::size_t const fits = in_cache / sizeof(T) / static_cast<std::size_t>(hop.group);
+    return hop.in_memory ? std::clamp(fits, std::size_t{1}, largest_piece_) : largest_piece_;
   }
   bool last_hop(Lane<C> const& lane) const { return hop_ + 1 == lane.topology().hops().size(); }
   std::size_t own_size(Hop const& hop) const {

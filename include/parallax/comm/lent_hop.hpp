@@ -39,7 +39,6 @@ inline std::size_t largest_digit(std::span<std::size_t const> offsets, Hop const
 
 }  // namespace detail
 
-
 // The owner of a part reads the addends of all ranks, in the order of sums, and writes the sum to whoever needs it; nothing is
 // packed, and nobody returns while a peer reads or writes. Memory that peers cannot reach is staged: it passes through the
 // channel's window piece by piece, while owners sum the piece before and the piece before that one is taken out. Whether a rank
@@ -75,7 +74,7 @@ class LentHop {
         sum(lane, hop, step_ - 1);
         if (step_ >= 2) take(hop, step_ - 2);
         post_step(lane, hop);
-        if (step_ % 16 == 0) return false;  // polls are short
+        if (step_ % 4 == 0) return false;  // polls are short
       }
     }
     return false;

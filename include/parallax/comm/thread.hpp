@@ -33,7 +33,11 @@ void run_threads(int size, Body&& body, ThreadOptions options = {});
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size, ThreadOptions options = {})
-      : size_{size}, options_{options}, boxes_(boxes_of(size)), loans_(boxes_.size() / static_cast<std::size_t>(std::max(size, 1))), journals_(static_cast<std::size_t>(std::max(size, 0))) {
+      : size_{size},
+        options_{options},
+        boxes_(boxes_of(size)),
+        loans_(static_cast<std::size_t>(channels * std::max(size, 0))),
+        journals_(static_cast<std::size_t>(std::max(size, 0))) {
     if (size < 1) throw Error{Errc::invalid_argument, -1, "ThreadGroup", "", "size is " + std::to_string(size)};
   }
 

@@ -1,0 +1,249 @@
+// Dense sums between two ranks of one host, beside MPI's own: of one vector, in the rank's own memory, in memory that the host's
+// processes share, and between threads; and of a thousand small ones in a session. Run it under mpiexec on two ranks.
+#include <cstdio>
+
+#include "measure.hpp"
+
+#if !defined(PARALLAX_HAS_MPI)
+int main() { std::puts("without MPI there is nothing to compare with"); }
+#else
+#include <mpi.h>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallax/comm/mpi.hpp"
+#include "parallax/comm/thread.hpp"
+#include "parallax/parallax.hpp"
+
+namespace px = parallax;
+
+namespace {
+
+constexpr float rate = 0.125f;
+
+void wait(MPI_Request& request) {
+  for (int done = 0; !done;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+}
+
+// All ranks begin together; returns the seconds of one of `steps` runs.
+double seconds(int steps, std::function<void()> const& run) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  double const begin = MPI_Wtime();
+  for (int step = 0; step < steps; ++step) run();
+  return (MPI_Wtime() - begin) / steps;
+}
+
+// Runs `body(world, rank)` on threads of rank 0, as many as there are ranks, while the others sleep. Returns what it returns.
+template <class Body>
+double on_threads(int ranks, Body const& body) {
+  int rank = 0;
+  double result = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0)
+    px::run_threads(ranks, [&](px::ThreadCommunicator& world) {
+      double const took = body(world);
+      if (world.rank() == 0) result = took;
+    });
+  MPI_Request request;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (int done = 0; !done; std::this_thread::sleep_for(std::chrono::microseconds{100}))
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  return result;
+}
+template <class Run>
+double seconds_of_threads(px::ThreadCommunicator& world, int steps, Run&& run) {
+  px::barrier(world);
+  auto const begin = std::chrono::steady_clock::now();
+  for (int step = 0; step < steps; ++step) run();
+  return std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count() / steps;
+}
+
+// The best of each contender's rounds. They run in turn; the first is run again as the last, to show what the machine is worth.
+std::vector<double> best_of(int rounds, std::vector<std::function<double()>> contenders) {
+  contenders.push_back(contenders.front());
+  std::vector<double> best(contenders.size(), 1e9);
+  for (int round = -1; round < rounds; ++round)
+    for (std::size_t c = 0; c < contenders.size(); ++c)
+      if (double const took = contenders[c](); round >= 0) best[c] = std::min(best[c], took);
+  return best;
+}
+
+float brought(int rank, std::size_t i) { return static_cast<float>((i + static_cast<std::size_t>(rank)) % 9) / 7; }
+void fill(std::span<float> values, int rank) {
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = brought(rank, i);
+}
+bool is_sum(std::span<float const> values, int ranks) {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    float sum = brought(0, i);
+    for (int rank = 1; rank < ranks; ++rank) sum += brought(rank, i);
+    wrong += values[i] != sum;
+  }
+  return wrong == 0;
+}
+
+struct Goals {
+  double own, own_faster, shared, shared_faster, threads, threads_faster;  // against MPI_Iallreduce, and the faster of the two
+};
+
+void sums(measure::Report& report, measure::Options const& options, std::string const& name, std::size_t n, int steps,
+          Goals const& goals) {
+  px::MpiCommunicator world;
+  int const ranks = world.size();
+  std::vector<float> own(n), vendor(n);
+  px::SharedBuffer<float> shared{n};
+  std::vector<std::vector<float>> of_threads(static_cast<std::size_t>(world.rank() == 0 ? ranks : 0), std::vector<float>(n));
+
+  fill(own, world.rank()), fill(shared.span(), world.rank());
+  px::allreduce(world, std::span{own});
+  px::allreduce(world, shared.span());
+  auto const threads = [&](int times, bool once) {
+    return on_threads(ranks, [&](px::ThreadCommunicator& thread) {
+      auto& values = of_threads[static_cast<std::size_t>(thread.rank())];
+      if (once) fill(values, thread.rank());
+      return seconds_of_threads(thread, times, [&] { px::allreduce(thread, std::span{values}); });
+    });
+  };
+  threads(1, true);
+  bool right = is_sum(own, ranks) && is_sum(shared.span(), ranks);
+  for (auto const& values : of_threads) right = right && is_sum(values, ranks);
+  report.result(name, right);
+
+  // In place, of zeros: as often as one likes.
+  std::fill_n(own.data(), n, 0.0f), std::fill_n(shared.data(), n, 0.0f);
+  for (auto& values : of_threads) std::fill(values.begin(), values.end(), 0.0f);
+  auto const best = best_of(
+      options.rounds,
+      {[&] {
+         return seconds(steps, [&] {
+           MPI_Request request;
+           MPI_Iallreduce(MPI_IN_PLACE, vendor.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+           wait(request);
+         });
+       },
+       [&] {
+         return seconds(steps, [&] {
+           MPI_Allreduce(MPI_IN_PLACE, vendor.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+         });
+       },
+       [&] { return seconds(steps, [&] { px::allreduce(world, std::span{own}); }); },
+       [&] { return seconds(steps, [&] { px::allreduce(world, shared.span()); }); }, [&] { return threads(steps, false); }});
+  report.line(name + ", MPI_Iallreduce against itself", best[5], "MPI_Iallreduce", best[0]);
+  double const faster = std::min(best[0], best[1]);
+  auto const both = [&](char const* memory, double took, double goal, double goal_faster) {
+    report.line(name + ", " + memory, took, "MPI_Iallreduce", best[0], goal);
+    report.line(name + ", " + memory, took, best[1] < best[0] ? "faster: MPI_Allreduce" : "faster: MPI_Iallreduce", faster,
+                goal_faster);
+  };
+  both("the rank's own memory", best[2], goals.own, goals.own_faster);
+  both("memory shared by processes", best[3], goals.shared, goals.shared_faster);
+  both("threads", best[4], goals.threads, goals.threads_faster);
+}
+
+// Many small variables and one step of all of them.
+template <class C>
+struct Small {
+  C& world;
+  px::Session<C> session{world};
+  std::vector<std::vector<float>> parameters, gradients;
+  std::vector<px::Variable<px::Dense, px::Sgd>> variables;
+  std::vector<decltype(px::grad(variables[0], gradients[0]))> updates;
+
+  Small(C& comm, std::size_t count, std::size_t n)
+      : world{comm}, parameters(count, std::vector<float>(n, 1.0f)), gradients(count, std::vector<float>(n)) {
+    for (auto& gradient : gradients) fill(gradient, comm.rank());
+    for (std::size_t v = 0; v < count; ++v)
+      variables.emplace_back(session, "v" + std::to_string(v), px::bind(parameters[v]), px::Sgd{.learning_rate = rate});
+    for (std::size_t v = 0; v < count; ++v) updates.push_back(px::grad(variables[v], gradients[v]));
+  }
+  void step() { session.step(updates); }
+};
+
+// By hand: each summed by itself, then applied.
+struct ByHand {
+  int ranks;
+  std::vector<std::vector<float>> parameters, gradients, sums;
+  std::vector<MPI_Request> requests;
+
+  ByHand(int rank, int size, std::size_t count, std::size_t n)
+      : ranks{size}, parameters(count, std::vector<float>(n, 1.0f)), gradients(parameters), sums(parameters), requests(count) {
+    for (auto& gradient : gradients) fill(gradient, rank);
+  }
+  void in_sequence() {
+    for (std::size_t v = 0; v < sums.size(); ++v)
+      MPI_Allreduce(gradients[v].data(), sums[v].data(), static_cast<int>(sums[v].size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    apply();
+  }
+  void at_once() {
+    for (std::size_t v = 0; v < sums.size(); ++v)
+      MPI_Iallreduce(gradients[v].data(), sums[v].data(), static_cast<int>(sums[v].size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
+                     &requests[v]);
+    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+    apply();
+  }
+  void apply() {
+    float const divisor = static_cast<float>(ranks);
+    for (std::size_t v = 0; v < sums.size(); ++v) {
+      float* __restrict const p = parameters[v].data();
+      float const* __restrict const g = sums[v].data();
+      for (std::size_t i = 0; i < sums[v].size(); ++i) p[i] -= rate * (g[i] / divisor);
+    }
+  }
+};
+
+void fused(measure::Report& report, measure::Options const& options, std::size_t count, int steps, double goal) {
+  std::size_t const n = 256;
+  px::MpiCommunicator world;
+  Small<px::MpiCommunicator> small{world, count, n};
+  ByHand hand{world.rank(), world.size(), count, n};
+  small.step(), hand.in_sequence();
+  std::string const name = std::to_string(count) + " x 1 KB";
+  report.result(name, small.parameters == hand.parameters || world.size() > 2);
+  auto const best = best_of(options.rounds, {[&] { return seconds(steps, [&] { hand.in_sequence(); }); },
+                                             [&] { return seconds(steps, [&] { hand.at_once(); }); },
+                                             [&] { return seconds(steps, [&] { small.step(); }); },
+                                             [&] {
+                                               return on_threads(world.size(), [&](px::ThreadCommunicator& thread) {
+                                                 Small<px::ThreadCommunicator> of_thread{thread, count, n};
+                                                 of_thread.step();
+                                                 double const took =
+                                                     seconds_of_threads(thread, steps, [&] { of_thread.step(); });
+                                                 of_thread.session.finish();
+                                                 return took;
+                                               });
+                                             }});
+  small.session.finish();
+  double const faster = std::min(best[0], best[1]);
+  std::string const fastest = best[0] < best[1] ? "MPI_Allreduce each" : "MPI_Iallreduce at once";
+  report.line(name + ", MPI_Allreduce each against itself", best[4], "MPI_Allreduce each", best[0]);
+  report.line(name + ", a session's step on MPI", best[2], fastest, faster, goal);
+  report.line(name + ", a session's step on threads", best[3], fastest, faster);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  px::MpiEnvironment const mpi{argc, argv};
+  measure::Options const options{argc, argv};
+  int rank = 0, length = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  char version[MPI_MAX_LIBRARY_VERSION_STRING];
+  MPI_Get_library_version(version, &length);
+  if (rank == 0) std::printf("%.*s\n", static_cast<int>(std::string_view{version}.find('\n')), version);
+  if (rank != 0) std::freopen("/dev/null", "w", stdout);
+  measure::Report report{options};
+  if (options.smoke) {
+    sums(report, options, "4 KB", 1'001, 2, {});
+    fused(report, options, 10, 2, 0);
+    return report.exit_code();
+  }
+  sums(report, options, "1 MB", 256 << 10, 100, {2, 0, 6, 0, 6, 0});
+  sums(report, options, "64 MB", 16 << 20, 2, {4, 2.2, 5, 3, 5, 3.5});
+  fused(report, options, 1'000, 10, 5);
+  return report.exit_code();
+}
+#endif
