@@ -162,9 +162,9 @@ inline SharedBlocks shared_blocks;
 
 }  // namespace detail
 
-// Memory in which the processes of a host reach each other's: what lies in it, a communicator of MPI sums where it lies, without
-// a copy on the way. Zeros at first. Allocating is local; a block holds a file descriptor, and nothing of it is left in any file
-// system, however the process ends. Throws Error (out_of_memory) where it cannot be had: Linux has it.
+// Memory in which the processes of a host reach each other's: what lies in it, a communicator of MPI sums where it lies,
+// without a copy on the way. Zeros at first. Allocating is local; a block holds a file descriptor, and nothing of it is left in
+// any file system, however the process ends. Throws Error (out_of_memory) where it cannot be had: Linux has it.
 struct SharedSpace {
   using axis = space_axis;
   static constexpr std::string_view name = "SharedSpace";
