@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/memory/shared.hpp"
 
 namespace parallax {
 
@@ -22,6 +23,7 @@ namespace parallax {
 class AnyCommunicator {
  public:
   class Request;
+  using lent_space = SharedSpace;
 
   template <class C>
     requires(!std::same_as<C, AnyCommunicator> && Communicator<C>)

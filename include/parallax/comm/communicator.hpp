@@ -13,7 +13,8 @@
 #include "parallax/comm/journal.hpp"
 #include "parallax/core/clock.hpp"
 #include "parallax/core/error.hpp"
-#include "parallax/memory/shared.hpp"
+#include "parallax/memory/place.hpp"
+#include "parallax/memory/space.hpp"
 
 namespace parallax {
 
@@ -145,6 +146,7 @@ concept KnowsSharedMemory = requires(C const& comm, int one, int other) {
 //   hold(channel, rank, number)   local: whether that loan is still open. If so, what is lent stays until `release`
 //   release(channel, rank)        local
 //   reclaim(channel)       local: closes the loan and returns once no peer holds it
+// Where not all memory can be lent, `lent_space` is the MemorySpace of that which can.
 template <class C>
 concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, int channel, int rank, void const* memory,
                                                        std::size_t bytes, Place const& place, std::uint64_t number) {
@@ -157,6 +159,20 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
   { comm.release(channel, rank) } noexcept;
   { comm.reclaim(channel) } noexcept;
 };
+
+namespace detail {
+
+template <class C>
+struct LentSpace {
+  using type = HostSpace;
+};
+template <class C>
+  requires requires { typename C::lent_space; }
+struct LentSpace<C> {
+  using type = typename C::lent_space;
+};
+
+}  // namespace detail
 
 // The back-off of a polling loop with a deadline: spins some 200 polls, then yields; yields at once when oversubscribed.
 template <Communicator C>

@@ -10,6 +10,7 @@
 #include "parallax/comm/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/memory/buffer.hpp"
 
 namespace parallax {
 
@@ -314,10 +315,9 @@ class LentHop {
 };
 
 // Scratch where peers reach it, if ranks lend each other their memory; else, and where that cannot be had, on the heap.
-template <class T>
+template <class T, Communicator C>
 class LentBuffer {
  public:
-  template <Communicator C>
   void resize_with_slack(Topology<C> const& topology, std::size_t size) {
     shared_ = wants_block(topology);
     if (shared_) try {
@@ -332,7 +332,6 @@ class LentBuffer {
 
  private:
   // Not where all memory can be lent.
-  template <Communicator C>
   bool wants_block([[maybe_unused]] Topology<C> const& topology) const {
     if constexpr (LendsMemory<C>) {
       auto const& hops = topology.hops();
@@ -343,7 +342,7 @@ class LentBuffer {
   }
 
   Buffer<T> heap_;
-  SharedBuffer<T> block_;
+  Buffer<T, typename detail::LentSpace<C>::type> block_;
   bool shared_ = false;
 };
 

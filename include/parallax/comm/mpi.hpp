@@ -25,6 +25,7 @@
 #include "parallax/comm/mpi/job.hpp"
 #include "parallax/comm/mpi/neighbours.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/memory/shared.hpp"
 
 namespace parallax {
 
@@ -49,6 +50,7 @@ struct MpiOptions {
 class MpiCommunicator {
  public:
   class Request;
+  using lent_space = SharedSpace;
 
   MpiCommunicator() : MpiCommunicator{MPI_COMM_WORLD} {}
   explicit MpiCommunicator(MPI_Comm comm, MpiOptions options = {}) : end_{std::make_unique<Endpoint>(comm, options)} {}

@@ -327,7 +327,7 @@ class DenseBucket {
   std::vector<std::size_t> part_begins_;
   std::vector<std::size_t> offsets_;  // by segment, then owner
   Buffer<T> owned_;
-  LentBuffer<T> staged_, whole_;
+  LentBuffer<T, C> staged_, whole_;
   ReduceScatter<T, C> scatter_;
   Allgather<T, C> gather_;
 };
