@@ -31,9 +31,7 @@ struct Twins {
       : session{topology, {.choice = choice}},
         moving{session, "moving", {rows, width, px::uniform(-1, 1, 3)}, bad},
         still{session, "still", {rows, width, px::uniform(-1, 1, 3)}, bad} {
-    // The first values depend on the name: both begin with those of one.
-    std::vector<int> all(rows);
-    for (std::size_t i = 0; i < rows; ++i) all[i] = static_cast<int>(i);
+    // Initial values depend on the name: both begin with others.
     for (std::int64_t row = 0; row < still.local_rows(); ++row)
       for (std::int64_t c = 0; c < width; ++c) {
         T const value = static_cast<T>(still.global_row(row) * width + c) / 64;
@@ -220,6 +218,25 @@ TEST_CASE("a table that is too large for every rank stays sharded", "[session][a
     });
     CHECK(methods[0] == (room < 1000 ? px::Method::ps_shard : px::Method::all_gather));
     CHECK(methods[1] == methods[0]);
+  }
+}
+
+TEST_CASE("ranks that use a table unevenly choose by what all of them do", "[session][auto]") {
+  // With n rows a rank, 4 ranks: PsShard takes 3 rounds of 100 and 24 n bytes, AllGather one round and 60 n bytes.
+  for (int const busy : {10, 40}) {
+    auto const methods = on_ranks(4, [&](px::ThreadCommunicator& world) {
+      px::AutoOptions choice{.first_step = 1, .interval = 1, .horizon = 1e9};
+      choice.costs.round = 100, choice.costs.per_byte = 1;
+      Twins<px::Sgd, float, px::Cyclic> twins{px::Topology{world}, choice};
+      std::vector<int> ids(world.rank() == 3 ? static_cast<std::size_t>(busy) : 0);
+      for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i);
+      auto const pulled = twins.session.pull(twins.moving, ids);
+      twins.session.step(grad(pulled, twins.gradient(1, ids.size())));
+      auto const method = twins.moving.state().method();
+      twins.session.finish();
+      return method;
+    });
+    for (auto const method : methods) CHECK(method == (busy == 10 ? px::Method::all_gather : px::Method::ps_shard));
   }
 }
 
