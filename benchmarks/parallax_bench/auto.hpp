@@ -105,7 +105,6 @@ class AutoCommand {
   }
   px::SessionOptions choosing() const {
     px::SessionOptions session;
-    session.choice.interval = 1'000'000;  // chooses once
     session.choice.replica_bytes = 1e12;
     return session;
   }

@@ -29,6 +29,7 @@ struct Method {
   Way way;
   bool counted;  // by a session, in the same bytes as the closed form
   std::function<std::unique_ptr<Training>(World const&, Workload const&)> make;
+  int settling = 0;  // steps after which it moves no rows any more
 };
 
 // Defined where the trainings are instantiated. `policy` is one of policy_names.
@@ -160,6 +161,7 @@ struct Schedule {
   bool check = true;
 
   int blocks() const { return (steps + block - 1) / block; }
+  int before(Method const& method) const { return std::max(warmup, method.settling); }
 };
 
 // What a rank says of a method: so many facts, then how the rows of each table travel, then the time of every block.
@@ -173,8 +175,8 @@ inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std
     for (auto const& method : methods) trainings.push_back(method.make(world, work));
     std::vector<std::vector<double>> times(methods.size());
     std::vector<px::Traffic> before, after;
-    for (auto& training : trainings)
-      for (int step = 0; step < plan.warmup; ++step) training->step();
+    for (std::size_t m = 0; m < methods.size(); ++m)
+      for (int step = 0; step < plan.before(methods[m]); ++step) trainings[m]->step();
     for (auto& training : trainings) before.push_back(training->traffic());
     for (int block = 0; block < plan.blocks(); ++block)
       for (std::size_t m = 0; m < trainings.size(); ++m) {
@@ -212,11 +214,12 @@ inline std::vector<Outcome> judge(Ranks const& ranks, Workload const& work, std:
   int const blocks = plan.blocks();
   std::size_t const tables = work.tables.size(), facts = facts_of_method + tables;
   int const measured = blocks * plan.block;
-  std::vector<std::int64_t> times(at(work.batches));
-  for (int step = 0; step < plan.warmup + measured; ++step) ++times[at(step) % times.size()];
-  double const checksum = plan.check ? expected_checksum(work, plan.warmup + measured, times) : 0;
   std::vector<Outcome> outcomes(methods.size());
   for (std::size_t m = 0; m < methods.size(); ++m) {
+    int const before = plan.before(methods[m]);
+    std::vector<std::int64_t> times(at(work.batches));
+    for (int step = 0; step < before + measured; ++step) ++times[at(step) % times.size()];
+    double const checksum = plan.check ? expected_checksum(work, before + measured, times) : 0;
     Outcome& outcome = outcomes[m];
     outcome.steps = measured;
     double found = 0;
@@ -244,7 +247,7 @@ inline std::vector<Outcome> judge(Ranks const& ranks, Workload const& work, std:
     outcome.expected.resize(results.size());
     for (std::int64_t batch = 0; batch < work.batches; ++batch) {
       std::uint64_t often = 0;
-      for (std::int64_t step = plan.warmup; step < plan.warmup + measured; ++step) often += step % work.batches == batch;
+      for (std::int64_t step = before; step < before + measured; ++step) often += step % work.batches == batch;
       if (often == 0) continue;
       auto const flows = expected_flows(ranks, work, ways, at(batch), scalar_bytes);
       for (std::size_t rank = 0; rank < flows.size(); ++rank) {

