@@ -4,6 +4,8 @@
 
 #if !defined(__GNUC__)
 #include <cmath>
+#elif __has_include(<features.h>)
+#include <features.h>  // __GLIBC__
 #endif
 
 #include "parallax/core/config.hpp"
@@ -53,6 +55,12 @@ inline double root_of(double x) noexcept {
   using Lanes __attribute__((vector_size(16))) = double;
   return __builtin_ia32_sqrtsd(Lanes{x})[0];
 }
+#elif defined(__CUDACC__)
+PARALLAX_HOST_DEVICE inline float root_of(float x) noexcept { return ::sqrtf(x); }
+PARALLAX_HOST_DEVICE inline double root_of(double x) noexcept { return ::sqrt(x); }
+#else
+inline float root_of(float x) noexcept { return square_root(x); }
+inline double root_of(double x) noexcept { return square_root(x); }
 #endif
 
 }  // namespace detail
@@ -60,11 +68,7 @@ inline double root_of(double x) noexcept {
 // The correctly rounded square root (IEEE 754, section 5.4.1), on host and device. It does not set errno.
 template <class T>
 PARALLAX_HOST_DEVICE inline T sqrt(T x) noexcept {
-  if constexpr (requires { detail::root_of(x); }) {
-    return detail::root_of(x);
-  } else {
-    return detail::square_root(x);
-  }
+  return detail::root_of(x);
 }
 
 }  // namespace parallax
