@@ -1,4 +1,5 @@
-// parallax-bench: all-reduce beside parameter server, by size, by policy, by model, by partitioner, and by what Auto chooses.
+// parallax-bench: all-reduce beside parameter server, by size, by policy, by model, by partitioner, by what Auto chooses, and
+// beside MPI by hand.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -12,6 +13,7 @@
 #include "kernels.hpp"
 #include "machines.hpp"
 #include "partition.hpp"
+#include "peers.hpp"
 #include "ps.hpp"
 
 namespace bench {
@@ -29,6 +31,10 @@ void run(Options const& options, Ranks& ranks, Report& report, Progress& progres
     run_allreduce<T>(options, ranks, report, progress);
   else if (options.command == "ps")
     run_ps<T>(options, ranks, report, progress, recorded);
+#ifdef PARALLAX_HAS_MPI
+  else if (options.command == "peers")
+    PeersRun<T>{options, ranks, report, progress}.run();
+#endif
   else
     Comparison<T>{options, ranks, report, progress, recorded}.run();
 }

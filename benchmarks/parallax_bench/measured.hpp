@@ -166,6 +166,14 @@ struct Schedule {
 
 // What a rank says of a method: so many facts, then how the rows of each table travel, then the time of every block.
 inline constexpr std::size_t facts_of_method = 8;
+inline void append_facts(Ranks::Numbers& numbers, px::Traffic const& a, px::Traffic const& b, Checked const& checked) {
+  numbers.insert(numbers.end(),
+                 {real(b.messages - a.messages), real(b.transfers - a.transfers), real(b.payload_sent() - a.payload_sent()),
+                  real(b.payload_sent_between_hosts() - a.payload_sent_between_hosts()),
+                  real(b.payload_received() - a.payload_received()),
+                  real(b.payload_received_between_hosts() - a.payload_received_between_hosts()), real(checked.wrong),
+                  checked.checksum});
+}
 
 // Collective. A block of each method in turn, so that what slows the machine down slows all of them. By rank: what it found.
 inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std::vector<Method> const& methods,
@@ -191,13 +199,7 @@ inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std
     for (std::size_t m = 0; m < trainings.size(); ++m) {
       Checked const checked = plan.check ? trainings[m]->check() : Checked{};
       trainings[m]->finish();
-      px::Traffic const &a = before[m], &b = after[m];
-      numbers.insert(numbers.end(),
-                     {real(b.messages - a.messages), real(b.transfers - a.transfers), real(b.payload_sent() - a.payload_sent()),
-                      real(b.payload_sent_between_hosts() - a.payload_sent_between_hosts()),
-                      real(b.payload_received() - a.payload_received()),
-                      real(b.payload_received_between_hosts() - a.payload_received_between_hosts()), real(checked.wrong),
-                      checked.checksum});
+      append_facts(numbers, before[m], after[m], checked);
       auto const chosen = trainings[m]->chosen();
       for (std::size_t t = 0; t < work.tables.size(); ++t)
         numbers.push_back(real(chosen.empty() ? methods[m].way : way_of(chosen[t])));

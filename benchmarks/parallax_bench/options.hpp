@@ -29,6 +29,7 @@ inline constexpr std::string_view partition_names[] = {"block", "cyclic", "hash"
 inline constexpr std::string_view comm_names[] = {"self", "threads", "mpi"};
 inline constexpr std::string_view policy_names[] = {"hybrid", "all_reduce", "parameter_server", "naive_parameter_server",
                                                     "all_gather", "auto"};
+inline constexpr std::string_view workload_names[] = {"w1", "w1t", "inception3", "w4", "w2", "w3b"};
 inline constexpr std::string_view model_names[] = {"resnet50", "inception3", "vgg16", "lm1b", "nmt", "dlrm"};
 
 inline bool under_mpiexec() {
@@ -53,7 +54,7 @@ struct Options {
   int iterations = 0, warmup = 3;                           // 0: as many as suit the size
   bool check = true, doubles = false, smoke = false, help = false;
   std::string model = "lm1b";
-  std::vector<std::string> policies;
+  std::vector<std::string> policies, workloads;
   std::int64_t rows = 0, width = 0, scale = 1;  // 0: as the command or model has it
   double alpha = 0, skew = 1;                   // alpha 0: as the model has it
   std::vector<double> alpha_sweep{.001, .01, .1, .5, 1};
@@ -66,7 +67,7 @@ struct Options {
   Network network;
   std::vector<Machines> machines{{2, 1}, {4, 1}, {8, 1}, {8, 6}};
   double rounds = 18;
-  std::string csv, json, html, ids, line;
+  std::string csv, json, html, ids, wire, line;
 
   bool local() const {  // asks no rank
     return command == "partition" || command == "count" || command == "auto" || command == "kernels";
@@ -141,9 +142,16 @@ inline std::vector<Flag> const& flags() {
          o.policies.clear();
          for (auto const& name : split(v)) o.policies.emplace_back(policy_names[choice("--policy", name, policy_names)]);
        }},
-      {"--rows", "n", "ps, partition, kernels: rows of the table (800000)",
+      {"--workload", "list", "peers: w1, w1t, inception3, w4, w2, w3b (all)",
+       [](O& o, S v) {
+         o.workloads.clear();
+         for (auto const& name : split(v)) o.workloads.emplace_back(workload_names[choice("--workload", name, workload_names)]);
+       }},
+      {"--wire", "device", "peers: whose bytes the kernel counts, such as eth0, where every rank has a host of its own",
+       [](O& o, S v) { o.wire = v; }},
+      {"--rows", "n", "ps, partition, kernels: rows of the table (800000); peers: as the workload has it",
        [](O& o, S v) { o.rows = number<std::int64_t>("--rows", v, 1, std::int64_t{1} << 40); }},
-      {"--width", "n", "ps, kernels: elements of a row (128); compare: of DLRM's rows (16)",
+      {"--width", "n", "ps, kernels: elements of a row (128); compare: of DLRM's rows (16); peers: as the workload has it",
        [](O& o, S v) { o.width = number<std::int64_t>("--width", v, 1, 1 << 20); }},
       {"--alpha", "x",
        "share of a table's rows that a rank touches in a step (ps .0032, partition .0087, compare: the model's own)",
@@ -169,9 +177,9 @@ inline std::vector<Flag> const& flags() {
          o.real_hosts = v == "auto";
          if (!o.real_hosts) o.hosts = number("--hosts", v, 1, 1024);
        }},
-      {"--scale", "s", "compare: divides the rows of every table, not the rows that a rank touches (1)",
+      {"--scale", "s", "compare, peers: divides the rows of every table, not the rows that a rank touches (1)",
        [](O& o, S v) { o.scale = number<std::int64_t>("--scale", v, 1, std::int64_t{1} << 40); }},
-      {"--payload", "s", "compare: divides the elements of dense tensors and the width of tables (1)",
+      {"--payload", "s", "compare, peers: divides the elements of dense tensors and the width of tables (1)",
        [](O& o, S v) { o.payload = number<std::int64_t>("--payload", v, 1, 1 << 20); }},
       {"--shared-memory", "0|1", "whether MPI ranks of one host exchange through memory (1)",
        [](O& o, S v) { o.shared_memory = number("--shared-memory", v, 0, 1) == 1; }},
@@ -215,6 +223,7 @@ inline void print_help() {
       "  count       bytes of a step on machines that are not there, counted over the ids, and the time that they make\n"
       "  kernels     row operations of one thread beside memcpy, loops by hand and std::sort\n"
       "  auto        what Auto chooses beside every fixed policy, and the search for pieces, on a simulated network's clock\n"
+      "  peers       sums of dense and sparse gradients beside those that MPI makes by hand; only under mpiexec\n"
       "With --comm mpi it is run under mpiexec. Exit code: 0, 1 where a result is wrong, 2 for a wrong flag.\n");
   for (auto const& flag : detail::flags())
     std::printf("  %-22s %.*s\n", (std::string{flag.name} + ' ' + std::string{flag.value}).c_str(),
@@ -228,7 +237,7 @@ inline Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view name = argv[i], value;
     if (i == 1 && !name.starts_with('-')) {
-      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition", "count", "auto", "kernels"};
+      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition", "count", "auto", "kernels", "peers"};
       options.command = commands[detail::choice("the command", name, commands)];
       continue;
     }
@@ -247,11 +256,13 @@ inline Options parse(int argc, char** argv) {
   }
   if (options.help) return options;
   if (options.command.empty())
-    throw Refusal{"a command is needed: allreduce, ps, compare, partition, count, auto or kernels; see --help"};
+    throw Refusal{"a command is needed: allreduce, ps, compare, partition, count, auto, kernels or peers; see --help"};
   if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
   if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
   if (options.comm == Comm::mpi && options.ranks > 0 && !options.local())
     throw Refusal{"--ranks is for threads: under mpiexec its -n says how many ranks there are"};
+  if (options.command == "peers" && options.comm != Comm::mpi) throw Refusal{"peers is measured under mpiexec"};
+  if (options.command != "peers" && !options.wire.empty()) throw Refusal{"--wire is for peers"};
   if (options.real_hosts && options.comm != Comm::mpi) throw Refusal{"--hosts auto needs --comm mpi"};
   if (options.comm != Comm::mpi && under_mpiexec() && !options.local())
     throw Refusal{"under mpiexec --comm is mpi: every process would measure for itself"};
