@@ -154,7 +154,7 @@ class DenseBucket {
       if (topology_->size() == 1 || (parcel.direct && !segments_[parcel.first].leads)) return true;
       T* const target = parcel.direct ? segments_[parcel.first].parameters : staged_.data() + parcel.staged_begin;
       if (!running_) {
-        if (!parcel.direct) stage(parcel, [](Segment const& s) { return s.parameters; });
+        if (!parcel.direct) stage_own_parameters(parcel);
         gather_.start(target, begins(parcel));
       }
       running_ = true;
@@ -273,9 +273,21 @@ class DenseBucket {
       if (count) std::memcpy(at, source(s) + begin, count * sizeof(T));
     });
   }
+  // Peers may be writing their parts of a variable for an earlier update of it: of its memory only the own part is read, and
+  // only the update that leads writes it.
+  void stage_own_parameters(Parcel const& parcel) {
+    int const owner = topology_->owner();
+    if (owner < 0) return;
+    T* at = staged_.data() + parcel.staged_begin + begins(parcel)[static_cast<std::size_t>(owner)];
+    for (std::size_t s = parcel.first; s < parcel.last; ++s) {
+      auto const [begin, end] = part_of(segments_[s], owner, topology_->owners());
+      if (begin < end) std::memcpy(at, segments_[s].parameters + begin, (end - begin) * sizeof(T));
+      at += end - begin;
+    }
+  }
   void unstage(Parcel const& parcel) {
     each_piece(parcel, [&](Segment const& s, std::size_t begin, std::size_t count, T const* at) {
-      if (count) std::memcpy(s.parameters + begin, at, count * sizeof(T));
+      if (count && s.leads) std::memcpy(s.parameters + begin, at, count * sizeof(T));
     });
   }
   void copy_own_part(Parcel const& parcel, T* whole, T const* part) {
