@@ -133,7 +133,7 @@ std::int64_t documented(Shape const& shape, bool gathered) {
     }
   }
   if (fused) parcel(fused, false);
-  std::size_t const bookkeeping = 13 * 1024 + shape.sizes.size() * (400 + n * 64) + n * 512;
+  std::size_t const bookkeeping = 14 * 1024 + shape.sizes.size() * (400 + n * 64) + n * 512;
   return static_cast<std::int64_t>((total + scratch) * 3 / 2 + bookkeeping);
 }
 
