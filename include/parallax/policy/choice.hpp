@@ -171,13 +171,13 @@ template <class Number = double>
 class BasicChooser {
  public:
   // What a rank saw of one step. `merged`: rows that it merged for its host; `owned`: rows of the sum that it owns, or, where
-  // every rank has all, all of them; -1 where the method does not tell.
+  // every rank has all, all of them. Under AllReduce neither is known: 0.
   struct Seen {
     Number pushed = 0, pulled = 0, merged = 0, owned = 0;
   };
   static constexpr std::size_t words = 4;
 
-  // `all`: what every rank saw, `words` numbers a rank. The same on all ranks.
+  // `words_of(rank)`: what that rank saw, so many numbers in the order of Seen. The same on all ranks.
   template <class WordsOf>
   void observe(Method method, TableFacts const& table, RankShape const& shape, int ranks, WordsOf&& words_of) {
     TableUse now;
@@ -192,8 +192,9 @@ class BasicChooser {
     double const expected_by_host = expected_union(table.rows, now.pushed, shape.per_host),
                  expected_by_all = expected_union(table.rows, now.pushed, shape.ranks());
     if (method == Method::all_reduce) {  // no rank learns which rows others touched: as overlapping as they were
-      now.by_host = std::clamp(expected_by_host * overlap_host_, now.pushed, table.rows);
-      now.by_all = std::clamp(expected_by_all * overlap_all_, now.pushed, table.rows);
+      double const least = std::min(now.pushed, table.rows);  // two updates of a step may name a row twice
+      now.by_host = std::clamp(expected_by_host * overlap_host_, least, table.rows);
+      now.by_all = std::clamp(expected_by_all * overlap_all_, least, table.rows);
     } else {
       now.by_host = shape.per_host > 1 ? merged / shape.hosts : now.pushed;
       now.by_all = owned;

@@ -35,7 +35,8 @@ struct PlannedMove {
   std::string reason;
 };
 
-// Collective. Moves the rows, or, where a rank lacks the memory, leaves them on all ranks; true if they were moved.
+// Collective. Moves the rows, or, where a rank cannot prepare it, for want of memory, leaves them on all ranks; true if they
+// were moved.
 template <Communicator C, class S, class P>
 bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
   if (!state.shards() && plan.method != Method::ps_shard) {  // every rank has all rows already
@@ -46,7 +47,7 @@ bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
   std::optional<typename S::Moved> moved;
   try {
     moved.emplace(state.begin_move(by.topology, plan.method, plan.partitioner));
-  } catch (std::bad_alloc const&) {
+  } catch (std::exception const&) {  // of the heap, or an Error of another space; the others are told
   }
   if (!by.all(state.name(), moved.has_value())) {
     by.note(state.name(), plan.reason + "; not done, for want of memory");
