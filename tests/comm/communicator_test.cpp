@@ -62,17 +62,22 @@ TEST_CASE("patience ends when the deadline has passed since the first pause, by 
   CHECK_FALSE(patience.pause());
 }
 
-TEST_CASE("patience spins before it looks at the clock, unless ranks outnumber cores", "[comm]") {
+TEST_CASE("patience yields once it has spun for some microseconds, and at once where ranks outnumber cores", "[comm]") {
   Stuck comm;
-  comm.tick = std::chrono::hours{1};
+  comm.tick = std::chrono::microseconds{1};
   px::Patience<Stuck> spinning{comm};
   int pauses = 0;
-  while (spinning.pause()) ++pauses;
-  CHECK(pauses == 201);
+  while (!spinning.idles() && pauses < 1000) spinning.pause(), ++pauses;
+  CHECK(pauses == 64);  // a long wait, but it began by spinning
   comm.crowded = true;
+  comm.tick = std::chrono::nanoseconds{1};
   px::Patience<Stuck> yielding{comm};
-  for (pauses = 0; yielding.pause();) ++pauses;
-  CHECK(pauses == 1);
+  for (pauses = 0; !yielding.idles() && pauses < 1000; ++pauses) yielding.pause();
+  CHECK(pauses == 64);
+  comm.crowded = false;
+  px::Patience<Stuck> short_wait{comm};
+  for (pauses = 0; !short_wait.idles() && pauses < 1000; ++pauses) short_wait.pause();
+  CHECK(pauses == 1000);  // a microsecond: still spinning
 }
 
 TEST_CASE("a communicator without a clock or an order of its own has the steady clock and fixed sums", "[comm]") {

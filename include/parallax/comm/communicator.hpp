@@ -174,36 +174,37 @@ struct LentSpace<C> {
 
 }  // namespace detail
 
-// The back-off of a polling loop with a deadline: spins some 200 polls, then yields; yields at once when oversubscribed.
+// The back-off of a polling loop with a deadline: spins for some microseconds, which is longer than a peer in step with this
+// rank needs, then yields; yields at once when oversubscribed. By time, not by polls: one of a network may be a system call.
 template <Communicator C>
 class Patience {
  public:
   explicit Patience(C const& comm) : comm_{&comm} {
-    if constexpr (KnowsOversubscription<C>) polls_ = comm.oversubscribed() ? spins : 0;
+    if constexpr (KnowsOversubscription<C>) spin_ = comm.oversubscribed() ? std::chrono::nanoseconds{-1} : spin_;
   }
 
   // Call after a poll that found nothing new. False once the communicator's deadline has passed since the first call.
   bool pause() {
-    if (++polls_ <= spins) return true;
     auto const time = now(*comm_);
-    if (started_ == std::chrono::nanoseconds::min()) started_ = time;
-    if (time - started_ > comm_->deadline()) return false;
+    if (polls_++ == 0) started_ = time;
+    waited_ = time - started_;
+    if (waited_ <= spin_) return true;
+    if (waited_ > comm_->deadline()) return false;
     detail::yield();
     return true;
   }
 
   // True now and then, once the wait is a long one.
-  bool idles() const { return polls_ > spins && polls_ % 64 == 0; }
+  bool idles() const { return waited_ > spin_ && polls_ % 64 == 0; }
 
   std::chrono::nanoseconds waited() const {
-    return started_ == std::chrono::nanoseconds::min() ? std::chrono::nanoseconds{0} : now(*comm_) - started_;
+    return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_;
   }
 
  private:
-  static constexpr int spins = 200;
   C const* comm_;
-  int polls_ = 0;
-  std::chrono::nanoseconds started_ = std::chrono::nanoseconds::min();
+  std::uint32_t polls_ = 0;
+  std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0};
 };
 
 // The error of a wait that outlasted the deadline: names the operation, the variable, a rank that has not delivered, and how
