@@ -36,6 +36,8 @@ struct Method {
 template <class T>
 Method method_of(std::string_view policy);
 template <class T>
+Method ahead_method();  // hybrid, the next batch named ahead: counts to the byte where measured steps train on each batch as often
+template <class T>
 Method vendor_method();
 template <class T>
 Method raw_method(bool blocking);
@@ -43,6 +45,10 @@ template <>
 Method method_of<float>(std::string_view policy);
 template <>
 Method method_of<double>(std::string_view policy);
+template <>
+Method ahead_method<float>();
+template <>
+Method ahead_method<double>();
 template <>
 Method vendor_method<float>();
 template <>

@@ -36,6 +36,14 @@ Method method_of<BENCH_SCALAR>(std::string_view policy) {
 }
 
 template <>
+Method ahead_method<BENCH_SCALAR>() {
+  return {"hybrid, ids ahead", Way::parameter_server, true,
+          [](World const& world, Workload const& work) -> std::unique_ptr<Training> {
+            return std::make_unique<SessionTraining<px::presets::hybrid, BENCH_SCALAR>>(world, world.comm, work, true);
+          }};
+}
+
+template <>
 Method vendor_method<BENCH_SCALAR>() {
   return {"session_vendor", Way::densified, false, [](World const& world, Workload const& work) -> std::unique_ptr<Training> {
             return std::make_unique<SessionTraining<px::presets::all_reduce, BENCH_SCALAR>>(world, *world.vendor, work);

@@ -69,9 +69,11 @@ class SessionTraining final : public Training {
   using WordsUpdate = decltype(px::grad(std::declval<Pulled const&>(), std::declval<std::span<T const> const&>()));
 
  public:
-  SessionTraining(World const& world, px::AnyCommunicator& comm, Workload const& work)
+  // `ahead`: the batch of the next step is named before a step, and pulled after it.
+  SessionTraining(World const& world, px::AnyCommunicator& comm, Workload const& work, bool ahead = false)
       : work_{&work},
         rank_{comm.rank()},
+        ahead_{ahead},
         gradients_{work, rank_},
         session_{world.topology(comm), world.options},
         parameters_(work.dense_elements(), static_cast<T>(first_value)) {
@@ -99,13 +101,15 @@ class SessionTraining final : public Training {
 
   void step() override {
     std::size_t const batch = gradients_.next_batch();
-    pull(batch);
+    if (!ahead_ || pulled_.empty()) pull(batch);
     table_updates_.clear();
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       std::span<T const> const rows{gradients_.rows[t].data(), ids(t, batch).size() * at(work_->tables[t].width)};
       table_updates_.push_back(px::grad(pulled_[t], rows));
     }
+    if (ahead_) name_batch((batch + 1) % at(work_->batches));
     session_.step(layer_updates_, table_updates_);
+    if (ahead_) pull_named();
   }
 
   px::Traffic traffic() const override { return session_.traffic(); }
@@ -161,8 +165,19 @@ class SessionTraining final : public Training {
     (pulled_.push_back(std::move(std::get<I>(handles))), ...);
   }
 
+  void name_batch(std::size_t batch) {
+    for (std::size_t t = 0; t < tables_.size(); ++t) named_.push_back(session_.prefetch(tables_[t], ids(t, batch)));
+  }
+  void pull_named() {
+    table_updates_.clear();
+    pulled_.clear();
+    for (auto& batch : named_) pulled_.push_back(session_.pull(std::move(batch)));
+    named_.clear();
+  }
+
   Workload const* work_;
   int rank_;
+  bool ahead_;
   Gradients<T> gradients_;
   px::Session<px::AnyCommunicator> session_;
   std::vector<T> parameters_;
@@ -171,6 +186,7 @@ class SessionTraining final : public Training {
   std::vector<LayerUpdate> layer_updates_;
   std::vector<WordsUpdate> table_updates_;
   std::vector<Pulled> pulled_;
+  std::vector<px::Prefetched<px::AnyCommunicator, Pulled>> named_;
 };
 
 }  // namespace bench

@@ -80,7 +80,7 @@ struct Case {
   bool clips = false;
   std::uint64_t seed = 1;
   int steps = 50;
-  bool overlap = true;             // start what the script lets start early, and poll; else all in `step`
+  bool overlap = true;             // start what the script lets start early, poll and name batches ahead; else all in `step`
   px::FusionOptions fusion = {256, 200, 24};
   std::int64_t pieces = 0;         // of the partitioner
   std::uint64_t delays = 0;        // ranks sleep at random moments, as this seed says; 0: never
@@ -138,6 +138,7 @@ class Trainer {
         workload_{workload_of<M>(c)},
         session_{topology_of(world, c), {c.fusion}},
         delays_{c.delays, static_cast<std::uint64_t>(session_.rank())},
+        coins_{c.seed, 4},
         memory_(c.shape.layers.size()),
         words_{make_words()} {
     for (std::size_t layer = 0; layer < memory_.size(); ++layer) {
@@ -212,6 +213,7 @@ class Trainer {
       session_.poll();
     }
     delay();
+    if (case_.overlap) name_ahead(step);
     auto const layers = layer_updates(script, early_layers, script.layers.size());
     auto const rows = row_updates(script, early_batches, script.batches.size());
     if (all_early) {
@@ -245,10 +247,34 @@ class Trainer {
   }
   static void scribble(std::vector<T>& copied) { std::ranges::fill(copied, std::numeric_limits<T>::quiet_NaN()); }
 
+  // Some batches of the next step, and of the one after it, whose rows will have changed again by then. All ranks alike.
+  void name_ahead(int step) {
+    for (int later = step + 1; later <= step + 2 && later < case_.steps; ++later) {
+      Script const script = workload_.script(later);
+      Gradients<T> const gradients = workload_.gradients(later, session_.rank());
+      for (std::size_t b = 0; b < script.batches.size(); ++b) {
+        if (script.batches[b] == Way::ids || find_named(later, b) != named_.end()) continue;
+        if (!coins_.percent(later == step + 1 ? 50 : 20)) continue;
+        auto const& ids = gradients.batches[b].ids;
+        named_.push_back({later, b, session_.prefetch(words_, std::vector<typename M::Index>(ids.begin(), ids.end()))});
+        if (coins_.percent(10)) named_.pop_back();
+      }
+    }
+  }
+  auto find_named(int step, std::size_t b) {
+    return std::find_if(named_.begin(), named_.end(), [&](auto const& n) { return n.step == step && n.batch == b; });
+  }
+
   void pull(int step, std::size_t b) {
     RowBatch<T>& batch = gradients_.batches[b];
     std::vector<typename M::Index> const ids(batch.ids.begin(), batch.ids.end());
-    Handle& handle = handles_[b] = session_.pull(words_, ids);
+    Handle& handle = handles_[b];
+    if (auto const found = find_named(step, b); found != named_.end()) {
+      handle = session_.pull(std::move(found->rows));
+      named_.erase(found);
+    } else {
+      handle = session_.pull(words_, ids);
+    }
     auto const distinct = ascending_distinct(batch.ids);
     if (handle.indices() != ids.size() || handle.size() != distinct.size() || handle.inverse().size() != ids.size())
       throw std::runtime_error("a pull of " + std::to_string(distinct.size()) + " distinct indices brought " +
@@ -283,10 +309,16 @@ class Trainer {
     if (case_.delays && delays_.percent(30)) std::this_thread::sleep_for(std::chrono::microseconds{delays_.below(300)});
   }
 
+  struct Named {
+    int step;
+    std::size_t batch;
+    px::Prefetched<C, Handle> rows;
+  };
+
   Case case_;
   Workload<T> workload_;
   px::Session<C> session_;
-  Random delays_;
+  Random delays_, coins_;
   std::vector<std::vector<T>> memory_;
   std::vector<T> lent_;
   std::vector<typename M::Layer> layers_;
@@ -294,6 +326,7 @@ class Trainer {
   Gradients<T> gradients_;
   std::vector<std::vector<typename M::Index>> ids_;
   std::vector<Handle> handles_;  // declared after the table: they go first
+  std::vector<Named> named_;
   Diary<T> diary_;
 };
 

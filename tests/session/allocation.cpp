@@ -95,12 +95,15 @@ struct Trainer {
     session.start(grad(naive, ids, some(gradient, n)));
     session.poll();
     float const half = 0.5f;
+    auto next = session.prefetch(words.at(other_ids), copy.at(narrow_ids));
     session.step(px::clip_by_global_norm(1.0, updates, grad(e, some(large_gradient, 2 * n))),
                  grad(copy, narrow_ids, some(gradient, 2 * n)), grad(words, other_ids, some(gradient, 3 * n)),
                  grad(naive, other_ids, some(gradient, n)).transform([&](auto part) {
                    for (std::int64_t i = 0; i < part.values.rows; ++i) part.values.row(i)[0] *= half;
                  }),
                  grad(whole, ids, some(large_gradient, 4 * n)));
+    auto const arrived = session.pull(std::move(next));
+    static_cast<void>(arrived);
   }
 };
 

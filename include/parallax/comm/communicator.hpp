@@ -195,7 +195,7 @@ class Patience {
   }
 
   // True now and then, once the wait is a long one.
-  bool idles() const { return waited_ > spin_ && polls_ % 64 == 0; }
+  bool idles() const { return polls_ != 0 && polls_ % 64 == 0 && waited_ > spin_; }
 
   std::chrono::nanoseconds waited() const {
     return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_;

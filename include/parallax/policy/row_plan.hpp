@@ -163,9 +163,10 @@ class PullJourney {
  public:
   bool travelling = false;
 
-  // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known.
+  // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys have
+  // arrived the journey rests, as one that is over, until `release`.
   void start(RowPlan<Index>& plan, Table& table, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
-             int owner) {
+             int owner, bool held = false) {
     plan_ = &plan;
     table_ = &table;
     bases_ = bases;
@@ -175,10 +176,12 @@ class PullJourney {
     hop_ = 0;
     leg_ = Leg::keys;
     finished_ = false;
+    held_ = held;
   }
+  void release() { held_ = false; }
 
   bool next(Mail<C>& mail) {
-    if (finished_) return false;
+    if (finished_ || (held_ && leg_ == Leg::rows)) return false;
     switch (leg_) {
       case Leg::counts: counts_.open(mail, *plan_, hop_); break;
       case Leg::keys: keys_.open(mail, *plan_, hop_); break;
@@ -259,7 +262,7 @@ class PullJourney {
   std::size_t width_ = 0, hop_ = 0;
   int owner_ = -1, rows_slip_ = -1;
   Leg leg_ = Leg::keys;
-  bool finished_ = true;
+  bool finished_ = true, held_ = false;
   detail::CountsLeg<C, RowPlan<Index>> counts_;
   detail::KeysLeg<C, Index> keys_;
 };

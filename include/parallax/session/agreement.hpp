@@ -15,7 +15,8 @@
 namespace parallax {
 
 // One round: every rank tells every other {hash of what it is about to do, whether it can and has data, counts}. Ranks agree
-// when all are ok and all hashes are equal; every rank sees the same words and reaches the same verdict. Control bytes.
+// when all are ok and all hashes are equal; every rank sees the same words and reaches the same verdict. A rank can leave out
+// what was named ahead, and then all do. Control bytes.
 template <Communicator C>
 class Agreement {
  public:
@@ -30,9 +31,10 @@ class Agreement {
     extra_in_.reserve(extra_words(counts));
   }
   // Local. `counts` numbers will be told to each rank.
-  void begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts) {
+  void begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts, bool ahead = true) {
     counts_ = counts;
-    std::uint64_t const flags = is_ok * std::uint64_t{ok} + has_joined * std::uint64_t{joined};
+    std::uint64_t const flags =
+        is_ok * std::uint64_t{ok} + has_joined * std::uint64_t{joined} + looks_ahead * std::uint64_t{ahead};
     for (Record& record : out_) record = {hash, flags, {}};
     extra_out_.assign(extra_words(counts), 0);
     extra_in_.assign(extra_out_.size(), 0);
@@ -63,13 +65,17 @@ class Agreement {
     return std::all_of(in_.begin(), in_.end(),
                        [&](Record const& r) { return (r.flags & is_ok) && r.hash == in_.front().hash; });
   }
+  // Whether every rank can do what was named ahead.
+  bool ahead() const {
+    return std::all_of(in_.begin(), in_.end(), [](Record const& r) { return (r.flags & looks_ahead) != 0; });
+  }
   // How many ranks have data.
   int active() const {
     return static_cast<int>(std::count_if(in_.begin(), in_.end(), [](Record const& r) { return !(r.flags & has_joined); }));
   }
 
  private:
-  enum Flag : std::uint64_t { is_ok = 1, has_joined = 2 };
+  enum Flag : std::uint64_t { is_ok = 1, has_joined = 2, looks_ahead = 4 };
   struct Record {
     std::uint64_t hash = 0, flags = 0;
     std::uint64_t counts[inline_counts] = {};

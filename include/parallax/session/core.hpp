@@ -144,6 +144,43 @@ class SessionCore {
   }
 
 
+  // ---- pulls -----------------------------------------------------------------------------------------------------------
+
+  // Collective. All of a pull that has been planned.
+  void fetch(FetchBase<C>& fetch) {
+    auto const names = [&] { return fetch.names(); };
+    Fingerprint hash = context(Operation::pull);
+    journal->name(fetch.first_name());
+    hash.add(fetch.hash());
+    try {
+      agreement.reserve(fetch.counts());
+    } catch (...) {
+      if (!fetch.error) fetch.error = current_error(topology.rank(), "pull", current);
+    }
+    agreement.begin(hash.value(), !fetch.error, joined, fetch.counts());
+    fetch.tell([&](int rank, std::size_t which, std::size_t count) { agreement.tell(rank, which, count); });
+    agree("pull", fetch.error, names, [&] { return fetch.describe(); });
+    fetch.hear([&](int rank, std::size_t which) { return static_cast<std::size_t>(agreement.told(rank, which)); });
+    fetch.begin(topology, false);
+    drive("pull", [&] { return carry(mail, [&](auto&& f) { f(fetch); }); }, Named<Lane<C>>{mail.lane(), names});
+  }
+  // The rows that an earlier step has sent on their way are here.
+  void await_rows(char const* operation) {
+    auto const names = [&] { return ahead.describe(); };
+    drive(operation, [&] { return ahead.poll(mail); }, Named<Lane<C>>{mail.lane(), names});
+    ahead.sweep();
+  }
+  // A fetch of this type that nobody uses, from the pool.
+  template <class Fetch>
+  Shared<Fetch> take_fetch() {
+    for (auto& pooled : fetches)
+      if (pooled.owners() == 1 && typeid(*pooled) == typeid(Fetch)) return Shared<Fetch>{static_cast<Fetch*>(pooled.get())};
+    auto fetch = make_counted<Fetch>();
+    fetches.push_back(Shared<FetchBase<C>>{fetch.get()});
+    return fetch;
+  }
+
+
   // ---- the end of a step -----------------------------------------------------------------------------------------------
 
   // Every rank testifies to the first refusal of its own, of what was started earlier or of the step. Where the step itself
@@ -159,7 +196,7 @@ class SessionCore {
     if (unanimous) return;
     if (!first && pack.error()) first = &*pack.error();
     for (auto* flight : started) description += "\tstarted earlier\n" + flight->describe();
-    Error const error = explain_with("step", first, description + "\tstep\n" + pack.describe());
+    Error const error = explain_with("step", first, description + "\tstep\n" + pack.describe() + ahead.describe());
     drive("step", [&] { return started.poll(); }, WholeStep<C>{started, pack});
     throw Refused{error};
   }
@@ -282,7 +319,7 @@ class SessionCore {
     Patience<C> patience{topology.world()};
     try {
       while (!done()) {
-        started.poll();
+        progress();
         if (patience.idles()) idle(awaited.waiting_for());
         if (patience.pause()) continue;
         if (done()) break;  // it was this rank that stood still
@@ -292,6 +329,11 @@ class SessionCore {
       end(current_error(topology.rank(), operation));
       throw;
     }
+  }
+  // What was started, and rows that were fetched ahead.
+  void progress() {
+    started.poll();
+    ahead.poll(mail);
   }
   // A sign of life from a long wait, for those whose wait is longer.
   void idle(int waiting_for) {
@@ -360,9 +402,10 @@ class SessionCore {
       if (unwinding && !finished && !poisoned)
         topology.world().abort({Errc::aborted, topology.rank(), "session", "",
                                 "rank " + std::to_string(topology.rank()) + " left the session by an exception"});
-      else if (!started.empty() && !poisoned)
-        topology.world().abort({Errc::misuse, topology.rank(), "session", (*started.begin())->names(),
-                                "the session was destroyed with updates in flight"});
+      else if ((!started.empty() || ahead.falling()) && !poisoned)
+        topology.world().abort({Errc::misuse, topology.rank(), "session",
+                                started.empty() ? std::string{} : (*started.begin())->names(),
+                                "the session was destroyed with updates or rows in flight"});
     } catch (...) {
     }
     withdraw();
@@ -405,6 +448,8 @@ class SessionCore {
   std::uint64_t sent_before = 0;  // payload, by the operations before the current one
   std::vector<Pooled> pool;
   Started<C> started;
+  std::vector<Shared<FetchBase<C>>> fetches;  // a pool of those that were named ahead
+  Ahead<C> ahead;
   std::vector<double> norms;                 // of the clip groups
   std::vector<double> measured;              // of tensors
   std::vector<double> words_out, words_in;   // what ranks tell each other in a step

@@ -13,6 +13,7 @@
 #include "parallax/session/adaptive_work.hpp"
 #include "parallax/session/agreement.hpp"
 #include "parallax/session/dense_work.hpp"
+#include "parallax/session/fetch.hpp"
 
 namespace parallax {
 
@@ -114,6 +115,9 @@ class FlightBase {
   bool gather_parameters() {
     return dense_phase(Which::sharded, [](auto& bucket, auto& lane) { return bucket.gather_parameters(lane); });
   }
+
+  // Local, before `prepare`. The ids of these fetches travel with the updates.
+  void bring(Ahead<C>& ahead) { ahead_ = &ahead; }
 
   // Local. This rank refuses what it has prepared.
   void refuse(Error error) {
@@ -251,6 +255,7 @@ class FlightBase {
   std::vector<UpdateRecord> records_;  // of the updates prepared, in the order of the arguments
   std::vector<double> limits_;
   std::optional<Error> error_;  // this rank's refusal
+  Ahead<C>* ahead_ = nullptr;
   std::size_t bucket_ = 0;
   Divisors divisors_;
   Stage stage_ = Stage::arrived;
@@ -320,7 +325,7 @@ template <Communicator C, class... Arguments>
 class Flight final : public FlightBase<C> {
   using Base = FlightBase<C>;
   using typename Base::Stage;
-  using Base::topology_, Base::current_, Base::records_, Base::agreement_, Base::mail_, Base::stage_, Base::idle_;
+  using Base::topology_, Base::current_, Base::records_, Base::agreement_, Base::mail_, Base::stage_, Base::idle_, Base::ahead_;
 
  public:
   using Base::Base;
@@ -341,6 +346,7 @@ class Flight final : public FlightBase<C> {
         this->early_ = this->early_ && work.gathers_early();
         counts_ += work.counts();
       });
+      if (ahead_) counts_ += ahead_->counts();
       this->close_buckets();
       agreement_.reserve(counts_);
     } catch (...) {
@@ -354,13 +360,15 @@ class Flight final : public FlightBase<C> {
     Fingerprint hash;
     hash.add(context);
     hash.add(this->hash());
-    agreement_.begin(hash.value(), !refused, *this->joined_, refused ? 0 : counts_);
+    agreement_.begin(hash.value(), !refused, *this->joined_, refused ? 0 : counts_, !ahead_ || ahead_->planned());
     std::size_t which = 0;
     if (!refused) works([&](auto& work) {
       if (work.counts() == 0) return;
       work.tell(*topology_, [&](int rank, std::size_t count) { agreement_.tell(rank, which, count); });
       which += work.counts();
     });
+    if (!refused && ahead_)
+      ahead_->tell(which, [&](int rank, std::size_t number, std::size_t count) { agreement_.tell(rank, number, count); });
     agreement_.post();
     stage_ = Stage::agreeing;
   }
@@ -368,7 +376,7 @@ class Flight final : public FlightBase<C> {
   bool poll() override {
     if (stage_ == Stage::agreeing && this->agreed() && stage_ == Stage::exchanging) depart();
     if (stage_ == Stage::exchanging) {
-      if (!this->carried_) this->carried_ = carry(mail_, [&](auto&& f) { works([&](auto& work) { work.visit_journey(f); }); });
+      if (!this->carried_) carry_rows();
       bool const dense = this->exchange_dense();
       if (this->carried_ && dense) stage_ = Stage::arrived;
     }
@@ -492,6 +500,15 @@ class Flight final : public FlightBase<C> {
     });
   }
 
+  void carry_rows() {
+    bool const climbs = ahead_ && agreement_.ahead();
+    this->carried_ = carry(mail_, [&](auto&& f) {
+      works([&](auto& work) { work.visit_journey(f); });
+      if (climbs) ahead_->visit(f);
+    });
+    if (this->carried_ && climbs) ahead_->arrive();
+  }
+
   void depart() {
     std::size_t which = 0;
     works([&](auto& work) {
@@ -499,6 +516,8 @@ class Flight final : public FlightBase<C> {
       work.hear(*topology_, [&](int rank) { return static_cast<std::size_t>(agreement_.told(rank, which)); });
       which += work.counts();
     });
+    auto const told = [&](int rank, std::size_t number) { return static_cast<std::size_t>(agreement_.told(rank, number)); };
+    if (ahead_ && agreement_.ahead()) ahead_->climb(*topology_, which, told);
   }
 
   std::tuple<Seat<C, Arguments>...> seats_;

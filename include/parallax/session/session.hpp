@@ -69,6 +69,27 @@ class Session<C> {
   [[nodiscard]] auto pull(Indices const&... indices) {
     return core_->pull(indices...);
   }
+  // Local, and alike on all ranks. Names the batch after this one while this one is worked on. The next `step` takes its ids
+  // along, and sends its rows on their way when the updates are applied: `pull` of what this returns finds them there, without
+  // a message of its own. Pulled before that step, or after a later one that changed the table, it is like any other pull.
+  // Takes what `pull` takes, which may be gone once it returns; what is wrong with it is thrown by its `pull`.
+  //   auto next = session.prefetch(words, tokens_of_next);
+  //   session.step(grad(rows, gradient));
+  //   rows = session.pull(std::move(next));
+  template <detail::SparseVariable V, class Ids>
+  [[nodiscard]] auto prefetch(V const& variable, Ids const& ids) {
+    return core_->prefetch(variable.at(ids));
+  }
+  template <class... Indices>
+    requires(requires { typename Indices::state_type; } && ...)
+  [[nodiscard]] auto prefetch(Indices const&... indices) {
+    return core_->prefetch(indices...);
+  }
+  template <class... Handles>
+  [[nodiscard]] auto pull(Prefetched<C, Handles...>&& batch) {
+    if constexpr (sizeof...(Handles) == 1) return std::get<0>(core_->pull(std::move(batch)));
+    else return core_->pull(std::move(batch));
+  }
   template <class... Others>
   detail::Mistaken pull(Others const&...) {
     static_assert(detail::never<std::tuple<Others...>>,
@@ -157,88 +178,64 @@ class Session<C> {
   struct Core : detail::SessionCore<C> {
     using Base = detail::SessionCore<C>;
     using Base::Base, Base::topology, Base::traffic, Base::options, Base::agreement, Base::dense, Base::mail, Base::started,
-        Base::norms, Base::measured, Base::current, Base::guarded, Base::context, Base::agree, Base::drive;
+        Base::ahead, Base::norms, Base::measured, Base::current, Base::guarded, Base::context, Base::agree, Base::drive;
 
     // ---- pull ----------------------------------------------------------------------------------------------------------
 
     template <class... Indices>
     auto pull(Indices const&... indices) {
       return guarded("pull", [&] {
-        std::tuple<typename PullOf<Indices>::type...> handles;
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
-          auto const names = [&] {
-            std::string list;
-            ((list += (list.empty() ? "" : ", ") + indices.state->name()), ...);
-            return list;
-          };
-          std::optional<Error> error;
-          Fingerprint hash = context(Operation::pull);
-          this->journal->name(std::get<0>(std::tie(indices...)).state->name());
-          (hash.add(indices.state->registration()->hash), ...);
-          try {
-            (plan_pull(indices, std::get<I>(handles)), ...);
-            agreement.reserve(sizeof...(I));
-          } catch (...) {
-            error = current_error(topology.rank(), "pull", current);
-          }
-          agreement.begin(hash.value(), !error, this->joined, sizeof...(I));
-          auto const tell = [&](std::size_t which) {
-            return [this, which](int rank, std::size_t count) { agreement.tell(rank, which, count); };
-          };
-          auto const told = [&](std::size_t which) {
-            return [this, which](int rank) { return static_cast<std::size_t>(agreement.told(rank, which)); };
-          };
-          if (!error) (detail::tell_plan(*std::get<I>(handles).plan(), tell(I)), ...);
-          agree("pull", error, names,
-                [&] { return ((indices.state->name() + "\t" + indices.state->registration()->signature + '\n') + ...); });
-          (detail::hear_plan(*std::get<I>(handles).plan(), told(I)), ...);
-          fetch(names, std::get<I>(handles)...);
-          (detail::finish_pull(std::get<I>(handles)), ...);
-        }(std::index_sequence_for<Indices...>{});
-        return handles;
+        this->await_rows("pull");
+        FetchOf<Indices...> fetch;
+        plan(fetch, indices...);
+        this->fetch(fetch);
+        fetch.read_replicas();
+        fetch.finish();
+        return fetch.take();
+      });
+    }
+    template <class... Indices>
+    auto prefetch(Indices const&... indices) {
+      return guarded("prefetch", [&] {
+        auto fetch = this->template take_fetch<FetchOf<Indices...>>();
+        plan(*fetch, indices...);
+        ahead.add(Shared<detail::FetchBase<C>>{fetch.get()});
+        return Prefetched{std::move(fetch)};
+      });
+    }
+    template <class... Handles>
+    auto pull(Prefetched<C, Handles...>&& batch) {
+      return guarded("pull", [&] {
+        auto const fetch = batch.release();
+        if (!fetch || !ahead.has(*fetch))
+          throw typename Base::Refused{
+              {Errc::misuse, topology.rank(), "pull", "", "this batch was pulled before, or named to another session"}};
+        this->await_rows("pull");
+        bool const here = fetch->stage == FetchStage::here && fetch->current();
+        ahead.remove(*fetch);
+        if (!here) {
+          if (!fetch->error) fetch->plan_again(topology);
+          this->fetch(*fetch);
+        }
+        fetch->read_replicas();
+        fetch->finish();
+        return fetch->take();
       });
     }
     template <class Indices>
-    struct PullOf {
+    struct HandleOf {
       using type = PulledRows<typename Indices::state_type>;
     };
     template <class S, class Id, class Offset>
-    struct PullOf<BagsOf<S, Id, Offset>> {
+    struct HandleOf<BagsOf<S, Id, Offset>> {
       using type = PulledBags<S>;
     };
-    template <class Indices, class Handle>
-    void plan_pull(Indices const& indices, Handle& handle) {
-      current = indices.state->name();
-      this->check_owned(*indices.state, "pull");
-      handle = {*indices.state, indices.state->take_plan()};
-      detail::make_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
-      if constexpr (requires { indices.offsets; }) detail::make_bags(indices, *handle.plan(), topology.rank());
-      indices.state->seen.pulled += static_cast<double>(handle.plan()->size());
-    }
-
-    // Sharded tables by one journey together, replicated ones from this rank's own rows.
-    template <class... Handles>
-    void fetch(FunctionRef<std::string()> names, Handles&... handles) {
-      std::tuple<JourneyOf<typename Handles::state_type>...> journeys;
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (begin_fetch(handles.state(), *handles.plan(), std::get<I>(journeys)), ...);
-        auto const all = [&](auto&& f) { (f(std::get<I>(journeys)), ...); };
-        drive("pull", [&] { return carry(mail, all); }, detail::Named<Lane<C>>{mail.lane(), names});
-      }(std::index_sequence_for<Handles...>{});
-    }
-    template <class State>
-    using JourneyOf = PullJourney<C, typename State::index_type, typename State::scalar_type, State>;
-    template <class State, class Plan, class Journey>
-    void begin_fetch(State& state, Plan& plan, Journey& journey) {
-      using T = typename State::scalar_type;
-      if (state.shards()) {
-        journey.start(plan, state, state.placement().bases(), state.rows(), state.width(), topology.owner());
-      } else {
-        plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
-        auto const rows = state.rows_of(plan.levels[0].keys.span());
-        state.touch(rows, 0);
-        state.gather(rows, 0, reinterpret_cast<T*>(plan.values.data()));
-      }
+    template <class... Indices>
+    using FetchOf = detail::Fetch<C, typename HandleOf<Indices>::type...>;
+    using FetchStage = typename detail::FetchBase<C>::Stage;
+    template <class... Indices>
+    void plan(FetchOf<Indices...>& fetch, Indices const&... indices) {
+      fetch.plan(topology, [&](auto const& state) { this->check_owned(state, "pull"); }, current, indices...);
     }
 
     // ---- start, step -----------------------------------------------------------------------------------------------------
@@ -259,14 +256,16 @@ class Session<C> {
     }
 
     void poll() {
-      guarded("poll", [&] { started.poll(); });
+      guarded("poll", [&] { this->progress(); });
     }
 
     template <class... Updates>
     bool step(Updates const&... updates) {
       return guarded("step", [&] {
         using Pack = detail::Flight<C, Updates...>;
+        this->await_rows("step");
         auto& pack = this->template take_flight<Pack>({Base::control, Base::step_rows, Base::step_dense});
+        pack.bring(ahead);
         struct Closing {  // whatever happens, the updates give back what they hold
           detail::Started<C>& started;
           Pack& pack;
@@ -282,6 +281,7 @@ class Session<C> {
           if (auto const* name = flight->gone())
             pack.refuse({Errc::misuse, topology.rank(), "step", *name, "the variable was destroyed with an update in flight"});
         }
+        hash.add(ahead.hash());
         this->journal->name(pack.first_name());
         pack.post(hash.value());
         this->advance(Phase::agreeing);
@@ -297,6 +297,7 @@ class Session<C> {
         this->refuse_unless_unanimous(pack);
         this->all_joined = pack.idle();
         bool const applied = !(pack.idle() && started.idle()) && complete(pack);
+        ahead.release(this->mail);
         this->steps += applied;
         return applied;
       });
@@ -476,6 +477,7 @@ class Session<C> {
 
     Completion finish() {
       return guarded("finish", [&] {
+        this->await_rows("finish");
         std::optional<Error> error;
         if (!started.empty())
           error = Error{Errc::misuse, topology.rank(), "finish", (*started.begin())->names(),

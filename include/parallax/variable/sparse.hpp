@@ -111,6 +111,7 @@ class SparseState : public Counted {
   void count_dropped(std::size_t indices) { dropped_ += indices; }
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
   std::int64_t steps() const { return steps_; }
+  std::int64_t changes() const { return steps_ + moves_; }  // of rows, by updates and moves; the same on all ranks
   auto const& slots() const { return slots_; }
 
   std::uint64_t update_hash() const {
