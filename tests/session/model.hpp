@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -159,7 +160,8 @@ class Meeting {
 // Runs `body(rank's communicator)` on thread ranks and returns what each returned.
 template <class Body>
 auto on_ranks(int ranks, Body&& body, px::ThreadOptions options = patient) {
-  using Result = decltype(body(std::declval<px::ThreadCommunicator&>()));
+  using Returned = decltype(body(std::declval<px::ThreadCommunicator&>()));
+  using Result = std::conditional_t<std::is_same_v<Returned, bool>, char, Returned>;  // bits of one word are not for threads
   std::vector<Result> results(static_cast<std::size_t>(ranks));
   px::run_threads(ranks, [&](px::ThreadCommunicator& world) {
     results[static_cast<std::size_t>(world.rank())] = body(world);

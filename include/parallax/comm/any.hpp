@@ -36,6 +36,7 @@ class AnyCommunicator {
   std::chrono::nanoseconds deadline() const { return edge_->deadline(); }
   std::chrono::nanoseconds now() const { return edge_->now(); }
   bool oversubscribed() const { return edge_->oversubscribed(); }
+  bool serialized() const { return edge_->serialized(); }
   bool shares_memory(int one, int other) const { return edge_->shares_memory(one, other); }
   SumOrder sum_order() const { return edge_->sum_order(); }
 
@@ -64,6 +65,7 @@ class AnyCommunicator {
     virtual std::chrono::nanoseconds deadline() const = 0;
     virtual std::chrono::nanoseconds now() const = 0;
     virtual bool oversubscribed() const = 0;
+    virtual bool serialized() const = 0;
     virtual bool shares_memory(int one, int other) const = 0;
     virtual SumOrder sum_order() const = 0;
     virtual Request ialltoallv(int channel, Transfer const& transfer) = 0;
@@ -159,6 +161,10 @@ struct AnyCommunicator::EdgeOf final : Edge {
   bool oversubscribed() const override {
     if constexpr (KnowsOversubscription<C>) return view().oversubscribed();
     return false;
+  }
+  bool serialized() const override {
+    if constexpr (BoundToThreads<C>) return view().serialized();
+    return true;
   }
   SumOrder sum_order() const override { return parallax::sum_order(view()); }
   Request ialltoallv(int channel, Transfer const& transfer) override {

@@ -128,6 +128,12 @@ concept KnowsOversubscription = requires(C const& comm) {
   { comm.oversubscribed() } -> std::convertible_to<bool>;
 };
 
+// Optional ability: says whether other threads than the one that made it may use it, one at a time. Otherwise they may.
+template <class C>
+concept BoundToThreads = requires(C const& comm) {
+  { comm.serialized() } -> std::convertible_to<bool>;
+};
+
 // Optional ability: says between which ranks blocks go through memory, and not over a wire: the same on every rank that asks.
 template <class C>
 concept KnowsSharedMemory = requires(C const& comm, int one, int other) {

@@ -60,6 +60,11 @@ class MpiCommunicator {
   std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
   std::chrono::nanoseconds now() const;
   bool oversubscribed() const { return end_->oversubscribed; }
+  bool serialized() const {  // MPI_THREAD_SERIALIZED or more
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    return level >= MPI_THREAD_SERIALIZED;
+  }
   bool shares_memory(int one, int other) const { return one == other || end_->meet(end_->blocks, one, other); }
   SumOrder sum_order() const { return end_->options.order; }
 

@@ -29,19 +29,25 @@ class SpinLock {
   void lock() noexcept {
     while (__atomic_test_and_set(&held_, __ATOMIC_ACQUIRE)) yield();
   }
+  bool try_lock() noexcept { return !__atomic_test_and_set(&held_, __ATOMIC_ACQUIRE); }
   void unlock() noexcept { __atomic_clear(&held_, __ATOMIC_RELEASE); }
 
  private:
   bool held_ = false;
 };
 
-// While it lives, the lock is held.
+// While it lives, the lock is held, where there is one.
 class Guard {
  public:
-  explicit Guard(SpinLock& lock) noexcept : lock_{&lock} { lock_->lock(); }
+  explicit Guard(SpinLock& lock) noexcept : Guard{&lock} {}
+  explicit Guard(SpinLock* lock) noexcept : lock_{lock} {
+    if (lock_) lock_->lock();
+  }
   Guard(Guard const&) = delete;
   Guard& operator=(Guard const&) = delete;
-  ~Guard() { lock_->unlock(); }
+  ~Guard() {
+    if (lock_) lock_->unlock();
+  }
 
  private:
   SpinLock* lock_;

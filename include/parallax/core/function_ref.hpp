@@ -18,13 +18,16 @@ class FunctionRef<R(Arguments...)> {
     requires(!std::same_as<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<R, F&, Arguments...>)
   FunctionRef(F&& function) noexcept
       : object_{const_cast<void*>(static_cast<void const*>(__builtin_addressof(function)))},
-        call_{[](void* object, Arguments... arguments) -> R {
-          return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Arguments>(arguments)...);
-        }} {}
+        call_{&call<std::remove_reference_t<F>>} {}
 
   R operator()(Arguments... arguments) const { return call_(object_, std::forward<Arguments>(arguments)...); }
 
  private:
+  template <class F>
+  static R call(void* object, Arguments... arguments) {
+    return (*static_cast<F*>(object))(std::forward<Arguments>(arguments)...);
+  }
+
   void* object_;
   R (*call_)(void*, Arguments...);
 };

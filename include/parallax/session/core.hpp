@@ -203,12 +203,12 @@ class SessionCore {
 
   // {ok and finite, norms} of all ranks: the second agreement. Sums the norms of `groups` in the order of ranks. False where
   // a rank found a gradient that is not finite and the step is to be skipped.
-  template <class Pack>
-  bool commit(Pack& pack, std::optional<Error> const& error, std::size_t groups, bool finite) {
+  bool commit(FlightBase<C>& pack, std::optional<Error> const& error, std::size_t groups, bool finite) {
     advance(Phase::committing);
     words_out.assign(1 + groups, error ? 0.0 : finite ? 2.0 : 1.0);
     std::copy(norms.begin(), norms.end(), words_out.begin() + 1);
-    uses = started.use_words() + pack.use_words();
+    bool const adapts = started.adapts() || pack.adapts();
+    uses = adapts ? started.use_words() + pack.use_words() : 0;
     if (uses > 0) {
       double const seconds = std::chrono::duration<double>{now(topology.world())}.count();
       if (!error) started.tell_use(words_out, seconds), pack.tell_use(words_out, seconds);
@@ -228,8 +228,7 @@ class SessionCore {
   }
 
   // Collective, the last act of a step whose commit told of the use of variables: methods are chosen and rows moved.
-  template <class Pack>
-  void adapt(Pack& pack, std::size_t groups) {
+  void adapt(FlightBase<C>& pack, std::size_t groups) {
     if (uses == 0) return;
     std::size_t const stride = 1 + groups + uses;
     choice = options.choice;
@@ -363,6 +362,7 @@ class SessionCore {
   // Runs one public operation: a refusal is thrown on as the Error that all ranks agreed on; anything else ends the session.
   template <class Body>
   auto guarded(char const* operation, Body&& body) {
+    Guard const turn{takes_turns ? &turns : nullptr};
     if (poisoned)
       throw Error{Errc::poisoned, poisoned->rank(), operation, "",
                   std::string{"an earlier failure ended the session: "} + poisoned->what()};
@@ -379,6 +379,24 @@ class SessionCore {
       if (!poisoned) end(current_error(topology.rank(), operation));
       throw Error{*poisoned};
     }
+  }
+
+  // Local, by another thread than the session's: a little progress, if the session is not at work itself.
+  void help() noexcept {
+    if (!turns.try_lock()) return;
+    try {
+      if (!poisoned) progress();
+    } catch (...) {
+      end(current_error(topology.rank(), "poll"));
+    }
+    turns.unlock();
+  }
+  void take_turns(bool on) {
+    if constexpr (BoundToThreads<C>)
+      if (on && !topology.world().serialized())
+        throw Error{Errc::misuse, topology.rank(), "ProgressThread", "",
+                    "only the thread that made the communicator may use it (MPI: less than MPI_THREAD_SERIALIZED)"};
+    takes_turns = on;
   }
 
   // After this nothing of the session is in flight, and its peers are told.
@@ -418,10 +436,9 @@ class SessionCore {
     for (auto& pooled : pool)
       if (pooled.channel == route.rows && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(Flight))
         return static_cast<Flight&>(*pooled.flight);
-    auto flight = make_owned<Flight>(topology, options, joined, this, route, traffic, current);
-    auto& taken = *flight;
-    pool.push_back({route.rows, std::move(flight)});
-    return taken;
+    auto* const flight = new Flight(topology, options, joined, this, route, traffic, current);
+    pool.push_back({route.rows, Owned<FlightBase<C>>{flight}});
+    return *flight;
   }
 
   struct Pooled {
@@ -438,6 +455,8 @@ class SessionCore {
   bool finished = false, joined = false;  // joined: this rank has no data any more
   bool all_joined = false;                // as of the last step
   std::optional<Error> poisoned;
+  SpinLock turns;  // held by whoever works on the session, where two threads do
+  bool takes_turns = false;
   std::vector<RegistrationPtr> registry;
   Agreement<C> agreement;
   Lane<C> control_lane, dense;

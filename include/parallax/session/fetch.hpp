@@ -12,6 +12,7 @@
 #include "parallax/core/function_ref.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/policy/row_plan.hpp"
+#include "parallax/session/agreement.hpp"
 #include "parallax/session/batch.hpp"
 
 namespace parallax {
@@ -247,7 +248,7 @@ class Ahead {
     return lines;
   }
 
-  // In a step: whether this rank can plan them all; the counts in its agreement; and, as journeys, their ids.
+  // In a step: whether this rank can plan them all, and the counts in its agreement.
   bool planned() const {
     return std::none_of(fetches_.begin(), fetches_.end(), [](auto const& fetch) { return fetch->error.has_value(); });
   }
@@ -256,24 +257,35 @@ class Ahead {
     named([&](Base const& fetch) { sum += fetch.counts(); });
     return sum;
   }
-  template <class Tell>
-  void tell(std::size_t which, Tell&& tell) const {
+  void tell(Agreement<C>& agreement, std::size_t which) const {
     named([&](Base const& fetch) {
-      fetch.tell([&](int rank, std::size_t mine, std::size_t count) { tell(rank, which + mine, count); });
+      fetch.tell([&](int rank, std::size_t mine, std::size_t count) { agreement.tell(rank, which + mine, count); });
       which += fetch.counts();
     });
   }
-  template <class Told>
-  void climb(Topology<C> const& topology, std::size_t which, Told&& told) {
+  void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
     named([&](Base& fetch) {
-      fetch.hear([&](int rank, std::size_t mine) { return told(rank, which + mine); });
+      fetch.hear([&](int rank, std::size_t mine) { return static_cast<std::size_t>(agreement.told(rank, which + mine)); });
       fetch.begin(topology, true);
       which += fetch.counts();
     });
   }
-  template <class Visit>
-  void visit(Visit&& visit) {
-    named([&](Base& fetch) { visit(fetch); });
+  // As a journey: the ids of all.
+  bool travelling = false;
+  bool next(Mail<C>& mail) {
+    bool any = false;
+    named([&](Base& fetch) { any |= fetch.travelling = fetch.next(mail); });
+    return any;
+  }
+  void write(Mail<C>& mail) {
+    named([&](Base& fetch) {
+      if (fetch.travelling) fetch.write(mail);
+    });
+  }
+  void read(Mail<C>& mail) {
+    named([&](Base& fetch) {
+      if (fetch.travelling) fetch.read(mail);
+    });
   }
   void arrive() {
     named([](Base& fetch) { fetch.stage = Stage::climbed; });
@@ -297,7 +309,6 @@ class Ahead {
     for (auto const& fetch : fetches_)
       if (fetch->stage == Stage::falling) fetch->stage = Stage::here;
     falling_ = false;
-    sweep();
     return true;
   }
 

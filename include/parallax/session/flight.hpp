@@ -130,6 +130,7 @@ class FlightBase {
     dense_.withdraw();
   }
 
+  bool adapts() const { return adapts_; }  // variables under Auto are among those it updates
   bool agreeing() const { return stage_ == Stage::agreeing; }
   bool unanimous() const { return unanimous_; }
   bool idle() const { return idle_; }  // agreed on by ranks that have all joined: nothing is exchanged
@@ -259,7 +260,8 @@ class FlightBase {
   std::size_t bucket_ = 0;
   Divisors divisors_;
   Stage stage_ = Stage::arrived;
-  bool busy_ = false, unanimous_ = true, carried_ = true, reduced_ = true, gathered_ = true, early_ = false, idle_ = false;
+  bool busy_ = false, unanimous_ = true, carried_ = true, reduced_ = true, gathered_ = true, early_ = false, idle_ = false,
+       adapts_ = false;
 };
 
 // Where a given argument of `step` is kept from step to step: an update as one Work, a range of updates as many, a clip group
@@ -324,6 +326,8 @@ inline constexpr bool is_clip_group<ClipGroup<Updates...>> = true;
 template <Communicator C, class... Arguments>
 class Flight final : public FlightBase<C> {
   using Base = FlightBase<C>;
+  using Taken = TakesAny<Arguments...>;
+  static constexpr bool clips = (false || ... || is_clip_group<Arguments>);
   using typename Base::Stage;
   using Base::topology_, Base::current_, Base::records_, Base::agreement_, Base::mail_, Base::stage_, Base::idle_, Base::ahead_;
 
@@ -344,8 +348,9 @@ class Flight final : public FlightBase<C> {
       works([&](auto& work) {
         work.join(this->buckets_);
         this->early_ = this->early_ && work.gathers_early();
-        counts_ += work.counts();
+        if constexpr (Taken::journeys) counts_ += work.counts();
       });
+      this->adapts_ = Taken::adapting;
       if (ahead_) counts_ += ahead_->counts();
       this->close_buckets();
       agreement_.reserve(counts_);
@@ -362,13 +367,13 @@ class Flight final : public FlightBase<C> {
     hash.add(this->hash());
     agreement_.begin(hash.value(), !refused, *this->joined_, refused ? 0 : counts_, !ahead_ || ahead_->planned());
     std::size_t which = 0;
-    if (!refused) works([&](auto& work) {
-      if (work.counts() == 0) return;
-      work.tell(*topology_, [&](int rank, std::size_t count) { agreement_.tell(rank, which, count); });
-      which += work.counts();
-    });
-    if (!refused && ahead_)
-      ahead_->tell(which, [&](int rank, std::size_t number, std::size_t count) { agreement_.tell(rank, number, count); });
+    if constexpr (Taken::journeys)
+      if (!refused) works([&](auto& work) {
+        if (work.counts() == 0) return;
+        work.tell(*topology_, [&](int rank, std::size_t count) { agreement_.tell(rank, which, count); });
+        which += work.counts();
+      });
+    if (!refused && ahead_) ahead_->tell(agreement_, which);
     agreement_.post();
     stage_ = Stage::agreeing;
   }
@@ -398,13 +403,13 @@ class Flight final : public FlightBase<C> {
     });
   }
   void transform() override {
-    works([&](auto& work) {
+    if constexpr (Taken::transform) works([&](auto& work) {
       *current_ = work.state().name();
       work.transform();
     });
   }
-  void norms(double* squared) override {
-    works([&](auto& work) {
+  void norms([[maybe_unused]] double* squared) override {
+    if constexpr (clips) works([&](auto& work) {
       if (work.leader() && work.group() >= 0) squared[work.group()] += work.norm_squared(*topology_);
     });
   }
@@ -419,16 +424,16 @@ class Flight final : public FlightBase<C> {
   }
   std::size_t shared_measures() override {
     std::size_t sum = 0;
-    works([&](auto& work) { sum += work.leader() ? work.shared_measures() : 0; });
+    if constexpr (Taken::measures) works([&](auto& work) { sum += work.leader() ? work.shared_measures() : 0; });
     return sum;
   }
-  void measure(double const* scales, std::vector<double>& shared) override {
-    works([&](auto& work) {
+  void measure([[maybe_unused]] double const* scales, [[maybe_unused]] std::vector<double>& shared) override {
+    if constexpr (Taken::measures) works([&](auto& work) {
       if (work.leader()) work.measure(scale_of(work, scales), shared);
     });
   }
-  void take(double const*& shared) override {
-    works([&](auto& work) {
+  void take([[maybe_unused]] double const*& shared) override {
+    if constexpr (Taken::measures) works([&](auto& work) {
       if (work.leader()) work.take(shared);
     });
   }
@@ -493,8 +498,8 @@ class Flight final : public FlightBase<C> {
 
   // Calls f with every work of a variable under Auto, and with its Adaptation.
   template <class F>
-  void adaptable(F&& f) {
-    works([&](auto& work) {
+  void adaptable([[maybe_unused]] F&& f) {
+    if constexpr (Taken::adapting) works([&](auto& work) {
       using State = std::remove_cvref_t<decltype(work.state())>;
       if constexpr (requires { requires State::adaptive; }) f(work, Adaptation<State>{});
     });
@@ -503,21 +508,20 @@ class Flight final : public FlightBase<C> {
   void carry_rows() {
     bool const climbs = ahead_ && agreement_.ahead();
     this->carried_ = carry(mail_, [&](auto&& f) {
-      works([&](auto& work) { work.visit_journey(f); });
-      if (climbs) ahead_->visit(f);
+      if constexpr (Taken::journeys) works([&](auto& work) { work.visit_journey(f); });
+      if (climbs) f(*ahead_);
     });
     if (this->carried_ && climbs) ahead_->arrive();
   }
 
   void depart() {
     std::size_t which = 0;
-    works([&](auto& work) {
+    if constexpr (Taken::journeys) works([&](auto& work) {
       if (work.counts() == 0) return;
       work.hear(*topology_, [&](int rank) { return static_cast<std::size_t>(agreement_.told(rank, which)); });
       which += work.counts();
     });
-    auto const told = [&](int rank, std::size_t number) { return static_cast<std::size_t>(agreement_.told(rank, number)); };
-    if (ahead_ && agreement_.ahead()) ahead_->climb(*topology_, which, told);
+    if (ahead_ && agreement_.ahead()) ahead_->climb(agreement_, which, *topology_);
   }
 
   std::tuple<Seat<C, Arguments>...> seats_;

@@ -171,6 +171,9 @@ class Session<C> {
   // no rank gets a Completion.
   Completion finish() { return core_->finish(); }
 
+  // For a ProgressThread. Local.
+  void take_turns(bool on) { core_->take_turns(on); }
+  void help() noexcept { core_->help(); }
   // For variables: makes this one known. Local.
   void enter(RegistrationPtr registration) { core_->enter(std::move(registration)); }
 

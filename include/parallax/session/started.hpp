@@ -86,6 +86,9 @@ class Started {
       scales += flight->limits().size();
     }
   }
+  bool adapts() const {
+    return std::any_of(flights_.begin(), flights_.end(), [](auto* flight) { return flight->adapts(); });
+  }
   std::size_t use_words() const {
     std::size_t sum = 0;
     for (auto* flight : flights_) sum += flight->use_words();

@@ -64,6 +64,31 @@ std::optional<std::string> non_finite_element(std::span<T const> values, std::si
 template <class F>
 inline constexpr bool transforms = !std::same_as<F, NoTransform>;
 
+// Which phases an argument of `step` takes part in at all; the others are not compiled for it.
+template <class Argument>
+struct Takes;
+template <class S, class F>
+struct Takes<DenseUpdate<S, F>> {
+  static constexpr bool journeys = false, transform = transforms<F>, adapting = false;
+  static constexpr bool measures = unit<typename S::optimizer_type> == Unit::tensor;
+};
+template <class S, class Id, class F>
+struct Takes<RowUpdate<S, Id, F>> {
+  static constexpr bool journeys = S::adaptive || !S::Exchange::densified, transform = transforms<F>, measures = false,
+                        adapting = S::adaptive;
+};
+template <UpdateRange Range>
+struct Takes<Range> : Takes<update_of<Range>> {};
+template <class... Updates>
+struct TakesAny {
+  static constexpr bool journeys = (false || ... || Takes<Updates>::journeys),
+                        transform = (false || ... || Takes<Updates>::transform),
+                        measures = (false || ... || Takes<Updates>::measures),
+                        adapting = (false || ... || Takes<Updates>::adapting);
+};
+template <class... Updates>
+struct Takes<ClipGroup<Updates...>> : TakesAny<std::remove_cvref_t<Updates>...> {};
+
 // Phases of one update, in the order in which a step calls them on all its updates. Those between `begin` and `close` are
 //   prepare      local, may throw      checks, and copies what must outlive the call (`keep`)
 //   join         local, may throw      enters the flight's buckets

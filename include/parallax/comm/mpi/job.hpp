@@ -22,7 +22,7 @@ namespace parallax {
 // A job that this library ends, ends by MPI_Abort with this exit code, after one report on stderr.
 inline constexpr int mpi_abort_code = 86;
 
-// Opt-in. Initialises MPI (MPI_THREAD_FUNNELED) unless somebody has, and finalises what it initialised. When an
+// Opt-in. Initialises MPI (MPI_THREAD_SERIALIZED, of which a ProgressThread makes use) unless somebody has, and finalises what it initialised. When an
 // exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it reports on stderr and
 // ends the job with `mpi_abort_code` instead. Construct it first, so that it is destroyed last.
 class MpiEnvironment {
@@ -118,7 +118,7 @@ inline void MpiEnvironment::initialise(int* argc, char*** argv) {
   int initialised = 0, provided = 0;
   MPI_Initialized(&initialised);
   if (initialised) return;
-  if (int const code = MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided); code != MPI_SUCCESS)
+  if (int const code = MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided); code != MPI_SUCCESS)
     throw detail::mpi_error(code, -1, "MPI_Init_thread");
   owner_ = true;
 }

@@ -1,0 +1,42 @@
+// A thread that lets a session progress while the rank computes, for those who cannot call `poll` between layers.
+#pragma once
+
+#include <chrono>
+#include <stop_token>
+#include <thread>
+
+#include "parallax/session/session.hpp"
+
+namespace parallax {
+
+// While it lives, what was started and what was named ahead progress without `poll`; operations of the session wait for their
+// turn, some microseconds at most. Local: some ranks may have one and others not, and no bit depends on it. A core of its own
+// serves it best: on the core of the computing rank it takes what it gives. It looks every `interval`; what fails meanwhile is
+// thrown by the session's next operation. While updates are in flight `traffic()` is not to be read, nor a BoundStep called.
+// Must not outlive the session, which is not moved meanwhile. Throws Error (misuse) where the communicator is bound to the
+// thread that made it: MPI without MPI_THREAD_SERIALIZED.
+template <Communicator C>
+class ProgressThread {
+ public:
+  explicit ProgressThread(Session<C>& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
+      : turns_{session},
+        thread_{[&session, interval](std::stop_token stop) {
+          while (!stop.stop_requested()) {
+            session.help();
+            std::this_thread::sleep_for(interval);
+          }
+        }} {}
+  ProgressThread(ProgressThread const&) = delete;
+  ProgressThread& operator=(ProgressThread const&) = delete;
+
+ private:
+  // First made, last gone: the session's operations take turns with the thread.
+  struct Turns {
+    explicit Turns(Session<C>& of) : session{of} { session.take_turns(true); }
+    ~Turns() { session.take_turns(false); }
+    Session<C>& session;
+  } turns_;
+  std::jthread thread_;
+};
+
+}  // namespace parallax
