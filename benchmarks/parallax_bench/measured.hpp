@@ -35,8 +35,9 @@ struct Method {
 // Defined where the trainings are instantiated. `policy` is one of policy_names.
 template <class T>
 Method method_of(std::string_view policy);
+// Hybrid, the next batch named ahead. Counts to the byte where the measured steps train on each batch equally often.
 template <class T>
-Method ahead_method();  // hybrid, the next batch named ahead: counts to the byte where measured steps train on each batch as often
+Method ahead_method();
 template <class T>
 Method vendor_method();
 template <class T>

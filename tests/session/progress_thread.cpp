@@ -32,8 +32,9 @@ struct Counting {
 
 // Waits, without touching the session, until so many bytes are posted; for at most twenty seconds.
 bool posted(std::atomic<std::size_t> const& bytes, std::size_t wanted) {
-  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
-  while (bytes < wanted && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::microseconds{100});
+  using Clock = std::chrono::steady_clock;
+  auto const deadline = Clock::now() + std::chrono::seconds{20};
+  while (bytes < wanted && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::microseconds{100});
   return bytes >= wanted;
 }
 
