@@ -131,8 +131,8 @@ class Comparison {
     std::vector<Outcome> outcomes;
     for (auto const& method : methods) {
       progress_.begin(method.name, steps_);
-      outcomes.push_back(measure(ranks_, work, {method}, {steps_, options_.smoke ? 1 : options_.warmup, 1, options_.check},
-                                 sizeof(T), progress_)[0]);
+      Schedule const plan{steps_, options_.smoke ? 1 : options_.warmup, 1, options_.check, report_.traced()};
+      outcomes.push_back(measure(ranks_, work, {method}, plan, sizeof(T), progress_)[0]);
     }
     double least_bytes = std::numeric_limits<double>::infinity(), least_time = least_bytes;
     for (std::size_t m = 0; m < methods.size(); ++m) {

@@ -5,8 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "parallax/session/trace.hpp"
 
 #include "calibrate.hpp"
 #include "progress.hpp"
@@ -166,6 +171,7 @@ inline std::vector<Flow> expected_flows(Ranks const& ranks, Workload const& work
 struct Schedule {
   int steps, warmup, block = 1;  // `block` steps are timed as one
   bool check = true;
+  std::string* trace = nullptr;  // where the first method's measured steps are traced to
 
   int blocks() const { return (steps + block - 1) / block; }
   int before(Method const& method) const { return std::max(warmup, method.settling); }
@@ -182,6 +188,20 @@ inline void append_facts(Ranks::Numbers& numbers, px::Traffic const& a, px::Traf
                   checked.checksum});
 }
 
+// Collective. Every rank's text, joined, on rank 0.
+inline std::string joined_text(px::AnyCommunicator& comm, std::string const& text) {
+  auto const sizes = px::allgather(comm, text.size());
+  std::string all(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}), '\0');
+  px::allgatherv<char>(comm, std::span{text.data(), text.size()}, std::span{all.data(), all.size()}, sizes);
+  std::string joined;
+  std::size_t begin = 0;
+  for (std::size_t const size : sizes) {
+    if (size > 0) (joined += joined.empty() ? "" : ",\n") += all.substr(begin, size);
+    begin += size;
+  }
+  return joined;
+}
+
 // Collective. A block of each method in turn, so that what slows the machine down slows all of them. By rank: what it found.
 inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std::vector<Method> const& methods,
                                          Schedule const& plan, Progress& progress) {
@@ -193,6 +213,9 @@ inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std
     for (std::size_t m = 0; m < methods.size(); ++m)
       for (int step = 0; step < plan.before(methods[m]); ++step) trainings[m]->step();
     for (auto& training : trainings) before.push_back(training->traffic());
+    std::optional<px::Trace> trace;
+    auto* const traced = trainings[0]->traced();
+    if (plan.trace && traced) trace.emplace(*traced);
     for (int block = 0; block < plan.blocks(); ++block)
       for (std::size_t m = 0; m < trainings.size(); ++m) {
         px::barrier(world.comm);
@@ -202,6 +225,11 @@ inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std
         if (world.comm.rank() == 0) progress.advance();
       }
     for (auto& training : trainings) after.push_back(training->traffic());
+    if (trace) {
+      std::string text = joined_text(world.comm, trace->events());
+      if (world.comm.rank() == 0 && !text.empty()) (*plan.trace += plan.trace->empty() ? "" : ",\n") += text;
+    }
+    trace.reset();
     Ranks::Numbers numbers;
     for (std::size_t m = 0; m < trainings.size(); ++m) {
       Checked const checked = plan.check ? trainings[m]->check() : Checked{};

@@ -67,7 +67,7 @@ struct Options {
   Network network;
   std::vector<Machines> machines{{2, 1}, {4, 1}, {8, 1}, {8, 6}};
   double rounds = 18;
-  std::string csv, json, html, ids, wire, line;
+  std::string csv, json, html, trace, ids, wire, line;
 
   bool local() const {  // asks no rank
     return command == "partition" || command == "count" || command == "auto" || command == "kernels";
@@ -206,6 +206,8 @@ inline std::vector<Flag> const& flags() {
       {"--csv", "file", "writes the rows as CSV", [](O& o, S v) { o.csv = v; }},
       {"--json", "file", "writes the rows and facts of the machine as JSON", [](O& o, S v) { o.json = v; }},
       {"--html", "file", "writes charts and tables, all in one file", [](O& o, S v) { o.html = v; }},
+      {"--trace", "file", "ps, compare: writes what every rank did when, for chrome://tracing or Perfetto",
+       [](O& o, S v) { o.trace = v; }},
       {"--smoke", "", "tiny sizes: are the results right?", [](O& o, S) { o.smoke = true; }},
       {"--help", "", "prints this", [](O& o, S) { o.help = true; }}};
   return all;
@@ -263,6 +265,8 @@ inline Options parse(int argc, char** argv) {
     throw Refusal{"--ranks is for threads: under mpiexec its -n says how many ranks there are"};
   if (options.command == "peers" && options.comm != Comm::mpi) throw Refusal{"peers is measured under mpiexec"};
   if (options.command != "peers" && !options.wire.empty()) throw Refusal{"--wire is for peers"};
+  if (options.command != "ps" && options.command != "compare" && !options.trace.empty())
+    throw Refusal{"--trace is for ps and compare"};
   if (options.real_hosts && options.comm != Comm::mpi) throw Refusal{"--hosts auto needs --comm mpi"};
   if (options.comm != Comm::mpi && under_mpiexec() && !options.local())
     throw Refusal{"under mpiexec --comm is mpi: every process would measure for itself"};

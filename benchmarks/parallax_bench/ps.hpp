@@ -52,7 +52,8 @@ void run_ps(Options const& options, Ranks& ranks, Report& report, Progress& prog
   for (auto const& policy : policies) {
     std::vector<Method> const method{method_of<T>(policy)};
     progress.begin(policy, steps);
-    auto const outcome = measure(ranks, work, method, {steps, options.warmup, 1, options.check}, sizeof(T), progress)[0];
+    auto const outcome = measure(ranks, work, method, {steps, options.warmup, 1, options.check, report.traced()}, sizeof(T),
+                                 progress)[0];
     double const seconds = outcome.seconds.median, algbw = bytes / seconds / 1e9;
     table.row({fixed(bytes, 0), fixed(touched * real(width), 0), type, policy, fixed(seconds * 1e6, 1),
                fixed(outcome.seconds.low * 1e6, 1), fixed(outcome.seconds.high * 1e6, 1), fixed(algbw, 3),

@@ -70,9 +70,12 @@ class Report {
   void section(std::vector<std::string> const& charts, Table const& table) { page_ += page_section(charts, table); }
   void wrong(std::int64_t count) { wrong_ += count; }
   std::int64_t wrong() const { return wrong_; }
+  // Where measured steps are traced to, or null where nobody asked for it.
+  std::string* traced() { return options_->trace.empty() ? nullptr : &trace_; }
 
   void write() const {
     if (!options_->csv.empty()) save(options_->csv, csv());
+    if (!options_->trace.empty()) save(options_->trace, "[\n" + trace_ + "\n]\n");
     if (!options_->json.empty()) save(options_->json, json());
     if (!options_->html.empty()) {
       std::string list;
@@ -148,6 +151,7 @@ class Report {
     if (!file) throw Refusal{path + " cannot be written"};
   }
 
+  std::string trace_;
   Options const* options_;
   Facts facts_;
   std::vector<Record> records_;

@@ -29,6 +29,8 @@ class Training {
   // How the rows of each table travel now, where the policy chooses; else nothing.
   virtual std::vector<px::Method> chosen() const = 0;
   virtual std::vector<px::Decision> decisions() const { return {}; }
+  // Whose operations a trace shows; null where there is no session.
+  virtual px::Session<px::AnyCommunicator>* traced() { return nullptr; }
   virtual Checked check() = 0;
   virtual void finish() = 0;
 };
@@ -120,6 +122,7 @@ class SessionTraining final : public Training {
     return result;
   }
   std::vector<px::Decision> decisions() const override { return session_.decisions(); }
+  px::Session<px::AnyCommunicator>* traced() override { return &session_; }
   px::Session<px::AnyCommunicator>& session() { return session_; }
   Words& table(std::size_t number) { return tables_[number]; }
 

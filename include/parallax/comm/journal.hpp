@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -50,9 +51,34 @@ struct Status {
   JournalEntry const* latest() const { return count ? &last[(count - 1) % entries] : nullptr; }
 };
 
+// What a trace keeps of every phase of every operation: when it began.
+struct TraceEvent {
+  std::uint64_t number = 0;  // of the operation in its session
+  std::int64_t at = 0;       // ns of the communicator's clock
+  std::uint64_t bytes = 0;   // payload sent so far in the operation
+  Operation operation{};
+  Phase phase{};
+};
+
+// Does not own. Room for events; what finds none is counted and dropped.
+struct TraceRoom {
+  TraceEvent* events = nullptr;
+  std::size_t size = 0, capacity = 0, dropped = 0;
+
+  void add(TraceEvent const& event) noexcept {
+    if (size < capacity) events[size++] = event;
+    else ++dropped;
+  }
+};
+
 // A rank's own record. Written by the rank, read by whoever reports; safe from several threads.
 class Journal {
  public:
+  // From now on every phase is noted there as well; null: no more.
+  void record(TraceRoom* room) {
+    detail::Guard const guard{lock_};
+    trace_ = room;
+  }
   void enter(Operation operation, std::uint64_t number, std::int64_t step, std::int64_t now) {
     detail::Guard const guard{lock_};
     JournalEntry& entry = status_.last[status_.count++ % Status::entries];
@@ -62,6 +88,7 @@ class Journal {
     entry.began = entry.changed = now;
     entry.operation = operation;
     entry.phase = Phase::called;
+    if (trace_) trace_->add({number, now, 0, operation, Phase::called});
   }
   void advance(Phase phase, std::uint64_t bytes, std::int64_t now) {
     detail::Guard const guard{lock_};
@@ -71,6 +98,7 @@ class Journal {
     entry.bytes = bytes;
     entry.changed = now;
     status_.waiting = 0;
+    if (trace_) trace_->add({entry.number, now, bytes, entry.operation, phase});
   }
   void name(std::string_view variable) {
     detail::Guard const guard{lock_};
@@ -95,6 +123,7 @@ class Journal {
  private:
   mutable detail::SpinLock lock_;
   Status status_;
+  TraceRoom* trace_ = nullptr;
 };
 
 }  // namespace parallax

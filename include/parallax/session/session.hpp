@@ -171,6 +171,8 @@ class Session<C> {
   // no rank gets a Completion.
   Completion finish() { return core_->finish(); }
 
+  // For a Trace. Local.
+  void record(TraceRoom* room) { core_->journal->record(room); }
   // For a ProgressThread. Local.
   void take_turns(bool on) { core_->take_turns(on); }
   void help() noexcept { core_->help(); }
