@@ -15,6 +15,12 @@
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN
 #define PARALLAX_STRICT_ARITHMETIC_END
 #define PARALLAX_NO_CONTRACT _Pragma("clang fp contract(off)")
+#elif defined(__CUDACC__)  // which hands them on to g++
+#define PARALLAX_STRICT_ARITHMETIC_BEGIN                               \
+  _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 1675")       \
+  _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")")
+#define PARALLAX_STRICT_ARITHMETIC_END _Pragma("GCC pop_options") _Pragma("nv_diagnostic pop")
+#define PARALLAX_NO_CONTRACT
 #elif defined(__GNUC__)
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")")
 #define PARALLAX_STRICT_ARITHMETIC_END _Pragma("GCC pop_options")

@@ -65,10 +65,12 @@ inline double root_of(double x) noexcept { return square_root(x); }
 
 }  // namespace detail
 
-// The correctly rounded square root (IEEE 754, section 5.4.1), on host and device. It does not set errno.
+// The correctly rounded square root (IEEE 754, section 5.4.1), on host and device. It does not set errno. A type of one's own
+// says by a function root_of what it is.
 template <class T>
 PARALLAX_HOST_DEVICE inline T sqrt(T x) noexcept {
-  return detail::root_of(x);
+  using detail::root_of;
+  return root_of(x);
 }
 
 }  // namespace parallax

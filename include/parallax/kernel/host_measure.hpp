@@ -20,7 +20,7 @@ auto measure_elements(std::int64_t n, T const* parameters, T const* gradients, T
                       S*... slots) noexcept {
   PARALLAX_NO_CONTRACT
   using Sums = decltype(rule.measure(const_cast<T&>(*parameters), T{}, *slots...));
-  constexpr std::size_t count = std::tuple_size_v<Sums>;
+  constexpr std::size_t count = Sums::count;
   std::array<Sums, 8> part{};
   auto const measure_one = [&](T parameter, T gradient, Sums& into, auto... held) {
     PARALLAX_NO_CONTRACT

@@ -22,14 +22,17 @@ struct Adagrad {
 
   auto initial() const { return std::tuple{initial_accumulator}; }
 
-  auto at(std::int64_t /*step*/) const {
-    return [rate = learning_rate, epsilon = epsilon] PARALLAX_HOST_DEVICE(auto& p, auto g, auto& sum) noexcept {
+  struct Rule {
+    double rate, epsilon;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& sum) const noexcept {
       PARALLAX_NO_CONTRACT
       using T = decltype(g);
       sum += g * g;
       p -= static_cast<T>(rate) * g / (parallax::sqrt(sum) + static_cast<T>(epsilon));
-    };
-  }
+    }
+  };
+  Rule at(std::int64_t /*step*/) const { return {learning_rate, epsilon}; }
 };
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -23,18 +23,21 @@ struct BasicAdam {
   double beta1 = 0.9, beta2 = 0.999;
   double epsilon = 1e-8;
 
-  auto at(std::int64_t step) const {
-    auto const t = static_cast<double>(step);
-    double const rate = learning_rate / (1 - detail::pow(beta1, t));
-    double const root = detail::square_root(1 - detail::pow(beta2, t));
-    return [rate, root, first = 1 - beta1, second = 1 - beta2,
-            epsilon = epsilon] PARALLAX_HOST_DEVICE(auto& p, auto g, auto& m, auto& v) noexcept {
+  struct Rule {
+    double rate, root, first, second, epsilon;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& m, auto& v) const noexcept {
       PARALLAX_NO_CONTRACT
       using T = decltype(g);
       m += static_cast<T>(first) * (g - m);
       v += static_cast<T>(second) * (g * g - v);
       p -= static_cast<T>(rate) * m / (parallax::sqrt(v) / static_cast<T>(root) + static_cast<T>(epsilon));
-    };
+    }
+  };
+  Rule at(std::int64_t step) const {
+    auto const t = static_cast<double>(step);
+    return {learning_rate / (1 - detail::pow(beta1, t)), detail::square_root(1 - detail::pow(beta2, t)), 1 - beta1, 1 - beta2,
+            epsilon};
   }
 };
 
@@ -57,13 +60,18 @@ struct BasicAdamW {
   double epsilon = 1e-8;
   double weight_decay = 0.01;
 
-  auto at(std::int64_t step) const {
-    auto const adam = BasicAdam<Semantics>{learning_rate, beta1, beta2, epsilon}.at(step);
-    return [adam, decay = learning_rate * weight_decay] PARALLAX_HOST_DEVICE(auto& p, auto g, auto& m, auto& v) noexcept {
+  struct Rule {
+    typename BasicAdam<Semantics>::Rule adam;
+    double decay;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& m, auto& v) const noexcept {
       PARALLAX_NO_CONTRACT
       p -= static_cast<decltype(g)>(decay) * p;
       adam(p, g, m, v);
-    };
+    }
+  };
+  Rule at(std::int64_t step) const {
+    return {BasicAdam<Semantics>{learning_rate, beta1, beta2, epsilon}.at(step), learning_rate * weight_decay};
   }
 };
 

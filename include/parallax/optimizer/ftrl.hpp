@@ -20,9 +20,10 @@ struct Ftrl {
   double beta = 1.0;
   double l1 = 0.0, l2 = 0.0;  // λ₁, λ₂
 
-  auto at(std::int64_t /*step*/) const {
-    return [rate = learning_rate, beta = beta, l1 = l1, l2 = l2] PARALLAX_HOST_DEVICE(auto& p, auto g, auto& z,
-                                                                                    auto& n) noexcept {
+  struct Rule {
+    double rate, beta, l1, l2;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& z, auto& n) const noexcept {
       PARALLAX_NO_CONTRACT
       using T = decltype(g);
       T const more = n + g * g;
@@ -35,8 +36,9 @@ struct Ftrl {
       p = rests ? p : size <= static_cast<T>(l1) ? T{0} : inside;
       z = rests ? z : pulled;
       n = more;
-    };
-  }
+    }
+  };
+  Rule at(std::int64_t /*step*/) const { return {learning_rate, beta, l1, l2}; }
 };
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -24,6 +24,17 @@ struct BasicLamb {
   double epsilon = 1e-6;
   double weight_decay = 0.01;
 
+  template <class Directions>
+  struct Trusted {
+    double rate;
+    Directions directions;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto /*g*/, auto& m, auto& v) const noexcept {
+      PARALLAX_NO_CONTRACT
+      using T = std::remove_cvref_t<decltype(p)>;
+      p -= static_cast<T>(rate) * directions.direction(p, m, v);
+    }
+  };
   struct Rule {
     double rate, first, second, first_correction, root, epsilon, decay;
 
@@ -41,14 +52,9 @@ struct BasicLamb {
       double const r = static_cast<double>(direction(p, m, v)), old = static_cast<double>(p);
       return {old * old, r * r};
     }
-    PARALLAX_HOST_DEVICE auto finish(Measures<2> const& squares, std::int64_t /*count*/) const noexcept {
+    PARALLAX_HOST_DEVICE Trusted<Rule> finish(Measures<2> const& squares, std::int64_t /*count*/) const noexcept {
       bool const both = squares[0] > 0 && squares[1] > 0;
-      double const trusted = both ? rate * (parallax::sqrt(squares[0]) / parallax::sqrt(squares[1])) : rate;
-      return [trusted, rule = *this] PARALLAX_HOST_DEVICE(auto& p, auto /*g*/, auto& m, auto& v) noexcept {
-        PARALLAX_NO_CONTRACT
-        using T = std::remove_cvref_t<decltype(p)>;
-        p -= static_cast<T>(trusted) * rule.direction(p, m, v);
-      };
+      return {both ? rate * (parallax::sqrt(squares[0]) / parallax::sqrt(squares[1])) : rate, *this};
     }
   };
 

@@ -22,15 +22,18 @@ struct BasicMomentum {
   double learning_rate = 0.01;
   double momentum = 0.9;
 
-  auto at(std::int64_t /*step*/) const {
-    return [rate = learning_rate, momentum = momentum] PARALLAX_HOST_DEVICE(auto& p, auto g, auto& v) noexcept {
+  struct Rule {
+    double rate, momentum;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& v) const noexcept {
       PARALLAX_NO_CONTRACT
       using T = decltype(g);
       v = static_cast<T>(momentum) * v + g;
       if constexpr (Look == LookAhead::none) p -= static_cast<T>(rate) * v;
       else p -= static_cast<T>(rate) * (g + static_cast<T>(momentum) * v);
-    };
-  }
+    }
+  };
+  Rule at(std::int64_t /*step*/) const { return {learning_rate, momentum}; }
 };
 
 // Exact: rows that a step does not touch go on moving, as in the dense variable.

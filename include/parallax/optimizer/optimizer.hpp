@@ -1,7 +1,6 @@
 // What an optimizer is: the state it keeps beside the parameters and the rule that turns a gradient into an update.
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -61,8 +60,17 @@ concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimiz
   optimizer.at(step);
 };
 
+// K numbers, like std::array, and on devices too.
 template <std::size_t K>
-using Measures = std::array<double, K>;
+struct Measures {
+  static constexpr std::size_t count = K;
+  double sums[K > 0 ? K : 1];
+
+  PARALLAX_HOST_DEVICE constexpr double& operator[](std::size_t k) noexcept { return sums[k]; }
+  PARALLAX_HOST_DEVICE constexpr double const& operator[](std::size_t k) const noexcept { return sums[k]; }
+  PARALLAX_HOST_DEVICE constexpr double const* begin() const noexcept { return sums; }
+  PARALLAX_HOST_DEVICE constexpr double const* end() const noexcept { return sums + K; }
+};
 
 namespace detail {
 

@@ -20,15 +20,17 @@ struct BasicRmsProp {
   double decay = 0.99;
   double epsilon = 1e-8;
 
-  auto at(std::int64_t /*step*/) const {
-    return [rate = learning_rate, share = 1 - decay, epsilon = epsilon] PARALLAX_HOST_DEVICE(auto& p, auto g,
-                                                                                            auto& v) noexcept {
+  struct Rule {
+    double rate, share, epsilon;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& v) const noexcept {
       PARALLAX_NO_CONTRACT
       using T = decltype(g);
       v += static_cast<T>(share) * (g * g - v);
       p -= static_cast<T>(rate) * g / (parallax::sqrt(v) + static_cast<T>(epsilon));
-    };
-  }
+    }
+  };
+  Rule at(std::int64_t /*step*/) const { return {learning_rate, 1 - decay, epsilon}; }
 };
 
 // Exact: the mean square of a row that a step does not touch decays all the same.

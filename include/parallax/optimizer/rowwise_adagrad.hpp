@@ -25,6 +25,15 @@ struct RowwiseAdagrad {
 
   auto row_initial() const { return std::tuple{initial_accumulator}; }
 
+  template <class T>
+  struct RowRule {
+    T factor;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g) const noexcept {
+      PARALLAX_NO_CONTRACT
+      p -= factor * g;
+    }
+  };
   struct Rule {
     double rate, epsilon;
 
@@ -34,14 +43,10 @@ struct RowwiseAdagrad {
       return {static_cast<double>(g) * static_cast<double>(g)};
     }
     template <class T>
-    PARALLAX_HOST_DEVICE auto finish(Measures<1> const& squares, std::int64_t count, T& sum) const noexcept {
+    PARALLAX_HOST_DEVICE RowRule<T> finish(Measures<1> const& squares, std::int64_t count, T& sum) const noexcept {
       PARALLAX_NO_CONTRACT
       if (count > 0) sum += static_cast<T>(squares[0] / static_cast<double>(count));
-      return [factor = static_cast<T>(rate) / (parallax::sqrt(sum) + static_cast<T>(epsilon))] PARALLAX_HOST_DEVICE(
-                 auto& p, auto g) noexcept {
-        PARALLAX_NO_CONTRACT
-        p -= factor * g;
-      };
+      return {static_cast<T>(rate) / (parallax::sqrt(sum) + static_cast<T>(epsilon))};
     }
   };
   Rule at(std::int64_t /*step*/) const { return {learning_rate, epsilon}; }

@@ -15,12 +15,15 @@ struct Sgd {
 
   double learning_rate = 0.01;
 
-  auto at(std::int64_t /*step*/) const {
-    return [rate = learning_rate] PARALLAX_HOST_DEVICE(auto& p, auto g) noexcept {
+  struct Rule {
+    double rate;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g) const noexcept {
       PARALLAX_NO_CONTRACT
       p -= static_cast<decltype(g)>(rate) * g;
-    };
-  }
+    }
+  };
+  Rule at(std::int64_t /*step*/) const { return {learning_rate}; }
 };
 
 PARALLAX_STRICT_ARITHMETIC_END

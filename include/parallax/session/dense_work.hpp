@@ -140,7 +140,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     if constexpr (measures) return decltype(std::declval<S&>().measure(0, nullptr, 0, T{})){};
     else return Measures<0>{};
   }
-  static constexpr std::size_t measure_count = std::tuple_size_v<decltype(first_sums())>;
+  static constexpr std::size_t measure_count = decltype(first_sums())::count;
 
   // Where every rank has the whole, each measures its share of it.
   static std::span<T const> own_share(std::span<T const> whole, Topology<C> const& topology) {
