@@ -22,6 +22,7 @@ enum class Errc : int {
   poisoned,              // the session failed half way earlier and cannot be used again
   non_finite,            // a gradient holds a number that is infinite or not one, and the session was told to refuse it
   misuse,                // a call out of order: a handle used twice, a session destroyed with work in flight
+  device,                // a call to the device's runtime failed
 };
 
 constexpr std::string_view to_string(Errc code) {
@@ -37,6 +38,7 @@ constexpr std::string_view to_string(Errc code) {
     case Errc::poisoned: return "session poisoned";
     case Errc::non_finite: return "non-finite gradient";
     case Errc::misuse: return "misuse";
+    case Errc::device: return "device failure";
   }
   return "unknown error";
 }

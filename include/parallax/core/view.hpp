@@ -26,15 +26,14 @@ struct RowsView {
                                           std::int64_t row_stride)
       : data{first}, rows{row_count}, width{row_width}, stride{row_stride} {}
 
+  template <class U>
+    requires(!std::is_same_v<U, T> && std::is_same_v<U const, T>)
+  PARALLAX_HOST_DEVICE constexpr RowsView(RowsView<U> other)
+      : data{other.data}, rows{other.rows}, width{other.width}, stride{other.stride} {}
+
   PARALLAX_HOST_DEVICE constexpr T* row(std::int64_t i) const { return data + i * stride; }
   std::span<T> operator[](std::int64_t i) const { return {row(i), static_cast<std::size_t>(width)}; }
   PARALLAX_HOST_DEVICE constexpr bool contiguous() const { return stride == width; }
-
-  constexpr operator RowsView<T const>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data, rows, width, stride};
-  }
 };
 
 // Does not own. A sparse gradient or a set of rows by index: `values.rows == indices.size()`, indices may repeat.

@@ -1,0 +1,68 @@
+// How kernels are launched, on a stream and in no other way, and the few constants of the machine that grids are planned by.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
+#include "parallax/memory/cuda.hpp"
+
+namespace parallax::cuda {
+
+inline constexpr unsigned warp_lanes = 32;
+inline constexpr unsigned block_threads = 256;  // of most kernels
+inline constexpr unsigned resident_blocks = 2;  // at least, a multiprocessor: what sums and rules may use of its registers
+
+// Launches a kernel on a stream. Throws Error (device) where that fails. What the kernel does wrong shows later, in a call that
+// waits. Another compiler than CUDA's finds a <cuda_runtime.h> that runs kernels on the host (tests/cuda/emulator).
+template <class... P>
+void launch(cudaStream_t stream, unsigned blocks, unsigned threads, std::size_t shared_bytes, void (*kernel)(P...),
+            std::type_identity_t<P>... arguments) {
+  if (blocks == 0) return;
+#if defined(__CUDACC__)
+  void* pointers[] = {&arguments...};
+  check(cudaLaunchKernel(reinterpret_cast<void const*>(kernel), dim3{blocks}, dim3{threads}, pointers, shared_bytes, stream),
+        "cudaLaunchKernel");
+#else
+  parallax_emulator::launch(stream, blocks, threads, shared_bytes, kernel, arguments...);
+#endif
+}
+
+namespace detail {
+
+// The dynamic shared memory of a block.
+template <class T>
+__device__ inline T* shared_memory() {
+#if defined(__CUDACC__)
+  extern __shared__ uint4 parallax_shared_memory[];
+  return reinterpret_cast<T*>(parallax_shared_memory);
+#else
+  return static_cast<T*>(parallax_emulator::shared_memory());
+#endif
+}
+
+__device__ inline std::uint64_t thread_number() { return std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline std::uint64_t thread_count() { return std::uint64_t{gridDim.x} * blockDim.x; }
+
+PARALLAX_HOST_DEVICE constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+// Multiprocessors of the current device; 0 where there is none. Asked of the runtime each time: it answers from its memory.
+inline unsigned multiprocessors() {
+  int device = 0, count = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  if (cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 0;
+  return static_cast<unsigned>(count);
+}
+
+// Blocks for `work` blocks' worth of work, of kernels that stride over it: at most as many as fill the device `waves` times over
+// at eight blocks a multiprocessor, so that a device-side count below `work` leaves few blocks without any.
+inline unsigned grid_for(std::uint64_t work, unsigned waves = 4) {
+  return static_cast<unsigned>(std::min<std::uint64_t>(work, std::max(1u, multiprocessors() * 8 * waves)));
+}
+
+}  // namespace detail
+}  // namespace parallax::cuda

@@ -1,0 +1,77 @@
+// How threads share rows: several neighbouring elements a thread, several threads a row, several rows a block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "parallax/core/view.hpp"
+#include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/kernel/cuda/strict.cuh"
+
+namespace parallax::cuda::detail {
+
+// Neighbouring elements, moved in one load and one store where they have 16 bytes.
+template <class T, int N>
+struct alignas(N * sizeof(T)) Pack {
+  T at[N];
+};
+
+inline constexpr std::size_t widest_access = 16;  // bytes
+template <class T>
+inline constexpr int pack_size = widest_access / sizeof(T);
+
+template <int N, class T>
+__device__ inline Pack<T, N> load(T const* from) {
+  return *reinterpret_cast<Pack<T, N> const*>(from);
+}
+template <int N, class T>
+__device__ inline void store(T* to, Pack<T, N> const& pack) {
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+// Whether every row of a table, and every pack of it, begins at a multiple of `bytes`.
+template <class T>
+bool rows_aligned(RowsView<T> table, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(table.data) % bytes == 0 &&
+         static_cast<std::size_t>(table.stride) * sizeof(T) % bytes == 0 &&
+         static_cast<std::size_t>(table.width) * sizeof(T) % bytes == 0;
+}
+
+// Whether rows of tables of unlike elements can be read pack by pack, N elements of each.
+template <int N, class... T>
+bool in_packs(RowsView<T>... tables) {
+  return (rows_aligned(tables, N * sizeof(T)) && ...);
+}
+
+// Threads that share a row: the fewest that need as many steps as 32 would.
+inline unsigned lanes_for(std::int64_t packs) {
+  if (packs < 1) return 1;
+  std::uint64_t const steps = ceil_div(static_cast<std::uint64_t>(packs), warp_lanes);
+  return static_cast<unsigned>(ceil_div(static_cast<std::uint64_t>(packs), steps));
+}
+inline unsigned teams_for(unsigned lanes) { return block_threads / lanes; }  // in a block
+
+// A thread's place among teams of `lanes` threads: which of all teams, which lane. Threads left over at a block's end have none.
+struct Team {
+  std::uint64_t number, count;
+  unsigned lane;
+  bool idle;
+
+  __device__ explicit Team(unsigned lanes) {
+    unsigned const teams = blockDim.x / lanes, team = threadIdx.x / lanes;
+    number = std::uint64_t{blockIdx.x} * teams + team;
+    count = std::uint64_t{gridDim.x} * teams;
+    lane = threadIdx.x - team * lanes;
+    idle = team >= teams;
+  }
+};
+
+// How many there are of something: `most`, or as many as a number in device memory says that a kernel before has left there.
+struct Count {
+  std::uint64_t most;
+  std::uint32_t const* actual = nullptr;
+
+  __device__ std::uint64_t operator()() const { return actual ? *actual : most; }
+};
+
+}  // namespace parallax::cuda::detail

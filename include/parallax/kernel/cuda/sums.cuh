@@ -1,0 +1,158 @@
+// Rows summed run by run on a CUDA device, in the order of the host: chunks of 64 rows, and the chunks' sums in order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "parallax/kernel/cuda/groups.cuh"
+#include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/kernel/cuda/packs.cuh"
+#include "parallax/kernel/cuda/strict.cuh"
+#include "parallax/kernel/row_ops.hpp"
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+namespace parallax::cuda {
+namespace detail {
+
+// The sum of N columns of rows order[first] … order[last - 1], in order, from a copy of the first. Rows are loaded four at a time.
+template <int N, class V>
+__device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order, std::uint64_t first, std::uint64_t last,
+                          std::int64_t column, Computed<V> (&sum)[N]) {
+  auto const row = [&](std::uint64_t i) { return load<N>(values.row(order[i]) + column); };
+  auto const add_row = [&](Pack<V, N> const& addend) {
+    for (int k = 0; k < N; ++k) sum[k] = add(sum[k], widened(addend.at[k]));
+  };
+  Pack<V, N> const start = row(first);
+  for (int k = 0; k < N; ++k) sum[k] = widened(start.at[k]);
+  std::uint64_t i = first + 1;
+  for (; i + 4 <= last; i += 4) {
+    Pack<V, N> const a = row(i), b = row(i + 1), c = row(i + 2), d = row(i + 3);
+    add_row(a), add_row(b), add_row(c), add_row(d);
+  }
+  for (; i < last; ++i) add_row(row(i));
+}
+
+// Sums of the rows of every run. A run's later chunks, those after its first, were summed before: the one that begins at sorted
+// position p lies in row p / 64 of `later`. No two chunks share such a row, for those of one run begin 64 apart, and a run's first
+// one, of 64, has no row.
+template <class V, class Index>
+struct RunSums {
+  using value_type = V;
+
+  RowsView<V const> values;
+  Groups<Index> groups;
+  Computed<V> const* later = nullptr;
+
+  template <int N>
+  __device__ void get(std::uint64_t k, std::int64_t column, Computed<V> (&sum)[N]) const {
+    using Sum = Pack<Computed<V>, N>;
+    std::uint64_t const begin = groups.offsets[k], end = groups.offsets[k + 1], first_end = begin + sum_chunk;
+    sum_of_chunk(begin, first_end < end ? first_end : end, column, sum);
+    auto const chunk_at = [&](std::uint64_t p) {
+      return load<N>(later + p / sum_chunk * static_cast<std::uint64_t>(values.width) + column);
+    };
+    auto const add_chunk = [&](Sum const& addend) {
+      for (int j = 0; j < N; ++j) sum[j] = add(sum[j], addend.at[j]);
+    };
+    std::uint64_t p = first_end;
+    for (; p + 3 * sum_chunk < end; p += 4 * sum_chunk) {
+      Sum const a = chunk_at(p), b = chunk_at(p + sum_chunk), c = chunk_at(p + 2 * sum_chunk), d = chunk_at(p + 3 * sum_chunk);
+      add_chunk(a), add_chunk(b), add_chunk(c), add_chunk(d);
+    }
+    for (; p < end; p += sum_chunk) add_chunk(chunk_at(p));
+  }
+  template <int N>
+  __device__ void sum_of_chunk(std::uint64_t first, std::uint64_t last, std::int64_t column, Computed<V> (&sum)[N]) const {
+    sum_rows_of<N, V>(values, groups.order, first, last, column, sum);
+  }
+};
+
+// Grid: a team of `lanes` threads a row of `later`; teams whose 64 sorted positions begin no later chunk end at once. Memory: the
+// rows of later chunks are read once, one row for 64 of them is written.
+template <int N, class V, class Index>
+__global__ void __launch_bounds__(block_threads, resident_blocks) sum_later_chunks_kernel(RunSums<V, Index> sums, Computed<V>* later, unsigned lanes) {
+  Team const team{lanes};
+  if (team.idle) return;
+  Groups<Index> const& groups = sums.groups;
+  for (std::uint64_t row = team.number + 1; row * sum_chunk < groups.count; row += team.count) {
+    std::uint64_t const at = row * sum_chunk;
+    std::uint32_t const run = groups.inverse[groups.order[at]];
+    std::uint64_t const begin = groups.offsets[run], end = groups.offsets[run + 1];
+    std::uint64_t const first = begin + ceil_div(at - begin, sum_chunk) * sum_chunk;
+    if (begin == at || first >= end) continue;
+    std::uint64_t const last = first + sum_chunk < end ? first + sum_chunk : end;
+    for (std::int64_t column = std::int64_t{team.lane} * N; column < sums.values.width; column += std::int64_t{lanes} * N) {
+      Pack<Computed<V>, N> sum;
+      sums.sum_of_chunk(first, last, column, sum.at);
+      store<N>(later + row * static_cast<std::uint64_t>(sums.values.width) + column, sum);
+    }
+  }
+}
+
+// Grid: a team a run, all teams stride over the runs. Memory: every row is read once, rows of later chunks excepted, every sum is
+// written once.
+template <int N, class V, class Index, class T>
+__global__ void __launch_bounds__(block_threads, resident_blocks) coalesce_kernel(RunSums<V, Index> sums, T* out, unsigned lanes) {
+  Team const team{lanes};
+  if (team.idle) return;
+  std::uint64_t const runs = *sums.groups.distinct;
+  std::int64_t const width = sums.values.width;
+  for (std::uint64_t k = team.number; k < runs; k += team.count)
+    for (std::int64_t column = std::int64_t{team.lane} * N; column < width; column += std::int64_t{lanes} * N) {
+      Computed<V> sum[N];
+      sums.get(k, column, sum);
+      Pack<T, N> stored;
+      for (int j = 0; j < N; ++j) stored.at[j] = narrowed<T>(sum[j]);
+      store<N>(out + k * static_cast<std::uint64_t>(width) + column, stored);
+    }
+}
+
+template <int N, class V, class Index>
+RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, void* scratch) {
+  auto* const later = static_cast<Computed<V>*>(scratch);
+  RunSums<V, Index> const sums{values, groups, later};
+  unsigned const lanes = lanes_for(values.width / N);
+  if (groups.count > sum_chunk)
+    launch(stream, grid_for(ceil_div(groups.count / sum_chunk, teams_for(lanes))), block_threads, 0,
+           sum_later_chunks_kernel<N, V, Index>, sums, later, lanes);
+  return sums;
+}
+
+// Calls f with std::integral_constant of how many elements of each table a thread moves at once.
+template <class F, class... T>
+void with_packs(F const& f, RowsView<T>... tables) {
+  constexpr std::size_t largest = std::max({sizeof(T)...});
+  constexpr int n = static_cast<int>(widest_access / largest);
+  if (in_packs<n>(tables...)) f(std::integral_constant<int, n>{});
+  else f(std::integral_constant<int, 1>{});
+}
+
+}  // namespace detail
+
+// Bytes of scratch that sums over n positions of rows of V take: one row for 64.
+template <class V>
+std::size_t sums_scratch_bytes(std::uint64_t n, std::int64_t width) {
+  return n > sum_chunk ? detail::ceil_div(n, sum_chunk) * static_cast<std::size_t>(width) * sizeof(Computed<V>) : 0;
+}
+
+// Row k of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them. The order is that
+// of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out` is of that or of the rows' type. `scratch`, aligned to
+// 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
+template <class V, class Index, class T>
+void coalesce(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, T* out, void* scratch) {
+  static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: sums are of the rows' type, or float for rows of 16 bits");
+  if (groups.count == 0 || values.width == 0) return;
+  RowsView<T> const sums{out, static_cast<std::int64_t>(groups.count), values.width};
+  detail::with_packs(
+      [&]<int N>(std::integral_constant<int, N>) {
+        unsigned const lanes = detail::lanes_for(values.width / N);
+        launch(stream, detail::grid_for(detail::ceil_div(groups.count, detail::teams_for(lanes))), block_threads, 0,
+               detail::coalesce_kernel<N, V, Index, T>, detail::sum_later_chunks<N>(stream, values, groups, scratch), out, lanes);
+      },
+      values, sums);
+}
+
+}  // namespace parallax::cuda
+
+PARALLAX_STRICT_ARITHMETIC_END

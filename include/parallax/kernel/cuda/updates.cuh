@@ -1,0 +1,358 @@
+// Optimizer rules applied on a CUDA device: to rows as their gradients are summed, to rows of summed gradients, to elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "parallax/core/error.hpp"
+#include "parallax/kernel/cuda/groups.cuh"
+#include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/kernel/cuda/packs.cuh"
+#include "parallax/kernel/cuda/strict.cuh"
+#include "parallax/kernel/cuda/sums.cuh"
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+namespace parallax::cuda {
+
+// What is done to a summed gradient before a rule sees it, in this order: it is divided by counts[k], a number for each distinct
+// key, or else by `divisor`, and multiplied by `scale`. By 1 nothing is divided or multiplied.
+template <class C>
+struct Scaling {
+  C divisor = C{1};
+  std::uint32_t const* counts = nullptr;
+  C scale = C{1};
+
+  __device__ Strict<C> operator()(C sum, std::uint64_t k) const {
+    if (counts) sum = detail::divide(sum, static_cast<C>(counts[k]));
+    else if (divisor != C{1}) sum = detail::divide(sum, divisor);
+    return {scale != C{1} ? detail::multiply(sum, scale) : sum};
+  }
+};
+
+// Does not own. State of an optimizer beside the rows of a table: Slots{RowsView{m, rows, width}, RowsView{v, rows, width}}; of one
+// number a row: the width is 1.
+template <class... S>
+struct Slots;
+
+template <>
+struct Slots<> {
+  template <class F>
+  __device__ decltype(auto) with(F const& f) const {
+    return f();
+  }
+  template <class F>
+  decltype(auto) with_on_host(F const& f) const {
+    return f();
+  }
+};
+
+template <class S, class... Rest>
+struct Slots<S, Rest...> {
+  RowsView<S> first;
+  Slots<Rest...> rest;
+
+  explicit Slots(RowsView<S> table, RowsView<Rest>... tables) : first{table}, rest{tables...} {}
+
+  // f(table…), on the device; and on the host.
+  template <class F>
+  __device__ decltype(auto) with(F const& f) const {
+    return rest.with([&](auto... tables) -> decltype(auto) { return f(first, tables...); });
+  }
+  template <class F>
+  decltype(auto) with_on_host(F const& f) const {
+    return rest.with_on_host([&](auto... tables) -> decltype(auto) { return f(first, tables...); });
+  }
+};
+
+template <class... S>
+Slots(RowsView<S>...) -> Slots<S...>;
+
+namespace detail {
+
+// A stored number as a rule sees it.
+template <class T>
+struct held_as {
+  using type = T;
+};
+template <class T>
+  requires(!std::is_integral_v<T>)
+struct held_as<T> {
+  using type = Strict<Computed<T>>;
+};
+
+// N neighbouring numbers, as a rule sees them, and where they go back to.
+template <class T, int N>
+struct Held {
+  typename held_as<T>::type values[N];
+  T* at;
+
+  __device__ explicit Held(T* place) : at{place} {
+    Pack<T, N> const pack = load<N>(place);
+    for (int j = 0; j < N; ++j)
+      if constexpr (std::is_integral_v<T>) values[j] = pack.at[j];
+      else values[j] = {widened(pack.at[j])};
+  }
+  __device__ void put() const {
+    Pack<T, N> pack;
+    for (int j = 0; j < N; ++j)
+      if constexpr (std::is_integral_v<T>) pack.at[j] = values[j];
+      else pack.at[j] = narrowed<T>(values[j].value);
+    store<N>(at, pack);
+  }
+};
+
+template <int N, class T>
+__device__ inline Held<T, N> held_at(T* place) {
+  return Held<T, N>{place};
+}
+
+template <class T>
+__device__ inline T& plain(Strict<T>& number) {
+  return number.value;
+}
+template <class T>
+__device__ inline T& plain(T& number) {
+  return number;
+}
+
+// The rule on one element. One that is not written for any type of number is called with the plain ones, and may be contracted.
+template <class Rule, class C, class... H>
+__device__ void call_rule(Rule const& rule, Strict<C>& parameter, Strict<C> gradient, H&... held) {
+  if constexpr (std::is_invocable_v<Rule const&, Strict<C>&, Strict<C>, H&...>) {
+    static_assert(std::is_nothrow_invocable_v<Rule const&, Strict<C>&, Strict<C>, H&...>,
+                  "parallax: an optimizer's rule must be noexcept: an update is applied as a whole or not at all");
+    rule(parameter, gradient, held...);
+  } else {
+    rule(parameter.value, gradient.value, plain(held)...);
+  }
+}
+
+template <int N, class Rule, class C, class T, class... S>
+__device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], Held<T, N> parameters, Held<S, N>... slots) {
+  for (int j = 0; j < N; ++j) call_rule(rule, parameters.values[j], gradients[j], slots.values[j]...);
+  parameters.put();
+  (slots.put(), ...);
+}
+
+// Gradients of rows that are summed already, packed.
+template <class V>
+struct PackedRows {
+  using value_type = V;
+
+  V const* rows;
+  std::int64_t width;
+
+  template <int N>
+  __device__ void get(std::uint64_t k, std::int64_t column, Computed<V> (&gradients)[N]) const {
+    Pack<V, N> const pack = load<N>(rows + k * static_cast<std::uint64_t>(width) + column);
+    for (int j = 0; j < N; ++j) gradients[j] = widened(pack.at[j]);
+  }
+};
+
+template <int N, class Source, class C>
+__device__ void get_scaled(Source const& source, Scaling<C> const& scaling, std::uint64_t k, std::int64_t column,
+                           Strict<C> (&gradients)[N]) {
+  C sums[N];
+  source.get(k, column, sums);
+  for (int j = 0; j < N; ++j) gradients[j] = scaling(sums[j], k);
+}
+
+// Grid: a team of `lanes` threads a row, all teams stride over the rows. Memory: gradients are read once, and the rows of the table
+// and of its slots read and written once; sums of gradients stay in registers.
+template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots>
+__global__ void __launch_bounds__(block_threads, resident_blocks)
+    update_rows_kernel(Source source, I const* indices, std::int64_t base, Count count, Scaling<C> scaling, RowsView<T> table,
+                       Rule rule, ElementSlots slots, unsigned lanes) {
+  Team const team{lanes};
+  if (team.idle) return;
+  std::uint64_t const n = count();
+  for (std::uint64_t k = team.number; k < n; k += team.count) {
+    std::int64_t const row = static_cast<std::int64_t>(indices[k]) - base;
+    for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
+      Strict<C> gradients[N];
+      get_scaled(source, scaling, k, at, gradients);
+      slots.with([&](auto... tables) {
+        update_pack(rule, gradients, held_at<N>(table.row(row) + at), held_at<N>(tables.row(row) + at)...);
+      });
+    }
+  }
+}
+
+inline constexpr unsigned measuring_lanes = 8;  // as many as there are partial sums
+inline constexpr std::size_t block_memory = std::size_t{48} << 10;
+
+// Sums over a row of what the rule measures: lane k of eight has those of elements k, k + 8, …; then pairs, pairs of pairs, all.
+// The slots may move, the parameters do not.
+template <class Rule, class C, class T, class... S>
+__device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Strict<C> const* gradients, unsigned lane,
+                            unsigned lanes_mask, RowsView<S>... slots) {
+  auto const measure = [&](Held<T, 1> parameter, Strict<C> gradient, Held<S, 1>... held) {
+    auto const measured = rule.measure(parameter.values[0], gradient, held.values[0]...);
+    (held.put(), ...);
+    return measured;
+  };
+  using Sums = decltype(measure(Held<T, 1>{table.data}, gradients[0], Held<S, 1>{slots.data}...));
+  Sums part{};
+  for (std::int64_t at = lane; at < table.width; at += measuring_lanes) {
+    Sums const measured = measure(Held<T, 1>{table.row(row) + at}, gradients[at], Held<S, 1>{slots.row(row) + at}...);
+    for (std::size_t k = 0; k < Sums::count; ++k) part[k] = add(part[k], measured[k]);
+  }
+  for (int with = 1; with < static_cast<int>(measuring_lanes); with *= 2)
+    for (std::size_t k = 0; k < Sums::count; ++k) part[k] = add(part[k], __shfl_xor_sync(lanes_mask, part[k], with));
+  return part;
+}
+
+// The rule of the row's elements. All lanes read the row's state, and one writes it when all have.
+template <class Rule, class Sums, class... R>
+__device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t width, unsigned lane, unsigned lanes_mask,
+                           Held<R, 1>... states) {
+  auto const finished = rule.finish(sums, width, states.values[0]...);
+  __syncwarp(lanes_mask);
+  if (lane == 0) (states.put(), ...);
+  return finished;
+}
+
+// Grid: eight threads a row, all teams stride over the rows. Memory: as above, but slots that measuring moves are read and written
+// twice; a row's summed gradient lies in shared memory in between.
+template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots, class RowSlots>
+__global__ void __launch_bounds__(block_threads, resident_blocks)
+    update_measured_rows_kernel(Source source, I const* indices, std::int64_t base, Count count, Scaling<C> scaling,
+                                RowsView<T> table, Rule rule, ElementSlots slots, RowSlots row_slots) {
+  Team const team{measuring_lanes};
+  unsigned const lanes_mask = 0xffu << (threadIdx.x % warp_lanes / measuring_lanes * measuring_lanes);
+  std::uint64_t const n = count();
+  auto* const gradients = shared_memory<Strict<C>>() + threadIdx.x / measuring_lanes * static_cast<std::uint64_t>(table.width);
+  for (std::uint64_t k = team.number; k < n; k += team.count) {
+    std::int64_t const row = static_cast<std::int64_t>(indices[k]) - base;
+    for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{measuring_lanes} * N) {
+      Strict<C> pack[N];
+      get_scaled(source, scaling, k, at, pack);
+      for (int j = 0; j < N; ++j) gradients[at + j] = pack[j];
+    }
+    __syncwarp(lanes_mask);
+    slots.with([&](auto... tables) {
+      auto const sums = measure_row(rule, table, row, gradients, team.lane, lanes_mask, tables...);
+      row_slots.with([&](auto... states) {
+        auto const finished = finish_row(rule, sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);
+        for (std::int64_t at = team.lane; at < table.width; at += measuring_lanes) {
+          Strict<C> const gradient[1] = {gradients[at]};
+          update_pack(finished, gradient, held_at<1>(table.row(row) + at), held_at<1>(tables.row(row) + at)...);
+        }
+      });
+    });
+    __syncwarp(lanes_mask);
+  }
+}
+
+template <class Rule, class T, class... S>
+concept Measures = requires(Rule const& rule, Strict<Computed<T>>& number, typename held_as<S>::type&... slots) {
+  rule.measure(number, number, slots...);
+};
+
+template <int N, class Source, class C, class T, class I, class Rule, class... S, class... R>
+void update_rows(cudaStream_t stream, Source const& source, std::span<I const> indices, std::int64_t base, Count count,
+                 Scaling<C> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
+                 Slots<R...> const& row_slots) {
+  if constexpr (Measures<Rule, T, S...>) {
+    std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(C);
+    if (row_bytes > block_memory)
+      throw Error{Errc::invalid_argument, -1, "update_rows", "",
+                  "rows of " + std::to_string(table.width) + " elements are measured; at most " +
+                      std::to_string(block_memory / sizeof(C)) + " fit a block's memory"};
+    auto const teams = static_cast<unsigned>(std::min<std::size_t>(block_threads / measuring_lanes, block_memory / row_bytes));
+    launch(stream, grid_for(ceil_div(indices.size(), teams)), teams * measuring_lanes, teams * row_bytes,
+           update_measured_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>, Slots<R...>>, source, indices.data(), base, count, scaling, table,
+           rule, slots, row_slots);
+  } else {
+    unsigned const lanes = lanes_for(table.width / N);
+    launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes))), block_threads, 0,
+           update_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>>, source, indices.data(), base, count, scaling, table, rule, slots,
+           lanes);
+  }
+}
+
+// Grid: threads stride over packs of N elements; the last n % N elements are taken one by one. Memory: everything once.
+template <int N, class C, class V, class T, class Rule, class ElementSlots>
+__global__ void __launch_bounds__(block_threads, resident_blocks)
+    update_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule rule, ElementSlots slots) {
+  PackedRows<V> const source{gradients, 0};
+  std::uint64_t const whole = n / N;
+  slots.with([&](auto... tables) {
+    for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) {
+      Strict<C> pack[N];
+      get_scaled(source, scaling, 0, static_cast<std::int64_t>(i * N), pack);
+      update_pack(rule, pack, held_at<N>(parameters + i * N), held_at<N>(tables.data + i * N)...);
+    }
+    for (std::uint64_t i = whole * N + thread_number(); i < n; i += thread_count()) {
+      Strict<C> one[1];
+      get_scaled(source, scaling, 0, static_cast<std::int64_t>(i), one);
+      update_pack(rule, one, held_at<1>(parameters + i), held_at<1>(tables.data + i)...);
+    }
+  });
+}
+
+}  // namespace detail
+
+// Table row keys[k] - base, and its slots, by the rule and the sum of the rows of `values` at the positions of distinct key k,
+// scaled, for all u distinct keys: the bits of coalesce, scaling and RowOps<HostSpace>::apply_rows, but the sums are never stored.
+// `rule` is what an optimizer's `at(step)` returns. Slots lie like the table; `row_slots` are of rules that measure rows. A rule
+// that measures takes rows of up to 48 KiB of what is computed in, else Error (invalid_argument). `scratch` as for coalesce.
+template <class V, class Index, class T, class Rule, class... S, class... R>
+void update_runs(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, std::type_identity_t<Index> base,
+                 Scaling<Computed<T>> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
+                 Slots<R...> const& row_slots, void* scratch) {
+  static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: gradients are of the table's type, or both of 16 bits or float");
+  if (groups.count == 0 || table.width == 0) return;
+  std::span<Index const> const keys{groups.keys, groups.count};
+  slots.with_on_host([&](RowsView<S>... tables) {
+    detail::with_packs(
+        [&]<int N>(std::integral_constant<int, N>) {
+          detail::update_rows<N>(stream, detail::sum_later_chunks<N>(stream, values, groups, scratch), keys,
+                                 static_cast<std::int64_t>(base), {groups.count, groups.distinct}, scaling, table, rule, slots,
+                                 row_slots);
+        },
+        values, table, tables...);
+  });
+}
+
+// The same by gradients that are summed already, packed: row k is for table row indices[k] - base; the indices differ. With
+// `count` only the first *count of them.
+template <class V, class I, class T, class Rule, class... S, class... R>
+void apply_rows(cudaStream_t stream, std::span<I const> indices, std::type_identity_t<I> base, RowsView<T> table,
+                V const* gradients, Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& slots,
+                Slots<R...> const& row_slots, std::uint32_t const* count = nullptr) {
+  static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: gradients are of the table's type, or both of 16 bits or float");
+  if (indices.empty() || table.width == 0) return;
+  slots.with_on_host([&](RowsView<S>... tables) {
+    detail::with_packs(
+        [&]<int N>(std::integral_constant<int, N>) {
+          detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices, static_cast<std::int64_t>(base),
+                                 {indices.size(), count}, scaling, table, rule, slots, row_slots);
+        },
+        table, RowsView<V const>{gradients, static_cast<std::int64_t>(indices.size()), table.width}, tables...);
+  });
+}
+
+// For each of n elements: rule(parameter, gradient, slots…), the gradient scaled first (`scaling.counts` is null). For rules that
+// measure nothing.
+template <class V, class T, class Rule, class... S>
+void apply_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients, Scaling<Computed<T>> const& scaling,
+                    Rule const& rule, S*... slots) {
+  static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: gradients are of the parameters' type, or both of 16 bits or float");
+  if (n == 0) return;
+  detail::with_packs(
+      [&]<int N>(std::integral_constant<int, N>) {
+        launch(stream, detail::grid_for(detail::ceil_div(n, block_threads * N)), block_threads, 0,
+               detail::update_elements_kernel<N, Computed<T>, V, T, Rule, Slots<S...>>, n, gradients, scaling, parameters, rule,
+               Slots<S...>{RowsView<S>{slots, 1, 0}...});
+      },
+      RowsView<T>{parameters, 1, 0}, RowsView<V const>{gradients, 1, 0}, RowsView<S>{slots, 1, 0}...);
+}
+
+}  // namespace parallax::cuda
+
+PARALLAX_STRICT_ARITHMETIC_END

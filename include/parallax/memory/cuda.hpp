@@ -1,0 +1,181 @@
+// Memory of a CUDA device: the memory space of tables, and the resources that scratch comes from, in the order of a stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/core/error.hpp"
+#include "parallax/memory/space.hpp"
+
+namespace parallax {
+namespace cuda {
+
+// Throws Error (out_of_memory, else device) that names the call, unless it succeeded.
+inline void check(cudaError_t status, char const* call) {
+  if (status == cudaSuccess) return;
+  throw Error{status == cudaErrorMemoryAllocation ? Errc::out_of_memory : Errc::device, -1, call, "",
+              std::string{cudaGetErrorName(status)} + ": " + cudaGetErrorString(status)};
+}
+
+// Where scratch comes from, like RMM's resources: memory is used, and given back, in the order of a stream. `alignment` is a
+// power of two, at most 256. `deallocate` is told what `allocate` was.
+template <class R>
+concept DeviceResource = requires(R& resource, void* memory, std::size_t bytes, std::size_t alignment, cudaStream_t stream) {
+  { resource.allocate(bytes, alignment, stream) } -> std::same_as<void*>;
+  { resource.deallocate(memory, bytes, alignment, stream) } noexcept;
+};
+
+inline constexpr std::size_t device_alignment = 256;  // of whatever the runtime allocates
+
+}  // namespace cuda
+
+// Memory of the current device for what lives long: tables and slots. Allocating and giving back may wait for the device.
+struct CudaSpace {
+  using axis = space_axis;
+  static constexpr std::string_view name = "CudaSpace";
+  static constexpr bool host_readable = false;
+
+  static void* allocate(std::size_t bytes) {
+    void* memory = nullptr;
+    cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
+    return memory;
+  }
+  static void deallocate(void* memory, std::size_t) noexcept { static_cast<void>(cudaFree(memory)); }
+};
+
+// Owns a pool of the runtime's on the current device that keeps what it was given back. Movable.
+class CudaPool {
+ public:
+  CudaPool() {
+    int device = 0;
+    cuda::check(cudaGetDevice(&device), "cudaGetDevice");
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = device;
+    cuda::check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+    std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
+    static_cast<void>(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
+  }
+  CudaPool(CudaPool&& other) noexcept : pool_{std::exchange(other.pool_, nullptr)} {}
+  CudaPool& operator=(CudaPool&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    return *this;
+  }
+  ~CudaPool() {
+    if (pool_) static_cast<void>(cudaMemPoolDestroy(pool_));
+  }
+
+  // Throws Error (out_of_memory, device). Nothing: null.
+  void* allocate(std::size_t bytes, std::size_t /*alignment*/, cudaStream_t stream) {
+    void* memory = nullptr;
+    if (bytes > 0) cuda::check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream), "cudaMallocFromPoolAsync");
+    return memory;
+  }
+  void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept {
+    if (memory) static_cast<void>(cudaFreeAsync(memory, stream));
+  }
+
+ private:
+  cudaMemPool_t pool_ = nullptr;
+};
+
+// Does not own. Hands out one block of memory from its beginning to its end, and all of it again after `reset`: the scratch of a
+// step, which a graph can capture, for nothing is allocated. Giving back a piece does nothing.
+class CudaArena {
+ public:
+  CudaArena(void* block, std::size_t bytes) : begin_{static_cast<std::byte*>(block)}, bytes_{bytes} {}
+
+  // Throws Error (out_of_memory) with the number of bytes that would have sufficed up to here.
+  void* allocate(std::size_t bytes, std::size_t alignment, cudaStream_t = {}) {
+    std::size_t const at = (used_ + alignment - 1) / alignment * alignment;
+    if (at > bytes_ || bytes > bytes_ - at)
+      throw Error{Errc::out_of_memory, -1, "CudaArena", "",
+                  std::to_string(at + bytes) + " bytes are needed, the block has " + std::to_string(bytes_)};
+    used_ = at + bytes;
+    most_ = used_ > most_ ? used_ : most_;
+    return begin_ + at;
+  }
+  void deallocate(void*, std::size_t, std::size_t, cudaStream_t = {}) noexcept {}
+  // What was handed out is free again; the caller sees to it that the device is done with it.
+  void reset() noexcept { used_ = 0; }
+
+  std::size_t used() const noexcept { return used_; }
+  std::size_t most_used() const noexcept { return most_; }
+  std::size_t size() const noexcept { return bytes_; }
+
+ private:
+  std::byte* begin_;
+  std::size_t bytes_, used_ = 0, most_ = 0;
+};
+
+// Owns an array on the device, of a resource that outlives it, used and given back in the order of one stream. `resize` keeps
+// nothing of the contents and allocates only when the size exceeds every earlier one. Strong guarantee.
+template <class T, cuda::DeviceResource Resource = CudaPool>
+  requires std::is_trivially_copyable_v<T>
+class DeviceBuffer {
+ public:
+  DeviceBuffer(Resource& resource, cudaStream_t stream, std::size_t size = 0) : resource_{&resource}, stream_{stream} {
+    resize(size);
+  }
+  DeviceBuffer(DeviceBuffer&& other) noexcept : resource_{other.resource_}, stream_{other.stream_} { swap(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~DeviceBuffer() { release(); }
+
+  void resize(std::size_t size) {
+    if (size > capacity_) {
+      if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
+        throw Error{Errc::out_of_memory, -1, "DeviceBuffer", "", std::to_string(size) + " elements"};
+      auto* const fresh = static_cast<T*>(resource_->allocate(size * sizeof(T), cuda::device_alignment, stream_));
+      release();
+      data_ = fresh;
+      capacity_ = size;
+    }
+    size_ = size;
+  }
+
+  T* data() noexcept { return data_; }
+  T const* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  std::size_t capacity() const noexcept { return capacity_; }
+  cudaStream_t stream() const noexcept { return stream_; }
+
+  // To and from the host, in the order of the stream; the host's memory must stay until then.
+  void copy_from(T const* host, std::size_t count) {
+    cuda::check(cudaMemcpyAsync(data_, host, count * sizeof(T), cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+  }
+  void copy_to(T* host, std::size_t count) const {
+    cuda::check(cudaMemcpyAsync(host, data_, count * sizeof(T), cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+  }
+
+ private:
+  void swap(DeviceBuffer& other) noexcept {
+    std::swap(resource_, other.resource_);
+    std::swap(stream_, other.stream_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
+  void release() noexcept {
+    if (data_) resource_->deallocate(data_, capacity_ * sizeof(T), cuda::device_alignment, stream_);
+    data_ = nullptr;
+    size_ = capacity_ = 0;
+  }
+
+  Resource* resource_;
+  cudaStream_t stream_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace parallax

@@ -1,0 +1,51 @@
+// Stands in for CUB's radix sort: a stable sort on the host, by the given bits of the keys.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "cuda_runtime.h"
+
+namespace cub {
+
+template <class T>
+struct DoubleBuffer {
+  T* d_buffers[2];
+  int selector = 0;
+
+  DoubleBuffer(T* current, T* alternate) : d_buffers{current, alternate} {}
+  T* Current() const { return d_buffers[selector]; }
+  T* Alternate() const { return d_buffers[selector ^ 1]; }
+};
+
+struct DeviceRadixSort {
+  template <class Key, class Value>
+  static cudaError_t SortPairs(void* scratch, std::size_t& bytes, DoubleBuffer<Key>& keys, DoubleBuffer<Value>& values,
+                               std::uint64_t n, int begin_bit, int end_bit, cudaStream_t stream = nullptr) {
+    if (!scratch) {
+      bytes = 64;
+      return cudaSuccess;
+    }
+    emulator::enqueue(stream, [=, from = keys, with = values] {
+      std::vector<std::size_t> order(n);
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      int const count = end_bit - begin_bit;
+      auto const bits = [&](std::size_t i) {
+        Key const shifted = from.Current()[i] >> begin_bit;
+        return count < static_cast<int>(8 * sizeof(Key)) ? shifted & ((Key{1} << count) - 1) : shifted;
+      };
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return bits(a) < bits(b); });
+      for (std::size_t i = 0; i < n; ++i) {
+        from.Alternate()[i] = from.Current()[order[i]];
+        with.Alternate()[i] = with.Current()[order[i]];
+      }
+    });
+    keys.selector ^= 1;
+    values.selector ^= 1;
+    return cudaSuccess;
+  }
+};
+
+}  // namespace cub

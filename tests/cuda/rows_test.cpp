@@ -1,0 +1,83 @@
+#include "cases.hpp"
+#include "parallax/kernel/cuda/rows.cuh"
+#include "parallax/kernel/host.hpp"
+
+namespace {
+
+using Host = parallax::RowOps<parallax::HostSpace>;
+namespace device = parallax::cuda;
+
+template <class T, class I>
+void moves_rows(cases::Draw& draw) {
+  std::int64_t const width = draw.width(), rows = 1 + draw.below(60);
+  cases::Table<T> const table{draw, rows, width};
+  I const base = static_cast<I>(draw.one_in(2) ? 0 : draw.below(1000));
+  auto indices = draw.drawn_keys<I>(draw.keys(width), rows);
+  for (I& index : indices) index = static_cast<I>(index + base);
+  INFO("width " << width << ", stride " << table.stride << ", shift " << table.shift << ", " << indices.size() << " indices");
+
+  cases::Table<T> out{draw, static_cast<std::int64_t>(indices.size()), width, true};
+  auto expected = out;
+  device::gather_rows<T, I>(nullptr, table.view(), indices, base, out.data());
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    std::memcpy(expected.view().row(static_cast<std::int64_t>(i)), table.view().row(static_cast<std::int64_t>(indices[i] - base)),
+                static_cast<std::size_t>(width) * sizeof(T));
+  REQUIRE(cases::same_bits(out.memory, expected.memory));
+}
+
+template <class T, class I>
+void scatters_rows(cases::Draw& draw) {
+  using C = device::Computed<T>;
+  std::int64_t const width = draw.width(), rows = 1 + draw.below(60);
+  cases::Table<T> table{draw, rows, width};
+  auto const indices = draw.distinct_keys<I>(static_cast<std::uint32_t>(draw.below(rows + 1)), rows);
+  cases::Table<T> packed{draw, static_cast<std::int64_t>(indices.size()), width, true};
+  auto const used = static_cast<std::uint32_t>(draw.below(static_cast<std::int64_t>(indices.size()) + 1));
+  bool const counted = draw.one_in(2);
+  std::span<I const> const first{indices.data(), counted ? used : indices.size()};
+  INFO("width " << width << ", stride " << table.stride << ", shift " << table.shift << ", " << first.size() << " indices");
+
+  auto wide_table = cases::widened(table, draw), wide_packed = cases::widened(packed, draw);
+  Host::scatter_add_rows<C>(wide_table.view(), first, 0, wide_packed.data());
+  auto added = table;
+  device::scatter_add_rows<T, I>(nullptr, added.view(), indices, 0, packed.data(), counted ? &used : nullptr);
+  REQUIRE(cases::same_bits(added.memory, cases::narrowed<T>(wide_table.memory)));
+
+  auto expected = table;
+  for (std::size_t i = 0; i < first.size(); ++i)
+    std::memcpy(expected.view().row(static_cast<std::int64_t>(first[i])), packed.view().row(static_cast<std::int64_t>(i)),
+                static_cast<std::size_t>(width) * sizeof(T));
+  device::scatter_rows<T, I>(nullptr, table.view(), indices, 0, packed.data(), counted ? &used : nullptr);
+  REQUIRE(cases::same_bits(table.memory, expected.memory));
+}
+
+}  // namespace
+
+TEST_CASE("rows are gathered, whatever their width and wherever they begin", "[cuda][gather]") {
+  cases::Draw draw{"gather_rows", 20};
+  for (std::size_t i = 0; i < draw.count(); ++i) {
+    moves_rows<float, std::int32_t>(draw);
+    moves_rows<float, std::int64_t>(draw);
+    moves_rows<double, std::int64_t>(draw);
+    moves_rows<__nv_bfloat16, std::uint32_t>(draw);
+  }
+}
+
+TEST_CASE("distinct rows are scattered and added, and rows between them stay", "[cuda][scatter]") {
+  cases::Draw draw{"scatter_rows, scatter_add_rows", 20};
+  for (std::size_t i = 0; i < draw.count(); ++i) {
+    scatters_rows<float, std::int32_t>(draw);
+    scatters_rows<double, std::int64_t>(draw);
+    scatters_rows<__nv_bfloat16, std::int32_t>(draw);
+    scatters_rows<__half, std::int64_t>(draw);
+  }
+}
+
+TEST_CASE("a row far beyond 2^31 elements is found", "[cuda][gather]") {
+  std::int64_t const row = std::int64_t{1} << 33;
+  std::vector<float> memory{1, 2, 3, 4, 5, 6, 7, 8}, out(4);
+  parallax::RowsView<float const> const table{memory.data() - 4 * row + 4, row + 1, 4};  // only its last row is there
+  std::int64_t const index = row;
+  device::gather_rows<float, std::int64_t>(nullptr, table, {&index, 1}, 0, out.data());
+  CHECK(out == std::vector<float>{5, 6, 7, 8});
+}

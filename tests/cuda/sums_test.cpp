@@ -1,0 +1,94 @@
+#include "cases.hpp"
+#include "grouped.hpp"
+#include "parallax/kernel/cuda/copies.cuh"
+#include "parallax/kernel/cuda/sums.cuh"
+#include "parallax/kernel/host.hpp"
+
+namespace {
+
+using Host = parallax::RowOps<parallax::HostSpace>;
+namespace device = parallax::cuda;
+
+template <class V, class T, class Index>
+void coalesces(cases::Draw& draw, std::uint32_t n, std::int64_t width) {
+  using C = device::Computed<V>;
+  cases::Table<V> const values{draw, n, width};
+  std::int64_t const bound = 1 + draw.below(draw.one_in(2) ? 10 : 300);
+  auto const keys = draw.drawn_keys<Index>(n, bound);
+  INFO("width " << width << ", stride " << values.stride << ", shift " << values.shift << ", " << n << " keys below " << bound);
+
+  parallax::Grouping<Index> groups;
+  parallax::SortScratch<Index> sort_scratch;
+  Host::unique_with_inverse(keys, bound, groups, sort_scratch);
+  auto const wide = cases::widened(values, draw);
+  std::vector<C> expected(groups.size() * static_cast<std::size_t>(width));
+  Host::coalesce<C>(wide.view(), groups, 0, groups.size(), expected.data());
+
+  cases::Grouped<Index> grouped{keys, bound};
+  std::size_t const guard = 3;
+  std::vector<T> out(expected.size() + guard, device::detail::narrowed<T>(42));
+  cases::Scratch const scratch{device::sums_scratch_bytes<V>(n, width)};
+  device::coalesce(nullptr, values.view(), grouped.view(), out.data(), scratch.memory);
+  expected.resize(out.size(), C{42});
+  REQUIRE(cases::same_bits(out, cases::narrowed<T>(expected)));
+}
+
+}  // namespace
+
+TEST_CASE("rows are summed in the host's order, to the last bit", "[cuda][coalesce]") {
+  cases::Draw draw{"coalesce", 25};
+  auto const any = [&](auto&& test) {
+    std::int64_t const width = draw.width();
+    test(draw.keys(width), width);
+  };
+  for (std::size_t i = 0; i < draw.count(); ++i) {
+    any([&](auto n, auto width) { coalesces<float, float, std::int32_t>(draw, n, width); });
+    any([&](auto n, auto width) { coalesces<double, double, std::int64_t>(draw, n, width); });
+    any([&](auto n, auto width) { coalesces<__nv_bfloat16, float, std::int32_t>(draw, n, width); });
+    any([&](auto n, auto width) { coalesces<__half, __half, std::int32_t>(draw, n, width); });
+  }
+}
+
+TEST_CASE("a run as long as chunks, and one longer or shorter, is summed in their order", "[cuda][coalesce]") {
+  cases::Draw draw{"coalesce, one run", 1};
+  for (std::size_t i = 0; i < draw.count(); ++i)
+    for (std::uint32_t const n : {63u, 64u, 65u, 127u, 128u, 129u, 191u, 192u, 256u, 320u, 321u, 1000u})
+      for (std::int64_t const width : {1, 4, 5}) {
+        std::vector<std::int32_t> keys(n + 70, 1);
+        for (std::size_t k = n; k < keys.size(); ++k) keys[k] = draw.one_in(2) ? 0 : 2;  // so that the run begins anywhere
+        cases::Table<float> const values{draw, static_cast<std::int64_t>(keys.size()), width};
+        parallax::Grouping<std::int32_t> groups;
+        parallax::SortScratch<std::int32_t> sort_scratch;
+        Host::unique_with_inverse(keys, 3, groups, sort_scratch);
+        std::vector<float> expected(3 * static_cast<std::size_t>(width)), out(expected.size());
+        Host::coalesce<float>(values.view(), groups, 0, 3, expected.data());
+        cases::Grouped<std::int32_t> grouped{keys, 3};
+        cases::Scratch const scratch{device::sums_scratch_bytes<float>(keys.size(), width)};
+        device::coalesce(nullptr, values.view(), grouped.view(), out.data(), scratch.memory);
+        REQUIRE(cases::same_bits(out, expected));
+      }
+}
+
+TEST_CASE("many tensors are copied at once, wherever they begin and end", "[cuda][copy]") {
+  cases::Draw draw{"copy_all", 40};
+  for (std::size_t i = 0; i < draw.count(); ++i) {
+    auto const count = static_cast<std::size_t>(draw.below(12));
+    std::vector<std::vector<unsigned char>> from(count), to(count), expected;
+    std::vector<device::Copy> copies;
+    std::uint64_t most = 0;
+    for (std::size_t k = 0; k < count; ++k) {
+      std::uint64_t const bytes = static_cast<std::uint64_t>(draw.below(draw.one_in(6) ? 100'000 : 200));
+      auto const odd = [&] { return draw.one_in(2) ? std::int64_t{0} : draw.below(17); };
+      std::int64_t const before = odd(), there = odd();
+      from[k].resize(static_cast<std::size_t>(before) + bytes);
+      for (auto& byte : from[k]) byte = static_cast<unsigned char>(draw.below(256));
+      to[k].resize(static_cast<std::size_t>(there) + bytes + 5, 0xCD);
+      expected.push_back(to[k]);
+      if (bytes > 0) std::memcpy(expected[k].data() + there, from[k].data() + before, bytes);
+      copies.push_back({from[k].data() + before, to[k].data() + there, bytes});
+      most = std::max(most, bytes);
+    }
+    device::copy_all(nullptr, copies.data(), static_cast<std::uint32_t>(count), draw.one_in(4) ? 0 : most);
+    REQUIRE(to == expected);
+  }
+}
