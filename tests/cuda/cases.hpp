@@ -21,16 +21,17 @@ namespace cases {
 // Draws the cases of a test. PARALLAX_CASES: how many times as many as usual; PARALLAX_SEED: another seed.
 class Draw {
  public:
-  Draw(char const* what, std::size_t usual) : what_{what} {
+  explicit Draw(char const* what, std::size_t usual = 0) : what_{what} {
     char const* const times = std::getenv("PARALLAX_CASES");
     char const* const seed = std::getenv("PARALLAX_SEED");
     count_ = usual * (times ? std::strtoull(times, nullptr, 10) : 1);
     seed_ = seed ? std::strtoull(seed, nullptr, 10) : 20;
     engine_.seed(seed_);
   }
-  ~Draw() { std::printf("%s: %zu random cases, seed %llu\n", what_, count_, static_cast<unsigned long long>(seed_)); }
+  ~Draw() { std::printf("%s: %zu random cases, seed %llu\n", what_, drawn_, static_cast<unsigned long long>(seed_)); }
 
-  std::size_t count() const { return count_; }
+  std::size_t count() const { return count_; }  // of rounds
+  void next() { ++drawn_; }
   std::int64_t below(std::int64_t end) { return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(end)); }
   bool one_in(int n) { return below(n) == 0; }
 
@@ -62,7 +63,8 @@ class Draw {
   std::vector<Index> distinct_keys(std::uint32_t n, std::int64_t bound) {
     std::vector<Index> all(static_cast<std::size_t>(bound));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Index>(i);
-    for (std::size_t i = 0; i < n; ++i) std::swap(all[i], all[i + static_cast<std::size_t>(below(bound - static_cast<std::int64_t>(i)))]);
+    for (std::size_t i = 0; i < n; ++i)
+      std::swap(all[i], all[i + static_cast<std::size_t>(below(bound - static_cast<std::int64_t>(i)))]);
     all.resize(n);
     return all;
   }
@@ -75,7 +77,7 @@ class Draw {
 
  private:
   char const* what_;
-  std::size_t count_;
+  std::size_t count_, drawn_ = 0;
   std::uint64_t seed_;
   std::mt19937_64 engine_;
 };
@@ -95,7 +97,6 @@ struct Table {
     memory.resize(memory_size_);
     for (T& value : memory) value = draw.template value<T>();
   }
-  // As if aligned: vectors begin at 16 bytes.
   parallax::RowsView<T> view() { return {memory.data() + shift, rows, width, stride}; }
   parallax::RowsView<T const> view() const { return {memory.data() + shift, rows, width, stride}; }
   T* data() { return memory.data() + shift; }

@@ -13,6 +13,7 @@ using cases::Grouped;
 
 template <class Index>
 void agrees_with_the_host(cases::Draw& draw, std::vector<Index> const& keys, std::int64_t bound) {
+  draw.next();
   INFO(keys.size() << " keys below " << bound);
   parallax::Grouping<Index> expected;
   parallax::SortScratch<Index> scratch;
@@ -59,12 +60,11 @@ TEST_CASE("few keys are grouped in one block as on the host", "[cuda][group]") {
 }
 
 TEST_CASE("keys are grouped in one block up to its last place, and by passes beyond it", "[cuda][group]") {
-  cases::Draw draw{"group_keys, many", 1};
-  for (std::size_t i = 0; i < draw.count(); ++i)
-    for (std::uint32_t const n : {1024u, 1025u, 4096u, 4097u, 8192u, 8193u, 20'000u}) {
-      agrees_with_the_host(draw, draw.drawn_keys<std::int32_t>(n, 1 << 14), 1 << 14);
-      if (n <= 4097) agrees_with_the_host(draw, draw.drawn_keys<std::int64_t>(n, std::int64_t{1} << 45), std::int64_t{1} << 45);
-    }
+  cases::Draw draw{"group_keys, many"};
+  for (std::uint32_t const n : {1024u, 1025u, 8192u, 8193u, 20'000u})
+    agrees_with_the_host(draw, draw.drawn_keys<std::int32_t>(n, 1 << 14), 1 << 14);
+  for (std::uint32_t const n : {4096u, 4097u})
+    agrees_with_the_host(draw, draw.drawn_keys<std::int64_t>(n, std::int64_t{1} << 45), std::int64_t{1} << 45);
 }
 
 TEST_CASE("keys outside the bound make no stray access", "[cuda][group]") {

@@ -9,12 +9,13 @@ namespace device = parallax::cuda;
 
 template <class T, class I>
 void moves_rows(cases::Draw& draw) {
+  draw.next();
   std::int64_t const width = draw.width(), rows = 1 + draw.below(60);
   cases::Table<T> const table{draw, rows, width};
   I const base = static_cast<I>(draw.one_in(2) ? 0 : draw.below(1000));
   auto indices = draw.drawn_keys<I>(draw.keys(width), rows);
   for (I& index : indices) index = static_cast<I>(index + base);
-  INFO("width " << width << ", stride " << table.stride << ", shift " << table.shift << ", " << indices.size() << " indices");
+  INFO("width " << width << ", stride " << table.stride << ", shift " << table.shift << ", " << indices.size() << " of them");
 
   cases::Table<T> out{draw, static_cast<std::int64_t>(indices.size()), width, true};
   auto expected = out;
@@ -28,6 +29,7 @@ void moves_rows(cases::Draw& draw) {
 template <class T, class I>
 void scatters_rows(cases::Draw& draw) {
   using C = device::Computed<T>;
+  draw.next();
   std::int64_t const width = draw.width(), rows = 1 + draw.below(60);
   cases::Table<T> table{draw, rows, width};
   auto const indices = draw.distinct_keys<I>(static_cast<std::uint32_t>(draw.below(rows + 1)), rows);

@@ -12,6 +12,7 @@ namespace device = parallax::cuda;
 template <class V, class T, class Index>
 void coalesces(cases::Draw& draw, std::uint32_t n, std::int64_t width) {
   using C = device::Computed<V>;
+  draw.next();
   cases::Table<V> const values{draw, n, width};
   std::int64_t const bound = 1 + draw.below(draw.one_in(2) ? 10 : 300);
   auto const keys = draw.drawn_keys<Index>(n, bound);
@@ -50,29 +51,29 @@ TEST_CASE("rows are summed in the host's order, to the last bit", "[cuda][coales
 }
 
 TEST_CASE("a run as long as chunks, and one longer or shorter, is summed in their order", "[cuda][coalesce]") {
-  cases::Draw draw{"coalesce, one run", 1};
-  for (std::size_t i = 0; i < draw.count(); ++i)
-    for (std::uint32_t const n : {63u, 64u, 65u, 127u, 128u, 129u, 191u, 192u, 256u, 320u, 321u, 1000u})
-      for (std::int64_t const width : {1, 4, 5}) {
-        std::vector<std::int32_t> keys(n + 70, 1);
-        for (std::size_t k = n; k < keys.size(); ++k) keys[k] = draw.one_in(2) ? 0 : 2;  // so that the run begins anywhere
-        cases::Table<float> const values{draw, static_cast<std::int64_t>(keys.size()), width};
-        parallax::Grouping<std::int32_t> groups;
-        parallax::SortScratch<std::int32_t> sort_scratch;
-        Host::unique_with_inverse(keys, 3, groups, sort_scratch);
-        std::vector<float> expected(3 * static_cast<std::size_t>(width)), out(expected.size());
-        Host::coalesce<float>(values.view(), groups, 0, 3, expected.data());
-        cases::Grouped<std::int32_t> grouped{keys, 3};
-        cases::Scratch const scratch{device::sums_scratch_bytes<float>(keys.size(), width)};
-        device::coalesce(nullptr, values.view(), grouped.view(), out.data(), scratch.memory);
-        REQUIRE(cases::same_bits(out, expected));
-      }
+  cases::Draw draw{"coalesce, one run"};
+  for (std::uint32_t const n : {63u, 64u, 65u, 127u, 128u, 129u, 191u, 192u, 256u, 320u, 321u, 1000u})
+    for (std::int64_t const width : {1, 4, 5}) {
+      std::vector<std::int32_t> keys(n + 70, 1);
+      for (std::size_t k = n; k < keys.size(); ++k) keys[k] = draw.one_in(2) ? 0 : 2;  // so that the run begins anywhere
+      cases::Table<float> const values{draw, static_cast<std::int64_t>(keys.size()), width};
+      parallax::Grouping<std::int32_t> groups;
+      parallax::SortScratch<std::int32_t> sort_scratch;
+      Host::unique_with_inverse(keys, 3, groups, sort_scratch);
+      std::vector<float> expected(3 * static_cast<std::size_t>(width)), out(expected.size());
+      Host::coalesce<float>(values.view(), groups, 0, 3, expected.data());
+      cases::Grouped<std::int32_t> grouped{keys, 3};
+      cases::Scratch const scratch{device::sums_scratch_bytes<float>(keys.size(), width)};
+      device::coalesce(nullptr, values.view(), grouped.view(), out.data(), scratch.memory);
+      REQUIRE(cases::same_bits(out, expected));
+    }
 }
 
 TEST_CASE("many tensors are copied at once, wherever they begin and end", "[cuda][copy]") {
   cases::Draw draw{"copy_all", 40};
   for (std::size_t i = 0; i < draw.count(); ++i) {
     auto const count = static_cast<std::size_t>(draw.below(12));
+    draw.next();
     std::vector<std::vector<unsigned char>> from(count), to(count), expected;
     std::vector<device::Copy> copies;
     std::uint64_t most = 0;

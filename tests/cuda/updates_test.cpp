@@ -67,6 +67,7 @@ enum class Mean { none, of_ranks, by_count };
 template <class T, class V, class Index, class O>
 void updates(cases::Draw& draw, O const& optimizer) {
   using C = device::Computed<T>;
+  draw.next();
   std::int64_t const width = draw.width(), rows = 1 + draw.below(40);
   std::uint32_t const n = draw.keys(width);
   auto keys = draw.drawn_keys<Index>(n, rows);
@@ -103,7 +104,8 @@ void updates(cases::Draw& draw, O const& optimizer) {
 
   for (Index& key : keys) key = static_cast<Index>(key + base);
   cases::Grouped<Index> grouped{keys, rows + base};
-  device::Scaling<C> const scaling{mean == Mean::of_ranks ? C{3} : C{1}, mean == Mean::by_count ? counts.data() : nullptr, scale};
+  C const divisor = mean == Mean::of_ranks ? C{3} : C{1};
+  device::Scaling<C> const scaling{divisor, mean == Mean::by_count ? counts.data() : nullptr, scale};
   auto again = table;
   auto again_slots = slots;
   auto again_row_slots = row_slots;
@@ -162,6 +164,7 @@ TEST_CASE("other scalars have the host's bits: double, and 16 bits by way of flo
 TEST_CASE("elements of dense tensors are updated wherever they begin", "[cuda][update]") {
   cases::Draw draw{"apply_elements", 60};
   for (std::size_t i = 0; i < draw.count(); ++i) {
+    draw.next();
     std::int64_t const n = draw.below(3000);
     cases::Table<float> parameters{draw, 1, n}, gradients{draw, 1, n};
     auto slots = drawn_slots<float>(draw, 1, n, parallax::Adam::element_slots{});
@@ -192,8 +195,10 @@ TEST_CASE("a row that no block's memory holds is not measured", "[cuda][update]"
   std::vector<float> table(static_cast<std::size_t>(width)), gradients(table.size());
   float sum = 0;
   std::int32_t const index = 0;
-  CHECK_THROWS_WITH(device::apply_rows(nullptr, std::span<std::int32_t const>{&index, 1}, 0, parallax::RowsView<float>{table.data(), 1, width},
-                                       gradients.data(), {}, parallax::RowwiseAdagrad{}.at(1), device::Slots<>{},
-                                       device::Slots{parallax::RowsView<float>{&sum, 1, 1}}),
-                    parallax_test::contains("at most 12288 fit a block's memory"));
+  auto const update = [&] {
+    device::apply_rows(nullptr, std::span<std::int32_t const>{&index, 1}, 0, parallax::RowsView<float>{table.data(), 1, width},
+                       gradients.data(), {}, parallax::RowwiseAdagrad{}.at(1), device::Slots<>{},
+                       device::Slots{parallax::RowsView<float>{&sum, 1, 1}});
+  };
+  CHECK_THROWS_WITH(update(), parallax_test::contains("at most 12288 fit a block's memory"));
 }

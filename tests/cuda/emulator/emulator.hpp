@@ -37,8 +37,8 @@
 #if defined(PARALLAX_EMULATOR_TSAN)
 #include <sanitizer/tsan_interface.h>
 extern "C" {
-void AnnotateIgnoreReadsAndWritesBegin(char const* file, int line);
-void AnnotateIgnoreReadsAndWritesEnd(char const* file, int line);
+void __tsan_ignore_thread_begin();
+void __tsan_ignore_thread_end();
 }
 #endif
 
@@ -65,14 +65,14 @@ inline std::uint64_t draw() {
 [[noreturn]] inline void fail(char const* what, Place place) {
   std::fprintf(stderr, "emulator: %s, at %s:%u\n", what, place.file_name(), static_cast<unsigned>(place.line()));
   std::fflush(stderr);
-  std::abort();
+  std::_Exit(70);
 }
 
 // While it lives, ThreadSanitizer takes no notice of what this thread or fiber reads and writes: the emulator's own state.
 struct Unwatched {
 #if defined(PARALLAX_EMULATOR_TSAN)
-  Unwatched() { AnnotateIgnoreReadsAndWritesBegin(__FILE__, __LINE__); }
-  ~Unwatched() { AnnotateIgnoreReadsAndWritesEnd(__FILE__, __LINE__); }
+  Unwatched() { __tsan_ignore_thread_begin(); }
+  ~Unwatched() { __tsan_ignore_thread_end(); }
 #else
   Unwatched() {}
 #endif
@@ -92,7 +92,7 @@ inline void acquire([[maybe_unused]] void* where) {
 
 // A stack and where it stands. The first one is that of the program itself.
 struct Fiber {
-  static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
+  static constexpr std::size_t stack_bytes = std::size_t{64} << 10;
 
   ucontext_t context{};
   void* stack = nullptr;
@@ -155,6 +155,7 @@ class Block {
 #if defined(PARALLAX_EMULATOR_TSAN)
     program_.sanitizer = __tsan_get_current_fiber();
 #endif
+    while (one_thread_a_fiber && fibers_.size() < threads_) new_fiber();  // what makes a fiber has happened before all it does
     ready_.clear();
     idle_.clear();
     for (std::size_t i = fibers_.size(); i > 0; --i) idle_.push_back(static_cast<int>(i - 1));
@@ -281,11 +282,12 @@ class Block {
   }
 
   Fiber& idle_fiber() {
-    if (!idle_.empty()) {
-      Fiber& fiber = *fibers_[static_cast<std::size_t>(idle_.back())];
-      idle_.pop_back();
-      return fiber;
-    }
+    if (idle_.empty()) idle_.push_back(new_fiber().number);
+    Fiber& fiber = *fibers_[static_cast<std::size_t>(idle_.back())];
+    idle_.pop_back();
+    return fiber;
+  }
+  Fiber& new_fiber() {
     Fiber& fiber = *fibers_.emplace_back(std::make_unique<Fiber>());
     fiber.number = static_cast<int>(fibers_.size()) - 1;
     fiber.stack = ::mmap(nullptr, Fiber::stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -309,8 +311,10 @@ class Block {
     for (;;) {
       self.run_thread();
       Unwatched const unwatched;
-      if (!one_thread_a_fiber && self.ready_.empty() && self.started_ < self.threads_) continue;
-      self.idle_.push_back(self.running->number);
+      if (!one_thread_a_fiber) {
+        if (self.ready_.empty() && self.started_ < self.threads_) continue;
+        self.idle_.push_back(self.running->number);
+      }
       self.go_on();
     }
   }
@@ -346,7 +350,7 @@ class Block {
   std::vector<int> ready_, idle_, waiting_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   Fiber program_;
-  char start_ = 0, end_ = 0, barrier_sync_ = 0;
+  std::uint64_t start_ = 0, end_ = 0, barrier_sync_ = 0;  // a word each, for ThreadSanitizer tells words apart
 };
 
 // Runs a kernel: body() once for every thread.

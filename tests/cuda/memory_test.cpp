@@ -1,0 +1,118 @@
+#include "parallax/memory/cuda.hpp"
+
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "../catch.hpp"
+#include "parallax/memory/buffer.hpp"
+
+using parallax::CudaArena;
+using parallax::CudaPool;
+using parallax::CudaSpace;
+using parallax::DeviceBuffer;
+using parallax::Errc;
+
+namespace {
+
+template <class F>
+Errc code_of(F const& f) {
+  try {
+    f();
+  } catch (parallax::Error const& error) {
+    return error.code();
+  }
+  return Errc{};
+}
+
+// Counts what it is asked for and given back; stands for a user's resource.
+struct Counting {
+  void* allocate(std::size_t bytes, std::size_t, cudaStream_t stream) {
+    ++allocated, last = stream;
+    return pool.allocate(bytes, 256, stream);
+  }
+  void deallocate(void* memory, std::size_t bytes, std::size_t, cudaStream_t stream) noexcept {
+    ++given_back, last = stream;
+    pool.deallocate(memory, bytes, 256, stream);
+  }
+  CudaPool pool;
+  int allocated = 0, given_back = 0;
+  cudaStream_t last = nullptr;
+};
+
+}  // namespace
+
+static_assert(parallax::MemorySpace<CudaSpace> && !CudaSpace::host_readable);
+static_assert(parallax::cuda::DeviceResource<CudaPool> && parallax::cuda::DeviceResource<CudaArena>);
+static_assert(parallax::cuda::DeviceResource<Counting>);
+
+TEST_CASE("a buffer in device memory gives back what it took", "[cuda][memory]") {
+  auto const before = emulator::blocks_in_use;
+  {
+    parallax::Buffer<float, CudaSpace> table{100};
+    CHECK(emulator::blocks_in_use == before + 1);
+    table.resize(50);
+    CHECK(emulator::blocks_in_use == before + 1);
+  }
+  CHECK(emulator::blocks_in_use == before);
+}
+
+TEST_CASE("a call of the runtime that fails is an error with its name", "[cuda][memory]") {
+  emulator::next_error = cudaErrorMemoryAllocation;
+  CHECK(code_of([] { CudaSpace::allocate(8); }) == Errc::out_of_memory);
+  emulator::next_error = cudaErrorInsufficientDriver;
+  CHECK(code_of([] { CudaPool{}; }) == Errc::device);
+  emulator::next_error = cudaErrorInsufficientDriver;
+  CHECK_THROWS_WITH(CudaSpace::allocate(8),
+                    "parallax: device failure in cudaMalloc: cudaErrorInsufficientDriver: an error");
+}
+
+TEST_CASE("a device buffer allocates in its stream, and only when it grows", "[cuda][memory]") {
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  Counting resource;
+  {
+    DeviceBuffer<int, Counting> buffer{resource, stream, 10};
+    CHECK(resource.last == stream);
+    buffer.resize(5);
+    buffer.resize(10);
+    CHECK(resource.allocated == 1);
+    std::vector<int> const sent{1, 2, 3};
+    std::vector<int> received(3);
+    buffer.copy_from(sent.data(), sent.size());
+    buffer.copy_to(received.data(), received.size());
+    cudaStreamSynchronize(stream);
+    CHECK(received == sent);
+    DeviceBuffer<int, Counting> moved{std::move(buffer)};
+    CHECK(moved.size() == 10);
+    CHECK(buffer.data() == nullptr);
+    buffer = DeviceBuffer<int, Counting>{resource, stream, 4};
+    CHECK(resource.allocated == 2);
+  }
+  CHECK(resource.given_back == 2);
+  cudaStreamDestroy(stream);
+}
+
+TEST_CASE("a device buffer whose growth fails is as it was", "[cuda][memory]") {
+  CudaPool pool;
+  DeviceBuffer<int> buffer{pool, nullptr, 4};
+  int* const data = buffer.data();
+  emulator::next_error = cudaErrorMemoryAllocation;
+  CHECK(code_of([&] { buffer.resize(1000); }) == Errc::out_of_memory);
+  CHECK(buffer.data() == data);
+  CHECK(buffer.size() == 4);
+}
+
+TEST_CASE("an arena hands out one block piece by piece, and all of it again after a reset", "[cuda][memory]") {
+  parallax::Buffer<std::byte, CudaSpace> block{1024};
+  CudaArena arena{block.data(), block.size()};
+  auto* const first = static_cast<std::byte*>(arena.allocate(10, 256));
+  auto* const second = static_cast<std::byte*>(arena.allocate(100, 256));
+  CHECK(first == block.data());
+  CHECK(second == first + 256);
+  CHECK(arena.used() == 356);
+  CHECK_THROWS_WITH(arena.allocate(1000, 256), "parallax: out of memory in CudaArena: 1512 bytes are needed, the block has 1024");
+  arena.reset();
+  CHECK(arena.allocate(1024, 256) == first);
+  CHECK(arena.most_used() == 1024);
+}

@@ -1,0 +1,91 @@
+// Programs that are wrong on purpose, one a name: what finds such mistakes in kernels and streams must find these.
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "parallax/kernel/cuda/rows.cuh"
+
+namespace {
+
+namespace device = parallax::cuda;
+constexpr unsigned threads = 64;
+
+// Turns 64 numbers around, by way of shared memory.
+template <bool waits>
+__global__ void turn_around(int const* in, int* out) {
+  __shared__ int held[threads];
+  held[threadIdx.x] = in[threadIdx.x];
+  if (waits) __syncthreads();
+  out[threadIdx.x] = held[threads - 1 - threadIdx.x];
+}
+// Its first half waits for the second one, which does not come.
+__global__ void half_waits(int* out) {
+  if (threadIdx.x < threads / 2) __syncthreads();
+  out[threadIdx.x] = 1;
+}
+// Halves of a warp wait in different places.
+__global__ void lanes_part(int* out) {
+  if (threadIdx.x % 2) out[threadIdx.x] = __shfl_sync(0xffffffffu, 1, 0);
+  else out[threadIdx.x] = static_cast<int>(__ballot_sync(0xffffffffu, 1));
+}
+
+template <bool waits>
+void turn() {
+  std::vector<int> in(threads), out(threads);
+  for (unsigned i = 0; i < threads; ++i) in[i] = static_cast<int>(i);
+  device::launch(nullptr, 1, threads, 0, turn_around<waits>, in.data(), out.data());
+  std::printf("turned around: %d\n", out[0] == static_cast<int>(threads) - 1 && out[threads - 1] == 0);
+}
+
+// An index that is equal to the number of rows.
+void read_beyond() {
+  std::vector<float> table(3 * 4), out(2 * 4);
+  std::vector<int> const indices{0, 3};
+  device::gather_rows<float, int>(nullptr, parallax::RowsView<float const>{table.data(), 3, 4}, indices, 0, out.data());
+}
+
+// Rows are gathered on one stream from a table that another stream copies to the device. How often the result is wrong in 100
+// orders that streams may run in.
+template <bool waits>
+void two_streams() {
+  std::vector<float> table(8), there(8), out(8);
+  std::vector<int> const indices{1, 0};
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i);
+  emulator::deferred = true;
+  int wrong = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    emulator::stream_seed = seed;
+    cudaStream_t copies, kernels;
+    cudaEvent_t copied;
+    cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&kernels, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&copied, cudaEventDisableTiming);
+    std::memset(there.data(), 0xCD, there.size() * sizeof(float));
+    cudaMemcpyAsync(there.data(), table.data(), table.size() * sizeof(float), cudaMemcpyHostToDevice, copies);
+    cudaEventRecord(copied, copies);
+    if (waits) cudaStreamWaitEvent(kernels, copied);
+    device::gather_rows<float, int>(kernels, parallax::RowsView<float const>{there.data(), 2, 4}, indices, 0, out.data());
+    cudaStreamSynchronize(kernels);
+    wrong += out != std::vector<float>{4, 5, 6, 7, 0, 1, 2, 3};
+    cudaStreamDestroy(kernels);
+    cudaStreamDestroy(copies);
+    cudaEventDestroy(copied);
+  }
+  std::printf("wrong in %d of 100 schedules\n", wrong);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string_view const what = argc > 1 ? argv[1] : "";
+  std::vector<int> out(threads);
+  if (what == "barrier") turn<true>();
+  else if (what == "no_barrier") turn<false>();
+  else if (what == "range") read_beyond();
+  else if (what == "wait") two_streams<true>();
+  else if (what == "no_wait") two_streams<false>();
+  else if (what == "half_waits") device::launch(nullptr, 1, threads, 0, half_waits, out.data());
+  else if (what == "lanes_part") device::launch(nullptr, 1, threads, 0, lanes_part, out.data());
+  else return 2;
+}
