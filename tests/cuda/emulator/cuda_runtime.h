@@ -89,6 +89,10 @@ T __ldg(T const* at) {
   return *at;
 }
 template <class T>
+void __stwb(T* at, T value) {
+  *at = value;
+}
+template <class T>
 T atomicAdd(T* at, T value) {
   static_assert(std::is_integral_v<T>);
   return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);

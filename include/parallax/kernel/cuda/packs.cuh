@@ -20,13 +20,42 @@ inline constexpr std::size_t widest_access = 16;  // bytes
 template <class T>
 inline constexpr int pack_size = widest_access / sizeof(T);
 
+// The machine's word of so many bytes: a load or store of one is one instruction. Packs of 32 bytes are two words of 16. Stores
+// are asked for by name (__stwb, a plain store), for compilers take others apart again.
+template <std::size_t bytes>
+struct word_of {
+  using type = uint4;
+};
+template <>
+struct word_of<8> {
+  using type = uint2;
+};
+template <>
+struct word_of<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct word_of<2> {
+  using type = std::uint16_t;
+};
+
 template <int N, class T>
 __device__ inline Pack<T, N> load(T const* from) {
-  return *reinterpret_cast<Pack<T, N> const*>(from);
+  using Word = typename word_of<sizeof(Pack<T, N>)>::type;
+  constexpr std::size_t words = sizeof(Pack<T, N>) / sizeof(Word);
+  Word held[words];
+  for (std::size_t i = 0; i < words; ++i) held[i] = reinterpret_cast<Word const*>(from)[i];
+  Pack<T, N> pack;
+  __builtin_memcpy(&pack, held, sizeof pack);
+  return pack;
 }
 template <int N, class T>
 __device__ inline void store(T* to, Pack<T, N> const& pack) {
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+  using Word = typename word_of<sizeof(Pack<T, N>)>::type;
+  constexpr std::size_t words = sizeof(Pack<T, N>) / sizeof(Word);
+  Word held[words];
+  __builtin_memcpy(held, &pack, sizeof pack);
+  for (std::size_t i = 0; i < words; ++i) __stwb(reinterpret_cast<Word*>(to) + i, held[i]);
 }
 
 // Whether every row of a table, and every pack of it, begins at a multiple of `bytes`.

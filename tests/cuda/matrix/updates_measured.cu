@@ -1,0 +1,13 @@
+// Instantiations of rules that measure rows.
+#include "parallax/optimizer/lamb.hpp"
+#include "parallax/optimizer/rowwise_adagrad.hpp"
+#include "parallax/optimizer/weight_decay.hpp"
+#include "updates.hpp"
+
+using namespace parallax;
+#define PAIR Slots<float, float>
+UPDATE(RowwiseAdagrad, float, float, std::int32_t, Slots<>, Slots<float>)
+UPDATE(RowwiseAdagrad, double, double, std::int64_t, Slots<>, Slots<double>)
+UPDATE(RowwiseAdagrad, __nv_bfloat16, __nv_bfloat16, std::int32_t, Slots<>, Slots<float>)
+UPDATE(LazyLamb, float, float, std::int32_t, PAIR, Slots<>)
+UPDATE(WeightDecay<RowwiseAdagrad>, float, float, std::int32_t, Slots<>, Slots<float>)

@@ -1,0 +1,17 @@
+// Instantiations of rules with divisions and square roots.
+#include "parallax/optimizer/adagrad.hpp"
+#include "parallax/optimizer/adam.hpp"
+#include "parallax/optimizer/ftrl.hpp"
+#include "parallax/optimizer/rms_prop.hpp"
+#include "updates.hpp"
+
+using namespace parallax;
+#define PAIR Slots<float, float>
+#define PAIR_OF_DOUBLES Slots<double, double>
+UPDATE(Adagrad, float, float, std::int32_t, Slots<float>, Slots<>)
+UPDATE(Adagrad, __half, float, std::int32_t, Slots<float>, Slots<>)
+UPDATE(LazyRmsProp, float, float, std::int32_t, Slots<float>, Slots<>)
+UPDATE(LazyAdam, float, float, std::int64_t, PAIR, Slots<>)
+UPDATE(LazyAdam, double, double, std::int64_t, PAIR_OF_DOUBLES, Slots<>)
+UPDATE(LazyAdamW, float, float, std::int32_t, PAIR, Slots<>)
+UPDATE(Ftrl, float, float, std::int32_t, PAIR, Slots<>)
