@@ -1,6 +1,6 @@
 # The components of parallax: the package that each needs, and the target that it becomes. The project and the installed
 # parallaxConfig.cmake both read this file, so that both define the same targets.
-set(parallax_components parallax threads mpi eigen)
+set(parallax_components parallax threads mpi eigen cuda)
 
 # Looks for what a component needs. Where it is found, defines parallax::<component> and sets parallax_<component>_FOUND;
 # else sets parallax_<component>_FOUND to FALSE and parallax_<component>_reason to a sentence.
@@ -25,6 +25,12 @@ function(parallax_find_component component)
     set(dependency "Eigen3")
     find_package(Eigen3 QUIET CONFIG)
     set(needs Eigen3::Eigen)
+  elseif(component STREQUAL "cuda")
+    set(dependency "the CUDA toolkit")
+    if(NOT CUDAToolkit_FOUND)
+      find_package(CUDAToolkit QUIET)
+    endif()
+    set(needs CUDA::cudart)
   else()
     list(JOIN parallax_components ", " known)
     set(parallax_${component}_FOUND FALSE PARENT_SCOPE)
@@ -47,4 +53,41 @@ function(parallax_find_component component)
     endif()
   endif()
   set(parallax_${component}_FOUND TRUE PARENT_SCOPE)
+endfunction()
+
+# parallax_add_cuda(target [ARCHITECTURES number...] SOURCES file.cu...)
+# Compiles files with nvcc into a target, as C++20, for the given architectures (without any: what PARALLAX_CUDA_ARCHITECTURES
+# says, or all that the toolkit has). It does without CMake's language CUDA, of which CMake before 3.25.2 knows no C++20, so that
+# configuring needs no device and costs nothing. The target's include folders and definitions hold for the files.
+function(parallax_add_cuda target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ARCHITECTURES;SOURCES;OPTIONS")
+  if(NOT TARGET parallax::cuda)
+    message(FATAL_ERROR "parallax_add_cuda(${target}): there is no component cuda: ${parallax_cuda_reason}")
+  endif()
+  if(NOT arg_ARCHITECTURES)
+    set(arg_ARCHITECTURES ${PARALLAX_CUDA_ARCHITECTURES})
+  endif()
+  set(codes -arch=all-major)
+  if(arg_ARCHITECTURES)
+    set(codes)
+    list(GET arg_ARCHITECTURES -1 last)  # in a form that later ones can read, too
+    list(APPEND codes -gencode arch=compute_${last},code=compute_${last})
+  endif()
+  foreach(number IN LISTS arg_ARCHITECTURES)
+    list(APPEND codes -gencode arch=compute_${number},code=sm_${number})
+  endforeach()
+  set(includes "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
+  set(definitions "$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>")
+  foreach(source IN LISTS arg_SOURCES)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE file)
+    cmake_path(GET source FILENAME name)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${target}.${name}.o)
+    add_custom_command(OUTPUT ${object} DEPENDS ${file} DEPFILE ${object}.d COMMENT "Building CUDA object ${name}.o" VERBATIM
+      COMMAND_EXPAND_LISTS COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 ${codes}
+        "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>" "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>"
+        ${arg_OPTIONS} -MD -MT ${object} -MF ${object}.d -c ${file} -o ${object})
+    target_sources(${target} PRIVATE ${object})
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  endforeach()
+  target_link_libraries(${target} PRIVATE parallax::cuda)
 endfunction()

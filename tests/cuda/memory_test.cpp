@@ -111,7 +111,8 @@ TEST_CASE("an arena hands out one block piece by piece, and all of it again afte
   CHECK(first == block.data());
   CHECK(second == first + 256);
   CHECK(arena.used() == 356);
-  CHECK_THROWS_WITH(arena.allocate(1000, 256), "parallax: out of memory in CudaArena: 1512 bytes are needed, the block has 1024");
+  CHECK_THROWS_WITH(arena.allocate(1000, 256),
+                    "parallax: out of memory in CudaArena: 1512 bytes are needed, the block has 1024");
   arena.reset();
   CHECK(arena.allocate(1024, 256) == first);
   CHECK(arena.most_used() == 1024);

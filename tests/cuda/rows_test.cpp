@@ -21,8 +21,8 @@ void moves_rows(cases::Draw& draw) {
   auto expected = out;
   device::gather_rows<T, I>(nullptr, table.view(), indices, base, out.data());
   for (std::size_t i = 0; i < indices.size(); ++i)
-    std::memcpy(expected.view().row(static_cast<std::int64_t>(i)), table.view().row(static_cast<std::int64_t>(indices[i] - base)),
-                static_cast<std::size_t>(width) * sizeof(T));
+    std::memcpy(expected.view().row(static_cast<std::int64_t>(i)),
+                table.view().row(static_cast<std::int64_t>(indices[i] - base)), static_cast<std::size_t>(width) * sizeof(T));
   REQUIRE(cases::same_bits(out.memory, expected.memory));
 }
 

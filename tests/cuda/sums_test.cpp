@@ -1,6 +1,7 @@
 #include "cases.hpp"
 #include "grouped.hpp"
 #include "parallax/kernel/cuda/copies.cuh"
+#include "parallax/kernel/cuda/elements.cuh"
 #include "parallax/kernel/cuda/sums.cuh"
 #include "parallax/kernel/host.hpp"
 
@@ -91,5 +92,25 @@ TEST_CASE("many tensors are copied at once, wherever they begin and end", "[cuda
     }
     device::copy_all(nullptr, copies.data(), static_cast<std::uint32_t>(count), draw.one_in(4) ? 0 : most);
     REQUIRE(to == expected);
+  }
+}
+
+TEMPLATE_TEST_CASE("elements are added, divided and squared as on the host", "[cuda][elements]", float, double) {
+  cases::Draw draw{"add_to, scale_down, sum_of_squares", 20};
+  for (std::size_t i = 0; i < draw.count(); ++i) {
+    draw.next();
+    std::int64_t const n = draw.below(draw.one_in(2) ? 20 : 3000);
+    cases::Table<TestType> out{draw, 1, n};
+    cases::Table<TestType> const in{draw, 1, n};
+    auto expected = out;
+    INFO(n << " elements");
+    Host::add_to(expected.data(), in.view().data, n);
+    Host::scale_down(expected.data(), n, TestType{7});
+    device::add_to(nullptr, out.data(), in.view().data, static_cast<std::uint64_t>(n));
+    device::scale_down(nullptr, out.data(), static_cast<std::uint64_t>(n), TestType{7});
+    REQUIRE(cases::same_bits(out.memory, expected.memory));
+    double sum = -1;
+    device::sum_of_squares(nullptr, in.view().data, static_cast<std::uint64_t>(n), &sum);
+    REQUIRE(sum == Host::sum_of_squares(in.view().data, n));
   }
 }

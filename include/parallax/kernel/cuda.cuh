@@ -1,6 +1,6 @@
 // The row operations on a CUDA device, beside RowOps<HostSpace> (kernel/host.hpp), which documents them and has the same bits.
-// A leaf for files that nvcc compiles. Everything works on device memory that the caller owns, in the order of a stream that the
-// caller names; nothing allocates, nothing waits, nothing is sent to the default stream, and sums use no atomic operation.
+// A leaf for files that nvcc compiles. Everything works on device memory that the caller owns, in the order of a stream that
+// the caller names; nothing allocates, nothing waits, nothing is sent to the default stream, and sums use no atomic operation.
 //
 //   group_keys            groups keys by value (unique_with_inverse)       gather_rows       table rows by index, packed
 //   coalesce              sums the rows of every run                       scatter_rows      packed rows to table rows
@@ -9,11 +9,13 @@
 //   bucket                cuts sorted keys at boundaries                   apply_elements    the same, element by element
 //   update_runs           coalesce and apply_rows in one: sums of gradients are not stored
 //   copy_all              many tensors copied at once, into one buffer or out of it
+//   add_to · scale_down · sum_of_squares                                   arithmetic on contiguous elements
 //
 // The number u of distinct keys stays on the device: operations on runs read it there, and those on rows take it as `count`.
 #pragma once
 
 #include "parallax/kernel/cuda/copies.cuh"
+#include "parallax/kernel/cuda/elements.cuh"
 #include "parallax/kernel/cuda/rows.cuh"
 #include "parallax/kernel/cuda/runs.cuh"
 #include "parallax/kernel/cuda/sort.cuh"

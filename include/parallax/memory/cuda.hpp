@@ -87,8 +87,8 @@ class CudaPool {
   cudaMemPool_t pool_ = nullptr;
 };
 
-// Does not own. Hands out one block of memory from its beginning to its end, and all of it again after `reset`: the scratch of a
-// step, which a graph can capture, for nothing is allocated. Giving back a piece does nothing.
+// Does not own. Hands out one block of memory from its beginning to its end, and all of it again after `reset`: the scratch of
+// a step, which a graph can capture, for nothing is allocated. Giving back a piece does nothing.
 class CudaArena {
  public:
   CudaArena(void* block, std::size_t bytes) : begin_{static_cast<std::byte*>(block)}, bytes_{bytes} {}

@@ -1,6 +1,7 @@
-// Stands in for CUDA's <cuda_runtime_api.h> on machines without it: memory of the device is memory of the host, poisoned when it is
-// handed out, and streams are queues. They run at once; or, where emulator::deferred says so, when something waits for them, in
-// an order drawn from a seed among those that streams and events allow, so that an event that nobody waits for is found out.
+// Stands in for CUDA's <cuda_runtime_api.h> on machines without it: memory of the device is memory of the host, poisoned when
+// it is handed out, and streams are queues. They run at once; or, where emulator::deferred says so, when something waits for
+// them, in an order drawn from a seed among those that streams and events allow, so that an event that nobody waits for is
+// found out.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,13 @@ enum cudaError_t {
   cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16, cudaDevAttrMemoryPoolsSupported = 115 };
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 enum cudaMemAllocationType { cudaMemAllocationTypePinned = 1 };

@@ -297,7 +297,8 @@ class Block {
     Fiber& fiber = *fibers_.emplace_back(std::make_unique<Fiber>());
     fiber.number = static_cast<int>(fibers_.size()) - 1;
     fiber.stack = ::mmap(nullptr, Fiber::stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fiber.stack == MAP_FAILED || ::getcontext(&fiber.context) != 0) fail("no memory for a thread's stack", Place::current());
+    if (fiber.stack == MAP_FAILED || ::getcontext(&fiber.context) != 0)
+      fail("no memory for a thread's stack", Place::current());
     fiber.bottom = fiber.stack;
     fiber.bytes = Fiber::stack_bytes;
     fiber.context.uc_stack.ss_sp = fiber.stack;
@@ -340,7 +341,8 @@ class Block {
     Warp& warp = warps_[thread / 32];
     warp.ended |= 1u << thread % 32;
     for (Exchange const& each : warp.exchanges)
-      if (each.arrived != 0 && (each.mask >> thread % 32 & 1)) fail("a lane returns while others of its warp wait for it", each.place);
+      if (each.arrived != 0 && (each.mask >> thread % 32 & 1))
+        fail("a lane returns while others of its warp wait for it", each.place);
     ++ended_;
   }
 #if defined(PARALLAX_EMULATOR_TSAN)
@@ -367,7 +369,8 @@ void run(dim3 grid, dim3 block, std::size_t shared_bytes, Call const& call) {
     void operator()() const override { (*call)(); }
   } body;
   body.call = &call;
-  if (block.x * block.y * block.z == 0 || block.x * block.y * block.z > 1024) fail("a block of no or of too many threads", Place::current());
+  if (block.x * block.y * block.z == 0 || block.x * block.y * block.z > 1024)
+    fail("a block of no or of too many threads", Place::current());
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) fail("a grid of no blocks", Place::current());
   if (shared_bytes > (std::size_t{48} << 10)) fail("more shared memory than a block has", Place::current());
   ++launches;

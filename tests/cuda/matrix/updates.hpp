@@ -10,13 +10,15 @@ using RuleOf = decltype(O{}.at(std::int64_t{1}));
 
 // For gradients V and parameters T, with the element slots and row slots that are given as lists.
 template <class O, class V, class T, class Index, class... S, class... R>
-void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groups<Index> const& groups, parallax::RowsView<T> table,
-            RuleOf<O> const& rule, pc::Slots<S...> const& slots, pc::Slots<R...> const& row_slots) {
+void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groups<Index> const& groups,
+            parallax::RowsView<T> table, RuleOf<O> const& rule, pc::Slots<S...> const& slots,
+            pc::Slots<R...> const& row_slots) {
   pc::update_runs(stream, values, groups, 0, {}, table, rule, slots, row_slots, nullptr);
   pc::apply_rows(stream, std::span<Index const>{groups.keys, groups.count}, 0, table, values.data, {}, rule, slots, row_slots,
                  groups.distinct);
   if constexpr (!pc::detail::Measures<RuleOf<O>, T, S...>)
-    slots.with_on_host([&](auto... tables) { pc::apply_elements(stream, 5, table.data, values.data, {}, rule, tables.data...); });
+    slots.with_on_host(
+        [&](auto... tables) { pc::apply_elements(stream, 5, table.data, values.data, {}, rule, tables.data...); });
 }
 #define UPDATE(O, V, T, Index, Elements, Rows)                                                                            \
   template void update<O, V, T, Index>(cudaStream_t, parallax::RowsView<V const>, pc::Groups<Index> const&,               \

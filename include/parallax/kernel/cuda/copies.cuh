@@ -28,8 +28,8 @@ __device__ void copy_units(Copy const& copy, std::uint64_t first, std::uint64_t 
   for (std::uint64_t at = first / sizeof(Unit) + threadIdx.x; at < last / sizeof(Unit); at += blockDim.x) to[at] = from[at];
 }
 
-// Grid: blocks of a row share a copy (x strides over its tiles of 32 KiB), rows stride over the copies. Memory: everything is read
-// once and written once, 16 bytes a thread where both ends are aligned to that; bytes left over at the end one by one.
+// Grid: blocks of a row share a copy (x strides over its tiles of 32 KiB), rows stride over the copies. Memory: everything is
+// read once and written once, 16 bytes a thread where both ends are aligned to that; bytes left over at the end one by one.
 template <unsigned threads>
 __global__ void __launch_bounds__(threads) copy_all_kernel(Copy const* copies, std::uint32_t count, unsigned blocks_each) {
   for (std::uint32_t k = blockIdx.x / blocks_each; k < count; k += gridDim.x / blocks_each) {
@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(threads) copy_all_kernel(Copy const* copies, s
 
 }  // namespace detail
 
-// Makes `count` copies, a table in device memory. `most_bytes`: of the largest one, as far as it is known; it only shapes the grid.
+// Makes `count` copies, a table in device memory. `most_bytes`: of the largest one, as far as it is known; it only shapes the
+// grid.
 inline void copy_all(cudaStream_t stream, Copy const* copies, std::uint32_t count, std::uint64_t most_bytes) {
   if (count == 0) return;
   std::uint64_t const tiles = std::max<std::uint64_t>(1, detail::ceil_div(most_bytes, detail::copy_tile));

@@ -127,7 +127,8 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) *distinct = before;
 }
 
-// Grid: a block a tile. Memory: keys and order are read once; order, inverse (at the positions), keys and offsets of runs written.
+// Grid: a block a tile. Memory: keys and order are read once; order, inverse (at the positions), keys and offsets of runs
+// written.
 template <class Key, class Index>
 __global__ void __launch_bounds__(block_threads)
     emit_groups_kernel(Key const* sorted, std::uint32_t const* order, std::uint32_t const* tile_runs, Groups<Index> out) {

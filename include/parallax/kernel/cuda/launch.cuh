@@ -58,8 +58,8 @@ inline unsigned multiprocessors() {
   return static_cast<unsigned>(count);
 }
 
-// Blocks for `work` blocks' worth of work, of kernels that stride over it: at most as many as fill the device `waves` times over
-// at eight blocks a multiprocessor, so that a device-side count below `work` leaves few blocks without any.
+// Blocks for `work` blocks' worth of work, of kernels that stride over it: at most as many as fill the device `waves` times
+// over at eight blocks a multiprocessor, so that a device-side count below `work` leaves few blocks without any.
 inline unsigned grid_for(std::uint64_t work, unsigned waves = 4) {
   return static_cast<unsigned>(std::min<std::uint64_t>(work, std::max(1u, multiprocessors() * 8 * waves)));
 }

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/cuda/launch.cuh"
 #include "parallax/kernel/cuda/strict.cuh"
@@ -72,6 +74,15 @@ bool in_packs(RowsView<T>... tables) {
   return (rows_aligned(tables, N * sizeof(T)) && ...);
 }
 
+// Calls f with std::integral_constant of how many elements of each table a thread moves at once.
+template <class F, class... T>
+void with_packs(F const& f, RowsView<T>... tables) {
+  constexpr std::size_t largest = std::max({sizeof(T)...});
+  constexpr int n = static_cast<int>(widest_access / largest);
+  if (in_packs<n>(tables...)) f(std::integral_constant<int, n>{});
+  else f(std::integral_constant<int, 1>{});
+}
+
 // Threads that share a row: the fewest that need as many steps as 32 would.
 inline unsigned lanes_for(std::int64_t packs) {
   if (packs < 1) return 1;
@@ -80,7 +91,8 @@ inline unsigned lanes_for(std::int64_t packs) {
 }
 inline unsigned teams_for(unsigned lanes) { return block_threads / lanes; }  // in a block
 
-// A thread's place among teams of `lanes` threads: which of all teams, which lane. Threads left over at a block's end have none.
+// A thread's place among teams of `lanes` threads: which of all teams, which lane. Threads left over at a block's end have
+// none.
 struct Team {
   std::uint64_t number, count;
   unsigned lane;

@@ -46,14 +46,15 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <bool gather, class Unit, class T, class I>
-bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, std::int64_t base, Count count, T* rows) {
+bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, std::int64_t base, Count count,
+                   T* rows) {
   RowsView<T> const packed{rows, static_cast<std::int64_t>(indices.size()), table.width};
   if (!rows_aligned(table, sizeof(Unit)) || !rows_aligned(packed, sizeof(Unit))) return false;
   constexpr auto elements = static_cast<std::int64_t>(sizeof(Unit) / sizeof(T));
   unsigned const lanes = lanes_for(table.width / elements);
   launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes) * rows_at_once)), block_threads, 0,
-         move_rows_kernel<gather, Unit, I>, reinterpret_cast<Unit*>(table.data), table.stride / elements, table.width / elements,
-         indices.data(), base, count, reinterpret_cast<Unit*>(rows), lanes);
+         move_rows_kernel<gather, Unit, I>, reinterpret_cast<Unit*>(table.data), table.stride / elements,
+         table.width / elements, indices.data(), base, count, reinterpret_cast<Unit*>(rows), lanes);
   return true;
 }
 
@@ -66,7 +67,8 @@ void move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indice
     if (try_move_rows<gather, std::uint64_t>(stream, table, indices, base, count, rows)) return;
   if constexpr (sizeof(T) < 4)
     if (try_move_rows<gather, std::uint32_t>(stream, table, indices, base, count, rows)) return;
-  using Element = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
+  using Element =
+      std::conditional_t<sizeof(T) == 8, std::uint64_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
   static_assert(sizeof(T) == sizeof(Element), "parallax: elements of rows have 2, 4 or 8 bytes");
   static_cast<void>(try_move_rows<gather, Element>(stream, table, indices, base, count, rows));
 }
@@ -91,7 +93,8 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <int N, class T, class I>
-void add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, std::int64_t base, Count count, T const* rows) {
+void add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, std::int64_t base, Count count,
+              T const* rows) {
   unsigned const lanes = lanes_for(table.width / N);
   launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes))), block_threads, 0, add_rows_kernel<N, T, I>, table,
          indices.data(), base, count, rows, lanes);

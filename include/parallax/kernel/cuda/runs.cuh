@@ -19,7 +19,8 @@ __global__ void __launch_bounds__(block_threads) run_lengths_kernel(Groups<Index
   for (std::uint64_t k = thread_number(); k < runs; k += thread_count()) out[k] = groups.offsets[k + 1] - groups.offsets[k];
 }
 
-// Grid: warps stride over the runs; the lanes of a warp share a run. Memory: order is read, counts at its positions; sums written.
+// Grid: warps stride over the runs; the lanes of a warp share a run. Memory: order is read, counts at its positions; sums
+// written.
 template <class Index>
 __global__ void __launch_bounds__(block_threads)
     sum_counts_kernel(std::uint32_t const* counts, Groups<Index> groups, std::uint32_t* out) {
@@ -71,8 +72,8 @@ void sum_counts(cudaStream_t stream, std::uint32_t const* counts, Groups<Index> 
 template <class Key>
 void bucket(cudaStream_t stream, Key const* sorted_keys, std::uint32_t most, std::type_identity_t<Key> const* bases,
             std::uint32_t boundaries, std::uint32_t* begins, std::uint32_t const* count = nullptr) {
-  launch(stream, static_cast<unsigned>(detail::ceil_div(boundaries, block_threads)), block_threads, 0, detail::bucket_kernel<Key>,
-         sorted_keys, detail::Count{most, count}, bases, boundaries, begins);
+  launch(stream, static_cast<unsigned>(detail::ceil_div(boundaries, block_threads)), block_threads, 0,
+         detail::bucket_kernel<Key>, sorted_keys, detail::Count{most, count}, bases, boundaries, begins);
 }
 
 }  // namespace parallax::cuda

@@ -80,10 +80,11 @@ __device__ void exchange(Item* shared, Tile const& tile, std::uint32_t const (&p
   __syncthreads();
 }
 
-// Grid: one block, for all keys, with as many threads as keys, at most 1024 of at most 8 keys each. A stable sort by digits of at most
-// 7 bits, the lowest first, in registers and 41 KiB of shared memory; then the runs. One launch in place of five.
+// Grid: one block, for all keys, with as many threads as keys, at most 1024 of at most 8 keys each. A stable sort by digits of
+// at most 7 bits, the lowest first, in registers and 41 KiB of shared memory; then the runs. One launch in place of five.
 template <class Key, class Index>
-__global__ void __launch_bounds__(few_threads) group_few_kernel(Index const* keys_in, int bits, int digit_bits, Groups<Index> out) {
+__global__ void __launch_bounds__(few_threads)
+    group_few_kernel(Index const* keys_in, int bits, int digit_bits, Groups<Index> out) {
   constexpr int items = few_keys<Key> / few_threads;
   __shared__ FewShared<Key> shared;
   unsigned const warps = blockDim.x / warp_lanes, mask = (1u << digit_bits) - 1;
@@ -145,7 +146,8 @@ struct SortPlan {
     sort_bytes = 0;
     cub::DoubleBuffer<Key> no_keys{nullptr, nullptr};
     cub::DoubleBuffer<std::uint32_t> no_positions{nullptr, nullptr};
-    check(cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, no_keys, no_positions, n, 0, bits), "DeviceRadixSort::SortPairs");
+    check(cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, no_keys, no_positions, n, 0, bits),
+          "DeviceRadixSort::SortPairs");
     sort = take(sort_bytes);
     bytes = at;
   }
@@ -160,8 +162,8 @@ void group_many(cudaStream_t stream, Index const* keys, int bits, Groups<Index> 
   cub::DoubleBuffer<std::uint32_t> order{part(plan.positions[0], 0u), part(plan.positions[1], 0u)};
   std::uint32_t* const tile_runs = part(plan.tiles, 0u);
   auto const tiles = static_cast<unsigned>(ceil_div(n, tile_keys));
-  launch(stream, grid_for(ceil_div(n, block_threads)), block_threads, 0, number_keys_kernel<Key, Index>, keys, n, sorted.Current(),
-         order.Current());
+  launch(stream, grid_for(ceil_div(n, block_threads)), block_threads, 0, number_keys_kernel<Key, Index>, keys, n,
+         sorted.Current(), order.Current());
   std::size_t sort_bytes = plan.sort_bytes;
   if (bits > 0)
     check(cub::DeviceRadixSort::SortPairs(scratch + plan.sort, sort_bytes, sorted, order, n, 0, bits, stream),

@@ -15,7 +15,8 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 namespace parallax::cuda {
 namespace detail {
 
-// The sum of N columns of rows order[first] … order[last - 1], in order, from a copy of the first. Rows are loaded four at a time.
+// The sum of N columns of rows order[first] … order[last - 1], in order, from a copy of the first. Rows are loaded four at a
+// time.
 template <int N, class V>
 __device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order, std::uint64_t first, std::uint64_t last,
                           std::int64_t column, Computed<V> (&sum)[N]) {
@@ -34,8 +35,8 @@ __device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order
 }
 
 // Sums of the rows of every run. A run's later chunks, those after its first, were summed before: the one that begins at sorted
-// position p lies in row p / 64 of `later`. No two chunks share such a row, for those of one run begin 64 apart, and a run's first
-// one, of 64, has no row.
+// position p lies in row p / 64 of `later`. No two chunks share such a row, for those of one run begin 64 apart, and a run's
+// first one, of 64, has no row.
 template <class V, class Index>
 struct RunSums {
   using value_type = V;
@@ -68,10 +69,11 @@ struct RunSums {
   }
 };
 
-// Grid: a team of `lanes` threads a row of `later`; teams whose 64 sorted positions begin no later chunk end at once. Memory: the
-// rows of later chunks are read once, one row for 64 of them is written.
+// Grid: a team of `lanes` threads a row of `later`; teams whose 64 sorted positions begin no later chunk end at once. Memory:
+// the rows of later chunks are read once, one row for 64 of them is written.
 template <int N, class V, class Index>
-__global__ void __launch_bounds__(block_threads, resident_blocks) sum_later_chunks_kernel(RunSums<V, Index> sums, Computed<V>* later, unsigned lanes) {
+__global__ void __launch_bounds__(block_threads, resident_blocks)
+    sum_later_chunks_kernel(RunSums<V, Index> sums, Computed<V>* later, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
   Groups<Index> const& groups = sums.groups;
@@ -90,10 +92,11 @@ __global__ void __launch_bounds__(block_threads, resident_blocks) sum_later_chun
   }
 }
 
-// Grid: a team a run, all teams stride over the runs. Memory: every row is read once, rows of later chunks excepted, every sum is
-// written once.
+// Grid: a team a run, all teams stride over the runs. Memory: every row is read once, rows of later chunks excepted, every sum
+// is written once.
 template <int N, class V, class Index, class T>
-__global__ void __launch_bounds__(block_threads, resident_blocks) coalesce_kernel(RunSums<V, Index> sums, T* out, unsigned lanes) {
+__global__ void __launch_bounds__(block_threads, resident_blocks)
+    coalesce_kernel(RunSums<V, Index> sums, T* out, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
   std::uint64_t const runs = *sums.groups.distinct;
@@ -119,15 +122,6 @@ RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values
   return sums;
 }
 
-// Calls f with std::integral_constant of how many elements of each table a thread moves at once.
-template <class F, class... T>
-void with_packs(F const& f, RowsView<T>... tables) {
-  constexpr std::size_t largest = std::max({sizeof(T)...});
-  constexpr int n = static_cast<int>(widest_access / largest);
-  if (in_packs<n>(tables...)) f(std::integral_constant<int, n>{});
-  else f(std::integral_constant<int, 1>{});
-}
-
 }  // namespace detail
 
 // Bytes of scratch that sums over n positions of rows of V take: one row for 64.
@@ -136,9 +130,9 @@ std::size_t sums_scratch_bytes(std::uint64_t n, std::int64_t width) {
   return n > sum_chunk ? detail::ceil_div(n, sum_chunk) * static_cast<std::size_t>(width) * sizeof(Computed<V>) : 0;
 }
 
-// Row k of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them. The order is that
-// of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out` is of that or of the rows' type. `scratch`, aligned to
-// 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
+// Row k of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them. The order is
+// that of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out` is of that or of the rows' type. `scratch`,
+// aligned to 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
 template <class V, class Index, class T>
 void coalesce(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, T* out, void* scratch) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: sums are of the rows' type, or float for rows of 16 bits");
@@ -148,7 +142,8 @@ void coalesce(cudaStream_t stream, RowsView<V const> values, Groups<Index> const
       [&]<int N>(std::integral_constant<int, N>) {
         unsigned const lanes = detail::lanes_for(values.width / N);
         launch(stream, detail::grid_for(detail::ceil_div(groups.count, detail::teams_for(lanes))), block_threads, 0,
-               detail::coalesce_kernel<N, V, Index, T>, detail::sum_later_chunks<N>(stream, values, groups, scratch), out, lanes);
+               detail::coalesce_kernel<N, V, Index, T>, detail::sum_later_chunks<N>(stream, values, groups, scratch), out,
+               lanes);
       },
       values, sums);
 }

@@ -18,8 +18,8 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 namespace parallax::cuda {
 
-// What is done to a summed gradient before a rule sees it, in this order: it is divided by counts[k], a number for each distinct
-// key, or else by `divisor`, and multiplied by `scale`. By 1 nothing is divided or multiplied.
+// What is done to a summed gradient before a rule sees it, in this order: it is divided by counts[k], a number for each
+// distinct key, or else by `divisor`, and multiplied by `scale`. By 1 nothing is divided or multiplied.
 template <class C>
 struct Scaling {
   C divisor = C{1};
@@ -33,8 +33,8 @@ struct Scaling {
   }
 };
 
-// Does not own. State of an optimizer beside the rows of a table: Slots{RowsView{m, rows, width}, RowsView{v, rows, width}}; of one
-// number a row: the width is 1.
+// Does not own. State of an optimizer beside the rows of a table: Slots{RowsView{m, rows, width}, RowsView{v, rows, width}}; of
+// one number a row: the width is 1.
 template <class... S>
 struct Slots;
 
@@ -161,8 +161,8 @@ __device__ void get_scaled(Source const& source, Scaling<C> const& scaling, std:
   for (int j = 0; j < N; ++j) gradients[j] = scaling(sums[j], k);
 }
 
-// Grid: a team of `lanes` threads a row, all teams stride over the rows. Memory: gradients are read once, and the rows of the table
-// and of its slots read and written once; sums of gradients stay in registers.
+// Grid: a team of `lanes` threads a row, all teams stride over the rows. Memory: gradients are read once, and the rows of the
+// table and of its slots read and written once; sums of gradients stay in registers.
 template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks)
     update_rows_kernel(Source source, I const* indices, std::int64_t base, Count count, Scaling<C> scaling, RowsView<T> table,
@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
 inline constexpr unsigned measuring_lanes = 8;  // as many as there are partial sums
 inline constexpr std::size_t block_memory = std::size_t{48} << 10;
 
-// Sums over a row of what the rule measures: lane k of eight has those of elements k, k + 8, …; then pairs, pairs of pairs, all.
-// The slots may move, the parameters do not.
+// Sums over a row of what the rule measures: lane k of eight has those of elements k, k + 8, …; then pairs, pairs of pairs,
+// all. The slots may move, the parameters do not.
 template <class Rule, class C, class T, class... S>
 __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Strict<C> const* gradients, unsigned lane,
                             unsigned lanes_mask, RowsView<S>... slots) {
@@ -216,8 +216,8 @@ __device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t widt
   return finished;
 }
 
-// Grid: eight threads a row, all teams stride over the rows. Memory: as above, but slots that measuring moves are read and written
-// twice; a row's summed gradient lies in shared memory in between.
+// Grid: eight threads a row, all teams stride over the rows. Memory: as above, but slots that measuring moves are read and
+// written twice; a row's summed gradient lies in shared memory in between.
 template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots, class RowSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks)
     update_measured_rows_kernel(Source source, I const* indices, std::int64_t base, Count count, Scaling<C> scaling,
@@ -265,20 +265,21 @@ void update_rows(cudaStream_t stream, Source const& source, std::span<I const> i
                       std::to_string(block_memory / sizeof(C)) + " fit a block's memory"};
     auto const teams = static_cast<unsigned>(std::min<std::size_t>(block_threads / measuring_lanes, block_memory / row_bytes));
     launch(stream, grid_for(ceil_div(indices.size(), teams)), teams * measuring_lanes, teams * row_bytes,
-           update_measured_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>, Slots<R...>>, source, indices.data(), base, count, scaling, table,
-           rule, slots, row_slots);
+           update_measured_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>, Slots<R...>>, source, indices.data(), base, count,
+           scaling, table, rule, slots, row_slots);
   } else {
     unsigned const lanes = lanes_for(table.width / N);
     launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes))), block_threads, 0,
-           update_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>>, source, indices.data(), base, count, scaling, table, rule, slots,
-           lanes);
+           update_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>>, source, indices.data(), base, count, scaling, table, rule,
+           slots, lanes);
   }
 }
 
 // Grid: threads stride over packs of N elements; the last n % N elements are taken one by one. Memory: everything once.
 template <int N, class C, class V, class T, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks)
-    update_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule rule, ElementSlots slots) {
+    update_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule rule,
+                           ElementSlots slots) {
   PackedRows<V> const source{gradients, 0};
   std::uint64_t const whole = n / N;
   slots.with([&](auto... tables) {
@@ -298,14 +299,16 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
 }  // namespace detail
 
 // Table row keys[k] - base, and its slots, by the rule and the sum of the rows of `values` at the positions of distinct key k,
-// scaled, for all u distinct keys: the bits of coalesce, scaling and RowOps<HostSpace>::apply_rows, but the sums are never stored.
-// `rule` is what an optimizer's `at(step)` returns. Slots lie like the table; `row_slots` are of rules that measure rows. A rule
-// that measures takes rows of up to 48 KiB of what is computed in, else Error (invalid_argument). `scratch` as for coalesce.
+// scaled, for all u distinct keys: the bits of coalesce, scaling and RowOps<HostSpace>::apply_rows, but the sums are never
+// stored. `rule` is what an optimizer's `at(step)` returns. Slots lie like the table; `row_slots` are of rules that measure
+// rows. A rule that measures takes rows of up to 48 KiB of what is computed in, else Error (invalid_argument). `scratch` as for
+// coalesce.
 template <class V, class Index, class T, class Rule, class... S, class... R>
 void update_runs(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, std::type_identity_t<Index> base,
                  Scaling<Computed<T>> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
                  Slots<R...> const& row_slots, void* scratch) {
-  static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: gradients are of the table's type, or both of 16 bits or float");
+  static_assert(std::is_same_v<Computed<T>, Computed<V>>,
+                "parallax: gradients are of the table's type, or both of 16 bits or float");
   if (groups.count == 0 || table.width == 0) return;
   std::span<Index const> const keys{groups.keys, groups.count};
   slots.with_on_host([&](RowsView<S>... tables) {
@@ -325,24 +328,27 @@ template <class V, class I, class T, class Rule, class... S, class... R>
 void apply_rows(cudaStream_t stream, std::span<I const> indices, std::type_identity_t<I> base, RowsView<T> table,
                 V const* gradients, Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& slots,
                 Slots<R...> const& row_slots, std::uint32_t const* count = nullptr) {
-  static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: gradients are of the table's type, or both of 16 bits or float");
+  static_assert(std::is_same_v<Computed<T>, Computed<V>>,
+                "parallax: gradients are of the table's type, or both of 16 bits or float");
   if (indices.empty() || table.width == 0) return;
   slots.with_on_host([&](RowsView<S>... tables) {
     detail::with_packs(
         [&]<int N>(std::integral_constant<int, N>) {
-          detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices, static_cast<std::int64_t>(base),
-                                 {indices.size(), count}, scaling, table, rule, slots, row_slots);
+          detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices,
+                                 static_cast<std::int64_t>(base), {indices.size(), count}, scaling, table, rule, slots,
+                                 row_slots);
         },
         table, RowsView<V const>{gradients, static_cast<std::int64_t>(indices.size()), table.width}, tables...);
   });
 }
 
-// For each of n elements: rule(parameter, gradient, slots…), the gradient scaled first (`scaling.counts` is null). For rules that
-// measure nothing.
+// For each of n elements: rule(parameter, gradient, slots…), the gradient scaled first (`scaling.counts` is null). For rules
+// that measure nothing.
 template <class V, class T, class Rule, class... S>
-void apply_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients, Scaling<Computed<T>> const& scaling,
-                    Rule const& rule, S*... slots) {
-  static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: gradients are of the parameters' type, or both of 16 bits or float");
+void apply_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients,
+                    Scaling<Computed<T>> const& scaling, Rule const& rule, S*... slots) {
+  static_assert(std::is_same_v<Computed<T>, Computed<V>>,
+                "parallax: gradients are of the parameters' type, or both of 16 bits or float");
   if (n == 0) return;
   detail::with_packs(
       [&]<int N>(std::integral_constant<int, N>) {
