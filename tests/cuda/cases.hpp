@@ -3,6 +3,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_runtime.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -31,7 +32,11 @@ class Draw {
   ~Draw() { std::printf("%s: %zu random cases, seed %llu\n", what_, drawn_, static_cast<unsigned long long>(seed_)); }
 
   std::size_t count() const { return count_; }  // of rounds
-  void next() { ++drawn_; }
+  // The next case, on a device of few multiprocessors or on one of a single block.
+  void next() {
+    ++drawn_;
+    emulator::multiprocessors = one_in(2) ? 2 : 0;
+  }
   std::int64_t below(std::int64_t end) { return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(end)); }
   bool one_in(int n) { return below(n) == 0; }
 
@@ -72,7 +77,7 @@ class Draw {
   T value() {
     using C = parallax::cuda::Computed<T>;
     C const any = std::uniform_real_distribution<C>{-2, 2}(engine_);
-    return parallax::cuda::detail::narrowed<T>(one_in(50) ? C{0} : any);
+    return parallax::cuda::detail::narrowed<T>(one_in(50) ? static_cast<C>(-0.0) : any);
   }
 
  private:

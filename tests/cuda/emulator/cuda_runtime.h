@@ -22,7 +22,7 @@
 
 inline void __syncthreads(emulator::Place place = emulator::Place::current()) { emulator::Block::instance().barrier(place); }
 inline void __syncwarp(unsigned mask = 0xffffffffu, emulator::Place place = emulator::Place::current()) {
-  emulator::Block::instance().exchange(mask, 0, "__syncwarp", place);
+  emulator::Block::instance().exchange(mask, 0, "__syncwarp", place, true);
 }
 
 namespace emulator {

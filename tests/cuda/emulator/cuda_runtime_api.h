@@ -59,6 +59,7 @@ inline Stream default_stream;
 inline std::vector<Stream*> streams{&default_stream};
 inline cudaError_t next_error = cudaSuccess;  // of the next call that can fail
 inline std::int64_t blocks_in_use = 0;        // of memory
+inline int multiprocessors = 2;               // of the device, for those who plan grids
 
 inline cudaError_t take_error() {
   cudaError_t const error = next_error;
@@ -132,7 +133,7 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount ? 2 : 1;
+  *value = attribute == cudaDevAttrMultiProcessorCount ? emulator::multiprocessors : 1;
   return cudaSuccess;
 }
 

@@ -186,8 +186,8 @@ class Block {
     acquire(&barrier_sync_);
   }
 
-  // The words that the lanes of `mask` brought, by lane.
-  std::uint64_t const* exchange(unsigned mask, std::uint64_t word, char const* kind, Place place) {
+  // The words that the lanes of `mask` brought, by lane. Only __syncwarp puts what lanes do to memory in order.
+  std::uint64_t const* exchange(unsigned mask, std::uint64_t word, char const* kind, Place place, bool orders_memory = false) {
     Unwatched const unwatched;
     unsigned const lane = running->thread % 32;
     Warp& warp = warps_[running->thread / 32];
@@ -203,7 +203,7 @@ class Block {
     all.words[parity][lane] = word;
     all.arrived |= 1u << lane;
     all.waiting[lane] = running->number;
-    release(&all);
+    if (orders_memory) release(&all);
     std::uint64_t const* const words = all.words[parity];
     if (all.arrived == mask) {
       all.arrived = 0;
@@ -216,7 +216,7 @@ class Block {
     } else {
       go_on();
     }
-    acquire(&all);
+    if (orders_memory) acquire(&all);
     return words;
   }
 
