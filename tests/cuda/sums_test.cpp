@@ -55,6 +55,7 @@ TEST_CASE("a run as long as chunks, and one longer or shorter, is summed in thei
   cases::Draw draw{"coalesce, one run"};
   for (std::uint32_t const n : {63u, 64u, 65u, 127u, 128u, 129u, 191u, 192u, 256u, 320u, 321u, 1000u})
     for (std::int64_t const width : {1, 4, 5}) {
+      draw.next();
       std::vector<std::int32_t> keys(n + 70, 1);
       for (std::size_t k = n; k < keys.size(); ++k) keys[k] = draw.one_in(2) ? 0 : 2;  // so that the run begins anywhere
       cases::Table<float> const values{draw, static_cast<std::int64_t>(keys.size()), width};

@@ -228,3 +228,7 @@ inline cudaError_t cudaEventQuery(cudaEvent_t event) {
   auto const* const asked = reinterpret_cast<emulator::Event*>(event);
   return asked->reached >= asked->recorded ? cudaSuccess : cudaErrorNotReady;
 }
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+  *milliseconds = 1;  // time does not pass here
+  return cudaSuccess;
+}

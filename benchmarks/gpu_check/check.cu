@@ -1,0 +1,283 @@
+// check SECTION [--tiny]: the device's part of gpu_check. Sections: device, bits, copy, kernels. Prints one JSON object a line.
+// Compiled by nvcc, or by g++ with the emulator of tests/cuda, whose times mean nothing.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "parallax/kernel/cuda.cuh"
+#include "parallax/kernel/host.hpp"
+#include "parallax/optimizer/adagrad.hpp"
+#include "parallax/optimizer/adam.hpp"
+#include "parallax/optimizer/sgd.hpp"
+
+namespace {
+
+namespace device = parallax::cuda;
+using Host = parallax::RowOps<parallax::HostSpace>;
+using parallax::RowsView;
+using Id = std::int32_t;
+using Bytes = parallax::DeviceBuffer<std::byte>;
+
+bool tiny = false;
+cudaStream_t stream = nullptr;
+
+template <class T>
+using Array = parallax::DeviceBuffer<T>;
+
+template <class T>
+Array<T> copied(parallax::CudaPool& pool, std::vector<T> const& host) {
+  Array<T> there{pool, stream, host.size()};
+  there.copy_from(host.data(), host.size());
+  device::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return there;
+}
+template <class T>
+std::vector<T> back(Array<T> const& there) {
+  std::vector<T> host(there.size());
+  there.copy_to(host.data(), host.size());
+  device::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return host;
+}
+
+// Ids below `rows`: uniform; zipf with exponent 1.05, by the inverse of its continuous distribution; or a tenth of them one id.
+std::vector<Id> drawn_ids(std::size_t n, std::int64_t rows, std::string_view distribution, unsigned seed) {
+  std::mt19937_64 random{seed};
+  std::uniform_real_distribution<double> uniform{0, 1};
+  std::vector<Id> ids(n);
+  double const most = std::pow(static_cast<double>(rows), -0.05);
+  for (Id& id : ids) {
+    double const x = uniform(random);
+    double at = x * static_cast<double>(rows);
+    if (distribution == "zipf") at = std::pow(1 - x * (1 - most), -20.0) - 1;
+    if (distribution == "hot" && random() % 10 == 0) at = 0;
+    // Spread over the table, so that frequent ids are no neighbours.
+    id = static_cast<Id>(static_cast<std::uint64_t>(at) * 2654435761u % static_cast<std::uint64_t>(rows));
+  }
+  return ids;
+}
+
+// The memory of a grouping of n keys below `bound`.
+struct Grouped {
+  Array<Id> keys;
+  Array<std::uint32_t> numbers;
+  Bytes scratch;
+  std::uint32_t n;
+  std::int64_t bound;
+
+  Grouped(parallax::CudaPool& pool, std::uint32_t count, std::int64_t keys_below)
+      : keys{pool, stream, count},
+        numbers{pool, stream, 3 * std::size_t{count} + 2},
+        scratch{pool, stream, device::group_keys_scratch_bytes(count, keys_below)},
+        n{count},
+        bound{keys_below} {}
+  device::Groups<Id> view() {
+    std::uint32_t* const at = numbers.data();
+    return {keys.data(), at, at + n + 1, at + 2 * std::size_t{n} + 1, at + 3 * std::size_t{n} + 1, n};
+  }
+  void group(Id const* ids) { device::group_keys(stream, ids, bound, view(), scratch.data()); }
+  std::uint32_t distinct() { return back(numbers)[3 * std::size_t{n} + 1]; }
+};
+
+// ---- bits ----
+
+template <class O>
+bool same_bits(O const& optimizer, std::uint32_t n, std::int64_t width, std::string_view distribution) {
+  std::int64_t const rows = tiny ? 50 : 20'000;
+  parallax::CudaPool pool;
+  std::mt19937_64 random{n};
+  std::uniform_real_distribution<float> uniform{-1, 1};
+  auto const drawn = [&](std::int64_t count) {
+    std::vector<float> all(static_cast<std::size_t>(count));
+    for (float& x : all) x = uniform(random);
+    return all;
+  };
+  auto const ids = drawn_ids(n, rows, distribution, n);
+  auto const gradients = drawn(n * width);
+  auto table = drawn(rows * width);
+  std::vector<float> const first(table.size(), 0.5f);
+  auto slots = std::vector<std::vector<float>>(O::element_slots::count, first);
+  auto const rule = optimizer.at(3);
+
+  auto const on_device = [&] {
+    auto const there_ids = copied(pool, ids);
+    auto const there_gradients = copied(pool, gradients);
+    auto there = copied(pool, table);
+    std::vector<Array<float>> state;
+    for (auto const& slot : slots) state.push_back(copied(pool, slot));
+    Grouped groups{pool, n, rows};
+    Bytes scratch{pool, stream, device::sums_scratch_bytes<float>(n, width)};
+    groups.group(there_ids.data());
+    RowsView<float const> const values{there_gradients.data(), n, width};
+    RowsView<float> const view{there.data(), rows, width};
+    auto const slot = [&](std::size_t k) { return RowsView<float>{state[k].data(), rows, width}; };
+    auto const update = [&](auto const& given) {
+      device::update_runs(stream, values, groups.view(), 0, {}, view, rule, given, device::Slots<>{}, scratch.data());
+    };
+    if constexpr (O::element_slots::count == 0) update(device::Slots<>{});
+    else if constexpr (O::element_slots::count == 1) update(device::Slots{slot(0)});
+    else update(device::Slots{slot(0), slot(1)});
+    std::vector<std::vector<float>> result{back(there)};
+    for (auto const& each : state) result.push_back(back(each));
+    return result;
+  };
+  auto const once = on_device(), again = on_device();
+
+  parallax::Grouping<Id> groups;
+  parallax::SortScratch<Id> scratch;
+  Host::unique_with_inverse(ids, rows, groups, scratch);
+  std::vector<float> sums(groups.size() * static_cast<std::size_t>(width));
+  Host::coalesce<float>({gradients.data(), n, width}, groups, 0, groups.size(), sums.data());
+  std::span<Id const> const keys{groups.keys.data(), groups.size()};
+  RowsView<float> const view{table.data(), rows, width};
+  auto const slot = [&](std::size_t k) { return RowsView<float>{slots[k].data(), rows, width}; };
+  if constexpr (O::element_slots::count == 0) Host::apply_rows(keys, 0, view, sums.data(), 1.0f, rule);
+  else if constexpr (O::element_slots::count == 1) Host::apply_rows(keys, 0, view, sums.data(), 1.0f, rule, slot(0));
+  else Host::apply_rows(keys, 0, view, sums.data(), 1.0f, rule, slot(0), slot(1));
+  bool same = std::memcmp(once[0].data(), table.data(), table.size() * sizeof(float)) == 0;
+  for (std::size_t k = 0; k < slots.size(); ++k)
+    same = same && std::memcmp(once[k + 1].data(), slots[k].data(), table.size() * sizeof(float)) == 0;
+  std::printf(
+      "{\"optimizer\": \"%s\", \"ids\": %u, \"width\": %d, \"distribution\": \"%.*s\", \"host_bits\": %s, \"same_again\": "
+      "%s}\n",
+      parallax::optimizer_name<O>().c_str(), n, static_cast<int>(width), static_cast<int>(distribution.size()),
+      distribution.data(), same ? "true" : "false", once == again ? "true" : "false");
+  return same && once == again;
+}
+
+bool bits() {
+  bool all = true;
+  std::vector<std::uint32_t> const counts =
+      tiny ? std::vector<std::uint32_t>{1, 300} : std::vector<std::uint32_t>{1, 2500, 8193, 200'000};
+  for (std::uint32_t const n : counts)
+    for (std::int64_t const width : tiny ? std::vector<std::int64_t>{3, 32} : std::vector<std::int64_t>{1, 3, 32, 128, 1025})
+      for (std::string_view const distribution : {"uniform", "zipf", "hot"}) {
+        if (n * width > 100'000'000) continue;
+        all = same_bits(parallax::Sgd{}, n, width, distribution) && all;
+        all = same_bits(parallax::Adagrad{}, n, width, distribution) && all;
+        all = same_bits(parallax::LazyAdam{}, n, width, distribution) && all;
+      }
+  return all;
+}
+
+// ---- times ----
+
+// Microseconds of `run`, each time apart, after two that do not count.
+template <class F>
+std::vector<double> times(int samples, F const& run) {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  device::check(cudaEventCreateWithFlags(&begin, cudaEventDefault), "cudaEventCreateWithFlags");
+  device::check(cudaEventCreateWithFlags(&end, cudaEventDefault), "cudaEventCreateWithFlags");
+  std::vector<double> all;
+  for (int i = -2; i < samples; ++i) {
+    device::check(cudaEventRecord(begin, stream), "cudaEventRecord");
+    run(i & 1);
+    device::check(cudaEventRecord(end, stream), "cudaEventRecord");
+    device::check(cudaEventSynchronize(end), "cudaEventSynchronize");
+    float milliseconds = 0;
+    device::check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+    if (i >= 0) all.push_back(1000 * static_cast<double>(milliseconds));
+  }
+  static_cast<void>(cudaEventDestroy(begin));
+  static_cast<void>(cudaEventDestroy(end));
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+void print_times(char const* kernel, std::size_t ids, std::int64_t width, std::string_view distribution, double bytes,
+                 std::vector<double> const& us) {
+  std::size_t const n = us.size();
+  std::printf(
+      "{\"kernel\": \"%s\", \"ids\": %zu, \"width\": %d, \"distribution\": \"%.*s\", \"bytes\": %.0f, \"us\": %.3f, "
+      "\"us_p10\": %.3f, \"us_p90\": %.3f}\n",
+      kernel, ids, static_cast<int>(width), static_cast<int>(distribution.size()), distribution.data(), bytes, us[n / 2],
+      us[n / 10], us[n * 9 / 10]);
+  std::fflush(stdout);
+}
+
+void copy() {
+  parallax::CudaPool pool;
+  std::size_t const bytes = tiny ? 1 << 16 : std::size_t{2} << 30;
+  Bytes from{pool, stream, bytes}, to{pool, stream, bytes};
+  device::check(cudaMemsetAsync(from.data(), 1, bytes, stream), "cudaMemsetAsync");
+  auto const us = times(tiny ? 3 : 20, [&](int) {
+    device::check(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
+  });
+  print_times("copy", bytes, 1, "", 2.0 * static_cast<double>(bytes), us);
+}
+
+void kernels_of(std::uint32_t n, std::int64_t width, std::string_view distribution) {
+  parallax::CudaPool pool;
+  int const samples = tiny ? 3 : 21;
+  double const row = static_cast<double>(width) * sizeof(float);
+  std::int64_t const rows = tiny ? 1000 : std::min<std::int64_t>((std::int64_t{4} << 30) / (width * 4), std::int64_t{1} << 25);
+  auto const elements = static_cast<std::size_t>(rows * width);
+  Array<float> table{pool, stream, elements}, state{pool, stream, elements};
+  Array<float> gradients{pool, stream, n * static_cast<std::size_t>(width)},
+      out{pool, stream, n * static_cast<std::size_t>(width)};
+  for (auto* const array : {&table, &state, &gradients})
+    device::check(cudaMemsetAsync(array->data(), 0x3d, array->size() * sizeof(float), stream), "cudaMemsetAsync");
+  Array<Id> const ids[2] = {copied(pool, drawn_ids(n, rows, distribution, 1)),
+                            copied(pool, drawn_ids(n, rows, distribution, 2))};
+  Grouped grouped[2] = {{pool, n, rows}, {pool, n, rows}};
+  Bytes scratch{pool, stream, device::sums_scratch_bytes<float>(n, width)};
+  for (int k : {0, 1}) grouped[k].group(ids[k].data());
+  double const u = grouped[0].distinct();
+  RowsView<float const> const values{gradients.data(), n, width};
+  RowsView<float> const view{table.data(), rows, width}, sums{state.data(), rows, width};
+  auto const report = [&](char const* kernel, double bytes, auto const& run) {
+    print_times(kernel, n, width, distribution, bytes, times(samples, run));
+  };
+  auto const adagrad = [&](int k) {
+    device::update_runs(stream, values, grouped[k].view(), 0, {}, view, parallax::Adagrad{}.at(1), device::Slots{sums},
+                        device::Slots<>{}, scratch.data());
+  };
+  report("gather", n * (2 * row + sizeof(Id)), [&](int k) {
+    device::gather_rows<float, Id>(stream, view, {ids[k].data(), n}, 0, out.data());
+  });
+  report("group", 0, [&](int k) { grouped[k].group(ids[k].data()); });
+  report("scatter", u * (2 * row + sizeof(Id)), [&](int k) {
+    device::scatter_rows<float, Id>(stream, view, {grouped[k].keys.data(), n}, 0, out.data(), grouped[k].view().distinct);
+  });
+  report("update_sgd", n * (row + 4) + u * (2 * row + 12), [&](int k) {
+    device::update_runs(stream, values, grouped[k].view(), 0, {}, view, parallax::Sgd{}.at(1), device::Slots<>{},
+                        device::Slots<>{}, scratch.data());
+  });
+  report("update_adagrad", n * (row + 4) + u * (4 * row + 12), adagrad);
+  report("group_and_adagrad", n * (row + 4) + u * (4 * row + 12), [&](int k) {
+    grouped[k].group(ids[k].data());
+    adagrad(k);
+  });
+}
+
+void kernels() {
+  std::vector<std::uint32_t> const counts =
+      tiny ? std::vector<std::uint32_t>{100} : std::vector<std::uint32_t>{2500, 40'000, 250'000, 1'000'000};
+  for (std::int64_t const width : tiny ? std::vector<std::int64_t>{32} : std::vector<std::int64_t>{32, 64, 128, 512, 1024})
+    for (std::uint32_t const n : counts)
+      for (std::string_view const distribution : {"uniform", "zipf", "hot"}) kernels_of(n, width, distribution);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string_view const section = argc > 1 ? argv[1] : "";
+  tiny = argc > 2 && std::string_view{argv[2]} == "--tiny";
+  int count = 0;
+  cudaError_t const status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    std::printf("SKIPPED: no device answers: %s\n", status == cudaSuccess ? "there are none" : cudaGetErrorString(status));
+    return 77;
+  }
+  device::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  int result = 0;
+  if (section == "bits") result = bits() ? 0 : 1;
+  else if (section == "copy") copy();
+  else if (section == "kernels") kernels();
+  else if (section != "device") result = 2;
+  static_cast<void>(cudaStreamDestroy(stream));
+  return result;
+}
