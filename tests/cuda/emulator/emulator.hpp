@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <source_location>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -58,7 +57,13 @@ struct dim3 {
 
 namespace emulator {
 
-using Place = std::source_location;
+// Where in a source file, like std::source_location, which clang 14 does not have.
+struct Place {
+  char const* file = "";
+  int line = 0;
+
+  static constexpr Place current(char const* here = __builtin_FILE(), int at = __builtin_LINE()) { return {here, at}; }
+};
 
 inline std::uint64_t seed = 1;      // of the order in which threads take turns
 inline std::uint64_t launches = 0;  // so far
@@ -69,7 +74,7 @@ inline std::uint64_t draw() {
 }
 
 [[noreturn]] inline void fail(char const* what, Place place) {
-  std::fprintf(stderr, "emulator: %s, at %s:%u\n", what, place.file_name(), static_cast<unsigned>(place.line()));
+  std::fprintf(stderr, "emulator: %s, at %s:%d\n", what, place.file, place.line);
   std::fflush(stderr);
   std::_Exit(70);
 }
@@ -174,7 +179,7 @@ class Block {
     Unwatched const unwatched;
     if (ended_ > 0) fail("a barrier that other threads of the block have left behind by returning", place);
     if (at_barrier_ == 0) barrier_place_ = place;
-    else if (barrier_place_.line() != place.line()) fail("threads of a block wait at different barriers", place);
+    else if (barrier_place_.line != place.line) fail("threads of a block wait at different barriers", place);
     release(&barrier_sync_);
     waiting_.push_back(running->number);
     if (++at_barrier_ == threads_) {
@@ -198,7 +203,7 @@ class Block {
       fail("a mask names lanes that the block does not have", place);
     Exchange& all = find(warp, mask, place);
     if (all.arrived == 0) all.kind = kind, all.place = place;
-    else if (all.kind != kind || all.place.line() != place.line()) fail("lanes of a warp do different things together", place);
+    else if (all.kind != kind || all.place.line != place.line) fail("lanes of a warp do different things together", place);
     int const parity = all.parity;
     all.words[parity][lane] = word;
     all.arrived |= 1u << lane;
