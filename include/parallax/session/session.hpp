@@ -72,6 +72,7 @@ class Session<C> {
   // Local, and alike on all ranks. Names the batch after this one while this one is worked on. The next `step` takes its ids
   // along, and sends its rows on their way when the updates are applied: `pull` of what this returns finds them there, without
   // a message of its own. Pulled before that step, or after a later one that changed the table, it is like any other pull.
+  // What a rank writes into its rows itself after the step is not in them.
   // Takes what `pull` takes, which may be gone once it returns; what is wrong with it is thrown by its `pull`.
   //   auto next = session.prefetch(words, tokens_of_next);
   //   session.step(grad(rows, gradient));
