@@ -159,6 +159,12 @@ TEST_CASE("a bad index that was named ahead is told by its pull, and no step fai
     auto bad = session.prefetch(words, ids);
     session.step(px::grad(words, ids_of(rank, 0), gradient));
     Answer answer = answer_of([&] { static_cast<void>(session.pull(std::move(bad))); });
+    for (int time = 0; time < 2; ++time) {  // nor does the session hold on to what was refused
+      Words brief{session, "brief", table_of(23, 3)};
+      Answer const refused =
+          answer_of([&] { static_cast<void>(session.pull(session.prefetch(brief, std::vector<std::int64_t>{23}))); });
+      if (refused.code != px::Errc::bad_id) answer.what = "not refused";
+    }
     auto const rows = session.pull(std::move(good));
     auto const again = session.pull(words, ids_of(rank, 1));
     if (copied(rows) != copied(again)) answer.what = "wrong rows";
@@ -170,6 +176,7 @@ TEST_CASE("a bad index that was named ahead is told by its pull, and no step fai
     CHECK(answer.rank == 1);
     CHECK(answer.variable == "words");
     CHECK(answer.detail == "index 23 at position 4 is outside [0, 23)");
+    CHECK(answer.what.find(answer.detail) != std::string::npos);  // and the rest went well
     CHECK(answer == answers[0]);
   }
 }

@@ -163,7 +163,7 @@ struct AnyCommunicator::EdgeOf final : Edge {
     return false;
   }
   bool serialized() const override {
-    if constexpr (BoundToThreads<C>) return view().serialized();
+    if constexpr (KnowsThreads<C>) return view().serialized();
     return true;
   }
   SumOrder sum_order() const override { return parallax::sum_order(view()); }

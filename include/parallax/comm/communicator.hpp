@@ -130,7 +130,7 @@ concept KnowsOversubscription = requires(C const& comm) {
 
 // Optional ability: says whether other threads than the one that made it may use it, one at a time. Otherwise they may.
 template <class C>
-concept BoundToThreads = requires(C const& comm) {
+concept KnowsThreads = requires(C const& comm) {
   { comm.serialized() } -> std::convertible_to<bool>;
 };
 

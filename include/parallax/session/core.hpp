@@ -392,7 +392,7 @@ class SessionCore {
     turns.unlock();
   }
   void take_turns(bool on) {
-    if constexpr (BoundToThreads<C>)
+    if constexpr (KnowsThreads<C>)
       if (on && !topology.world().serialized())
         throw Error{Errc::misuse, topology.rank(), "ProgressThread", "",
                     "only the thread that made the communicator may use it (MPI: less than MPI_THREAD_SERIALIZED)"};

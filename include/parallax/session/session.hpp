@@ -216,6 +216,10 @@ class Session<C> {
         if (!fetch || !ahead.has(*fetch))
           throw typename Base::Refused{
               {Errc::misuse, topology.rank(), "pull", "", "this batch was pulled before, or named to another session"}};
+        struct Clearing {  // also after a refusal, a fetch of the pool keeps no variable alive
+          detail::FetchBase<C>& fetch;
+          ~Clearing() { fetch.clear(); }
+        } const clearing{*fetch};
         this->await_rows("pull");
         bool const here = fetch->stage == FetchStage::here && fetch->current();
         ahead.remove(*fetch);
