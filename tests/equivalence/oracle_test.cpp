@@ -5,5 +5,5 @@
 using namespace parallax_test;
 
 TEMPLATE_LIST_TEST_CASE("training on many ranks moves parameters as one process does", "[equivalence]", MixedModels) {
-  for (Case const& training : cases()) check_equality<TestType>(training);
+  for (Case const& training : cases()) check_equality<TestType>(training, train_on_threads<TestType>(training));
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "diary.hpp"
+#include "memory.hpp"
 #include "parallax/comm/any.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
@@ -52,14 +53,15 @@ inline oracle::Formula formula_of(px::LazyAdam const& o) {
 inline oracle::Formula formula_of(Tempered const& o) { return {oracle::Rule::tempered, o.learning_rate, 0, 0, 0}; }
 
 // The types of a model: layers of one, a table of the other.
-template <class DensePolicy, class RowPolicy, class O, class P = px::Cyclic, class Scalar = float, class Int = std::int64_t>
+template <class DensePolicy, class RowPolicy, class O, class P = px::Cyclic, class Scalar = float, class Int = std::int64_t,
+          class Space = px::HostSpace>
 struct Model {
   using T = Scalar;
   using Index = Int;
   using Optimizer = O;
   using Partitioner = P;
-  using Layer = px::Variable<px::Dense, DensePolicy, O, T>;
-  using Words = px::Variable<px::Sparse, RowPolicy, O, P, T, px::Index<Int>>;
+  using Layer = px::Variable<px::Dense, DensePolicy, O, T, Space>;
+  using Words = px::Variable<px::Sparse, RowPolicy, O, P, T, px::Index<Int>, Space>;
   using Exchange = typename RowPolicy::template exchange<px::Sparse>;
 
   static constexpr oracle::Rows rows = !Exchange::coalesced  ? oracle::Rows::occurrences
@@ -120,10 +122,8 @@ template <class T, class Table>
 Seen<T> held_rows(Table& table, int step) {
   Seen<T> seen{Seen<T>::What::held, step, 0, {}, {}};
   auto const mine = table.local();
-  for (std::int64_t row = 0; row < mine.rows; ++row) {
-    seen.ids.push_back(table.global_row(row));
-    seen.values.insert(seen.values.end(), mine[row].begin(), mine[row].end());
-  }
+  for (std::int64_t row = 0; row < mine.rows; ++row) seen.ids.push_back(table.global_row(row));
+  seen.values = values_of(table.state().ops(), mine);
   return seen;
 }
 
@@ -139,17 +139,20 @@ class Trainer {
         session_{topology_of(world, c), {c.fusion}},
         delays_{c.delays, static_cast<std::uint64_t>(session_.rank())},
         coins_{c.seed, 4},
-        memory_(c.shape.layers.size()),
+        ops_{px::detail::ops_for<Space>(session_.topology())},
         words_{make_words()} {
-    for (std::size_t layer = 0; layer < memory_.size(); ++layer) {
+    std::size_t const count = c.shape.layers.size();
+    memory_.reserve(count);
+    for (std::size_t layer = 0; layer < count; ++layer) {
       std::size_t const size = c.shape.layers[layer];
-      memory_[layer] = session_.rank() == 0 ? workload_.first_values(layer, size) : std::vector<T>(size, T{-77});
-      layers_.push_back({session_, "layer " + std::to_string(layer), px::bind(memory_[layer]), c.reduce});
+      memory_.emplace_back(ops_, session_.rank() == 0 ? workload_.first_values(layer, size) : std::vector<T>(size, T{-77}));
+      layers_.push_back({session_, "layer " + std::to_string(layer), px::bind(memory_[layer].span()), c.reduce});
     }
-    auto const table = workload_.first_values(memory_.size(), static_cast<std::size_t>(c.shape.rows * c.shape.width));
+    auto const table = workload_.first_values(count, static_cast<std::size_t>(c.shape.rows * c.shape.width));
     auto const mine = words_.local();
     for (std::int64_t row = 0; row < mine.rows; ++row)
-      std::copy_n(table.data() + words_.global_row(row) * c.shape.width, c.shape.width, mine.row(row));
+      ops_.from_host(mine.row(row), table.data() + words_.global_row(row) * c.shape.width,
+                     static_cast<std::size_t>(c.shape.width));
   }
 
   Diary<T> train() {
@@ -158,7 +161,7 @@ class Trainer {
       delay();
       one_step(step);
       for (std::size_t layer = 0; layer < layers_.size(); ++layer)
-        diary_.push_back({Seen<T>::What::layer, step + 1, layer, {}, memory_[layer]});
+        diary_.push_back({Seen<T>::What::layer, step + 1, layer, {}, memory_[layer].read()});
       if (step % 10 == 9 || step + 1 == case_.steps) diary_.push_back(held_rows<T>(words_, step + 1));
     }
     session_.finish();
@@ -167,6 +170,7 @@ class Trainer {
 
  private:
   using Words = typename M::Words;
+  using Space = typename Words::State::space;
   using Handle = px::PulledRows<typename Words::State>;
   using LayerUpdate = px::DenseUpdate<typename M::Layer::State>;
   using RowsUpdate = px::RowUpdate<typename Words::State, typename M::Index>;
@@ -180,16 +184,21 @@ class Trainer {
         lent_.resize(static_cast<std::size_t>(rows * case_.shape.width));
         return lent_.data();
       };
+
       return {session_, "words", px::bind_shard(table.rows, table.width, allocate), partitioner, case_.reduce};
     } else {
       lent_.resize(static_cast<std::size_t>(table.rows * table.width));
-      return {session_, "words", px::bind_rows(lent_, table.width), partitioner, case_.reduce};
+      return {session_, "words", px::bind_rows(lent_.span(), table.width), partitioner, case_.reduce};
     }
   }
 
   void one_step(int step) {
     Script const script = workload_.script(step);
     gradients_ = workload_.gradients(step, session_.rank());
+    layer_gradients_.clear();
+    for (auto const& gradient : gradients_.layers) layer_gradients_.emplace_back(ops_, gradient);
+    row_gradients_.clear();
+    for (auto const& batch : gradients_.batches) row_gradients_.emplace_back(ops_, batch.rows);
     for (auto& layer : layers_) layer.optimizer().learning_rate = typename M::Optimizer{}.learning_rate * script.rate;
     words_.optimizer().learning_rate = typename M::Optimizer{}.learning_rate * script.rate;
 
@@ -200,7 +209,7 @@ class Trainer {
     handles_.resize(script.batches.size());
     if (early_layers > 0) {
       session_.start(layer_updates(script, 0, early_layers));
-      for (std::size_t u = 0; u < early_layers; ++u) scribble(gradients_.layers[u]);
+      for (std::size_t u = 0; u < early_layers; ++u) scribble(layer_gradients_[u]);
     }
     session_.poll();
     delay();
@@ -208,7 +217,7 @@ class Trainer {
       if (script.batches[b] != Way::ids) pull(step, b);
     for (std::size_t b = 0; b < early_batches; ++b) {
       session_.start(row_updates(script, b, b + 1));
-      scribble(gradients_.batches[b].rows);
+      scribble(row_gradients_[b]);
       if (b == 0) handles_[b] = {};  // an update in flight needs no handle
       session_.poll();
     }
@@ -230,7 +239,8 @@ class Trainer {
   // A range of updates of one type each, as the layers of a network are.
   std::vector<LayerUpdate> layer_updates(Script const& script, std::size_t first, std::size_t last) const {
     std::vector<LayerUpdate> updates;
-    for (std::size_t u = first; u < last; ++u) updates.push_back(px::grad(layers_[script.layers[u]], gradients_.layers[u]));
+    for (std::size_t u = first; u < last; ++u)
+      updates.push_back(px::grad(layers_[script.layers[u]], layer_gradients_[u].span()));
     return updates;
   }
   std::vector<RowsUpdate> row_updates(Script const& script, std::size_t first, std::size_t last) {
@@ -239,13 +249,16 @@ class Trainer {
     for (std::size_t b = first; b < last; ++b) {
       auto const& batch = gradients_.batches[b];
       ids_[b].assign(batch.ids.begin(), batch.ids.end());
-      if (script.batches[b] == Way::handle) updates.push_back(px::grad(handles_[b], batch.rows));
-      if (script.batches[b] == Way::ids) updates.push_back(px::grad(words_, ids_[b], batch.rows));
-      if (script.batches[b] == Way::distinct) updates.push_back(px::grad(handles_[b], px::distinct(batch.rows)));
+      auto const rows = row_gradients_[b].span();
+      if (script.batches[b] == Way::handle) updates.push_back(px::grad(handles_[b], rows));
+      if (script.batches[b] == Way::ids) updates.push_back(px::grad(words_, ids_[b], rows));
+      if (script.batches[b] == Way::distinct) updates.push_back(px::grad(handles_[b], px::distinct(rows)));
     }
     return updates;
   }
-  static void scribble(std::vector<T>& copied) { std::ranges::fill(copied, std::numeric_limits<T>::quiet_NaN()); }
+  static void scribble(Memory<T, Space>& copied) {
+    copied.write(std::vector<T>(copied.span().size(), std::numeric_limits<T>::quiet_NaN()));
+  }
 
   // Some batches of the next step, and of the one after it, whose rows will have changed again by then. All ranks alike.
   void name_ahead(int step) {
@@ -280,15 +293,20 @@ class Trainer {
       throw std::runtime_error("a pull of " + std::to_string(distinct.size()) + " distinct indices brought " +
                                std::to_string(handle.size()));
     Seen<T> seen{Seen<T>::What::pulled, step, 0, batch.ids, {}};
-    for (std::size_t i = 0; i < ids.size(); ++i) seen.values.insert(seen.values.end(), handle[i].begin(), handle[i].end());
-    diary_.push_back(std::move(seen));
-    Seen<T> by_row{Seen<T>::What::pulled, step, 0, {}, {}};
-    for (std::size_t j = 0; j < handle.size(); ++j) {
-      auto const row = handle.values()[static_cast<std::int64_t>(j)];
-      by_row.ids.push_back(handle.id(j));
-      by_row.values.insert(by_row.values.end(), row.begin(), row.end());
+    Seen<T> by_row{Seen<T>::What::pulled, step, 0, {}, values_of(ops_, handle.values())};
+    for (std::size_t j = 0; j < handle.size(); ++j) by_row.ids.push_back(handle.id(j));
+    std::vector<std::uint32_t> inverse(ids.size());
+    ops_.to_host(inverse.data(), handle.inverse().data(), inverse.size());
+    auto const width = static_cast<std::ptrdiff_t>(case_.shape.width);
+    for (std::uint32_t const number : inverse) {
+      auto const row = by_row.values.begin() + width * static_cast<std::ptrdiff_t>(number);
+      seen.values.insert(seen.values.end(), row, row + width);
     }
-    if (batch.distinct) reorder(batch, distinct, by_row.ids);
+    diary_.push_back(std::move(seen));
+    if (batch.distinct) {
+      reorder(batch, distinct, by_row.ids);
+      row_gradients_[b].write(batch.rows);
+    }
     diary_.push_back(std::move(by_row));
   }
 
@@ -319,11 +337,13 @@ class Trainer {
   Workload<T> workload_;
   px::Session<C> session_;
   Random delays_, coins_;
-  std::vector<std::vector<T>> memory_;
-  std::vector<T> lent_;
+  px::RowOps<Space> ops_;
+  std::vector<Memory<T, Space>> memory_;
+  px::Buffer<T, Space> lent_;
   std::vector<typename M::Layer> layers_;
   Words words_;
   Gradients<T> gradients_;
+  std::vector<Memory<T, Space>> layer_gradients_, row_gradients_;
   std::vector<std::vector<typename M::Index>> ids_;
   std::vector<Handle> handles_;  // declared after the table: they go first
   std::vector<Named> named_;

@@ -31,7 +31,7 @@ template <class O, class Policy>
 int lazy_differences(int ranks, int steps, O const& given) {
   using namespace exactness;
   std::vector<float> expected(rows * width, 1.0f);
-  px::OptimizerState<float, O> state{given, rows, width};
+  px::OptimizerState<float, O> state{{}, given, rows, width};
   for (int step = 0; step < steps; ++step) {
     std::map<std::int64_t, std::vector<float>> sums;
     for (int rank = 0; rank < ranks; ++rank) {

@@ -101,7 +101,7 @@ TEST_CASE("a bound table must have adjacent rows", "[variable]") {
 }
 
 TEST_CASE("an optimizer's state begins as it says, and lies like the parameters", "[variable][slots]") {
-  px::OptimizerState<float, px::Adagrad> slots{px::Adagrad{.initial_accumulator = 0.5}, 4, 1};
+  px::OptimizerState<float, px::Adagrad> slots{{}, px::Adagrad{.initial_accumulator = 0.5}, 4, 1};
   CHECK(slots.span<0>().size() == 4);
   for (float const value : slots.span<0>()) CHECK(value == 0.5f);
   std::vector<float> parameters(4, 1.0f);
@@ -112,7 +112,7 @@ TEST_CASE("an optimizer's state begins as it says, and lies like the parameters"
   CHECK(slots.span<0>()[3] == 4.5f);
   CHECK(parameters[1] == 1.0f);
   CHECK(parameters[3] < 1.0f);
-  px::OptimizerState<double, px::Sgd> none{px::Sgd{}, 4, 1};
+  px::OptimizerState<double, px::Sgd> none{{}, px::Sgd{}, 4, 1};
   double parameter = 1, gradient = 2;
   none.apply(&parameter, &gradient, 1, 0, 0.5, px::Sgd{.learning_rate = 1}.at(1));
   CHECK(parameter == 0);

@@ -143,7 +143,7 @@ void allreduce(C& comm, std::span<T> values) {
   detail::Round<C> round{comm, "allreduce"};
   if constexpr (VendorAllreduce<C>) {
     if (comm.sum_order() == SumOrder::vendor) {
-      round.lane().post_allreduce(values.data(), values.data(), values.size());
+      round.lane().template post_allreduce<HostSpace>(values.data(), values.data(), values.size());
       return round.drive([&] { return round.lane().test(); });
     }
   }

@@ -134,6 +134,11 @@ concept KnowsThreads = requires(C const& comm) {
   { comm.serialized() } -> std::convertible_to<bool>;
 };
 
+// Optional ability: tells of an abort to who is not waiting for a peer.
+//   check()   local: throws the reason once the communicator was aborted
+template <class C>
+concept TellsOfAborts = requires(C& comm) { comm.check(); };
+
 // Optional ability: says between which ranks blocks go through memory, and not over a wire: the same on every rank that asks.
 template <class C>
 concept KnowsSharedMemory = requires(C const& comm, int one, int other) {
@@ -164,6 +169,37 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
   { comm.hold(channel, rank, number) } -> std::same_as<bool>;
   { comm.release(channel, rank) } noexcept;
   { comm.reclaim(channel) } noexcept;
+};
+
+// Optional ability: exchanges blocks that lie in memory of another space than the host's, in the order of that space's queue (of
+// CUDA: a stream).
+//   device_space                    the MemorySpace
+//   queue()                         local: this rank's; what RowOps<device_space> is made of
+//   ialltoallv_device(channel, t)   as ialltoallv, of blocks in that memory. It sees what was put in the queue before; once `test`
+//                                   was true, what is put in the queue afterwards sees what arrived, and may change what was
+//                                   sent. `test` is true as soon as that order is certain: it does not wait for the device.
+//                                   Shares the channel's order with ialltoallv: at most one operation of either kind is in
+//                                   flight per channel. A block of the rank itself is at one place in both lists, or does not
+//                                   overlap
+//   one_order                       constant: whether all ranks must post device operations of all channels in one order
+template <class C>
+concept CarriesDevice = Communicator<C> && requires(C& comm, int channel, Transfer const& transfer) {
+  requires MemorySpace<typename C::device_space>;
+  comm.queue();
+  { comm.ialltoallv_device(channel, transfer) } -> Request;
+  { C::one_order } -> std::convertible_to<bool>;
+};
+
+template <CarriesDevice C>
+using device_request_of = decltype(std::declval<C&>().ialltoallv_device(0, std::declval<Transfer const&>()));
+
+// Optional ability: the vendor's own all-reduce (sum) over float and double in that memory, from `send` to `receive`, which are
+// the same or do not overlap; posted and ordered as ialltoallv_device. All ranks name the same count.
+template <class C>
+concept DeviceAllreduce = CarriesDevice<C> && requires(C& comm, C const& view, float* f, double* d, std::size_t count) {
+  { view.device_sum_order() } -> std::same_as<SumOrder>;
+  { comm.iallreduce_device(0, static_cast<float const*>(f), f, count) } -> std::same_as<device_request_of<C>>;
+  { comm.iallreduce_device(0, static_cast<double const*>(d), d, count) } -> std::same_as<device_request_of<C>>;
 };
 
 namespace detail {

@@ -13,11 +13,14 @@ namespace parallax {
 
 // The sum over ranks of a vector laid out owner after owner: every owner ends with the sum of its own part. Order of sums:
 // ranks of a host ascending, then hosts; the first addend is copied. Source of the two phases: Rabenseifner, ICCS 2004.
-// At most two hops.
+// At most two hops. In memory of another space than the host's, what works on it is found by the space's queue: copy_bytes, and
+// add_elements(queue, out, in, n).
 // Works in rounds of at most `piece` elements per part, so that the scratch is (ranks of a hop - 1) x piece elements; of fewer
 // where a hop stays within shared memory, so that what a round brings is still in the cache when it is added.
-template <class T, Communicator C>
+template <class T, Communicator C, MemorySpace Space = HostSpace>
 class ReduceScatter {
+  static constexpr bool on_host = std::same_as<Space, HostSpace>;
+
  public:
   // Collective in the order of the lane. `offsets` has owners + 1 entries; `input` (offsets.back() elements), `result`
   // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done. `result` may
@@ -39,13 +42,14 @@ class ReduceScatter {
     auto const& hops = lane.topology().hops();
     for (; hop_ < hops.size() && lane.topology().size() > 1; close_hop(hops[hop_])) {
       if (!begun_) open_hop(lane, hops[hop_]);
-      bool const done = hops[hop_].lends ? poll_lent(lane, hops[hop_]) : poll_rounds(lane, hops[hop_]);
+      bool const done = lends(hops[hop_]) ? poll_lent(lane, hops[hop_]) : poll_rounds(lane, hops[hop_]);
       if (!done) return false;
     }
     return true;
   }
 
  private:
+  static bool lends(Hop const& hop) { return on_host && hop.lends; }
   void open_hop(Lane<C>& lane, Hop const& hop) {
     begun_ = true;
     round_ = 0;
@@ -54,18 +58,19 @@ class ReduceScatter {
       if (!last_hop(lane)) partial_.resize_with_slack(own_size(hop));
       output_ = last_hop(lane) ? result_ : partial_.data();
     }
-    if (hop.lends && !hop.targets.empty())
+    if (lends(hop) && !hop.targets.empty())
       lent_.start(offsets_, largest_piece_,
                   {input_ + (detail::digit_begin(offsets_, hop, 0) - origin_), hop.self >= 0 ? output_ : nullptr,
                    lane.topology().spreads() ? whole_ : nullptr});
-    else if (hop.lends) lent_.start(offsets_, largest_piece_, {});
+    else if (lends(hop)) lent_.start(offsets_, largest_piece_, {});
   }
   bool poll_lent(Lane<C>& lane, Hop const& hop) { return lent_.poll(lane, hop); }
   bool poll_rounds(Lane<C>& lane, Hop const& hop) {
     while (true) {
       if (lane.in_flight()) {
         if (!lane.test()) return false;
-        add_round(hop);
+        if constexpr (on_host) add_round(hop);
+        else add_round(hop, queue_of<Space>(lane.topology().world()));
         ++round_;
       }
       if (round_ * piece_ >= detail::largest_digit(offsets_, hop)) return true;
@@ -90,7 +95,7 @@ class ReduceScatter {
           lane.expect(source, slot++ * count * sizeof(T), count * sizeof(T), Payload::dense);
       rank_ = lane.topology().rank();
     }
-    lane.post(input_, received_.data());
+    lane.template post<Space>(input_, received_.data());
   }
 
   void add_round(Hop const& hop) {
@@ -117,6 +122,22 @@ class ReduceScatter {
       T const *const a = addend(0), *const b = addend(1);
       for (std::size_t i = 0; i < n; ++i) out[first + i] = a[i] + b[i];
       for (std::size_t s = 2; s < hop.sources.size(); ++s) add(out + first, addend(s), n);
+    }
+  }
+
+  template <class Queue>
+  void add_round(Hop const& hop, Queue const& queue) {
+    if (hop.self < 0) return;
+    Round const round = round_of(own_size(hop));
+    T* const out = output_ + round.begin;
+    std::size_t slot = 0;
+    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+      T const* const addend =
+          hop.sources[s] != rank_
+              ? received_.data() + slot++ * round.count
+              : input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) + round.begin;
+      if (s == 0) copy_bytes(queue, out, addend, round.count * sizeof(T));
+      else add_elements(queue, out, addend, round.count);
     }
   }
 
@@ -157,13 +178,15 @@ class ReduceScatter {
   int rank_ = 0;
   bool begun_ = false;
   T *result_ = nullptr, *output_ = nullptr, *whole_ = nullptr;
-  Buffer<T> received_, partial_;
+  Buffer<T, Space> received_, partial_;
   LentHop<T, C> lent_;
 };
 
 // The converse: every owner's part of a vector laid out owner after owner reaches every rank, in place.
-template <class T, Communicator C>
+template <class T, Communicator C, MemorySpace Space = HostSpace>
 class Allgather {
+  static constexpr bool on_host = std::same_as<Space, HostSpace>;
+
  public:
   // Collective in the order of the lane. The part of this rank in `values` is what it gives; all others are overwritten.
   void start(T* values, std::span<std::size_t const> offsets) {
@@ -178,7 +201,7 @@ class Allgather {
     for (; hop_ < hops.size() && lane.topology().size() > 1; ++hop_, begun_ = false) {
       Hop const& hop = hops[hops.size() - 1 - hop_];
       if (!begun_) open_hop(lane, hop);
-      if (hop.lends ? !lent_.poll(lane, hop) : !lane.test()) return false;
+      if (on_host && hop.lends ? !lent_.poll(lane, hop) : !lane.test()) return false;
     }
     return true;
   }
@@ -186,7 +209,7 @@ class Allgather {
  private:
   void open_hop(Lane<C>& lane, Hop const& hop) {
     begun_ = true;
-    if (hop.lends) return lend_hop(hop);
+    if (on_host && hop.lends) return lend_hop(hop);
     lane.clear();
     if (hop.self >= 0)
       for (int const source : hop.sources)
@@ -195,7 +218,7 @@ class Allgather {
       if (static_cast<int>(t) != hop.self)
         lane.expect(hop.targets[t], detail::digit_begin(offsets_, hop, t) * sizeof(T),
                     detail::digit_size(offsets_, hop, t) * sizeof(T), Payload::dense);
-    lane.post(values_, values_);
+    lane.template post<Space>(values_, values_);
   }
 
   void lend_hop(Hop const& hop) {

@@ -104,7 +104,39 @@ class OpenLoan {
   int channel_ = 0;
 };
 
+// In place of a queue that is not there, after an assertion has said so.
+struct AnyQueue {
+  template <class Q>
+  operator Q() const;
+};
+
+template <class C>
+struct DeviceRequest {
+  struct type {  // never made
+    bool test() { return true; }
+    int waiting_for() const { return -1; }
+  };
+};
+template <CarriesDevice C>
+struct DeviceRequest<C> {
+  using type = device_request_of<C>;
+};
+
 }  // namespace detail
+
+// Whether the communicator carries memory of this space, and the queue of this rank's work on it.
+template <class C, class Space>
+concept Carries = std::same_as<Space, HostSpace> || (CarriesDevice<C> && std::same_as<typename C::device_space, Space>);
+template <MemorySpace Space, Communicator C>
+auto queue_of([[maybe_unused]] C& world) {
+  static_assert(
+      Carries<C, Space>,
+      "parallax: this communicator carries no memory of the variable's space: take one that does (CudaThreadCommunicator, "
+      "Staged, NcclCommunicator)");
+  if constexpr (std::same_as<Space, HostSpace>) return HostQueue{};
+  else if constexpr (Carries<C, Space>) return world.queue();
+  else return detail::AnyQueue{};
+}
 
 // One channel of a topology's communicator and the transfer on it. Blocks are declared with `send` and `expect` (several
 // for one rank must be adjacent), then `post` hands them over. The memory given to `post` must stay until `test` is true.
@@ -142,9 +174,12 @@ class Lane {
     tally(received_, rank, received, payload);
   }
 
+  // Of memory of the space, which the communicator carries.
+  template <class Space = HostSpace>
   void post(void const* send, void* receive) {
-    request_.emplace(topology_->world().ialltoallv(
-        channel_, {static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_}));
+    Transfer const transfer{static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_};
+    if constexpr (std::same_as<Space, HostSpace>) request_.emplace(topology_->world().ialltoallv(channel_, transfer));
+    else device_request_.emplace(topology_->world().ialltoallv_device(channel_, transfer));
     for (int rank = 0; rank < topology_->size(); ++rank)
       traffic_->messages += rank != topology_->rank() && to_[static_cast<std::size_t>(rank)].bytes > 0;
     count();
@@ -152,11 +187,12 @@ class Lane {
 
   // The vendor's all-reduce. What crosses the wire is the vendor's affair; counted is what an optimal one sends and
   // receives (Patarasuk and Yuan, JPDC 2009): 2 (N - 1) / N of the buffer.
-  template <class T>
-    requires VendorAllreduce<C>
+  template <class Space, class T>
   void post_allreduce(T const* send, T* receive, std::size_t count_of_values) {
     clear();
-    request_.emplace(topology_->world().iallreduce(channel_, send, receive, count_of_values));
+    if constexpr (std::same_as<Space, HostSpace>)
+      request_.emplace(topology_->world().iallreduce(channel_, send, receive, count_of_values));
+    else device_request_.emplace(topology_->world().iallreduce_device(channel_, send, receive, count_of_values));
     auto const ranks = static_cast<std::size_t>(topology_->size());
     std::size_t const bytes = 2 * (ranks - 1) * count_of_values * sizeof(T) / ranks;
     sent_[static_cast<std::size_t>(Payload::dense)] = {bytes, bytes};
@@ -164,15 +200,22 @@ class Lane {
     count();
   }
 
-  bool in_flight() const { return request_.has_value(); }
+  bool in_flight() const { return request_.has_value() || device_request_.has_value(); }
   bool test() {
     if (request_ && request_->test()) request_.reset();
-    return !request_;
+    if constexpr (CarriesDevice<C>)
+      if (device_request_ && device_request_->test()) device_request_.reset();
+    return !in_flight();
   }
-  int waiting_for() const { return request_ ? request_->waiting_for() : -1; }
+  int waiting_for() const {
+    if constexpr (CarriesDevice<C>)
+      if (device_request_) return device_request_->waiting_for();
+    return request_ ? request_->waiting_for() : -1;
+  }
   // Legal after an abort. Returns once no peer touches the memory of the transfer, or what is lent, any more.
   void withdraw() noexcept {
     request_.reset();
+    device_request_.reset();
     loan_.close();
   }
 
@@ -215,6 +258,7 @@ class Lane {
   Counts sent_{}, received_{};
   detail::LoanRoom loan_room_;
   std::optional<request_of<C>> request_;
+  std::optional<typename detail::DeviceRequest<C>::type> device_request_;
   detail::OpenLoan<C> loan_;
 };
 

@@ -315,8 +315,19 @@ class LentHop {
 };
 
 // Scratch where peers reach it, if ranks lend each other their memory; else, and where that cannot be had, on the heap.
-template <class T, Communicator C>
+// Of a device no memory is lent.
+template <class T, Communicator C, MemorySpace Space = HostSpace>
 class LentBuffer {
+ public:
+  void resize_with_slack(Topology<C> const&, std::size_t size) { memory_.resize_with_slack(size); }
+  T* data() { return memory_.data(); }
+  T const* data() const { return memory_.data(); }
+
+ private:
+  Buffer<T, Space> memory_;
+};
+template <class T, Communicator C>
+class LentBuffer<T, C, HostSpace> {
  public:
   void resize_with_slack(Topology<C> const& topology, std::size_t size) {
     shared_ = wants_block(topology);

@@ -10,20 +10,23 @@
 
 namespace parallax {
 
-// The transfer of one leg. Contributors open slips and declare sizes, `layout` assigns memory, contributors write what goes
-// out, `post` sends one message per rank, and after `test` is true contributors read what came in. Between ranks of one
-// message the slips lie packed, larger units first, so that every slip stays aligned without a byte of padding on the
+// The transfer of one leg, in memory of one space. Contributors open slips and declare sizes, `layout` assigns memory,
+// contributors write what goes out, `post` sends one message per rank, and after `test` is true contributors read what came in.
+// In one message the slips lie packed, larger units first, so that every slip stays aligned without a byte of padding on the
 // wire. What a rank sends to itself is written straight to where it is read. Owns its memory, which is reused.
-template <Communicator C>
+template <Communicator C, MemorySpace Space = HostSpace>
 class Mail {
  public:
   Mail(Topology<C> const& topology, int channel, Traffic& traffic)
-      : lane_{topology, channel, traffic}, ranks_{static_cast<std::size_t>(topology.size())} {}
+      : lane_{topology, channel, traffic},
+        queue_{queue_of<Space>(topology.world())},
+        ranks_{static_cast<std::size_t>(topology.size())} {}
 
   Topology<C> const& topology() const { return lane_.topology(); }
   Lane<C>& lane() { return lane_; }
   Lane<C> const& lane() const { return lane_; }
 
+  bool empty() const { return units_.empty(); }
   void clear() {
     units_.clear();
     out_.clear();
@@ -92,7 +95,7 @@ class Mail {
       if (bytes == 0) continue;
       T* const run = outgoing<T>(slip, static_cast<int>(rank));
       if (!first) fill(run);
-      else if (run != first) std::memcpy(run, first, bytes);
+      else if (run != first) copy_bytes(queue_, run, first, bytes);
       if (!first) first = run;
     }
   }
@@ -101,7 +104,7 @@ class Mail {
   // Everything that came in on a slip, run after run in the order of `ranks`, moved into `into`: by exchanging buffers
   // where the slip is alone in the mail and the ranks ascend, by copying otherwise.
   template <class Ranks>
-  void take(int slip, Ranks const& ranks, Buffer<std::byte>& into) {
+  void take(int slip, Ranks const& ranks, Buffer<std::byte, Space>& into) {
     std::size_t bytes = 0;
     for (int const rank : ranks) bytes += incoming_bytes(slip, rank);
     bool const alone = units_.size() == 1 && bytes == incoming_.size();
@@ -110,12 +113,12 @@ class Mail {
     std::size_t offset = 0;
     for (int const rank : ranks) {
       std::size_t const run = incoming_bytes(slip, rank);
-      if (run > 0) std::memcpy(into.data() + offset, incoming<std::byte>(slip, rank), run);
+      copy_bytes(queue_, into.data() + offset, incoming<std::byte>(slip, rank), run);
       offset += run;
     }
   }
 
-  void post() { lane_.post(outgoing_.data(), incoming_.data()); }
+  void post() { lane_.template post<Space>(outgoing_.data(), incoming_.data()); }
   bool test() { return lane_.test(); }
 
  private:
@@ -134,22 +137,103 @@ class Mail {
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
   Lane<C> lane_;
+  [[no_unique_address]] decltype(queue_of<Space>(std::declval<C&>())) queue_;
   std::size_t ranks_;
   std::vector<Unit> units_;
   std::vector<ByteRange> out_, in_;  // by slip, then rank
-  Buffer<std::byte> outgoing_, incoming_;
+  Buffer<std::byte, Space> outgoing_, incoming_;
+};
+
+namespace detail {
+
+// The mail in memory of the device that a communicator carries, if it does.
+template <class C>
+struct DeviceMail {
+  DeviceMail(Topology<C> const&, int, Traffic&) {}
+};
+template <CarriesDevice C>
+struct DeviceMail<C> : Mail<C, typename C::device_space> {
+  using Mail<C, typename C::device_space>::Mail;
+};
+
+}  // namespace detail
+
+// The mails of one channel: in memory of the host, and of the device that the communicator carries. A leg may use both, which then
+// travel one after the other.
+template <Communicator C>
+class Mails {
+ public:
+  Mails(Topology<C> const& topology, int channel, Traffic& traffic)
+      : host_{topology, channel, traffic}, device_{topology, channel, traffic} {}
+
+  template <MemorySpace Space = HostSpace>
+  auto& of() {
+    static_assert(Carries<C, Space>);
+    if constexpr (std::same_as<Space, HostSpace>) return host_;
+    else return device_;
+  }
+  Lane<C>& lane() { return host_.lane(); }
+  int waiting_for() const {
+    if constexpr (CarriesDevice<C>)
+      if (device_.lane().in_flight()) return device_.lane().waiting_for();
+    return host_.lane().waiting_for();
+  }
+  void withdraw() noexcept {
+    host_.lane().withdraw();
+    if constexpr (CarriesDevice<C>) device_.lane().withdraw();
+  }
+
+  void clear() {
+    host_.clear();
+    if constexpr (CarriesDevice<C>) device_.clear();
+  }
+  void layout() {
+    host_.layout();
+    if constexpr (CarriesDevice<C>) device_.layout();
+  }
+  void post() {
+    if constexpr (CarriesDevice<C>) {
+      device_waits_ = !device_.empty();
+      if (host_.empty()) return post_device();
+    }
+    host_.post();
+  }
+  bool in_flight() const {
+    if constexpr (CarriesDevice<C>)
+      if (device_.lane().in_flight()) return true;
+    return host_.lane().in_flight();
+  }
+  // True once both have arrived.
+  bool test() {
+    if (!host_.test()) return false;
+    if constexpr (CarriesDevice<C>) {
+      if (device_waits_) post_device();
+      return device_.test();
+    }
+    return true;
+  }
+
+ private:
+  void post_device() {
+    device_waits_ = false;
+    device_.post();
+  }
+
+  Mail<C> host_;
+  [[no_unique_address]] detail::DeviceMail<C> device_;
+  bool device_waits_ = false;  // for the host's
 };
 
 // Carries journeys, each a sequence of legs, through the same transfers; true once all have arrived. A journey offers
-//   bool next(Mail&)     declares its next leg's slips; false when it has arrived
-//   void write(Mail&)    fills what it sends on this leg
-//   void read(Mail&)     takes what came in on this leg
+//   bool next(Mails&)    declares its next leg's slips, of which there is one; false when it has arrived
+//   void write(Mails&)   fills what it sends on this leg
+//   void read(Mails&)    takes what came in on this leg
 //   bool travelling      kept here
 // and has equally many legs on every rank. `visit(f)` calls f with every journey. Throws what a journey throws.
 template <Communicator C, class Visit>
-bool carry(Mail<C>& mail, Visit&& visit) {
+bool carry(Mails<C>& mail, Visit&& visit) {
   while (true) {
-    if (mail.lane().in_flight()) {
+    if (mail.in_flight()) {
       if (!mail.test()) return false;
       visit([&](auto& journey) {
         if (journey.travelling) journey.read(mail);

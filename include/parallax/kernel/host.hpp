@@ -3,11 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <type_traits>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/kernel/host_bags.hpp"
+#include "parallax/kernel/host_finite.hpp"
 #include "parallax/kernel/host_loops.hpp"
 #include "parallax/kernel/host_sort.hpp"
 #include "parallax/kernel/row_ops.hpp"
@@ -15,12 +18,72 @@
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 namespace parallax {
+namespace detail {
+
+// A rule on sums over ranks: each is divided, and scaled, on its way, and never written back.
+template <bool scaled, class T, class Rule>
+struct AveragedRule {
+  Rule rule;
+  T divisor, scale;
+
+  template <class... S>
+  void operator()(T& p, T sum, S&... slots) const noexcept {
+    PARALLAX_NO_CONTRACT
+    T const average = sum / divisor;
+    rule(p, scaled ? static_cast<T>(average * scale) : average, slots...);
+  }
+};
+
+}  // namespace detail
 
 // Everything works on memory that the caller owns; ranges written never overlap ranges read. Widths may be 0 or odd.
 // `out` and `rows` are packed: row i begins at i * width. Indices are int32, int64 or uint32; table row = index - base.
 template <>
 struct RowOps<HostSpace> {
   using space = HostSpace;
+
+  RowOps() = default;
+  explicit RowOps(HostQueue) {}
+
+  static void copy_bytes(void* to, void const* from, std::size_t bytes) { parallax::copy_bytes(HostQueue{}, to, from, bytes); }
+  // Many copies put together and started at once. Here each is made as it comes.
+  struct CopyRoom {};
+  struct Copies {
+    void add(void* to, void const* from, std::size_t bytes) { copy_bytes(to, from, bytes); }
+    void start() {}
+  };
+  static Copies copies(CopyRoom&) { return {}; }
+
+  static void clear(void* memory, std::size_t bytes) {
+    if (bytes > 0) std::memset(memory, 0, bytes);
+  }
+  // Between memory of the host and of the space.
+  template <class T>
+  static void from_host(T* to, T const* from, std::size_t n) {
+    copy_bytes(to, from, n * sizeof(T));
+  }
+  template <class T>
+  static void to_host(T* to, T const* from, std::size_t n) {
+    copy_bytes(to, from, n * sizeof(T));
+  }
+  template <class T>
+  static T read(T const* value) {
+    return *value;
+  }
+  template <class T>
+  static void fill(T* values, std::size_t n, T value) {
+    std::fill_n(values, n, value);
+  }
+
+  // What gather_rows reads of a grouping.
+  template <class Index>
+  static std::span<std::uint32_t const> inverse(Grouping<Index> const& groups) {
+    return groups.inverse.span();
+  }
+  template <class Index>
+  static std::span<std::uint32_t const> order(Grouping<Index> const& groups) {
+    return groups.order.span();
+  }
 
   // Groups `keys`, all in [0, bound), by value; the order is that of a stable sort. The scratch holds two buffers of 8
   // bytes a key, of 16 where the bits of key and position exceed 64; it allocates only where earlier calls needed less.
@@ -113,6 +176,26 @@ struct RowOps<HostSpace> {
     });
   }
 
+  // out = rows [first, last), packed.
+  template <class T>
+  static void pack_rows(RowsView<std::type_identity_t<T> const> rows, std::size_t first, std::size_t last, T* out) {
+    for (std::size_t i = first; i < last; ++i, out += rows.width)
+      detail::copy_row(out, rows.row(static_cast<std::int64_t>(i)), rows.width);
+  }
+
+  // As coalesce and gather_rows, of terms that are never held.
+  template <class T, class Index>
+  static void coalesce_terms(RowTerms<T> const& terms, Grouping<Index> const& groups, std::size_t first, std::size_t last,
+                             T* out) {
+    for (std::size_t k = first; k < last; ++k, out += terms.rows.width)
+      sum_terms(terms, groups.offsets[k], groups.offsets[k + 1], [&](std::size_t at) { return groups.order[at]; }, out);
+  }
+  template <class T>
+  static void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) {
+    for (std::size_t i = 0; i < positions.size(); ++i, out += terms.rows.width)
+      sum_terms(terms, i, i + 1, [&](std::size_t at) { return positions[at]; }, out);
+  }
+
   template <class T>
   static void copy_from(T* out, std::type_identity_t<T> const* in, std::int64_t n) {
     detail::copy_elements(out, in, n);
@@ -127,6 +210,19 @@ struct RowOps<HostSpace> {
   template <class T>
   static void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) {
     for (std::int64_t i = 0; i < n; ++i) values[i] /= divisor;
+  }
+
+  // values row i, of `width` elements, /= counts[i].
+  template <class T>
+  static void scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) {
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      scale_down(values + static_cast<std::int64_t>(i) * width, width, static_cast<T>(counts[i]));
+  }
+
+  // The first of n values that is infinite or not a number, n if there is none.
+  template <class T>
+  static std::int64_t first_non_finite(T const* values, std::int64_t n) {
+    return parallax::first_non_finite(values, n);
   }
 
   // The sum of the squares in double, in an order that no vector width changes: eight partial sums, number k of
@@ -160,6 +256,15 @@ struct RowOps<HostSpace> {
     detail::require_noexcept_rule<Rule, T, S...>();
     if (scale == T{1}) span<false>(n, parameters, gradients, scale, rule, slots...);
     else span<true>(n, parameters, gradients, scale, rule, slots...);
+  }
+
+  template <class T, class Rule, class... S>
+  static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* sums,
+                             Averaged<std::type_identity_t<T>> average, Rule const& rule, S*... slots) noexcept {
+    using detail::AveragedRule;
+    auto const apply = [&](auto const& averaged) { apply_elements(n, parameters, sums, Unscaled{}, averaged, slots...); };
+    if (average.scale == T{1}) apply(AveragedRule<false, T, Rule>{rule, average.divisor, average.scale});
+    else apply(AveragedRule<true, T, Rule>{rule, average.divisor, average.scale});
   }
 
   // The same for table rows indices[i] - base, whose gradients are the packed rows of `gradients`. Slots are tables of

@@ -40,15 +40,41 @@ struct SortScratch;
 //   sum_counts           sums given counts per run            apply_rows        an optimizer's rule, row by row
 //   bucket               cuts sorted keys at boundaries       apply_elements    an optimizer's rule, element by element
 //   copy_from · add_to · scale_down · sum_of_squares          arithmetic on contiguous elements
+//
+// Keys are grouped and cut on the host, whose plans are what travels; those two a space need not offer. All else works on rows
+// in memory of the space, in the order of its queue, of which an object is made (RowOps<Space>{queue}), and finds what the
+// host has planned by `Shown`.
 template <MemorySpace Space>
 struct RowOps;
+
+// Owns, where there must be one, the copy by which operations in a space find what lies in the host's memory: elements T, or a
+// Grouping. `of(ops, host)` is the copy; `renew` says that the host has changed it.
+template <class What, MemorySpace Space>
+class Shown;
+template <class T>
+class Shown<T, HostSpace> {
+ public:
+  std::span<T const> of(RowOps<HostSpace> const&, std::span<T const> host) const { return host; }
+  void renew() {}
+};
+template <class Index>
+class Shown<Grouping<Index>, HostSpace> {
+ public:
+  Grouping<Index> const& of(RowOps<HostSpace> const&, Grouping<Index> const& host) const { return host; }
+  void renew() {}
+};
 
 // How a sum is cut: the addends of one run in chunks of this many, counted from the run's start. It is part of what the
 // bits of a result depend on; a GPU can sum the chunks in parallel and arrive at the same bits.
 inline constexpr std::size_t sum_chunk = 64;
 
-// In place of a scale: gradients as they are, without a question at run time.
+// In place of a scale: gradients as they are, without a question at run time; or sums that are divided on their way, and then
+// scaled.
 struct Unscaled {};
+template <class T>
+struct Averaged {
+  T divisor, scale = T{1};
+};
 
 namespace detail {
 

@@ -32,6 +32,11 @@ concept DeviceResource = requires(R& resource, void* memory, std::size_t bytes, 
   { resource.deallocate(memory, bytes, alignment, stream) } noexcept;
 };
 
+// Copies in the order of the stream. Nothing where there is nothing to copy, or it is there.
+inline void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes > 0 && to != from) check(cudaMemcpyAsync(to, from, bytes, kind, stream), "cudaMemcpyAsync");
+}
+
 inline constexpr std::size_t device_alignment = 256;  // of whatever the runtime allocates
 
 }  // namespace cuda
@@ -48,6 +53,68 @@ struct CudaSpace {
     return memory;
   }
   static void deallocate(void* memory, std::size_t) noexcept { static_cast<void>(cudaFree(memory)); }
+};
+
+// Memory of the host that the device copies to and from by itself, in the order of a stream. Allocating and giving back may wait
+// for the device.
+struct PinnedSpace {
+  using axis = space_axis;
+  static constexpr std::string_view name = "PinnedSpace";
+  static constexpr bool host_readable = true;
+
+  static void* allocate(std::size_t bytes) {
+    void* memory = nullptr;
+    cuda::check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+    return memory;
+  }
+  static void deallocate(void* memory, std::size_t) noexcept { static_cast<void>(cudaFreeHost(memory)); }
+};
+
+// Owns a stream of the current device that does not wait for the default one. Movable. Destroying it does not wait.
+class CudaStream {
+ public:
+  CudaStream() { cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
+  CudaStream(CudaStream&& other) noexcept : stream_{std::exchange(other.stream_, nullptr)} {}
+  CudaStream& operator=(CudaStream&& other) noexcept {
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  ~CudaStream() {
+    if (stream_) static_cast<void>(cudaStreamDestroy(stream_));
+  }
+
+  cudaStream_t get() const noexcept { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// Owns an event of the current device that tells no time. Movable. May go while a stream has yet to reach it or waits for it.
+class CudaEvent {
+ public:
+  CudaEvent() { cuda::check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
+  CudaEvent(CudaEvent&& other) noexcept : event_{std::exchange(other.event_, nullptr)} {}
+  CudaEvent& operator=(CudaEvent&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~CudaEvent() {
+    if (event_) static_cast<void>(cudaEventDestroy(event_));
+  }
+
+  void record(cudaStream_t stream) { cuda::check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+  // Whether all has been done that the stream had to do before the last `record`.
+  bool reached() const {
+    cudaError_t const status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) return false;
+    cuda::check(status, "cudaEventQuery");
+    return true;
+  }
+  void synchronize() const noexcept { static_cast<void>(cudaEventSynchronize(event_)); }
+  cudaEvent_t get() const noexcept { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
 };
 
 // Owns a pool of the runtime's on the current device that keeps what it was given back. Movable.
@@ -85,6 +152,12 @@ class CudaPool {
 
  private:
   cudaMemPool_t pool_ = nullptr;
+};
+
+// Does not own. Where work of a device is put, and where its scratch comes from.
+struct CudaQueue {
+  cudaStream_t stream = nullptr;
+  CudaPool* pool = nullptr;
 };
 
 // Does not own. Hands out one block of memory from its beginning to its end, and all of it again after `reset`: the scratch of

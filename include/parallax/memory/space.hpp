@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <string_view>
 
@@ -48,5 +49,12 @@ struct HostSpace {
     return bytes < large ? alignment : std::align_val_t{huge_page};
   }
 };
+
+// Where work on a space's memory is put in order. Of the host: the thread that calls. Work that only knows the queue is a function
+// that is found by it: `copy_bytes` here, and what a kernel room adds.
+struct HostQueue {};
+inline void copy_bytes(HostQueue, void* to, void const* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
 
 }  // namespace parallax

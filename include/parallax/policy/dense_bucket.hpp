@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,8 +31,11 @@ enum class Spread : unsigned char { later, apart, in_place };
 // segments, `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply
 // `whole` pieces, or apply the owned parts and poll `gather_parameters`. Where the owned parts are not going to be changed
 // before the gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is reused.
-template <class T, Communicator C>
+template <class T, Communicator C, MemorySpace Space = HostSpace>
 class DenseBucket {
+  using Ops = RowOps<Space>;
+  static constexpr bool on_host = std::same_as<Space, HostSpace>;
+
  public:
   void clear() {
     segments_.clear();
@@ -54,10 +57,13 @@ class DenseBucket {
   void close(Topology<C> const& topology, FusionOptions const& options, bool sharded, Spread spread = Spread::later) {
     topology_ = &topology;
     options_ = options;
-    spread_ = topology.spreads() && !sharded ? spread : Spread::later;
-    vendor_ = sum_order(topology.world()) == SumOrder::vendor && !sharded;
+    if (segments_.empty()) return;
+    ops_.emplace(queue_of<Space>(topology.world()));
+    spread_ = on_host && topology.spreads() && !sharded ? spread : Spread::later;
+    vendor_ = !sharded && vendor_sums(topology.world());
     offsets_.assign(segments_.size() * static_cast<std::size_t>(topology.owners()), 0);
-    for (std::size_t s = 0; s < segments_.size(); ++s) assign(s);
+    cuts_.clear();
+    for (std::size_t s = 0; s < segments_.size(); ++s) assign(s), cut(segments_[s]);
     std::size_t owned = 0, staged = 0;
     for (Parcel& parcel : parcels_) {
       parcel.direct = parcel.direct || parcel.last - parcel.first == 1;  // nothing to fuse it with
@@ -84,7 +90,7 @@ class DenseBucket {
         scatter_.start(input(parcel), begins(parcel), piece(parcel), own_part(parcel), spreads() ? gathered(parcel) : nullptr);
       running_ = true;
       if (!scatter_.poll(lane)) return false;
-      if (topology_->size() == 1) std::copy_n(input(parcel), own_size(parcel), own_part(parcel));
+      if (topology_->size() == 1) ops().copy_from(own_part(parcel), input(parcel), static_cast<std::int64_t>(own_size(parcel)));
       return true;
     });
     holds_sums_ = done && spreads();
@@ -103,7 +109,7 @@ class DenseBucket {
     if (vendor_) return {0, {gathered(parcel) + s.offset_in_parcel, s.size}};
     int const owner = topology_->owner();
     if (owner < 0) return {};
-    auto const [begin, end] = part_of(s, owner, topology_->owners());
+    auto const [begin, end] = part_of(segment, owner);
     return {begin, {own_part(parcel) + offset_in_part(segment, owner), end - begin}};
   }
   bool owns_whole() const { return vendor_; }
@@ -112,7 +118,7 @@ class DenseBucket {
   template <class F>
   void each_part(std::size_t segment, F&& f) const {
     for (int owner = 0; owner < topology_->owners(); ++owner) {
-      auto const [begin, end] = part_of(segments_[segment], owner, topology_->owners());
+      auto const [begin, end] = part_of(segment, owner);
       f(begin, end);
     }
   }
@@ -138,7 +144,7 @@ class DenseBucket {
     if (topology_->size() == 1) return f(std::size_t{0}, own_part(parcel) + s.offset_in_parcel, s.size);
     if (parcel.direct) return f(std::size_t{0}, gathered(parcel), s.size);
     for (int owner = 0; owner < topology_->owners(); ++owner) {
-      auto const [begin, end] = part_of(s, owner, topology_->owners());
+      auto const [begin, end] = part_of(segment, owner);
       T* const part = gathered(parcel) + begins(parcel)[static_cast<std::size_t>(owner)];
       if (begin < end) f(begin, part + offset_in_part(segment, owner), end - begin);
     }
@@ -171,6 +177,13 @@ class DenseBucket {
   }
 
  private:
+  Ops const& ops() const { return *ops_; }
+  static bool vendor_sums(C const& world) {
+    if constexpr (on_host) return sum_order(world) == SumOrder::vendor;
+    else if constexpr (DeviceAllreduce<C>) return world.device_sum_order() == SumOrder::vendor;
+    else return false;
+  }
+
   struct Segment {
     T const* gradient;
     T* parameters;
@@ -206,7 +219,7 @@ class DenseBucket {
       part_begins_.push_back(offset);
       for (std::size_t s = parcel.first; s < parcel.last; ++s) {
         offsets_[at(s, owner)] = offset - part_begins_.back();
-        auto const [begin, end] = part_of(segments_[s], owner, topology_->owners());
+        auto const [begin, end] = part_of(s, owner);
         offset += end - begin;
       }
     }
@@ -216,8 +229,20 @@ class DenseBucket {
   struct Range {
     std::size_t begin, end;
   };
-  static Range part_of(Segment const& s, int owner, int owners) {
-    return {part_begin(s.size / s.unit, owner, owners) * s.unit, part_begin(s.size / s.unit, owner + 1, owners) * s.unit};
+  Range part_of(std::size_t segment, int owner) const {
+    std::size_t const cut = at(segment, owner) + segment;  // a segment has one more than there are owners
+    return {cuts_[cut], cuts_[cut + 1]};
+  }
+  // The begins of all owners' parts of a segment, and its end: part_begin of whole units, by one division.
+  void cut(Segment const& s) {
+    std::size_t const units = s.unit == 1 ? s.size : s.size / s.unit;
+    auto const owners = static_cast<std::size_t>(topology_->owners());
+    std::size_t const each = units / owners, more = units % owners;
+    std::size_t begin = 0, due = 0;
+    for (std::size_t owner = 0; owner <= owners; ++owner, begin += each) {
+      cuts_.push_back(begin * s.unit);
+      if ((due += more) >= owners) due -= owners, ++begin;
+    }
   }
   // Where a segment's part begins within the parcel's part of one owner.
   std::size_t offset_in_part(std::size_t segment, int owner) const { return offsets_[at(segment, owner)]; }
@@ -262,16 +287,18 @@ class DenseBucket {
     int const owners = vendor_ ? 1 : topology_->owners();
     for (int owner = 0; owner < owners; ++owner)
       for (std::size_t s = parcel.first; s < parcel.last; ++s) {
-        auto const [begin, end] = part_of(segments_[s], owner, owners);
+        auto const [begin, end] = vendor_ ? Range{0, segments_[s].size} : part_of(s, owner);
         f(segments_[s], begin, end - begin, at);
         at += end - begin;
       }
   }
   template <class Source>
   void stage(Parcel const& parcel, Source source) {
+    auto copies = ops().copies(copies_);
     each_piece(parcel, [&](Segment const& s, std::size_t begin, std::size_t count, T* at) {
-      if (count) std::memcpy(at, source(s) + begin, count * sizeof(T));
+      if (count) copies.add(at, source(s) + begin, count * sizeof(T));
     });
+    copies.start();
   }
   // Peers may be writing their parts of a variable for an earlier update of it: of its memory only the own part is read, and
   // only the update that leads writes it.
@@ -279,21 +306,25 @@ class DenseBucket {
     int const owner = topology_->owner();
     if (owner < 0) return;
     T* at = staged_.data() + parcel.staged_begin + begins(parcel)[static_cast<std::size_t>(owner)];
+    auto copies = ops().copies(copies_);
     for (std::size_t s = parcel.first; s < parcel.last; ++s) {
-      auto const [begin, end] = part_of(segments_[s], owner, topology_->owners());
-      if (begin < end) std::memcpy(at, segments_[s].parameters + begin, (end - begin) * sizeof(T));
+      auto const [begin, end] = part_of(s, owner);
+      if (begin < end) copies.add(at, segments_[s].parameters + begin, (end - begin) * sizeof(T));
       at += end - begin;
     }
+    copies.start();
   }
   void unstage(Parcel const& parcel) {
+    auto copies = ops().copies(copies_);
     each_piece(parcel, [&](Segment const& s, std::size_t begin, std::size_t count, T const* at) {
-      if (count && s.leads) std::memcpy(s.parameters + begin, at, count * sizeof(T));
+      if (count && s.leads) copies.add(s.parameters + begin, at, count * sizeof(T));
     });
+    copies.start();
   }
   void copy_own_part(Parcel const& parcel, T* whole, T const* part) {
     if (owns_in_place()) return;
     if (std::size_t const n = own_size(parcel))
-      std::copy_n(part, n, whole + begins(parcel)[static_cast<std::size_t>(topology_->owner())]);
+      ops().copy_from(whole + begins(parcel)[static_cast<std::size_t>(topology_->owner())], part, static_cast<std::int64_t>(n));
   }
 
   bool gather(Lane<C>& lane) {
@@ -310,8 +341,8 @@ class DenseBucket {
   }
 
   bool vendor_reduce(Lane<C>& lane, Parcel& parcel) {
-    if constexpr (VendorAllreduce<C>) {
-      if (!running_) lane.post_allreduce(input(parcel), gathered(parcel), parcel.size);
+    if constexpr (on_host ? VendorAllreduce<C> : DeviceAllreduce<C>) {
+      if (!running_) lane.template post_allreduce<Space>(input(parcel), gathered(parcel), parcel.size);
       running_ = true;
       return lane.test();
     }
@@ -338,10 +369,13 @@ class DenseBucket {
   std::vector<Parcel> parcels_;
   std::vector<std::size_t> part_begins_;
   std::vector<std::size_t> offsets_;  // by segment, then owner
-  Buffer<T> owned_;
-  LentBuffer<T, C> staged_, whole_;
-  ReduceScatter<T, C> scatter_;
-  Allgather<T, C> gather_;
+  std::vector<std::size_t> cuts_;     // of the segments, by segment, then owner: where the parts begin, and the end
+  std::optional<Ops> ops_;
+  typename Ops::CopyRoom copies_;
+  Buffer<T, Space> owned_;
+  LentBuffer<T, C, Space> staged_, whole_;
+  ReduceScatter<T, C, Space> scatter_;
+  Allgather<T, C, Space> gather_;
 };
 
 }  // namespace parallax

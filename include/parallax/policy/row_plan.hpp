@@ -22,16 +22,20 @@ struct HopRuns {
 };
 
 // Levels of distinct keys: level 0 are this rank's own, level k + 1 those that arrived over hop k, merged. Every level keeps
-// the grouping by which rows are summed on the way up and spread on the way down. Owns its memory; pooled and reused.
-template <class Index>
+// the grouping by which rows are summed on the way up and spread on the way down. The host makes the plan; rows, and what moves
+// and sums them, are in memory of the space. Owns its memory; pooled and reused.
+template <class Index, MemorySpace Space = HostSpace>
 struct RowPlan {
+  using index_type = Index;
+  using Ops = RowOps<Space>;
+
   std::vector<Grouping<Index>> levels;
   std::vector<HopRuns> runs;
   std::vector<Index> bounds;       // scratch: the keys at which a hop cuts
   Buffer<Index> keys;              // scratch: keys before grouping
   Buffer<std::byte> received;      // scratch: keys as they arrived
-  Buffer<std::byte> values;        // rows of level 0 after a pull: size() rows
-  Buffer<std::byte> below;         // scratch: rows on their way down, between two hops
+  Buffer<std::byte, Space> values;  // rows of level 0 after a pull: size() rows
+  Buffer<std::byte, Space> below;  // scratch: rows on their way down, between two hops
   SortScratch<Index> sort;
   std::vector<Hop> const* hops = nullptr;
   std::size_t agreed = 0;          // hops whose runs are known on all their ranks
@@ -44,14 +48,29 @@ struct RowPlan {
   std::size_t bags = 0;
   bool factored = false, mean = false;
   Buffer<std::uint32_t> bag_of;
-  Buffer<std::byte> factors, pooled;
+  Buffer<std::byte> factors;
+  Buffer<std::byte, Space> pooled;
 
   std::size_t indices() const { return levels.empty() ? 0 : levels[0].count(); }
   std::size_t size() const { return levels.empty() ? 0 : levels[0].size(); }
 
+  // Where operations in the space find a level's grouping, and the keys that arrived last.
+  decltype(auto) shown(std::size_t level, Ops const& ops) { return shown_levels_[level].of(ops, levels[level]); }
+  std::span<Index const> shown_received(Ops const& ops) {
+    return shown_received_.of(ops, {reinterpret_cast<Index const*>(received.data()), received.size() / sizeof(Index)});
+  }
+  // Keys of the host's, once.
+  std::span<Index const> shown_keys(Ops const& ops, std::span<Index const> given) {
+    shown_keys_.renew();
+    return shown_keys_.of(ops, given);
+  }
+  // The host has changed a level.
+  void renew(std::size_t level) { shown_levels_[level].renew(), shown_received_.renew(); }
+
   void prepare(std::vector<Hop> const& route) {
     hops = &route;
     levels.resize(route.size() + 1);
+    shown_levels_.resize(levels.size());
     runs.resize(route.size());
     agreed = dropped = bags = 0;
     factored = mean = retired = false;
@@ -69,17 +88,18 @@ struct RowPlan {
   void group(std::size_t count, std::int64_t rows) {
     RowOps<HostSpace>::unique_with_inverse(std::span<Index const>{keys.data(), count}, rows + (dropped > 0), levels[0], sort);
     if (dropped > 0) levels[0].keys.resize(levels[0].keys.size() - 1);  // the last one
+    renew(0);
   }
   // A row of zeros behind the pulled ones, which is what dropped indices get.
-  void append_zeros(std::size_t row_bytes) {
+  void append_zeros(Ops const& ops, std::size_t row_bytes) {
     std::size_t const bytes = size() * row_bytes;
     if (values.capacity() < bytes + row_bytes) {
-      Buffer<std::byte> larger{bytes + row_bytes};
-      if (bytes) std::memcpy(larger.data(), values.data(), bytes);
+      Buffer<std::byte, Space> larger{bytes + row_bytes};
+      ops.copy_bytes(larger.data(), values.data(), bytes);
       values.swap(larger);
     }
     values.resize(bytes + row_bytes);
-    if (row_bytes) std::memset(values.data() + bytes, 0, row_bytes);
+    ops.clear(values.data() + bytes, row_bytes);
   }
 
   // Local. The runs of level k's keys that go to the targets of hop k.
@@ -102,6 +122,10 @@ struct RowPlan {
   void expect(std::size_t k, std::size_t source, std::size_t count) {
     runs[k].received[source + 1] = runs[k].received[source] + count;
   }
+
+ private:
+  std::vector<Shown<Grouping<Index>, Space>> shown_levels_;
+  Shown<Index, Space> shown_received_, shown_keys_;
 };
 
 namespace detail {
@@ -128,28 +152,30 @@ struct CountsLeg {
 };
 
 // The keys of level k to the targets of hop k; on arrival they are merged into level k + 1.
-template <Communicator C, class Index>
+template <Communicator C, class Plan>
 struct KeysLeg {
+  using Index = typename Plan::index_type;
   int slip = -1;
-  void open(Mail<C>& mail, RowPlan<Index> const& plan, std::size_t k) {
+  void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
     Hop const& hop = (*plan.hops)[k];
     slip = mail.open(sizeof(Index), Payload::ids);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) mail.send(slip, hop.targets[t], plan.sent(k, t) * sizeof(Index));
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
       mail.expect(slip, hop.sources[s], plan.received_from(k, s) * sizeof(Index));
   }
-  void write(Mail<C>& mail, RowPlan<Index> const& plan, std::size_t k) {
+  void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
     Hop const& hop = (*plan.hops)[k];
     for (std::size_t t = 0; t < hop.targets.size(); ++t)
       if (std::size_t const n = plan.sent(k, t))
         std::memcpy(mail.template outgoing<Index>(slip, hop.targets[t]), plan.levels[k].keys.data() + plan.runs[k].sent[t],
                     n * sizeof(Index));
   }
-  void read(Mail<C>& mail, RowPlan<Index>& plan, std::size_t k, std::int64_t rows) {
+  void read(Mail<C>& mail, Plan& plan, std::size_t k, std::int64_t rows) {
     mail.take(slip, (*plan.hops)[k].sources, plan.received);
     std::size_t const n = plan.received.size() / sizeof(Index);
     auto const* const first = reinterpret_cast<Index const*>(plan.received.data());
     RowOps<HostSpace>::unique_with_inverse(std::span{first, n}, rows, plan.levels[k + 1], plan.sort);
+    plan.renew(k + 1);
     plan.agreed = k + 1;
   }
 };
@@ -157,15 +183,18 @@ struct KeysLeg {
 }  // namespace detail
 
 // The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way.
-// `Table` is how the owner reads its rows: gather(keys, base, out).
+// `Table` is how the owner reads its rows, in memory of its space: ops(), touch(keys, base), gather(keys shown, base, out).
 template <Communicator C, class Index, class T, class Table>
 class PullJourney {
+  using Space = typename Table::space;
+  using Plan = RowPlan<Index, Space>;
+
  public:
   bool travelling = false;
 
   // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys have
   // arrived the journey rests, as one that is over, until `release`.
-  void start(RowPlan<Index>& plan, Table& table, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
+  void start(Plan& plan, Table& table, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
              int owner, bool held = false) {
     plan_ = &plan;
     table_ = &table;
@@ -180,32 +209,32 @@ class PullJourney {
   }
   void release() { held_ = false; }
 
-  bool next(Mail<C>& mail) {
+  bool next(Mails<C>& mail) {
     if (finished_ || (held_ && leg_ == Leg::rows)) return false;
     switch (leg_) {
-      case Leg::counts: counts_.open(mail, *plan_, hop_); break;
-      case Leg::keys: keys_.open(mail, *plan_, hop_); break;
-      case Leg::rows: open_rows(mail); break;
+      case Leg::counts: counts_.open(mail.of(), *plan_, hop_); break;
+      case Leg::keys: keys_.open(mail.of(), *plan_, hop_); break;
+      case Leg::rows: open_rows(mail.template of<Space>()); break;
     }
     return true;
   }
 
-  void write(Mail<C>& mail) {
+  void write(Mails<C>& mail) {
     switch (leg_) {
-      case Leg::counts: return counts_.write(mail, *plan_, hop_);
-      case Leg::keys: return keys_.write(mail, *plan_, hop_);
-      case Leg::rows: return write_rows(mail);
+      case Leg::counts: return counts_.write(mail.of(), *plan_, hop_);
+      case Leg::keys: return keys_.write(mail.of(), *plan_, hop_);
+      case Leg::rows: return write_rows(mail.template of<Space>());
     }
   }
 
-  void read(Mail<C>& mail) {
+  void read(Mails<C>& mail) {
     switch (leg_) {
       case Leg::counts:
-        counts_.read(mail, *plan_, hop_);
+        counts_.read(mail.of(), *plan_, hop_);
         leg_ = Leg::keys;
         return;
       case Leg::keys:
-        keys_.read(mail, *plan_, hop_, rows_);
+        keys_.read(mail.of(), *plan_, hop_, rows_);
         if (hop_ + 1 == plan_->hops->size()) {
           leg_ = Leg::rows;
         } else {
@@ -214,7 +243,7 @@ class PullJourney {
         }
         return;
       case Leg::rows:
-        mail.take(rows_slip_, (*plan_->hops)[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
+        mail.template of<Space>().take(rows_slip_, (*plan_->hops)[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
         if (hop_-- == 0) finished_ = true;
         return;
     }
@@ -223,7 +252,7 @@ class PullJourney {
  private:
   enum class Leg : unsigned char { counts, keys, rows };
 
-  void open_rows(Mail<C>& mail) {
+  void open_rows(Mail<C, Space>& mail) {
     Hop const& hop = (*plan_->hops)[hop_];
     rows_slip_ = mail.open(sizeof(T), Payload::rows);
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
@@ -233,29 +262,29 @@ class PullJourney {
   }
 
   // At the top the rows come from the owner's table, further down from the rows that just arrived.
-  void write_rows(Mail<C>& mail) {
+  void write_rows(Mail<C, Space>& mail) {
     Hop const& hop = (*plan_->hops)[hop_];
     Grouping<Index> const& level = plan_->levels[hop_ + 1];
+    auto const& ops = table_->ops();
     bool const top = hop_ + 1 == plan_->hops->size();
     if (top && owner_ >= 0) table_->touch(level.keys.span(), bases_[static_cast<std::size_t>(owner_)]);
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
       std::size_t const n = plan_->received_from(hop_, s);
       if (n == 0) continue;
       T* const out = mail.template outgoing<T>(rows_slip_, hop.sources[s]);
-      std::span const inverse{level.inverse.data() + plan_->runs[hop_].received[s], n};
+      std::size_t const first = plan_->runs[hop_].received[s];
       if (top) {
-        auto const* const keys = reinterpret_cast<Index const*>(plan_->received.data()) + plan_->runs[hop_].received[s];
-        table_->gather(std::span{keys, n}, bases_[static_cast<std::size_t>(owner_)], out);
+        table_->gather(plan_->shown_received(ops).subspan(first, n), bases_[static_cast<std::size_t>(owner_)], out);
       } else {
         auto const width = static_cast<std::int64_t>(width_);
         auto const* const below = reinterpret_cast<T const*>(plan_->below.data());
         RowsView<T const> const rows{below, static_cast<std::int64_t>(level.size()), width};
-        RowOps<HostSpace>::gather_rows(rows, inverse, 0, out);
+        ops.gather_rows(rows, ops.inverse(plan_->shown(hop_ + 1, ops)).subspan(first, n), 0, out);
       }
     }
   }
 
-  RowPlan<Index>* plan_ = nullptr;
+  Plan* plan_ = nullptr;
   Table* table_ = nullptr;
   std::span<Index const> bases_;
   std::int64_t rows_ = 0;
@@ -263,8 +292,8 @@ class PullJourney {
   int owner_ = -1, rows_slip_ = -1;
   Leg leg_ = Leg::keys;
   bool finished_ = true, held_ = false;
-  detail::CountsLeg<C, RowPlan<Index>> counts_;
-  detail::KeysLeg<C, Index> keys_;
+  detail::CountsLeg<C, Plan> counts_;
+  detail::KeysLeg<C, Plan> keys_;
 };
 
 }  // namespace parallax

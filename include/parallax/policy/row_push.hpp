@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 
 #include "parallax/kernel/host_bags.hpp"
@@ -10,8 +11,8 @@
 
 namespace parallax {
 
-// Does not own. What a rank ends with: distinct keys ascending, a row for each, and how many indices named it (null unless
-// counted).
+// Does not own. What a rank ends with: distinct keys ascending, a row for each, in memory of the variable's space, and how many
+// indices named it (null unless counted).
 template <class Index, class T>
 struct ReducedRows {
   std::span<Index const> keys;
@@ -29,8 +30,8 @@ struct OwnRows {
   RowsPer per = RowsPer::index;
 
   bool distinct() const { return per == RowsPer::distinct; }
-  template <class Index>
-  RowTerms<T> terms(RowPlan<Index> const& plan) const {
+  template <class Plan>
+  RowTerms<T> terms(Plan const& plan) const {
     return {values, plan.bag_of.data(), plan.factored ? reinterpret_cast<T const*>(plan.factors.data()) : nullptr};
   }
 };
@@ -38,9 +39,10 @@ struct OwnRows {
 namespace detail {
 
 // Rows and counts over one hop or one gathering, and their sums by a grouping. Owns what arrived.
-template <class T>
+template <class T, MemorySpace Space>
 struct ArrivedRows {
-  Buffer<std::byte> rows, counts;
+  Buffer<std::byte, Space> rows;
+  Buffer<std::byte> counts;
   T const* first() const { return reinterpret_cast<T const*>(rows.data()); }
   std::span<std::uint32_t const> count_span() const {
     return {reinterpret_cast<std::uint32_t const*>(counts.data()), counts.size() / sizeof(std::uint32_t)};
@@ -48,30 +50,25 @@ struct ArrivedRows {
 };
 
 // Writes rows [begin, end) of level k of a plan: this rank's own rows summed by index at the bottom, arrived rows above.
-template <class Index, class T>
-void write_level(RowPlan<Index> const& plan, std::size_t k, OwnRows<T> const& own, ArrivedRows<T> const& arrived,
-                 std::size_t begin, std::size_t end, T* out) {
-  using Ops = RowOps<HostSpace>;
+template <class Index, class T, MemorySpace Space>
+void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::size_t k, OwnRows<T> const& own,
+                 ArrivedRows<T, Space> const& arrived, std::size_t begin, std::size_t end, T* out) {
   std::int64_t const width = own.values.width;
   if (k > 0) {
     RowsView<T const> const rows{arrived.first(), static_cast<std::int64_t>(plan.levels[k].count()), width};
-    Ops::coalesce(rows, plan.levels[k], begin, end, out);
+    ops.coalesce(rows, plan.shown(k, ops), begin, end, out);
   } else if (own.per == RowsPer::bag) {
-    auto const& groups = plan.levels[0];
-    for (std::size_t i = begin; i < end; ++i, out += width)
-      sum_terms(own.terms(plan), groups.offsets[i], groups.offsets[i + 1],
-                [&](std::size_t at) { return groups.order[at]; }, out);
+    if constexpr (Space::host_readable) ops.coalesce_terms(own.terms(plan), plan.levels[0], begin, end, out);
   } else if (own.per == RowsPer::index) {
-    Ops::coalesce(own.values, plan.levels[0], begin, end, out);
+    ops.coalesce(own.values, plan.shown(0, ops), begin, end, out);
   } else {
-    for (std::size_t i = begin; i < end; ++i, out += width)
-      Ops::copy_from(out, own.values.row(static_cast<std::int64_t>(i)), width);
+    ops.pack_rows(own.values, begin, end, out);
   }
 }
 
-template <class Index, class T>
-void write_level_counts(RowPlan<Index> const& plan, std::size_t k, ArrivedRows<T> const& arrived, std::size_t begin,
-                        std::size_t end, std::uint32_t* out) {
+template <class Index, class T, MemorySpace Space>
+void write_level_counts(RowPlan<Index, Space> const& plan, std::size_t k, ArrivedRows<T, Space> const& arrived,
+                        std::size_t begin, std::size_t end, std::uint32_t* out) {
   if (k > 0) RowOps<HostSpace>::sum_counts(arrived.count_span(), plan.levels[k], begin, end, out);
   else RowOps<HostSpace>::run_lengths(plan.levels[0], begin, end, out);
 }
@@ -79,13 +76,17 @@ void write_level_counts(RowPlan<Index> const& plan, std::size_t k, ArrivedRows<T
 }  // namespace detail
 
 // What all three journeys share: the plan, the rows, and the result.
-template <class Index, class T>
+template <class Index, class T, MemorySpace Space>
 class PushBase {
  public:
+  using Plan = RowPlan<Index, Space>;
+  using Ops = RowOps<Space>;
+
   bool travelling = false;
 
   // Local. `rows` is the bound of the keys; the row memory must stay until the journey has arrived.
-  void begin(RowPlan<Index>& plan, OwnRows<T> own, std::span<Index const> bases, std::int64_t rows, bool counted) {
+  void begin(Ops const& ops, Plan& plan, OwnRows<T> own, std::span<Index const> bases, std::int64_t rows, bool counted) {
+    ops_.emplace(ops);
     plan_ = &plan;
     own_ = own;
     bases_ = bases;
@@ -95,18 +96,21 @@ class PushBase {
     finished_ = false;
   }
 
-  RowPlan<Index>& plan() const { return *plan_; }
+  Plan& plan() const { return *plan_; }
   ReducedRows<Index, T> const& reduced() const { return reduced_; }
 
  protected:
   std::size_t row_bytes() const { return static_cast<std::size_t>(own_.values.width) * sizeof(T); }
 
+  Ops const& ops() const { return *ops_; }
+
   // Sums what arrived by `groups` into memory of this journey.
-  void sum_by(Grouping<Index> const& groups) {
+  template <class Groups>
+  void sum_by(Grouping<Index> const& groups, Groups const& shown) {
     std::size_t const u = groups.size();
     sums_.resize_with_slack(u * static_cast<std::size_t>(own_.values.width));
     RowsView<T const> const rows{arrived_.first(), static_cast<std::int64_t>(groups.count()), own_.values.width};
-    RowOps<HostSpace>::coalesce(rows, groups, 0, u, sums_.data());
+    ops().coalesce(rows, shown, 0, u, sums_.data());
     reduced_ = {groups.keys.span(), sums_.data(), nullptr};
     if (!counted_) return;
     count_sums_.resize_with_slack(u);
@@ -119,58 +123,60 @@ class PushBase {
     reduced_ = {keys, reinterpret_cast<T*>(arrived_.rows.data()), counted_ ? arrived_.count_span().data() : nullptr};
   }
 
-  RowPlan<Index>* plan_ = nullptr;
+  std::optional<Ops> ops_;
+  Plan* plan_ = nullptr;
   OwnRows<T> own_;
   std::span<Index const> bases_;
   std::int64_t rows_ = 0;
   bool counted_ = false, finished_ = true;
   std::size_t hop_ = 0;
-  detail::ArrivedRows<T> arrived_;
-  Buffer<T> sums_;
+  detail::ArrivedRows<T, Space> arrived_;
+  Buffer<T, Space> sums_;
   Buffer<std::uint32_t> count_sums_;
   ReducedRows<Index, T> reduced_;
 };
 
 // PsShard: rows climb to their owners, summed on every hop. Keys travel only where the plan is not known there yet.
-template <Communicator C, class Index, class T>
-class ShardPush : public PushBase<Index, T> {
-  using Base = PushBase<Index, T>;
+template <Communicator C, class Index, class T, MemorySpace Space>
+class ShardPush : public PushBase<Index, T, Space> {
+  using Base = PushBase<Index, T, Space>;
   using Base::arrived_, Base::counted_, Base::finished_, Base::hop_, Base::own_, Base::plan_, Base::rows_, Base::row_bytes;
 
  public:
   void prepare() { counted_hop_ = false; }
 
-  bool next(Mail<C>& mail) {
+  bool next(Mails<C>& mail) {
     if (finished_) return false;
     counting_ = hop_ > 0 && plan_->agreed <= hop_ && !counted_hop_;
-    if (counting_) counts_leg_.open(mail, *plan_, hop_);
+    if (counting_) counts_leg_.open(mail.of(), *plan_, hop_);
     else open_rows(mail);
     return true;
   }
 
-  void write(Mail<C>& mail) {
-    if (counting_) return counts_leg_.write(mail, *plan_, hop_);
-    if (with_keys_) keys_leg_.write(mail, *plan_, hop_);
+  void write(Mails<C>& mail) {
+    if (counting_) return counts_leg_.write(mail.of(), *plan_, hop_);
+    if (with_keys_) keys_leg_.write(mail.of(), *plan_, hop_);
     Hop const& hop = (*plan_->hops)[hop_];
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
       std::size_t const begin = plan_->runs[hop_].sent[t], end = plan_->runs[hop_].sent[t + 1];
       if (begin == end) continue;
-      detail::write_level(*plan_, hop_, own_, arrived_, begin, end, mail.template outgoing<T>(rows_slip_, hop.targets[t]));
+      detail::write_level(this->ops(), *plan_, hop_, own_, arrived_, begin, end,
+                          mail.template of<Space>().template outgoing<T>(rows_slip_, hop.targets[t]));
       if (counted_)
         detail::write_level_counts(*plan_, hop_, arrived_, begin, end,
-                                   mail.template outgoing<std::uint32_t>(counts_slip_, hop.targets[t]));
+                                   mail.of().template outgoing<std::uint32_t>(counts_slip_, hop.targets[t]));
     }
   }
 
-  void read(Mail<C>& mail) {
+  void read(Mails<C>& mail) {
     if (counting_) {
       counted_hop_ = true;
-      return counts_leg_.read(mail, *plan_, hop_);
+      return counts_leg_.read(mail.of(), *plan_, hop_);
     }
     auto const& sources = (*plan_->hops)[hop_].sources;
-    mail.take(rows_slip_, sources, arrived_.rows);
-    if (counted_) mail.take(counts_slip_, sources, arrived_.counts);
-    if (with_keys_) keys_leg_.read(mail, *plan_, hop_, rows_);
+    mail.template of<Space>().take(rows_slip_, sources, arrived_.rows);
+    if (counted_) mail.of().take(counts_slip_, sources, arrived_.counts);
+    if (with_keys_) keys_leg_.read(mail.of(), *plan_, hop_, rows_);
     counted_hop_ = false;
     finished_ = ++hop_ == plan_->hops->size();
     if (!finished_ && plan_->agreed <= hop_) plan_->cut(hop_, this->bases_);
@@ -180,36 +186,37 @@ class ShardPush : public PushBase<Index, T> {
   void reduce() {
     Grouping<Index> const& top = plan_->levels.back();
     if (plan_->hops->back().sources.size() == 1) this->keep(top.keys.span());
-    else this->sum_by(top);
+    else this->sum_by(top, plan_->shown(plan_->levels.size() - 1, this->ops()));
   }
 
  private:
-  void open_rows(Mail<C>& mail) {
+  void open_rows(Mails<C>& mail) {
     Hop const& hop = (*plan_->hops)[hop_];
+    auto& rows = mail.template of<Space>();
     with_keys_ = plan_->agreed <= hop_;
-    if (with_keys_) keys_leg_.open(mail, *plan_, hop_);
-    rows_slip_ = mail.open(sizeof(T), Payload::rows);
-    if (counted_) counts_slip_ = mail.open(sizeof(std::uint32_t), Payload::counts);
+    if (with_keys_) keys_leg_.open(mail.of(), *plan_, hop_);
+    rows_slip_ = rows.open(sizeof(T), Payload::rows);
+    if (counted_) counts_slip_ = mail.of().open(sizeof(std::uint32_t), Payload::counts);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      mail.send(rows_slip_, hop.targets[t], plan_->sent(hop_, t) * row_bytes());
-      if (counted_) mail.send(counts_slip_, hop.targets[t], plan_->sent(hop_, t) * sizeof(std::uint32_t));
+      rows.send(rows_slip_, hop.targets[t], plan_->sent(hop_, t) * row_bytes());
+      if (counted_) mail.of().send(counts_slip_, hop.targets[t], plan_->sent(hop_, t) * sizeof(std::uint32_t));
     }
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      mail.expect(rows_slip_, hop.sources[s], plan_->received_from(hop_, s) * row_bytes());
-      if (counted_) mail.expect(counts_slip_, hop.sources[s], plan_->received_from(hop_, s) * sizeof(std::uint32_t));
+      rows.expect(rows_slip_, hop.sources[s], plan_->received_from(hop_, s) * row_bytes());
+      if (counted_) mail.of().expect(counts_slip_, hop.sources[s], plan_->received_from(hop_, s) * sizeof(std::uint32_t));
     }
   }
 
   bool counting_ = false, counted_hop_ = false, with_keys_ = false;
   int rows_slip_ = -1, counts_slip_ = -1;
-  detail::CountsLeg<C, RowPlan<Index>> counts_leg_;
-  detail::KeysLeg<C, Index> keys_leg_;
+  detail::CountsLeg<C, RowPlan<Index, Space>> counts_leg_;
+  detail::KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
 };
 
 // NaivePs: every occurrence, with its key, straight to the owner, which sums in the order (rank, position).
-template <Communicator C, class Index, class T>
-class NaivePush : public PushBase<Index, T> {
-  using Base = PushBase<Index, T>;
+template <Communicator C, class Index, class T, MemorySpace Space>
+class NaivePush : public PushBase<Index, T, Space> {
+  using Base = PushBase<Index, T, Space>;
   using Base::arrived_, Base::counted_, Base::finished_, Base::own_, Base::plan_, Base::rows_, Base::row_bytes;
 
  public:
@@ -224,47 +231,43 @@ class NaivePush : public PushBase<Index, T> {
   std::size_t sent(std::size_t target) const { return sent_[target + 1] - sent_[target]; }
   void expect(std::size_t source, std::size_t count) { expected_[source] = count; }
 
-  bool next(Mail<C>& mail) {
+  bool next(Mails<C>& mail) {
     if (finished_) return false;
     Hop const& hop = plan_->hops->front();
-    keys_slip_ = mail.open(sizeof(Index), Payload::ids);
-    rows_slip_ = mail.open(sizeof(T), Payload::rows);
+    auto& rows = mail.template of<Space>();
+    keys_slip_ = mail.of().open(sizeof(Index), Payload::ids);
+    rows_slip_ = rows.open(sizeof(T), Payload::rows);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      mail.send(keys_slip_, hop.targets[t], (sent_[t + 1] - sent_[t]) * sizeof(Index));
-      mail.send(rows_slip_, hop.targets[t], (sent_[t + 1] - sent_[t]) * row_bytes());
+      mail.of().send(keys_slip_, hop.targets[t], (sent_[t + 1] - sent_[t]) * sizeof(Index));
+      rows.send(rows_slip_, hop.targets[t], (sent_[t + 1] - sent_[t]) * row_bytes());
     }
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      mail.expect(keys_slip_, hop.sources[s], expected_[s] * sizeof(Index));
-      mail.expect(rows_slip_, hop.sources[s], expected_[s] * row_bytes());
+      mail.of().expect(keys_slip_, hop.sources[s], expected_[s] * sizeof(Index));
+      rows.expect(rows_slip_, hop.sources[s], expected_[s] * row_bytes());
     }
     return true;
   }
 
-  void write(Mail<C>& mail) {
+  void write(Mails<C>& mail) {
     Hop const& hop = plan_->hops->front();
     Grouping<Index> const& own = plan_->levels[0];
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
       std::size_t const n = sent_[t + 1] - sent_[t];
       if (n == 0) continue;
       std::span const positions{own.order.data() + sent_[t], n};
-      auto* const keys = mail.template outgoing<Index>(keys_slip_, hop.targets[t]);
+      auto* const keys = mail.of().template outgoing<Index>(keys_slip_, hop.targets[t]);
       for (std::size_t i = 0; i < n; ++i) keys[i] = own.keys[own.inverse[positions[i]]];
-      T* const rows = mail.template outgoing<T>(rows_slip_, hop.targets[t]);
-      if (own_.per == RowsPer::index) {
-        RowOps<HostSpace>::gather_rows(own_.values, positions, 0, rows);
-      } else {
-        auto const terms = own_.terms(*plan_);
-        auto const width = static_cast<std::size_t>(own_.values.width);
-        for (std::size_t i = 0; i < n; ++i)
-          sum_terms(terms, i, i + 1, [&](std::size_t at) { return positions[at]; }, rows + i * width);
-      }
+      T* const rows = mail.template of<Space>().template outgoing<T>(rows_slip_, hop.targets[t]);
+      if (own_.per == RowsPer::index)
+        this->ops().gather_rows(own_.values, this->ops().order(plan_->shown(0, this->ops())).subspan(sent_[t], n), 0, rows);
+      else if constexpr (Space::host_readable) this->ops().gather_terms(own_.terms(*plan_), positions, rows);
     }
   }
 
-  void read(Mail<C>& mail) {
+  void read(Mails<C>& mail) {
     auto const& sources = plan_->hops->front().sources;
-    mail.take(keys_slip_, sources, arrived_keys_);
-    mail.take(rows_slip_, sources, arrived_.rows);
+    mail.of().take(keys_slip_, sources, arrived_keys_);
+    mail.template of<Space>().take(rows_slip_, sources, arrived_.rows);
     finished_ = true;
   }
 
@@ -276,7 +279,8 @@ class NaivePush : public PushBase<Index, T> {
       arrived_.counts.resize_with_slack(n * sizeof(std::uint32_t));
       std::fill_n(reinterpret_cast<std::uint32_t*>(arrived_.counts.data()), n, 1u);
     }
-    this->sum_by(groups_);
+    shown_.renew();
+    this->sum_by(groups_, shown_.of(this->ops(), groups_));
   }
 
  private:
@@ -284,13 +288,14 @@ class NaivePush : public PushBase<Index, T> {
   std::vector<std::size_t> sent_, expected_;
   Buffer<std::byte> arrived_keys_;
   Grouping<Index> groups_;
+  Shown<Grouping<Index>, Space> shown_;
 };
 
 // AllGather: rows climb as far as the last hop, are gathered there by all ranks of it and merged, and what one slot has
 // merged is gathered by all ranks of the host. On a flat topology: one allgatherv.
-template <Communicator C, class Index, class T>
-class GatherPush : public PushBase<Index, T> {
-  using Base = PushBase<Index, T>;
+template <Communicator C, class Index, class T, MemorySpace Space>
+class GatherPush : public PushBase<Index, T, Space> {
+  using Base = PushBase<Index, T, Space>;
   using Base::arrived_, Base::counted_, Base::finished_, Base::hop_, Base::own_, Base::plan_, Base::rows_, Base::row_bytes;
 
  public:
@@ -302,7 +307,7 @@ class GatherPush : public PushBase<Index, T> {
     expected_.assign(plan_->hops->front().sources.size(), 0);
   }
 
-  bool next(Mail<C>& mail) {
+  bool next(Mails<C>& mail) {
     if (finished_) return false;
     if (stage_ == Stage::climb) open_climb(mail);
     else if (!counted_stage_) open_counts(mail);
@@ -310,27 +315,28 @@ class GatherPush : public PushBase<Index, T> {
     return true;
   }
 
-  void write(Mail<C>& mail) {
+  void write(Mails<C>& mail) {
     if (stage_ == Stage::climb) return write_climb(mail);
-    if (!counted_stage_) return mail.template write_shared<std::uint64_t>(keys_slip_, [&](auto* out) { *out = gives(); });
-    mail.template write_shared<Index>(keys_slip_, [&](Index* out) { std::copy_n(given_keys(), gives(), out); });
-    mail.template write_shared<T>(rows_slip_, [&](T* out) { write_given(out); });
-    if (counted_) mail.template write_shared<std::uint32_t>(counts_slip_, [&](std::uint32_t* out) { write_given_counts(out); });
+    if (!counted_stage_) return mail.of().template write_shared<std::uint64_t>(keys_slip_, [&](auto* out) { *out = gives(); });
+    mail.of().template write_shared<Index>(keys_slip_, [&](Index* out) { std::copy_n(given_keys(), gives(), out); });
+    mail.template of<Space>().template write_shared<T>(rows_slip_, [&](T* out) { write_given(out); });
+    if (counted_)
+      mail.of().template write_shared<std::uint32_t>(counts_slip_, [&](std::uint32_t* out) { write_given_counts(out); });
   }
 
-  void read(Mail<C>& mail) {
+  void read(Mails<C>& mail) {
     if (stage_ == Stage::climb) return read_climb(mail);
     std::vector<int> const& givers = givers_of_stage();
     if (!counted_stage_) {
       expected_.assign(givers.size(), 0);
       for (std::size_t s = 0; s < givers.size(); ++s)
-        expected_[s] = *mail.template incoming<std::uint64_t>(keys_slip_, givers[s]);
+        expected_[s] = *mail.of().template incoming<std::uint64_t>(keys_slip_, givers[s]);
       counted_stage_ = true;
       return;
     }
-    mail.take(keys_slip_, givers, arrived_keys_);
-    mail.take(rows_slip_, givers, arrived_.rows);
-    if (counted_) mail.take(counts_slip_, givers, arrived_.counts);
+    mail.of().take(keys_slip_, givers, arrived_keys_);
+    mail.template of<Space>().take(rows_slip_, givers, arrived_.rows);
+    if (counted_) mail.of().take(counts_slip_, givers, arrived_.counts);
     if (stage_ == Stage::gather && plan_->hops->size() > 1) {
       merge();
       stage_ = Stage::spread;
@@ -360,8 +366,8 @@ class GatherPush : public PushBase<Index, T> {
     return stage_ == Stage::spread ? this->reduced_.keys.data() : plan_->levels[level()].keys.data();
   }
   void write_given(T* out) const {
-    if (stage_ == Stage::spread) std::memcpy(out, this->reduced_.rows, gives() * row_bytes());
-    else detail::write_level(*plan_, level(), own_, arrived_, 0, gives(), out);
+    if (stage_ == Stage::spread) this->ops().copy_bytes(out, this->reduced_.rows, gives() * row_bytes());
+    else detail::write_level(this->ops(), *plan_, level(), own_, arrived_, 0, gives(), out);
   }
   void write_given_counts(std::uint32_t* out) const {
     if (stage_ == Stage::spread) std::memcpy(out, this->reduced_.counts, gives() * sizeof(std::uint32_t));
@@ -376,62 +382,65 @@ class GatherPush : public PushBase<Index, T> {
     return stage_ == Stage::spread ? plan_->hops->front().sources : gather_hop().targets;
   }
 
-  void open_climb(Mail<C>& mail) {
+  void open_climb(Mails<C>& mail) {
     Hop const& hop = plan_->hops->front();
-    keys_leg_.open(mail, *plan_, 0);
-    rows_slip_ = mail.open(sizeof(T), Payload::rows);
-    if (counted_) counts_slip_ = mail.open(sizeof(std::uint32_t), Payload::counts);
+    auto& rows = mail.template of<Space>();
+    keys_leg_.open(mail.of(), *plan_, 0);
+    rows_slip_ = rows.open(sizeof(T), Payload::rows);
+    if (counted_) counts_slip_ = mail.of().open(sizeof(std::uint32_t), Payload::counts);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      mail.send(rows_slip_, hop.targets[t], plan_->sent(0, t) * row_bytes());
-      if (counted_) mail.send(counts_slip_, hop.targets[t], plan_->sent(0, t) * sizeof(std::uint32_t));
+      rows.send(rows_slip_, hop.targets[t], plan_->sent(0, t) * row_bytes());
+      if (counted_) mail.of().send(counts_slip_, hop.targets[t], plan_->sent(0, t) * sizeof(std::uint32_t));
     }
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      mail.expect(rows_slip_, hop.sources[s], plan_->received_from(0, s) * row_bytes());
-      if (counted_) mail.expect(counts_slip_, hop.sources[s], plan_->received_from(0, s) * sizeof(std::uint32_t));
+      rows.expect(rows_slip_, hop.sources[s], plan_->received_from(0, s) * row_bytes());
+      if (counted_) mail.of().expect(counts_slip_, hop.sources[s], plan_->received_from(0, s) * sizeof(std::uint32_t));
     }
   }
-  void write_climb(Mail<C>& mail) {
+  void write_climb(Mails<C>& mail) {
     Hop const& hop = plan_->hops->front();
-    keys_leg_.write(mail, *plan_, 0);
+    keys_leg_.write(mail.of(), *plan_, 0);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
       std::size_t const begin = plan_->runs[0].sent[t], end = plan_->runs[0].sent[t + 1];
       if (begin == end) continue;
-      detail::write_level(*plan_, 0, own_, arrived_, begin, end, mail.template outgoing<T>(rows_slip_, hop.targets[t]));
+      detail::write_level(this->ops(), *plan_, 0, own_, arrived_, begin, end,
+                          mail.template of<Space>().template outgoing<T>(rows_slip_, hop.targets[t]));
       if (counted_)
         detail::write_level_counts(*plan_, 0, arrived_, begin, end,
-                                   mail.template outgoing<std::uint32_t>(counts_slip_, hop.targets[t]));
+                                   mail.of().template outgoing<std::uint32_t>(counts_slip_, hop.targets[t]));
     }
   }
-  void read_climb(Mail<C>& mail) {
+  void read_climb(Mails<C>& mail) {
     auto const& sources = plan_->hops->front().sources;
-    mail.take(rows_slip_, sources, arrived_.rows);
-    if (counted_) mail.take(counts_slip_, sources, arrived_.counts);
-    keys_leg_.read(mail, *plan_, 0, rows_);
+    mail.template of<Space>().take(rows_slip_, sources, arrived_.rows);
+    if (counted_) mail.of().take(counts_slip_, sources, arrived_.counts);
+    keys_leg_.read(mail.of(), *plan_, 0, rows_);
     stage_ = Stage::gather;
     counted_stage_ = false;
   }
 
-  void open_counts(Mail<C>& mail) {
-    keys_slip_ = mail.open_shared(sizeof(std::uint64_t), Payload::control);
+  void open_counts(Mails<C>& mail) {
+    keys_slip_ = mail.of().open_shared(sizeof(std::uint64_t), Payload::control);
     if (is_giver())
-      for (int const rank : takers_of_stage()) mail.send(keys_slip_, rank, sizeof(std::uint64_t));
-    for (int const rank : givers_of_stage()) mail.expect(keys_slip_, rank, sizeof(std::uint64_t));
+      for (int const rank : takers_of_stage()) mail.of().send(keys_slip_, rank, sizeof(std::uint64_t));
+    for (int const rank : givers_of_stage()) mail.of().expect(keys_slip_, rank, sizeof(std::uint64_t));
   }
-  void open_gather(Mail<C>& mail) {
-    keys_slip_ = mail.open_shared(sizeof(Index), Payload::ids);
-    rows_slip_ = mail.open_shared(sizeof(T), Payload::rows);
-    if (counted_) counts_slip_ = mail.open_shared(sizeof(std::uint32_t), Payload::counts);
+  void open_gather(Mails<C>& mail) {
+    auto& rows = mail.template of<Space>();
+    keys_slip_ = mail.of().open_shared(sizeof(Index), Payload::ids);
+    rows_slip_ = rows.open_shared(sizeof(T), Payload::rows);
+    if (counted_) counts_slip_ = mail.of().open_shared(sizeof(std::uint32_t), Payload::counts);
     if (is_giver())
       for (int const rank : takers_of_stage()) {
-        mail.send(keys_slip_, rank, gives() * sizeof(Index));
-        mail.send(rows_slip_, rank, gives() * row_bytes());
-        if (counted_) mail.send(counts_slip_, rank, gives() * sizeof(std::uint32_t));
+        mail.of().send(keys_slip_, rank, gives() * sizeof(Index));
+        rows.send(rows_slip_, rank, gives() * row_bytes());
+        if (counted_) mail.of().send(counts_slip_, rank, gives() * sizeof(std::uint32_t));
       }
     auto const& givers = givers_of_stage();
     for (std::size_t s = 0; s < givers.size(); ++s) {
-      mail.expect(keys_slip_, givers[s], expected_[s] * sizeof(Index));
-      mail.expect(rows_slip_, givers[s], expected_[s] * row_bytes());
-      if (counted_) mail.expect(counts_slip_, givers[s], expected_[s] * sizeof(std::uint32_t));
+      mail.of().expect(keys_slip_, givers[s], expected_[s] * sizeof(Index));
+      rows.expect(rows_slip_, givers[s], expected_[s] * row_bytes());
+      if (counted_) mail.of().expect(counts_slip_, givers[s], expected_[s] * sizeof(std::uint32_t));
     }
   }
   bool is_giver() const { return stage_ == Stage::spread ? gives_here() : gather_hop().self >= 0; }
@@ -439,7 +448,8 @@ class GatherPush : public PushBase<Index, T> {
   void merge() {
     std::span const keys{reinterpret_cast<Index const*>(arrived_keys_.data()), arrived_keys_.size() / sizeof(Index)};
     RowOps<HostSpace>::unique_with_inverse(keys, rows_, groups_, plan_->sort);
-    this->sum_by(groups_);
+    shown_.renew();
+    this->sum_by(groups_, shown_.of(this->ops(), groups_));
   }
 
   Stage stage_ = Stage::gather;
@@ -448,7 +458,8 @@ class GatherPush : public PushBase<Index, T> {
   std::vector<std::size_t> expected_;
   Buffer<std::byte> arrived_keys_;
   Grouping<Index> groups_;
-  detail::KeysLeg<C, Index> keys_leg_;
+  Shown<Grouping<Index>, Space> shown_;
+  detail::KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
 };
 
 }  // namespace parallax

@@ -103,7 +103,8 @@ class Accumulator<V> {
     rows_.resize((at + ids) * width);
     if (update.plan) {
       for (std::size_t i = 0; i < ids; ++i) ids_[at + i] = state_->placement().row(update.plan->levels[0].keys[i]);
-      detail::write_level(*update.plan, 0, own, detail::ArrivedRows<T>{}, 0, ids, rows_.data() + at * width);
+      detail::write_level(state_->ops(), *update.plan, 0, own, detail::ArrivedRows<T, HostSpace>{}, 0, ids,
+                          rows_.data() + at * width);
     } else {
       for (std::size_t i = 0; i < ids; ++i) {
         ids_[at + i] = static_cast<std::int64_t>(update.ids[i]);

@@ -14,8 +14,8 @@ namespace parallax::detail {
 
 // The key of an id outside the table, by the variable's policy. Nothing else of a plan depends on it.
 template <class State, class Id>
-typename State::index_type key_outside(State const& state, RowPlan<typename State::index_type>& plan, Id id,
-                                       std::size_t position, int rank, char const* operation) {
+typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id, std::size_t position, int rank,
+                                       char const* operation) {
   if (state.bad_ids() == BadIds::drop_and_count) {
     ++plan.dropped;
     return static_cast<typename State::index_type>(state.rows());
@@ -29,7 +29,7 @@ typename State::index_type key_outside(State const& state, RowPlan<typename Stat
 }
 
 template <class State, class Id>
-void make_keys(State const& state, RowPlan<typename State::index_type>& plan, std::span<Id const> ids, int rank,
+void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank,
                char const* operation) {
   plan.keys.resize_with_slack(ids.size());
   auto const rows = static_cast<std::uint64_t>(state.rows());
@@ -42,7 +42,7 @@ void make_keys(State const& state, RowPlan<typename State::index_type>& plan, st
 
 // Local. A plan for a batch of indices: its distinct keys, and which of them go to whom on the first hop.
 template <Communicator C, class State, class Id>
-void make_plan(Topology<C> const& topology, State& state, RowPlan<typename State::index_type>& plan, std::span<Id const> ids,
+void make_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
                char const* operation) {
   plan.prepare(State::Exchange::coalesced ? topology.hops() : topology.direct());
   make_keys(state, plan, ids, topology.rank(), operation);
@@ -54,8 +54,8 @@ void make_plan(Topology<C> const& topology, State& state, RowPlan<typename State
 // Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
 // or per distinct one.
 template <Communicator C, class State>
-void remake_plan(Topology<C> const& topology, State const& state, RowPlan<typename State::index_type>& plan,
-                 RowPlan<typename State::index_type> const& old, bool per_distinct) {
+void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan,
+                 typename State::Plan const& old, bool per_distinct) {
   plan.prepare(topology.hops());
   std::size_t const count = per_distinct ? old.size() : old.indices();
   plan.keys.resize_with_slack(count);
@@ -117,7 +117,8 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
 template <class State>
 void finish_pull(PulledRows<State> const& handle) {
   if (handle.dropped() > 0)
-    handle.plan()->append_zeros(static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
+    handle.plan()->append_zeros(handle.state().ops(),
+                                static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
 }
 template <class State>
 void finish_pull(PulledBags<State> const& handle) {
@@ -142,13 +143,13 @@ void finish_pull(PulledBags<State> const& handle) {
 }
 
 // The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank.
-template <class Index, class Tell>
-void tell_plan(RowPlan<Index> const& plan, Tell&& tell) {
+template <class Plan, class Tell>
+void tell_plan(Plan const& plan, Tell&& tell) {
   auto const& targets = plan.hops->front().targets;
   for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], plan.sent(0, t));
 }
-template <class Index, class Told>
-void hear_plan(RowPlan<Index>& plan, Told&& told) {
+template <class Plan, class Told>
+void hear_plan(Plan& plan, Told&& told) {
   auto const& sources = plan.hops->front().sources;
   for (std::size_t s = 0; s < sources.size(); ++s) plan.expect(0, s, told(sources[s]));
 }

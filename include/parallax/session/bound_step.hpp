@@ -62,7 +62,8 @@ void check_binding(Topology<C> const& topology, Update const& update) {
 template <class U>
 inline constexpr bool is_plain_dense = false;
 template <class S>
-inline constexpr bool is_plain_dense<DenseUpdate<S>> = !S::sharded && unit<typename S::optimizer_type> == Unit::element;
+inline constexpr bool is_plain_dense<DenseUpdate<S>> =
+    S::space::host_readable && !S::sharded && unit<typename S::optimizer_type> == Unit::element;
 
 template <class C, class... Updates>
 consteval bool check_bound() {

@@ -126,7 +126,8 @@ class SessionCore {
   // Where they called different operations, one of which may have been a step, what was started is dropped on all of them.
   Error explain_with(char const* operation, Error const* error, std::string const& details) {
     Testimony const own{operation, operations, error, error ? std::string{} : context_text(operation) + details};
-    Verdict const verdict = Explanation<C>::of(control_lane, own, [&](auto& lane) { await(lane, operation, [] { return std::string{}; }); });
+    Verdict const verdict =
+        Explanation<C>::of(control_lane, own, [&](auto& lane) { await(lane, operation, [] { return std::string{}; }); });
     if (!verdict.in_step) throw verdict.error;
     if (!verdict.same_operation) {
       drive(operation, [&] { return started.poll(); }, started);
@@ -162,12 +163,12 @@ class SessionCore {
     agree("pull", fetch.error, names, [&] { return fetch.describe(); });
     fetch.hear([&](int rank, std::size_t which) { return static_cast<std::size_t>(agreement.told(rank, which)); });
     fetch.begin(topology, false);
-    drive("pull", [&] { return carry(mail, [&](auto&& f) { f(fetch); }); }, Named<Lane<C>>{mail.lane(), names});
+    drive("pull", [&] { return carry(mail, [&](auto&& f) { f(fetch); }); }, Named<Mails<C>>{mail, names});
   }
   // The rows that an earlier step has sent on their way are here.
   void await_rows(char const* operation) {
     auto const names = [&] { return ahead.describe(); };
-    drive(operation, [&] { return ahead.poll(mail); }, Named<Lane<C>>{mail.lane(), names});
+    drive(operation, [&] { return ahead.poll(mail); }, Named<Mails<C>>{mail, names});
     ahead.sweep();
   }
   // A fetch of this type that nobody uses, from the pool.
@@ -238,7 +239,7 @@ class SessionCore {
     };
     auto const drive_move = [&](std::string const& name, FunctionRef<bool()> poll) {
       auto const names = [&] { return name; };
-      drive("step", [&] { return poll(); }, Named<Lane<C>>{mail.lane(), names});
+      drive("step", [&] { return poll(); }, Named<Mails<C>>{mail, names});
     };
     auto const all = [&](std::string const& name, bool mine) {
       words_out.assign(1, mine ? 1.0 : 0.0);
@@ -371,6 +372,7 @@ class SessionCore {
       ~Leaving() { core.advance(Phase::done); }
     } const leaving{*this};
     sent_before = traffic.payload_sent();
+    current = {};
     try {
       return body();
     } catch (Refused const& refused) {
@@ -409,7 +411,7 @@ class SessionCore {
     agreement.withdraw();
     control_lane.withdraw();
     dense.withdraw();
-    mail.lane().withdraw();
+    mail.withdraw();
     for (auto& pooled : pool) pooled.flight->withdraw();
   }
 
@@ -460,8 +462,8 @@ class SessionCore {
   std::vector<RegistrationPtr> registry;
   Agreement<C> agreement;
   Lane<C> control_lane, dense;
-  Mail<C> mail;
-  std::string current;  // the variable being worked on, for errors
+  Mails<C> mail;
+  std::string_view current;  // the variable being worked on, for errors
   Journal own_journal;  // where the communicator keeps none
   Journal* journal = &own_journal;
   std::uint64_t sent_before = 0;  // payload, by the operations before the current one

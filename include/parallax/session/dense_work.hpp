@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +20,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
 
  public:
   using typename Base::T;
+  using Space = typename S::space;
 
   void prepare(DenseUpdate<S, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
@@ -30,16 +30,16 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
                           "a gradient of " + std::to_string(gradient_.size()) + " elements for a variable of " +
                               std::to_string(state_->size()));
     if (how.finite && !how.joined)
-      if (auto const where = non_finite_element(gradient_, 0))
+      if (auto const where = non_finite_element(state_->ops(), gradient_, 0))
         throw this->refusal(Errc::non_finite, topology.rank(), "of the gradient, " + *where);
     if (!how.keep && !how.joined) return;
     kept_.resize_with_slack(state_->size());
-    if (how.joined) kept_.fill(T{});
-    else if (!gradient_.empty()) std::memcpy(kept_.data(), gradient_.data(), gradient_.size_bytes());
+    if (how.joined) state_->ops().clear(kept_.data(), kept_.size() * sizeof(T));
+    else state_->ops().copy_bytes(kept_.data(), gradient_.data(), gradient_.size_bytes());
     gradient_ = kept_.span();
   }
   void join(Buckets<C>& buckets) {
-    bucket_ = &buckets.template of<T, S::sharded>();
+    bucket_ = &buckets.template of<T, S::sharded, Space>();
     segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data(), state_->unit());
   }
 
@@ -55,7 +55,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     auto const& results = state_->merging.results;
     if (results.size() > 1) bucket_->drop_sums();
     for (std::size_t i = 1; i < results.size(); ++i)
-      RowOps<HostSpace>::add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
+      state_->ops().add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
     // Where what this rank owns lies in the whole and nobody looks at it before, it is averaged as it is applied.
     left_whole_ = bucket_->owns_in_place() && !transforms<F> && this->group() < 0;
     if (!left_whole_) state_->average(results[0], this->divisor());
@@ -65,12 +65,12 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
       (*function_)(DenseGradient<T>{bucket_->owned(segment_).first, state_->merging.results[0]});
   }
   std::optional<std::string> non_finite() const {
-    return non_finite_element<T>(state_->merging.results[0], bucket_->owned(segment_).first);
+    return non_finite_element(state_->ops(), std::span<T const>{state_->merging.results[0]}, bucket_->owned(segment_).first);
   }
   double norm_squared(Topology<C> const& topology) const {
     std::span<T const> values = state_->merging.results[0];
     if (bucket_->owns_whole()) values = own_share(values, topology);
-    return RowOps<HostSpace>::sum_of_squares(values.data(), static_cast<std::int64_t>(values.size()));
+    return state_->ops().sum_of_squares(values.data(), static_cast<std::int64_t>(values.size()));
   }
   // What is shared is what owners measured of their parts; where every rank has the whole, each measures it all, in the same
   // parts, so that the sums are the same.
@@ -98,7 +98,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     for (std::size_t k = 0; k < shared_measures(); ++k) sums_[k] = *shared++;
   }
 
-  void apply(double given_scale) noexcept {
+  void apply(double given_scale) noexcept(Space::host_readable) {
     auto const scale = static_cast<T>(given_scale);
     auto const rule = [&] {
       if constexpr (measures) return state_->rule().finish(sums_, static_cast<std::int64_t>(state_->size()));
@@ -150,8 +150,8 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   }
 
   std::span<T const> gradient_;
-  Buffer<T> kept_;
-  DenseBucket<T, C>* bucket_ = nullptr;
+  Buffer<T, Space> kept_;
+  DenseBucket<T, C, Space>* bucket_ = nullptr;
   std::size_t segment_ = 0;
   bool left_whole_ = false;
   decltype(first_sums()) sums_{};

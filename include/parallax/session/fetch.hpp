@@ -46,9 +46,9 @@ class FetchBase : public Counted {
   // Gives back what it holds of the tables.
   virtual void clear() = 0;
 
-  virtual bool next(Mail<C>&) = 0;
-  virtual void write(Mail<C>&) = 0;
-  virtual void read(Mail<C>&) = 0;
+  virtual bool next(Mails<C>&) = 0;
+  virtual void write(Mails<C>&) = 0;
+  virtual void read(Mails<C>&) = 0;
   bool travelling = false;
 
   virtual std::uint64_t hash() const = 0;
@@ -70,7 +70,7 @@ class Fetch final : public FetchBase<C> {
  public:
   // Local. `check(state)` may throw; what goes wrong is kept for the agreement. `current` names the table at hand, for errors.
   template <class Check, class... Indices>
-  void plan(Topology<C> const& topology, Check&& check, std::string& current, Indices const&... indices) {
+  void plan(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const&... indices) {
     this->error.reset();
     this->stage = FetchBase<C>::Stage::named;
     this->dropped = false;
@@ -129,7 +129,7 @@ class Fetch final : public FetchBase<C> {
       plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
       auto const rows = state.rows_of(plan.levels[0].keys.span());
       state.touch(rows, 0);
-      state.gather(rows, 0, reinterpret_cast<T*>(plan.values.data()));
+      state.gather(plan.shown_keys(state.ops(), rows), 0, reinterpret_cast<T*>(plan.values.data()));
     });
   }
   void finish() override {
@@ -148,17 +148,17 @@ class Fetch final : public FetchBase<C> {
     });
   }
 
-  bool next(Mail<C>& mail) override {
+  bool next(Mails<C>& mail) override {
     bool any = false;
     number([&](std::size_t, auto&, auto& journey) { any |= journey.travelling = journey.next(mail); });
     return any;
   }
-  void write(Mail<C>& mail) override {
+  void write(Mails<C>& mail) override {
     number([&](std::size_t, auto&, auto& journey) {
       if (journey.travelling) journey.write(mail);
     });
   }
-  void read(Mail<C>& mail) override {
+  void read(Mails<C>& mail) override {
     number([&](std::size_t, auto&, auto& journey) {
       if (journey.travelling) journey.read(mail);
     });
@@ -183,7 +183,7 @@ class Fetch final : public FetchBase<C> {
 
  private:
   template <class Check, class Indices, class Handle>
-  static void plan_one(Topology<C> const& topology, Check&& check, std::string& current, Indices const& indices,
+  static void plan_one(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const& indices,
                        Handle& handle) {
     current = indices.state->name();
     check(*indices.state);
@@ -272,17 +272,17 @@ class Ahead {
   }
   // As a journey: the ids of all.
   bool travelling = false;
-  bool next(Mail<C>& mail) {
+  bool next(Mails<C>& mail) {
     bool any = false;
     named([&](Base& fetch) { any |= fetch.travelling = fetch.next(mail); });
     return any;
   }
-  void write(Mail<C>& mail) {
+  void write(Mails<C>& mail) {
     named([&](Base& fetch) {
       if (fetch.travelling) fetch.write(mail);
     });
   }
-  void read(Mail<C>& mail) {
+  void read(Mails<C>& mail) {
     named([&](Base& fetch) {
       if (fetch.travelling) fetch.read(mail);
     });
@@ -292,14 +292,14 @@ class Ahead {
   }
 
   // After a step: the rows begin to travel.
-  void release(Mail<C>& mail) {
+  void release(Mails<C>& mail) {
     sweep();
     for (auto const& fetch : fetches_)
       if (fetch->stage == Stage::climbed && fetch->release()) fetch->stage = Stage::falling, falling_ = true;
     poll(mail);
   }
   // True once no row is on its way.
-  bool poll(Mail<C>& mail) {
+  bool poll(Mails<C>& mail) {
     if (!falling_) return true;
     bool const arrived = carry(mail, [&](auto&& f) {
       for (auto const& fetch : fetches_)

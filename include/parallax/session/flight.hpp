@@ -80,7 +80,7 @@ class FlightBase {
   // `session` is the one whose variables may be updated; `joined` whether this rank has no data any more; `current` names the
   // variable being worked on, for errors.
   FlightBase(Topology<C> const& topology, SessionOptions const& options, bool const& joined, void const* session,
-             FlightChannels route, Traffic& traffic, std::string& current)
+             FlightChannels route, Traffic& traffic, std::string_view& current)
       : topology_{&topology},
         options_{&options},
         joined_{&joined},
@@ -101,7 +101,7 @@ class FlightBase {
   virtual std::size_t shared_measures() = 0;
   virtual void measure(double const* scales, std::vector<double>& shared) = 0;
   virtual void take(double const*& shared) = 0;
-  virtual void apply(double const* scales) noexcept = 0;  // by clip group
+  virtual void apply(double const* scales) = 0;  // by clip group; throws where a device fails, which ends the session
   // What is told of the variables with the commit: how many words, and, by a rank that has them, which.
   virtual std::size_t use_words() = 0;
   virtual void tell_use(std::vector<double>& words, double now) = 0;
@@ -126,7 +126,7 @@ class FlightBase {
   // After an abort: waits until no peer reads our memory.
   void withdraw() noexcept {
     agreement_.withdraw();
-    mail_.lane().withdraw();
+    mail_.withdraw();
     dense_.withdraw();
   }
 
@@ -174,7 +174,7 @@ class FlightBase {
   }
   int waiting_for() const {
     if (agreement_.in_flight()) return agreement_.waiting_for();
-    int const rank = mail_.lane().waiting_for();
+    int const rank = mail_.waiting_for();
     return rank >= 0 ? rank : dense_.waiting_for();
   }
 
@@ -238,19 +238,16 @@ class FlightBase {
   }
   template <class F>
   void buckets(F&& f) {
-    f(buckets_.replicated_float, false);
-    f(buckets_.sharded_float, true);
-    f(buckets_.replicated_double, false);
-    f(buckets_.sharded_double, true);
+    buckets_.each(f);
   }
 
   Topology<C> const* topology_;
   SessionOptions const* options_;
   bool const* joined_;
   void const* session_;
-  std::string* current_;
+  std::string_view* current_;
   Agreement<C> agreement_;
-  Mail<C> mail_;
+  Mails<C> mail_;
   Lane<C> dense_;
   Buckets<C> buckets_;
   std::vector<UpdateRecord> records_;  // of the updates prepared, in the order of the arguments
@@ -437,7 +434,7 @@ class Flight final : public FlightBase<C> {
       if (work.leader()) work.take(shared);
     });
   }
-  void apply(double const* scales) noexcept override {
+  void apply(double const* scales) override {
     works([&](auto& work) {
       if (work.leader()) work.apply(scale_of(work, scales));
     });
@@ -479,7 +476,7 @@ class Flight final : public FlightBase<C> {
     seat.prepare(argument, group, [&](auto& work, auto const& update, int in_group) {
       *current_ = update.state->name();
       if (update.state->registration()->session != this->session_)
-        throw Error{Errc::misuse, topology_->rank(), "step", *current_, "the variable belongs to another session"};
+        throw Error{Errc::misuse, topology_->rank(), "step", update.state->name(), "the variable belongs to another session"};
       this->records_.emplace_back(update, in_group);
       work.prepare(update, *topology_, how, in_group);
       if constexpr (requires { work.plan_known(); })

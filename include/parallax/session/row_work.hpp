@@ -22,11 +22,12 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
   using Base::state_;
   using typename Base::T;
   using Index = typename S::index_type;
+  using Space = typename S::space;
 
   void prepare_rows(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
     bool const usable = update.plan && !update.plan->retired;
-    RowPlan<Index>& plan = usable ? *update.plan : state_->take_plan();
+    typename S::Plan& plan = usable ? *update.plan : state_->take_plan();
     plan_ = &plan;
     ++plan.users;
     own_ = {update.rows, update.per};
@@ -53,7 +54,8 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
                           "gradient rows of " + shape(own_.values.rows, own_.values.width) + " for " +
                               shape(expected, state_->width()) + " pulled or named");
     if (how.finite)
-      if (auto const where = non_finite_row(own_.values, [](std::int64_t row) { return "row " + std::to_string(row); }))
+      if (auto const where =
+              non_finite_row(state_->ops(), own_.values, [](std::int64_t row) { return "row " + std::to_string(row); }))
         throw this->refusal(Errc::non_finite, topology.rank(), "of the gradient, " + *where);
     if (how.keep) keep_rows();
   }
@@ -76,17 +78,14 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
     bool const all = own_.distinct() || !S::Exchange::coalesced;
     std::size_t const count = all ? static_cast<std::size_t>(own_.values.rows) : plan_->size();
     kept_.resize_with_slack(count * static_cast<std::size_t>(width));
-    if (all)
-      for (std::size_t i = 0; i < count; ++i)
-        RowOps<HostSpace>::copy_from(kept_.data() + i * static_cast<std::size_t>(width),
-                                     own_.values.row(static_cast<std::int64_t>(i)), width);
-    else write_level(*plan_, 0, own_, ArrivedRows<T>{}, 0, count, kept_.data());
+    if (all) state_->ops().pack_rows(own_.values, 0, count, kept_.data());
+    else write_level(state_->ops(), *plan_, 0, own_, ArrivedRows<T, Space>{}, 0, count, kept_.data());
     own_ = {{kept_.data(), static_cast<std::int64_t>(count), width}, S::Exchange::coalesced ? RowsPer::distinct : own_.per};
   }
 
-  RowPlan<Index>* plan_ = nullptr;
+  typename S::Plan* plan_ = nullptr;
   OwnRows<T> own_;
-  Buffer<T> kept_;
+  Buffer<T, Space> kept_;
 };
 
 // A sparse variable whose rows travel as rows: under PsShard, NaivePs and AllGather, whose `Exchange` says how.
@@ -95,10 +94,12 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
   using Base = RowWorkBase<C, S, Id, F>;
   using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
   using typename Base::Index;
+  using typename Base::Space;
   using typename Base::T;
   static constexpr bool naive = !Exchange::coalesced, gathers = !Exchange::sharded;
-  using Journey = std::conditional_t<naive, NaivePush<C, Index, T>,
-                                     std::conditional_t<gathers, GatherPush<C, Index, T>, ShardPush<C, Index, T>>>;
+  using Journey =
+      std::conditional_t<naive, NaivePush<C, Index, T, Space>,
+                         std::conditional_t<gathers, GatherPush<C, Index, T, Space>, ShardPush<C, Index, T, Space>>>;
 
  public:
   void prepare(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
@@ -108,7 +109,7 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
                           "NaivePs pushes every occurrence: give one gradient row per index");
     known_ = !gathers && plan_->agreed > 0;  // a gathering asks nothing of a pull, and another one may be on its way
     flat_ = topology.hops().size() == 1;
-    journey_.begin(*plan_, own_, state_->placement().bases(), state_->rows(), state_->counted());
+    journey_.begin(state_->ops(), *plan_, own_, state_->placement().bases(), state_->rows(), state_->counted());
     journey_.prepare();
   }
 
@@ -164,7 +165,7 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
   std::optional<std::string> non_finite() {
     auto const& result = state_->merging.results[0];
     RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
-    return non_finite_row(values, [&](std::int64_t i) {
+    return non_finite_row(state_->ops(), values, [&](std::int64_t i) {
       return "row " + std::to_string(state_->placement().row(result.keys[static_cast<std::size_t>(i)]));
     });
   }
@@ -177,10 +178,10 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
       end = part_begin(result.keys.size(), topology.rank() + 1, topology.size());
     }
     auto const width = static_cast<std::size_t>(state_->width());
-    return RowOps<HostSpace>::sum_of_squares(static_cast<T const*>(result.rows + begin * width),
-                                             static_cast<std::int64_t>((end - begin) * width));
+    return state_->ops().sum_of_squares(static_cast<T const*>(result.rows + begin * width),
+                                        static_cast<std::int64_t>((end - begin) * width));
   }
-  void apply(double scale) noexcept {
+  void apply(double scale) noexcept(Space::host_readable) {
     auto const& result = state_->merging.results[0];
     Index const base = gathers || state_->owner() < 0 ? Index{0} : state_->placement().base(state_->owner());
     state_->apply(rows_, base, result.rows, static_cast<T>(scale));
@@ -200,7 +201,7 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
     for (auto const& result : results) {
       std::size_t const u = result.keys.size();
       std::copy_n(result.keys.data(), u, all_keys_.data() + at);
-      std::copy_n(result.rows, u * width, all_rows_.data() + at * width);
+      state_->ops().copy_from(all_rows_.data() + at * width, result.rows, static_cast<std::int64_t>(u * width));
       if (result.counts) std::copy_n(result.counts, u, all_counts_.data() + at);
       at += u;
     }
@@ -208,7 +209,8 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
     merged_rows_.resize_with_slack(groups_.size() * width);
     merged_counts_.resize_with_slack(groups_.size());
     RowsView<T const> const rows{all_rows_.data(), static_cast<std::int64_t>(n), state_->width()};
-    RowOps<HostSpace>::coalesce(rows, groups_, 0, groups_.size(), merged_rows_.data());
+    shown_.renew();
+    state_->ops().coalesce(rows, shown_.of(state_->ops(), groups_), 0, groups_.size(), merged_rows_.data());
     if (state_->counted())
       RowOps<HostSpace>::sum_counts(all_counts_.span(), groups_, 0, groups_.size(), merged_counts_.data());
     return {groups_.keys.span(), merged_rows_.data(), state_->counted() ? merged_counts_.data() : nullptr};
@@ -218,8 +220,9 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
   bool known_ = false, flat_ = true;
   std::span<Index const> rows_;
   Grouping<Index> groups_;
+  Shown<Grouping<Index>, Space> shown_;
   Buffer<Index> all_keys_;
-  Buffer<T> all_rows_, merged_rows_;
+  Buffer<T, Space> all_rows_, merged_rows_;
   Buffer<std::uint32_t> all_counts_, merged_counts_;
 };
 
@@ -243,7 +246,7 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
   bool gathers_early() const { return false; }
 
   void join(Buckets<C>& buckets) {
-    bucket_ = &buckets.template of<T, false>();
+    bucket_ = &buckets.template of<T, false, HostSpace>();
     segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
   }
   void deposit(int group) { this->enter(ReducedRows<Index, T>{{}, bucket_->owned(segment_).values.data(), nullptr}, group); }
@@ -276,7 +279,7 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
     std::span<T> const values = part();
     RowsView<T> const rows{values.data(), static_cast<std::int64_t>(stride_ ? values.size() / stride_ : 0), state_->width(),
                            static_cast<std::int64_t>(stride_)};
-    return non_finite_row(rows, [&](std::int64_t i) {
+    return non_finite_row(state_->ops(), rows, [&](std::int64_t i) {
       return "row " + std::to_string(first / stride_ + static_cast<std::size_t>(i));
     });
   }
@@ -311,7 +314,7 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
     table_.resize(static_cast<std::size_t>(state_->rows()) * stride_);
     table_.fill(T{});
     sums_.resize_with_slack(distinct * static_cast<std::size_t>(width));
-    write_level(*plan_, 0, own_, ArrivedRows<T>{}, 0, distinct, sums_.data());
+    write_level(state_->ops(), *plan_, 0, own_, ArrivedRows<T, HostSpace>{}, 0, distinct, sums_.data());
     auto const& groups = plan_->levels[0];
     for (std::size_t i = 0; i < distinct; ++i) {
       T* const row = table_.data() + static_cast<std::size_t>(state_->placement().row(groups.keys[i])) * stride_;

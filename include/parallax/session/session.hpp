@@ -447,18 +447,19 @@ class Session<C> {
         agree("broadcast", error, [&] { return variable.name(); },
               [&] { return variable.name() + "\t" + variable.state().registration()->signature + '\n'; });
         std::span<T> values;
+        using Space = typename V::State::space;
         if constexpr (std::same_as<typename V::kind, Dense>) {
           values = variable.values();
         } else {
           auto const table = variable.state().local();
           values = {table.data, static_cast<std::size_t>(table.rows * table.width)};
         }
-        broadcast_values(values, variable.name());
+        broadcast_values<Space>(values, variable.name());
       });
     }
 
     // Rank 0 deals the parts, then all gather them: 2 w (N - 1) / N bytes at the busiest rank instead of w (N - 1).
-    template <class T>
+    template <MemorySpace Space, class T>
     void broadcast_values(std::span<T> values, std::string const& name) {
       int const owners = topology.owners();
       begins.clear();
@@ -478,9 +479,9 @@ class Session<C> {
       }
       auto const names = [&] { return name; };
       detail::Named<Lane<C>> const awaited{dense, names};
-      dense.post(values.data(), values.data());
+      dense.template post<Space>(values.data(), values.data());
       drive("broadcast", [&] { return dense.test(); }, awaited);
-      Allgather<T, C> gather;
+      Allgather<T, C, Space> gather;
       gather.start(values.data(), begins);
       drive("broadcast", [&] { return gather.poll(dense); }, awaited);
     }

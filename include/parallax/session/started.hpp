@@ -80,7 +80,7 @@ class Started {
   void take(double const*& shared) {
     for (auto* flight : flights_) flight->take(shared);
   }
-  void apply(double const* scales) noexcept {
+  void apply(double const* scales) {
     for (auto* flight : flights_) {
       flight->apply(scales);
       scales += flight->limits().size();

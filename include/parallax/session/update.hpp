@@ -21,9 +21,11 @@ class PulledRows {
   using state_type = State;
   using T = typename State::scalar_type;
   using IndexType = typename State::index_type;
+  using Plan = typename State::Plan;
+  static constexpr bool on_host = State::space::host_readable;
 
   PulledRows() = default;
-  PulledRows(State& state, RowPlan<IndexType>& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
+  PulledRows(State& state, Plan& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
   PulledRows(PulledRows&& other) noexcept
       : state_{std::move(other.state_)}, plan_{std::exchange(other.plan_, nullptr)} {}
   PulledRows& operator=(PulledRows&& other) noexcept {
@@ -40,22 +42,29 @@ class PulledRows {
   std::size_t dropped() const { return plan_->dropped; }    // indices outside the table that take no part
   std::int64_t width() const { return state_->width(); }
 
-  // [size() x width()]: the distinct rows. Valid until the handle is destroyed.
+  // [size() x width()]: the distinct rows, in the variable's memory space: on a device, for work that is put in the session's
+  // queue from now on. Valid until the handle is destroyed.
   RowsView<T const> values() const {
     return {reinterpret_cast<T const*>(plan_->values.data()), static_cast<std::int64_t>(size()), width()};
   }
-  // indices() entries: which of `values` belongs to the i-th index; size(), behind which a row of zeros lies, for an index
-  // outside the table that was dropped.
-  std::span<std::uint32_t const> inverse() const { return plan_->levels[0].inverse.span(); }
+  // indices() entries, where the rows are: which of `values` belongs to the i-th index; size(), behind which a row of zeros
+  // lies, for an index outside the table that was dropped.
+  std::span<std::uint32_t const> inverse() const {
+    return state_->ops().inverse(plan_->shown(0, state_->ops()));
+  }
   // The row of the i-th index.
-  std::span<T const> operator[](std::size_t i) const { return values()[inverse()[i]]; }
+  std::span<T const> operator[](std::size_t i) const
+    requires on_host
+  {
+    return values()[inverse()[i]];
+  }
   // The global row that the j-th distinct row is.
   std::int64_t id(std::size_t j) const {
     return plan_->retired ? plan_->retired_rows[j] : state_->placement().row(plan_->levels[0].keys[j]);
   }
 
   State& state() const { return *state_; }
-  RowPlan<IndexType>* plan() const { return plan_; }
+  Plan* plan() const { return plan_; }
 
  private:
   void release() noexcept {
@@ -64,7 +73,7 @@ class PulledRows {
   }
 
   Shared<State> state_;  // outlives the variable if it must
-  RowPlan<IndexType>* plan_ = nullptr;
+  Plan* plan_ = nullptr;
 };
 
 // A pull's result where the indices lie in bags: the pooled rows, and the distinct rows that they were pooled of. Move-only.
@@ -73,10 +82,10 @@ class PulledBags {
  public:
   using state_type = State;
   using T = typename State::scalar_type;
-  using IndexType = typename State::index_type;
+  using Plan = typename State::Plan;
 
   PulledBags() = default;
-  PulledBags(State& state, RowPlan<IndexType>& plan) : rows_{state, plan} {}
+  PulledBags(State& state, Plan& plan) : rows_{state, plan} {}
 
   std::size_t size() const { return plan()->bags; }  // bags
   std::int64_t width() const { return rows_.width(); }
@@ -88,7 +97,7 @@ class PulledBags {
   PulledRows<State> const& rows() const { return rows_; }
 
   State& state() const { return rows_.state(); }
-  RowPlan<IndexType>* plan() const { return rows_.plan(); }
+  Plan* plan() const { return rows_.plan(); }
 
  private:
   PulledRows<State> rows_;
@@ -147,7 +156,7 @@ struct RowUpdate {
   using State = S;
   using T = typename State::scalar_type;
   State* state;
-  RowPlan<typename State::index_type>* plan;
+  typename State::Plan* plan;
   std::span<Id const> ids;
   RowsView<T const> rows;
   RowsPer per = RowsPer::index;

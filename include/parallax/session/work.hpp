@@ -14,11 +14,11 @@
 
 namespace parallax::detail {
 
-// The buckets of one flight: dense gradients by scalar type and by what is gathered afterwards.
-template <Communicator C>
-struct Buckets {
-  DenseBucket<float, C> replicated_float, sharded_float;
-  DenseBucket<double, C> replicated_double, sharded_double;
+// The buckets of one flight: dense gradients by memory space, scalar type, and what is gathered afterwards.
+template <Communicator C, MemorySpace Space>
+struct BucketsIn {
+  DenseBucket<float, C, Space> replicated_float, sharded_float;
+  DenseBucket<double, C, Space> replicated_double, sharded_double;
 
   template <class T, bool sharded>
   auto& of() {
@@ -29,6 +29,37 @@ struct Buckets {
       if constexpr (sharded) return sharded_double;
       else return replicated_double;
     }
+  }
+  // Calls f with every bucket, and whether it is sharded.
+  template <class F>
+  void each(F& f) {
+    f(replicated_float, false);
+    f(sharded_float, true);
+    f(replicated_double, false);
+    f(sharded_double, true);
+  }
+};
+template <Communicator C>
+struct Buckets : BucketsIn<C, HostSpace> {
+  template <class T, bool sharded, class>
+  auto& of() {
+    return BucketsIn<C, HostSpace>::template of<T, sharded>();
+  }
+};
+template <CarriesDevice C>
+struct Buckets<C> {
+  BucketsIn<C, HostSpace> host;
+  BucketsIn<C, typename C::device_space> device;
+
+  template <class T, bool sharded, class Space>
+  auto& of() {
+    if constexpr (std::same_as<Space, HostSpace>) return host.template of<T, sharded>();
+    else return device.template of<T, sharded>();
+  }
+  template <class F>
+  void each(F& f) {
+    host.each(f);
+    device.each(f);
   }
 };
 
@@ -45,20 +76,23 @@ struct Preparing {
 };
 
 // Where the first value that is no number stands, as the end of a sentence; nothing if there is none.
-template <class T>
-std::optional<std::string> non_finite_row(RowsView<T> rows, FunctionRef<std::string(std::int64_t)> name_row) {
-  for (std::int64_t row = 0; row < rows.rows; ++row) {
-    std::int64_t const column = first_non_finite<std::remove_const_t<T>>(rows.row(row), rows.width);
-    if (column == rows.width) continue;
-    return name_row(row) + ", column " + std::to_string(column) + " is " + number_text(rows.row(row)[column]);
+template <class Ops, class T>
+std::optional<std::string> non_finite_row(Ops const& ops, RowsView<T> rows, FunctionRef<std::string(std::int64_t)> name_row) {
+  std::int64_t const rows_at_once = rows.contiguous() ? rows.rows : 1;
+  for (std::int64_t first = 0; first < rows.rows; first += rows_at_once) {
+    std::int64_t const n = rows_at_once * rows.width;
+    std::int64_t const at = ops.template first_non_finite<std::remove_const_t<T>>(rows.row(first), n);
+    if (at == n) continue;
+    return name_row(first + at / rows.width) + ", column " + std::to_string(at % rows.width) + " is " +
+           number_text(ops.read(rows.row(first) + at));
   }
   return std::nullopt;
 }
-template <class T>
-std::optional<std::string> non_finite_element(std::span<T const> values, std::size_t first) {
-  auto const at = static_cast<std::size_t>(first_non_finite(values.data(), static_cast<std::int64_t>(values.size())));
+template <class Ops, class T>
+std::optional<std::string> non_finite_element(Ops const& ops, std::span<T const> values, std::size_t first) {
+  auto const at = static_cast<std::size_t>(ops.first_non_finite(values.data(), static_cast<std::int64_t>(values.size())));
   if (at == values.size()) return std::nullopt;
-  return "element " + std::to_string(first + at) + " is " + number_text(values[at]);
+  return "element " + std::to_string(first + at) + " is " + number_text(ops.read(values.data() + at));
 }
 
 template <class F>
@@ -103,7 +137,7 @@ struct Takes<ClipGroup<Updates...>> : TakesAny<std::remove_cvref_t<Updates>...> 
 //   norm_squared local                 by the leader
 //   measure/take local, noexcept       by the leader, where the optimizer measures the whole tensor: sums of what this rank
 //                                      owns, and of what all do
-//   apply        local, noexcept       by the leader
+//   apply        local                 by the leader; noexcept unless on a device
 //   close        local, noexcept       gives everything back, also after a failure
 template <Communicator C, class Update>
 class WorkBase {

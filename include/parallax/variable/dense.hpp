@@ -24,28 +24,6 @@ struct DenseGradient {
   std::span<T> values;
 };
 
-namespace detail {
-
-PARALLAX_STRICT_ARITHMETIC_BEGIN
-
-// A rule on sums over ranks: each is divided, and scaled, on its way, and never written back.
-template <bool scaled, class T, class Rule>
-struct AveragedRule {
-  Rule rule;
-  T divisor, scale;
-
-  template <class... S>
-  void operator()(T& p, T sum, S&... slots) const noexcept {
-    PARALLAX_NO_CONTRACT
-    T const average = sum / divisor;
-    rule(p, scaled ? static_cast<T>(average * scale) : average, slots...);
-  }
-};
-
-PARALLAX_STRICT_ARITHMETIC_END
-
-}  // namespace detail
-
 // What a rank holds of a dense variable. Refers to the user's memory; owns the optimizer's slots, of all elements where the
 // policy replicates, of the owner's part where it shards. All functions are local.
 template <class T, class Policy, Optimizer O, MemorySpace Space>
@@ -56,23 +34,26 @@ class DenseState : public Counted {
   using scalar_type = T;
   using kind = Dense;
   using optimizer_type = O;
+  using space = Space;
   static constexpr bool sharded = Policy::template exchange<Dense>::sharded;
 
   // `row`: elements of a row, which divide the variable.
-  DenseState(RegistrationPtr registration, std::span<T> values, std::size_t row, int owner, int owners, O const& optimizer,
-             Reduce reduce)
-      : registration_{std::move(registration)},
+  DenseState(Ops const& ops, RegistrationPtr registration, std::span<T> values, std::size_t row, int owner, int owners,
+             O const& optimizer, Reduce reduce)
+      : ops_{ops},
+        registration_{std::move(registration)},
         values_{values},
         unit_{parallax::unit<O> == Unit::row ? std::max<std::size_t>(row, 1) : 1},
         begin_{sharded && owner >= 0 ? part_begin(values.size() / unit_, owner, owners) * unit_ : 0},
         end_{sharded ? (owner >= 0 ? part_begin(values.size() / unit_, owner + 1, owners) * unit_ : 0) : values.size()},
         reduce_{reduce},
         optimizer_{optimizer},
-        slots_{optimizer, (end_ - begin_) / unit_, unit_} {
+        slots_{ops, optimizer, (end_ - begin_) / unit_, unit_} {
     registration_->attach(*this);
   }
   ~DenseState() { registration_->detach(); }
 
+  Ops const& ops() const { return ops_; }
   RegistrationPtr const& registration() const { return registration_; }
   std::string const& name() const { return registration_->name; }
   std::span<T> values() const { return values_; }
@@ -105,30 +86,29 @@ class DenseState : public Counted {
   // What a sum over `ranks` is divided by. A dense gradient is named once by every rank, so that mean_by_count is the mean.
   T divisor(int ranks) const { return reduce_ == Reduce::sum ? T{1} : static_cast<T>(ranks); }
   void average(std::span<T> sum, int ranks) const {
-    if (T const by = divisor(ranks); by != T{1}) Ops::scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), by);
+    if (T const by = divisor(ranks); by != T{1}) ops_.scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), by);
   }
 
   // The rule of this update, and it applied to elements [first, first + count): whole rows where the optimizer measures rows.
   // Where it measures the tensor, all of it is measured first, part by part, and `finish` takes the rule made of all sums.
   auto rule() const { return optimizer_.at(steps_ + 1); }
   template <class Rule>
-  void apply(std::size_t first, T const* gradients, std::size_t count, T scale, Rule const& rule) noexcept {
+  void apply(std::size_t first, T const* gradients, std::size_t count, T scale,
+             Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
   // The same of sums that nobody has divided yet.
   template <class Rule>
-  void apply_sums(std::size_t first, T const* sums, std::size_t count, T divisor, T scale, Rule const& rule) noexcept {
-    auto const apply = [&](auto const& averaged) {
-      slots_.apply(values_.data() + first, sums, count, first - begin_, Unscaled{}, averaged);
-    };
-    if (scale == T{1}) apply(detail::AveragedRule<false, T, Rule>{rule, divisor, scale});
-    else apply(detail::AveragedRule<true, T, Rule>{rule, divisor, scale});
+  void apply_sums(std::size_t first, T const* sums, std::size_t count, T divisor, T scale,
+                  Rule const& rule) noexcept(Space::host_readable) {
+    slots_.apply(values_.data() + first, sums, count, first - begin_, Averaged<T>{divisor, scale}, rule);
   }
   auto measure(std::size_t first, T const* gradients, std::size_t count, T scale) noexcept {
     return slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule());
   }
   template <class Rule>
-  void finish(std::size_t first, T const* gradients, std::size_t count, T scale, Rule const& rule) noexcept {
+  void finish(std::size_t first, T const* gradients, std::size_t count, T scale,
+              Rule const& rule) noexcept(Space::host_readable) {
     slots_.finish(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
   void end_update() { ++steps_; }
@@ -136,6 +116,7 @@ class DenseState : public Counted {
   Merging<std::span<T>> merging;  // owned parts of this step's sums
 
  private:
+  [[no_unique_address]] Ops ops_;
   RegistrationPtr registration_;
   std::span<T> values_;
   std::size_t unit_, begin_, end_;

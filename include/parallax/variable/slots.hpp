@@ -22,12 +22,13 @@ template <class T, class... S, MemorySpace Space>
 class SlotArrays<T, slots<S...>, Space> {
  public:
   template <class Initial>
-  SlotArrays([[maybe_unused]] Initial const& initial, [[maybe_unused]] std::size_t count)
+  SlotArrays([[maybe_unused]] RowOps<Space> const& ops, [[maybe_unused]] Initial const& initial,
+             [[maybe_unused]] std::size_t count)
       : arrays_{Buffer<detail::slot_type<S, T>, Space>{count}...} {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       if constexpr (std::tuple_size_v<Initial> == sizeof...(S))
-        (std::get<I>(arrays_).fill(static_cast<detail::slot_type<S, T>>(std::get<I>(initial))), ...);
-      else (std::get<I>(arrays_).fill({}), ...);
+        (ops.fill(std::get<I>(arrays_).data(), count, static_cast<detail::slot_type<S, T>>(std::get<I>(initial))), ...);
+      else (ops.fill(std::get<I>(arrays_).data(), count, detail::slot_type<S, T>{}), ...);
     }(std::index_sequence_for<S...>{});
   }
 
@@ -59,10 +60,14 @@ class SlotArrays<T, slots<S...>, Space> {
 template <class T, Optimizer O, MemorySpace Space = HostSpace>
 class OptimizerState {
   using Ops = RowOps<Space>;
+  static constexpr bool on_host = Space::host_readable;
 
  public:
-  OptimizerState(O const& optimizer, std::size_t rows, std::size_t width)
-      : width_{width}, elements_{initial(optimizer), rows * width}, rows_{row_initial(optimizer), rows} {}
+  OptimizerState(Ops const& ops, O const& optimizer, std::size_t rows, std::size_t width)
+      : ops_{ops},
+        width_{width},
+        elements_{ops, initial(optimizer), rows * width},
+        rows_{ops, row_initial(optimizer), rows} {}
 
   // Element slot number I, for tests and checkpoints; row_span: row slot number I.
   template <std::size_t I>
@@ -87,9 +92,10 @@ class OptimizerState {
   }
 
   // Elements [0, count) of `parameters`, whose slots begin with number `first`. What measures rows is given whole ones.
-  // `scale`: a T, or Unscaled.
+  // `scale`: a T, Unscaled or Averaged.
   template <class Scale, class Rule>
-  void apply(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale, Rule const& rule) noexcept {
+  void apply(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
+             Rule const& rule) noexcept(on_host) {
     if constexpr (unit<O> == Unit::element) {
       finish(parameters, gradients, count, first, scale, rule);
     } else if (width_ > 0) {
@@ -111,19 +117,27 @@ class OptimizerState {
     });
   }
   template <class Scale, class Rule>
-  void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale, Rule const& rule) noexcept {
+  void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
+              Rule const& rule) noexcept(on_host) {
     elements_.from(first, [&](auto*... slots) {
-      Ops::apply_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
+      ops_.apply_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
     });
   }
 
   // Rows keys[i] - base of the table by the packed rows of `gradients`; the state lies like the table.
   template <class Index, class Rule>
   void apply_rows(std::span<Index const> keys, Index base, RowsView<T> table, T const* gradients, T scale,
-                  Rule const& rule) noexcept {
-    if constexpr (unit<O> == Unit::element) {
+                  Rule const& rule) noexcept(on_host) {
+    if constexpr (!Space::host_readable) {
       elements_.from(0, [&](auto*... slots) {
-        Ops::apply_rows(keys, base, table, gradients, scale, rule, RowsView{slots, table.rows, table.width}...);
+        rows_.from(0, [&](auto*... row_slots) {
+          ops_.apply_rows(keys, base, table, gradients, scale, rule, ops_.slots(RowsView{slots, table.rows, table.width}...),
+                          ops_.slots(RowsView{row_slots, table.rows, std::int64_t{1}}...));
+        });
+      });
+    } else if constexpr (unit<O> == Unit::element) {
+      elements_.from(0, [&](auto*... slots) {
+        ops_.apply_rows(keys, base, table, gradients, scale, rule, RowsView{slots, table.rows, table.width}...);
       });
     } else {
       for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -143,6 +157,7 @@ class OptimizerState {
     else return std::tuple{};
   }
 
+  [[no_unique_address]] Ops ops_;
   std::size_t width_;
   SlotArrays<T, typename O::element_slots, Space> elements_;
   SlotArrays<T, row_slots<O>, Space> rows_;

@@ -46,13 +46,16 @@ class SparseState : public Counted {
   using policy = Policy;
   using optimizer_type = O;
   using kind = Sparse;
+  using space = Space;
+  using Plan = RowPlan<IndexType, Space>;
   using Exchange = typename Policy::template exchange<Sparse>;
   static constexpr bool adaptive = is_adaptive<Exchange>, sharded = Exchange::sharded;
   static constexpr bool settles = untouched<O> == Untouched::moves;
 
-  SparseState(RegistrationPtr registration, std::int64_t rows, std::int64_t width, int owner, int owners, O const& optimizer,
-              P const& partitioner, Reduce reduce, BadIds bad_ids)
-      : registration_{std::move(registration)},
+  SparseState(Ops const& ops, RegistrationPtr registration, std::int64_t rows, std::int64_t width, int owner, int owners,
+              O const& optimizer, P const& partitioner, Reduce reduce, BadIds bad_ids)
+      : ops_{ops},
+        registration_{std::move(registration)},
         width_{width},
         owner_{owner},
         reduce_{reduce},
@@ -61,12 +64,12 @@ class SparseState : public Counted {
         placement_{partitioner, rows, owners},
         local_rows_{sharded ? placement_.local_rows(owner) : rows},
         optimizer_{optimizer},
-        slots_{optimizer, static_cast<std::size_t>(local_rows_), static_cast<std::size_t>(width)},
+        slots_{ops, optimizer, static_cast<std::size_t>(local_rows_), static_cast<std::size_t>(width)},
         settled_(settles ? static_cast<std::size_t>(local_rows_) : 0),
         zeros_(settles ? static_cast<std::size_t>(width) : 0) {
     registration_->attach(*this);
     settled_.fill(0);
-    zeros_.fill(T{});
+    ops_.fill(zeros_.data(), zeros_.size(), T{});
     if constexpr (settles) {
       history_.reserve(most_settings);
       history_.push_back({1, optimizer});
@@ -81,13 +84,25 @@ class SparseState : public Counted {
     table_ = {owned_.data(), local_rows_, width_};
     Fingerprint name_hash;
     name_hash.add(std::string_view{name()});
-    for (std::int64_t local = 0; local < local_rows_; ++local) {
+    auto const fill = [&](std::int64_t local, T* out) {
       std::int64_t const row = global_row(local);
-      for (std::int64_t c = 0; c < width_; ++c) table_.row(local)[c] = static_cast<T>(initial.value(name_hash.value(), row, c));
+      for (std::int64_t c = 0; c < width_; ++c) out[c] = static_cast<T>(initial.value(name_hash.value(), row, c));
+    };
+    if constexpr (Space::host_readable) {
+      for (std::int64_t local = 0; local < local_rows_; ++local) fill(local, table_.row(local));
+    } else {
+      std::int64_t const at_once = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / std::max<std::int64_t>(width_, 1));
+      Buffer<T> rows{static_cast<std::size_t>(std::min(at_once, local_rows_) * width_)};
+      for (std::int64_t first = 0; first < local_rows_; first += at_once) {
+        std::int64_t const count = std::min(at_once, local_rows_ - first);
+        for (std::int64_t i = 0; i < count; ++i) fill(first + i, rows.data() + i * width_);
+        ops_.from_host(table_.row(first), rows.data(), static_cast<std::size_t>(count * width_));
+      }
     }
   }
   void borrow(T* memory) { table_ = {memory, local_rows_, width_}; }
 
+  Ops const& ops() const { return ops_; }
   RegistrationPtr const& registration() const { return registration_; }
   std::string const& name() const { return registration_->name; }
   std::int64_t rows() const { return placement_.rows(); }
@@ -126,7 +141,7 @@ class SparseState : public Counted {
     return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + fields_text(optimizer_);
   }
 
-  // The rows of this rank as of the last update, all brought up to date.
+  // The rows of this rank as of the last update, all brought up to date. On a device: as of the work put in its queue so far.
   RowsView<T> local() {
     if constexpr (settles)
       for (std::int64_t row = 0; row < local_rows_; ++row) settle(row);
@@ -138,8 +153,9 @@ class SparseState : public Counted {
     if constexpr (settles)
       for (IndexType const key : keys) settle(key - base);
   }
+  // `keys` as operations in the table's space find them.
   void gather(std::span<IndexType const> keys, IndexType base, T* out) const {
-    Ops::gather_rows(RowsView<T const>{table_}, keys, base, out);
+    ops_.gather_rows(RowsView<T const>{table_}, keys, base, out);
   }
 
   // The table rows that keys stand for where the policy replicates.
@@ -150,12 +166,13 @@ class SparseState : public Counted {
   }
 
   // Mean over `ranks`, or by the number of indices that named each row.
-  void average(ReducedRows<IndexType, T> const& reduced, int ranks) const {
+  void average(ReducedRows<IndexType, T> const& reduced, int ranks) {
     if (reduce_ == Reduce::mean && ranks > 1)
-      Ops::scale_down(reduced.rows, static_cast<std::int64_t>(reduced.keys.size()) * width_, static_cast<T>(ranks));
-    if (reduce_ != Reduce::mean_by_count) return;
-    for (std::size_t i = 0; i < reduced.keys.size(); ++i)
-      Ops::scale_down(reduced.rows + static_cast<std::int64_t>(i) * width_, width_, static_cast<T>(reduced.counts[i]));
+      ops_.scale_down(reduced.rows, static_cast<std::int64_t>(reduced.keys.size()) * width_, static_cast<T>(ranks));
+    if (reduce_ == Reduce::mean_by_count) {
+      counts_.renew();
+      ops_.scale_rows_down(reduced.rows, width_, counts_.of(ops_, {reduced.counts, reduced.keys.size()}));
+    }
   }
 
   // Notes the optimizer's settings if they changed. When many notes have gathered all rows are settled, which changes no
@@ -171,9 +188,11 @@ class SparseState : public Counted {
       history_.push_back({steps_ + 1, optimizer_});
     }
   }
-  void apply(std::span<IndexType const> table_rows, IndexType base, T const* gradients, T scale) noexcept {
+  void apply(std::span<IndexType const> table_rows, IndexType base, T const* gradients,
+             T scale) noexcept(Space::host_readable) {
     touch(table_rows, base);
-    slots_.apply_rows(table_rows, base, table_, gradients, scale, optimizer_.at(steps_ + 1));
+    applied_.renew();
+    slots_.apply_rows(applied_.of(ops_, table_rows), base, table_, gradients, scale, optimizer_.at(steps_ + 1));
     if constexpr (settles)
       for (IndexType const row : table_rows) settled_[static_cast<std::size_t>(row - base)] = steps_ + 1;
   }
@@ -194,10 +213,10 @@ class SparseState : public Counted {
   void end_update() { ++steps_; }
 
   // Plans are pooled: a handle or an update takes one and gives it back.
-  RowPlan<IndexType>& take_plan() {
+  Plan& take_plan() {
     for (auto& plan : plans_)
       if (plan->users == 0) return *plan;
-    return *plans_.emplace_back(make_owned<RowPlan<IndexType>>());
+    return *plans_.emplace_back(make_owned<Plan>());
   }
 
   // What each row costs and is, for the model of `Auto`.
@@ -239,7 +258,7 @@ class SparseState : public Counted {
     std::int64_t const there = to_shards ? placement.local_rows(owner_) : rows();
     auto const row_count = static_cast<std::size_t>(there), width = static_cast<std::size_t>(width_);
     Moved moved{method, partitioner, std::move(placement), there, Buffer<T, Space>{row_count * width},
-                Slots{optimizer_, row_count, width}, {}, {}};
+                Slots{ops_, optimizer_, row_count, width}, {}, {}};
     moved.route = !shards()   ? route_to_own(topology, moved.placement)
                   : to_shards ? route_between(topology, placement_, moved.placement)
                               : route_to_all<C, IndexType, P>(topology, placement_);
@@ -304,6 +323,7 @@ class SparseState : public Counted {
     settled = steps_;
   }
 
+  [[no_unique_address]] Ops ops_;
   RegistrationPtr registration_;
   std::int64_t width_;
   int owner_;
@@ -320,11 +340,13 @@ class SparseState : public Counted {
   Buffer<T, Space> owned_;
   RowsView<T> table_;
   Slots slots_;
-  Buffer<std::int64_t, Space> settled_, moved_settled_;  // the step up to which a row has been moved
+  Buffer<std::int64_t> settled_, moved_settled_;  // the step up to which a row has been moved
   Buffer<T, Space> zeros_;
   std::vector<Settings> history_;
   Buffer<IndexType> ids_;
-  std::vector<Owned<RowPlan<IndexType>>> plans_;
+  Shown<IndexType, Space> applied_;
+  Shown<std::uint32_t, Space> counts_;
+  std::vector<Owned<Plan>> plans_;
 };
 
 }  // namespace parallax

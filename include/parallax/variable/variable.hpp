@@ -55,6 +55,17 @@ struct check_memory_of_user {
   static_assert(!State::adaptive, "parallax: under Auto rows move from rank to rank: let the library own the table");
 };
 
+// Row operations on memory of a space, in the order of this rank's queue.
+template <MemorySpace Space, class Topology>
+RowOps<Space> ops_for(Topology const& topology) {
+  return RowOps<Space>{queue_of<Space>(topology.world())};
+}
+template <MemorySpace Space>
+std::string space_text() {
+  if constexpr (std::same_as<Space, HostSpace>) return {};
+  else return " in " + std::string{Space::name};
+}
+
 inline RegistrationPtr make_registration(std::string name, std::string signature) {
   return make_counted<Registration>(std::move(name), std::move(signature));
 }
@@ -105,13 +116,13 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
                   "rows of " + std::to_string(row) + " do not divide " + std::to_string(binding.values.size()) + " elements"};
     Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
     std::string signature = "Dense " + std::string{detail::type_name<T>} + " of " + std::to_string(binding.values.size()) +
-                            " by " + std::string{Policy::name} + ", " + optimizer_name<O>() + ", " +
-                            std::string{to_string(reduce)};
+                            detail::space_text<Space>() + " by " + std::string{Policy::name} + ", " + optimizer_name<O>() +
+                            ", " + std::string{to_string(reduce)};
     if constexpr (unit<O> == Unit::row) ((signature += " in rows of ") += std::to_string(row));
     auto const& topology = session.topology();
-    state_ = Holder{make_counted<State>(detail::make_registration(std::move(name), std::move(signature)), binding.values,
-                                            row, topology.owner(), topology.owners(), detail::setting_or(O{}, settings...),
-                                            reduce)};
+    state_ = Holder{make_counted<State>(detail::ops_for<Space>(topology),
+                                        detail::make_registration(std::move(name), std::move(signature)), binding.values, row,
+                                        topology.owner(), topology.owners(), detail::setting_or(O{}, settings...), reduce)};
     session.enter(state_->registration());
   }
 
@@ -209,6 +220,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
  private:
   template <class Ids, class Offsets>
   auto bags_of(Ids const& ids, Offsets const& offsets, std::span<T const> weights, Pool pool, bool weighted) const {
+    static_assert(Space::host_readable, "parallax: bags of a table on a device are not pooled here: pull its rows");
     if constexpr (!detail::check_indices<Ids>() || !detail::check_indices<Offsets>()) {
       return BagsOf<State, std::int64_t, std::int64_t>{{&*state_, {}}, {}, {}, pool, false};
     } else {
@@ -231,12 +243,13 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     BadIds const bad_ids = detail::setting_or(BadIds::error, settings...);
     P const partitioner = detail::setting_or(P{}, settings...);
     std::string signature = "Sparse " + std::string{detail::type_name<T>} + " of " + std::to_string(rows) + " x " +
-                            std::to_string(width) + " by " + std::string{detail::type_name<IndexType>} + ", " +
-                            std::string{Policy::name} + ", " + std::string{P::name} + fields_text(partitioner) + ", " +
-                            optimizer_name<O>() + ", " + std::string{to_string(reduce)} + ", bad ids " +
-                            std::string{to_string(bad_ids)} + initial;
+                            std::to_string(width) + detail::space_text<Space>() + " by " +
+                            std::string{detail::type_name<IndexType>} + ", " + std::string{Policy::name} + ", " +
+                            std::string{P::name} + fields_text(partitioner) + ", " + optimizer_name<O>() + ", " +
+                            std::string{to_string(reduce)} + ", bad ids " + std::string{to_string(bad_ids)} + initial;
     auto const& topology = session.topology();
-    state_ = Holder{make_counted<State>(detail::make_registration(std::move(name), std::move(signature)), rows, width,
+    state_ = Holder{make_counted<State>(detail::ops_for<Space>(topology),
+                                        detail::make_registration(std::move(name), std::move(signature)), rows, width,
                                             topology.owner(), topology.owners(), detail::setting_or(O{}, settings...),
                                             partitioner, reduce, bad_ids)};
   }
@@ -267,9 +280,38 @@ struct check_options {
                 "partitioner, one memory space, one scalar and one index type");
 };
 
+template <class Exchange>
+inline constexpr bool densifies = [] {
+  if constexpr (requires { Exchange::densified; }) return Exchange::densified;
+  else return false;
+}();
+
+// What a device does not offer yet.
+template <class Kind, class Policy, class O, class Space>
+struct check_device {};
+template <class Kind, class Policy, class O, MemorySpace Space>
+struct check_device<Kind, Policy, O, Space> {
+  using Exchange = typename Policy::template exchange<Kind>;
+  static constexpr bool host = Space::host_readable, sparse = std::same_as<Kind, Sparse>;
+  static_assert(
+      host || !sparse || !(is_adaptive<Exchange>),
+      "parallax: under Auto a table's rows move between hosts' memory: choose PsShard, NaivePs or AllGather for one on "
+      "a device");
+  static_assert(host || !sparse || is_adaptive<Exchange> || !densifies<Exchange>,
+                "parallax: a table on a device has no dense gradient: choose PsShard, NaivePs or AllGather");
+  static_assert(
+      host || !sparse || untouched<O> != Untouched::moves,
+      "parallax: on a device untouched rows do not move: choose an optimizer that leaves them alone, such as LazyAdam");
+  static_assert(host || sparse || unit<O> == Unit::element,
+                "parallax: on a device a Dense variable's optimizer works element by element");
+  static_assert(host || !sparse || unit<O> != Unit::tensor,
+                "parallax: on a device a table's optimizer measures rows at most, not the whole table");
+};
+
 template <class Opt, class Part, class Space, class T, class IndexType>
 struct check_choices {
-  static_assert(MemorySpace<Space>, "parallax: a memory space has allocate, deallocate and host_readable (see memory/space.hpp)");
+  static_assert(MemorySpace<Space>,
+                "parallax: a memory space has allocate, deallocate and host_readable (see memory/space.hpp)");
   static_assert(!MemorySpace<Space> || requires { sizeof(RowOps<Space>); },
                 "parallax: no row operations are known for this memory space: specialise RowOps (see kernel/row_ops.hpp)");
   static_assert(Partitioner<Part>, "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp)");
@@ -291,6 +333,7 @@ struct make_variable {
   using IndexOption = option_or<index_axis, Index<std::int64_t>, Options...>;
   static_assert(sizeof(typename Policy::template exchange<Kind>) > 0);
   static_assert(sizeof(check_choices<Opt, Part, Space, T, typename IndexOption::type>) > 0);
+  static_assert(sizeof(check_device<Kind, Policy, Opt, Space>) > 0);
   using type = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
 };
 

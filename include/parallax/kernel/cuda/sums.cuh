@@ -44,6 +44,8 @@ struct RunSums {
   RowsView<V const> values;
   Groups<Index> groups;
   Computed<V> const* later = nullptr;
+  std::uint32_t first_run = 0,
+                last_run = ~0u;  // the runs that are asked for: number first_run … last_run - 1, as far as there are any
 
   template <int N>
   __device__ void get(std::uint64_t k, std::int64_t column, Computed<V> (&sum)[N]) const {
@@ -80,6 +82,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
   for (std::uint64_t row = team.number + 1; row * sum_chunk < groups.count; row += team.count) {
     std::uint64_t const at = row * sum_chunk;
     std::uint32_t const run = groups.inverse[groups.order[at]];
+    if (run < sums.first_run || run >= sums.last_run) continue;
     std::uint64_t const begin = groups.offsets[run], end = groups.offsets[run + 1];
     std::uint64_t const first = begin + ceil_div(at - begin, sum_chunk) * sum_chunk;
     if (begin == at || first >= end) continue;
@@ -99,22 +102,23 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
     coalesce_kernel(RunSums<V, Index> sums, T* out, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
-  std::uint64_t const runs = *sums.groups.distinct;
+  std::uint64_t const runs = *sums.groups.distinct, end = sums.last_run < runs ? sums.last_run : runs;
   std::int64_t const width = sums.values.width;
-  for (std::uint64_t k = team.number; k < runs; k += team.count)
+  for (std::uint64_t k = sums.first_run + team.number; k < end; k += team.count)
     for (std::int64_t column = std::int64_t{team.lane} * N; column < width; column += std::int64_t{lanes} * N) {
       Computed<V> sum[N];
       sums.get(k, column, sum);
       Pack<T, N> stored;
       for (int j = 0; j < N; ++j) stored.at[j] = narrowed<T>(sum[j]);
-      store<N>(out + k * static_cast<std::uint64_t>(width) + column, stored);
+      store<N>(out + (k - sums.first_run) * static_cast<std::uint64_t>(width) + column, stored);
     }
 }
 
 template <int N, class V, class Index>
-RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, void* scratch) {
+RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, void* scratch,
+                                   std::uint32_t first = 0, std::uint32_t last = ~0u) {
   auto* const later = static_cast<Computed<V>*>(scratch);
-  RunSums<V, Index> const sums{values, groups, later};
+  RunSums<V, Index> const sums{values, groups, later, first, last};
   unsigned const lanes = lanes_for(values.width / N);
   if (groups.count > sum_chunk)
     launch(stream, grid_for(ceil_div(groups.count / sum_chunk, teams_for(lanes))), block_threads, 0,
@@ -130,20 +134,22 @@ std::size_t sums_scratch_bytes(std::uint64_t n, std::int64_t width) {
   return n > sum_chunk ? detail::ceil_div(n, sum_chunk) * static_cast<std::size_t>(width) * sizeof(Computed<V>) : 0;
 }
 
-// Row k of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them. The order is
-// that of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out` is of that or of the rows' type. `scratch`,
-// aligned to 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
+// Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them, or those
+// with numbers in [first, last). The order is that of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out` is of
+// that or of the rows' type. `scratch`, aligned to 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
 template <class V, class Index, class T>
-void coalesce(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, T* out, void* scratch) {
+void coalesce(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, T* out, void* scratch,
+              std::uint32_t first = 0, std::uint32_t last = ~0u) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: sums are of the rows' type, or float for rows of 16 bits");
-  if (groups.count == 0 || values.width == 0) return;
-  RowsView<T> const sums{out, static_cast<std::int64_t>(groups.count), values.width};
+  std::uint32_t const most = std::min(groups.count, last) - std::min(groups.count, first);
+  if (most == 0 || values.width == 0) return;
+  RowsView<T> const sums{out, static_cast<std::int64_t>(most), values.width};
   detail::with_packs(
       [&]<int N>(std::integral_constant<int, N>) {
         unsigned const lanes = detail::lanes_for(values.width / N);
-        launch(stream, detail::grid_for(detail::ceil_div(groups.count, detail::teams_for(lanes))), block_threads, 0,
-               detail::coalesce_kernel<N, V, Index, T>, detail::sum_later_chunks<N>(stream, values, groups, scratch), out,
-               lanes);
+        launch(stream, detail::grid_for(detail::ceil_div(most, detail::teams_for(lanes))), block_threads, 0,
+               detail::coalesce_kernel<N, V, Index, T>,
+               detail::sum_later_chunks<N>(stream, values, groups, scratch, first, last), out, lanes);
       },
       values, sums);
 }
