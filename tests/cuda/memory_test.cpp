@@ -8,10 +8,12 @@
 #include "parallax/memory/buffer.hpp"
 
 using parallax::CudaArena;
+using parallax::CudaEvent;
 using parallax::CudaPool;
 using parallax::CudaSpace;
 using parallax::DeviceBuffer;
 using parallax::Errc;
+using parallax::PinnedSpace;
 
 namespace {
 
@@ -43,6 +45,7 @@ struct Counting {
 }  // namespace
 
 static_assert(parallax::MemorySpace<CudaSpace> && !CudaSpace::host_readable);
+static_assert(parallax::MemorySpace<PinnedSpace> && PinnedSpace::host_readable);
 static_assert(parallax::cuda::DeviceResource<CudaPool> && parallax::cuda::DeviceResource<CudaArena>);
 static_assert(parallax::cuda::DeviceResource<Counting>);
 
@@ -101,6 +104,32 @@ TEST_CASE("a device buffer whose growth fails is as it was", "[cuda][memory]") {
   CHECK(code_of([&] { buffer.resize(1000); }) == Errc::out_of_memory);
   CHECK(buffer.data() == data);
   CHECK(buffer.size() == 4);
+}
+
+TEST_CASE("an event is reached when its stream has come to it, and may go before", "[cuda][memory]") {
+  emulator::deferred = true;
+  {
+    parallax::CudaStream const stream;
+    parallax::CudaStream const other;
+    parallax::Buffer<int, PinnedSpace> pinned{1};
+    pinned[0] = 1;
+    std::vector<int> there(1), after(1);
+    {
+      CudaEvent event;
+      CHECK(event.reached());  // nothing was recorded
+      parallax::cuda::copy(there.data(), pinned.data(), sizeof(int), cudaMemcpyHostToDevice, stream.get());
+      event.record(stream.get());
+      CHECK(cudaStreamWaitEvent(other.get(), event.get(), 0) == cudaSuccess);
+    }
+    parallax::cuda::copy(after.data(), there.data(), sizeof(int), cudaMemcpyDeviceToHost, other.get());
+    CHECK(after[0] == 0);
+    CudaEvent end;
+    end.record(other.get());
+    while (!end.reached()) {
+    }
+    CHECK(after[0] == 1);
+  }
+  emulator::deferred = false;
 }
 
 TEST_CASE("an arena hands out one block piece by piece, and all of it again after a reset", "[cuda][memory]") {

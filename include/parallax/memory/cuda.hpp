@@ -55,8 +55,8 @@ struct CudaSpace {
   static void deallocate(void* memory, std::size_t) noexcept { static_cast<void>(cudaFree(memory)); }
 };
 
-// Memory of the host that the device copies to and from by itself, in the order of a stream. Allocating and giving back may wait
-// for the device.
+// Memory of the host that the device copies to and from by itself, in the order of a stream. Allocating and giving back may
+// wait for the device.
 struct PinnedSpace {
   using axis = space_axis;
   static constexpr std::string_view name = "PinnedSpace";

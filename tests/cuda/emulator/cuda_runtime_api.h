@@ -1,16 +1,22 @@
 // Stands in for CUDA's <cuda_runtime_api.h> on machines without it: memory of the device is memory of the host, poisoned when
 // it is handed out, and streams are queues. They run at once; or, where emulator::deferred says so, when something waits for
-// them, in an order drawn from a seed among those that streams and events allow, so that an event that nobody waits for is
-// found out.
+// them or asks about an event, in an order drawn from a seed among those that streams and events allow, so that an event that
+// nobody waits for is found out. For several threads: whoever waits or asks runs what can run, of any stream, one at a time.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <thread>
 #include <vector>
 
 struct CUstream_st;
@@ -46,20 +52,25 @@ struct Event {
 };
 struct Operation {
   std::function<void()> run;
-  Event const* awaits = nullptr;
+  std::shared_ptr<Event const> awaits = nullptr;
   std::uint64_t record = 0;
+  std::function<bool()> ready = nullptr;  // asked when it is the first of its stream: what depends on other threads
 };
 struct Stream {
   std::deque<Operation> operations;
 };
 
 inline bool deferred = false;
+inline std::mutex mutex;  // of all that follows; held while operations run
 inline std::uint64_t stream_seed = 1;
 inline Stream default_stream;
 inline std::vector<Stream*> streams{&default_stream};
-inline cudaError_t next_error = cudaSuccess;  // of the next call that can fail
-inline std::int64_t blocks_in_use = 0;        // of memory
-inline int multiprocessors = 2;               // of the device, for those who plan grids
+inline thread_local cudaError_t next_error = cudaSuccess;  // of this thread's next call that can fail
+inline std::int64_t blocks_in_use = 0;                     // of memory
+inline std::int64_t allocations = 0;                       // of memory, ever
+inline int multiprocessors = 2;                            // of the device, for those who plan grids
+
+using Locked = std::lock_guard<std::mutex>;
 
 inline cudaError_t take_error() {
   cudaError_t const error = next_error;
@@ -68,34 +79,82 @@ inline cudaError_t take_error() {
 }
 inline Stream& of(CUstream_st* stream) { return stream ? *reinterpret_cast<Stream*>(stream) : default_stream; }
 
+[[noreturn]] inline void stuck(char const* what) {
+  std::fprintf(stderr, "emulator: %s\n", what);
+  std::fflush(stderr);
+  std::_Exit(70);
+}
+
+inline std::uint64_t draw_stream() {
+  stream_seed ^= stream_seed << 13, stream_seed ^= stream_seed >> 7, stream_seed ^= stream_seed << 17;
+  return stream_seed;
+}
 inline bool can_run(Stream const& stream) {
   if (stream.operations.empty()) return false;
   Operation const& first = stream.operations.front();
+  if (first.ready) return first.ready();
   return !first.awaits || first.awaits->reached >= first.record;
 }
-// Runs operations of any streams until `done`.
+// Runs one operation of any stream; false where none can run. Call it with the lock held.
+inline bool run_one() {
+  static std::vector<Stream*> able;
+  able.clear();
+  for (Stream* stream : streams)
+    if (can_run(*stream)) able.push_back(stream);
+  if (able.empty()) return false;
+  Stream& stream = *able[draw_stream() % able.size()];
+  Operation const operation = std::move(stream.operations.front());
+  stream.operations.pop_front();
+  if (operation.run) operation.run();
+  return true;
+}
+inline bool others_may_help() {
+  return std::any_of(streams.begin(), streams.end(), [](Stream const* stream) {
+    return !stream->operations.empty() && stream->operations.front().ready;
+  });
+}
+// Runs operations of any streams until `done`. Where only another thread can help, waits for it, up to a minute.
 template <class Done>
 void run_until(Done const& done) {
+  std::unique_lock lock{mutex};
+  auto last = std::chrono::steady_clock::now();
   while (!done()) {
-    std::vector<Stream*> able;
-    for (Stream* stream : streams)
-      if (can_run(*stream)) able.push_back(stream);
-    if (able.empty()) std::abort();
-    stream_seed ^= stream_seed << 13, stream_seed ^= stream_seed >> 7, stream_seed ^= stream_seed << 17;
-    Stream& stream = *able[stream_seed % able.size()];
-    Operation const operation = std::move(stream.operations.front());
-    stream.operations.pop_front();
-    if (operation.run) operation.run();
+    if (run_one()) {
+      last = std::chrono::steady_clock::now();
+      continue;
+    }
+    if (!others_may_help()) stuck("streams wait for each other");
+    if (std::chrono::steady_clock::now() - last > std::chrono::minutes{1}) stuck("streams wait for what no thread does");
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  }
+}
+// Time passes: streams go on by themselves, a little where they are deferred. Call it with the lock held.
+inline void go_on() {
+  for (std::uint64_t steps = deferred ? draw_stream() % 4 : ~std::uint64_t{0}; steps > 0 && run_one(); --steps) {
+  }
+}
+inline void put(Stream& to, Operation operation) {
+  Locked const locked{mutex};
+  to.operations.push_back(std::move(operation));
+  while (!deferred && !to.operations.empty() && run_one()) {
   }
 }
 template <class F>
 void enqueue(CUstream_st* stream, F&& run) {
-  Stream& to = of(stream);
-  to.operations.push_back({std::forward<F>(run), nullptr, 0});
-  if (!deferred) run_until([&] { return to.operations.empty(); });
+  put(of(stream), {std::forward<F>(run)});
+}
+inline void give_back(void* memory) {  // with the lock held
+  blocks_in_use -= memory != nullptr;
+  std::free(memory);
 }
 
 }  // namespace emulator
+
+struct CUevent_st {
+  std::shared_ptr<emulator::Event> state = std::make_shared<emulator::Event>();
+};
 
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
@@ -142,12 +201,13 @@ inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (!*memory) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0xCD, bytes);
-  ++emulator::blocks_in_use;
+  emulator::Locked const locked{emulator::mutex};
+  ++emulator::blocks_in_use, ++emulator::allocations;
   return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* memory) {
-  emulator::blocks_in_use -= memory != nullptr;
-  std::free(memory);
+  emulator::Locked const locked{emulator::mutex};
+  emulator::give_back(memory);
   return cudaSuccess;
 }
 inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) { return cudaMalloc(memory, bytes); }
@@ -157,7 +217,7 @@ inline cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cud
   return cudaMalloc(memory, bytes);
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
-  emulator::enqueue(stream, [memory] { cudaFree(memory); });
+  emulator::enqueue(stream, [memory] { emulator::give_back(memory); });
   return cudaSuccess;
 }
 inline cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const*) {
@@ -183,7 +243,9 @@ inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaS
 }
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  if (cudaError_t const error = emulator::take_error()) return error;
   auto* const made = new emulator::Stream;
+  emulator::Locked const locked{emulator::mutex};
   emulator::streams.push_back(made);
   *stream = reinterpret_cast<cudaStream_t>(made);
   return cudaSuccess;
@@ -193,40 +255,66 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   emulator::run_until([&] { return emulator::of(stream).operations.empty(); });
   return cudaSuccess;
 }
+inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (cudaError_t const error = emulator::take_error()) return error;
+  emulator::Locked const locked{emulator::mutex};
+  emulator::go_on();
+  return emulator::of(stream).operations.empty() ? cudaSuccess : cudaErrorNotReady;
+}
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  cudaStreamSynchronize(stream);
+  emulator::run_until([&] { return emulator::of(stream).operations.empty(); });
+  emulator::Locked const locked{emulator::mutex};
   std::erase(emulator::streams, &emulator::of(stream));
   delete reinterpret_cast<emulator::Stream*>(stream);
   return cudaSuccess;
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(new emulator::Event);
+  if (cudaError_t const error = emulator::take_error()) return error;
+  *event = new CUevent_st;
   return cudaSuccess;
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete reinterpret_cast<emulator::Event*>(event);
+  emulator::Locked const locked{emulator::mutex};
+  delete event;  // what is in a stream keeps what it needs
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  auto* const marked = reinterpret_cast<emulator::Event*>(event);
-  std::uint64_t const record = ++marked->recorded;
-  emulator::enqueue(stream, [=] { marked->reached = record; });
+  if (cudaError_t const error = emulator::take_error()) return error;
+  std::shared_ptr<emulator::Event> marked;
+  std::uint64_t record = 0;
+  {
+    emulator::Locked const locked{emulator::mutex};
+    marked = event->state;
+    record = ++marked->recorded;
+  }
+  emulator::enqueue(stream, [=] { marked->reached = std::max(marked->reached, record); });
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
-  auto* const awaited = reinterpret_cast<emulator::Event*>(event);
-  emulator::of(stream).operations.push_back({{}, awaited, awaited->recorded});
-  if (!emulator::deferred) emulator::run_until([&] { return emulator::of(stream).operations.empty(); });
+  if (cudaError_t const error = emulator::take_error()) return error;
+  emulator::Operation wait;
+  {
+    emulator::Locked const locked{emulator::mutex};
+    wait.awaits = event->state;
+    wait.record = event->state->recorded;
+  }
+  emulator::put(emulator::of(stream), std::move(wait));
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  auto const* const awaited = reinterpret_cast<emulator::Event*>(event);
+  std::shared_ptr<emulator::Event const> awaited;
+  {
+    emulator::Locked const locked{emulator::mutex};
+    awaited = event->state;
+  }
   emulator::run_until([&] { return awaited->reached >= awaited->recorded; });
   return cudaSuccess;
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t event) {
-  auto const* const asked = reinterpret_cast<emulator::Event*>(event);
-  return asked->reached >= asked->recorded ? cudaSuccess : cudaErrorNotReady;
+  if (cudaError_t const error = emulator::take_error()) return error;
+  emulator::Locked const locked{emulator::mutex};
+  emulator::go_on();
+  return event->state->reached >= event->state->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   *milliseconds = 1;  // time does not pass here

@@ -151,7 +151,7 @@ class Block {
   std::vector<unsigned char> shared;
   Fiber* running = nullptr;
 
-  // Runs all threads of one block.
+  // Runs all threads of one block. Threads of the program take turns, and fibers go from one to the other between blocks.
   void run(std::size_t shared_bytes) {
     Unwatched const unwatched;
     threads_ = block.x * block.y * block.z;
@@ -163,6 +163,7 @@ class Block {
     for (unsigned i = threads_; i > 1; --i) std::swap(order_[i - 1], order_[draw() % i]);
     started_ = ended_ = at_barrier_ = 0;
     running = &program_;
+    program_.bottom = nullptr, program_.bytes = 0;
 #if defined(PARALLAX_EMULATOR_TSAN)
     program_.sanitizer = __tsan_get_current_fiber();
 #endif
