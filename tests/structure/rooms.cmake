@@ -12,7 +12,7 @@ set(may_policy comm kernel partition memory core)
 set(may_variable policy optimizer ${may_policy})
 set(may_session variable ${may_variable})
 set(may_interop session ${may_session})
-set(leaves "comm/(thread|mpi|nccl|staged|any)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+")  # only users include these
+set(leaves "comm/(thread|mpi|nccl|staged|cuda_thread|any)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+")  # only users include these
 
 set(broken 0)
 file(GLOB_RECURSE headers RELATIVE ${include}/parallax ${include}/parallax/*.hpp ${include}/parallax/*.cuh)
@@ -32,8 +32,10 @@ foreach(header IN LISTS headers)
       if(target MATCHES "^(${leaves})[/.]")
         set(leaf ${CMAKE_MATCH_1})
       endif()
-      if(leaf STREQUAL "memory/cuda" AND header MATCHES "^kernel/cuda[/.]")
-        continue()  # kernels stand on their memory
+      if(leaf STREQUAL "memory/cuda" AND header MATCHES "^(kernel/cuda|comm/(nccl|staged|cuda_thread))[/.]")
+        continue()  # kernels stand on their memory, and what carries it knows it
+      elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/cuda_thread[.]")
+        continue()  # threads that share a device are threads
       elseif(leaf AND NOT header MATCHES "^${leaf}[/.]")
         set(complaint "a backend is a leaf, nothing includes it")
       elseif(NOT header MATCHES "/" OR target STREQUAL "version.hpp" OR room STREQUAL target_room)

@@ -44,6 +44,7 @@ class AnyCommunicator {
   Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
   Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
   void abort(Error const& reason) { edge_->abort(reason); }
+  void check() { edge_->check(); }
   Journal& journal() { return edge_->journal(); }
   std::optional<Status> status_of(int rank, bool& fresh) { return edge_->status_of(rank, fresh); }
   void answer() { edge_->answer(); }
@@ -72,6 +73,7 @@ class AnyCommunicator {
     virtual Request iallreduce(int channel, float const* send, float* receive, std::size_t count) = 0;
     virtual Request iallreduce(int channel, double const* send, double* receive, std::size_t count) = 0;
     virtual void abort(Error const& reason) = 0;
+    virtual void check() = 0;
     virtual Journal& journal() = 0;
     virtual std::optional<Status> status_of(int rank, bool& fresh) = 0;
     virtual void answer() = 0;
@@ -177,6 +179,9 @@ struct AnyCommunicator::EdgeOf final : Edge {
     return sum(channel, send, receive, count);
   }
   void abort(Error const& reason) override { comm.abort(reason); }
+  void check() override {
+    if constexpr (TellsOfAborts<C>) comm.check();
+  }
 
   Journal& journal() override {
     if constexpr (KeepsJournals<C>) return comm.journal();

@@ -171,16 +171,16 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
   { comm.reclaim(channel) } noexcept;
 };
 
-// Optional ability: exchanges blocks that lie in memory of another space than the host's, in the order of that space's queue (of
-// CUDA: a stream).
+// Optional ability: exchanges blocks that lie in memory of another space than the host's, in the order of that space's queue
+// (of CUDA: a stream).
 //   device_space                    the MemorySpace
 //   queue()                         local: this rank's; what RowOps<device_space> is made of
-//   ialltoallv_device(channel, t)   as ialltoallv, of blocks in that memory. It sees what was put in the queue before; once `test`
-//                                   was true, what is put in the queue afterwards sees what arrived, and may change what was
-//                                   sent. `test` is true as soon as that order is certain: it does not wait for the device.
-//                                   Shares the channel's order with ialltoallv: at most one operation of either kind is in
-//                                   flight per channel. A block of the rank itself is at one place in both lists, or does not
-//                                   overlap
+//   ialltoallv_device(channel, t)   as ialltoallv, of blocks in that memory. It sees what was put in the queue before; once
+//                                   `test` was true, what is put in the queue afterwards sees what arrived, and may change
+//                                   what was sent. `test` is true as soon as that order is certain: it does not wait for the
+//                                   device. Shares the channel's order with ialltoallv: at most one operation of either kind
+//                                   is in flight per channel. A rank's block for itself is sent from where it is received, or
+//                                   from memory that does not overlap
 //   one_order                       constant: whether all ranks must post device operations of all channels in one order
 template <class C>
 concept CarriesDevice = Communicator<C> && requires(C& comm, int channel, Transfer const& transfer) {

@@ -36,7 +36,7 @@ class ThreadGroup {
       : size_{size},
         options_{options},
         boxes_(boxes_of(size)),
-        loans_(static_cast<std::size_t>(channels * std::max(size, 0))),
+        loans_(static_cast<std::size_t>(2 * channels * std::max(size, 0))),
         journals_(static_cast<std::size_t>(std::max(size, 0))) {
     if (size < 1) throw Error{Errc::invalid_argument, -1, "ThreadGroup", "", "size is " + std::to_string(size)};
   }
@@ -101,7 +101,7 @@ class ThreadGroup {
   ThreadOptions const options_;
   bool const oversubscribed_ = static_cast<unsigned>(size_) > std::thread::hardware_concurrency();  // asked once: slow
   std::vector<Box> boxes_;
-  std::vector<Loan> loans_;
+  std::vector<Loan> loans_;  // by channel, then rank; behind them those of operations on device memory, as channels further on
   std::vector<Journal> journals_;
   std::atomic<bool> aborted_{false};
   bool supervised_ = false;
@@ -128,6 +128,7 @@ class ThreadCommunicator {
   bool oversubscribed() const { return group_->oversubscribed_; }
   bool shares_memory(int /*one*/, int /*other*/) const { return true; }
   void abort(Error const& reason) { group_->abort(reason); }
+  void check() { group_->check(); }
 
   Request ialltoallv(int channel, Transfer const& transfer);
 
@@ -329,7 +330,7 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
   return {this, channel};
 }
 
-static_assert(KeepsJournals<ThreadCommunicator> && LendsMemory<ThreadCommunicator>);
+static_assert(KeepsJournals<ThreadCommunicator> && LendsMemory<ThreadCommunicator> && TellsOfAborts<ThreadCommunicator>);
 
 template <class Body>
 void run_threads(int size, Body&& body, ThreadOptions options) {

@@ -1,0 +1,196 @@
+// N ranks as threads of one process that share a CUDA device, each with a stream of its own: blocks are copied on the device.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/device_lanes.hpp"
+#include "parallax/comm/thread.hpp"
+#include "parallax/memory/cuda.hpp"
+
+namespace parallax {
+
+// A rank's end of a group of threads, and exchanges of memory of the one device that is current for all of them. A rank tells
+// the others where its blocks lie and which event is behind what made them; the receiver copies, in the order of its stream,
+// and the sender's stream waits for that before it goes on. No host thread waits for the device. Refers to the host
+// communicator and the queue, which must outlive it. Move-only. Sizes that disagree are an Error (mismatch) of the receiver
+// that names the sender.
+class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
+ public:
+  using device_space = CudaSpace;
+  static constexpr bool one_order = false;
+
+  CudaThreadCommunicator(ThreadCommunicator& host, CudaQueue queue)
+      : CudaThreadCommunicator{host, std::make_unique<Lanes>(host, queue)} {}
+
+  CudaQueue queue() const { return lanes_->queue; }
+  DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
+    lanes_->post(channel, transfer);
+    return {*lanes_, channel};
+  }
+
+ private:
+  class Lanes final : public detail::DeviceLanes {
+   public:
+    Lanes(ThreadCommunicator& host, CudaQueue given) : queue{given}, host_{&host} {}
+    Lanes(Lanes const&) = delete;
+    Lanes& operator=(Lanes const&) = delete;
+    ~Lanes() {
+      for (int channel = 0; channel < channels; ++channel)
+        if (carries(channel)) withdraw(channel);
+    }
+
+    void post(int channel, Transfer const& transfer) {
+      check(*host_, channel, transfer);
+      std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
+      if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
+      Lane& lane = *made;
+      lane.transfer = transfer;
+      lane.ready.record(queue.stream);
+      std::uint64_t const loan = host_->lend(loan_of(channel));
+      for (std::size_t rank = 0; rank < lane.told.size(); ++rank) {
+        lane.told[rank] = {transfer.send + transfer.to[rank].offset, transfer.to[rank].bytes, lane.ready.get(),
+                           lane.copied[rank].get(), loan};
+        lane.to[rank] = lane.from[rank] = {rank * sizeof(Offer), is_self(rank) ? 0 : sizeof(Offer)};
+      }
+      lane.answering = false;
+      lane.request.emplace(host_->ialltoallv(channel, {reinterpret_cast<std::byte const*>(lane.told.data()), lane.to,
+                                                       reinterpret_cast<std::byte*>(lane.heard.data()), lane.from}));
+      set_out(channel);
+      auto const self = static_cast<std::size_t>(host_->rank());
+      cuda::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
+                 transfer.to[self].bytes, cudaMemcpyDeviceToDevice, queue.stream);
+    }
+
+    CudaQueue const queue;
+
+   private:
+    // What a rank tells another: where its block lies, and two events, both its own. `ready` it has recorded behind what made
+    // the block; `copied` the receiver records behind its copy. They are there as long as the loan is open.
+    struct Offer {
+      std::byte const* data;
+      std::size_t bytes;
+      cudaEvent_t ready, copied;
+      std::uint64_t loan;
+    };
+
+    // Of a channel. First offers are exchanged; then, for each block that was copied, a byte.
+    struct Lane {
+      explicit Lane(std::size_t ranks) : to(ranks), from(ranks), told(ranks), heard(ranks), tokens(ranks + 1), copied(ranks) {}
+
+      Transfer transfer;
+      std::vector<ByteRange> to, from;
+      std::vector<Offer> told, heard;
+      std::vector<std::byte> tokens;
+      bool answering = false;
+      std::optional<ThreadCommunicator::Request> request;
+      CudaEvent ready;
+      std::vector<CudaEvent> copied;  // by receiver
+    };
+
+    bool is_self(std::size_t rank) const { return static_cast<int>(rank) == host_->rank(); }
+    static int loan_of(int channel) { return channels + channel; }
+
+    bool advance(int channel) override {
+      Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
+      if (!lane.request->test()) return false;
+      if (!lane.answering) {
+        compare(lane);
+        copy_blocks(channel, lane);
+        answer(channel, lane);
+        if (!lane.request->test()) return false;
+      }
+      for (std::size_t rank = 0; rank < lane.to.size(); ++rank)
+        if (!is_self(rank) && lane.transfer.to[rank].bytes > 0)
+          cuda::check(cudaStreamWaitEvent(queue.stream, lane.copied[rank].get(), 0), "cudaStreamWaitEvent");
+      lane.request.reset();
+      return true;
+    }
+
+    void compare(Lane const& lane) const {
+      for (std::size_t rank = 0; rank < lane.heard.size(); ++rank)
+        if (!is_self(rank) && lane.heard[rank].bytes != lane.transfer.from[rank].bytes)
+          throw Error{Errc::mismatch, static_cast<int>(rank), "ialltoallv_device", "",
+                      "rank " + std::to_string(rank) + " sent " + std::to_string(lane.heard[rank].bytes) + " bytes where " +
+                          std::to_string(lane.transfer.from[rank].bytes) + " were expected by rank " +
+                          std::to_string(host_->rank())};
+    }
+
+    // A sender that has withdrawn its block lends it no more. It will read no answer either, so that this operation waits for
+    // it until the group is aborted.
+    void copy_blocks(int channel, Lane& lane) {
+      for (int k = 1; k < host_->size(); ++k) {
+        int const rank = (host_->rank() + k) % host_->size();
+        Offer const& offer = lane.heard[static_cast<std::size_t>(rank)];
+        if (offer.bytes == 0 || !host_->hold(loan_of(channel), rank, offer.loan)) continue;
+        struct Held {
+          ThreadCommunicator* host;
+          int channel, rank;
+          ~Held() { host->release(channel, rank); }
+        } const held{host_, loan_of(channel), rank};
+        cuda::check(cudaStreamWaitEvent(queue.stream, offer.ready, 0), "cudaStreamWaitEvent");
+        cuda::copy(lane.transfer.receive + lane.transfer.from[static_cast<std::size_t>(rank)].offset, offer.data, offer.bytes,
+                   cudaMemcpyDeviceToDevice, queue.stream);
+        cuda::check(cudaEventRecord(offer.copied, queue.stream), "cudaEventRecord");
+      }
+    }
+
+    void answer(int channel, Lane& lane) {
+      for (std::size_t rank = 0; rank < lane.to.size(); ++rank) {
+        lane.to[rank] = {0, !is_self(rank) && lane.transfer.from[rank].bytes > 0 ? std::size_t{1} : 0};
+        lane.from[rank] = {1 + rank, !is_self(rank) && lane.transfer.to[rank].bytes > 0 ? std::size_t{1} : 0};
+      }
+      lane.request.emplace(host_->ialltoallv(channel, {lane.tokens.data(), lane.to, lane.tokens.data(), lane.from}));
+      lane.answering = true;
+    }
+
+    int missing(int channel) const override {
+      std::optional<Lane> const& lane = lanes_[static_cast<std::size_t>(channel)];
+      return lane->request ? lane->request->waiting_for() : -1;
+    }
+    void give_up(int channel) noexcept override {
+      Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
+      lane.request.reset();
+      host_->reclaim(loan_of(channel));
+      for (std::size_t rank = 0; rank < lane.copied.size(); ++rank)  // what was copied has been recorded by now
+        if (!is_self(rank) && lane.transfer.to[rank].bytes > 0) lane.copied[rank].synchronize();
+    }
+
+    ThreadCommunicator* host_;
+    std::array<std::optional<Lane>, channels> lanes_;  // of those channels that were used
+  };
+
+  CudaThreadCommunicator(ThreadCommunicator& host, std::unique_ptr<Lanes> lanes)
+      : Forwarding{host, lanes.get()}, lanes_{std::move(lanes)} {}
+
+  std::unique_ptr<Lanes> lanes_;
+};
+
+static_assert(CarriesDevice<CudaThreadCommunicator> && KeepsJournals<CudaThreadCommunicator> &&
+              LendsMemory<CudaThreadCommunicator> && KnowsOversubscription<CudaThreadCommunicator>);
+
+// Runs `body(CudaThreadCommunicator&)` on `size` threads, as run_threads does, on the device that is current here. Every rank
+// owns a stream that does not wait for the default one, and a pool.
+template <class Body>
+void run_cuda_threads(int size, Body&& body, ThreadOptions options = {}) {
+  int device = 0;
+  cuda::check(cudaGetDevice(&device), "cudaGetDevice");
+  run_threads(
+      size,
+      [&](ThreadCommunicator& host) {
+        cuda::check(cudaSetDevice(device), "cudaSetDevice");
+        CudaPool pool;
+        CudaStream const stream;
+        CudaThreadCommunicator comm{host, {stream.get(), &pool}};
+        body(comm);
+      },
+      options);
+}
+
+}  // namespace parallax

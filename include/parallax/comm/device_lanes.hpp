@@ -1,0 +1,118 @@
+// The operations on device memory that a rank has in flight, one per channel: what communicators that carry it have in common.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/forwarding.hpp"
+
+namespace parallax {
+namespace detail {
+
+// Derived classes say how an operation goes from stage to stage. Whenever one is polled all others move on, too: a peer may be
+// waiting for one of them.
+class DeviceLanes : public Beside {
+ public:
+  bool carries(int channel) const final { return state(channel) != State::idle; }
+
+  void move_on() final {
+    for (int channel = 0; channel < channels && in_flight_ > 0; ++channel) move_on(channel);
+  }
+
+  bool test(int channel) {
+    move_on(channel);
+    if (state(channel) == State::under_way) move_on();
+    if (state(channel) == State::under_way) return false;
+    leave(channel);
+    return true;
+  }
+  int waiting_for(int channel) const { return state(channel) == State::under_way ? missing(channel) : -1; }
+  void withdraw(int channel) noexcept {
+    if (state(channel) == State::under_way) give_up(channel);
+    leave(channel);
+  }
+
+ protected:
+  ~DeviceLanes() = default;
+
+  // Of an operation under way:
+  virtual bool advance(int channel) = 0;           // goes as far as it can; whether it is complete
+  virtual int missing(int channel) const = 0;      // the rank that it waits for, or -1
+  virtual void give_up(int channel) noexcept = 0;  // returns once no peer touches its memory any more
+
+  // What every operation begins with: looks at what is asked, and changes nothing.
+  template <Communicator Host>
+  void check(Host const& host, int channel, Transfer const& transfer) const {
+    auto const ranks = static_cast<std::size_t>(host.size()), self = static_cast<std::size_t>(host.rank());
+    if (transfer.to.size() != ranks || transfer.from.size() != ranks)
+      throw Error{Errc::invalid_argument, host.rank(), "ialltoallv_device", "", "the lists of blocks need one entry per rank"};
+    if (transfer.to[self].bytes != transfer.from[self].bytes)
+      throw Error{Errc::mismatch, host.rank(), "ialltoallv_device", "",
+                  "rank " + std::to_string(host.rank()) + " sends " + std::to_string(transfer.to[self].bytes) +
+                      " bytes to itself but expects " + std::to_string(transfer.from[self].bytes)};
+    check_idle(host, channel, "ialltoallv_device");
+  }
+  template <Communicator Host>
+  void check_idle(Host const& host, int channel, char const* operation) const {
+    if (carries(channel)) throw Error{Errc::misuse, host.rank(), operation, "", "an operation is in flight on this channel"};
+  }
+  void set_out(int channel) {
+    state(channel) = State::under_way;
+    ++in_flight_;
+  }
+
+ private:
+  enum class State : unsigned char { idle, under_way, complete };
+
+  State& state(int channel) { return states_[static_cast<std::size_t>(channel)]; }
+  State state(int channel) const { return states_[static_cast<std::size_t>(channel)]; }
+  void move_on(int channel) {
+    if (state(channel) == State::under_way && advance(channel)) state(channel) = State::complete;
+  }
+  void leave(int channel) {
+    in_flight_ -= state(channel) != State::idle;
+    state(channel) = State::idle;
+  }
+
+  std::array<State, channels> states_{};
+  int in_flight_ = 0;
+};
+
+}  // namespace detail
+
+// A move-only token on an operation in flight; does not outlive the communicator.
+class DeviceRequest {
+ public:
+  DeviceRequest() = default;
+  DeviceRequest(detail::DeviceLanes& lanes, int channel) : lanes_{&lanes}, channel_{channel} {}
+  DeviceRequest(DeviceRequest&& other) noexcept : lanes_{std::exchange(other.lanes_, nullptr)}, channel_{other.channel_} {}
+  DeviceRequest& operator=(DeviceRequest&& other) noexcept {
+    if (this != &other) {
+      drop();
+      lanes_ = std::exchange(other.lanes_, nullptr);
+      channel_ = other.channel_;
+    }
+    return *this;
+  }
+  ~DeviceRequest() { drop(); }
+
+  bool test() {
+    if (lanes_ && lanes_->test(channel_)) lanes_ = nullptr;
+    return !lanes_;
+  }
+  int waiting_for() const { return lanes_ ? lanes_->waiting_for(channel_) : -1; }
+
+ private:
+  void drop() noexcept {
+    if (lanes_) lanes_->withdraw(channel_);
+    lanes_ = nullptr;
+  }
+
+  detail::DeviceLanes* lanes_ = nullptr;
+  int channel_ = 0;
+};
+
+}  // namespace parallax

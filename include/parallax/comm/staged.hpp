@@ -1,0 +1,139 @@
+// Device memory by way of the host's: what a host communicator carries, it carries for CUDA's memory, too.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/device_lanes.hpp"
+#include "parallax/memory/buffer.hpp"
+#include "parallax/memory/cuda.hpp"
+
+namespace parallax {
+
+// The host communicator, and exchanges of device memory by it: blocks are copied to pinned memory in the order of the stream,
+// exchanged by the host once they are there, and copied to the device, in the order of the stream again. Every channel keeps
+// pinned memory of its own, which grows to its largest operation and is allocated then alone. Refers to the host and the queue,
+// which must outlive it; whoever makes or uses it has the queue's device as the current one. Move-only. Errors are the host's,
+// and Error (device, out_of_memory).
+//   Staged<MpiCommunicator> world{mpi, queue};
+template <Communicator Host>
+class Staged : public Forwarding<Host> {
+ public:
+  using device_space = CudaSpace;
+  static constexpr bool one_order = false;
+
+  Staged(Host& host, CudaQueue queue) : Staged{host, std::make_unique<Lanes>(host, queue)} {}
+
+  CudaQueue queue() const { return lanes_->queue; }
+  DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
+    lanes_->post(channel, transfer);
+    return {*lanes_, channel};
+  }
+
+ private:
+  class Lanes;
+
+  Staged(Host& host, std::unique_ptr<Lanes> lanes) : Forwarding<Host>{host, lanes.get()}, lanes_{std::move(lanes)} {}
+
+  std::unique_ptr<Lanes> lanes_;
+};
+
+template <Communicator Host>
+class Staged<Host>::Lanes final : public detail::DeviceLanes {
+ public:
+  Lanes(Host& host, CudaQueue given) : queue{given}, host_{&host} {}
+  Lanes(Lanes const&) = delete;
+  Lanes& operator=(Lanes const&) = delete;
+  ~Lanes() {
+    for (std::optional<Lane> const& lane : lanes_) {  // the device may still be using the pinned memory
+      if (lane && lane->leaving) lane->left.synchronize();
+      if (lane && lane->landing) lane->landed.synchronize();
+    }
+  }
+
+  void post(int channel, Transfer const& transfer) {
+    check(*host_, channel, transfer);
+    std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
+    if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
+    Lane& lane = *made;
+    if (lane.leaving) lane.left.synchronize();  // of one that was withdrawn
+    lane.transfer = transfer;
+    lane.outgoing.resize_with_slack(pack(transfer.to, lane.to));
+    lane.incoming_bytes = pack(transfer.from, lane.from);
+    auto const self = static_cast<std::size_t>(host_->rank());
+    cuda::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset, transfer.to[self].bytes,
+               cudaMemcpyDeviceToDevice, queue.stream);
+    for (std::size_t rank = 0; rank < lane.to.size(); ++rank)
+      cuda::copy(lane.outgoing.data() + lane.to[rank].offset, transfer.send + transfer.to[rank].offset, lane.to[rank].bytes,
+                 cudaMemcpyDeviceToHost, queue.stream);
+    if (lane.outgoing.size() > 0) {
+      lane.left.record(queue.stream);
+      lane.leaving = true;
+    }
+    set_out(channel);
+  }
+
+  CudaQueue const queue;
+
+ private:
+  // The blocks lie packed in pinned memory.
+  struct Lane {
+    explicit Lane(std::size_t ranks) : to(ranks), from(ranks) {}
+
+    Transfer transfer;
+    std::vector<ByteRange> to, from;
+    Buffer<std::byte, PinnedSpace> outgoing, incoming;
+    std::size_t incoming_bytes = 0;
+    std::optional<request_of<Host>> request;
+    CudaEvent left, landed;  // behind the copies from the device, and behind those to it
+    bool leaving = false, landing = false;
+  };
+
+  // Lays out the blocks of other ranks; returns how many bytes they have.
+  std::size_t pack(std::span<ByteRange const> blocks, std::vector<ByteRange>& packed) const {
+    std::size_t end = 0;
+    for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
+      packed[rank] = {end, static_cast<int>(rank) == host_->rank() ? 0 : blocks[rank].bytes};
+      end += (packed[rank].bytes + 15) / 16 * 16;
+    }
+    return end;
+  }
+
+  bool advance(int channel) override {
+    Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
+    if (!lane.request) {
+      if (!passed(lane.leaving, lane.left) || !passed(lane.landing, lane.landed)) return false;
+      lane.incoming.resize_with_slack(lane.incoming_bytes);
+      lane.request.emplace(host_->ialltoallv(channel, {lane.outgoing.data(), lane.to, lane.incoming.data(), lane.from}));
+    }
+    if (!lane.request->test()) return false;
+    for (std::size_t rank = 0; rank < lane.from.size(); ++rank)
+      cuda::copy(lane.transfer.receive + lane.transfer.from[rank].offset, lane.incoming.data() + lane.from[rank].offset,
+                 lane.from[rank].bytes, cudaMemcpyHostToDevice, queue.stream);
+    if (lane.incoming_bytes > 0) {
+      lane.landed.record(queue.stream);
+      lane.landing = true;
+    }
+    lane.request.reset();
+    return true;
+  }
+  static bool passed(bool& pending, CudaEvent const& event) {
+    if (pending && !event.reached()) return false;
+    pending = false;
+    return true;
+  }
+  int missing(int channel) const override {
+    Lane const& lane = *lanes_[static_cast<std::size_t>(channel)];
+    return lane.request ? lane.request->waiting_for() : -1;
+  }
+  void give_up(int channel) noexcept override { lanes_[static_cast<std::size_t>(channel)]->request.reset(); }
+
+  Host* host_;
+  std::array<std::optional<Lane>, channels> lanes_;  // of those channels that were used
+};
+
+}  // namespace parallax
