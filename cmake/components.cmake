@@ -1,6 +1,23 @@
 # The components of parallax: the package that each needs, and the target that it becomes. The project and the installed
 # parallaxConfig.cmake both read this file, so that both define the same targets.
-set(parallax_components parallax threads mpi eigen cuda)
+set(parallax_components parallax threads mpi eigen cuda nccl)
+
+# NCCL has no CMake package. It is looked for where NCCL_ROOT says, beside cudart, and where headers and libraries are. Where it
+# is found, with cudart, defines parallax_nccl_library.
+function(parallax_find_nccl)
+  if(TARGET parallax_nccl_library OR NOT TARGET CUDA::cudart)
+    return()
+  endif()
+  find_path(PARALLAX_NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS}
+    PATH_SUFFIXES include)
+  find_library(PARALLAX_NCCL_LIBRARY nccl HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib lib64)
+  mark_as_advanced(PARALLAX_NCCL_INCLUDE_DIR PARALLAX_NCCL_LIBRARY)
+  if(PARALLAX_NCCL_INCLUDE_DIR AND PARALLAX_NCCL_LIBRARY)
+    add_library(parallax_nccl_library INTERFACE IMPORTED ${PARALLAX_COMPONENT_SCOPE})
+    target_include_directories(parallax_nccl_library INTERFACE ${PARALLAX_NCCL_INCLUDE_DIR})
+    target_link_libraries(parallax_nccl_library INTERFACE ${PARALLAX_NCCL_LIBRARY} CUDA::cudart)
+  endif()
+endfunction()
 
 # Looks for what a component needs. Where it is found, defines parallax::<component> and sets parallax_<component>_FOUND;
 # else sets parallax_<component>_FOUND to FALSE and parallax_<component>_reason to a sentence.
@@ -31,6 +48,13 @@ function(parallax_find_component component)
       find_package(CUDAToolkit QUIET)
     endif()
     set(needs CUDA::cudart)
+  elseif(component STREQUAL "nccl")
+    set(dependency "NCCL, with the CUDA toolkit")
+    if(NOT CUDAToolkit_FOUND)
+      find_package(CUDAToolkit QUIET)
+    endif()
+    parallax_find_nccl()
+    set(needs parallax_nccl_library)
   else()
     list(JOIN parallax_components ", " known)
     set(parallax_${component}_FOUND FALSE PARENT_SCOPE)

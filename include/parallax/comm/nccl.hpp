@@ -1,0 +1,417 @@
+// Device memory by NCCL: exchanges and sums that devices make among themselves, under a deadline, beside a host communicator.
+#pragma once
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/device_lanes.hpp"
+#include "parallax/memory/cuda.hpp"
+
+namespace parallax {
+
+// NCCL itself neither notices ranks that disagree nor ever gives up waiting. `compared`: before an operation is put in the
+// stream, the ranks tell each other, by the host communicator, which one it is and how large, so that none is begun on which
+// they disagree (Error mismatch) or that a rank has not come to. Otherwise it is put in the stream at once: what disagrees then
+// ends by the deadline, or is undefined where NCCL says so. The same on all ranks.
+struct NcclOptions {
+  bool compared = true;
+};
+
+// The host communicator, for all that is the host's, and exchanges of device memory by the user's ncclComm_t, whose ranks are
+// the host's. Refers to both and to the queue, which must outlive it; does not own. Whoever makes or uses it has the queue's
+// device as the current one. Move-only. Communicators that do not block are polled; the first may still be initialising when
+// this is made.
+//   constructing   local, waits for NCCL at most the deadline. Error mismatch where rank or size is not the host's
+//   operations     on device memory are posted in one order by all ranks. They are put in the stream in that order, one after
+//                  another, and are NCCL's: one that is in the stream and has not been done within the deadline when another is
+//                  posted or polled is an Error (timeout), after an abort
+//   errors         of NCCL's are Error (misuse: an argument or its usage; out_of_memory; transport: all else), which names the
+//                  call and this rank, after an abort
+//   abort          ncclCommAbort, once, and the host's abort. Nothing is put in the stream afterwards. The user's ncclComm_t is
+//                  gone then, and must not be destroyed: see `aborted`
+template <Communicator Host>
+class NcclCommunicator : public Forwarding<Host> {
+ public:
+  using device_space = CudaSpace;
+  static constexpr bool one_order = true;
+
+  NcclCommunicator(ncclComm_t comm, Host& host, CudaQueue queue, NcclOptions options = {})
+      : NcclCommunicator{host, std::make_unique<Lanes>(comm, host, queue, options)} {}
+
+  CudaQueue queue() const { return lanes_->queue; }
+  DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
+    lanes_->post(channel, transfer);
+    return {*lanes_, channel};
+  }
+
+  // Sums of device memory are formed in the order that NCCL likes.
+  SumOrder device_sum_order() const { return SumOrder::vendor; }
+
+  // Collective on a channel, as ialltoallv_device. From `send` to `receive`, which are the same or do not overlap.
+  template <class T>
+  DeviceRequest iallreduce_device(int channel, T const* send, T* receive, std::size_t count) {
+    lanes_->post(channel, {Kind::sum, send, receive, count, type_of<T>(), sizeof(T)});
+    return {*lanes_, channel};
+  }
+  // `count` elements of the sum for each rank, rank r those from r · count on. In place: receive = send + rank · count.
+  template <class T>
+  DeviceRequest ireduce_scatter_device(int channel, T const* send, T* receive, std::size_t count) {
+    lanes_->post(channel, {Kind::sum_of_part, send, receive, count, type_of<T>(), sizeof(T)});
+    return {*lanes_, channel};
+  }
+  // `count` elements of each rank, those of rank r at r · count. In place: send = receive + rank · count.
+  template <class T>
+  DeviceRequest iallgather_device(int channel, T const* send, T* receive, std::size_t count) {
+    lanes_->post(channel, {Kind::gather, send, receive, count, type_of<T>(), sizeof(T)});
+    return {*lanes_, channel};
+  }
+
+  // Waits until the stream has done what it has been given. Error timeout, after an abort, when that outlasts the deadline:
+  // what NCCL waits for may never come, and cudaStreamSynchronize would wait as long.
+  void synchronize() { lanes_->synchronize(); }
+
+  void abort(Error const& reason) { lanes_->abort(reason); }
+  bool aborted() const { return lanes_->aborted(); }  // whether ncclCommAbort has been called
+
+ private:
+  enum class Kind : std::uint64_t { exchange, sum, sum_of_part, gather };
+  struct Collective {
+    Kind kind = Kind::exchange;
+    void const* send = nullptr;
+    void* receive = nullptr;
+    std::size_t count = 0;
+    ncclDataType_t type = ncclUint8;
+    std::size_t element = 1;
+  };
+  class Lanes;
+
+  template <class T>
+  static constexpr ncclDataType_t type_of() {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "sums are of float or double");
+    return std::is_same_v<T, float> ? ncclFloat32 : ncclFloat64;
+  }
+
+  NcclCommunicator(Host& host, std::unique_ptr<Lanes> lanes) : Forwarding<Host>{host, lanes.get()}, lanes_{std::move(lanes)} {}
+
+  std::unique_ptr<Lanes> lanes_;
+};
+
+// ---- below: how it is done ----
+
+template <Communicator Host>
+class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
+ public:
+  Lanes(ncclComm_t comm, Host& host, CudaQueue given, NcclOptions options)
+      : queue{given}, comm_{comm}, host_{&host}, options_{options} {
+    if (!comm) throw Error{Errc::invalid_argument, host.rank(), "NcclCommunicator", "", "the ncclComm_t is null"};
+    Patience<Host> patience{host};
+    for (unsettled_ = true; !settled("ncclCommInitRank");)
+      if (!patience.pause()) time_out("ncclCommInitRank", "NCCL is still initialising");
+    int rank = -1, size = -1;
+    check(ncclCommUserRank(comm, &rank), "ncclCommUserRank");
+    check(ncclCommCount(comm, &size), "ncclCommCount");
+    if (rank != host.rank() || size != host.size())
+      throw Error{Errc::mismatch, host.rank(), "NcclCommunicator", "",
+                  "NCCL says rank " + std::to_string(rank) + " of " + std::to_string(size) + ", the host communicator rank " +
+                      std::to_string(host.rank()) + " of " + std::to_string(host.size())};
+  }
+  Lanes(Lanes const&) = delete;
+  Lanes& operator=(Lanes const&) = delete;
+
+  void post(int channel, Transfer const& transfer) {
+    supervise();
+    DeviceLanes::check(*host_, channel, transfer);
+    Lane& lane = open(channel);
+    lane.transfer = transfer;
+    lane.collective = {};
+    set_out(channel, lane, [&](std::size_t rank) { return transfer.to[rank].bytes; });
+  }
+  void post(int channel, Collective const& collective) {
+    supervise();
+    check_idle(*host_, channel, name(collective.kind));
+    Lane& lane = open(channel);
+    lane.collective = collective;
+    set_out(channel, lane, [&](std::size_t) { return collective.count * collective.element; });
+  }
+
+  void synchronize() {
+    supervise();
+    ending_.record(queue.stream);
+    Patience<Host> patience{*host_};
+    while (!ending_.reached()) {
+      supervise();
+      if (!patience.pause()) time_out("synchronize", "the stream has not done what it was given");
+    }
+  }
+
+  void abort(Error const& reason) {
+    stop(reason);
+    host_->abort(reason);
+  }
+  bool aborted() const { return reason_.has_value(); }
+
+  CudaQueue const queue;
+
+ private:
+  // What ranks tell each other of an operation.
+  struct Header {
+    std::uint64_t number, kind, bytes;
+  };
+  enum class Stage : unsigned char { compares, waits_for_its_turn, settles };
+  struct Lane {
+    explicit Lane(std::size_t ranks) : to(ranks), from(ranks), told(ranks), heard(ranks) {}
+
+    Transfer transfer;
+    Collective collective;
+    std::uint64_t number = 0;  // among all operations of this rank
+    Stage stage = Stage::compares;
+    std::optional<request_of<Host>> request;
+    std::vector<ByteRange> to, from;
+    std::vector<Header> told, heard;
+  };
+  // An operation in the stream.
+  struct Watched {
+    CudaEvent behind;
+    std::chrono::nanoseconds since{0};
+    char const* operation = "";
+    int channel = 0;
+  };
+
+  static char const* name(Kind kind) {
+    switch (kind) {
+      case Kind::exchange: return "ialltoallv_device";
+      case Kind::sum: return "iallreduce_device";
+      case Kind::sum_of_part: return "ireduce_scatter_device";
+      case Kind::gather: return "iallgather_device";
+    }
+    return "an operation that is none";
+  }
+
+  bool is_self(std::size_t rank) const { return static_cast<int>(rank) == host_->rank(); }
+  Lane& lane_of(int channel) { return *lanes_[static_cast<std::size_t>(channel)]; }
+  Lane& open(int channel) {
+    std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
+    if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
+    return *made;
+  }
+
+  template <class BytesTo>
+  void set_out(int channel, Lane& lane, BytesTo&& bytes_to) {
+    lane.number = posted_ + 1;
+    lane.stage = Stage::waits_for_its_turn;
+    if (options_.compared && host_->size() > 1) {
+      for (std::size_t rank = 0; rank < lane.told.size(); ++rank) {
+        lane.told[rank] = {lane.number, static_cast<std::uint64_t>(lane.collective.kind), bytes_to(rank)};
+        lane.to[rank] = lane.from[rank] = {rank * sizeof(Header), is_self(rank) ? 0 : sizeof(Header)};
+      }
+      lane.request.emplace(by_host([&] {
+        return host_->ialltoallv(channel, {reinterpret_cast<std::byte const*>(lane.told.data()), lane.to,
+                                           reinterpret_cast<std::byte*>(lane.heard.data()), lane.from});
+      }));
+      lane.stage = Stage::compares;
+    }
+    ++posted_;
+    DeviceLanes::set_out(channel);
+    if (lane.stage == Stage::waits_for_its_turn) move_on();  // it may be in the stream at once
+  }
+
+  bool advance(int channel) override {
+    supervise();
+    Lane& lane = lane_of(channel);
+    if (lane.stage == Stage::compares) {
+      if (!by_host([&] { return lane.request->test(); })) return false;
+      compare(lane);
+      lane.request.reset();
+      lane.stage = Stage::waits_for_its_turn;
+    }
+    if (lane.stage == Stage::waits_for_its_turn) {
+      if (lane.number != begun_ + 1 || unsettled_) return false;
+      ++begun_;
+      lane.stage = Stage::settles;
+      begin(lane);
+    }
+    if (!settled(call_of(lane.collective.kind))) return false;
+    watch(channel, lane);
+    return true;
+  }
+
+  // When the host communicator fails, peers do not come any more, and what NCCL has in the stream would wait for them.
+  template <class Call>
+  auto by_host(Call&& call) {
+    try {
+      return call();
+    } catch (Error const& error) {
+      if (error.code() != Errc::misuse) stop(error);
+      throw;
+    }
+  }
+
+  void compare(Lane const& lane) const {
+    auto const refuse = [&](std::size_t rank, std::string const& what) {
+      throw Error{Errc::mismatch, static_cast<int>(rank), name(lane.collective.kind), "",
+                  "rank " + std::to_string(rank) + " " + what + " rank " + std::to_string(host_->rank())};
+    };
+    for (std::size_t rank = 0; rank < lane.heard.size(); ++rank) {
+      if (is_self(rank)) continue;
+      Header const& heard = lane.heard[rank];
+      bool const exchange = lane.collective.kind == Kind::exchange;
+      std::size_t const expected =
+          exchange ? lane.transfer.from[rank].bytes : lane.collective.count * lane.collective.element;
+      if (heard.kind != static_cast<std::uint64_t>(lane.collective.kind))
+        refuse(rank, std::string{"posted "} + name(static_cast<Kind>(heard.kind)) + " where this was posted by");
+      if (heard.number != lane.number)
+        refuse(rank, "posted it as number " + std::to_string(heard.number) + " of its operations on device memory, as number " +
+                         std::to_string(lane.number) + " did");
+      if (heard.bytes != expected)
+        refuse(rank, (exchange ? "sent " : "brought ") + std::to_string(heard.bytes) + " bytes where " +
+                         std::to_string(expected) + " were expected by");
+    }
+  }
+
+  void begin(Lane const& lane) {
+    Collective const& c = lane.collective;
+    if (c.kind != Kind::exchange && c.count == 0) return;
+    switch (c.kind) {
+      case Kind::exchange: return exchange(lane.transfer);
+      case Kind::sum: return began(ncclAllReduce(c.send, c.receive, c.count, c.type, ncclSum, comm_, queue.stream), c.kind);
+      case Kind::sum_of_part:
+        return began(ncclReduceScatter(c.send, c.receive, c.count, c.type, ncclSum, comm_, queue.stream), c.kind);
+      case Kind::gather: return began(ncclAllGather(c.send, c.receive, c.count, c.type, comm_, queue.stream), c.kind);
+    }
+  }
+  void began(ncclResult_t result, Kind kind) {
+    unsettled_ = result == ncclInProgress;
+    check(result, call_of(kind));
+  }
+  static char const* call_of(Kind kind) {
+    switch (kind) {
+      case Kind::exchange: return "ncclGroupEnd";
+      case Kind::sum: return "ncclAllReduce";
+      case Kind::sum_of_part: return "ncclReduceScatter";
+      case Kind::gather: return "ncclAllGather";
+    }
+    return "NCCL";
+  }
+
+  // The first call that fails is the one that is told of; a group that was opened is closed.
+  void exchange(Transfer const& transfer) {
+    auto const self = static_cast<std::size_t>(host_->rank());
+    cuda::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset, transfer.to[self].bytes,
+               cudaMemcpyDeviceToDevice, queue.stream);
+    bool const anything = std::any_of(transfer.to.begin(), transfer.to.end(), [](ByteRange b) { return b.bytes > 0; }) ||
+                          std::any_of(transfer.from.begin(), transfer.from.end(), [](ByteRange b) { return b.bytes > 0; });
+    if (!anything || host_->size() == 1) return;
+    check(ncclGroupStart(), "ncclGroupStart");
+    ncclResult_t first = ncclSuccess;
+    char const* call = "";
+    auto const keep = [&](ncclResult_t result, char const* of) {
+      if (first != ncclSuccess || result == ncclSuccess || result == ncclInProgress) return;
+      first = result;
+      call = of;
+    };
+    for (int k = 1; k < host_->size(); ++k) {
+      int const target = (host_->rank() + k) % host_->size(), source = (host_->rank() - k + host_->size()) % host_->size();
+      ByteRange const out = transfer.to[static_cast<std::size_t>(target)], in = transfer.from[static_cast<std::size_t>(source)];
+      if (out.bytes > 0)
+        keep(ncclSend(transfer.send + out.offset, out.bytes, ncclUint8, target, comm_, queue.stream), "ncclSend");
+      if (in.bytes > 0)
+        keep(ncclRecv(transfer.receive + in.offset, in.bytes, ncclUint8, source, comm_, queue.stream), "ncclRecv");
+    }
+    ncclResult_t const last = ncclGroupEnd();
+    check(first, call);
+    began(last, Kind::exchange);
+  }
+
+  // Whether the call that was made last is over: the work is in the stream.
+  bool settled(char const* call) {
+    if (!unsettled_) return true;
+    ncclResult_t state = ncclSuccess;
+    check(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
+    if (state == ncclInProgress) return false;
+    unsettled_ = false;
+    check(state, call);
+    return true;
+  }
+
+  void watch(int channel, Lane const& lane) {
+    if (busy_ == watched_.size()) watched_.emplace_back();
+    Watched& next = watched_[busy_];
+    next.behind.record(queue.stream);
+    next.since = now(*host_);
+    next.operation = name(lane.collective.kind);
+    next.channel = channel;
+    ++busy_;
+  }
+
+  // Called now and then: after an abort throws its reason, aborts where NCCL has failed or an operation is overdue.
+  void supervise() {
+    if (reason_) throw *reason_;
+    if constexpr (TellsOfAborts<Host>) by_host([&] { host_->check(); });
+    ncclResult_t state = ncclSuccess;
+    check(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
+    check(state, "ncclCommGetAsyncError");
+    while (busy_ > 0 && watched_[0].behind.reached()) {
+      std::rotate(watched_.begin(), watched_.begin() + 1, watched_.begin() + static_cast<std::ptrdiff_t>(busy_));
+      --busy_;
+    }
+    if (busy_ > 0 && now(*host_) - watched_[0].since > std::chrono::nanoseconds{host_->deadline()})
+      time_out(watched_[0].operation,
+               "the device has not done what was posted on channel " + std::to_string(watched_[0].channel));
+  }
+
+  void check(ncclResult_t result, char const* call) {
+    if (result == ncclSuccess || result == ncclInProgress) return;
+    char const* const last = ncclGetLastError(comm_);
+    std::string detail = "rank " + std::to_string(host_->rank()) + ": " + ncclGetErrorString(result);
+    if (last && *last) (detail += ": ") += last;
+    bool const memory = result == ncclUnhandledCudaError && detail.find("out of memory") != std::string::npos;
+    bool const usage = result == ncclInvalidArgument || result == ncclInvalidUsage;
+    fail({memory ? Errc::out_of_memory : usage ? Errc::misuse : Errc::transport, host_->rank(), call, "", detail});
+  }
+  [[noreturn]] void time_out(char const* operation, std::string_view what) {
+    fail(timeout_error(*host_, -1, operation, {}, what));
+  }
+  [[noreturn]] void fail(Error const& error) {
+    abort(error);
+    throw error;
+  }
+  void stop(Error const& reason) {
+    if (reason_) return;
+    reason_ = reason;
+    static_cast<void>(ncclCommAbort(comm_));
+  }
+
+  int missing(int channel) const override {
+    std::optional<Lane> const& lane = lanes_[static_cast<std::size_t>(channel)];
+    if (lane->request) return lane->request->waiting_for();
+    for (std::optional<Lane> const& first : lanes_)  // whose turn it is
+      if (first && first->request && first->number == begun_ + 1) return first->request->waiting_for();
+    return -1;
+  }
+  void give_up(int channel) noexcept override { lane_of(channel).request.reset(); }
+
+  ncclComm_t comm_;
+  Host* host_;
+  NcclOptions options_;
+  std::array<std::optional<Lane>, channels> lanes_;  // of those channels that were used
+  std::uint64_t posted_ = 0, begun_ = 0;             // operations; put in the stream in the order of their posting
+  bool unsettled_ = false;                           // NCCL has not come back from the last call
+  std::vector<Watched> watched_;                     // the first `busy_` in the order of the stream, then spare ones
+  std::size_t busy_ = 0;
+  CudaEvent ending_;
+  std::optional<Error> reason_;
+};
+
+}  // namespace parallax

@@ -1,0 +1,85 @@
+// The communicators that carry device memory, with ranks on threads: on the emulator's device, or on devices.
+#pragma once
+
+#include <nccl.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "../conformance/device_communicator.hpp"
+#include "parallax/comm/cuda_thread.hpp"
+#include "parallax/comm/nccl.hpp"
+#include "parallax/comm/staged.hpp"
+#include "parallax/comm/thread.hpp"
+
+namespace communicators {
+
+namespace px = parallax;
+
+struct StagedThreads {
+  int ranks;
+
+  template <class Body>
+  void run(std::chrono::nanoseconds deadline, Body const& body) const {
+    px::run_threads(
+        ranks,
+        [&](px::ThreadCommunicator& host) {
+          px::CudaPool pool;
+          px::CudaStream const stream;
+          px::Staged<px::ThreadCommunicator> comm{host, {stream.get(), &pool}};
+          body(comm);
+        },
+        {deadline});
+  }
+};
+
+struct CudaThreads {
+  int ranks;
+
+  template <class Body>
+  void run(std::chrono::nanoseconds deadline, Body const& body) const {
+    px::run_cuda_threads(ranks, body, {deadline});
+  }
+};
+
+// Rank r is on device r, or on an earlier one where there are fewer.
+struct NcclThreads {
+  int ranks;
+  bool compared = true, blocking = true;
+
+  template <class Body>
+  void run(std::chrono::nanoseconds deadline, Body const& body) const {
+    ncclUniqueId id;
+    succeeds(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    int devices = 0;
+    px::cuda::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    px::run_threads(
+        ranks,
+        [&](px::ThreadCommunicator& host) {
+          px::cuda::check(cudaSetDevice(host.rank() % devices), "cudaSetDevice");
+          px::CudaPool pool;
+          px::CudaStream const stream;
+          ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+          config.blocking = blocking;
+          ncclComm_t nccl = nullptr;
+          succeeds(ncclCommInitRankConfig(&nccl, ranks, id, host.rank(), &config), "ncclCommInitRankConfig");
+          px::NcclCommunicator<px::ThreadCommunicator> comm{nccl, host, {stream.get(), &pool}, {compared}};
+          try {
+            body(comm);
+          } catch (...) {
+            comm.abort(px::current_error(host.rank(), "a rank"));
+            throw;
+          }
+          if (!comm.aborted()) ncclCommDestroy(nccl);
+        },
+        {deadline});
+  }
+
+ private:
+  static void succeeds(ncclResult_t result, char const* call) {
+    if (result != ncclSuccess && result != ncclInProgress)
+      throw std::runtime_error{std::string{call} + ": " + ncclGetErrorString(result)};
+  }
+};
+
+}  // namespace communicators

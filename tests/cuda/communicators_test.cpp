@@ -1,0 +1,193 @@
+// All communicators that carry device memory pass the same suite, in every order that streams may run in.
+#include <atomic>
+#include <concepts>
+#include <stdexcept>
+#include <vector>
+
+#include "../catch.hpp"
+#include "../comm/hostile.hpp"
+#include "communicators.hpp"
+#include "deferred.hpp"
+#include "parallax/comm/collectives.hpp"
+#include "parallax/comm/self.hpp"
+#include "parallax/comm/topology.hpp"
+
+using namespace communicators;
+using emulated::Deferred;
+using emulated::first_seed;
+
+namespace {
+
+// In 100 orders and more, seeds that say themselves where they failed.
+template <class Model>
+void passes_in_every_order(Model const& model, char const* what) {
+  std::uint64_t const first = first_seed(what);
+  for (std::uint64_t seed = first; seed < first + 300; ++seed) {
+    Deferred const deferred{seed};
+    parallax_conformance::check_device_exchanges(model, seed);
+  }
+}
+
+// Ranks whose host communicator is late, reports operations in another order than they ended in, and sends them in pieces.
+template <template <class> class Carrier>
+struct OverHostile {
+  int ranks;
+  std::uint64_t seed;
+
+  template <class Body>
+  void run(std::chrono::nanoseconds deadline, Body const& body) const {
+    using Hostile = parallax_test::HostileCommunicator<px::ThreadCommunicator>;
+    ncclUniqueId id;
+    ncclGetUniqueId(&id);
+    px::run_threads(
+        ranks,
+        [&](px::ThreadCommunicator& inside) {
+          Hostile host{inside, {.seed = seed, .latest = 9, .reversed = true, .naps = 20, .largest = 700}};
+          px::CudaPool pool;
+          px::CudaStream const stream;
+          if constexpr (std::same_as<Carrier<Hostile>, px::Staged<Hostile>>) {
+            px::Staged<Hostile> comm{host, {stream.get(), &pool}};
+            body(comm);
+          } else {
+            ncclComm_t nccl = nullptr;
+            ncclCommInitRank(&nccl, ranks, id, host.rank());
+            px::NcclCommunicator<Hostile> comm{nccl, host, {stream.get(), &pool}};
+            body(comm);
+            ncclCommDestroy(nccl);
+          }
+        },
+        {deadline});
+  }
+};
+
+using StagedSelf = px::Staged<px::SelfCommunicator>;
+using StagedThread = px::Staged<px::ThreadCommunicator>;
+using NcclThread = px::NcclCommunicator<px::ThreadCommunicator>;
+
+}  // namespace
+
+static_assert(px::CarriesDevice<StagedThread> && px::CarriesDevice<NcclThread> && px::CarriesDevice<StagedSelf>);
+static_assert(!px::CarriesDevice<px::ThreadCommunicator> && !StagedThread::one_order && NcclThread::one_order);
+static_assert(px::DeviceAllreduce<NcclThread> && !px::DeviceAllreduce<StagedThread>);
+static_assert(px::KeepsJournals<StagedThread> && px::LendsMemory<StagedThread> && px::KnowsSharedMemory<StagedThread> &&
+              px::KnowsOversubscription<StagedThread> && px::TellsOfAborts<StagedThread>);
+static_assert(px::KeepsJournals<NcclThread> && px::LendsMemory<NcclThread>);
+static_assert(!px::KeepsJournals<StagedSelf> && !px::LendsMemory<StagedSelf> && !px::VendorAllreduce<StagedSelf> &&
+              !px::OwnClock<StagedSelf> && !px::KnowsThreads<StagedSelf>);
+
+TEST_CASE("device memory staged through the host arrives in every order of streams", "[cuda][comm]") {
+  int const ranks = GENERATE(1, 2, 4);
+  CAPTURE(ranks);
+  passes_in_every_order(StagedThreads{ranks}, "staged");
+}
+
+TEST_CASE("device memory of threads arrives in every order of streams", "[cuda][comm]") {
+  int const ranks = GENERATE(1, 2, 4);
+  CAPTURE(ranks);
+  passes_in_every_order(CudaThreads{ranks}, "threads");
+}
+
+TEST_CASE("device memory sent by NCCL arrives in every order of streams", "[cuda][comm]") {
+  int const ranks = GENERATE(1, 2, 4);
+  CAPTURE(ranks);
+  passes_in_every_order(NcclThreads{ranks}, "NCCL");
+  CHECK(emulator::nccl.misuses == 0);
+  CHECK(emulator::nccl.report == "");
+}
+
+TEST_CASE("device memory arrives where streams run at once, too", "[cuda][comm]") {
+  std::uint64_t const seed = first_seed("at once");
+  parallax_conformance::check_device_exchanges(StagedThreads{3}, seed);
+  parallax_conformance::check_device_exchanges(CudaThreads{3}, seed);
+  parallax_conformance::check_device_exchanges(NcclThreads{3}, seed);
+}
+
+TEST_CASE("device memory arrives over a host communicator that is late and turns things around", "[cuda][comm]") {
+  std::uint64_t const first = first_seed("over a hostile one");
+  for (std::uint64_t seed = first; seed < first + 50; ++seed) {
+    Deferred const deferred{seed};
+    parallax_conformance::check_device_exchanges(OverHostile<px::Staged>{3, seed}, seed);
+    parallax_conformance::check_device_exchanges(OverHostile<px::NcclCommunicator>{3, seed}, seed);
+  }
+  CHECK(emulator::nccl.report == "");
+}
+
+TEST_CASE("a rank that leaves by an exception while device memory is exchanged takes its peers along", "[cuda][comm]") {
+  std::uint64_t const first = first_seed("leaving");
+  for (std::uint64_t seed = first; seed < first + 60; ++seed) {
+    Deferred const deferred{seed};
+    auto const body = [&](auto& comm) {
+      parallax_conformance::Dice dice{parallax_conformance::mix(seed, static_cast<std::uint64_t>(comm.rank()))};
+      for (std::uint64_t i = 0;; ++i) {
+        parallax_conformance::DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
+        part.prepare(parallax_conformance::mix(seed, i), [](int, int) { return std::size_t{500}; });
+        auto request = comm.ialltoallv_device(0, part.transfer());
+        for (std::size_t polls = dice.below(20); polls > 0; --polls) request.test();
+        if (comm.rank() == 1 && dice.below(3) == 0) throw std::runtime_error{"it leaves"};
+        parallax_conformance::complete(comm, request);
+        part.finish();
+        parallax_conformance::settle(comm);
+        part.check();
+      }
+    };
+    CHECK_THROWS_WITH(CudaThreads{3}.run(std::chrono::seconds{60}, body), "it leaves");
+    CHECK_THROWS_WITH(StagedThreads{3}.run(std::chrono::seconds{60}, body), "it leaves");
+    CHECK_THROWS_WITH(NcclThreads{3}.run(std::chrono::seconds{60}, body), parallax_test::contains("it leaves"));
+  }
+}
+
+TEST_CASE("ranks that disagree on device memory, abort or stay away are found out and named", "[cuda][comm]") {
+  Deferred const deferred{first_seed("failures")};
+  parallax_conformance::check_device_failures(StagedThreads{3});
+  parallax_conformance::check_device_failures(CudaThreads{3});
+  parallax_conformance::check_device_failures(NcclThreads{3});
+  CHECK(emulator::nccl.misuses == 0);
+}
+
+TEST_CASE("a communicator that carries device memory carries the host's as the one inside does", "[cuda][comm]") {
+  parallax_conformance::check_communicator(StagedThreads{3});
+  parallax_conformance::check_communicator(CudaThreads{3});
+  parallax_conformance::check_communicator(NcclThreads{2});
+  parallax_conformance::check_failures(CudaThreads{2});
+}
+
+TEST_CASE("a steady exchange of device memory allocates no memory of the device's and none that is pinned", "[cuda][comm]") {
+  auto const steady = [](auto const& model) {
+    std::atomic<std::int64_t> allocated{-1};
+    model.run(std::chrono::seconds{60}, [&](auto& comm) {
+      auto const n = static_cast<std::size_t>(comm.size());
+      px::DeviceBuffer<std::byte> send{*comm.queue().pool, comm.queue().stream, 64 * n};
+      px::DeviceBuffer<std::byte> receive{*comm.queue().pool, comm.queue().stream, 64 * n};
+      std::vector<px::ByteRange> blocks(n);
+      auto const exchange = [&](std::size_t bytes) {
+        for (std::size_t r = 0; r < n; ++r) blocks[r] = {64 * r, bytes};
+        auto request = comm.ialltoallv_device(1, {send.data(), blocks, receive.data(), blocks});
+        parallax_conformance::complete(comm, request);
+      };
+      auto const allocations = [&] {
+        parallax_conformance::settle(comm);
+        px::barrier(comm);
+        emulator::Locked const locked{emulator::mutex};
+        return emulator::allocations;
+      };
+      exchange(64);
+      auto const before = allocations();
+      px::barrier(comm);
+      for (std::size_t bytes : {64, 3, 0, 64, 17}) exchange(bytes);
+      auto const after = allocations();
+      if (comm.rank() == 0) allocated = after - before;
+      px::barrier(comm);
+    });
+    return allocated.load();
+  };
+  CHECK(steady(StagedThreads{3}) == 0);
+  CHECK(steady(CudaThreads{3}) == 0);
+  CHECK(steady(NcclThreads{3}) == 0);
+}
+
+TEST_CASE("a topology over device memory is that of the communicator inside", "[cuda][comm]") {
+  px::run_cuda_threads(2, [](auto& comm) {
+    px::Topology topology{comm};
+    if (!topology.hops()[0].lends || !topology.hops()[0].in_memory) throw std::runtime_error{"the topology does not lend"};
+  });
+}
