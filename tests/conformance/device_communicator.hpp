@@ -256,6 +256,28 @@ struct DifferentDeviceSizesAreAMismatch {
   }
 };
 
+// One of the two sizes is 0: what must not happen is that a block is taken for another operation's.
+struct ADeviceBlockOfNothingIsNotConfused {
+  std::size_t sent, expected;
+
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    int const target_rank = comm.size() - 1;
+    DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, next{comm.queue(), comm.rank(), comm.size()};
+    part.prepare(seed, [&](int source, int target) {
+      return source != 0 || target != target_rank ? std::size_t{0} : comm.rank() == source ? sent : expected;
+    });
+    next.prepare(mix(seed), [&](int, int) { return std::max(sent, expected); });
+    auto const error = error_of(comm.rank(), [&] {
+      auto request = comm.ialltoallv_device(0, part.transfer());
+      complete(comm, request);
+      auto second = comm.ialltoallv_device(0, next.transfer());
+      complete(comm, second);
+    });
+    require(error.code() == parallax::Errc::mismatch || error.code() == parallax::Errc::timeout, error.what());
+  }
+};
+
 // Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any more (sanitizers watch).
 struct AbandonedDeviceMemoryIsLeftAlone {
   template <class C>
@@ -314,6 +336,9 @@ void check_device_failures(Model const& model, std::uint64_t seed = 1) {
   for (auto const& [sent, expected] : {Sizes{8, 16}, {16, 8}, {1000, 1}, {200000, 40}})
     check(model, seed, ample, "different sizes in device memory are a mismatch",
           DifferentDeviceSizesAreAMismatch{sent, expected});
+  for (auto const& [sent, expected] : {Sizes{16, 0}, {0, 16}})
+    check(model, seed, brief, "a block of nothing in device memory is not confused",
+          ADeviceBlockOfNothingIsNotConfused{sent, expected});
   if (size > 1)
     for (int const rank : {0, size - 1})
       check(model, seed, brief, "a rank that stays away is named", AMissingRankIsNamedOnDevice{rank});

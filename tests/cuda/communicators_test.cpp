@@ -144,6 +144,24 @@ TEST_CASE("ranks that disagree on device memory, abort or stay away are found ou
   CHECK(emulator::nccl.misuses == 0);
 }
 
+TEST_CASE("a device that does not come to what is to be sent is waited for until the deadline", "[cuda][comm]") {
+  std::atomic<bool> over{false};
+  std::atomic<int> timeouts{0};
+  StagedThreads{2}.run(std::chrono::milliseconds{300}, [&](auto& comm) {
+    parallax_conformance::DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
+    if (comm.rank() == 0) emulator::put(emulator::of(comm.queue().stream), {{}, nullptr, 0, [&] { return over.load(); }});
+    part.prepare(1, [](int, int) { return std::size_t{8}; });
+    try {
+      auto request = comm.ialltoallv_device(0, part.transfer());
+      parallax_conformance::complete(comm, request);
+    } catch (px::Error const& error) {
+      timeouts += error.code() == px::Errc::timeout;
+    }
+    over = true;
+  });
+  CHECK(timeouts == 2);
+}
+
 TEST_CASE("a communicator that carries device memory carries the host's as the one inside does", "[cuda][comm]") {
   parallax_conformance::check_communicator(StagedThreads{3});
   parallax_conformance::check_communicator(CudaThreads{3});
