@@ -1,9 +1,10 @@
 // The trainings of the host's equality suite with variables on a device, on the emulator: the same bits, whatever order streams
 // take.
-#include "../equivalence/equality.hpp"
-
-#include <functional>
+#include <optional>
 #include <tuple>
+
+#include "../equivalence/equality.hpp"
+#include "deferred.hpp"
 
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/comm/staged.hpp"
@@ -49,4 +50,19 @@ TEMPLATE_LIST_TEST_CASE("variables on a device end up with the oracle's bits", "
   for (Case const& training : cases())
     if (training.ranks == 1 || training.ranks == 2 || training.ranks == 4)
       for (bool const staged : {false, true}) check_equality<TestType>(training, train_on_device<TestType>(training, staged));
+}
+
+TEMPLATE_LIST_TEST_CASE("whatever order streams take, the bits are the same", "[cuda][equivalence]", Models) {
+  std::uint64_t const first = emulated::first_seed("orders of streams");
+  for (std::uint64_t seed = first; seed < first + 12; ++seed) {
+    Case const training{.ranks = seed % 2 ? 2 : 4,
+                        .hosts = seed % 4 ? std::vector<int>{} : std::vector<int>{0, 0, 1, 1},
+                        .reduce = seed % 3 ? px::Reduce::mean : px::Reduce::mean_by_count,
+                        .clips = true,
+                        .seed = 200 + seed,
+                        .steps = 12};
+    INFO("order of streams " << seed);
+    emulated::Deferred const deferred{seed};
+    check_equality<TestType>(training, train_on_device<TestType>(training, seed % 5 == 0));
+  }
 }

@@ -1,7 +1,9 @@
 // When messages are posted: what `start` begins travels while the backward pass goes on, and leaves little to the step.
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -243,6 +245,52 @@ TEST_CASE("starting updates changes no bit, also where a variable has several", 
     CHECK(at_once[rank] == at_once[0]);
   }
   for (auto const& values : at_once[0]) CHECK(values.back() != 0);
+}
+
+TEST_CASE("while updates of a higher priority are exchanged, others wait", "[session][overlap]") {
+  auto const dense_posts = [](bool prefers) {  // on which channels, in order, by rank
+    std::vector<std::vector<int>> channels(3);
+    px::run_threads(3, [&](px::ThreadCommunicator& comm) {
+      Recording world{comm};
+      px::Session session{world, {.fusion = {.direct_bytes = 1'000, .piece_bytes = 1'000}}};
+      std::vector<float> last(12'000, 1.0f), first(6'000, 1.0f), gradient(12'000, 0.5f);
+      px::Variable<px::Dense> last_layer{session, "last", px::bind(last)}, first_layer{session, "first", px::bind(first)};
+      session.start(px::grad(last_layer, gradient));
+      session.start(px::Priority{prefers ? 1 : 0}, px::grad(first_layer, std::span{gradient}.first(first.size())));
+      session.step();
+      session.finish();
+      for (auto const& record : world.records())
+        if (record.channel == 5 || record.channel == 7) channels[static_cast<std::size_t>(comm.rank())].push_back(record.channel);
+    });
+    return channels;
+  };
+  auto const interrupted = [](std::vector<int> const& posts) {
+    auto const begin = std::find(posts.begin(), posts.end(), 7), end = std::find(posts.rbegin(), posts.rend(), 7).base();
+    return std::count(begin, end, 5);
+  };
+  for (auto const& posts : dense_posts(true)) {
+    CHECK(std::count(posts.begin(), posts.end(), 7) >= 8);
+    CHECK(std::count(posts.begin(), posts.end(), 5) >= 16);
+    CHECK(interrupted(posts) <= 1);  // posted before all ranks had come to the other
+  }
+  for (auto const& posts : dense_posts(false)) CHECK(interrupted(posts) > 1);
+}
+
+TEST_CASE("ranks that start updates with different priorities are told", "[session][overlap]") {
+  std::vector<std::string> told(2);
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    px::Session session{world};
+    std::vector<float> layer(3, 1.0f), gradient(3, 0.5f);
+    px::Variable<px::Dense> variable{session, "layer", px::bind(layer)};
+    session.start(px::Priority{world.rank()}, px::grad(variable, gradient));
+    try {
+      session.step();
+    } catch (px::Error const& error) {
+      told[static_cast<std::size_t>(world.rank())] = error.what();
+    }
+    session.finish();
+  });
+  for (auto const& text : told) CHECK(text.find("priority 1") != std::string::npos);
 }
 
 }  // namespace parallax_test::overlap

@@ -41,7 +41,7 @@ inline constexpr std::size_t device_alignment = 256;  // of whatever the runtime
 
 }  // namespace cuda
 
-// Memory of the current device for what lives long: tables and slots. Allocating and giving back may wait for the device.
+// Memory of the current device for what lives long: tables, slots, scratch of steps. Giving back waits for the device.
 struct CudaSpace {
   using axis = space_axis;
   static constexpr std::string_view name = "CudaSpace";
@@ -52,7 +52,10 @@ struct CudaSpace {
     cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
     return memory;
   }
-  static void deallocate(void* memory, std::size_t) noexcept { static_cast<void>(cudaFree(memory)); }
+  static void deallocate(void* memory, std::size_t) noexcept {
+    static_cast<void>(cudaDeviceSynchronize());  // it may have been given work on the memory
+    static_cast<void>(cudaFree(memory));
+  }
 };
 
 // Memory of the host that the device copies to and from by itself, in the order of a stream. Allocating and giving back may
@@ -67,7 +70,10 @@ struct PinnedSpace {
     cuda::check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
     return memory;
   }
-  static void deallocate(void* memory, std::size_t) noexcept { static_cast<void>(cudaFreeHost(memory)); }
+  static void deallocate(void* memory, std::size_t) noexcept {
+    static_cast<void>(cudaDeviceSynchronize());
+    static_cast<void>(cudaFreeHost(memory));
+  }
 };
 
 // Owns a stream of the current device that does not wait for the default one. Movable. Destroying it does not wait.

@@ -130,6 +130,9 @@ class FlightBase {
     dense_.withdraw();
   }
 
+  void set_priority(Priority priority) { priority_ = priority.value; }
+  int priority() const { return priority_; }
+  bool exchanging() const { return stage_ == Stage::exchanging; }
   bool adapts() const { return adapts_; }  // variables under Auto are among those it updates
   bool agreeing() const { return stage_ == Stage::agreeing; }
   bool unanimous() const { return unanimous_; }
@@ -145,6 +148,7 @@ class FlightBase {
       for (UpdateRecord const& record : records_) hash.add(record.hash());
     for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
     hash.add(early_);
+    hash.add(static_cast<std::uint64_t>(priority_));
     return hash.value();
   }
   std::string describe() const {
@@ -156,6 +160,7 @@ class FlightBase {
       if (record.rows == UpdateRecord::Rows::by_index) lines += ", rows by index";
       if (record.transformed) lines += ", transformed";
       if (record.group >= 0) lines += ", clipped to " + number_text(limits_[static_cast<std::size_t>(record.group)]);
+      if (priority_ != 0) lines += ", priority " + std::to_string(priority_);
       lines += '\n';
     }
     return lines;
@@ -185,6 +190,7 @@ class FlightBase {
   void clear() {
     busy_ = true;
     idle_ = false;
+    priority_ = 0;
     error_.reset();
     limits_.clear();
     records_.clear();
@@ -255,6 +261,7 @@ class FlightBase {
   std::optional<Error> error_;  // this rank's refusal
   Ahead<C>* ahead_ = nullptr;
   std::size_t bucket_ = 0;
+  int priority_ = 0;
   Divisors divisors_;
   Stage stage_ = Stage::arrived;
   bool busy_ = false, unanimous_ = true, carried_ = true, reduced_ = true, gathered_ = true, early_ = false, idle_ = false,

@@ -103,7 +103,11 @@ class Session<C> {
   // at once. What is wrong with them is thrown by the `step` that completes them.
   template <class... Updates>
   void start(Updates const&... updates) {
-    if constexpr (detail::check_updates<Updates...>()) core_->start(updates...);
+    start(Priority{}, updates...);
+  }
+  template <class... Updates>
+  void start(Priority priority, Updates const&... updates) {
+    if constexpr (detail::check_updates<Updates...>()) core_->start(priority, updates...);
   }
 
   // Local. Lets what was started progress; call it between layers. Never throws for a refusal.
@@ -251,13 +255,14 @@ class Session<C> {
     // ---- start, step -----------------------------------------------------------------------------------------------------
 
     template <class... Updates>
-    void start(Updates const&... updates) {
+    void start(Priority priority, Updates const&... updates) {
       guarded("start", [&] {
         if (auto* const earlier = started.before_next())  // its channels are free once it has arrived
           drive("start", [&] { return earlier->poll(); }, *earlier);
         int const rows = static_cast<int>(Base::first_flight + 2 * (started.size() % Base::most_flights));
         auto& flight = this->template take_flight<detail::Flight<C, Updates...>>({rows, rows, rows + 1});
         flight.prepare(true, updates...);
+        flight.set_priority(priority);
         started.add(flight);
         flight.post(context(Operation::start).value());
         this->journal->name(flight.first_name());

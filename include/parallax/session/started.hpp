@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,9 +30,13 @@ class Started {
   // Whose channels the next one takes, or null where there are free ones.
   FlightBase<C>* before_next() const { return size() < channels_ ? nullptr : flights_[size() - channels_]; }
 
+  // A flight moves on unless one of a higher priority is being exchanged, to which all ranks have come.
   bool poll() {
     bool all = true;
-    for (auto* flight : flights_) all = flight->poll() && all;
+    int least = std::numeric_limits<int>::min();
+    for (auto* flight : flights_)
+      if (flight->exchanging()) least = std::max(least, flight->priority());
+    for (auto* flight : flights_) all = flight->priority() >= least && flight->poll() && all;
     return all;
   }
   std::size_t groups() const {

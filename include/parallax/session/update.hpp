@@ -115,6 +115,12 @@ Distinct<Rows> distinct(Rows const& rows) {
 
 struct NoTransform {};
 
+// Of updates that are started: while those of a higher priority are being exchanged, others wait. Without one it is 0. What the
+// next forward pass needs first should have the highest (Peng et al., SOSP 2019).
+struct Priority {
+  int value = 0;
+};
+
 namespace detail {
 
 // What stands for an update that an assertion has told the user about, so that the compiler says it once.

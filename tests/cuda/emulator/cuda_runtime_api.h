@@ -205,6 +205,22 @@ inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   ++emulator::blocks_in_use, ++emulator::allocations;
   return cudaSuccess;
 }
+// All that any stream was given before.
+inline cudaError_t cudaDeviceSynchronize() {
+  auto const left = std::make_shared<std::size_t>(0);
+  {
+    emulator::Locked const locked{emulator::mutex};
+    for (emulator::Stream* stream : emulator::streams) {
+      if (stream->operations.empty()) continue;
+      ++*left;
+      stream->operations.push_back({[left] { --*left; }});
+    }
+  }
+  emulator::run_until([&] { return *left == 0; });
+  return cudaSuccess;
+}
+
+// Free at once, where the runtime may wait for the device.
 inline cudaError_t cudaFree(void* memory) {
   emulator::Locked const locked{emulator::mutex};
   emulator::give_back(memory);
