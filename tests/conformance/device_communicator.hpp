@@ -114,7 +114,7 @@ class DeviceExchange {
 };
 
 // Several operations at once, round after round; between them an exchange of the host's memory. Ranks post in an order of their
-// own, unless the communicator wants one, and complete what they have posted as it comes.
+// own, and complete what they have posted as it comes.
 struct RaggedDeviceBlocks {
   static constexpr int lanes = 3, rounds = 4;
 
@@ -125,7 +125,7 @@ struct RaggedDeviceBlocks {
     for (int lane = 0; lane < lanes; ++lane) parts.emplace_back(comm.queue(), comm.rank(), comm.size());
     using Flying = std::pair<int, parallax::device_request_of<C>>;
     for (std::uint64_t round = 0; round < rounds; ++round) {
-      Dice dice{mix(seed, round, C::one_order ? 0 : 1 + comm.rank())};
+      Dice dice{mix(seed, round, 1 + comm.rank())};
       std::vector<Flying> flying;
       for (int const lane : dice.shuffled(lanes)) {
         DeviceExchange& part = parts[static_cast<std::size_t>(lane)];

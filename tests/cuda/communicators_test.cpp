@@ -67,7 +67,7 @@ using NcclThread = px::NcclCommunicator<px::ThreadCommunicator>;
 }  // namespace
 
 static_assert(px::CarriesDevice<StagedThread> && px::CarriesDevice<NcclThread> && px::CarriesDevice<StagedSelf>);
-static_assert(!px::CarriesDevice<px::ThreadCommunicator> && !StagedThread::one_order && NcclThread::one_order);
+static_assert(!px::CarriesDevice<px::ThreadCommunicator>);
 static_assert(px::DeviceAllreduce<NcclThread> && !px::DeviceAllreduce<StagedThread>);
 static_assert(px::KeepsJournals<StagedThread> && px::LendsMemory<StagedThread> && px::KnowsSharedMemory<StagedThread> &&
               px::KnowsOversubscription<StagedThread> && px::TellsOfAborts<StagedThread>);

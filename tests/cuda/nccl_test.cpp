@@ -118,8 +118,6 @@ TEST_CASE("a communicator of NCCL's that does not block is polled, and passes th
   for (std::uint64_t seed = first; seed < first + 20; ++seed) {
     Deferred const deferred{seed};
     parallax_conformance::check_device_exchanges(NcclThreads{3, true, false}, seed);
-    parallax_conformance::check_device_exchanges(NcclThreads{3, false, false}, seed);
-    parallax_conformance::check_device_exchanges(NcclThreads{3, false, true}, seed);
   }
   CHECK(emulator::nccl.misuses == 0);
 }
@@ -256,7 +254,7 @@ TEST_CASE("waiting for a stream that does not end ends by the deadline", "[cuda]
   CHECK(emulator::nccl.aborts == aborts + 1);
 }
 
-TEST_CASE("ranks that post in different orders are a mismatch, and hang until the deadline where nothing is compared",
+TEST_CASE("ranks that post in different orders keep to rank 0's, and hang until the deadline where nothing is compared",
           "[cuda][nccl]") {
   for (bool const compared : {true, false}) {
     Deferred const deferred{3};
@@ -273,9 +271,10 @@ TEST_CASE("ranks that post in different orders are a mismatch, and hang until th
         comm.synchronize();
       });
     });
-    for (int const rank : {0, 1}) CHECK(heard.code(rank) == (compared ? px::Errc::mismatch : px::Errc::timeout));
-    if (compared) CHECK_THAT(heard.what(0), parallax_test::contains("of its operations on device memory"));
-    else CHECK_THAT(emulator::nccl.report, parallax_test::contains("bytes where rank"));
+    for (int const rank : {0, 1}) CHECK((heard.what(rank) == "no error") == compared);
+    if (compared) continue;
+    for (int const rank : {0, 1}) CHECK(heard.code(rank) == px::Errc::timeout);
+    CHECK_THAT(emulator::nccl.report, parallax_test::contains("bytes where rank"));
   }
   emulator::nccl.report.clear();
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <sstream>
@@ -195,9 +196,8 @@ class Trainer {
   void one_step(int step) {
     Script const script = workload_.script(step);
     gradients_ = workload_.gradients(step, session_.rank());
-    layer_gradients_.clear();
+    keep(layer_gradients_), keep(row_gradients_);
     for (auto const& gradient : gradients_.layers) layer_gradients_.emplace_back(ops_, gradient);
-    row_gradients_.clear();
     for (auto const& batch : gradients_.batches) row_gradients_.emplace_back(ops_, batch.rows);
     for (auto& layer : layers_) layer.optimizer().learning_rate = typename M::Optimizer{}.learning_rate * script.rate;
     words_.optimizer().learning_rate = typename M::Optimizer{}.learning_rate * script.rate;
@@ -255,6 +255,11 @@ class Trainer {
       if (script.batches[b] == Way::distinct) updates.push_back(px::grad(handles_[b], px::distinct(rows)));
     }
     return updates;
+  }
+  // Memory of a device is given back when the training is over: ranks that share one would wait for each other.
+  void keep(std::vector<Memory<T, Space>>& gradients) {
+    if constexpr (!Space::host_readable) std::ranges::move(gradients, std::back_inserter(kept_));
+    gradients.clear();
   }
   static void scribble(Memory<T, Space>& copied) {
     copied.write(std::vector<T>(copied.span().size(), std::numeric_limits<T>::quiet_NaN()));
@@ -343,7 +348,7 @@ class Trainer {
   std::vector<typename M::Layer> layers_;
   Words words_;
   Gradients<T> gradients_;
-  std::vector<Memory<T, Space>> layer_gradients_, row_gradients_;
+  std::vector<Memory<T, Space>> layer_gradients_, row_gradients_, kept_;
   std::vector<std::vector<typename M::Index>> ids_;
   std::vector<Handle> handles_;  // declared after the table: they go first
   std::vector<Named> named_;

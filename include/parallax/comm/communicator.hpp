@@ -181,13 +181,11 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
 //                                   device. Shares the channel's order with ialltoallv: at most one operation of either kind
 //                                   is in flight per channel. A rank's block for itself is sent from where it is received, or
 //                                   from memory that does not overlap
-//   one_order                       constant: whether all ranks must post device operations of all channels in one order
 template <class C>
 concept CarriesDevice = Communicator<C> && requires(C& comm, int channel, Transfer const& transfer) {
   requires MemorySpace<typename C::device_space>;
   comm.queue();
   { comm.ialltoallv_device(channel, transfer) } -> Request;
-  { C::one_order } -> std::convertible_to<bool>;
 };
 
 template <CarriesDevice C>

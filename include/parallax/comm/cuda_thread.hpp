@@ -24,7 +24,6 @@ namespace parallax {
 class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
  public:
   using device_space = CudaSpace;
-  static constexpr bool one_order = false;
 
   CudaThreadCommunicator(ThreadCommunicator& host, CudaQueue queue)
       : CudaThreadCommunicator{host, std::make_unique<Lanes>(host, queue)} {}

@@ -23,8 +23,10 @@ namespace parallax {
 
 // NCCL itself neither notices ranks that disagree nor ever gives up waiting. `compared`: before an operation is put in the
 // stream, the ranks tell each other, by the host communicator, which one it is and how large, so that none is begun on which
-// they disagree (Error mismatch) or that a rank has not come to. Otherwise it is put in the stream at once: what disagrees then
-// ends by the deadline, or is undefined where NCCL says so. The same on all ranks.
+// they disagree (Error mismatch) or that a rank has not come to, and all put operations of several channels in the stream in the
+// order in which rank 0 posted them. Otherwise it is put in the stream at once, which is only for those who post in one order on
+// all ranks, as a Session does not: what disagrees then ends by the deadline, or is undefined where NCCL says so. The same on
+// all ranks.
 struct NcclOptions {
   bool compared = true;
 };
@@ -34,9 +36,8 @@ struct NcclOptions {
 // device as the current one. Move-only. Communicators that do not block are polled; the first may still be initialising when
 // this is made.
 //   constructing   local, waits for NCCL at most the deadline. Error mismatch where rank or size is not the host's
-//   operations     on device memory are posted in one order by all ranks. They are put in the stream in that order, one after
-//                  another, and are NCCL's: one that is in the stream and has not been done within the deadline when another is
-//                  posted or polled is an Error (timeout), after an abort
+//   operations     on device memory are put in the stream one after another, and are NCCL's: one that is in the stream and has
+//                  not been done within the deadline when another is posted or polled is an Error (timeout), after an abort
 //   errors         of NCCL's are Error (misuse: an argument or its usage; out_of_memory; transport: all else), which names the
 //                  call and this rank, after an abort
 //   abort          ncclCommAbort, once, and the host's abort. Nothing is put in the stream afterwards. The user's ncclComm_t is
@@ -45,7 +46,6 @@ template <Communicator Host>
 class NcclCommunicator : public Forwarding<Host> {
  public:
   using device_space = CudaSpace;
-  static constexpr bool one_order = true;
 
   NcclCommunicator(ncclComm_t comm, Host& host, CudaQueue queue, NcclOptions options = {})
       : NcclCommunicator{host, std::make_unique<Lanes>(comm, host, queue, options)} {}
@@ -175,7 +175,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
 
     Transfer transfer;
     Collective collective;
-    std::uint64_t number = 0;  // among all operations of this rank
+    std::uint64_t number = 0;  // among all operations, as rank 0 posted them; 0: not known yet
     Stage stage = Stage::compares;
     std::optional<request_of<Host>> request;
     std::vector<ByteRange> to, from;
@@ -209,11 +209,13 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
 
   template <class BytesTo>
   void set_out(int channel, Lane& lane, BytesTo&& bytes_to) {
-    lane.number = posted_ + 1;
+    std::uint64_t const number = posted_ + 1;
+    lane.number = number;
     lane.stage = Stage::waits_for_its_turn;
     if (options_.compared && host_->size() > 1) {
+      if (host_->rank() != 0) lane.number = 0;
       for (std::size_t rank = 0; rank < lane.told.size(); ++rank) {
-        lane.told[rank] = {lane.number, static_cast<std::uint64_t>(lane.collective.kind), bytes_to(rank)};
+        lane.told[rank] = {number, static_cast<std::uint64_t>(lane.collective.kind), bytes_to(rank)};
         lane.to[rank] = lane.from[rank] = {rank * sizeof(Header), is_self(rank) ? 0 : sizeof(Header)};
       }
       lane.request.emplace(by_host([&] {
@@ -233,6 +235,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     if (lane.stage == Stage::compares) {
       if (!by_host([&] { return lane.request->test(); })) return false;
       compare(lane);
+      if (host_->rank() != 0) lane.number = lane.heard[0].number;
       lane.request.reset();
       lane.stage = Stage::waits_for_its_turn;
     }
@@ -271,9 +274,6 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
           exchange ? lane.transfer.from[rank].bytes : lane.collective.count * lane.collective.element;
       if (heard.kind != static_cast<std::uint64_t>(lane.collective.kind))
         refuse(rank, std::string{"posted "} + name(static_cast<Kind>(heard.kind)) + " where this was posted by");
-      if (heard.number != lane.number)
-        refuse(rank, "posted it as number " + std::to_string(heard.number) + " of its operations on device memory, as number " +
-                         std::to_string(lane.number) + " did");
       if (heard.bytes != expected)
         refuse(rank, (exchange ? "sent " : "brought ") + std::to_string(heard.bytes) + " bytes where " +
                          std::to_string(expected) + " were expected by");
@@ -396,8 +396,8 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
   int missing(int channel) const override {
     std::optional<Lane> const& lane = lanes_[static_cast<std::size_t>(channel)];
     if (lane->request) return lane->request->waiting_for();
-    for (std::optional<Lane> const& first : lanes_)  // whose turn it is
-      if (first && first->request && first->number == begun_ + 1) return first->request->waiting_for();
+    for (std::optional<Lane> const& first : lanes_)  // whose turn it is, or may be
+      if (first && first->request && (first->number == 0 || first->number == begun_ + 1)) return first->request->waiting_for();
     return -1;
   }
   void give_up(int channel) noexcept override { lane_of(channel).request.reset(); }
@@ -406,7 +406,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
   Host* host_;
   NcclOptions options_;
   std::array<std::optional<Lane>, channels> lanes_;  // of those channels that were used
-  std::uint64_t posted_ = 0, begun_ = 0;             // operations; put in the stream in the order of their posting
+  std::uint64_t posted_ = 0, begun_ = 0;             // operations; put in the stream in the order of rank 0's posting
   bool unsettled_ = false;                           // NCCL has not come back from the last call
   std::vector<Watched> watched_;                     // the first `busy_` in the order of the stream, then spare ones
   std::size_t busy_ = 0;

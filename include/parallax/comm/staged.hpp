@@ -24,7 +24,6 @@ template <Communicator Host>
 class Staged : public Forwarding<Host> {
  public:
   using device_space = CudaSpace;
-  static constexpr bool one_order = false;
 
   Staged(Host& host, CudaQueue queue) : Staged{host, std::make_unique<Lanes>(host, queue)} {}
 

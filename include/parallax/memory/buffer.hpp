@@ -7,6 +7,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/memory/space.hpp"
@@ -14,7 +15,8 @@
 namespace parallax {
 
 // Owns its memory. `resize` keeps nothing of the old contents and leaves the new ones indeterminate; it allocates only when
-// the size exceeds every earlier one. Strong guarantee: when an allocation throws, the buffer is as it was.
+// the size exceeds every earlier one. Strong guarantee: when an allocation throws, the buffer is as it was. Of a space whose
+// giving back waits (`gives_back_late`), memory that became too small is kept until the buffer goes.
 template <class T, MemorySpace Space = HostSpace>
   requires std::is_trivially_copyable_v<T>
 class Buffer {
@@ -32,6 +34,15 @@ class Buffer {
     if (size > capacity_) {
       if (size > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc{};
       T* const fresh = static_cast<T*>(Space::allocate(size * sizeof(T)));
+      if constexpr (late) {
+        try {
+          if (data_) outgrown_.blocks.push_back({data_, capacity_});
+        } catch (...) {
+          Space::deallocate(fresh, size * sizeof(T));
+          throw;
+        }
+        data_ = nullptr;
+      }
       release();
       data_ = fresh;
       capacity_ = size;
@@ -65,9 +76,23 @@ class Buffer {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
+    if constexpr (late) outgrown_.blocks.swap(other.outgrown_.blocks);
   }
 
  private:
+  static constexpr bool late = requires { requires Space::gives_back_late; };
+  struct Block {
+    T* data;
+    std::size_t capacity;
+  };
+  struct Nothing {};
+  struct Outgrown {
+    std::vector<Block> blocks;
+    ~Outgrown() {
+      for (Block const& block : blocks) Space::deallocate(block.data, block.capacity * sizeof(T));
+    }
+  };
+
   void release() noexcept {
     if (data_) Space::deallocate(data_, capacity_ * sizeof(T));
     data_ = nullptr;
@@ -76,6 +101,7 @@ class Buffer {
 
   T* data_ = nullptr;
   std::size_t size_ = 0, capacity_ = 0;
+  [[no_unique_address]] std::conditional_t<late, Outgrown, Nothing> outgrown_;
 };
 
 }  // namespace parallax

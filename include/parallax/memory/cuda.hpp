@@ -46,6 +46,7 @@ struct CudaSpace {
   using axis = space_axis;
   static constexpr std::string_view name = "CudaSpace";
   static constexpr bool host_readable = false;
+  static constexpr bool gives_back_late = true;  // between ranks of one device, a wait for it may be one for each other
 
   static void* allocate(std::size_t bytes) {
     void* memory = nullptr;
@@ -64,6 +65,7 @@ struct PinnedSpace {
   using axis = space_axis;
   static constexpr std::string_view name = "PinnedSpace";
   static constexpr bool host_readable = true;
+  static constexpr bool gives_back_late = true;  // between ranks of one device, a wait for it may be one for each other
 
   static void* allocate(std::size_t bytes) {
     void* memory = nullptr;
