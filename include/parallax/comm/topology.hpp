@@ -99,14 +99,14 @@ class Topology {
   void two_levels() {
     std::vector<int> names;                // hosts in order of their first rank
     std::vector<std::vector<int>> ranks;   // of each host
-    for (int rank = 0; rank < size(); ++rank) {
-      auto const at = std::find(names.begin(), names.end(), hosts_[static_cast<std::size_t>(rank)]);
+    for (int other = 0; other < size(); ++other) {
+      auto const at = std::find(names.begin(), names.end(), hosts_[static_cast<std::size_t>(other)]);
       auto const host = static_cast<std::size_t>(at - names.begin());
       if (at == names.end()) {
-        names.push_back(hosts_[static_cast<std::size_t>(rank)]);
+        names.push_back(hosts_[static_cast<std::size_t>(other)]);
         ranks.emplace_back();
       }
-      ranks[host].push_back(rank);
+      ranks[host].push_back(other);
     }
     auto const host_count = static_cast<int>(names.size());
     std::size_t slots = ranks[0].size();

@@ -91,7 +91,7 @@ class Cyclic::Layout {
  private:
   // The piece of the round's first row: the round's number mixed by steps of the finaliser of MurmurHash3 (A. Appleby), then
   // scaled to [0, pieces). The constants belong to the format of sharded files: never change them.
-  PARALLAX_HOST_DEVICE constexpr std::int64_t first_piece(std::int64_t round) const {
+  constexpr std::int64_t first_piece(std::int64_t round) const {
     if (round == full_rounds_) return 0;
     auto mixed = static_cast<std::uint64_t>(round) * 0xff51afd7ed558ccd;
     mixed ^= mixed >> 33;

@@ -173,14 +173,15 @@ class SessionCore {
   }
   // A fetch of this type that nobody uses, from the pool.
   template <class Fetch>
-  Shared<Fetch> take_fetch() {
+  void take_fetch(Shared<Fetch>& fetch) {
     for (auto& pooled : fetches)
-      if (pooled.owners() == 1 && typeid(*pooled) == typeid(Fetch)) return Shared<Fetch>{static_cast<Fetch*>(pooled.get())};
-    auto fetch = make_counted<Fetch>();
+      if (pooled.owners() == 1 && typeid(*pooled) == typeid(Fetch)) {
+        fetch = Shared<Fetch>{static_cast<Fetch*>(pooled.get())};
+        return;
+      }
+    fetch = make_counted<Fetch>();
     fetches.push_back(Shared<FetchBase<C>>{fetch.get()});
-    return fetch;
   }
-
 
   // ---- the end of a step -----------------------------------------------------------------------------------------------
 

@@ -64,8 +64,7 @@ class Session<C> {
   [[nodiscard]] auto pull(V const& variable, Ids const& ids) {
     return std::get<0>(core_->pull(variable.at(ids)));
   }
-  template <class... Indices>
-    requires(requires { typename Indices::state_type; } && ...)
+  template <detail::NamesRows... Indices>
   [[nodiscard]] auto pull(Indices const&... indices) {
     return core_->pull(indices...);
   }
@@ -81,8 +80,7 @@ class Session<C> {
   [[nodiscard]] auto prefetch(V const& variable, Ids const& ids) {
     return core_->prefetch(variable.at(ids));
   }
-  template <class... Indices>
-    requires(requires { typename Indices::state_type; } && ...)
+  template <detail::NamesRows... Indices>
   [[nodiscard]] auto prefetch(Indices const&... indices) {
     return core_->prefetch(indices...);
   }
@@ -196,7 +194,7 @@ class Session<C> {
     auto pull(Indices const&... indices) {
       return guarded("pull", [&] {
         this->await_rows("pull");
-        FetchOf<Indices...> fetch;
+        typename FetchOf<Indices...>::type fetch;
         plan(fetch, indices...);
         this->fetch(fetch);
         fetch.read_replicas();
@@ -207,7 +205,8 @@ class Session<C> {
     template <class... Indices>
     auto prefetch(Indices const&... indices) {
       return guarded("prefetch", [&] {
-        auto fetch = this->template take_fetch<FetchOf<Indices...>>();
+        Shared<typename FetchOf<Indices...>::type> fetch;
+        this->take_fetch(fetch);
         plan(*fetch, indices...);
         ahead.add(Shared<detail::FetchBase<C>>{fetch.get()});
         return Prefetched{std::move(fetch)};
@@ -245,10 +244,12 @@ class Session<C> {
       using type = PulledBags<S>;
     };
     template <class... Indices>
-    using FetchOf = detail::Fetch<C, typename HandleOf<Indices>::type...>;
+    struct FetchOf {
+      using type = detail::Fetch<C, typename HandleOf<Indices>::type...>;
+    };
     using FetchStage = typename detail::FetchBase<C>::Stage;
     template <class... Indices>
-    void plan(FetchOf<Indices...>& fetch, Indices const&... indices) {
+    void plan(typename FetchOf<Indices...>::type& fetch, Indices const&... indices) {
       fetch.plan(topology, [&](auto const& state) { this->check_owned(state, "pull"); }, current, indices...);
     }
 

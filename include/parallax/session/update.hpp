@@ -206,6 +206,9 @@ concept AnyVariable = requires(V const& v) {
 };
 template <class V>
 concept DenseVariable = AnyVariable<V> && std::same_as<typename V::kind, Dense>;
+// What table.at(ids) and table.bags(ids, offsets) return.
+template <class I>
+concept NamesRows = requires { typename I::state_type; };
 template <class V>
 concept SparseVariable = AnyVariable<V> && std::same_as<typename V::kind, Sparse>;
 
