@@ -1,0 +1,14 @@
+// What a trainer with one table on a device compiles.
+#include "parallax/comm/cuda_thread.hpp"
+#include "parallax/kernel/cuda.cuh"
+#include "parallax/parallax.hpp"
+
+namespace px = parallax;
+
+void train(px::CudaThreadCommunicator& world, std::span<std::int32_t const> ids, std::span<float const> gradient) {
+  px::Session session{world};
+  px::Variable<px::Sparse, px::CudaSpace, px::Adagrad> words{session, "words", px::Table{.rows = 1'000'000, .width = 128}};
+  auto const rows = session.pull(words, ids);
+  session.step(px::grad(rows, gradient));
+  session.finish();
+}
