@@ -280,6 +280,12 @@ class LentHop {
   }
   // Both results may be where an addend lies.
   static void add(T* x, T* y, T const* a, T const* b, std::size_t n) {
+    if constexpr (detail::may_widen)
+      if (detail::machine_is_wider()) return add_wider(x, y, a, b, n);
+    PARALLAX_INDEPENDENT_ITERATIONS
+    for (std::size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
+  }
+  PARALLAX_WIDER static void add_wider(T* x, T* y, T const* a, T const* b, std::size_t n) {
     PARALLAX_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
   }

@@ -200,29 +200,18 @@ template <bool scaled, class T, class I, class Rule, class... S>
   }
 }
 
-// The same two loops for machines with wider vectors than those that the compiler may count on: where divisions and square
-// roots are what takes time, twice as many go at once. The bits are the same, for AVX2 alone contracts nothing.
-#if defined(__x86_64__) && !defined(__AVX2__) && !defined(__CUDACC__)
-#define PARALLAX_DETAIL_WIDER __attribute__((target("avx2")))
-inline constexpr bool may_widen = true;
-inline bool machine_is_wider() { return __builtin_cpu_supports("avx2"); }
-#else
-#define PARALLAX_DETAIL_WIDER
-inline constexpr bool may_widen = false;
-constexpr bool machine_is_wider() { return false; }
-#endif
-
+// The same two loops for machines with wider vectors: where divisions and square roots are what takes time, twice as many go at
+// once.
 template <bool scaled, class T, class Rule, class... S>
-PARALLAX_DETAIL_WIDER void apply_span_wider(std::int64_t n, T* parameters, T const* gradients, T scale, Rule const& rule,
+PARALLAX_WIDER void apply_span_wider(std::int64_t n, T* parameters, T const* gradients, T scale, Rule const& rule,
                                             S*... slots) noexcept {
   apply_span<scaled>(n, parameters, gradients, scale, rule, slots...);
 }
 template <bool scaled, class T, class I, class Rule, class... S>
-PARALLAX_DETAIL_WIDER void apply_each_row_wider(std::span<I> indices, std::int64_t base, RowsView<T> table, T const* gradients,
+PARALLAX_WIDER void apply_each_row_wider(std::span<I> indices, std::int64_t base, RowsView<T> table, T const* gradients,
                                                 T scale, Rule const& rule, RowsView<S>... slots) noexcept {
   apply_each_row<scaled>(indices, base, table, gradients, scale, rule, slots...);
 }
-#undef PARALLAX_DETAIL_WIDER
 
 template <class Rule, class T, class... S>
 constexpr void require_noexcept_rule() {
