@@ -14,7 +14,7 @@ template <class T>
 void run_allreduce(Options const& options, Ranks& ranks, Report& report, Progress& progress) {
   std::vector<Method> methods{method_of<T>("all_reduce")};
   methods[0].name = "session_fixed";
-  if (ranks.vendor()) methods.insert(methods.end(), {vendor_method<T>(), raw_method<T>(true), raw_method<T>(false)});
+  if (ranks.has_vendor()) methods.insert(methods.end(), {vendor_method<T>(), raw_method<T>(true), raw_method<T>(false)});
   std::string const type = sizeof(T) == 4 ? "float" : "double";
   double const n = ranks.size(), bus = 2 * (n - 1) / n;
   Table table{

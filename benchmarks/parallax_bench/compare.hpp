@@ -83,7 +83,7 @@ class Comparison {
       if (options_.policies.empty() ||
           std::find(options_.policies.begin(), options_.policies.end(), policy) != options_.policies.end())
         methods.push_back(method_of<T>(policy));
-    if (ranks_.vendor()) {
+    if (ranks_.has_vendor()) {
       methods.push_back(raw_method<T>(false));
       methods.back().name = "raw_mpi";
     }

@@ -46,7 +46,7 @@ Method ahead_method<BENCH_SCALAR>() {
 template <>
 Method vendor_method<BENCH_SCALAR>() {
   return {"session_vendor", Way::densified, false, [](World const& world, Workload const& work) -> std::unique_ptr<Training> {
-            return std::make_unique<SessionTraining<px::presets::all_reduce, BENCH_SCALAR>>(world, *world.vendor, work);
+            return std::make_unique<SessionTraining<px::presets::all_reduce, BENCH_SCALAR>>(world, world.vendor(), work);
           }};
 }
 

@@ -24,10 +24,11 @@ namespace bench {
 
 namespace px = parallax;
 
-// What a rank finds. `vendor` sums in MPI's own order, or is null. `hosts` by rank; empty: none are declared.
+// What a rank finds. `vendor`, where there is MPI, gives the communicator that sums in MPI's own order; collective. `hosts` by
+// rank; empty: none are declared.
 struct World {
   px::AnyCommunicator& comm;
-  px::AnyCommunicator* vendor;
+  std::function<px::AnyCommunicator&()> vendor;
   std::vector<int> const& hosts;
   px::SessionOptions options = {};
 
@@ -54,18 +55,16 @@ class Environment {
 // A driver runs once in a process, and under MPI alike in all of them; only the one that `prints` is heard.
 class Ranks {
  public:
-  Ranks(Environment const&, Options const& options) : comm_{options.comm} {
+  Ranks(Environment const&, Options const& options) : comm_{options.comm}, shared_memory_{options.shared_memory} {
     size_ = comm_ == Comm::self ? 1 : options.ranks ? options.ranks : 2;
 #ifdef PARALLAX_HAS_MPI
     if (comm_ == Comm::mpi) {
-      px::MpiCommunicator fixed{MPI_COMM_WORLD, {.shared_memory = options.shared_memory}};
+      px::MpiCommunicator fixed{MPI_COMM_WORLD, {.shared_memory = shared_memory_}};
       size_ = fixed.size();
       prints_ = fixed.rank() == 0;
       oversubscribed_ = fixed.oversubscribed();
       if (options.real_hosts) hosts_ = fixed.hosts();
       fixed_ = std::make_unique<px::AnyCommunicator>(std::move(fixed));
-      px::MpiCommunicator vendor{MPI_COMM_WORLD, {.order = px::SumOrder::vendor, .shared_memory = options.shared_memory}};
-      vendor_ = std::make_unique<px::AnyCommunicator>(std::move(vendor));
     }
 #endif
     if (comm_ != Comm::mpi) oversubscribed_ = static_cast<unsigned>(size_) > std::thread::hardware_concurrency();
@@ -77,7 +76,7 @@ class Ranks {
 
   int size() const { return size_; }
   bool prints() const { return prints_; }
-  bool vendor() const { return comm_ == Comm::mpi; }
+  bool has_vendor() const { return comm_ == Comm::mpi; }
   bool oversubscribed() const { return oversubscribed_; }
   std::vector<int> const& hosts() const { return hosts_; }
 
@@ -95,7 +94,7 @@ class Ranks {
       px::AnyCommunicator comm{px::SelfCommunicator{}};
       results[0] = body({comm, nullptr, hosts_});
     } else {
-      Numbers const mine = body({*fixed_, vendor_.get(), hosts_});
+      Numbers const mine = body({*fixed_, [this]() -> px::AnyCommunicator& { return vendor(); }, hosts_});
       Numbers all(mine.size() * at(size_));
       std::vector<std::size_t> const counts(at(size_), mine.size());
       px::allgatherv<double>(*fixed_, mine, all, counts);
@@ -113,7 +112,19 @@ class Ranks {
   }
 
  private:
+  // Made when it is first asked for, because every communicator costs memory on every rank.
+  px::AnyCommunicator& vendor() {
+#ifdef PARALLAX_HAS_MPI
+    if (!vendor_) {
+      px::MpiCommunicator own{MPI_COMM_WORLD, {.order = px::SumOrder::vendor, .shared_memory = shared_memory_}};
+      vendor_ = std::make_unique<px::AnyCommunicator>(std::move(own));
+    }
+#endif
+    return *vendor_;
+  }
+
   Comm comm_;
+  [[maybe_unused]] bool shared_memory_;
   int size_ = 1;
   bool prints_ = true, oversubscribed_ = false;
   std::vector<int> hosts_;
