@@ -1,53 +1,31 @@
 // Trains a language model on real text, on threads or under mpiexec, and compares the policies on the same training.
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "../ranks.hpp"
 #include "default_text.hpp"
-#include "ngram.hpp"
-#include "streams.hpp"
 #include "training.hpp"
 
 namespace {
 
 using namespace lm;
 
-// A text, a model and a training that take a second.
-void make_tiny(Text& text, Options& options) {
-  text.tokens.resize(std::min<std::size_t>(text.tokens.size(), 25'000));
-  options.shape = {.vocabulary = 300, .embedding = 8, .cell = 12, .projection = 8, .samples = 32};
-  options.streams = 4;
-  options.batches = 30;
-  options.checkpoints = 3;
-}
-
-Task make_task(Options options, Text const& text, int ranks) {
-  Corpus corpus = make_corpus(text, static_cast<std::size_t>(options.shape.vocabulary));
-  Id const vocabulary = corpus.vocabulary.size();
-  options.shape.vocabulary = vocabulary;
-  options.shape.samples = std::min(options.shape.samples, vocabulary / 2);
-
-  Streams const train{corpus.train, options.streams, 0, ranks}, held_out{corpus.held_out, options.streams, 0, ranks};
-  auto const one_pass = std::max<std::int64_t>(train.length() / options.steps, 1);
-  auto const covered = std::span{corpus.held_out}.first(held_out.covered());
-  double const unigram = perplexity(Unigram{corpus.train, vocabulary}, covered);
-  double const bigram = perplexity(Bigram{corpus.train, vocabulary}, covered);
-  return {options, std::move(corpus), options.batches > 0 ? options.batches : one_pass, unigram, bigram};
-}
-
 void print_task(Task const& task, int ranks) {
   auto const& [options, corpus, batches, unigram, bigram] = task;
   std::printf("%zu words of text, %zu held out; vocabulary %lld; %d ranks of %td x %td words a batch; %lld batches\n",
               corpus.train.size(), corpus.held_out.size(), static_cast<long long>(corpus.vocabulary.size()), ranks,
               options.streams, options.steps, static_cast<long long>(batches));
+  std::fflush(stdout);
+}
+
+void print_checkpoint(Checkpoint const& now, Task const& task) {
+  std::printf("  %7lld batches, %5.1f s: held-out perplexity %6.1f  (unigram %.1f, bigram %.1f)\n",
+              static_cast<long long>(now.batches), now.seconds, now.perplexity, task.unigram, task.bigram);
   std::fflush(stdout);
 }
 
@@ -59,7 +37,7 @@ void print_table(std::vector<Outcome> const& outcomes) {
 }
 
 std::vector<std::string_view> chosen_policies(std::string_view choice) {
-  if (choice == "compare") return {policies.begin(), policies.end()};
+  if (choice == "compare") return {"hybrid", "all_reduce", "parameter_server", "all_gather"};
   return {choice};
 }
 
@@ -68,8 +46,12 @@ int run(px::AnyCommunicator& world, Task const& task) {
   bool const talks = world.rank() == 0;
   if (talks) print_task(task, world.size());
   std::vector<Outcome> outcomes;
-  for (std::string_view const policy : chosen_policies(task.options.policy))
-    outcomes.push_back(train(world, task, policy, outcomes.empty()));
+  for (std::string_view const policy : chosen_policies(task.options.policy)) {
+    bool const first = outcomes.empty();
+    outcomes.push_back(train(world, task, policy, first ? task.options.checkpoints : 1, [&](Checkpoint const& now) {
+      if (first && talks) print_checkpoint(now, task);
+    }));
+  }
   if (talks) print_table(outcomes);
   auto const learnt = [&](Outcome const& o) { return o.perplexity < task.unigram; };
   if (task.options.smoke || std::ranges::all_of(outcomes, learnt)) return 0;

@@ -14,12 +14,13 @@
 
 namespace lm {
 
-inline constexpr std::array<std::string_view, 4> policies{"hybrid", "all_reduce", "parameter_server", "all_gather"};
+inline constexpr std::array<std::string_view, 6> policies{
+    "hybrid", "all_reduce", "parameter_server", "naive_parameter_server", "all_gather", "auto"};
 
 struct Options {
   std::vector<std::string> texts;  // empty: the default text
   int ranks = 4;                   // threads; under mpiexec its ranks
-  std::string policy = "compare";  // all of them, or one
+  std::string policy = "compare";  // four of them, one after another; or one
   ModelShape shape;
   Index streams = 16;        // B, per rank
   Index steps = 10;          // T, of truncated back-propagation
@@ -33,7 +34,8 @@ struct Options {
 };
 
 inline constexpr std::string_view usage =
-    "language_model [--text FILE...] [--ranks N] [--policy compare|hybrid|all_reduce|parameter_server|all_gather]\n"
+    "language_model [--text FILE...] [--ranks N]\n"
+    "  [--policy compare|hybrid|all_reduce|parameter_server|naive_parameter_server|all_gather|auto]\n"
     "  [--vocabulary V] [--embedding E] [--cell H] [--projection P] [--samples S] [--batch B] [--steps T]\n"
     "  [--batches K] [--checkpoints C] [--rate R] [--clip NORM] [--seed N] [--smoke]\n"
     "Trains the language model of the Parallax paper in small on 4 thread ranks, or on the ranks of mpiexec. The "

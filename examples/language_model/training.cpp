@@ -40,12 +40,6 @@ void train_until(std::int64_t batches, Trainer& trainer, Record& record, example
   record.bytes_sent += static_cast<double>(traffic.payload_sent() - sent_before);
 }
 
-void print_checkpoint(Record const& record, double perplexity, Task const& task) {
-  std::printf("  %7lld batches, %5.1f s: held-out perplexity %6.1f  (unigram %.1f, bigram %.1f)\n",
-              static_cast<long long>(record.batches), record.seconds, perplexity, task.unigram, task.bigram);
-  std::fflush(stdout);
-}
-
 double mean_over_ranks(double value, px::AnyCommunicator& world) {
   px::allreduce(world, std::span{&value, 1});
   return value / world.size();
@@ -53,24 +47,25 @@ double mean_over_ranks(double value, px::AnyCommunicator& world) {
 
 // Collective.
 template <class Preset>
-Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_view policy, bool report) {
+Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_view policy, int checkpoints,
+                    AtCheckpoint const& at_checkpoint) {
   Options const& options = task.options;
   Trainer<Preset, float> trainer{world, options, task.corpus.train};
   std::string title{policy};
-  title.resize(18, ' ');
+  title.resize(22, ' ');
   example::Progress progress{title, task.batches, world.rank() == 0};
-  Outcome outcome{policy};
   Record record;
-  int const checkpoints = report ? std::max(options.checkpoints, 1) : 1;
+  Checkpoint now;
+  checkpoints = std::max(checkpoints, 1);
   for (int checkpoint = 1; checkpoint <= checkpoints; ++checkpoint) {
     train_until(task.batches * checkpoint / checkpoints, trainer, record, progress);
-    outcome.perplexity = trainer.perplexity(task.corpus.held_out);
-    if (report && world.rank() == 0) print_checkpoint(record, outcome.perplexity, task);
+    now = {record.batches, record.seconds, mean_over_ranks(record.bytes_sent, world) / 1e6,
+           trainer.perplexity(task.corpus.held_out)};
+    at_checkpoint(now);
   }
-  auto const words_per_batch = static_cast<double>(options.streams * options.steps * world.size());
-  auto const batches = static_cast<double>(record.batches);
-  outcome.words_per_second = words_per_batch * batches / record.seconds;
-  outcome.megabytes_sent = mean_over_ranks(record.bytes_sent, world) / batches / 1e6;
+  auto const batches = static_cast<double>(now.batches);
+  auto const words = static_cast<double>(options.streams * options.steps * world.size()) * batches;
+  Outcome const outcome{policy, words / now.seconds, now.megabytes_sent / batches, now.perplexity};
   progress.update(task.batches, std::to_string(static_cast<int>(outcome.words_per_second)) + " words/s");
   trainer.session().finish();
   return outcome;
@@ -78,11 +73,17 @@ Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_vi
 
 }  // namespace
 
-Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, bool report) {
-  if (policy == "hybrid") return train_under<px::presets::hybrid>(world, task, policy, report);
-  if (policy == "all_reduce") return train_under<px::presets::all_reduce>(world, task, policy, report);
-  if (policy == "parameter_server") return train_under<px::presets::parameter_server>(world, task, policy, report);
-  if (policy == "all_gather") return train_under<px::presets::all_gather>(world, task, policy, report);
+Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, int checkpoints,
+              AtCheckpoint const& at_checkpoint) {
+  auto const under = [&]<class Preset>(Preset) {
+    return train_under<Preset>(world, task, policy, checkpoints, at_checkpoint);
+  };
+  if (policy == "hybrid") return under(px::presets::hybrid{});
+  if (policy == "all_reduce") return under(px::presets::all_reduce{});
+  if (policy == "parameter_server") return under(px::presets::parameter_server{});
+  if (policy == "naive_parameter_server") return under(px::presets::naive_parameter_server{});
+  if (policy == "all_gather") return under(px::presets::all_gather{});
+  if (policy == "auto") return under(px::Auto{});
   throw std::invalid_argument{"no such policy: " + std::string{policy}};
 }
 

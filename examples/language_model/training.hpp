@@ -2,24 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include <parallax/comm/any.hpp>
 
-#include "corpus.hpp"
-#include "options.hpp"
+#include "task.hpp"
 
 namespace lm {
 
 namespace px = parallax;
-
-// What is to be learnt, and what simpler models make of it.
-struct Task {
-  Options options;
-  Corpus corpus;
-  std::int64_t batches = 0;
-  double unigram = 0, bigram = 0;  // perplexities on the held-out text that the ranks read
-};
 
 // What a training showed, on all ranks alike but for the time.
 struct Outcome {
@@ -29,8 +21,18 @@ struct Outcome {
   double perplexity = 0;        // on held-out text, in the end
 };
 
-// Trains a new model under one of `policies`, by name. Rank 0 shows progress and, in a `report`, the perplexity at each
-// checkpoint. Collective.
-Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, bool report);
+// How far a training has come when its model is looked at; on all ranks alike but for the time.
+struct Checkpoint {
+  std::int64_t batches = 0;
+  double seconds = 0;         // of training, without what looking takes
+  double megabytes_sent = 0;  // by a rank, on average
+  double perplexity = 0;      // on held-out text
+};
+using AtCheckpoint = std::function<void(Checkpoint const&)>;
+
+// Trains a new model under one of `policies`, by name; every rank calls `at_checkpoint` so many times, after equally many
+// batches. Rank 0 shows progress. Collective.
+Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, int checkpoints,
+              AtCheckpoint const& at_checkpoint);
 
 }  // namespace lm
