@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "closed_form.hpp"
+#include "crossing.hpp"
 #include "report.hpp"
 
 namespace bench {
@@ -61,14 +62,33 @@ inline std::vector<Scheme> schemes() {
 
 class MachineCount {
  public:
-  MachineCount(Options options, bool prints, Report& report, Progress& progress)
-      : options_{std::move(options)}, prints_{prints}, report_{report}, progress_{progress} {}
+  MachineCount(Options options, bool prints, Report& report, Progress& progress, Ids const* recorded)
+      : options_{std::move(options)}, prints_{prints}, report_{report}, progress_{progress}, recorded_{recorded} {}
 
+  // The model, or, where rows are given, one table; then, where shares are given, each table by the share of its rows that a
+  // rank touches.
   void run() {
-    if (options_.smoke && options_.scale == 1) options_.scale = 1000;
-    Model const model = at_payload(model_named(options_.model, options_.width), options_.payload);
+    if (options_.smoke && options_.scale == 1 && options_.rows == 0) options_.scale = 1000;
+    Model model = model_named(options_.model, options_.width);
+    if (options_.rows > 0) {
+      std::int64_t const width = options_.width ? options_.width : 128;
+      double const alpha = options_.alpha > 0 ? options_.alpha : 0.01;
+      std::string const name = std::to_string(options_.rows) + " x " + std::to_string(width);
+      model = {"table of " + name, "", 0, 0, {}, {{name, options_.rows, width, alpha}}};
+    }
+    model = at_payload(model, options_.payload);
+    by_layout(model);
+    if (options_.alpha_sweep_given && !options_.alpha_sweep.empty())
+      for (TableShape const& shape : model.sparse)
+        for (Machines const& layout : options_.machines) sweep(shape, layout);
+  }
+
+ private:
+  void by_layout(Model const& model) {
     Network const& network = options_.network;
-    Table table{model.name + ": bytes of a machine in a step, counted, and milliseconds in closed form: " +
+    Table table{model.name + (options_.scale > 1 ? " at 1/" + std::to_string(options_.scale) : "") +
+                    (recorded_ ? ", recorded ids" : "") +
+                    ": bytes of a machine in a step, counted, and milliseconds in closed form: " +
                     shown(options_.rounds) + " rounds of " + shown(network.latency * 1e6) + " us, " +
                     shown(network.bandwidth / 1e9) + " GB/s between machines, " + shown(network.local_bandwidth / 1e9) +
                     " GB/s within one",
@@ -89,17 +109,80 @@ class MachineCount {
     report_.section({line_chart("A step by the number of ranks, in closed form", "ranks", "ms", 2, true, lines)}, table);
   }
 
- private:
-  void count(Model const& model, Machines const& layout, Table& table, std::vector<Line>& lines) {
+  // A rank names each of its rows once; of recorded ids it takes so many as name that share of the rows.
+  void sweep(TableShape const& shape, Machines const& layout) {
+    std::string const where =
+        shape.name + " on " + std::to_string(layout.machines) + " machines of " + std::to_string(layout.ranks) + " ranks";
+    auto const all = schemes();
+    Table table{where + ", by the share of its rows that a rank touches" + (recorded_ ? ", recorded ids" : "") +
+                    ": MB of the busiest machine, counted, and ms in closed form",
+                {{"alpha", 8}, {"scheme", 22, true}, {"MB", 12}, {"of all_reduce", 8}, {"ms", 10}, {"of all_reduce", 8}},
+                prints_,
+                progress_};
+    std::vector<Line> bytes(all.size()), times(all.size());
+    std::vector<double> alphas;
+    std::vector<std::vector<double>> of_bytes(all.size()), of_times(all.size());
+    for (double const alpha : options_.alpha_sweep) {
+      alphas.push_back(alpha);
+      auto const counts = counted({}, {shape}, layout, alpha, true);
+      for (std::size_t s = 0; s < all.size(); ++s) {
+        double const busiest = counts[s].parts.all.link_busiest, seconds = counts[s].seconds;
+        double const of_busiest = busiest / counts[0].parts.all.link_busiest, of_seconds = seconds / counts[0].seconds;
+        of_bytes[s].push_back(busiest), of_times[s].push_back(seconds);
+        bytes[s].name = times[s].name = all[s].name;
+        bytes[s].points.emplace_back(alpha, busiest / 1e6), times[s].points.emplace_back(alpha, seconds * 1e3);
+        table.row({shown(alpha), all[s].name, fixed(busiest / 1e6, 4), fixed(of_busiest, 3), fixed(seconds * 1e3, 3),
+                   fixed(of_seconds, 3)});
+        report_.add({{"command", "alpha_sweep"},
+                     {"table", shape.name},
+                     {"machines", std::int64_t{layout.machines}},
+                     {"ranks_of_each", std::int64_t{layout.ranks}},
+                     {"alpha", alpha},
+                     {"scheme", all[s].name},
+                     {"all_MB_mean", counts[s].parts.all.sent_mean / 1e6},
+                     {"all_MB_busiest", busiest / 1e6},
+                     {"closed_form_ms", seconds * 1e3}});
+      }
+    }
+    report_.section({line_chart(where + ": bytes", alpha_label, "MB of the busiest machine", 10, true, bytes),
+                     line_chart(where + ": time, in closed form", alpha_label, "ms", 10, true, times)},
+                    table);
+    Table met{where + ": alpha from which the all-reduce is the cheaper one",
+              {{"scheme", 22, true}, {"by bytes", 12}, {"by time", 12}},
+              prints_,
+              progress_};
+    for (std::size_t s = 1; s < all.size(); ++s) {
+      std::string const by_bytes = crossing(alphas, of_bytes[s], of_bytes[0]);
+      std::string const by_time = crossing(alphas, of_times[s], of_times[0]);
+      met.row({all[s].name, by_bytes, by_time});
+      report_.add({{"command", "alpha_crossing"},
+                   {"table", shape.name},
+                   {"machines", std::int64_t{layout.machines}},
+                   {"ranks_of_each", std::int64_t{layout.ranks}},
+                   {"scheme", all[s].name},
+                   {"alpha_by_bytes", by_bytes},
+                   {"alpha_by_time", by_time}});
+    }
+    report_.section({}, met);
+  }
+
+  struct Counted {
+    Load tables;
+    Parts parts;
+    double seconds = 0;
+  };
+
+  // A step by every scheme.
+  std::vector<Counted> counted(std::vector<Tensor> const& dense_tensors, std::vector<TableShape> const& shapes,
+                               Machines const& layout, double alpha, bool once) {
     int const ranks = layout.machines * layout.ranks;
-    Workload const work = make_workload(options_, model.dense, model.sparse, ranks, 1, options_.alpha, false, nullptr);
+    Workload const work = make_workload(options_, dense_tensors, shapes, ranks, 1, alpha, once, recorded_);
     Asked const asked = asked_of(work, 0);
     auto const machines = machine_of_ranks(layout);
     auto const all = schemes();
-    lines.resize(all.size());
     progress_.begin(std::to_string(ranks) + " ranks", static_cast<std::int64_t>(all.size()));
-    for (std::size_t s = 0; s < all.size(); ++s) {
-      Scheme const& scheme = all[s];
+    std::vector<Counted> result;
+    for (Scheme const& scheme : all) {
       ByteCount dense{ranks, machines}, tables{ranks, scheme.two_levels ? machines : std::vector<int>{}, machines};
       count_dense(dense, work, sizeof(float));
       scheme.tables(tables, work, asked);
@@ -109,12 +192,21 @@ class MachineCount {
       if (scheme.two_levels) count_parts(pull, push, work, scheme.way, asked, sizeof(float));
       Parts const parts{load_of(dense.flows, machines), load_of(pull.flows, machines), load_of(push.flows, machines),
                         load_of(sum.flows, machines)};
-      Load const of_tables = load_of(tables.flows, machines);
-      double const seconds = closed_form(options_.network, parts, scheme.way, true, options_.rounds);
-      add(model, layout, scheme, of_tables, parts.all, seconds, table);
-      lines[s].name = scheme.name;
-      lines[s].points.emplace_back(ranks, seconds * 1e3);
+      result.push_back(
+          {load_of(tables.flows, machines), parts, closed_form(options_.network, parts, scheme.way, true, options_.rounds)});
       progress_.advance();
+    }
+    return result;
+  }
+
+  void count(Model const& model, Machines const& layout, Table& table, std::vector<Line>& lines) {
+    auto const all = schemes();
+    auto const counts = counted(model.dense, model.sparse, layout, options_.alpha, false);
+    lines.resize(all.size());
+    for (std::size_t s = 0; s < all.size(); ++s) {
+      add(model, layout, all[s], counts[s].tables, counts[s].parts.all, counts[s].seconds, table);
+      lines[s].name = all[s].name;
+      lines[s].points.emplace_back(layout.machines * layout.ranks, counts[s].seconds * 1e3);
     }
   }
 
@@ -139,10 +231,13 @@ class MachineCount {
                  {"closed_form_ms", seconds * 1e3}});
   }
 
+  static constexpr char const* alpha_label = "alpha: share of its rows that a rank touches";
+
   Options options_;
   bool prints_;
   Report& report_;
   Progress& progress_;
+  Ids const* recorded_;
 };
 
 }  // namespace bench

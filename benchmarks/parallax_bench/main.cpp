@@ -57,10 +57,11 @@ int run(Options const& options, int argc, char** argv) {
     bool const prints = ranks.prints() && (!local || complains());
     auto const hosts = ranks.hosts().empty() ? 0 : ByteCount{ranks.size(), ranks.hosts()}.hosts();
     Facts facts{{"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
-                {"compiler", compiler() + ", " + optimisation()},
-                {"comm", std::string{comm_names[static_cast<std::size_t>(of_ranks.comm)]}},
-                {"ranks", std::int64_t{ranks.size()}},
-                {"hosts_declared", static_cast<std::int64_t>(hosts)}};
+                {"compiler", compiler() + ", " + optimisation()}};
+    if (!local)
+      facts.insert(facts.end(), {{"comm", std::string{comm_names[static_cast<std::size_t>(of_ranks.comm)]}},
+                                 {"ranks", std::int64_t{ranks.size()}},
+                                 {"hosts_declared", static_cast<std::int64_t>(hosts)}});
     if (auto const version = mpi_version(of_ranks.comm == Comm::mpi); !version.empty()) facts.push_back({"mpi", version});
     Report report{options, facts};
     Progress progress{prints};
@@ -69,7 +70,7 @@ int run(Options const& options, int argc, char** argv) {
     if (options.command == "partition")
       run_partition(options, prints, report, progress, ids);
     else if (options.command == "count")
-      MachineCount{options, prints, report, progress}.run();
+      MachineCount{options, prints, report, progress, ids}.run();
     else if (options.command == "kernels")
       KernelCommand{options, prints, report, progress}.run();
     else if (options.command == "auto")

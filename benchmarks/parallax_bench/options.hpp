@@ -149,14 +149,18 @@ inline std::vector<Flag> const& flags() {
        }},
       {"--wire", "device", "peers: whose bytes the kernel counts, such as eth0, where every rank has a host of its own",
        [](O& o, S v) { o.wire = v; }},
-      {"--rows", "n", "ps, partition, kernels: rows of the table (800000); peers: as the workload has it",
+      {"--rows", "n",
+       "ps, partition, kernels: rows of the table (800000); count: of one table instead of a model; peers: as the workload has "
+       "it",
        [](O& o, S v) { o.rows = number<std::int64_t>("--rows", v, 1, std::int64_t{1} << 40); }},
-      {"--width", "n", "ps, kernels: elements of a row (128); compare: of DLRM's rows (16); peers: as the workload has it",
+      {"--width", "n",
+       "ps, kernels, count: elements of a row (128); compare: of DLRM's rows (16); peers: as the workload has it",
        [](O& o, S v) { o.width = number<std::int64_t>("--width", v, 1, 1 << 20); }},
       {"--alpha", "x",
        "share of a table's rows that a rank touches in a step (ps .0032, partition .0087, compare: the model's own)",
        [](O& o, S v) { o.alpha = number("--alpha", v, 1e-12, 1.0); }},
-      {"--alpha-sweep", "list", "compare: shares at which all-reduce and parameter server meet (.001,.01,.1,.5,1), or none",
+      {"--alpha-sweep", "list",
+       "compare, count: shares at which all-reduce and parameter server meet (compare: .001,.01,.1,.5,1), or none",
        [](O& o, S v) {
          o.alpha_sweep.clear(), o.alpha_sweep_given = true;
          if (v == "none") return;
