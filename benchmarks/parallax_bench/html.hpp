@@ -57,6 +57,7 @@ inline std::string svg(double width, double height, std::string const& title, st
          "'>" + svg_text(12, 20, "start", title, "class='title'") + body + "</svg>\n";
 }
 
+// Of lines; those beyond them have the same again, dashed.
 inline constexpr std::string_view colors[] = {"#0b6e99", "#c4491d", "#3f7d20", "#7a4e9e", "#a8821a", "#5c5c5c"};
 
 // A step of 1, 2 or 5 times a power of ten that cuts `range` into four to nine.
@@ -177,6 +178,8 @@ inline std::string line_chart(std::string const& title, std::string const& x_lab
   }
   for (std::size_t i = 0; i < lines.size(); ++i) {
     std::string const color{colors[i % std::size(colors)]};
+    std::string const stroke = "fill='none' stroke='" + color + "' stroke-width='2'" +
+                               (i < std::size(colors) ? "" : " stroke-dasharray='6 4'");
     std::string path;
     for (auto const& point : lines[i].points) {
       if (!drawable(point)) continue;
@@ -184,11 +187,11 @@ inline std::string line_chart(std::string const& title, std::string const& x_lab
       body += "<circle cx='" + coordinate(x(point.first)) + "' cy='" + coordinate(y(point.second)) + "' r='3' fill='" + color +
               "'/>";
     }
-    body += "<polyline points='" + path + "' fill='none' stroke='" + color + "' stroke-width='2'/>";
-    double const legend = top + 10 + 20 * real(i);
-    body += "<rect x='" + coordinate(right + 14) + "' y='" + coordinate(legend - 9) + "' width='12' height='12' fill='" +
-            color + "'/>";
-    body += svg_text(right + 32, legend + 2, "start", lines[i].name);
+    body += "<polyline points='" + path + "' " + stroke + "/>";
+    double const legend = top + 6 + 20 * real(i);
+    body += "<polyline points='" + coordinate(right + 12) + "," + coordinate(legend) + " " + coordinate(right + 34) + "," +
+            coordinate(legend) + "' " + stroke + "/>";
+    body += svg_text(right + 40, legend + 4, "start", lines[i].name);
   }
   body += svg_line(left, bottom, right, bottom, "axis") + svg_line(left, top, left, bottom, "axis");
   body += svg_text((left + right) / 2, bottom + 36, "middle", x_label);
@@ -215,14 +218,14 @@ inline std::string page_section(std::vector<std::string> const& charts, Table co
 inline std::string page_of(std::string const& title, std::string const& facts, std::string const& sections) {
   return "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>" + escaped(title) +
          "</title>\n<meta name='viewport' content='width=device-width'>\n<style>\n"
-         "body{font:15px/1.5 system-ui,sans-serif;color:#222;background:#fff;max-width:60em;margin:2em auto;padding:0 1em}\n"
+         "body{font:15px/1.5 system-ui,sans-serif;color:#222;background:#fff;max-width:72em;margin:2em auto;padding:0 1em}\n"
          "h1{font-size:1.5em;margin-bottom:.2em}h2{font-size:1.1em;margin-top:2.5em}\n"
          ".facts{color:#555;font-size:.9em}\n"
          "svg{width:100%;max-width:780px;height:auto;display:block;margin:1em 0}\n"
          "svg text{font:12px system-ui,sans-serif;fill:#333}svg .title{font-size:14px;font-weight:600}\n"
          ".grid{stroke:#e4e4e4}.axis{stroke:#888}.whisker{stroke:#333}\n"
-         "table{border-collapse:collapse;font-size:.85em;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}\n"
-         "td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}\n"
+         "table{border-collapse:collapse;font-size:.8em;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}\n"
+         "td,th{padding:.2em .5em;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}\n"
          "th{border-bottom:1px solid #888}.words{text-align:left}\n</style></head><body>\n<h1>" +
          escaped(title) + "</h1>\n<p class='facts'>" + escaped(facts) + "</p>\n" + sections + "</body></html>\n";
 }
