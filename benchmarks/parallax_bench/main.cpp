@@ -1,5 +1,5 @@
-// parallax-bench: all-reduce beside parameter server, by size, by policy, by model, by partitioner, by what Auto chooses, and
-// beside MPI by hand.
+// parallax-bench: all-reduce beside parameter server, by size, by policy, by model, by partitioner, by what Auto chooses, by
+// what models learn, and beside MPI by hand.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -10,6 +10,7 @@
 #include "allreduce.hpp"
 #include "auto.hpp"
 #include "compare.hpp"
+#include "converge.hpp"
 #include "kernels.hpp"
 #include "machines.hpp"
 #include "partition.hpp"
@@ -75,6 +76,10 @@ int run(Options const& options, int argc, char** argv) {
       KernelCommand{options, prints, report, progress}.run();
     else if (options.command == "auto")
       run_auto(options, prints, report, progress);
+#ifdef PARALLAX_HAS_EIGEN
+    else if (options.command == "converge")
+      run_converge(options, ranks, report, progress);
+#endif
     else if (options.doubles)
       run<double>(options, ranks, report, progress, ids);
     else

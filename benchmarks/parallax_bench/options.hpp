@@ -229,6 +229,7 @@ inline void print_help() {
       "  count       bytes of a step on machines that are not there, counted over the ids, and the time that they make\n"
       "  kernels     row operations of one thread beside memcpy, loops by hand and std::sort\n"
       "  auto        what Auto chooses beside every fixed policy, and the search for pieces, on a simulated network's clock\n"
+      "  converge    the language model and the classifier of examples/, trained to the end under every policy\n"
       "  peers       sums of dense and sparse gradients beside those that MPI makes by hand; only under mpiexec\n"
       "With --comm mpi it is run under mpiexec. Exit code: 0, 1 where a result is wrong, 2 for a wrong flag.\n");
   for (auto const& flag : detail::flags())
@@ -243,7 +244,8 @@ inline Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view name = argv[i], value;
     if (i == 1 && !name.starts_with('-')) {
-      constexpr std::string_view commands[] = {"allreduce", "ps", "compare", "partition", "count", "auto", "kernels", "peers"};
+      constexpr std::string_view commands[] = {"allreduce", "ps",   "compare", "partition", "count",
+                                               "auto",      "kernels", "converge", "peers"};
       options.command = commands[detail::choice("the command", name, commands)];
       continue;
     }
@@ -262,18 +264,24 @@ inline Options parse(int argc, char** argv) {
   }
   if (options.help) return options;
   if (options.command.empty())
-    throw Refusal{"a command is needed: allreduce, ps, compare, partition, count, auto, kernels or peers; see --help"};
+    throw Refusal{
+        "a command is needed: allreduce, ps, compare, partition, count, auto, kernels, converge or peers; see --help"};
   if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
   if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
   if (options.comm == Comm::mpi && options.ranks > 0 && !options.local())
     throw Refusal{"--ranks is for threads: under mpiexec its -n says how many ranks there are"};
   if (options.command == "peers" && options.comm != Comm::mpi) throw Refusal{"peers is measured under mpiexec"};
   if (options.command != "peers" && !options.wire.empty()) throw Refusal{"--wire is for peers"};
+  if (options.command == "converge" && (options.comm == Comm::mpi || options.hosts > 0))
+    throw Refusal{"converge trains thread ranks, each a host"};
   if (options.command != "ps" && options.command != "compare" && !options.trace.empty())
     throw Refusal{"--trace is for ps and compare"};
   if (options.real_hosts && options.comm != Comm::mpi) throw Refusal{"--hosts auto needs --comm mpi"};
   if (options.comm != Comm::mpi && under_mpiexec() && !options.local())
     throw Refusal{"under mpiexec --comm is mpi: every process would measure for itself"};
+#ifndef PARALLAX_HAS_EIGEN
+  if (options.command == "converge") throw Refusal{"this program was built without Eigen: converge cannot be had"};
+#endif
 #ifndef PARALLAX_HAS_MPI
   if (options.comm == Comm::mpi) throw Refusal{"this program was built without MPI: --comm mpi cannot be had"};
 #endif
