@@ -111,8 +111,9 @@ class MachineCount {
 
   // A rank names each of its rows once; of recorded ids it takes so many as name that share of the rows.
   void sweep(TableShape const& shape, Machines const& layout) {
-    std::string const where =
-        shape.name + " on " + std::to_string(layout.machines) + " machines of " + std::to_string(layout.ranks) + " ranks";
+    std::string const where = shape.name + " on " + std::to_string(layout.machines) + " machines of " +
+                              std::to_string(layout.ranks) + (layout.ranks == 1 ? " rank" : " ranks");
+    auto const of = [](double value, double whole) { return whole > 0 ? fixed(value / whole, 3) : std::string{"-"}; };
     auto const all = schemes();
     Table table{where + ", by the share of its rows that a rank touches" + (recorded_ ? ", recorded ids" : "") +
                     ": MB of the busiest machine, counted, and ms in closed form",
@@ -127,12 +128,11 @@ class MachineCount {
       auto const counts = counted({}, {shape}, layout, alpha, true);
       for (std::size_t s = 0; s < all.size(); ++s) {
         double const busiest = counts[s].parts.all.link_busiest, seconds = counts[s].seconds;
-        double const of_busiest = busiest / counts[0].parts.all.link_busiest, of_seconds = seconds / counts[0].seconds;
         of_bytes[s].push_back(busiest), of_times[s].push_back(seconds);
         bytes[s].name = times[s].name = all[s].name;
         bytes[s].points.emplace_back(alpha, busiest / 1e6), times[s].points.emplace_back(alpha, seconds * 1e3);
-        table.row({shown(alpha), all[s].name, fixed(busiest / 1e6, 4), fixed(of_busiest, 3), fixed(seconds * 1e3, 3),
-                   fixed(of_seconds, 3)});
+        table.row({shown(alpha), all[s].name, fixed(busiest / 1e6, 4), of(busiest, counts[0].parts.all.link_busiest),
+                   fixed(seconds * 1e3, 3), of(seconds, counts[0].seconds)});
         report_.add({{"command", "alpha_sweep"},
                      {"table", shape.name},
                      {"machines", std::int64_t{layout.machines}},
