@@ -64,10 +64,10 @@ def all_runs():
     return figure_runs() + flat + wide
 
 
-def run(program, model, policy, machines, ranks, topology):
+def run(program, payload, model, policy, machines, ranks, topology):
     flags = ["--model", model, "--policy", policy, "-w", "1", "-n", "1"]
     flags += ["--hosts", str(machines)] if topology == "hosts" else []
-    code, lines, complaints = simulate.simulate(program, machines, ranks, NETWORK, payload_of(model, policy), flags)
+    code, lines, complaints = simulate.simulate(program, machines, ranks, NETWORK, payload, flags)
     if code != 0 or len(lines) != 1:
         raise SystemExit(f"{model} {policy} {machines}x{ranks} {topology}: exit code {code}\n" + "\n".join(lines) + complaints)
     return dict(zip(simulate.COLUMNS, lines[0].split(",")))
@@ -77,8 +77,9 @@ def key(row):
     return row["model"], row["policy"], int(row["machines"]), int(row["ranks"]), row["topology"]
 
 
-def collect(program, path, wanted):
-    """Rows of all wanted runs; those that are missing in the file are simulated and added."""
+def collect(program, path, wanted, known, payload):
+    """Rows of all wanted runs, each at 1/payload(model, policy); those that are missing in the file are simulated and added, in
+    the order of the known runs."""
     rows = {}
     if os.path.exists(path):
         with open(path, newline="") as file:
@@ -87,11 +88,11 @@ def collect(program, path, wanted):
         if parameters in rows:
             continue
         print(f"# {number + 1} of {len(wanted)}:", *parameters, file=sys.stderr, flush=True)
-        rows[parameters] = run(program, *parameters)
+        rows[parameters] = run(program, payload(*parameters[:2]), *parameters)
         with open(path, "w", newline="") as file:
             writer = csv.DictWriter(file, simulate.COLUMNS, lineterminator="\n")
             writer.writeheader()
-            writer.writerows(rows[p] for p in all_runs() if p in rows)
+            writer.writerows(rows[p] for p in known if p in rows)
     return rows
 
 
@@ -231,7 +232,7 @@ def main():
     given = parser.parse_args()
     os.makedirs(given.folder, exist_ok=True)
     wanted = figure_runs() if given.figure_only else all_runs()
-    rows = collect(given.program, os.path.join(given.folder, "simulation.csv"), wanted)
+    rows = collect(given.program, os.path.join(given.folder, "simulation.csv"), wanted, all_runs(), payload_of)
     lines = table(rows)
     write(given.folder, lines, ratios(lines))
     tell(lines, ratios(lines))
