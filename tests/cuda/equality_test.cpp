@@ -47,14 +47,16 @@ void check_on_device(Case const& c, std::size_t which) {
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("variables on a device end up with the oracle's bits", "[cuda][equivalence]", Models) {
-  for (Case const& training : cases())
-    if (training.ranks == 1 || training.ranks == 2 || training.ranks == 4)
-      for (std::size_t const which : {0, 1, 2}) check_on_device<TestType>(training, which);
+  for (Case training : cases()) {
+    if (training.ranks != 1 && training.ranks != 2 && training.ranks != 4) continue;
+    training.steps = 12;
+    for (std::size_t const which : {0, 1, 2}) check_on_device<TestType>(training, which);
+  }
 }
 
 TEMPLATE_LIST_TEST_CASE("whatever order streams take, the bits are the same", "[cuda][equivalence]", Models) {
   std::uint64_t const first = emulated::first_seed("orders of streams");
-  for (std::uint64_t seed = first; seed < first + 18; ++seed) {
+  for (std::uint64_t seed = first; seed < first + 12; ++seed) {
     Case const training{.ranks = seed % 2 ? 2 : 4,
                         .hosts = seed % 4 ? std::vector<int>{} : std::vector<int>{0, 0, 1, 1},
                         .reduce = seed % 3 ? px::Reduce::mean : px::Reduce::mean_by_count,
