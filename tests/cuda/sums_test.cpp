@@ -96,11 +96,21 @@ TEST_CASE("many tensors are copied at once, wherever they begin and end", "[cuda
   }
 }
 
+template <class T>
+void check_squares(parallax::RowsView<T const> rows) {
+  auto const blocks = static_cast<std::int64_t>(device::measured_blocks(rows.width));
+  std::vector<double> sums(static_cast<std::size_t>(rows.rows * blocks), -1);
+  device::sum_of_squares(nullptr, rows, sums.data());
+  for (std::int64_t row = 0; row < rows.rows; ++row)
+    REQUIRE(std::accumulate(sums.begin() + row * blocks, sums.begin() + (row + 1) * blocks, 0.0) ==
+            Host::sum_of_squares(rows.row(row), rows.width));
+}
+
 TEMPLATE_TEST_CASE("elements are added, divided and squared as on the host", "[cuda][elements]", float, double) {
   cases::Draw draw{"add_to, scale_down, sum_of_squares", 20};
   for (std::size_t i = 0; i < draw.count(); ++i) {
     draw.next();
-    std::int64_t const n = draw.below(draw.one_in(2) ? 20 : 3000);
+    std::int64_t const n = draw.below(draw.one_in(2) ? 20 : 9000);
     cases::Table<TestType> out{draw, 1, n};
     cases::Table<TestType> const in{draw, 1, n};
     auto expected = out;
@@ -110,8 +120,16 @@ TEMPLATE_TEST_CASE("elements are added, divided and squared as on the host", "[c
     device::add_to(nullptr, out.data(), in.view().data, static_cast<std::uint64_t>(n));
     device::scale_down(nullptr, out.data(), static_cast<std::uint64_t>(n), TestType{7});
     REQUIRE(cases::same_bits(out.memory, expected.memory));
-    double sum = -1;
-    device::sum_of_squares(nullptr, in.view().data, static_cast<std::uint64_t>(n), &sum);
-    REQUIRE(sum == Host::sum_of_squares(in.view().data, n));
+    check_squares(parallax::RowsView<TestType const>{in.view().data, 1, n});
+  }
+}
+
+TEMPLATE_TEST_CASE("every row is squared as on the host", "[cuda][elements]", float, double) {
+  cases::Draw draw{"sum_of_squares of rows", 21};
+  for (std::size_t i = 0; i < draw.count(); ++i) {
+    draw.next();
+    cases::Table<TestType> const table{draw, draw.below(6), draw.one_in(10) ? 4090 + draw.below(10) : draw.below(40)};
+    INFO(table.rows << " rows of " << table.width << ", " << table.stride << " apart");
+    check_squares(table.view());
   }
 }

@@ -253,15 +253,18 @@ TEMPLATE_TEST_CASE("elements are copied, added and divided", "[kernel][elements]
 }
 
 TEMPLATE_TEST_CASE("the sum of squares has one order on every machine", "[kernel][elements]", float, double) {
-  auto const count = GENERATE(range(0u, 34u), 1000u, 1001u, 10'007u);
+  auto const count = GENERATE(range(0u, 34u), 1000u, 4095u, 4096u, 4097u, 10'007u);
   INFO(count << " elements");
   std::mt19937_64 random{count};
   auto const values = naive::random_values<TestType>(count, random);
-  std::array<double, 8> part{};
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    double const square = naive::rounded(static_cast<double>(values[i]) * static_cast<double>(values[i]));
-    part[i % 8] = naive::rounded(part[i % 8] + square);
+  double expected = 0;
+  for (std::size_t block = 0; block < values.size(); block += 4096) {
+    std::array<double, 8> part{};
+    for (std::size_t i = block; i < std::min(values.size(), block + 4096); ++i) {
+      double const square = naive::rounded(static_cast<double>(values[i]) * static_cast<double>(values[i]));
+      part[i % 8] = naive::rounded(part[i % 8] + square);
+    }
+    expected += ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
   }
-  double const expected = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
   CHECK(Host::sum_of_squares(values.data(), static_cast<std::int64_t>(count)) == expected);
 }

@@ -32,10 +32,14 @@ foreach(header IN LISTS headers)
       if(target MATCHES "^(${leaves})[/.]")
         set(leaf ${CMAKE_MATCH_1})
       endif()
-      if(leaf STREQUAL "memory/cuda" AND header MATCHES "^(kernel/cuda|comm/(nccl|staged|cuda_thread))[/.]")
+      if(target MATCHES "[.]cuh$" AND NOT header MATCHES "[.]cuh$")
+        set(complaint "a header for every compiler includes none for nvcc")
+      elseif(leaf STREQUAL "memory/cuda" AND header MATCHES "^(kernel/cuda|comm/(nccl|staged|cuda_thread))[/.]")
         continue()  # kernels stand on their memory, and what carries it knows it
       elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/cuda_thread[.]")
         continue()  # threads that share a device are threads
+      elseif(header STREQUAL "kernel/cuda/instantiate.cuh" AND target STREQUAL "optimizer/optimizer.hpp")
+        continue()  # which kernels variables call is a matter of their optimizers
       elseif(leaf AND NOT header MATCHES "^${leaf}[/.]")
         set(complaint "a backend is a leaf, nothing includes it")
       elseif(NOT header MATCHES "/" OR target STREQUAL "version.hpp" OR room STREQUAL target_room)

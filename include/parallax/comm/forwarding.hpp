@@ -21,22 +21,16 @@ class Beside {
   ~Beside() = default;
 };
 
-template <class Host>
-struct ShowsLentSpace {};
-template <class Host>
-  requires requires { typename Host::lent_space; }
-struct ShowsLentSpace<Host> {
-  using lent_space = typename Host::lent_space;
-};
-
 }  // namespace detail
 
 // Refers to the communicator inside, the host, which must outlive it and stay where it is, and to what goes on beside it, or
 // null. Made to be derived from. While an operation of the host's is polled, what goes on beside it moves on, too: a peer may
 // be waiting for it.
 template <Communicator Host>
-class Forwarding : public detail::ShowsLentSpace<Host> {
+class Forwarding {
  public:
+  using lent_space = typename detail::LentSpace<Host>::type;
+
   class Request;
 
   Host& host() const { return *host_; }

@@ -111,14 +111,14 @@ struct AnyQueue {
 };
 
 template <class C>
-struct DeviceRequest {
+struct HeldDeviceRequest {
   struct type {  // never made
     bool test() { return true; }
     int waiting_for() const { return -1; }
   };
 };
 template <CarriesDevice C>
-struct DeviceRequest<C> {
+struct HeldDeviceRequest<C> {
   using type = device_request_of<C>;
 };
 
@@ -258,7 +258,7 @@ class Lane {
   Counts sent_{}, received_{};
   detail::LoanRoom loan_room_;
   std::optional<request_of<C>> request_;
-  std::optional<typename detail::DeviceRequest<C>::type> device_request_;
+  std::optional<typename detail::HeldDeviceRequest<C>::type> device_request_;
   detail::OpenLoan<C> loan_;
 };
 

@@ -1,10 +1,12 @@
 // One hop of a reduction between ranks that lend each other their memory: owners sum where the addends lie.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "parallax/comm/lane.hpp"
@@ -280,14 +282,31 @@ class LentHop {
   }
   // Both results may be where an addend lies.
   static void add(T* x, T* y, T const* a, T const* b, std::size_t n) {
-    if constexpr (detail::may_widen)
-      if (detail::machine_is_wider()) return add_wider(x, y, a, b, n);
+    if constexpr (detail::may_widen && std::is_arithmetic_v<T>)
+      if (detail::machine_is_wider()) return add_lines(x, y, a, b, n);
     PARALLAX_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
   }
-  PARALLAX_WIDER static void add_wider(T* x, T* y, T const* a, T const* b, std::size_t n) {
-    PARALLAX_INDEPENDENT_ITERATIONS
-    for (std::size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
+  // A whole line of the cache of each in turn. A processor that predicts the way of a line from a hash of its virtual address
+  // (Lipp et al., "Take A Way", AsiaCCS 2020, section 3) takes some addresses for each other, such as those of two vectors of
+  // 64 MB that were allocated one after the other; then each access to one makes the next to the other a miss.
+  PARALLAX_WIDER static void add_lines(T* x, T* y, T const* a, T const* b, std::size_t n) {
+    typedef T Half __attribute__((vector_size(32)));
+    constexpr std::size_t half = 32 / sizeof(T), line = 2 * half;
+    std::size_t const odd = reinterpret_cast<std::uintptr_t>(a) / sizeof(T) % line;
+    std::size_t const head = std::min(n, (line - odd) % line), end = head + (n - head) / line * line;
+    for (std::size_t i = 0; i < head; ++i) x[i] = y[i] = a[i] + b[i];
+    for (std::size_t i = head; i < end; i += line) {
+      Half s, t, u, v;
+      std::memcpy(&s, a + i, sizeof s), std::memcpy(&t, a + i + half, sizeof t);
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order
+      std::memcpy(&u, b + i, sizeof u), std::memcpy(&v, b + i + half, sizeof v);
+      s += u, t += v;
+      std::memcpy(x + i, &s, sizeof s), std::memcpy(x + i + half, &t, sizeof t);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      std::memcpy(y + i, &s, sizeof s), std::memcpy(y + i + half, &t, sizeof t);
+    }
+    for (std::size_t i = end; i < n; ++i) x[i] = y[i] = a[i] + b[i];
   }
   static void add_to(T* __restrict out, T const* in, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) out[i] += in[i];

@@ -40,18 +40,24 @@
 #define PARALLAX_INDEPENDENT_ITERATIONS
 #endif
 
-// Before a function: it is compiled for wider vectors than those that the compiler may count on, and called where may_widen and
+// Before a function: it is compiled for vectors of 32 bytes, on which the compiler may not count, and called where may_widen and
 // machine_is_wider() say so. The bits are the same, for AVX2 alone contracts nothing.
-#if defined(__x86_64__) && !defined(__AVX2__) && !defined(__CUDACC__)
-#define PARALLAX_WIDER __attribute__((target("avx2")))
-namespace parallax::detail {
-inline constexpr bool may_widen = true;
-inline bool machine_is_wider() { return __builtin_cpu_supports("avx2"); }
-}  // namespace parallax::detail
-#else
+#if !defined(__x86_64__) || defined(__CUDACC__)
 #define PARALLAX_WIDER
 namespace parallax::detail {
 inline constexpr bool may_widen = false;
 constexpr bool machine_is_wider() { return false; }
+}  // namespace parallax::detail
+#elif defined(__AVX2__)
+#define PARALLAX_WIDER
+namespace parallax::detail {
+inline constexpr bool may_widen = true;
+constexpr bool machine_is_wider() { return true; }
+}  // namespace parallax::detail
+#else
+#define PARALLAX_WIDER __attribute__((target("avx2")))
+namespace parallax::detail {
+inline constexpr bool may_widen = true;
+inline bool machine_is_wider() { return __builtin_cpu_supports("avx2"); }
 }  // namespace parallax::detail
 #endif

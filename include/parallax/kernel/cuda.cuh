@@ -11,13 +11,15 @@
 //   copy_all              many tensors copied at once, into one buffer or out of it
 //   add_to · scale_down · sum_of_squares                                   arithmetic on contiguous elements
 //
-// RowOps<CudaSpace> is made of them, for variables on a device.
+// RowOps<CudaSpace>, for variables on a device, is made of them; it takes scratch from its queue's pool, and waits where it
+// returns a number to the host. PARALLAX_CUDA_INSTANTIATE makes it for files of other compilers.
 //
 // The number u of distinct keys stays on the device: operations on runs read it there, and those on rows take it as `count`.
 #pragma once
 
 #include "parallax/kernel/cuda/copies.cuh"
 #include "parallax/kernel/cuda/elements.cuh"
+#include "parallax/kernel/cuda/instantiate.cuh"
 #include "parallax/kernel/cuda/row_ops.cuh"
 #include "parallax/kernel/cuda/rows.cuh"
 #include "parallax/kernel/cuda/runs.cuh"

@@ -12,6 +12,7 @@
 #include "parallax/kernel/host_bags.hpp"
 #include "parallax/kernel/host_finite.hpp"
 #include "parallax/kernel/host_loops.hpp"
+#include "parallax/kernel/host_measure.hpp"
 #include "parallax/kernel/host_sort.hpp"
 #include "parallax/kernel/row_ops.hpp"
 
@@ -190,6 +191,12 @@ struct RowOps<HostSpace> {
     for (std::size_t k = first; k < last; ++k, out += terms.rows.width)
       sum_terms(terms, groups.offsets[k], groups.offsets[k + 1], [&](std::size_t at) { return groups.order[at]; }, out);
   }
+  // Row k of out = the sum of the terms offsets[k] … offsets[k + 1] - 1, zeros if there are none.
+  template <class T>
+  static void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) {
+    for (std::size_t k = 0; k + 1 < offsets.size(); ++k, out += terms.rows.width)
+      sum_terms(terms, offsets[k], offsets[k + 1], [](std::size_t at) { return at; }, out);
+  }
   template <class T>
   static void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) {
     for (std::size_t i = 0; i < positions.size(); ++i, out += terms.rows.width)
@@ -219,27 +226,33 @@ struct RowOps<HostSpace> {
       scale_down(values + static_cast<std::int64_t>(i) * width, width, static_cast<T>(counts[i]));
   }
 
+  // Of rows of width + 1 elements the last divides the others, if it is more than one.
+  template <class T>
+  static void scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) {
+    for (T* row = values; row != values + rows * (width + 1); row += width + 1)
+      if (row[width] > T{1}) scale_down(row, width, row[width]);
+  }
+
   // The first of n values that is infinite or not a number, n if there is none.
   template <class T>
   static std::int64_t first_non_finite(T const* values, std::int64_t n) {
     return parallax::first_non_finite(values, n);
   }
 
-  // The sum of the squares in double, in an order that no vector width changes: eight partial sums, number k of
-  // elements k, k + 8, k + 16, …; then ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)).
+  // The sum of the squares in double, cut as measured_block says.
   template <class T>
   static double sum_of_squares(T const* values, std::int64_t n) {
     PARALLAX_NO_CONTRACT
-    double part[8] = {};
-    auto const add = [&](std::int64_t at, int k) {
-      double const value = static_cast<double>(values[at + k]);
-      part[k] += value * value;
-    };
-    std::int64_t const whole = n - n % 8;
-    for (std::int64_t i = 0; i < whole; i += 8)
-      for (int k = 0; k < 8; ++k) add(i, k);
-    for (int k = 0; k < n - whole; ++k) add(whole, k);
-    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+    double sum = 0;
+    for (; n > 0; values += measured_block, n -= measured_block) sum += squares_of_block(values, std::min(n, measured_block));
+    return sum;
+  }
+  // The sum of that of all rows, in order.
+  template <class T>
+  static double sum_of_row_squares(RowsView<T const> rows) {
+    double sum = 0;
+    for (std::int64_t row = 0; row < rows.rows; ++row) sum += sum_of_squares(rows.row(row), rows.width);
+    return sum;
   }
 
   // For each of n elements: rule(parameter, gradient * scale, slots…), parameter and slots as lvalues that are stored
@@ -279,7 +292,27 @@ struct RowOps<HostSpace> {
     else each_row<true>(indices, first, table, gradients, scale, rule, slots...);
   }
 
+  template <class T, class Rule, class... S>
+  static auto measure_elements(std::int64_t n, T const* parameters, std::type_identity_t<T> const* gradients,
+                               std::type_identity_t<T> scale, Rule const& rule, S*... slots) noexcept {
+    return detail::measure_elements(n, parameters, gradients, scale, rule, slots...);
+  }
+
  private:
+  template <class T>
+  static double squares_of_block(T const* values, std::int64_t n) {
+    PARALLAX_NO_CONTRACT
+    double part[8] = {};
+    auto const add = [&](std::int64_t at, int k) {
+      double const value = static_cast<double>(values[at + k]);
+      part[k] += value * value;
+    };
+    std::int64_t const whole = n - n % 8;
+    for (std::int64_t i = 0; i < whole; i += 8)
+      for (int k = 0; k < 8; ++k) add(i, k);
+    for (int k = 0; k < n - whole; ++k) add(whole, k);
+    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+  }
   template <bool scaled, class... Arguments>
   static void span(Arguments const&... arguments) noexcept {
     if constexpr (detail::may_widen)

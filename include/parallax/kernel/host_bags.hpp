@@ -17,8 +17,6 @@ struct RowTerms {
   RowsView<T const> rows;
   std::uint32_t const* row_of = nullptr;
   T const* factors = nullptr;
-
-  T factor(std::size_t i) const { return factors ? factors[i] : T{1}; }
 };
 
 namespace detail {

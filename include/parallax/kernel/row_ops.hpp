@@ -40,6 +40,7 @@ struct SortScratch;
 //   sum_counts           sums given counts per run            apply_rows        an optimizer's rule, row by row
 //   bucket               cuts sorted keys at boundaries       apply_elements    an optimizer's rule, element by element
 //   copy_from · add_to · scale_down · sum_of_squares          arithmetic on contiguous elements
+//   measure_elements     what an optimizer measures of them
 //
 // Keys are grouped and cut on the host, whose plans are what travels; those two a space need not offer. All else works on rows
 // in memory of the space, in the order of its queue, of which an object is made (RowOps<Space>{queue}), and finds what the
@@ -67,6 +68,11 @@ class Shown<Grouping<Index>, HostSpace> {
 // How a sum is cut: the addends of one run in chunks of this many, counted from the run's start. It is part of what the
 // bits of a result depend on; a GPU can sum the chunks in parallel and arrive at the same bits.
 inline constexpr std::size_t sum_chunk = 64;
+
+// How a sum over elements, of squares or of what an optimizer measures, is cut: blocks of this many. A block's sum is of eight
+// partial sums, number k of its elements k, k + 8, k + 16, …: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)); those of the blocks are
+// added in order, from zero. No vector width changes it, and a GPU sums the blocks side by side.
+inline constexpr std::int64_t measured_block = 4096;
 
 // In place of a scale: gradients as they are, without a question at run time; or sums that are divided on their way, and then
 // scaled.

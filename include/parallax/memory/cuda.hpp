@@ -41,41 +41,37 @@ inline constexpr std::size_t device_alignment = 256;  // of whatever the runtime
 
 }  // namespace cuda
 
-// Memory of the current device for what lives long: tables, slots, scratch of steps. Giving back waits for the device.
-struct CudaSpace {
+namespace detail {
+
+// Memory of the runtime's. Giving back waits for the device, which may have been given work on it: between ranks that share one
+// that may be a wait for each other, so that buffers put it off (see Buffer).
+template <bool of_host>
+struct RuntimeMemory {
   using axis = space_axis;
-  static constexpr std::string_view name = "CudaSpace";
-  static constexpr bool host_readable = false;
-  static constexpr bool gives_back_late = true;  // between ranks of one device, a wait for it may be one for each other
+  static constexpr bool host_readable = of_host, gives_back_late = true;
 
   static void* allocate(std::size_t bytes) {
     void* memory = nullptr;
-    cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
-    return memory;
-  }
-  static void deallocate(void* memory, std::size_t) noexcept {
-    static_cast<void>(cudaDeviceSynchronize());  // it may have been given work on the memory
-    static_cast<void>(cudaFree(memory));
-  }
-};
-
-// Memory of the host that the device copies to and from by itself, in the order of a stream. Allocating and giving back may
-// wait for the device.
-struct PinnedSpace {
-  using axis = space_axis;
-  static constexpr std::string_view name = "PinnedSpace";
-  static constexpr bool host_readable = true;
-  static constexpr bool gives_back_late = true;  // between ranks of one device, a wait for it may be one for each other
-
-  static void* allocate(std::size_t bytes) {
-    void* memory = nullptr;
-    cuda::check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+    if constexpr (of_host) cuda::check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+    else cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
     return memory;
   }
   static void deallocate(void* memory, std::size_t) noexcept {
     static_cast<void>(cudaDeviceSynchronize());
-    static_cast<void>(cudaFreeHost(memory));
+    static_cast<void>(of_host ? cudaFreeHost(memory) : cudaFree(memory));
   }
+};
+
+}  // namespace detail
+
+// Memory of the current device for what lives long: tables, slots, scratch of steps.
+struct CudaSpace : detail::RuntimeMemory<false> {
+  static constexpr std::string_view name = "CudaSpace";
+};
+
+// Memory of the host that the device copies to and from by itself, in the order of a stream.
+struct PinnedSpace : detail::RuntimeMemory<true> {
+  static constexpr std::string_view name = "PinnedSpace";
 };
 
 // Owns a stream of the current device that does not wait for the default one. Movable. Destroying it does not wait.

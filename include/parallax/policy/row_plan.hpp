@@ -21,6 +21,46 @@ struct HopRuns {
   std::vector<std::size_t> received;  // sources + 1 begins in the received keys
 };
 
+// The bags of a pull, planned by the host: the indices of bag b are at positions begins[b] … begins[b + 1] - 1.
+template <MemorySpace Space>
+struct BagPlan {
+  std::size_t count = 0;
+  bool factored = false, mean = false;  // whether indices have factors; whether those are one over how many a bag has
+  Buffer<std::uint32_t> begins;         // count + 1
+  Buffer<std::uint32_t> of_index;       // by index: the number of its bag
+  Buffer<std::uint32_t> kept;           // by bag: its indices that were not dropped, 1 if there are none
+  Buffer<std::byte> factors;            // by index, of the variable's scalar type
+  Buffer<std::byte, Space> pooled;      // the rows of each bag as one
+
+  // Where operations in the space find them.
+  template <class T>
+  RowTerms<T> terms(RowOps<Space> const& ops, RowsView<T const> rows) {
+    return {rows, shown_of_index_.of(ops, of_index.span()).data(), shown_factors<T>(ops)};
+  }
+  template <class T>
+  T const* shown_factors(RowOps<Space> const& ops) {
+    return factored ? reinterpret_cast<T const*>(shown_factors_.of(ops, factors.span()).data()) : nullptr;
+  }
+  std::span<std::uint32_t const> shown_begins(RowOps<Space> const& ops) { return shown_begins_.of(ops, begins.span()); }
+  std::span<std::uint32_t const> shown_kept(RowOps<Space> const& ops) { return shown_kept_.of(ops, kept.span()); }
+  // The host has made them anew.
+  void renew() { shown_begins_.renew(), shown_of_index_.renew(), shown_kept_.renew(), shown_factors_.renew(); }
+
+  void copy_from(BagPlan const& other) {
+    count = other.count, factored = other.factored, mean = other.mean;
+    auto const copy = [](auto const& from, auto& to) {
+      to.resize_with_slack(from.size());
+      std::copy_n(from.data(), from.size(), to.data());
+    };
+    copy(other.begins, begins), copy(other.of_index, of_index), copy(other.kept, kept), copy(other.factors, factors);
+    renew();
+  }
+
+ private:
+  Shown<std::uint32_t, Space> shown_begins_, shown_of_index_, shown_kept_;
+  Shown<std::byte, Space> shown_factors_;
+};
+
 // Levels of distinct keys: level 0 are this rank's own, level k + 1 those that arrived over hop k, merged. Every level keeps
 // the grouping by which rows are summed on the way up and spread on the way down. The host makes the plan; rows, and what moves
 // and sums them, are in memory of the space. Owns its memory; pooled and reused.
@@ -44,12 +84,7 @@ struct RowPlan {
   bool retired = false;            // its keys are those of an earlier placement; `retired_rows` the table rows of level 0
   Buffer<Index> retired_rows;
 
-  // Of bags: which bag each index lies in, its factor where the bags have any, and the pooled rows.
-  std::size_t bags = 0;
-  bool factored = false, mean = false;
-  Buffer<std::uint32_t> bag_of;
-  Buffer<std::byte> factors;
-  Buffer<std::byte, Space> pooled;
+  BagPlan<Space> bags;
 
   std::size_t indices() const { return levels.empty() ? 0 : levels[0].count(); }
   std::size_t size() const { return levels.empty() ? 0 : levels[0].size(); }
@@ -72,8 +107,8 @@ struct RowPlan {
     levels.resize(route.size() + 1);
     shown_levels_.resize(levels.size());
     runs.resize(route.size());
-    agreed = dropped = bags = 0;
-    factored = mean = retired = false;
+    agreed = dropped = bags.count = 0;
+    retired = false;
   }
   // Local. The placement is about to change: what still holds this plan finds its rows by number.
   template <class RowOf>

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include "parallax/kernel/host_bags.hpp"
 #include "parallax/policy/row_plan.hpp"
@@ -23,17 +25,13 @@ struct ReducedRows {
 // What a row of a gradient belongs to: an index of the batch, a distinct index of it, or a bag of indices.
 enum class RowsPer : unsigned char { index, distinct, bag };
 
-// This rank's gradient rows on their way. Of bags, the gradient of index i is factors[i] · values[bag_of[i]] (both the plan's).
+// This rank's gradient rows on their way. Of bags, the gradient of index i is its factor · the row of its bag (both the plan's).
 template <class T>
 struct OwnRows {
   RowsView<T const> values;
   RowsPer per = RowsPer::index;
 
   bool distinct() const { return per == RowsPer::distinct; }
-  template <class Plan>
-  RowTerms<T> terms(Plan const& plan) const {
-    return {values, plan.bag_of.data(), plan.factored ? reinterpret_cast<T const*>(plan.factors.data()) : nullptr};
-  }
 };
 
 namespace detail {
@@ -58,7 +56,7 @@ void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::siz
     RowsView<T const> const rows{arrived.first(), static_cast<std::int64_t>(plan.levels[k].count()), width};
     ops.coalesce(rows, plan.shown(k, ops), begin, end, out);
   } else if (own.per == RowsPer::bag) {
-    if constexpr (Space::host_readable) ops.coalesce_terms(own.terms(plan), plan.levels[0], begin, end, out);
+    ops.coalesce_terms(plan.bags.terms(ops, own.values), plan.shown(0, ops), begin, end, out);
   } else if (own.per == RowsPer::index) {
     ops.coalesce(own.values, plan.shown(0, ops), begin, end, out);
   } else {
@@ -94,24 +92,40 @@ class PushBase {
     counted_ = counted;
     hop_ = 0;
     finished_ = false;
+    by_ = nullptr;
   }
 
   Plan& plan() const { return *plan_; }
+  // After `reduce`. On a device without rows as long as the sums are put off: what updates the table may make them as it needs
+  // them, of the rows that arrived, `addends`, by `groups`.
   ReducedRows<Index, T> const& reduced() const { return reduced_; }
+  bool puts_off() const { return by_ != nullptr; }
+  RowsView<T const> addends() const { return {arrived_.first(), reduced_count_, own_.values.width}; }
+  auto const& groups() const { return *by_; }
+  void sum_up() {
+    if (!by_) return;
+    std::size_t const u = reduced_.keys.size();
+    sums_.resize_with_slack(u * static_cast<std::size_t>(own_.values.width));
+    ops().coalesce(addends(), *by_, 0, u, sums_.data());
+    reduced_.rows = sums_.data();
+    by_ = nullptr;
+  }
 
  protected:
   std::size_t row_bytes() const { return static_cast<std::size_t>(own_.values.width) * sizeof(T); }
 
   Ops const& ops() const { return *ops_; }
 
-  // Sums what arrived by `groups` into memory of this journey.
-  template <class Groups>
+  using Groups = std::remove_cvref_t<decltype(std::declval<Shown<Grouping<Index>, Space>&>().of(
+      std::declval<Ops const&>(), std::declval<Grouping<Index> const&>()))>;
+
+  // Sums what arrived by `groups`, on a device not yet. Both must stay until the sums are there.
   void sum_by(Grouping<Index> const& groups, Groups const& shown) {
     std::size_t const u = groups.size();
-    sums_.resize_with_slack(u * static_cast<std::size_t>(own_.values.width));
-    RowsView<T const> const rows{arrived_.first(), static_cast<std::int64_t>(groups.count()), own_.values.width};
-    ops().coalesce(rows, shown, 0, u, sums_.data());
-    reduced_ = {groups.keys.span(), sums_.data(), nullptr};
+    by_ = &shown;
+    reduced_count_ = static_cast<std::int64_t>(groups.count());
+    reduced_ = {groups.keys.span(), nullptr, nullptr};
+    if constexpr (Space::host_readable) sum_up();
     if (!counted_) return;
     count_sums_.resize_with_slack(u);
     RowOps<HostSpace>::sum_counts(arrived_.count_span(), groups, 0, u, count_sums_.data());
@@ -134,6 +148,8 @@ class PushBase {
   Buffer<T, Space> sums_;
   Buffer<std::uint32_t> count_sums_;
   ReducedRows<Index, T> reduced_;
+  std::int64_t reduced_count_ = 0;  // of what they are the sums
+  Groups const* by_ = nullptr;
 };
 
 // PsShard: rows climb to their owners, summed on every hop. Keys travel only where the plan is not known there yet.
@@ -254,13 +270,13 @@ class NaivePush : public PushBase<Index, T, Space> {
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
       std::size_t const n = sent_[t + 1] - sent_[t];
       if (n == 0) continue;
-      std::span const positions{own.order.data() + sent_[t], n};
       auto* const keys = mail.of().template outgoing<Index>(keys_slip_, hop.targets[t]);
-      for (std::size_t i = 0; i < n; ++i) keys[i] = own.keys[own.inverse[positions[i]]];
+      for (std::size_t i = 0; i < n; ++i) keys[i] = own.keys[own.inverse[own.order[sent_[t] + i]]];
       T* const rows = mail.template of<Space>().template outgoing<T>(rows_slip_, hop.targets[t]);
-      if (own_.per == RowsPer::index)
-        this->ops().gather_rows(own_.values, this->ops().order(plan_->shown(0, this->ops())).subspan(sent_[t], n), 0, rows);
-      else if constexpr (Space::host_readable) this->ops().gather_terms(own_.terms(*plan_), positions, rows);
+      auto const& ops = this->ops();
+      auto const positions = ops.order(plan_->shown(0, ops)).subspan(sent_[t], n);
+      if (own_.per == RowsPer::bag) ops.gather_terms(plan_->bags.terms(ops, own_.values), positions, rows);
+      else ops.gather_rows(own_.values, positions, 0, rows);
     }
   }
 
@@ -450,6 +466,7 @@ class GatherPush : public PushBase<Index, T, Space> {
     RowOps<HostSpace>::unique_with_inverse(keys, rows_, groups_, plan_->sort);
     shown_.renew();
     this->sum_by(groups_, shown_.of(this->ops(), groups_));
+    this->sum_up();
   }
 
   Stage stage_ = Stage::gather;

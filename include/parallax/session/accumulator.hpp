@@ -29,6 +29,7 @@ class Accumulator {
 
 template <detail::DenseVariable V>
 class Accumulator<V> {
+  static_assert(V::State::space::host_readable, "parallax: an Accumulator sums on the host: give a device's updates to `start`");
   using T = typename V::scalar_type;
 
  public:
@@ -77,6 +78,7 @@ class Accumulator<V> {
 // Of a table: the rows of all micro-batches with their ids, which the step coalesces. What a pull named is summed by row first.
 template <detail::SparseVariable V>
 class Accumulator<V> {
+  static_assert(V::State::space::host_readable, "parallax: an Accumulator sums on the host: give a device's updates to `start`");
   using State = typename V::State;
   using T = typename V::scalar_type;
 
@@ -93,7 +95,7 @@ class Accumulator<V> {
     std::size_t const ids = update.plan ? update.plan->size() : update.ids.size();
     std::size_t const expected = !update.plan                       ? ids
                                  : update.per == RowsPer::distinct ? ids
-                                 : update.per == RowsPer::bag      ? update.plan->bags
+                                 : update.per == RowsPer::bag      ? update.plan->bags.count
                                                                     : update.plan->indices();
     if (update.rows.width != state_->width() || update.rows.rows != static_cast<std::int64_t>(expected))
       throw Error{Errc::invalid_argument, -1, "add", state_->name(),

@@ -1,6 +1,7 @@
 // A batch of indices made into a plan: keys by the policy for bad ids, bags, and what a handle shows of a pull.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -67,14 +68,7 @@ void remake_plan(Topology<C> const& topology, State const& state, typename State
   }
   plan.group(count, state.rows());
   plan.cut(0, state.placement().bases());
-  if (old.bags == 0) return;
-  plan.bags = old.bags;
-  plan.factored = old.factored;
-  plan.mean = old.mean;
-  plan.bag_of.resize_with_slack(old.bag_of.size());
-  std::copy_n(old.bag_of.data(), old.bag_of.size(), plan.bag_of.data());
-  plan.factors.resize_with_slack(old.factors.size());
-  std::copy_n(old.factors.data(), old.factors.size(), plan.factors.data());
+  if (old.bags.count > 0) plan.bags.copy_from(old.bags);
 }
 
 // Local. Notes for each index of a plan which bag it lies in, and its factor; an index that was dropped lies in none.
@@ -91,25 +85,32 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
   if (given.weighted && given.weights.size() != n)
     refuse(std::to_string(given.weights.size()) + " weights for " + std::to_string(n) + " indices");
   if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(std::to_string(offsets.size() - 1) + " bags");
-  plan.bags = offsets.size() - 1;
-  plan.mean = given.pool == Pool::mean;
-  plan.factored = given.weighted || plan.mean;
-  plan.bag_of.resize_with_slack(n);
-  plan.factors.resize_with_slack(plan.factored ? n * sizeof(T) : 0);
-  T* const factors = reinterpret_cast<T*>(plan.factors.data());
+  auto& bags = plan.bags;
+  bags.count = offsets.size() - 1;
+  bags.mean = given.pool == Pool::mean;
+  bags.factored = given.weighted || bags.mean;
+  bags.begins.resize_with_slack(offsets.size());
+  bags.of_index.resize_with_slack(n);
+  bags.kept.resize_with_slack(bags.count);
+  bags.factors.resize_with_slack(bags.factored ? n * sizeof(T) : 0);
+  bags.renew();
+  T* const factors = reinterpret_cast<T*>(bags.factors.data());
   auto const& inverse = plan.levels[0].inverse;
-  for (std::size_t bag = 0; bag < plan.bags; ++bag) {
+  std::transform(offsets.begin(), offsets.end(), bags.begins.data(),
+                 [](auto const offset) { return static_cast<std::uint32_t>(offset); });
+  for (std::size_t bag = 0; bag < bags.count; ++bag) {
     if (offsets[bag] > offsets[bag + 1])
       refuse("the offsets of bags descend from " + std::to_string(offsets[bag]) + " to " + std::to_string(offsets[bag + 1]) +
              " at bag " + std::to_string(bag));
     auto const begin = static_cast<std::size_t>(offsets[bag]), end = static_cast<std::size_t>(offsets[bag + 1]);
-    std::size_t kept = 0;
+    std::uint32_t kept = 0;
     for (std::size_t i = begin; i < end; ++i) {
-      plan.bag_of[i] = static_cast<std::uint32_t>(bag);
+      bags.of_index[i] = static_cast<std::uint32_t>(bag);
       kept += inverse[i] < plan.size();
     }
-    for (std::size_t i = begin; i < end && plan.factored; ++i)
-      factors[i] = given.weighted ? given.weights[i] : T{1} / static_cast<T>(kept ? kept : 1);
+    bags.kept[bag] = std::max(kept, 1u);
+    for (std::size_t i = begin; i < end && bags.factored; ++i)
+      factors[i] = given.weighted ? given.weights[i] : T{1} / static_cast<T>(bags.kept[bag]);
   }
 }
 
@@ -125,21 +126,14 @@ void finish_pull(PulledBags<State> const& handle) {
   using T = typename State::scalar_type;
   finish_pull(handle.rows());
   auto& plan = *handle.plan();
-  auto const width = static_cast<std::size_t>(handle.width());
-  plan.pooled.resize_with_slack(plan.bags * width * sizeof(T));
-  auto const& inverse = plan.levels[0].inverse;
-  bool const weighted = plan.factored && !plan.mean;
-  RowTerms<T> const terms{handle.rows().values(), inverse.data(),
-                          weighted ? reinterpret_cast<T const*>(plan.factors.data()) : nullptr};
-  T* out = reinterpret_cast<T*>(plan.pooled.data());
-  std::size_t begin = 0;
-  for (std::size_t bag = 0; bag < plan.bags; ++bag, out += width) {
-    std::size_t end = begin, kept = 0;
-    for (; end < plan.indices() && plan.bag_of[end] == bag; ++end) kept += inverse[end] < plan.size();
-    sum_terms(terms, begin, end, [](std::size_t i) { return i; }, out);
-    if (plan.mean && kept > 1) RowOps<HostSpace>::scale_down(out, handle.width(), static_cast<T>(kept));
-    begin = end;
-  }
+  auto& bags = plan.bags;
+  auto const& ops = handle.state().ops();
+  bags.pooled.resize_with_slack(bags.count * static_cast<std::size_t>(handle.width()) * sizeof(T));
+  T* const out = reinterpret_cast<T*>(bags.pooled.data());
+  RowTerms<T> const terms{handle.rows().values(), ops.inverse(plan.shown(0, ops)).data(),
+                          bags.mean ? nullptr : bags.template shown_factors<T>(ops)};
+  ops.sum_term_runs(terms, bags.shown_begins(ops), out);
+  if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.shown_kept(ops));
 }
 
 // The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank.

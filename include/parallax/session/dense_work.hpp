@@ -75,7 +75,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   // What is shared is what owners measured of their parts; where every rank has the whole, each measures it all, in the same
   // parts, so that the sums are the same.
   std::size_t shared_measures() const { return measures && S::sharded ? measure_count : 0; }
-  void measure(double scale, std::vector<double>& shared) noexcept {
+  void measure(double scale, std::vector<double>& shared) noexcept(Space::host_readable) {
     if constexpr (measures) {
       sums_ = {};
       if constexpr (S::sharded) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,7 +39,7 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
       if (own_.distinct()) own_.per = RowsPer::index;
     }
     auto const expected = static_cast<std::int64_t>(own_.per == RowsPer::distinct ? plan.size()
-                                                    : own_.per == RowsPer::bag    ? plan.bags
+                                                    : own_.per == RowsPer::bag    ? plan.bags.count
                                                                                   : plan.indices());
     state_->seen.pushed += static_cast<double>(plan.size());
     if (how.joined && plan.indices() > 0)
@@ -145,13 +146,18 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
     if (!naive && !flat_) state_->seen.merged += static_cast<double>(plan_->levels[1].size());
   }
 
-  void deposit(int group) { this->enter(journey_.reduced(), group); }
+  void deposit(int group) {
+    if (!state_->merging.results.empty()) journey_.sum_up();
+    this->enter(journey_.reduced(), group);
+  }
+  // A result that nobody looks at before it is applied is summed as it is, where sums are put off.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
     auto& results = state_->merging.results;
+    if (transforms<F> || this->group() >= 0 || results.size() > 1) sum_up();
     if (results.size() > 1) results[0] = sum_of(results);
-    state_->average(results[0], this->divisor());
+    if (!journey_.puts_off()) state_->average(results[0], this->divisor());
     state_->seen.owned = static_cast<double>(results[0].keys.size());
     rows_ = gathers ? state_->rows_of(results[0].keys) : results[0].keys;
   }
@@ -163,6 +169,10 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
     }
   }
   std::optional<std::string> non_finite() {
+    if (journey_.puts_off()) {
+      sum_up();
+      state_->average(state_->merging.results[0], this->divisor());
+    }
     auto const& result = state_->merging.results[0];
     RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
     return non_finite_row(state_->ops(), values, [&](std::int64_t i) {
@@ -184,11 +194,20 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
   void apply(double scale) noexcept(Space::host_readable) {
     auto const& result = state_->merging.results[0];
     Index const base = gathers || state_->owner() < 0 ? Index{0} : state_->placement().base(state_->owner());
-    state_->apply(rows_, base, result.rows, static_cast<T>(scale));
+    if constexpr (!gathers && !Space::host_readable) {
+      if (journey_.puts_off()) state_->apply_runs(result, base, journey_.addends(), journey_.groups(), this->divisor());
+      else state_->apply(rows_, base, result.rows, static_cast<T>(scale));
+    } else {
+      state_->apply(rows_, base, result.rows, static_cast<T>(scale));
+    }
     state_->end_update();
   }
 
  private:
+  void sum_up() {
+    journey_.sum_up();
+    state_->merging.results[0] = journey_.reduced();
+  }
   // The results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates.
   ReducedRows<Index, T> sum_of(std::vector<ReducedRows<Index, T>> const& results) {
     std::size_t n = 0;
@@ -233,6 +252,7 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
   using Base = RowWorkBase<C, S, Id, F>;
   using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
   using typename Base::Index;
+  using typename Base::Space;
   using typename Base::T;
 
  public:
@@ -246,7 +266,7 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
   bool gathers_early() const { return false; }
 
   void join(Buckets<C>& buckets) {
-    bucket_ = &buckets.template of<T, false, HostSpace>();
+    bucket_ = &buckets.template of<T, false, Space>();
     segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
   }
   void deposit(int group) { this->enter(ReducedRows<Index, T>{{}, bucket_->owned(segment_).values.data(), nullptr}, group); }
@@ -254,80 +274,78 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
     if (!leader_) return;
     state_->reserve_update();
     auto const& results = state_->merging.results;
-    for (std::size_t i = 1; i < results.size(); ++i)
-      RowOps<HostSpace>::add_to(results[0].rows, results[i].rows, static_cast<std::int64_t>(part().size()));
-    auto const width = static_cast<std::int64_t>(state_->width());
-    for_each_row(part(), [&](T* row) {
-      T const divisor = state_->reduce() == Reduce::mean ? static_cast<T>(this->divisor()) : counted_ ? row[width] : T{1};
-      if (state_->reduce() != Reduce::sum && divisor > T{1}) RowOps<HostSpace>::scale_down(row, width, divisor);
-    });
+    T* const sums = results[0].rows;
+    auto const n = static_cast<std::int64_t>(part().size());
+    for (std::size_t i = 1; i < results.size(); ++i) state_->ops().add_to(sums, results[i].rows, n);
+    if (state_->reduce() == Reduce::mean && this->divisor() > 1)  // a count stays what it is: none, or not none
+      state_->ops().scale_down(sums, n, static_cast<T>(this->divisor()));
+    if (state_->counted()) state_->ops().scale_counted_rows_down(sums, rows().rows, state_->width());
   }
   // The transform sees every row of the part, those that nobody touched included.
   void transform() {
     if constexpr (transforms<F>) {
-      std::size_t const first = bucket_->owned(segment_).first;
-      std::span<T> const values = part();
-      std::size_t const rows = stride_ ? values.size() / stride_ : 0;
-      ids_.resize_with_slack(rows);
-      for (std::size_t i = 0; i < rows; ++i) ids_[i] = static_cast<Index>(first / stride_ + i);
-      (*function_)(RowsGradient<Index, T>{ids_.span(), RowsView<T>{values.data(), static_cast<std::int64_t>(rows),
-                                                                  state_->width(), static_cast<std::int64_t>(stride_)}});
+      ids_.resize_with_slack(static_cast<std::size_t>(rows().rows));
+      std::iota(ids_.data(), ids_.data() + ids_.size(), static_cast<Index>(first_row()));
+      (*function_)(RowsGradient<Index, T>{ids_.span(), rows()});
     }
   }
   std::optional<std::string> non_finite() const {
-    std::size_t const first = bucket_->owned(segment_).first;
-    std::span<T> const values = part();
-    RowsView<T> const rows{values.data(), static_cast<std::int64_t>(stride_ ? values.size() / stride_ : 0), state_->width(),
-                           static_cast<std::int64_t>(stride_)};
-    return non_finite_row(state_->ops(), rows, [&](std::int64_t i) {
-      return "row " + std::to_string(first / stride_ + static_cast<std::size_t>(i));
-    });
+    RowsView<T> const whole{part().data(), rows().rows, static_cast<std::int64_t>(stride_)};  // counts are finite
+    return non_finite_row(state_->ops(), whole, [&](std::int64_t i) { return "row " + std::to_string(first_row() + i); });
   }
   double norm_squared(Topology<C> const& topology) const {
-    double sum = 0;
     if (bucket_->owns_whole() && topology.rank() != 0) return 0;
-    for_each_row(part(), [&](T const* row) {
-      sum += RowOps<HostSpace>::sum_of_squares(row, static_cast<std::int64_t>(state_->width()));
-    });
-    return sum;
+    return state_->ops().sum_of_row_squares(RowsView<T const>{rows()});
   }
-  void apply(double scale) noexcept {
+  void apply(double scale) noexcept(Space::host_readable) {
     bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {
-      state_->apply_densified(static_cast<std::int64_t>(first / stride_), values, static_cast<std::int64_t>(count / stride_),
-                              static_cast<std::int64_t>(stride_), counted_, static_cast<T>(scale));
+      state_->apply_densified(static_cast<std::int64_t>(first / stride_), spaced(values, count), counted_,
+                              static_cast<T>(scale));
     });
     state_->end_update();
   }
 
  private:
-  // The variable's result: what this rank holds of the summed table.
+  // The variable's result: what this rank holds of the summed table, and the rows in it.
   std::span<T> part() const { return {state_->merging.results[0].rows, bucket_->owned(segment_).values.size()}; }
-
-  template <class Span, class G>
-  void for_each_row(Span values, G&& g) const {
-    for (std::size_t at = 0; stride_ && at < values.size(); at += stride_) g(values.data() + at);
+  RowsView<T> rows() const { return spaced(part().data(), part().size()); }
+  std::int64_t first_row() const { return stride_ ? static_cast<std::int64_t>(bucket_->owned(segment_).first / stride_) : 0; }
+  template <class E>
+  RowsView<E> spaced(E* values, std::size_t count) const {
+    return {values, stride_ ? static_cast<std::int64_t>(count / stride_) : 0, state_->width(),
+            static_cast<std::int64_t>(stride_)};
   }
 
   void densify() {
     std::int64_t const width = state_->width();
     std::size_t const distinct = plan_->size();
     table_.resize(static_cast<std::size_t>(state_->rows()) * stride_);
-    table_.fill(T{});
+    state_->ops().clear(table_.data(), table_.size() * sizeof(T));
     sums_.resize_with_slack(distinct * static_cast<std::size_t>(width));
-    write_level(state_->ops(), *plan_, 0, own_, ArrivedRows<T, HostSpace>{}, 0, distinct, sums_.data());
+    write_level(state_->ops(), *plan_, 0, own_, ArrivedRows<T, Space>{}, 0, distinct, sums_.data());
     auto const& groups = plan_->levels[0];
-    for (std::size_t i = 0; i < distinct; ++i) {
-      T* const row = table_.data() + static_cast<std::size_t>(state_->placement().row(groups.keys[i])) * stride_;
-      RowOps<HostSpace>::copy_from(row, sums_.data() + i * static_cast<std::size_t>(width), width);
-      if (counted_) row[width] = static_cast<T>(groups.offsets[i + 1] - groups.offsets[i]);
-    }
+    shown_rows_.renew();
+    auto const named = shown_rows_.of(state_->ops(), state_->rows_of(groups.keys.span()));
+    auto const put = [&](std::int64_t column, std::int64_t columns, T const* values) {
+      RowsView<T> const into{table_.data() + column, state_->rows(), columns, static_cast<std::int64_t>(stride_)};
+      state_->ops().scatter_rows(into, named, Index{0}, values);
+    };
+    put(0, width, sums_.data());
+    if (!counted_) return;
+    counts_.resize_with_slack(distinct);
+    for (std::size_t i = 0; i < distinct; ++i) counts_[i] = static_cast<T>(groups.offsets[i + 1] - groups.offsets[i]);
+    shown_counts_.renew();
+    put(width, 1, shown_counts_.of(state_->ops(), counts_.span()).data());
   }
 
   bool counted_ = false;
   std::size_t stride_ = 1, segment_ = 0;
-  Buffer<T> table_, sums_;
+  Buffer<T, Space> table_, sums_;
+  Buffer<T> counts_;
+  Shown<Index, Space> shown_rows_;
+  Shown<T, Space> shown_counts_;
   Buffer<Index> ids_;
-  DenseBucket<T, C>* bucket_ = nullptr;
+  DenseBucket<T, C, Space>* bucket_ = nullptr;
 };
 
 // The policy's way, known when the program is compiled.

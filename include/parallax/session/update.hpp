@@ -87,11 +87,11 @@ class PulledBags {
   PulledBags() = default;
   PulledBags(State& state, Plan& plan) : rows_{state, plan} {}
 
-  std::size_t size() const { return plan()->bags; }  // bags
+  std::size_t size() const { return plan()->bags.count; }  // bags
   std::int64_t width() const { return rows_.width(); }
   // [size() x width()]: each bag's rows as one; zeros for a bag without any. Valid until the handle is destroyed.
   RowsView<T const> values() const {
-    return {reinterpret_cast<T const*>(plan()->pooled.data()), static_cast<std::int64_t>(size()), width()};
+    return {reinterpret_cast<T const*>(plan()->bags.pooled.data()), static_cast<std::int64_t>(size()), width()};
   }
   std::span<T const> operator[](std::size_t bag) const { return values()[static_cast<std::int64_t>(bag)]; }
   PulledRows<State> const& rows() const { return rows_; }

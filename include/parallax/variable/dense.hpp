@@ -103,7 +103,7 @@ class DenseState : public Counted {
                   Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values_.data() + first, sums, count, first - begin_, Averaged<T>{divisor, scale}, rule);
   }
-  auto measure(std::size_t first, T const* gradients, std::size_t count, T scale) noexcept {
+  auto measure(std::size_t first, T const* gradients, std::size_t count, T scale) noexcept(Space::host_readable) {
     return slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule());
   }
   template <class Rule>

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "parallax/kernel/host.hpp"
-#include "parallax/kernel/host_measure.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 
@@ -98,6 +97,11 @@ class OptimizerState {
              Rule const& rule) noexcept(on_host) {
     if constexpr (unit<O> == Unit::element) {
       finish(parameters, gradients, count, first, scale, rule);
+    } else if constexpr (!on_host) {
+      if (width_ == 0) return;
+      auto const rows = static_cast<std::int64_t>(count / width_), width = static_cast<std::int64_t>(width_);
+      apply_spaced_rows(static_cast<std::int64_t>(first / width_), RowsView<T const>{gradients, rows, width}, false,
+                        RowsView<T>{parameters - first, rows, width}, scale, rule);
     } else if (width_ > 0) {
       for (std::size_t at = 0; at < count; at += width_)
         rows_.from((first + at) / width_, [&](auto*... row_slots) {
@@ -110,10 +114,10 @@ class OptimizerState {
   // The two halves of it for a unit that is measured in parts: sums of some of its elements, and the rule that `finish` made
   // of all sums.
   template <class Rule>
-  auto measure(T const* parameters, T const* gradients, std::size_t count, std::size_t first, T scale,
-               Rule const& rule) noexcept {
+  auto measure(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale,
+               Rule const& rule) noexcept(on_host) {
     return elements_.from(first, [&](auto*... slots) {
-      return detail::measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
+      return ops_.measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
     });
   }
   template <class Scale, class Rule>
@@ -143,6 +147,43 @@ class OptimizerState {
       for (std::size_t i = 0; i < keys.size(); ++i) {
         auto const row = static_cast<std::int64_t>(keys[i] - base);
         apply(table.row(row), gradients + i * width_, width_, static_cast<std::size_t>(row) * width_, scale, rule);
+      }
+    }
+  }
+
+  // On a device: rows of the table by the sums of the rows of `values` by `groups`, which are never stored, divided by `counts`,
+  // of device memory, one a key, or where those are null by `divisor`.
+  template <class Groups, class Index, class Rule>
+  void apply_runs(RowsView<T const> values, Groups const& groups, Index base, T divisor, std::uint32_t const* counts,
+                  RowsView<T> table, Rule const& rule) {
+    elements_.from(0, [&](auto*... slots) {
+      rows_.from(0, [&](auto*... row_slots) {
+        ops_.apply_runs(values, groups, base, divisor, counts, table, rule,
+                        ops_.slots(RowsView{slots, table.rows, table.width}...),
+                        ops_.slots(RowsView{row_slots, table.rows, std::int64_t{1}}...));
+      });
+    });
+  }
+  // Rows first, first + 1, … of the table by gradients that lie gradients.stride apart. With `skips` the element behind a
+  // gradient says how many named its row: where none did, the row is left alone.
+  template <class Rule>
+  void apply_spaced_rows(std::int64_t first, RowsView<T const> gradients, bool skips, RowsView<T> table, T scale,
+                         Rule const& rule) noexcept(on_host) {
+    if constexpr (!on_host) {
+      auto const part = [&]<class E>(E* memory, std::int64_t width) {
+        return RowsView<E>{memory + first * width, gradients.rows, width};
+      };
+      elements_.from(0, [&](auto*... slots) {
+        rows_.from(0, [&](auto*... row_slots) {
+          ops_.apply_spaced_rows(part(table.data, table.width), gradients, skips, scale, rule,
+                                 ops_.slots(part(slots, table.width)...), ops_.slots(part(row_slots, 1)...));
+        });
+      });
+    } else {
+      for (std::int64_t i = 0; i < gradients.rows; ++i) {
+        T const* const gradient = gradients.row(i);
+        if (skips && gradient[width_] == T{0}) continue;
+        apply(table.row(first + i), gradient, width_, static_cast<std::size_t>(first + i) * width_, scale, rule);
       }
     }
   }

@@ -143,15 +143,14 @@ class SparseState : public Counted {
 
   // The rows of this rank as of the last update, all brought up to date. On a device: as of the work put in its queue so far.
   RowsView<T> local() {
-    if constexpr (settles)
-      for (std::int64_t row = 0; row < local_rows_; ++row) settle(row);
+    settle(local_rows_, [](std::int64_t i) { return i; });
     return table_;
   }
 
   // What a pull reads: rows keys[i] - base, up to date.
   void touch(std::span<IndexType const> keys, IndexType base) {
-    if constexpr (settles)
-      for (IndexType const key : keys) settle(key - base);
+    settle(static_cast<std::int64_t>(keys.size()),
+           [&](std::int64_t i) { return static_cast<std::int64_t>(keys[static_cast<std::size_t>(i)] - base); });
   }
   // `keys` as operations in the table's space find them.
   void gather(std::span<IndexType const> keys, IndexType base, T* out) const {
@@ -193,22 +192,30 @@ class SparseState : public Counted {
     touch(table_rows, base);
     applied_.renew();
     slots_.apply_rows(applied_.of(ops_, table_rows), base, table_, gradients, scale, optimizer_.at(steps_ + 1));
-    if constexpr (settles)
-      for (IndexType const row : table_rows) settled_[static_cast<std::size_t>(row - base)] = steps_ + 1;
+    note_settled(table_rows, base);
   }
-  // Rows [first, first + count) of a densified gradient whose rows lie `stride` apart; with `counted` the element behind a
-  // row says by how many indices it was named, and rows named by none are left alone by a lazy optimizer.
-  void apply_densified(std::int64_t first, T const* gradients, std::int64_t count, std::int64_t stride, bool counted,
-                       T scale) noexcept {
-    auto const rule = optimizer_.at(steps_ + 1);
-    for (std::int64_t i = 0; i < count; ++i) {
-      T const* const gradient = gradients + i * stride;
-      if (counted && untouched<O> == Untouched::lazy && gradient[width_] == T{0}) continue;
-      if constexpr (settles) settle(first + i);
-      slots_.apply(table_.row(first + i), gradient, static_cast<std::size_t>(width_),
-                   static_cast<std::size_t>((first + i) * width_), scale, rule);
-      if constexpr (settles) settled_[static_cast<std::size_t>(first + i)] = steps_ + 1;
+  // On a device: of sums that are not there yet, of `addends` by `groups`, divided as `average` does.
+  template <class Groups>
+  void apply_runs(ReducedRows<IndexType, T> const& reduced, IndexType base, RowsView<T const> addends, Groups const& groups,
+                  int ranks) {
+    touch(reduced.keys, base);
+    std::uint32_t const* counts = nullptr;
+    if (counted()) {
+      counts_.renew();
+      counts = counts_.of(ops_, {reduced.counts, reduced.keys.size()}).data();
     }
+    T const divisor = reduce_ == Reduce::mean ? static_cast<T>(ranks) : T{1};
+    slots_.apply_runs(addends, groups, base, divisor, counts, table_, optimizer_.at(steps_ + 1));
+    note_settled(reduced.keys, base);
+  }
+  // The rows from `first` on of a densified gradient. With `counted` the element behind a row says by how many indices it was
+  // named, and rows named by none are left alone by a lazy optimizer.
+  void apply_densified(std::int64_t first, RowsView<T const> gradients, bool counted, T scale) noexcept(Space::host_readable) {
+    settle(gradients.rows, [&](std::int64_t i) { return first + i; });
+    slots_.apply_spaced_rows(first, gradients, counted && untouched<O> == Untouched::lazy, table_, scale,
+                             optimizer_.at(steps_ + 1));
+    if constexpr (settles)
+      std::fill_n(settled_.data() + first, gradients.rows, steps_ + 1);
   }
   void end_update() { ++steps_; }
 
@@ -309,18 +316,62 @@ class SparseState : public Counted {
   };
   static constexpr std::size_t most_settings = 256;
 
-  // Replays the steps that passed a row by, each with the optimizer that was in force and a gradient of zero.
-  void settle(std::int64_t row) noexcept {
-    std::int64_t& settled = settled_[static_cast<std::size_t>(row)];
-    if (settled == steps_) return;
+  // Replays the steps that passed rows by, with a gradient of zero: of rows row_at(0) … row_at(n - 1), which may repeat. The
+  // host takes one row after the other, all its steps; a device one step after the other, all rows that it passed by.
+  template <class RowAt>
+  void settle([[maybe_unused]] std::int64_t n, [[maybe_unused]] RowAt&& row_at) noexcept(Space::host_readable) {
+    if constexpr (!settles) return;
+    stale_.clear();
+    for (std::int64_t i = 0; settles && i < n; ++i) {
+      std::int64_t const row = row_at(i);
+      std::int64_t& settled = settled_[static_cast<std::size_t>(row)];
+      if (settled == steps_) continue;
+      if constexpr (!Space::host_readable) {
+        stale_.push_back({settled, static_cast<IndexType>(row)});
+      } else {
+        auto const width = static_cast<std::size_t>(width_);
+        replay(settled, [&](std::int64_t, auto const& rule) {
+          slots_.apply(table_.row(row), zeros_.data(), width, static_cast<std::size_t>(row) * width, T{1}, rule);
+        });
+      }
+      settled = steps_;
+    }
+    if constexpr (!Space::host_readable) settle_stale();
+  }
+  void note_settled([[maybe_unused]] std::span<IndexType const> keys, [[maybe_unused]] IndexType base) noexcept {
+    if constexpr (settles)
+      for (IndexType const key : keys) settled_[static_cast<std::size_t>(key - base)] = steps_ + 1;
+  }
+  // Calls f(step, rule) for every step after `settled`, with the rule of the optimizer that was in force.
+  template <class F>
+  void replay(std::int64_t settled, F&& f) {
     auto const later = [](std::int64_t step, Settings const& setting) { return step < setting.from; };
     auto setting = std::upper_bound(history_.begin(), history_.end(), settled + 1, later) - 1;
     for (std::int64_t step = settled + 1; step <= steps_; ++step) {
       while (setting + 1 != history_.end() && setting[1].from <= step) ++setting;
-      slots_.apply(table_.row(row), zeros_.data(), static_cast<std::size_t>(width_), static_cast<std::size_t>(row * width_),
-                   T{1}, setting->optimizer.at(step));
+      f(step, setting->optimizer.at(step));
     }
-    settled = steps_;
+  }
+  void settle_stale() {
+    std::sort(stale_.begin(), stale_.end(), [](Stale const& a, Stale const& b) { return a.settled < b.settled; });
+    auto const width = static_cast<std::size_t>(width_);
+    std::size_t const at_once = std::max<std::size_t>(1, (std::size_t{1} << 20) / std::max<std::size_t>(width, 1));
+    for (std::size_t begin = 0; begin < stale_.size(); begin += at_once) {
+      std::span<Stale const> const stale{stale_.data() + begin, std::min(at_once, stale_.size() - begin)};
+      if (zeros_.size() < stale.size() * width) {
+        zeros_.resize_with_slack(stale.size() * width);
+        ops_.clear(zeros_.data(), zeros_.size() * sizeof(T));
+      }
+      stale_ids_.resize_with_slack(stale.size());
+      std::transform(stale.begin(), stale.end(), stale_ids_.data(), [](Stale const& s) { return s.row; });
+      stale_rows_.renew();
+      std::span<IndexType const> const rows = stale_rows_.of(ops_, stale_ids_.span());
+      std::size_t passed = 0;
+      replay(stale.front().settled, [&](std::int64_t step, auto const& rule) {
+        while (passed < stale.size() && stale[passed].settled < step) ++passed;
+        slots_.apply_rows(rows.first(passed), IndexType{0}, table_, zeros_.data(), T{1}, rule);
+      });
+    }
   }
 
   [[no_unique_address]] Ops ops_;
@@ -343,6 +394,13 @@ class SparseState : public Counted {
   Buffer<std::int64_t> settled_, moved_settled_;  // the step up to which a row has been moved
   Buffer<T, Space> zeros_;
   std::vector<Settings> history_;
+  struct Stale {
+    std::int64_t settled;
+    IndexType row;
+  };
+  std::vector<Stale> stale_;  // on a device
+  Buffer<IndexType> stale_ids_;
+  Shown<IndexType, Space> stale_rows_;
   Buffer<IndexType> ids_;
   Shown<IndexType, Space> applied_;
   Shown<std::uint32_t, Space> counts_;

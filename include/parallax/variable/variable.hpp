@@ -220,7 +220,6 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
  private:
   template <class Ids, class Offsets>
   auto bags_of(Ids const& ids, Offsets const& offsets, std::span<T const> weights, Pool pool, bool weighted) const {
-    static_assert(Space::host_readable, "parallax: bags of a table on a device are not pooled here: pull its rows");
     if constexpr (!detail::check_indices<Ids>() || !detail::check_indices<Offsets>()) {
       return BagsOf<State, std::int64_t, std::int64_t>{{&*state_, {}}, {}, {}, pool, false};
     } else {
@@ -280,32 +279,14 @@ struct check_options {
                 "partitioner, one memory space, one scalar and one index type");
 };
 
-template <class Exchange>
-inline constexpr bool densifies = [] {
-  if constexpr (requires { Exchange::densified; }) return Exchange::densified;
-  else return false;
-}();
-
 // What a device does not offer yet.
-template <class Kind, class Policy, class O, class Space>
+template <class Kind, class Policy, class Space>
 struct check_device {};
-template <class Kind, class Policy, class O, MemorySpace Space>
-struct check_device<Kind, Policy, O, Space> {
-  using Exchange = typename Policy::template exchange<Kind>;
-  static constexpr bool host = Space::host_readable, sparse = std::same_as<Kind, Sparse>;
-  static_assert(
-      host || !sparse || !(is_adaptive<Exchange>),
-      "parallax: under Auto a table's rows move between hosts' memory: choose PsShard, NaivePs or AllGather for one on "
-      "a device");
-  static_assert(host || !sparse || is_adaptive<Exchange> || !densifies<Exchange>,
-                "parallax: a table on a device has no dense gradient: choose PsShard, NaivePs or AllGather");
-  static_assert(
-      host || !sparse || untouched<O> != Untouched::moves,
-      "parallax: on a device untouched rows do not move: choose an optimizer that leaves them alone, such as LazyAdam");
-  static_assert(host || sparse || unit<O> == Unit::element,
-                "parallax: on a device a Dense variable's optimizer works element by element");
-  static_assert(host || !sparse || unit<O> != Unit::tensor,
-                "parallax: on a device a table's optimizer measures rows at most, not the whole table");
+template <class Policy, MemorySpace Space>
+struct check_device<Sparse, Policy, Space> {
+  static_assert(Space::host_readable || !is_adaptive<typename Policy::template exchange<Sparse>>,
+                "parallax: under Auto a table's rows move between hosts' memory: choose PsShard, NaivePs, AllGather or "
+                "AllReduce for one on a device");
 };
 
 template <class Opt, class Part, class Space, class T, class IndexType>
@@ -333,7 +314,7 @@ struct make_variable {
   using IndexOption = option_or<index_axis, Index<std::int64_t>, Options...>;
   static_assert(sizeof(typename Policy::template exchange<Kind>) > 0);
   static_assert(sizeof(check_choices<Opt, Part, Space, T, typename IndexOption::type>) > 0);
-  static_assert(sizeof(check_device<Kind, Policy, Opt, Space>) > 0);
+  static_assert(sizeof(check_device<Kind, Policy, Space>) > 0);
   using type = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
 };
 

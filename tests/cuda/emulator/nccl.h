@@ -274,6 +274,10 @@ inline std::string& nccl_last_error() {
   return text;
 }
 inline char const* ncclGetLastError(ncclComm_t) { return nccl_last_error().c_str(); }
+inline ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
 inline ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   emulator::Locked const locked{emulator::mutex};
   std::uint64_t const number = ++emulator::nccl.ids;

@@ -16,9 +16,13 @@ void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groups<
   pc::update_runs(stream, values, groups, 0, {}, table, rule, slots, row_slots, nullptr);
   pc::apply_rows(stream, std::span<Index const>{groups.keys, groups.count}, 0, table, values.data, {}, rule, slots, row_slots,
                  groups.distinct);
-  if constexpr (!pc::detail::Measures<RuleOf<O>, T, S...>)
-    slots.with_on_host(
-        [&](auto... tables) { pc::apply_elements(stream, 5, table.data, values.data, {}, rule, tables.data...); });
+  pc::apply_spaced_rows(stream, table, values, true, {}, rule, slots, row_slots);
+  slots.with_on_host([&](auto... tables) {
+    if constexpr (!pc::detail::Measures<RuleOf<O>, T, S...>)
+      pc::apply_elements(stream, 5, table.data, values.data, {}, rule, tables.data...);
+    else if constexpr (sizeof...(R) == 0)
+      pc::measure_elements(stream, 5, table.data, values.data, {}, rule, static_cast<double*>(nullptr), tables.data...);
+  });
 }
 #define UPDATE(O, V, T, Index, Elements, Rows)                                                                            \
   template void update<O, V, T, Index>(cudaStream_t, parallax::RowsView<V const>, pc::Groups<Index> const&,               \

@@ -17,5 +17,5 @@ template void pc::add_to(cudaStream_t, float*, float const*, std::uint64_t);
 template void pc::add_to(cudaStream_t, double*, double const*, std::uint64_t);
 template void pc::scale_down(cudaStream_t, float*, std::uint64_t, float);
 template void pc::scale_down(cudaStream_t, __nv_bfloat16*, std::uint64_t, float);
-template void pc::sum_of_squares(cudaStream_t, float const*, std::uint64_t, double*);
-template void pc::sum_of_squares(cudaStream_t, double const*, std::uint64_t, double*);
+template void pc::sum_of_squares(cudaStream_t, parallax::RowsView<float const>, double*);
+template void pc::sum_of_squares(cudaStream_t, parallax::RowsView<double const>, double*);

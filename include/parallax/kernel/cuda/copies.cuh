@@ -5,17 +5,10 @@
 #include <cstdint>
 
 #include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/cuda/packs.cuh"
 
 namespace parallax::cuda {
-
-// One copy of many. Ranges written overlap nothing.
-struct Copy {
-  void const* from;
-  void* to;
-  std::uint64_t bytes;
-};
-
 namespace detail {
 
 inline constexpr std::uint64_t copy_tile = std::uint64_t{32} << 10;  // bytes that a block copies in one go

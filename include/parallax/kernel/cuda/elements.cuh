@@ -8,6 +8,7 @@
 #include "parallax/kernel/cuda/launch.cuh"
 #include "parallax/kernel/cuda/packs.cuh"
 #include "parallax/kernel/cuda/strict.cuh"
+#include "parallax/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
@@ -44,26 +45,42 @@ __global__ void __launch_bounds__(block_threads) scale_down_kernel(T* values, st
 
 inline constexpr unsigned partial_sums = 8;
 
-// Grid: one block. All threads square a tile into shared memory, eight of them add it up, each every eighth element; then lane
-// k has partial sum k. Memory: everything is read once.
-template <class T, unsigned threads>
-__global__ void __launch_bounds__(threads) sum_of_squares_kernel(T const* values, std::uint64_t n, double* out) {
-  __shared__ double squares[4 * threads];
-  double part = 0;
-  for (std::uint64_t first = 0; first < n; first += 4 * threads) {
-    for (unsigned k = threadIdx.x; k < 4 * threads; k += threads) {
-      double const value = first + k < n ? static_cast<double>(widened(values[first + k])) : 0.0;
-      squares[k] = multiply(value, value);
-    }
-    __syncthreads();
-    std::uint64_t const count = n - first < 4 * threads ? n - first : 4 * threads;
-    if (threadIdx.x < partial_sums)
-      for (std::uint64_t k = threadIdx.x; k < count; k += partial_sums) part = add(part, squares[k]);
-    __syncthreads();
-  }
-  if (threadIdx.x >= partial_sums) return;
+// What all of a block's threads have put into `held`, one number each, is added up: eight of them sum each every eighth of the
+// first `count`, onto their part.
+__device__ inline void add_eighths(double const* held, unsigned count, double& part) {
+  __syncthreads();
+  if (threadIdx.x < partial_sums)
+    for (unsigned k = threadIdx.x; k < count; k += partial_sums) part = add(part, held[k]);
+  __syncthreads();
+}
+// The sum of the parts of eight lanes: of pairs, of pairs of pairs, of all.
+__device__ inline double sum_of_eighths(double part) {
   for (int with = 1; with < static_cast<int>(partial_sums); with *= 2) part = add(part, __shfl_xor_sync(0xffu, part, with));
-  if (threadIdx.x == 0) *out = part;
+  return part;
+}
+
+// Grid: blocks stride over the measured blocks of all rows. Memory: everything is read once.
+template <class T, unsigned threads>
+__global__ void __launch_bounds__(threads)
+    sum_of_squares_kernel(RowsView<T const> rows, std::uint64_t blocks_of_row, double* out) {
+  __shared__ double squares[threads];
+  std::uint64_t const all = static_cast<std::uint64_t>(rows.rows) * blocks_of_row;
+  for (std::uint64_t block = blockIdx.x; block < all; block += gridDim.x) {
+    std::int64_t const first = static_cast<std::int64_t>(block % blocks_of_row) * measured_block;
+    T const* const values = rows.row(static_cast<std::int64_t>(block / blocks_of_row)) + first;
+    auto const n = static_cast<unsigned>(rows.width - first < measured_block ? rows.width - first : measured_block);
+    double part = 0;
+    for (unsigned at = 0; at < n; at += threads) {
+      if (at + threadIdx.x < n) {
+        double const value = static_cast<double>(widened(values[at + threadIdx.x]));
+        squares[threadIdx.x] = multiply(value, value);
+      }
+      add_eighths(squares, n - at < threads ? n - at : threads, part);
+    }
+    if (threadIdx.x >= partial_sums) continue;
+    part = sum_of_eighths(part);
+    if (threadIdx.x == 0) out[block] = part;
+  }
 }
 
 }  // namespace detail
@@ -90,11 +107,18 @@ void scale_down(cudaStream_t stream, T* values, std::uint64_t n, Computed<T> div
       RowsView<T>{values, 1, 0});
 }
 
-// *out, in device memory, = the sum of the squares in double, in the order of RowOps<HostSpace>::sum_of_squares: eight sums
-// side by side, which no device can hurry.
+// How many blocks a sum over n elements is cut into.
+inline std::uint64_t measured_blocks(std::int64_t n) {
+  return detail::ceil_div(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(measured_block));
+}
+
+// out[i * measured_blocks(width) + b], in device memory, = the sum of the squares of block b of row i, in double. Added in order
+// they are RowOps<HostSpace>::sum_of_squares.
 template <class T>
-void sum_of_squares(cudaStream_t stream, T const* values, std::uint64_t n, double* out) {
-  launch(stream, 1, block_threads, 0, detail::sum_of_squares_kernel<T, block_threads>, values, n, out);
+void sum_of_squares(cudaStream_t stream, RowsView<T const> rows, double* out) {
+  std::uint64_t const blocks = measured_blocks(rows.width), all = blocks * static_cast<std::uint64_t>(rows.rows);
+  if (all == 0) return;
+  launch(stream, detail::grid_for(all), block_threads, 0, detail::sum_of_squares_kernel<T, block_threads>, rows, blocks, out);
 }
 
 }  // namespace parallax::cuda

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "parallax/kernel/cuda/grouping.cuh"
 #include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/cuda/packs.cuh"
 
 namespace parallax::cuda {

@@ -16,7 +16,7 @@
 
 #include "parallax/core/config.hpp"
 #include "parallax/core/view.hpp"
-#include "parallax/kernel/cuda/grouping.cuh"
+#include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/cuda/strict.cuh"
 #include "parallax/kernel/row_ops.hpp"
 

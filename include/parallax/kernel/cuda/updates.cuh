@@ -8,8 +8,10 @@
 #include <type_traits>
 
 #include "parallax/core/error.hpp"
+#include "parallax/kernel/cuda/elements.cuh"
 #include "parallax/kernel/cuda/groups.cuh"
 #include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/cuda/packs.cuh"
 #include "parallax/kernel/cuda/strict.cuh"
 #include "parallax/kernel/cuda/sums.cuh"
@@ -33,45 +35,17 @@ struct Scaling {
   }
 };
 
-// Does not own. State of an optimizer beside the rows of a table: Slots{RowsView{m, rows, width}, RowsView{v, rows, width}}; of
-// one number a row: the width is 1.
-template <class... S>
-struct Slots;
-
-template <>
-struct Slots<> {
-  template <class F>
-  __device__ decltype(auto) with(F const& f) const {
-    return f();
-  }
-  template <class F>
-  decltype(auto) with_on_host(F const& f) const {
-    return f();
-  }
-};
-
-template <class S, class... Rest>
-struct Slots<S, Rest...> {
-  RowsView<S> first;
-  Slots<Rest...> rest;
-
-  explicit Slots(RowsView<S> table, RowsView<Rest>... tables) : first{table}, rest{tables...} {}
-
-  // f(table…), on the device; and on the host.
-  template <class F>
-  __device__ decltype(auto) with(F const& f) const {
-    return rest.with([&](auto... tables) -> decltype(auto) { return f(first, tables...); });
-  }
-  template <class F>
-  decltype(auto) with_on_host(F const& f) const {
-    return rest.with_on_host([&](auto... tables) -> decltype(auto) { return f(first, tables...); });
-  }
-};
-
-template <class... S>
-Slots(RowsView<S>...) -> Slots<S...>;
-
 namespace detail {
+
+// f(table…) of slots, on the device.
+template <class F>
+__device__ decltype(auto) with_tables(Slots<> const&, F const& f) {
+  return f();
+}
+template <class S, class... Rest, class F>
+__device__ decltype(auto) with_tables(Slots<S, Rest...> const& slots, F const& f) {
+  return with_tables(slots.rest, [&](auto... tables) -> decltype(auto) { return f(slots.first, tables...); });
+}
 
 // A stored number as a rule sees it.
 template <class T>
@@ -153,6 +127,37 @@ struct PackedRows {
   }
 };
 
+// The same, `stride` apart. With `skips` the number behind a gradient says how many named its row: where none did, the row is
+// left alone.
+template <class V>
+struct SpacedRows {
+  using value_type = V;
+
+  V const* rows;
+  std::int64_t width, stride;
+  bool skips;
+
+  template <int N>
+  __device__ void get(std::uint64_t k, std::int64_t column, Computed<V> (&gradients)[N]) const {
+    Pack<V, N> const pack = load<N>(rows + k * static_cast<std::uint64_t>(stride) + column);
+    for (int j = 0; j < N; ++j) gradients[j] = widened(pack.at[j]);
+  }
+  __device__ bool skip(std::uint64_t k) const {
+    return skips && rows[k * static_cast<std::uint64_t>(stride) + static_cast<std::uint64_t>(width)] == V{0};
+  }
+};
+template <class Source>
+__device__ bool left_alone([[maybe_unused]] Source const& source, [[maybe_unused]] std::uint64_t k) {
+  if constexpr (requires { source.skip(k); }) return source.skip(k);
+  else return false;
+}
+
+// The table row of gradient k, where there are no indices k.
+template <class I>
+__device__ std::int64_t updated_row(I const* indices, std::uint64_t k, std::int64_t base) {
+  return indices ? static_cast<std::int64_t>(indices[k]) - base : static_cast<std::int64_t>(k);
+}
+
 template <int N, class Source, class C>
 __device__ void get_scaled(Source const& source, Scaling<C> const& scaling, std::uint64_t k, std::int64_t column,
                            Strict<C> (&gradients)[N]) {
@@ -171,11 +176,12 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
   if (team.idle) return;
   std::uint64_t const n = count();
   for (std::uint64_t k = team.number; k < n; k += team.count) {
-    std::int64_t const row = static_cast<std::int64_t>(indices[k]) - base;
+    if (left_alone(source, k)) continue;
+    std::int64_t const row = updated_row(indices, k, base);
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
       Strict<C> gradients[N];
       get_scaled(source, scaling, k, at, gradients);
-      slots.with([&](auto... tables) {
+      with_tables(slots, [&](auto... tables) {
         update_pack(rule, gradients, held_at<N>(table.row(row) + at), held_at<N>(tables.row(row) + at)...);
       });
     }
@@ -185,8 +191,8 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
 inline constexpr unsigned measuring_lanes = 8;  // as many as there are partial sums
 inline constexpr std::size_t block_memory = std::size_t{48} << 10;
 
-// Sums over a row of what the rule measures: lane k of eight has those of elements k, k + 8, …; then pairs, pairs of pairs,
-// all. The slots may move, the parameters do not.
+// Sums over a row of what the rule measures, cut as measured_block says: lane k of eight has those of elements k, k + 8, …; then
+// pairs, pairs of pairs, all. The slots may move, the parameters do not.
 template <class Rule, class C, class T, class... S>
 __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Strict<C> const* gradients, unsigned lane,
                             unsigned lanes_mask, RowsView<S>... slots) {
@@ -196,14 +202,19 @@ __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t ro
     return measured;
   };
   using Sums = decltype(measure(Held<T, 1>{table.data}, gradients[0], Held<S, 1>{slots.data}...));
-  Sums part{};
-  for (std::int64_t at = lane; at < table.width; at += measuring_lanes) {
-    Sums const measured = measure(Held<T, 1>{table.row(row) + at}, gradients[at], Held<S, 1>{slots.row(row) + at}...);
-    for (std::size_t k = 0; k < Sums::count; ++k) part[k] = add(part[k], measured[k]);
+  Sums total{};
+  for (std::int64_t block = 0; block < table.width; block += measured_block) {
+    std::int64_t const end = table.width - block < measured_block ? table.width : block + measured_block;
+    Sums part{};
+    for (std::int64_t at = block + lane; at < end; at += measuring_lanes) {
+      Sums const measured = measure(Held<T, 1>{table.row(row) + at}, gradients[at], Held<S, 1>{slots.row(row) + at}...);
+      for (std::size_t k = 0; k < Sums::count; ++k) part[k] = add(part[k], measured[k]);
+    }
+    for (int with = 1; with < static_cast<int>(measuring_lanes); with *= 2)
+      for (std::size_t k = 0; k < Sums::count; ++k) part[k] = add(part[k], __shfl_xor_sync(lanes_mask, part[k], with));
+    for (std::size_t k = 0; k < Sums::count; ++k) total[k] = add(total[k], part[k]);
   }
-  for (int with = 1; with < static_cast<int>(measuring_lanes); with *= 2)
-    for (std::size_t k = 0; k < Sums::count; ++k) part[k] = add(part[k], __shfl_xor_sync(lanes_mask, part[k], with));
-  return part;
+  return total;
 }
 
 // The rule of the row's elements. All lanes read the row's state, and one writes it when all have.
@@ -227,16 +238,17 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
   std::uint64_t const n = count();
   auto* const gradients = shared_memory<Strict<C>>() + threadIdx.x / measuring_lanes * static_cast<std::uint64_t>(table.width);
   for (std::uint64_t k = team.number; k < n; k += team.count) {
-    std::int64_t const row = static_cast<std::int64_t>(indices[k]) - base;
+    if (left_alone(source, k)) continue;
+    std::int64_t const row = updated_row(indices, k, base);
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{measuring_lanes} * N) {
       Strict<C> pack[N];
       get_scaled(source, scaling, k, at, pack);
       for (int j = 0; j < N; ++j) gradients[at + j] = pack[j];
     }
     __syncwarp(lanes_mask);
-    slots.with([&](auto... tables) {
+    with_tables(slots, [&](auto... tables) {
       auto const sums = measure_row(rule, table, row, gradients, team.lane, lanes_mask, tables...);
-      row_slots.with([&](auto... states) {
+      with_tables(row_slots, [&](auto... states) {
         auto const finished = finish_row(rule, sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);
         for (std::int64_t at = team.lane; at < table.width; at += measuring_lanes) {
           Strict<C> const gradient[1] = {gradients[at]};
@@ -254,7 +266,7 @@ concept Measures = requires(Rule const& rule, Strict<Computed<T>>& number, typen
 };
 
 template <int N, class Source, class C, class T, class I, class Rule, class... S, class... R>
-void update_rows(cudaStream_t stream, Source const& source, std::span<I const> indices, std::int64_t base, Count count,
+void update_rows(cudaStream_t stream, Source const& source, I const* indices, std::int64_t base, Count count,
                  Scaling<C> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
                  Slots<R...> const& row_slots) {
   if constexpr (Measures<Rule, T, S...>) {
@@ -264,14 +276,14 @@ void update_rows(cudaStream_t stream, Source const& source, std::span<I const> i
                   "rows of " + std::to_string(table.width) + " elements are measured; at most " +
                       std::to_string(block_memory / sizeof(C)) + " fit a block's memory"};
     auto const teams = static_cast<unsigned>(std::min<std::size_t>(block_threads / measuring_lanes, block_memory / row_bytes));
-    launch(stream, grid_for(ceil_div(indices.size(), teams)), teams * measuring_lanes, teams * row_bytes,
-           update_measured_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>, Slots<R...>>, source, indices.data(), base, count,
+    launch(stream, grid_for(ceil_div(count.most, teams)), teams * measuring_lanes, teams * row_bytes,
+           update_measured_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>, Slots<R...>>, source, indices, base, count,
            scaling, table, rule, slots, row_slots);
   } else {
     unsigned const lanes = lanes_for(table.width / N);
-    launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes))), block_threads, 0,
-           update_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>>, source, indices.data(), base, count, scaling, table, rule,
-           slots, lanes);
+    launch(stream, grid_for(ceil_div(count.most, teams_for(lanes))), block_threads, 0,
+           update_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>>, source, indices, base, count, scaling, table, rule, slots,
+           lanes);
   }
 }
 
@@ -282,7 +294,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
                            ElementSlots slots) {
   PackedRows<V> const source{gradients, 0};
   std::uint64_t const whole = n / N;
-  slots.with([&](auto... tables) {
+  with_tables(slots, [&](auto... tables) {
     for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) {
       Strict<C> pack[N];
       get_scaled(source, scaling, 0, static_cast<std::int64_t>(i * N), pack);
@@ -294,6 +306,47 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
       update_pack(rule, one, held_at<1>(parameters + i), held_at<1>(tables.data + i)...);
     }
   });
+}
+
+// Grid: blocks stride over the measured blocks of n elements. Memory: everything is read once, slots are written.
+template <class V, class C, class T, class Rule, class ElementSlots>
+__global__ void __launch_bounds__(block_threads)
+    measure_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule rule,
+                            ElementSlots slots, double* out) {
+  __shared__ double held[block_threads];
+  PackedRows<V> const source{gradients, 0};
+  constexpr std::uint64_t block_size = measured_block;
+  for (std::uint64_t block = blockIdx.x; block * block_size < n; block += gridDim.x) {
+    std::uint64_t const end = n - block * block_size < block_size ? n : (block + 1) * block_size;
+    with_tables(slots, [&](auto... tables) {
+      auto const measure = [&](Held<T, 1> parameter, Strict<C> gradient, auto... states) {
+        auto const measured = rule.measure(parameter.values[0], gradient, states.values[0]...);
+        (states.put(), ...);
+        return measured;
+      };
+      using Sums = decltype(measure(held_at<1>(parameters), Strict<C>{}, held_at<1>(tables.data)...));
+      double part[Sums::count] = {};
+      for (std::uint64_t at = block * block_size; at < end; at += block_threads) {
+        std::uint64_t const i = at + threadIdx.x;
+        auto const count = static_cast<unsigned>(end - at < block_threads ? end - at : block_threads);
+        Sums measured{};
+        if (i < end) {
+          Strict<C> gradient[1];
+          get_scaled(source, scaling, 0, static_cast<std::int64_t>(i), gradient);
+          measured = measure(held_at<1>(parameters + i), gradient[0], held_at<1>(tables.data + i)...);
+        }
+        for (std::size_t k = 0; k < Sums::count; ++k) {
+          held[threadIdx.x] = measured[k];
+          add_eighths(held, count, part[k]);
+        }
+      }
+      if (threadIdx.x >= partial_sums) return;
+      for (std::size_t k = 0; k < Sums::count; ++k) {
+        double const sum = sum_of_eighths(part[k]);
+        if (threadIdx.x == 0) out[block * Sums::count + k] = sum;
+      }
+    });
+  }
 }
 
 }  // namespace detail
@@ -310,11 +363,10 @@ void update_runs(cudaStream_t stream, RowsView<V const> values, Groups<Index> co
   static_assert(std::is_same_v<Computed<T>, Computed<V>>,
                 "parallax: gradients are of the table's type, or both of 16 bits or float");
   if (groups.count == 0 || table.width == 0) return;
-  std::span<Index const> const keys{groups.keys, groups.count};
   slots.with_on_host([&](RowsView<S>... tables) {
     detail::with_packs(
         [&]<int N>(std::integral_constant<int, N>) {
-          detail::update_rows<N>(stream, detail::sum_later_chunks<N>(stream, values, groups, scratch), keys,
+          detail::update_rows<N>(stream, detail::sum_later_chunks<N>(stream, values, groups, scratch), groups.keys,
                                  static_cast<std::int64_t>(base), {groups.count, groups.distinct}, scaling, table, rule, slots,
                                  row_slots);
         },
@@ -334,12 +386,41 @@ void apply_rows(cudaStream_t stream, std::span<I const> indices, std::type_ident
   slots.with_on_host([&](RowsView<S>... tables) {
     detail::with_packs(
         [&]<int N>(std::integral_constant<int, N>) {
-          detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices,
+          detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices.data(),
                                  static_cast<std::int64_t>(base), {indices.size(), count}, scaling, table, rule, slots,
                                  row_slots);
         },
         table, RowsView<V const>{gradients, static_cast<std::int64_t>(indices.size()), table.width}, tables...);
   });
+}
+
+// The same for all rows of `table`, in order, by gradients that lie `gradients.stride` apart. With `skips` the number behind a
+// gradient says how many named its row: where none did, the row is left alone.
+template <class V, class T, class Rule, class... S, class... R>
+void apply_spaced_rows(cudaStream_t stream, RowsView<T> table, RowsView<V const> gradients, bool skips,
+                       Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& slots,
+                       Slots<R...> const& row_slots) {
+  if (table.rows == 0 || table.width == 0) return;
+  std::uint32_t const* const in_order = nullptr;
+  slots.with_on_host([&](RowsView<S>... tables) {
+    detail::with_packs(
+        [&]<int N>(std::integral_constant<int, N>) {
+          detail::update_rows<N>(stream, detail::SpacedRows<V>{gradients.data, gradients.width, gradients.stride, skips},
+                                 in_order, 0, {static_cast<std::uint64_t>(table.rows)}, scaling, table, rule, slots, row_slots);
+        },
+        table, gradients, tables...);
+  });
+}
+
+// What the rule measures of n elements, by blocks: out[b * count + k] is sum k, of `count` in all, over block b of
+// measured_blocks(n). Slots may move, parameters do not. Added in order they are RowOps<HostSpace>::measure_elements.
+template <class V, class T, class Rule, class... S>
+void measure_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients,
+                      Scaling<Computed<T>> const& scaling, Rule const& rule, double* out, S*... slots) {
+  if (n == 0) return;
+  launch(stream, detail::grid_for(measured_blocks(static_cast<std::int64_t>(n))), block_threads, 0,
+         detail::measure_elements_kernel<V, Computed<T>, T, Rule, Slots<S...>>, n, gradients, scaling, parameters, rule,
+         Slots<S...>{RowsView<S>{slots, 1, 0}...}, out);
 }
 
 // For each of n elements: rule(parameter, gradient, slots…), the gradient scaled first (`scaling.counts` is null). For rules

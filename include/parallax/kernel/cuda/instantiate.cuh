@@ -1,0 +1,132 @@
+// PARALLAX_CUDA_INSTANTIATE: all that variables on a CUDA device need of the kernels, for files that nvcc does not compile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/core/view.hpp"
+#include "parallax/kernel/cuda/operands.hpp"
+#include "parallax/kernel/cuda/row_ops.cuh"
+#include "parallax/optimizer/optimizer.hpp"
+
+// In one file that nvcc compiles, outside of all namespaces: what variables of a scalar type, whose tables are indexed by
+// `Index`, under each of the optimizers call of kernels, so that all other files of the program need only
+// kernel/cuda/row_ops.hpp and an ordinary compiler.
+//   PARALLAX_CUDA_INSTANTIATE(float, std::int64_t, parallax::Sgd, parallax::Adagrad)
+// std::int64_t is the index of variables that name none. Further scalars, indices and optimizers: further lines, which may
+// overlap, but not be the same. Where one is missing the linker misses functions of parallax::RowOps<parallax::CudaSpace>,
+// whose names have the scalar, the index or the optimizer's rule that is to be added.
+#define PARALLAX_CUDA_INSTANTIATE(...) template struct ::parallax::cuda::Instantiated<__VA_ARGS__>;
+
+namespace parallax {
+namespace cuda {
+namespace detail {
+
+using Ops = RowOps<CudaSpace>;
+
+// The functions of all variables of a scalar.
+template <class T>
+constexpr auto functions_of_scalar() {
+  return std::tuple{&Ops::fill<T>,       &Ops::copy_all<Copy>,      &Ops::add_to<T>,
+                    &Ops::scale_down<T>, &Ops::scale_rows_down<T>,  &Ops::scale_counted_rows_down<T>,
+                    &Ops::sum_terms<T>,  &Ops::first_non_finite<T>, &Ops::sum_of_row_squares<T>};
+}
+
+// Those of tables.
+template <class T, class Index>
+constexpr auto functions_of_table() {
+  return std::tuple{&Ops::coalesce<T, Index>, &Ops::gather_rows<T, Index const>, &Ops::gather_rows<T, std::uint32_t const>,
+                    &Ops::scatter_rows<T, Index const>};
+}
+
+template <class T, class... S>
+constexpr auto filling(slots<S...>) {
+  return std::tuple{&Ops::fill<parallax::detail::slot_type<S, T>>...};
+}
+template <class T, class Scale, class Rule, class... S>
+constexpr auto updating_elements(slots<S...>) {
+  using Function = void (Ops::*)(std::int64_t, T*, T const*, Scale, Rule const&, parallax::detail::slot_type<S, T>*...) const;
+  return static_cast<Function>(&Ops::apply_elements);
+}
+template <class T, class Index, class Rule, class... S, class... R>
+constexpr auto updating_rows(slots<S...>, slots<R...>) {
+  using Function = void (Ops::*)(std::span<Index const>, Index, RowsView<T>, T const*, T, Rule const&,
+                                 Slots<parallax::detail::slot_type<S, T>...> const&,
+                                 Slots<parallax::detail::slot_type<R, T>...> const&) const;
+  return static_cast<Function>(&Ops::apply_rows);
+}
+template <class T, class Index, class Rule, class... S, class... R>
+constexpr auto updating_runs(slots<S...>, slots<R...>) {
+  using Function = void (Ops::*)(RowsView<T const>, ShownGroups<Index> const&, Index, T, std::uint32_t const*, RowsView<T>,
+                                 Rule const&, Slots<parallax::detail::slot_type<S, T>...> const&,
+                                 Slots<parallax::detail::slot_type<R, T>...> const&) const;
+  return static_cast<Function>(&Ops::apply_runs);
+}
+template <class T, class Rule, class... S, class... R>
+constexpr auto updating_spaced_rows(slots<S...>, slots<R...>) {
+  using Function = void (Ops::*)(RowsView<T>, RowsView<T const>, bool, T, Rule const&,
+                                 Slots<parallax::detail::slot_type<S, T>...> const&,
+                                 Slots<parallax::detail::slot_type<R, T>...> const&) const;
+  return static_cast<Function>(&Ops::apply_spaced_rows);
+}
+
+template <class T, class Rule, class... S>
+constexpr auto measuring(slots<S...>) {
+  using Sums = Ops::MeasuresOf<T, Rule, parallax::detail::slot_type<S, T>...>;
+  using Function = Sums (Ops::*)(std::int64_t, T*, T const*, T, Rule const&, parallax::detail::slot_type<S, T>*...) const;
+  using Finished = decltype(std::declval<Rule const&>().finish(Sums{}, std::int64_t{1}));
+  return std::tuple{static_cast<Function>(&Ops::measure_elements), updating_elements<T, T, Finished>(slots<S...>{})};
+}
+
+// Those of an optimizer: for its slots, for dense variables where it works on elements or the tensor, and for rows.
+template <class T, class O>
+constexpr auto functions_of_elements() {
+  using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  using Held = typename O::element_slots;
+  if constexpr (unit<O> == Unit::element)
+    return std::tuple{updating_elements<T, T, Rule>(Held{}), updating_elements<T, Averaged<T>, Rule>(Held{})};
+  else if constexpr (unit<O> == Unit::tensor) return measuring<T, Rule>(Held{});
+  else return std::tuple{};
+}
+template <class T, class Index, class O>
+constexpr auto functions_of_rows() {
+  using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  return std::tuple{updating_rows<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
+                    updating_runs<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
+                    updating_spaced_rows<T, Rule>(typename O::element_slots{}, row_slots<O>{})};
+}
+template <class T, class Index, class O>
+constexpr auto functions_of_optimizer() {
+  return std::tuple_cat(filling<T>(typename O::element_slots{}), filling<T>(row_slots<O>{}), functions_of_elements<T, O>(),
+                        functions_of_rows<T, Index, O>());
+}
+
+
+template <class T, class Index, class... O>
+inline constexpr bool instantiable = (std::is_same_v<T, float> || std::is_same_v<T, double>) &&
+                                     (std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>) &&
+                                     (true && ... && Optimizer<O>);
+template <class T, class Index, class... O>
+constexpr auto functions_of_variables() {
+  if constexpr (instantiable<T, Index, O...>)
+    return std::tuple_cat(functions_of_scalar<T>(), functions_of_table<T, Index>(), functions_of_optimizer<T, Index, O>()...);
+  else return std::tuple{};
+}
+
+}  // namespace detail
+
+// See PARALLAX_CUDA_INSTANTIATE. An instantiation holds the address of every function, so that the compiler keeps them all.
+template <class T, class Index, class... O>
+struct Instantiated {
+  static_assert(detail::instantiable<T, Index, O...>,
+                "parallax: PARALLAX_CUDA_INSTANTIATE is given a scalar (float, double), the index of tables (std::int32_t, "
+                "std::int64_t) and optimizers");
+  static constexpr auto functions = detail::functions_of_variables<T, Index, O...>();
+};
+
+}  // namespace cuda
+}  // namespace parallax

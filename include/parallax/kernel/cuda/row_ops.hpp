@@ -1,0 +1,299 @@
+// RowOps<CudaSpace>: the row operations that variables on a CUDA device are made of, for every compiler. What launches kernels
+// is declared here; kernel/cuda.cuh has it for files that nvcc compiles, one of which instantiates it for all others
+// (PARALLAX_CUDA_INSTANTIATE). Without that the linker misses functions of parallax::RowOps<parallax::CudaSpace>.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/view.hpp"
+#include "parallax/kernel/cuda/operands.hpp"
+#include "parallax/kernel/host_bags.hpp"
+#include "parallax/kernel/row_ops.hpp"
+#include "parallax/memory/buffer.hpp"
+#include "parallax/memory/cuda.hpp"
+
+namespace parallax {
+namespace cuda {
+
+// A grouping as operations find it, and how many distinct keys it has, which the host knows.
+template <class Index>
+struct ShownGroups {
+  Groups<Index> groups;
+  std::uint32_t distinct = 0;
+};
+
+// Owns. Bytes on their way to the device, over pinned memory that is written again once the device has read it.
+class Upload {
+ public:
+  // Room for so many bytes, to be filled. Waits for the last `start`, should the device not have come that far.
+  std::byte* room(std::size_t bytes) {
+    if (reached_) reached_->synchronize();
+    pinned_.resize_with_slack(bytes);
+    device_.resize_with_slack(bytes);
+    return pinned_.data();
+  }
+  // Where they will be, for what is put in the stream from now on.
+  std::byte const* start(cudaStream_t stream) {
+    if (!reached_) reached_.emplace();
+    if (!pinned_.empty())
+      check(cudaMemcpyAsync(device_.data(), pinned_.data(), pinned_.size(), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+    reached_->record(stream);
+    return device_.data();
+  }
+  std::byte const* there() const { return device_.data(); }
+
+ private:
+  Buffer<std::byte, PinnedSpace> pinned_;
+  Buffer<std::byte, CudaSpace> device_;
+  std::optional<CudaEvent> reached_;
+};
+
+}  // namespace cuda
+
+// Elements of the host's memory on the device.
+template <class T>
+class Shown<T, CudaSpace> {
+ public:
+  std::span<T const> of(RowOps<CudaSpace> const& ops, std::span<T const> host);
+  void renew() { stale_ = true; }
+
+ private:
+  cuda::Upload upload_;
+  bool stale_ = true;
+};
+
+// A grouping of the host's on the device, sent in one copy.
+template <class Index>
+class Shown<Grouping<Index>, CudaSpace> {
+ public:
+  cuda::ShownGroups<Index> const& of(RowOps<CudaSpace> const& ops, Grouping<Index> const& host);
+  void renew() { stale_ = true; }
+
+ private:
+  cuda::Upload upload_;
+  cuda::ShownGroups<Index> shown_;
+  bool stale_ = true;
+};
+
+// Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its pool. What returns a
+// number waits for the device. Everything may throw Error (device, out_of_memory). The bits are those of RowOps<HostSpace>.
+template <>
+struct RowOps<CudaSpace> {
+  using space = CudaSpace;
+
+  explicit RowOps(CudaQueue queue) : queue_{queue} {}
+  cudaStream_t stream() const { return queue_.stream; }
+
+  void copy_bytes(void* to, void const* from, std::size_t bytes) const {
+    cuda::copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream());
+  }
+  // Waits until `from`, or `to`, may be used again.
+  template <class T>
+  void from_host(T* to, T const* from, std::size_t n) const {
+    cuda::copy(to, from, n * sizeof(T), cudaMemcpyHostToDevice, stream());
+    wait();
+  }
+  template <class T>
+  void to_host(T* to, T const* from, std::size_t n) const {
+    cuda::copy(to, from, n * sizeof(T), cudaMemcpyDeviceToHost, stream());
+    wait();
+  }
+  template <class T>
+  T read(T const* value) const {
+    T copy{};
+    to_host(&copy, value, 1);
+    return copy;
+  }
+  void wait() const { cuda::check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+
+  void clear(void* memory, std::size_t bytes) const {
+    if (bytes > 0) cuda::check(cudaMemsetAsync(memory, 0, bytes, stream()), "cudaMemsetAsync");
+  }
+  template <class T>
+  void fill(T* values, std::size_t n, T value) const;
+
+  // Many copies, by one kernel.
+  struct CopyRoom {
+    std::vector<cuda::Copy> jobs;
+    cuda::Upload upload;
+  };
+  class Copies {
+   public:
+    Copies(RowOps const& ops, CopyRoom& room) : ops_{&ops}, room_{&room} { room.jobs.clear(); }
+    void add(void* to, void const* from, std::size_t bytes) { room_->jobs.push_back({from, to, bytes}); }
+    void start() {
+      auto& jobs = room_->jobs;
+      if (jobs.empty()) return;
+      std::uint64_t most = 0;
+      for (cuda::Copy const& job : jobs) most = std::max(most, job.bytes);
+      std::memcpy(room_->upload.room(jobs.size() * sizeof(cuda::Copy)), jobs.data(), jobs.size() * sizeof(cuda::Copy));
+      auto const* const there = reinterpret_cast<cuda::Copy const*>(room_->upload.start(ops_->stream()));
+      ops_->copy_all(there, static_cast<std::uint32_t>(jobs.size()), most);
+    }
+
+   private:
+    RowOps const* ops_;
+    CopyRoom* room_;
+  };
+  Copies copies(CopyRoom& room) const { return {*this, room}; }
+  // `count` of them, which lie in device memory; the largest has `most` bytes.
+  template <class Job>
+  void copy_all(Job const* jobs, std::uint32_t count, std::uint64_t most) const;
+
+  template <class Index>
+  static std::span<std::uint32_t const> inverse(cuda::ShownGroups<Index> const& shown) {
+    return {shown.groups.inverse, shown.groups.count};
+  }
+  template <class Index>
+  static std::span<std::uint32_t const> order(cuda::ShownGroups<Index> const& shown) {
+    return {shown.groups.order, shown.groups.count};
+  }
+
+  template <class T, class Index>
+  void coalesce(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown, std::size_t first,
+                std::size_t last, T* out) const;
+  template <class T, class I>
+  void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices, std::remove_const_t<I> base,
+                   T* out) const;
+  template <class T, class I>
+  void scatter_rows(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
+                    std::type_identity_t<T> const* rows) const;
+  template <class T>
+  void pack_rows(RowsView<std::type_identity_t<T> const> rows, std::size_t first, std::size_t last, T* out) const {
+    auto const row_bytes = static_cast<std::size_t>(rows.width) * sizeof(T);
+    if (rows.contiguous()) return copy_bytes(out, rows.row(static_cast<std::int64_t>(first)), (last - first) * row_bytes);
+    for (std::size_t i = first; i < last; ++i, out += rows.width)
+      copy_bytes(out, rows.row(static_cast<std::int64_t>(i)), row_bytes);
+  }
+
+  template <class T, class Index>
+  void coalesce_terms(RowTerms<T> const& terms, cuda::ShownGroups<Index> const& shown, std::size_t first, std::size_t last,
+                      T* out) const {
+    sum_terms(terms, shown.groups.order, shown.groups.offsets, first, last, out);
+  }
+  template <class T>
+  void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) const {
+    sum_terms(terms, nullptr, offsets.data(), 0, offsets.size() - 1, out);
+  }
+  template <class T>
+  void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) const {
+    sum_terms(terms, positions.data(), nullptr, 0, positions.size(), out);
+  }
+  // Runs [first, last) of terms in an order, where it is not null; without offsets each term is a run.
+  template <class T>
+  void sum_terms(RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets, std::size_t first,
+                 std::size_t last, T* out) const;
+
+  template <class T>
+  void copy_from(T* out, std::type_identity_t<T> const* in, std::int64_t n) const {
+    copy_bytes(out, in, static_cast<std::size_t>(n) * sizeof(T));
+  }
+  template <class T>
+  void add_to(T* out, std::type_identity_t<T> const* in, std::int64_t n) const;
+  template <class T>
+  void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) const;
+  // `counts`: as operations find them.
+  template <class T>
+  void scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) const;
+  template <class T>
+  void scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) const;
+
+  template <class T>
+  std::int64_t first_non_finite(T const* values, std::int64_t n) const;
+  template <class T>
+  double sum_of_squares(T const* values, std::int64_t n) const {
+    return sum_of_row_squares(RowsView<T const>{values, 1, n});
+  }
+  template <class T>
+  double sum_of_row_squares(RowsView<T const> rows) const;
+
+  // Waits. What a rule measures of n elements, whose slots may move.
+  template <class T, class Rule, class... S>
+  using MeasuresOf = decltype(std::declval<Rule const&>().measure(std::declval<T&>(), T{}, std::declval<S&>()...));
+  template <class T, class Rule, class... S>
+  auto measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
+                        std::type_identity_t<T> scale, Rule const& rule, S*... slots) const -> MeasuresOf<T, Rule, S...>;
+
+  // `scale`: a T, Unscaled or Averaged<T>.
+  template <class T, class Scale, class Rule, class... S>
+  void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Scale scale, Rule const& rule,
+                      S*... slots) const;
+
+  template <class... S>
+  static cuda::Slots<S...> slots(RowsView<S>... tables) {
+    return cuda::Slots<S...>{tables...};
+  }
+  // The indices differ. `slots` and `row_slots`: by the function above.
+  template <class T, class I, class Rule, class... S, class... R>
+  void apply_rows(std::span<I> indices, std::remove_const_t<I> base, RowsView<T> table,
+                  std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
+                  cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const;
+  // By sums that are never stored, of the rows of `values` by `shown`. `counts`: null, or in device memory.
+  template <class T, class Index, class Rule, class... S, class... R>
+  void apply_runs(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown,
+                  std::type_identity_t<Index> base, std::type_identity_t<T> divisor, std::uint32_t const* counts,
+                  RowsView<T> table, Rule const& rule, cuda::Slots<S...> const& element_slots,
+                  cuda::Slots<R...> const& row_slots) const;
+  // All rows of `table`, in order.
+  template <class T, class Rule, class... S, class... R>
+  void apply_spaced_rows(RowsView<T> table, RowsView<std::type_identity_t<T> const> gradients, bool skips,
+                         std::type_identity_t<T> scale, Rule const& rule, cuda::Slots<S...> const& element_slots,
+                         cuda::Slots<R...> const& row_slots) const;
+
+ private:
+  CudaQueue queue_;
+};
+
+template <class T>
+std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::span<T const> host) {
+  if (stale_) {
+    std::byte* const room = upload_.room(host.size_bytes());
+    if (!host.empty()) std::memcpy(room, host.data(), host.size_bytes());
+    upload_.start(ops.stream());
+    stale_ = false;
+  }
+  return {reinterpret_cast<T const*>(upload_.there()), host.size()};
+}
+
+template <class Index>
+cuda::ShownGroups<Index> const& Shown<Grouping<Index>, CudaSpace>::of(RowOps<CudaSpace> const& ops,
+                                                                      Grouping<Index> const& host) {
+  if (!stale_) return shown_;
+  auto const distinct = static_cast<std::uint32_t>(host.size());
+  std::size_t const keys = host.keys.size() * sizeof(Index), offsets = host.offsets.size() * sizeof(std::uint32_t),
+                    positions = host.count() * sizeof(std::uint32_t);
+  std::byte* at = upload_.room(keys + offsets + 2 * positions + sizeof distinct);
+  auto const put = [&](void const* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(at, from, bytes);
+    at += bytes;
+  };
+  put(host.keys.data(), keys), put(host.offsets.data(), offsets);
+  put(host.order.data(), positions), put(host.inverse.data(), positions), put(&distinct, sizeof distinct);
+  // What operations read of it they do not write.
+  auto* const there = const_cast<std::byte*>(upload_.start(ops.stream()));
+  auto const numbers = [&](std::size_t offset) { return reinterpret_cast<std::uint32_t*>(there + offset); };
+  shown_ = {{reinterpret_cast<Index*>(there), numbers(keys), numbers(keys + offsets), numbers(keys + offsets + positions),
+             numbers(keys + offsets + 2 * positions), static_cast<std::uint32_t>(host.count())},
+            distinct};
+  stale_ = false;
+  return shown_;
+}
+
+// Work on a queue's memory, as exchanges find it.
+inline void copy_bytes(CudaQueue const& queue, void* to, void const* from, std::size_t bytes) {
+  RowOps<CudaSpace>{queue}.copy_bytes(to, from, bytes);
+}
+template <class T>
+void add_elements(CudaQueue const& queue, T* out, T const* in, std::size_t n) {
+  RowOps<CudaSpace>{queue}.add_to(out, in, static_cast<std::int64_t>(n));
+}
+
+}  // namespace parallax

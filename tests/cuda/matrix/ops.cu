@@ -1,0 +1,13 @@
+// Instantiations of the kernels that variables on a device need beside the row operations.
+#include "parallax/kernel/cuda/row_ops.cuh"
+
+using Ops = parallax::RowOps<parallax::CudaSpace>;
+
+#define OPS(T)                                                                                              \
+  template void Ops::fill(T*, std::size_t, T) const;                                                        \
+  template void Ops::scale_rows_down(T*, std::int64_t, std::span<std::uint32_t const>) const;               \
+  template void Ops::scale_counted_rows_down(T*, std::int64_t, std::int64_t) const;                         \
+  template void Ops::sum_term_runs(parallax::RowTerms<T> const&, std::span<std::uint32_t const>, T*) const; \
+  template std::int64_t Ops::first_non_finite(T const*, std::int64_t) const;
+OPS(float)
+OPS(double)

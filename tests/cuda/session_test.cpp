@@ -1,0 +1,225 @@
+// What a session says of variables on a device, beside training them: what is not finite, indices outside the table, sizes.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../catch.hpp"
+#include "../equivalence/memory.hpp"
+#include "parallax/comm/cuda_thread.hpp"
+#include "parallax/kernel/cuda.cuh"
+
+namespace {
+
+namespace px = parallax;
+using parallax_test::Memory, parallax_test::values_of;
+using Ops = px::RowOps<px::CudaSpace>;
+using Words = px::Variable<px::Sparse, px::CudaSpace, px::Sgd>;
+using Layer = px::Variable<px::Dense, px::CudaSpace, px::Sgd>;
+
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+
+// What each of two ranks brings back from a body on a device.
+template <class Result, class Body>
+std::vector<Result> on_two_ranks(Body const& body) {
+  std::vector<Result> results(2);
+  px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
+    results[static_cast<std::size_t>(world.rank())] = body(world, Ops{world.queue()});
+  });
+  return results;
+}
+
+template <class Body>
+std::string error_of(Body const& body) {
+  try {
+    body();
+  } catch (px::Error const& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
+  return a.size() == b.size() && !a.empty() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Pulls bags and steps on their gradients three times: the pooled rows and the rows held at the end, as bits to compare.
+template <class Policy, class Space, class C>
+std::vector<float> train_on_bags(C& world, px::RowOps<Space> const& ops, bool mean, bool weighted) {
+  px::Session session{world};
+  px::Variable<px::Sparse, Policy, Space, px::Adagrad> words{
+      session, "words", px::Table{.rows = 40, .width = 3, .initial = px::uniform(-1, 1)}, px::BadIds::drop_and_count};
+  std::mt19937_64 random{7 + static_cast<std::uint64_t>(world.rank())};
+  std::vector<float> seen;
+  for (int step = 0; step < 3; ++step) {
+    std::vector<std::int64_t> ids, offsets{0};
+    for (std::size_t const size : {5u, 0u, 200u, 1u, 9u}) {  // one longer than a chunk of a sum, one that is empty
+      for (std::size_t i = 0; i < size; ++i) ids.push_back(static_cast<std::int64_t>(random() % 42));  // two are outside
+      offsets.push_back(static_cast<std::int64_t>(ids.size()));
+    }
+    std::vector<float> weights, gradient;
+    for (std::size_t i = 0; i < ids.size(); ++i) weights.push_back(static_cast<float>(random() % 1000) / 500 - 1);
+    for (int i = 0; i < 5 * 3; ++i) gradient.push_back(static_cast<float>(random() % 1000) / 100 - 5);
+    auto const pool = mean ? px::Pool::mean : px::Pool::sum;
+    auto [bags] = weighted ? session.pull(words.bags(ids, offsets, weights)) : session.pull(words.bags(ids, offsets, pool));
+    auto const pooled = values_of(ops, bags.values());
+    seen.insert(seen.end(), pooled.begin(), pooled.end());
+    Memory<float, Space> const there{ops, gradient};
+    session.step(px::grad(bags, there.span()));
+  }
+  auto const rows = values_of(ops, words.local());
+  seen.insert(seen.end(), rows.begin(), rows.end());
+  session.finish();
+  return seen;
+}
+template <class Policy>
+void check_bags_on_device(bool mean, bool weighted) {
+  std::vector<std::vector<float>> expected(2);
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    expected[static_cast<std::size_t>(world.rank())] =
+        train_on_bags<Policy, px::HostSpace>(world, px::RowOps<px::HostSpace>{}, mean, weighted);
+  });
+  auto const found = on_two_ranks<std::vector<float>>([&](px::CudaThreadCommunicator& world, Ops const& ops) {
+    return train_on_bags<Policy, px::CudaSpace>(world, ops, mean, weighted);
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) CHECK(same_bits(found[rank], expected[rank]));
+}
+
+// Rules that measure rows or whole tensors, on layers and tables of every policy: the parameters at the end.
+template <class O, class DensePolicy, class RowPolicy, class Space, class C>
+std::vector<float> train_measured(C& world, px::RowOps<Space> const& ops) {
+  px::Session session{world};
+  std::mt19937_64 random{3 + static_cast<std::uint64_t>(world.rank())};
+  auto const draw = [&](std::size_t count) {
+    std::vector<float> values(count);
+    for (float& value : values) value = static_cast<float>(random() % 1000) / 100 - 5;
+    return values;
+  };
+  Memory<float, Space> large{ops, std::vector<float>(9000, 0.5f)}, small{ops, std::vector<float>(30, -1)};
+  px::Variable<px::Dense, DensePolicy, O, Space> layer{session, "layer", px::bind(large.span())};
+  px::Variable<px::Dense, DensePolicy, O, Space> other{session, "other", px::bind(small.span())};
+  px::Table const table{.rows = 20, .width = 7, .initial = px::uniform(-1, 1)};
+  px::Variable<px::Sparse, RowPolicy, O, Space> words{session, "words", table};
+  std::vector<float> seen;
+  for (int step = 0; step < 3; ++step) {
+    std::vector<int> const ids{1, 4, 1, 19, world.rank()};
+    auto const rows = session.pull(words, ids);
+    Memory<float, Space> const of_layer{ops, draw(9000)}, of_other{ops, draw(30)}, of_rows{ops, draw(ids.size() * 7)};
+    double const limit = step == 1 ? 10 : 1e9;
+    session.step(px::clip_by_global_norm(limit, px::grad(layer, of_layer.span()), px::grad(rows, of_rows.span())),
+                 px::grad(other, of_other.span()));
+  }
+  for (auto const& values : {large.read(), small.read(), values_of(ops, words.local())})
+    seen.insert(seen.end(), values.begin(), values.end());
+  session.finish();
+  return seen;
+}
+template <class O, class DensePolicy, class RowPolicy>
+void check_measured() {
+  std::vector<std::vector<float>> expected(2);
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    expected[static_cast<std::size_t>(world.rank())] =
+        train_measured<O, DensePolicy, RowPolicy, px::HostSpace>(world, px::RowOps<px::HostSpace>{});
+  });
+  auto const found = on_two_ranks<std::vector<float>>([&](px::CudaThreadCommunicator& world, Ops const& ops) {
+    return train_measured<O, DensePolicy, RowPolicy, px::CudaSpace>(world, ops);
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) CHECK(same_bits(found[rank], expected[rank]));
+}
+
+}  // namespace
+
+TEST_CASE("optimizers that measure rows or tensors on a device have the host's bits", "[cuda][session][optimizers]") {
+  check_measured<px::Lamb, px::AllReduce, px::PsShard>();
+  check_measured<px::Lamb, px::PsShard, px::AllReduce>();
+  check_measured<px::LazyLamb, px::PsShard, px::AllGather>();
+  check_measured<px::RowwiseAdagrad, px::AllReduce, px::AllReduce>();
+  check_measured<px::RowwiseAdagrad, px::PsShard, px::PsShard>();
+}
+
+TEST_CASE("bags on a device are pooled, and step, with the host's bits", "[cuda][session][bags]") {
+  bool const weighted = GENERATE(false, true), mean = GENERATE(false, true);
+  if (weighted && mean) return;
+  CAPTURE(mean, weighted);
+  check_bags_on_device<px::PsShard>(mean, weighted);
+  check_bags_on_device<px::NaivePs>(mean, weighted);
+  check_bags_on_device<px::AllGather>(mean, weighted);
+  check_bags_on_device<px::AllReduce>(mean, weighted);
+}
+
+TEST_CASE("the first value on a device that is not finite is found", "[cuda][session]") {
+  px::CudaPool pool;
+  px::CudaStream const stream;
+  Ops const ops{{stream.get(), &pool}};
+  auto const first = [&]<class T>(std::vector<T> const& values) {
+    Memory<T, px::CudaSpace> const there{ops, values};
+    return ops.first_non_finite(there.span().data(), static_cast<std::int64_t>(values.size()));
+  };
+  CHECK(first(std::vector<float>{}) == 0);
+  CHECK(first(std::vector<float>{1, -0.0f, std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()}) == 4);
+  std::vector<float> many(100'000, 0.5f);
+  many[77'777] = infinity;
+  many[99'999] = not_a_number;
+  CHECK(first(many) == 77'777);
+  many[3] = -infinity;
+  CHECK(first(many) == 3);
+  std::vector<double> doubles(3, 1e300);
+  CHECK(first(doubles) == 3);
+  doubles[2] = std::nan("");
+  CHECK(first(doubles) == 2);
+}
+
+TEST_CASE("a gradient on a device that is not finite is refused with its place, and the session goes on", "[cuda][session]") {
+  auto const told = on_two_ranks<std::string>([](px::CudaThreadCommunicator& world, Ops const& ops) {
+    px::Session session{world, {.non_finite = px::NonFinite::error}};
+    Words words{session, "words", {.rows = 9, .width = 3}};
+    Memory<float, px::CudaSpace> parameters{ops, {1, 1, 1, 1}}, gradient{ops, {0, 0, 0, 0}};
+    Layer layer{session, "layer", px::bind(parameters.span())};
+    std::vector<int> const ids{4, 8};
+    std::vector<float> rows(6, 0.5f);
+    if (world.rank() == 1) rows[4] = not_a_number;
+    Memory<float, px::CudaSpace> const row_gradients{ops, rows};
+    std::string text = error_of([&] { session.step(px::grad(words, ids, row_gradients.span())); });
+    if (world.rank() == 1) gradient.write({0, 0, infinity, 0});
+    text += "; " + error_of([&] { session.step(px::grad(layer, gradient.span())); });
+    Memory<float, px::CudaSpace> const right{ops, {4, 4, 4, 4}};
+    session.step(px::grad(layer, right.span()));
+    if (parameters.read() != std::vector<float>(4, 1 - 4 * static_cast<float>(px::Sgd{}.learning_rate))) text += "; wrong";
+    session.finish();
+    return text;
+  });
+  for (auto const& text : told) {
+    CAPTURE(text);
+    CHECK(text.find("(rank 1) in step of 'words': of the gradient, row 1, column 1 is nan") != std::string::npos);
+    CHECK(text.find("(rank 1) in step of 'layer': of the gradient, element 2 is inf") != std::string::npos);
+    CHECK(text.find("wrong") == std::string::npos);
+  }
+}
+
+TEST_CASE("an index outside a table on a device that is dropped brings a row of zeros, and changes nothing", "[cuda][session]") {
+  auto const seen = on_two_ranks<std::vector<float>>([](px::CudaThreadCommunicator& world, Ops const& ops) {
+    px::Session session{world};
+    Words words{session, "words", px::Table{.rows = 5, .width = 2, .initial = px::constant(3)}, px::BadIds::drop_and_count};
+    std::vector<int> const ids{4, 99, 4};
+    auto const rows = session.pull(words, ids);
+    std::vector<std::uint32_t> inverse(3);
+    ops.to_host(inverse.data(), rows.inverse().data(), inverse.size());
+    auto const pulled = rows.values();
+    std::vector<float> found = values_of(ops, px::RowsView<float const>{pulled.data, pulled.rows + 1, pulled.width});
+    found.insert(found.end(), inverse.begin(), inverse.end());
+    Memory<float, px::CudaSpace> const gradient{ops, {1, 1, 50, 50, 1, 1}};
+    session.step(px::grad(rows, gradient.span()));
+    auto const again = session.pull(words, std::vector<int>{0, 4});
+    auto const later = values_of(ops, again.values());
+    found.insert(found.end(), later.begin(), later.end());
+    session.finish();
+    return found;
+  });
+  float const moved = 3 - 2 * static_cast<float>(px::Sgd{}.learning_rate);  // the mean of two ranks' sums of two
+  for (auto const& found : seen) CHECK(found == std::vector<float>{3, 3, 0, 0, 0, 1, 0, 3, 3, moved, moved});
+}
