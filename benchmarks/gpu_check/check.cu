@@ -13,6 +13,7 @@
 #include "parallax/optimizer/adagrad.hpp"
 #include "parallax/optimizer/adam.hpp"
 #include "parallax/optimizer/sgd.hpp"
+#include "shared.hpp"
 
 namespace {
 
@@ -41,23 +42,6 @@ std::vector<T> back(Array<T> const& there) {
   there.copy_to(host.data(), host.size());
   device::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   return host;
-}
-
-// Ids below `rows`: uniform; zipf with exponent 1.05, by the inverse of its continuous distribution; or a tenth of them one id.
-std::vector<Id> drawn_ids(std::size_t n, std::int64_t rows, std::string_view distribution, unsigned seed) {
-  std::mt19937_64 random{seed};
-  std::uniform_real_distribution<double> uniform{0, 1};
-  std::vector<Id> ids(n);
-  double const most = std::pow(static_cast<double>(rows), -0.05);
-  for (Id& id : ids) {
-    double const x = uniform(random);
-    double at = x * static_cast<double>(rows);
-    if (distribution == "zipf") at = std::pow(1 - x * (1 - most), -20.0) - 1;
-    if (distribution == "hot" && random() % 10 == 0) at = 0;
-    // Spread over the table, so that frequent ids are no neighbours.
-    id = static_cast<Id>(static_cast<std::uint64_t>(at) * 2654435761u % static_cast<std::uint64_t>(rows));
-  }
-  return ids;
 }
 
 // The memory of a grouping of n keys below `bound`.
@@ -95,7 +79,7 @@ bool same_bits(O const& optimizer, std::uint32_t n, std::int64_t width, std::str
     for (float& x : all) x = uniform(random);
     return all;
   };
-  auto const ids = drawn_ids(n, rows, distribution, n);
+  auto const ids = gpu_check::drawn_ids<Id>(n, rows, distribution, n);
   auto const gradients = drawn(n * width);
   auto table = drawn(rows * width);
   std::vector<float> const first(table.size(), 0.5f);
@@ -183,19 +167,14 @@ std::vector<double> times(int samples, F const& run) {
   }
   static_cast<void>(cudaEventDestroy(begin));
   static_cast<void>(cudaEventDestroy(end));
-  std::sort(all.begin(), all.end());
   return all;
 }
 
 void print_times(char const* kernel, std::size_t ids, std::int64_t width, std::string_view distribution, double bytes,
                  std::vector<double> const& us) {
-  std::size_t const n = us.size();
-  std::printf(
-      "{\"kernel\": \"%s\", \"ids\": %zu, \"width\": %d, \"distribution\": \"%.*s\", \"bytes\": %.0f, \"us\": %.3f, "
-      "\"us_p10\": %.3f, \"us_p90\": %.3f}\n",
-      kernel, ids, static_cast<int>(width), static_cast<int>(distribution.size()), distribution.data(), bytes, us[n / 2],
-      us[n / 10], us[n * 9 / 10]);
-  std::fflush(stdout);
+  gpu_check::print_object("\"kernel\": " + gpu_check::quoted(kernel) + ", \"ids\": " + std::to_string(ids) +
+                          ", \"width\": " + std::to_string(width) + ", \"distribution\": " + gpu_check::quoted(distribution) +
+                          ", \"bytes\": " + std::to_string(std::llround(bytes)) + ", " + gpu_check::times_text(us));
 }
 
 void copy() {
@@ -220,8 +199,8 @@ void kernels_of(std::uint32_t n, std::int64_t width, std::string_view distributi
       out{pool, stream, n * static_cast<std::size_t>(width)};
   for (auto* const array : {&table, &state, &gradients})
     device::check(cudaMemsetAsync(array->data(), 0x3d, array->size() * sizeof(float), stream), "cudaMemsetAsync");
-  Array<Id> const ids[2] = {copied(pool, drawn_ids(n, rows, distribution, 1)),
-                            copied(pool, drawn_ids(n, rows, distribution, 2))};
+  Array<Id> const ids[2] = {copied(pool, gpu_check::drawn_ids<Id>(n, rows, distribution, 1)),
+                            copied(pool, gpu_check::drawn_ids<Id>(n, rows, distribution, 2))};
   Grouped grouped[2] = {{pool, n, rows}, {pool, n, rows}};
   Bytes scratch{pool, stream, device::sums_scratch_bytes<float>(n, width)};
   for (int k : {0, 1}) grouped[k].group(ids[k].data());
@@ -266,12 +245,7 @@ void kernels() {
 int main(int argc, char** argv) {
   std::string_view const section = argc > 1 ? argv[1] : "";
   tiny = argc > 2 && std::string_view{argv[2]} == "--tiny";
-  int count = 0;
-  cudaError_t const status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) {
-    std::printf("SKIPPED: no device answers: %s\n", status == cudaSuccess ? "there are none" : cudaGetErrorString(status));
-    return 77;
-  }
+  if (!gpu_check::device_answers()) return 77;
   device::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   int result = 0;
   if (section == "bits") result = bits() ? 0 : 1;

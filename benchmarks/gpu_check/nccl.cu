@@ -1,0 +1,152 @@
+// nccl RANKS [--tiny]: NCCL by that many ranks, threads that share the device: a sum, an exchange, a training's bits, and times
+// of sums. Prints one JSON object a line. Exit status 3, and an object that says why, where NCCL makes no communicator.
+#include <nccl.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+
+#include "parallax/comm/nccl.hpp"
+#include "parallax/comm/thread.hpp"
+#include "training.hpp"
+
+namespace {
+
+namespace px = parallax;
+using gpu_check::boolean, gpu_check::print_object, gpu_check::quoted;
+using Nccl = px::NcclCommunicator<px::ThreadCommunicator>;
+
+std::atomic<int> made{0};  // communicators
+
+void complete(px::DeviceRequest request) {
+  while (!request.test()) std::this_thread::yield();
+}
+
+// Runs `body(Nccl&)` on every rank. The communicators do not block, so that one which is not made ends by the deadline.
+template <class Body>
+void run_nccl(int ranks, Body const& body) {
+  auto const succeeds = [](ncclResult_t result, int rank, char const* call) {
+    if (result != ncclSuccess && result != ncclInProgress)
+      throw px::Error{px::Errc::transport, rank, call, "", ncclGetErrorString(result)};
+  };
+  ncclUniqueId id;
+  succeeds(ncclGetUniqueId(&id), 0, "ncclGetUniqueId");
+  auto const on_rank = [&](px::ThreadCommunicator& host) {
+    px::cuda::check(cudaSetDevice(0), "cudaSetDevice");
+    px::CudaPool pool;
+    px::CudaStream const stream;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t nccl = nullptr;
+    succeeds(ncclCommInitRankConfig(&nccl, ranks, id, host.rank(), &config), host.rank(), "ncclCommInitRankConfig");
+    Nccl world{nccl, host, {stream.get(), &pool}};
+    ++made;
+    try {
+      body(world);
+    } catch (...) {
+      world.abort(px::current_error(host.rank(), "a rank"));
+      throw;
+    }
+    if (!world.aborted()) ncclCommDestroy(nccl);
+  };
+  px::run_threads(ranks, on_rank, {std::chrono::seconds{15}});
+}
+
+// Collective: whether all ranks say so. Rank 0 prints it.
+bool right_everywhere(Nccl& world, char const* what, bool right) {
+  bool all = true;
+  for (int const each : px::allgather(world, right ? 1 : 0)) all = all && each;
+  if (world.rank() == 0)
+    print_object("\"check\": " + quoted(what) + ", \"ranks\": " + std::to_string(world.size()) +
+                 ", \"right\": " + boolean(all));
+  return all;
+}
+
+bool sum_is_right(Nccl& world, std::size_t count) {
+  auto const [stream, pool] = world.queue();
+  std::vector<float> mine(count), sum(count);
+  for (std::size_t i = 0; i < count; ++i) mine[i] = static_cast<float>(i % 1000 + static_cast<std::size_t>(world.rank()));
+  px::DeviceBuffer<float> data{*pool, stream, count};
+  data.copy_from(mine.data(), count);
+  complete(world.iallreduce_device(0, static_cast<float const*>(data.data()), data.data(), count));
+  data.copy_to(sum.data(), count);
+  world.synchronize();
+  std::size_t const n = static_cast<std::size_t>(world.size());
+  bool right = true;
+  for (std::size_t i = 0; i < count; ++i) right = right && sum[i] == static_cast<float>(n * (i % 1000) + n * (n - 1) / 2);
+  return right_everywhere(world, "all-reduce", right);
+}
+
+// Every rank sends 1000 · (source + 1) + 10 · target bytes that name both.
+bool exchange_is_right(Nccl& world) {
+  auto const [stream, pool] = world.queue();
+  auto const ranks = static_cast<std::size_t>(world.size()), self = static_cast<std::size_t>(world.rank());
+  auto const bytes = [](std::size_t source, std::size_t target) { return 1000 * (source + 1) + 10 * target; };
+  auto const name = [](std::size_t source, std::size_t target) { return static_cast<std::byte>(1 + 16 * source + target); };
+  std::vector<px::ByteRange> to, from;
+  std::vector<std::byte> sent, expected;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    to.push_back({sent.size(), bytes(self, peer)});
+    sent.resize(sent.size() + bytes(self, peer), name(self, peer));
+    from.push_back({expected.size(), bytes(peer, self)});
+    expected.resize(expected.size() + bytes(peer, self), name(peer, self));
+  }
+  px::DeviceBuffer<std::byte> out{*pool, stream, sent.size()}, in{*pool, stream, expected.size()};
+  out.copy_from(sent.data(), sent.size());
+  complete(world.ialltoallv_device(1, {out.data(), to, in.data(), from}));
+  std::vector<std::byte> arrived(expected.size());
+  in.copy_to(arrived.data(), arrived.size());
+  world.synchronize();
+  return right_everywhere(world, "alltoallv", arrived == expected);
+}
+
+void print_sum_times(Nccl& world, std::size_t bytes, int samples) {
+  auto const [stream, pool] = world.queue();
+  std::size_t const count = bytes / sizeof(float);
+  px::DeviceBuffer<float> data{*pool, stream, count};
+  px::cuda::check(cudaMemsetAsync(data.data(), 0, bytes, stream), "cudaMemsetAsync");
+  std::vector<double> us;
+  for (int i = -2; i < samples; ++i) {
+    world.synchronize();
+    px::barrier(world);
+    gpu_check::Clock const clock;
+    complete(world.iallreduce_device(0, static_cast<float const*>(data.data()), data.data(), count));
+    world.synchronize();
+    if (i >= 0) us.push_back(clock.microseconds());
+  }
+  if (world.rank() == 0)
+    print_object("\"operation\": \"all-reduce\", \"ranks\": " + std::to_string(world.size()) +
+                 ", \"bytes\": " + std::to_string(bytes) + ", " + gpu_check::times_text(us));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int const ranks = argc > 1 ? std::atoi(argv[1]) : 0;
+  bool const tiny = argc > 2 && std::string_view{argv[2]} == "--tiny";
+  if (ranks < 1) return 2;
+  if (!gpu_check::device_answers()) return 77;
+  int version = 0;
+  ncclGetVersion(&version);
+  print_object("\"nccl\": " + std::to_string(version));
+  bool all = true;
+  try {
+    run_nccl(ranks, [&](Nccl& world) {
+      gpu_check::Shape const shape =
+          tiny ? gpu_check::Shape{100, 5, 90, "zipf", 50} : gpu_check::Shape{50'000, 128, 2'560, "zipf"};
+      bool const right[] = {sum_is_right(world, tiny ? 100 : 1'000'000), exchange_is_right(world),
+                            training_has_host_bits(world, "NCCL", shape)};
+      if (world.rank() == 0) all = right[0] && right[1] && right[2];
+      for (std::size_t const bytes : {std::size_t{4} << 10, std::size_t{1} << 20, std::size_t{64} << 20})
+        print_sum_times(world, tiny ? bytes >> 10 : bytes, tiny ? 3 : 21);
+    });
+  } catch (std::exception const& error) {
+    if (made < ranks) {
+      print_object("\"refused\": " + quoted(error.what()));
+      return 3;
+    }
+    std::fprintf(stderr, "nccl: %s\n", error.what());
+    return 1;
+  }
+  return all ? 0 : 1;
+}
