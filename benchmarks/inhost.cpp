@@ -52,7 +52,7 @@ double on_threads(int ranks, Body const& body) {
     });
   MPI_Request request;
   MPI_Ibarrier(MPI_COMM_WORLD, &request);
-  for (int done = 0; !done; std::this_thread::sleep_for(std::chrono::microseconds{100}))
+  for (int done = 0; !done; std::this_thread::sleep_for(std::chrono::milliseconds{1}))
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
   return result;
 }
@@ -262,7 +262,7 @@ int main(int argc, char** argv) {
   }
   sums(report, options, "1 MB", 256 << 10, 100, {2, 0, 6, 0, 6, 0});
   sums(report, options, "64 MB", 16 << 20, 2, {4, 2.2, 5, 3, 5, 3.5});
-  fused(report, options, 1'000, 10, 5);
+  fused(report, options, 1'000, 30, 5);
   return report.exit_code();
 }
 #endif
