@@ -41,6 +41,32 @@ inline double memory_available() {
   return 0.5 * real(sysconf(_SC_PHYS_PAGES)) * real(sysconf(_SC_PAGESIZE));
 }
 
+// The model that was asked for, and in `options` by how much its tables are divided.
+inline Model asked_model(Options& options) {
+  Model model = at_payload(model_named(options.model, options.width), options.payload);
+  if (options.smoke && options.scale == 1) options.scale = 1000;
+  if (options.smoke)
+    for (auto& tensor : model.dense) tensor.elements = std::min<std::int64_t>(tensor.elements, 500);
+  return model;
+}
+template <class T>
+std::vector<Method> asked_methods(Options const& options) {
+  std::vector<Method> methods;
+  for (auto const policy : policy_names)
+    if (options.policies.empty() ||
+        std::find(options.policies.begin(), options.policies.end(), policy) != options.policies.end())
+      methods.push_back(method_of<T>(policy));
+  return methods;
+}
+inline void refuse_too_large(Model const& model, Workload const& work, std::vector<Method> const& methods, double memory,
+                             std::size_t scalar_bytes) {
+  for (auto const& method : methods)
+    if (double const needed = memory_needed(work, {method}, scalar_bytes); needed > memory)
+      throw Refusal{model.name + " under " + method.name + " needs about " + fixed(needed / 1e9, 1) + " GB for " +
+                    std::to_string(work.ranks) + " ranks and there are " + fixed(memory / 1e9, 1) +
+                    " GB: give a larger --scale, or --policy without it"};
+}
+
 template <class T>
 class Comparison {
  public:
@@ -49,10 +75,7 @@ class Comparison {
 
   void run() {
     report_.wrong(wrong_totals());
-    Model model = at_payload(model_named(options_.model, options_.width), options_.payload);
-    if (options_.smoke && options_.scale == 1) options_.scale = 1000;
-    if (options_.smoke)
-      for (auto& tensor : model.dense) tensor.elements = std::min<std::int64_t>(tensor.elements, 500);
+    Model const model = asked_model(options_);
     steps_ = options_.iterations ? options_.iterations : options_.smoke ? 2 : 10;
     int const batches = std::min(steps_, 4);
     Workload const work =
@@ -66,20 +89,12 @@ class Comparison {
 
  private:
   void policies(Model const& model, Workload const& work) {
-    std::vector<Method> methods;
-    for (auto const policy : policy_names)
-      if (options_.policies.empty() ||
-          std::find(options_.policies.begin(), options_.policies.end(), policy) != options_.policies.end())
-        methods.push_back(method_of<T>(policy));
+    auto methods = asked_methods<T>(options_);
     if (ranks_.has_vendor()) {
       methods.push_back(raw_method<T>(false));
       methods.back().name = "raw_mpi";
     }
-    for (auto const& method : methods)
-      if (double const needed = memory_needed(work, {method}, sizeof(T)); needed > memory_)
-        throw Refusal{"compare: " + model.name + " under " + method.name + " needs about " + fixed(needed / 1e9, 1) +
-                      " GB for " + std::to_string(ranks_.size()) + " ranks and there are " + fixed(memory_ / 1e9, 1) +
-                      " GB: give a larger --scale, or --policy without it"};
+    refuse_too_large(model, work, methods, memory_, sizeof(T));
 
     std::string asked;
     for (std::size_t t = 0; t < work.tables.size() && t < 3; ++t) {

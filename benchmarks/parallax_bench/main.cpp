@@ -1,5 +1,5 @@
 // parallax-bench: all-reduce beside parameter server, by size, by policy, by model, by partitioner, by what Auto chooses, by
-// what models learn, and beside MPI by hand.
+// what models learn, and beside MPI by hand; most of it on one page.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -16,6 +16,7 @@
 #include "partition.hpp"
 #include "peers.hpp"
 #include "ps.hpp"
+#include "throughput.hpp"
 
 namespace bench {
 
@@ -26,12 +27,29 @@ bool complains() {
   return true;
 }
 
+// One page.
 template <class T>
-void run(Options const& options, Ranks& ranks, Report& report, Progress& progress, Ids const* recorded) {
+void run_report(Options const& options, Environment const& environment, Ranks& ranks, Report& report, Progress& progress,
+                Ids const* recorded) {
+  run_throughput<T>(options, environment, report, progress, recorded);
+  Comparison<T>{options, ranks, report, progress, recorded}.run();
+  Options of_partition = options;
+  of_partition.ranks = 0;
+  run_partition(of_partition, true, report, progress, recorded);
+#ifdef PARALLAX_HAS_EIGEN
+  run_converge(options, ranks, report, progress);
+#endif
+}
+
+template <class T>
+void run(Options const& options, Environment const& environment, Ranks& ranks, Report& report, Progress& progress,
+         Ids const* recorded) {
   if (options.command == "allreduce")
     run_allreduce<T>(options, ranks, report, progress);
   else if (options.command == "ps")
     run_ps<T>(options, ranks, report, progress, recorded);
+  else if (options.command == "report")
+    run_report<T>(options, environment, ranks, report, progress, recorded);
 #ifdef PARALLAX_HAS_MPI
   else if (options.command == "peers")
     PeersRun<T>{options, ranks, report, progress}.run();
@@ -81,9 +99,9 @@ int run(Options const& options, int argc, char** argv) {
       run_converge(options, ranks, report, progress);
 #endif
     else if (options.doubles)
-      run<double>(options, ranks, report, progress, ids);
+      run<double>(options, environment, ranks, report, progress, ids);
     else
-      run<float>(options, ranks, report, progress, ids);
+      run<float>(options, environment, ranks, report, progress, ids);
     progress.clear();
     if (prints) {
       report.write();

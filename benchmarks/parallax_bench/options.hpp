@@ -230,6 +230,7 @@ inline void print_help() {
       "  kernels     row operations of one thread beside memcpy, loops by hand and std::sort\n"
       "  auto        what Auto chooses beside every fixed policy, and the search for pieces, on a simulated network's clock\n"
       "  converge    the language model and the classifier of examples/, trained to the end under every policy\n"
+      "  report      throughput by ranks, compare, partition and converge, on one page\n"
       "  peers       sums of dense and sparse gradients beside those that MPI makes by hand; only under mpiexec\n"
       "With --comm mpi it is run under mpiexec. Exit code: 0, 1 where a result is wrong, 2 for a wrong flag.\n");
   for (auto const& flag : detail::flags())
@@ -245,7 +246,7 @@ inline Options parse(int argc, char** argv) {
     std::string_view name = argv[i], value;
     if (i == 1 && !name.starts_with('-')) {
       constexpr std::string_view commands[] = {"allreduce", "ps",   "compare", "partition", "count",
-                                               "auto",      "kernels", "converge", "peers"};
+                                               "auto",      "kernels", "converge", "report",    "peers"};
       options.command = commands[detail::choice("the command", name, commands)];
       continue;
     }
@@ -265,15 +266,15 @@ inline Options parse(int argc, char** argv) {
   if (options.help) return options;
   if (options.command.empty())
     throw Refusal{
-        "a command is needed: allreduce, ps, compare, partition, count, auto, kernels, converge or peers; see --help"};
+        "a command is needed: allreduce, ps, compare, partition, count, auto, kernels, converge, report or peers; see --help"};
   if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
   if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
   if (options.comm == Comm::mpi && options.ranks > 0 && !options.local())
     throw Refusal{"--ranks is for threads: under mpiexec its -n says how many ranks there are"};
   if (options.command == "peers" && options.comm != Comm::mpi) throw Refusal{"peers is measured under mpiexec"};
   if (options.command != "peers" && !options.wire.empty()) throw Refusal{"--wire is for peers"};
-  if (options.command == "converge" && (options.comm == Comm::mpi || options.hosts > 0))
-    throw Refusal{"converge trains thread ranks, each a host"};
+  if ((options.command == "converge" || options.command == "report") && (options.comm != Comm::threads || options.hosts > 0))
+    throw Refusal{options.command + " trains thread ranks, each a host"};
   if (options.command != "ps" && options.command != "compare" && !options.trace.empty())
     throw Refusal{"--trace is for ps and compare"};
   if (options.real_hosts && options.comm != Comm::mpi) throw Refusal{"--hosts auto needs --comm mpi"};

@@ -11,8 +11,8 @@ import tempfile
 
 # Alpha-beta without corrections or cross traffic; computing takes no time; a test of a request takes what smpi.cpp says.
 MODEL = {
-    "network/model": "CM02", "network/crosstraffic": "0", "surf/precision": "1e-12", "smpi/simulate-computation": "no",
-    "smpi/test": "0", "smpi/iprobe": "0", "smpi/wtime": "1e-9",
+    "network/model": "CM02", "network/crosstraffic": "0", "smpi/simulate-computation": "no", "smpi/test": "0",
+    "smpi/iprobe": "0", "smpi/wtime": "1e-9",
 }
 
 
@@ -34,8 +34,8 @@ def platform(machines, network, payload):
     return "\n".join(lines + ["</zone>", "</platform>"])
 
 
-def simulate(program, machines, ranks, network, payload, flags, smpirun="smpirun"):
-    """The program's exit code, lines and complaints."""
+def simulate(program, machines, ranks, network, payload, flags, smpirun="smpirun", precision=1e-12):
+    """The program's exit code, lines and complaints. Messages that end within `precision` seconds end at once."""
     with tempfile.TemporaryDirectory() as folder:
         paths = {"platform": os.path.join(folder, "platform.xml"), "hostfile": os.path.join(folder, "hosts")}
         with open(paths["platform"], "w") as file:
@@ -43,7 +43,8 @@ def simulate(program, machines, ranks, network, payload, flags, smpirun="smpirun
         with open(paths["hostfile"], "w") as file:
             file.write("".join(f"h{m}\n" * ranks for m in range(machines)))
         command = [smpirun, "-np", str(machines * ranks), "-platform", paths["platform"], "-hostfile", paths["hostfile"]]
-        command += [f"--cfg={name}:{value}" for name, value in MODEL.items()] + ["--log=root.thres:warning", program, "compare"]
+        command += [f"--cfg={name}:{value}" for name, value in MODEL.items()]
+        command += [f"--cfg=surf/precision:{precision}", "--log=root.thres:warning", program, "compare"]
         command += ["--machines", f"{machines}x{ranks}", "--payload", str(payload)] + flags
         for name, value in network.items():
             command += ["--" + name.replace("_", "-"), str(value)]

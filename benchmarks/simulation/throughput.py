@@ -64,10 +64,10 @@ def all_runs():
     return figure_runs() + flat + wide
 
 
-def run(program, payload, model, policy, machines, ranks, topology):
+def run(program, payload, model, policy, machines, ranks, topology, precision=1e-12):
     flags = ["--model", model, "--policy", policy, "-w", "1", "-n", "1"]
     flags += ["--hosts", str(machines)] if topology == "hosts" else []
-    code, lines, complaints = simulate.simulate(program, machines, ranks, NETWORK, payload, flags)
+    code, lines, complaints = simulate.simulate(program, machines, ranks, NETWORK, payload, flags, precision=precision)
     if code != 0 or len(lines) != 1:
         raise SystemExit(f"{model} {policy} {machines}x{ranks} {topology}: exit code {code}\n" + "\n".join(lines) + complaints)
     return dict(zip(simulate.COLUMNS, lines[0].split(",")))
@@ -77,8 +77,8 @@ def key(row):
     return row["model"], row["policy"], int(row["machines"]), int(row["ranks"]), row["topology"]
 
 
-def collect(program, path, wanted, known, payload):
-    """Rows of all wanted runs, each at 1/payload(model, policy); those that are missing in the file are simulated and added, in
+def collect(program, path, wanted, known, payload, precision=lambda machines: 1e-12):
+    """Rows of all wanted runs, each at 1/payload(model, policy) and with the simulator's precision(machines); those that are missing in the file are simulated and added, in
     the order of the known runs."""
     rows = {}
     if os.path.exists(path):
@@ -88,7 +88,7 @@ def collect(program, path, wanted, known, payload):
         if parameters in rows:
             continue
         print(f"# {number + 1} of {len(wanted)}:", *parameters, file=sys.stderr, flush=True)
-        rows[parameters] = run(program, payload(*parameters[:2]), *parameters)
+        rows[parameters] = run(program, payload(*parameters[:2]), *parameters, precision(parameters[2]))
         with open(path, "w", newline="") as file:
             writer = csv.DictWriter(file, simulate.COLUMNS, lineterminator="\n")
             writer.writeheader()
