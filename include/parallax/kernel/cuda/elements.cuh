@@ -45,25 +45,32 @@ __global__ void __launch_bounds__(block_threads) scale_down_kernel(T* values, st
 
 inline constexpr unsigned partial_sums = 8;
 
-// What all of a block's threads have put into `held`, one number each, is added up: eight of them sum each every eighth of the
-// first `count`, onto their part.
-__device__ inline void add_eighths(double const* held, unsigned count, double& part) {
+// What all of a block's threads have put into `held`, a number each for every sum, is added up: eight threads a sum add each
+// every eighth of the first `count`, onto their part. The sums' threads are of one warp.
+template <unsigned sums, unsigned threads>
+__device__ void add_eighths(double const (&held)[sums][threads], unsigned count, double& part) {
+  static_assert(sums * partial_sums <= 32);
   __syncthreads();
-  if (threadIdx.x < partial_sums)
-    for (unsigned k = threadIdx.x; k < count; k += partial_sums) part = add(part, held[k]);
+  if (threadIdx.x < sums * partial_sums)
+    for (unsigned k = threadIdx.x % partial_sums; k < count; k += partial_sums)
+      part = add(part, held[threadIdx.x / partial_sums][k]);
   __syncthreads();
 }
-// The sum of the parts of eight lanes: of pairs, of pairs of pairs, of all.
-__device__ inline double sum_of_eighths(double part) {
-  for (int with = 1; with < static_cast<int>(partial_sums); with *= 2) part = add(part, __shfl_xor_sync(0xffu, part, with));
-  return part;
+// out[s]: the parts of sum s, added: of pairs, of pairs of pairs, of all.
+template <unsigned sums>
+__device__ void put_sums_of_eighths(double part, double* out) {
+  constexpr unsigned threads = sums * partial_sums;
+  if (threadIdx.x >= threads) return;
+  for (int with = 1; with < static_cast<int>(partial_sums); with *= 2)
+    part = add(part, __shfl_xor_sync(0xffffffffu >> (32 - threads), part, with));
+  if (threadIdx.x % partial_sums == 0) out[threadIdx.x / partial_sums] = part;
 }
 
 // Grid: blocks stride over the measured blocks of all rows. Memory: everything is read once.
 template <class T, unsigned threads>
 __global__ void __launch_bounds__(threads)
     sum_of_squares_kernel(RowsView<T const> rows, std::uint64_t blocks_of_row, double* out) {
-  __shared__ double squares[threads];
+  __shared__ double squares[1][threads];
   std::uint64_t const all = static_cast<std::uint64_t>(rows.rows) * blocks_of_row;
   for (std::uint64_t block = blockIdx.x; block < all; block += gridDim.x) {
     std::int64_t const first = static_cast<std::int64_t>(block % blocks_of_row) * measured_block;
@@ -73,13 +80,11 @@ __global__ void __launch_bounds__(threads)
     for (unsigned at = 0; at < n; at += threads) {
       if (at + threadIdx.x < n) {
         double const value = static_cast<double>(widened(values[at + threadIdx.x]));
-        squares[threadIdx.x] = multiply(value, value);
+        squares[0][threadIdx.x] = multiply(value, value);
       }
       add_eighths(squares, n - at < threads ? n - at : threads, part);
     }
-    if (threadIdx.x >= partial_sums) continue;
-    part = sum_of_eighths(part);
-    if (threadIdx.x == 0) out[block] = part;
+    put_sums_of_eighths<1>(part, out + block);
   }
 }
 

@@ -309,15 +309,15 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
 }
 
 // Grid: blocks stride over the measured blocks of n elements. Memory: everything is read once, slots are written.
+// Four blocks a multiprocessor are asked for, else ptxas keeps to 48 registers on some architectures, and spills.
 template <class V, class C, class T, class Rule, class ElementSlots>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, 4)
     measure_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule rule,
                             ElementSlots slots, double* out) {
-  __shared__ double held[block_threads];
   PackedRows<V> const source{gradients, 0};
-  constexpr std::uint64_t block_size = measured_block;
-  for (std::uint64_t block = blockIdx.x; block * block_size < n; block += gridDim.x) {
-    std::uint64_t const end = n - block * block_size < block_size ? n : (block + 1) * block_size;
+  for (std::uint64_t block = blockIdx.x; block * measured_block < n; block += gridDim.x) {
+    std::uint64_t const first = block * measured_block;
+    auto const size = static_cast<unsigned>(n - first < measured_block ? n - first : measured_block);
     with_tables(slots, [&](auto... tables) {
       auto const measure = [&](Held<T, 1> parameter, Strict<C> gradient, auto... states) {
         auto const measured = rule.measure(parameter.values[0], gradient, states.values[0]...);
@@ -325,26 +325,20 @@ __global__ void __launch_bounds__(block_threads)
         return measured;
       };
       using Sums = decltype(measure(held_at<1>(parameters), Strict<C>{}, held_at<1>(tables.data)...));
-      double part[Sums::count] = {};
-      for (std::uint64_t at = block * block_size; at < end; at += block_threads) {
-        std::uint64_t const i = at + threadIdx.x;
-        auto const count = static_cast<unsigned>(end - at < block_threads ? end - at : block_threads);
+      __shared__ double held[Sums::count][block_threads];
+      double part = 0;
+      for (unsigned at = 0; at < size; at += block_threads) {
         Sums measured{};
-        if (i < end) {
+        if (at + threadIdx.x < size) {
+          std::uint64_t const i = first + at + threadIdx.x;
           Strict<C> gradient[1];
           get_scaled(source, scaling, 0, static_cast<std::int64_t>(i), gradient);
           measured = measure(held_at<1>(parameters + i), gradient[0], held_at<1>(tables.data + i)...);
         }
-        for (std::size_t k = 0; k < Sums::count; ++k) {
-          held[threadIdx.x] = measured[k];
-          add_eighths(held, count, part[k]);
-        }
+        for (std::size_t k = 0; k < Sums::count; ++k) held[k][threadIdx.x] = measured[k];
+        add_eighths(held, size - at < block_threads ? size - at : block_threads, part);
       }
-      if (threadIdx.x >= partial_sums) return;
-      for (std::size_t k = 0; k < Sums::count; ++k) {
-        double const sum = sum_of_eighths(part[k]);
-        if (threadIdx.x == 0) out[block * Sums::count + k] = sum;
-      }
+      put_sums_of_eighths<Sums::count>(part, out + block * Sums::count);
     });
   }
 }
