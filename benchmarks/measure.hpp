@@ -23,7 +23,10 @@ struct Options {
       if (option == "--smoke") smoke = true, rounds = 1;
       else if (option == "--check") check = true;
       else if (option.starts_with("--rounds=")) rounds = std::max(1, std::atoi(argv[i] + 9));
-      else std::fprintf(stderr, "%s: --smoke | --check | --rounds=n\n", argv[i]);
+      else {
+        std::fprintf(stderr, "%s: --smoke | --check | --rounds=n\n", argv[i]);
+        std::exit(2);
+      }
     }
   }
 };
