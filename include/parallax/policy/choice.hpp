@@ -25,12 +25,13 @@ constexpr std::string_view to_string(Method method) {
 // Alike on all ranks, which is checked. The first choice is made after `first_step` steps of a variable, then one in every
 // `interval` steps. A method is left for one that the model calls `margin` times faster (the first time: faster at all), if
 // what that saves in `horizon` steps is more than moving the rows costs. Every rank holds the whole table, with the optimizer's
-// state, only where that is at most `replica_bytes`. `costs` not measured: the session measures them when it first needs them.
+// state, only where that is at most `replica_bytes`. `costs`, and `device_costs` of tables on a device, not measured: the
+// session measures them when it first needs them.
 struct AutoOptions {
   int first_step = 2, interval = 20;
   double margin = 1.1, horizon = 1000;
   double replica_bytes = 0x1p30;
-  Costs costs = {};
+  Costs costs = {}, device_costs = {};
 };
 
 // Why a variable was moved. `step` is the session's.

@@ -45,16 +45,22 @@ double median_seconds(C const& comm, int rounds, int repeats, Work&& work) {
   return times[static_cast<std::size_t>(rounds / 2)];
 }
 
-// The exchange of a hop with so many bytes for each of its targets.
-template <Communicator C>
+// Until a device has done what it was given.
+template <class Space, class Ops>
+void wait_for([[maybe_unused]] Ops const& ops) {
+  if constexpr (!Space::host_readable) ops.wait();
+}
+
+// The exchange of a hop with so many bytes for each of its targets, from and to memory of the space.
+template <Communicator C, MemorySpace Space>
 class Probe {
  public:
   Probe(Topology<C> const& topology, Hop const& hop, std::size_t bytes)
-      : lane_{topology, collectives_channel, traffic_}, hop_{&hop}, bytes_{bytes} {
+      : ops_{queue_of<Space>(topology.world())}, lane_{topology, collectives_channel, traffic_}, hop_{&hop}, bytes_{bytes} {
     out_.resize(bytes * hop.targets.size());
     in_.resize(bytes * hop.sources.size());
-    out_.fill({});
-    in_.fill({});
+    ops_.clear(out_.data(), out_.size());
+    ops_.clear(in_.data(), in_.size());
   }
 
   void exchange() {
@@ -64,7 +70,7 @@ class Probe {
       if (hop_->targets[t] != topology.rank()) lane_.send(hop_->targets[t], t * bytes_, bytes_, Payload::control);
     for (std::size_t s = 0; s < hop_->sources.size(); ++s)
       if (hop_->sources[s] != topology.rank()) lane_.expect(hop_->sources[s], s * bytes_, bytes_, Payload::control);
-    lane_.post(out_.data(), in_.data());
+    lane_.template post<Space>(out_.data(), in_.data());
     Patience<C> patience{topology.world()};
     while (!lane_.test()) {
       if (patience.pause()) continue;
@@ -72,25 +78,27 @@ class Probe {
       topology.world().abort(error);
       throw error;
     }
+    wait_for<Space>(ops_);
   }
 
  private:
+  [[no_unique_address]] RowOps<Space> ops_;
   Traffic traffic_;
   Lane<C> lane_;
   Hop const* hop_;
   std::size_t bytes_;
-  Buffer<std::byte> out_, in_;
+  Buffer<std::byte, Space> out_, in_;
 };
 
 struct HopCosts {
   double round = 0, per_byte = 0;
 };
 
-template <Communicator C>
+template <MemorySpace Space, Communicator C>
 HopCosts measure_hop(Topology<C> const& topology, Hop const& hop) {
   constexpr std::size_t large = std::size_t{1} << 20;  // bytes that a rank sends
   std::size_t const peers = std::max<std::size_t>(hop.targets.size(), 2) - 1, each = large / peers;
-  Probe<C> small{topology, hop, 8}, big{topology, hop, each};
+  Probe<C, Space> small{topology, hop, 8}, big{topology, hop, each};
   small.exchange();
   big.exchange();
   double const one = median_seconds(topology.world(), 15, 8, [&] { small.exchange(); });
@@ -103,15 +111,17 @@ struct WorkCosts {
   double per_key, per_row, per_row_byte, per_stream_byte;
 };
 
-// On 32 MB, so that rows come from memory as they do in training.
-template <class T = float, class Index = std::int64_t, Communicator C>
-WorkCosts measure_work(C const& comm) {
+// On 32 MB, so that rows come from memory as they do in training. Ids are grouped by the host; a device is given its work many
+// times before it is waited for.
+template <MemorySpace Space, class T = float, class Index = std::int64_t, Communicator C>
+WorkCosts measure_work(C& comm) {
   constexpr std::size_t elements = std::size_t{1} << 23, n = std::size_t{1} << 12, wide = 128, narrow = 4;
-  using Ops = RowOps<HostSpace>;
-  Buffer<T> table{elements}, some{n * wide};
+  constexpr int times = Space::host_readable ? 1 : 16;
+  RowOps<Space> const ops{queue_of<Space>(comm)};
+  Buffer<T, Space> table{elements}, some{n * wide};
   Buffer<Index> ids{n};
-  table.fill(1);
-  some.fill(1);
+  ops.fill(table.data(), elements, T{1});
+  ops.fill(some.data(), n * wide, T{1});
   for (std::size_t i = 0; i < n; ++i) {
     Fingerprint hash;
     hash.add(static_cast<std::uint64_t>(i));
@@ -120,18 +130,29 @@ WorkCosts measure_work(C const& comm) {
   std::span<Index const> const named{ids.span()};
   Grouping<Index> groups;
   SortScratch<Index> scratch;
-  double const sorting = median_seconds(comm, 5, 2, [&] { Ops::unique_with_inverse(named, elements / wide, groups, scratch); });
+  auto const group = [&] { RowOps<HostSpace>::unique_with_inverse(named, elements / wide, groups, scratch); };
+  double const sorting = median_seconds(comm, 5, 2, group);
+  auto const seconds = [&](auto&& work) {
+    return median_seconds(comm, 5, 1, [&] {
+             for (int i = 0; i < times; ++i) work();
+             wait_for<Space>(ops);
+           }) / times;
+  };
+  Shown<Index, Space> shown;
+  auto const there = shown.of(ops, named);
   auto const rowwise = [&](std::size_t width) {
     auto const stride = static_cast<std::int64_t>(elements / (elements / wide));
     RowsView<T> const view{table.data(), static_cast<std::int64_t>(elements / wide), static_cast<std::int64_t>(width), stride};
-    return median_seconds(comm, 5, 1, [&] { Ops::scatter_add_rows(view, named, 0, some.data()); }) / static_cast<double>(n);
+    return seconds([&] {
+             if constexpr (Space::host_readable) ops.scatter_add_rows(view, there, 0, some.data());
+             else ops.template gather_rows<T>(view, there, 0, some.data());
+           }) / static_cast<double>(n);
   };
   double const wide_row = rowwise(wide), narrow_row = std::min(rowwise(narrow), wide_row);
   double const per_row_byte = (wide_row - narrow_row) / static_cast<double>((wide - narrow) * sizeof(T));
   std::size_t const half = elements / 2;
-  double const streaming = median_seconds(comm, 5, 1, [&] {
-    Ops::add_to(table.data(), static_cast<T const*>(table.data()) + half, static_cast<std::int64_t>(half));
-  });
+  double const streaming =
+      seconds([&] { ops.template add_to<T>(table.data(), table.data() + half, static_cast<std::int64_t>(half)); });
   return {sorting / static_cast<double>(n), std::max(narrow_row - per_row_byte * narrow * sizeof(T), 0.0), per_row_byte,
           streaming / static_cast<double>(half * sizeof(T))};
 }
@@ -160,21 +181,22 @@ void agree_on_largest(Topology<C> const& topology, std::vector<double>& values) 
 }  // namespace detail
 
 // Collective, over a topology's communicator; takes a fraction of a second and returns the same on all ranks: the slowest
-// rank's medians. Uses the channel of the free collectives. Errors: timeout.
-template <Communicator C>
+// rank's medians. Uses the channel of the free collectives. `Space`: of the tables that the costs are of, which the
+// communicator carries. Errors: timeout; of a device, device and out_of_memory.
+template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(Topology<C> const& topology) {
   auto const& hops = topology.hops();
-  detail::HopCosts within, between = detail::measure_hop(topology, hops.back());
-  if (hops.size() > 1) within = detail::measure_hop(topology, hops.front());
-  auto const work = detail::measure_work(topology.world());
+  detail::HopCosts within, between = detail::measure_hop<Space>(topology, hops.back());
+  if (hops.size() > 1) within = detail::measure_hop<Space>(topology, hops.front());
+  auto const work = detail::measure_work<Space>(topology.world());
   std::vector<double> values{between.round, between.per_byte, within.round,      within.per_byte,
                              work.per_key,  work.per_row,     work.per_row_byte, work.per_stream_byte};
   detail::agree_on_largest(topology, values);
   return detail::costs_of(values);
 }
-template <Communicator C>
+template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(C& world) {
-  return calibrate(Topology<C>{world});
+  return calibrate<Space>(Topology<C>{world});
 }
 
 // Local. Costs as a line of text, each number exact, and back; what is no such line is all zero: not measured.
@@ -202,7 +224,7 @@ Costs costs_from_text(std::string_view text) {
 // Collective. What rank 0 finds in the file `path`; where it finds nothing that it can use, what is measured now, which rank 0
 // writes there. Whether the file belongs to this machine and number of ranks is the caller's affair. A file that cannot be
 // written is no error.
-template <Communicator C>
+template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(Topology<C> const& topology, std::string const& path) {
   Costs costs;
   if (topology.rank() == 0)
@@ -215,7 +237,7 @@ Costs calibrate(Topology<C> const& topology, std::string const& path) {
   broadcast(topology.world(), std::span{values}, 0);
   costs = detail::costs_of(values);
   if (costs.measured()) return costs;
-  costs = calibrate(topology);
+  costs = calibrate<Space>(topology);
   if (topology.rank() == 0)
     if (std::FILE* const file = std::fopen(path.c_str(), "w")) {
       std::fputs(to_text(costs).c_str(), file);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -112,7 +111,7 @@ MoveRoute<Index> route_to_own(Topology<C> const& topology, Placement<Index, P> c
   return route;
 }
 
-// An array whose rows move: `row_bytes` of each.
+// An array whose rows move: `row_bytes` of each. In the table's memory space.
 struct MovingArray {
   std::byte const* from;
   std::byte* to;
@@ -120,13 +119,16 @@ struct MovingArray {
 };
 
 // The exchange, as an operation that progresses when polled: rounds of at most some MB of one array. Owns its scratch.
-template <Communicator C, class Index>
+template <Communicator C, class Index, MemorySpace Space = HostSpace>
 class RowMove {
+  using Ops = RowOps<Space>;
+
  public:
   // Local. Arrays and route must stay until `poll` is true; every rank gives as many arrays, of the same bytes per row.
-  RowMove(MoveRoute<Index> const& route, std::vector<MovingArray> arrays) : route_{&route}, arrays_{std::move(arrays)} {}
+  RowMove(Ops const& ops, MoveRoute<Index> const& route, std::vector<MovingArray> arrays)
+      : ops_{ops}, route_{&route}, arrays_{std::move(arrays)} {}
 
-  // Collective in the order of the lane. True once every row is where it belongs.
+  // Collective in the order of the lane. True once every row is where it belongs, on a device in the order of its queue.
   bool poll(Lane<C>& lane) {
     std::size_t const longest = lane.topology().size() > 1 ? route_->longest : 0;
     while (array_ < arrays_.size()) {
@@ -172,9 +174,16 @@ class RowMove {
   }
 
   void move_own(int rank) {
+    constexpr std::size_t at_once = std::size_t{1} << 16;
     Rows const out = all_out(rank), in = all_in(rank);
-    for (std::size_t i = 0; i < out.end - out.begin; ++i)
-      copy(array().to + row(route_->in[in.begin + i]), array().from + row(route_->out[out.begin + i]));
+    for (std::size_t i = 0, end = 0; end < out.end - out.begin;) {
+      end = std::min(i + at_once, out.end - out.begin);
+      auto copies = ops_.copies(room_);
+      for (; i < end; ++i)
+        copies.add(array().to + row(route_->in[in.begin + i]), array().from + row(route_->out[out.begin + i]),
+                   array().row_bytes);
+      copies.start();
+    }
   }
 
   void post(Lane<C>& lane) {
@@ -191,38 +200,42 @@ class RowMove {
       packed = to_all() ? rows.end - rows.begin : packed + rows.end - rows.begin;
     });
     sent_.resize_with_slack(packed * bytes);
+    auto copies = ops_.copies(room_);
     others([&](int rank) {
       Rows const out = of_round(all_out(rank), length), in = of_round(all_in(rank), length);
       bool const fresh = !to_all() || sent == 0;
       if (to_all()) sent = 0;
       lane.send(rank, sent, (out.end - out.begin) * bytes, Payload::rows);
       for (std::size_t i = out.begin; i < out.end; ++i, sent += bytes)
-        if (fresh) copy(sent_.data() + sent, array().from + row(route_->out[i]));
+        if (fresh) copies.add(sent_.data() + sent, array().from + row(route_->out[i]), bytes);
       lane.expect(rank, received, (in.end - in.begin) * bytes, Payload::rows);
       received += (in.end - in.begin) * bytes;
     });
+    copies.start();
     received_.resize_with_slack(received);
-    lane.post(sent_.data(), received_.data());
+    lane.template post<Space>(sent_.data(), received_.data());
   }
 
   void unpack(Topology<C> const& topology) {
     std::byte const* at = received_.data();
+    auto copies = ops_.copies(room_);
     for (int rank = 0; rank < topology.size(); ++rank) {
       if (rank == topology.rank()) continue;
       Rows const in = of_round(all_in(rank), piece(topology));
-      for (std::size_t i = in.begin; i < in.end; ++i, at += array().row_bytes) copy(array().to + row(route_->in[i]), at);
+      for (std::size_t i = in.begin; i < in.end; ++i, at += array().row_bytes)
+        copies.add(array().to + row(route_->in[i]), at, array().row_bytes);
     }
+    copies.start();
   }
 
   std::size_t row(Index number) const { return static_cast<std::size_t>(number) * array().row_bytes; }
-  void copy(std::byte* to, std::byte const* from) const {
-    if (array().row_bytes) std::memcpy(to, from, array().row_bytes);
-  }
 
+  [[no_unique_address]] Ops ops_;
+  typename Ops::CopyRoom room_;
   MoveRoute<Index> const* route_;
   std::vector<MovingArray> arrays_;
   std::size_t array_ = 0, round_ = 0;
-  Buffer<std::byte> sent_, received_;
+  Buffer<std::byte, Space> sent_, received_;
 };
 
 }  // namespace parallax

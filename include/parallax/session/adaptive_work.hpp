@@ -17,7 +17,7 @@ template <Communicator C>
 struct Adapting {
   Topology<C> const& topology;
   AutoOptions const& options;
-  FunctionRef<void()> calibrate;                          // sees to it that the options' costs are measured
+  FunctionRef<Costs(bool on_device)> costs;               // of the options, else measured
   std::int64_t step;
   Lane<C>& lane;
   FunctionRef<void(std::string const&, FunctionRef<bool()>)> drive;  // variable, poll
@@ -53,9 +53,14 @@ bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
     by.note(state.name(), plan.reason + "; not done, for want of memory");
     return false;
   }
-  RowMove<C, typename S::index_type> exchange{moved->route, moved->arrays};
-  by.drive(state.name(), [&] { return exchange.poll(by.lane); });
-  state.end_move(std::move(*moved), plan.partitioner.pieces != state.partitioner().pieces);
+  {
+    RowMove<C, typename S::index_type, typename S::space> exchange{state.ops(), moved->route, moved->arrays};
+    by.drive(state.name(), [&] { return exchange.poll(by.lane); });
+    state.end_move(std::move(*moved), plan.partitioner.pieces != state.partitioner().pieces);
+    moved.reset();
+  }
+  // A device's memory is given back when all that the device was given is done, which may be what waits for another rank.
+  if constexpr (!S::space::host_readable) static_cast<void>(by.all(state.name(), true));
   by.note(state.name(), plan.reason);
   return true;
 }
@@ -110,7 +115,7 @@ class Work<C, RowUpdate<S, Id, F>> {
   std::size_t shared_measures() const { return 0; }
   void measure(double, std::vector<double>&) const {}
   void take(double const*&) const {}
-  void apply(double scale) noexcept {
+  void apply(double scale) noexcept(S::space::host_readable) {
     active([&](auto& work) { work.apply(scale); });
   }
   void close() noexcept { active([](auto& work) { work.close(); }); }
@@ -156,8 +161,9 @@ struct Adaptation {
     RankShape const shape{by.topology};
     state.chooser.observe(state.method(), state.facts(), shape, by.topology.size(), words_of);
     if (state.search || !state.chooser.due(by.options)) return;
-    by.calibrate();
-    if (auto change = state.chooser.choose(state.method(), state.facts(), shape, by.options))
+    AutoOptions options = by.options;
+    options.costs = by.costs(!S::space::host_readable);
+    if (auto change = state.chooser.choose(state.method(), state.facts(), shape, options))
       state.chooser.moved(move_rows(state, PlannedMove<P>{change->to, state.partitioner(), std::move(change->reason)}, by));
   }
 

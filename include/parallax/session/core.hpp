@@ -229,14 +229,22 @@ class SessionCore {
     return least == 2.0;
   }
 
+  // As the options have them, or as they were measured.
+  Costs const& costs_of(bool on_device) const {
+    Costs const& given = on_device ? options.choice.device_costs : options.choice.costs;
+    return given.measured() ? given : on_device ? own_device_costs : own_costs;
+  }
+
   // Collective, the last act of a step whose commit told of the use of variables: methods are chosen and rows moved.
   void adapt(FlightBase<C>& pack, std::size_t groups) {
     if (uses == 0) return;
     std::size_t const stride = 1 + groups + uses;
-    choice = options.choice;
-    auto const calibrate = [&] {
-      if (!choice.costs.measured() && !calibrated) own_costs = parallax::calibrate(topology), calibrated = true;
-      if (!choice.costs.measured()) choice.costs = own_costs;
+    auto const costs = [&](bool on_device) {
+      if (costs_of(on_device).measured()) return costs_of(on_device);
+      if (!on_device) own_costs = calibrate(topology);
+      if constexpr (CarriesDevice<C>)
+        if (on_device) own_device_costs = calibrate<typename C::device_space>(topology);
+      return costs_of(on_device);
     };
     auto const drive_move = [&](std::string const& name, FunctionRef<bool()> poll) {
       auto const names = [&] { return name; };
@@ -247,7 +255,7 @@ class SessionCore {
       tell_all("step", [&] { return name; });
       return *std::min_element(words_in.begin(), words_in.end()) == 1.0;
     };
-    Adapting<C> by{topology, choice, calibrate, steps + 1, mail.lane(), drive_move, all, decisions};
+    Adapting<C> by{topology, options.choice, costs, steps + 1, mail.lane(), drive_move, all, decisions};
     auto const words_of = [&](int rank) { return told_uses.data() + static_cast<std::size_t>(rank) * stride; };
     std::size_t at = 1 + groups;
     started.adapt(by, words_of, at);
@@ -477,9 +485,7 @@ class SessionCore {
   std::vector<double> words_out, words_in;   // what ranks tell each other in a step
   std::vector<double> told_uses;             // with the last commit, if it told of the use of variables
   std::size_t uses = 0;                      // how many words of it
-  AutoOptions choice;                        // as the session's options have it, with costs that were measured
-  Costs own_costs;
-  bool calibrated = false;
+  Costs own_costs, own_device_costs;         // as they were measured
   std::vector<Decision> decisions;
 };
 

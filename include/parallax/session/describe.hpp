@@ -30,7 +30,8 @@ inline Prediction prediction_of(Description const& about, RankShape const& shape
 
 // One line per variable, columns aligned, under a line of headings.
 template <Communicator C>
-std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> const& registry, Costs const& costs) {
+std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> const& registry, Costs const& of_host,
+                      Costs const& of_device) {
   RankShape const shape{topology};
   auto const number = [](char const* format, double value) {
     char text[48];
@@ -42,6 +43,7 @@ std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> 
   for (auto const& known : registry) {
     if (!known->state) continue;
     Description const about = known->describe(known->state);
+    Costs const& costs = about.on_device ? of_device : of_host;
     bool const predictable = !about.sparse || about.use.pushed > 0 || about.use.pulled > 0;
     Prediction const step = predictable ? prediction_of(about, shape, costs) : Prediction{};
     std::string const elements = number("%.0f", about.facts.rows);

@@ -164,11 +164,17 @@ class Session<C> {
 
   // Local. How variables under Auto were moved, and why: the same on all ranks.
   std::vector<Decision> const& decisions() const { return core_->decisions; }
-  // Local. The model of the machine: as the options have it, or as it was measured for variables under Auto.
-  Costs costs() const { return core_->options.choice.costs.measured() ? core_->options.choice.costs : core_->own_costs; }
+  // Local. The model of the machine for variables in the space's memory: as the options have it, or as it was measured for
+  // variables under Auto.
+  template <MemorySpace Space = HostSpace>
+  Costs costs() const {
+    return core_->costs_of(!Space::host_readable);
+  }
   // Local. A line per variable: policy, owners, pieces, the fraction of rows that a host touches in a step, and what the step
   // is expected to send from this rank to other hosts (MB, 10^6 bytes) and to take, where costs are known: agreements apart.
-  std::string describe() const { return detail::described(core_->topology, core_->registry, costs()); }
+  std::string describe() const {
+    return detail::described(core_->topology, core_->registry, core_->costs_of(false), core_->costs_of(true));
+  }
 
   // Collective. The normal end: every rank has completed every step, and says so. A rank that leaves without it has failed, and
   // no rank gets a Completion.

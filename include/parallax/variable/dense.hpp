@@ -68,7 +68,8 @@ class DenseState : public Counted {
   Description description() const {
     auto const elements = static_cast<double>(size());
     double const row = static_cast<double>(OptimizerState<T, O, Space>::row_bytes(unit_)) / static_cast<double>(unit_);
-    return {false, !sharded, Policy::name, Policy::name, {elements, sizeof(T), sizeof(T) + row, 0}};
+    return {false, !sharded, Policy::name, Policy::name, {elements, sizeof(T), sizeof(T) + row, 0}, 1, 0, {},
+            !Space::host_readable};
   }
 
   // What the ranks compare before an update: which variable, at which of its steps, with which optimizer settings.

@@ -20,6 +20,7 @@ struct Description {
   TableFacts facts = {};
   std::int64_t width = 1, pieces = 0;
   TableUse use = {};
+  bool on_device = false;
 };
 
 // Shared by a variable and its session; a registration that only the session holds belongs to a variable that is gone.

@@ -241,7 +241,7 @@ class SparseState : public Counted {
       use.by_host = use.by_all = use.pushed;
     }
     return {true, !shards(), Policy::name, adaptive ? to_string(method_) : Policy::name, facts(), width_,
-            partitioner_.pieces ? partitioner_.pieces : placement_.owners(), use};
+            partitioner_.pieces ? partitioner_.pieces : placement_.owners(), use, !Space::host_readable};
   }
 
   // Where the rows are going to be: another method's place for them, or other pieces.

@@ -279,16 +279,6 @@ struct check_options {
                 "partitioner, one memory space, one scalar and one index type");
 };
 
-// What a device does not offer yet.
-template <class Kind, class Policy, class Space>
-struct check_device {};
-template <class Policy, MemorySpace Space>
-struct check_device<Sparse, Policy, Space> {
-  static_assert(Space::host_readable || !is_adaptive<typename Policy::template exchange<Sparse>>,
-                "parallax: under Auto a table's rows move between hosts' memory: choose PsShard, NaivePs, AllGather or "
-                "AllReduce for one on a device");
-};
-
 template <class Opt, class Part, class Space, class T, class IndexType>
 struct check_choices {
   static_assert(MemorySpace<Space>,
@@ -314,7 +304,6 @@ struct make_variable {
   using IndexOption = option_or<index_axis, Index<std::int64_t>, Options...>;
   static_assert(sizeof(typename Policy::template exchange<Kind>) > 0);
   static_assert(sizeof(check_choices<Opt, Part, Space, T, typename IndexOption::type>) > 0);
-  static_assert(sizeof(check_device<Kind, Policy, Space>) > 0);
   using type = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
 };
 

@@ -105,6 +105,10 @@ constexpr auto functions_of_optimizer() {
                         functions_of_rows<T, Index, O>());
 }
 
+// What `calibrate` measures with, for tables under Auto.
+constexpr auto functions_of_calibration() {
+  return std::tuple{&Ops::fill<float>, &Ops::add_to<float>, &Ops::gather_rows<float, std::int64_t const>};
+}
 
 template <class T, class Index, class... O>
 inline constexpr bool instantiable = (std::is_same_v<T, float> || std::is_same_v<T, double>) &&
@@ -113,7 +117,8 @@ inline constexpr bool instantiable = (std::is_same_v<T, float> || std::is_same_v
 template <class T, class Index, class... O>
 constexpr auto functions_of_variables() {
   if constexpr (instantiable<T, Index, O...>)
-    return std::tuple_cat(functions_of_scalar<T>(), functions_of_table<T, Index>(), functions_of_optimizer<T, Index, O>()...);
+    return std::tuple_cat(functions_of_scalar<T>(), functions_of_table<T, Index>(), functions_of_calibration(),
+                          functions_of_optimizer<T, Index, O>()...);
   else return std::tuple{};
 }
 
