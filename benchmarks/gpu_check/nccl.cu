@@ -39,7 +39,7 @@ void run_nccl(int ranks, Body const& body) {
     config.blocking = 0;
     ncclComm_t nccl = nullptr;
     succeeds(ncclCommInitRankConfig(&nccl, ranks, id, host.rank(), &config), host.rank(), "ncclCommInitRankConfig");
-    Nccl world{nccl, host, {stream.get(), &pool}};
+    Nccl world{nccl, host, {stream.get(), pool}};
     ++made;
     try {
       body(world);

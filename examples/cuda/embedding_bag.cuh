@@ -84,7 +84,7 @@ __global__ void row_gradients(float const* layer, float const* pooled, float con
 // Memory of the device for the length of a training.
 template <class T>
 px::DeviceBuffer<T> copied(px::CudaQueue queue, std::vector<T> const& host) {
-  px::DeviceBuffer<T> there{*queue.pool, queue.stream, host.size()};
+  px::DeviceBuffer<T> there{queue.memory, queue.stream, host.size()};
   there.copy_from(host.data(), host.size());
   return there;
 }
@@ -115,9 +115,9 @@ double train(C& world, int steps) {
 
   std::vector<float> labels(texts), losses(texts);
   std::vector<int> ids(texts * text_length);
-  px::DeviceBuffer<float> pooled{*queue.pool, queue.stream, texts * width}, errors{*queue.pool, queue.stream, texts},
-      loss{*queue.pool, queue.stream, texts}, gradient{*queue.pool, queue.stream, layer_size},
-      rows_gradient{*queue.pool, queue.stream, ids.size() * width}, labels_there{*queue.pool, queue.stream, texts};
+  px::DeviceBuffer<float> pooled{queue.memory, queue.stream, texts * width}, errors{queue.memory, queue.stream, texts},
+      loss{queue.memory, queue.stream, texts}, gradient{queue.memory, queue.stream, layer_size},
+      rows_gradient{queue.memory, queue.stream, ids.size() * width}, labels_there{queue.memory, queue.stream, texts};
   double mean = 0;
   std::mt19937 own{static_cast<unsigned>(world.rank()) + 1};
   for (int step = 0; step < steps; ++step) {

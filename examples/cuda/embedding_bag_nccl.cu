@@ -51,7 +51,7 @@ int run(int argc, char** argv) {
   ncclComm_t const nccl = join_nccl(host);
   double loss = 0;
   {
-    px::NcclCommunicator<px::MpiCommunicator> world{nccl, host, {stream.get(), &pool}};
+    px::NcclCommunicator<px::MpiCommunicator> world{nccl, host, {stream.get(), pool}};
     loss = embedding_bag::train(world, steps);
   }
   ncclCommDestroy(nccl);

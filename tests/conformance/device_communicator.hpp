@@ -32,7 +32,7 @@ void settle(C& comm) {
 class DeviceExchange {
  public:
   DeviceExchange(parallax::CudaQueue queue, int rank, int size)
-      : stream_{queue.stream}, rank_{rank}, size_{size}, send_{*queue.pool, stream_}, receive_{*queue.pool, stream_} {}
+      : stream_{queue.stream}, rank_{rank}, size_{size}, send_{queue.memory, stream_}, receive_{queue.memory, stream_} {}
   DeviceExchange(DeviceExchange const&) = delete;
   DeviceExchange& operator=(DeviceExchange const&) = delete;
   ~DeviceExchange() { static_cast<void>(cudaStreamSynchronize(stream_)); }  // which uses what the rounds own

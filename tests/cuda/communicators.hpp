@@ -26,7 +26,7 @@ struct StagedThreads {
         [&](px::ThreadCommunicator& host) {
           px::CudaPool pool;
           px::CudaStream const stream;
-          px::Staged<px::ThreadCommunicator> comm{host, {stream.get(), &pool}};
+          px::Staged<px::ThreadCommunicator> comm{host, {stream.get(), pool}};
           body(comm);
         },
         {deadline});
@@ -63,7 +63,7 @@ struct NcclThreads {
           config.blocking = blocking;
           ncclComm_t nccl = nullptr;
           succeeds(ncclCommInitRankConfig(&nccl, ranks, id, host.rank(), &config), "ncclCommInitRankConfig");
-          px::NcclCommunicator<px::ThreadCommunicator> comm{nccl, host, {stream.get(), &pool}, {compared}};
+          px::NcclCommunicator<px::ThreadCommunicator> comm{nccl, host, {stream.get(), pool}, {compared}};
           try {
             body(comm);
           } catch (...) {

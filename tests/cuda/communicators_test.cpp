@@ -46,12 +46,12 @@ struct OverHostile {
           px::CudaPool pool;
           px::CudaStream const stream;
           if constexpr (std::same_as<Carrier<Hostile>, px::Staged<Hostile>>) {
-            px::Staged<Hostile> comm{host, {stream.get(), &pool}};
+            px::Staged<Hostile> comm{host, {stream.get(), pool}};
             body(comm);
           } else {
             ncclComm_t nccl = nullptr;
             ncclCommInitRank(&nccl, ranks, id, host.rank());
-            px::NcclCommunicator<Hostile> comm{nccl, host, {stream.get(), &pool}};
+            px::NcclCommunicator<Hostile> comm{nccl, host, {stream.get(), pool}};
             body(comm);
             ncclCommDestroy(nccl);
           }
@@ -174,8 +174,8 @@ TEST_CASE("a steady exchange of device memory allocates no memory of the device'
     std::atomic<std::int64_t> allocated{-1};
     model.run(std::chrono::seconds{60}, [&](auto& comm) {
       auto const n = static_cast<std::size_t>(comm.size());
-      px::DeviceBuffer<std::byte> send{*comm.queue().pool, comm.queue().stream, 64 * n};
-      px::DeviceBuffer<std::byte> receive{*comm.queue().pool, comm.queue().stream, 64 * n};
+      px::DeviceBuffer<std::byte> send{comm.queue().memory, comm.queue().stream, 64 * n};
+      px::DeviceBuffer<std::byte> receive{comm.queue().memory, comm.queue().stream, 64 * n};
       std::vector<px::ByteRange> blocks(n);
       auto const exchange = [&](std::size_t bytes) {
         for (std::size_t r = 0; r < n; ++r) blocks[r] = {64 * r, bytes};

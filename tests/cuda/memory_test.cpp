@@ -75,7 +75,7 @@ TEST_CASE("a device buffer allocates in its stream, and only when it grows", "[c
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
   Counting resource;
   {
-    DeviceBuffer<int, Counting> buffer{resource, stream, 10};
+    DeviceBuffer<int> buffer{resource, stream, 10};
     CHECK(resource.last == stream);
     buffer.resize(5);
     buffer.resize(10);
@@ -86,14 +86,31 @@ TEST_CASE("a device buffer allocates in its stream, and only when it grows", "[c
     buffer.copy_to(received.data(), received.size());
     cudaStreamSynchronize(stream);
     CHECK(received == sent);
-    DeviceBuffer<int, Counting> moved{std::move(buffer)};
+    DeviceBuffer<int> moved{std::move(buffer)};
     CHECK(moved.size() == 10);
     CHECK(buffer.data() == nullptr);
-    buffer = DeviceBuffer<int, Counting>{resource, stream, 4};
+    buffer = DeviceBuffer<int>{resource, stream, 4};
     CHECK(resource.allocated == 2);
   }
   CHECK(resource.given_back == 2);
   cudaStreamDestroy(stream);
+}
+
+TEST_CASE("tables are of the resource that the program names before", "[cuda][memory]") {
+  parallax::CudaStream const stream;
+  Counting resource;
+  CudaSpace::draw_from(resource, stream.get());
+  {
+    parallax::Buffer<float, CudaSpace> table{100};
+    CHECK(resource.allocated == 1);
+    CHECK(resource.last == stream.get());
+    table[99] = 1;
+    CHECK_THROWS_WITH(CudaSpace::draw_from({}), "parallax: misuse in CudaSpace::draw_from: 1 blocks are in use");
+  }
+  CHECK(resource.given_back == 1);
+  CudaSpace::draw_from({});
+  parallax::Buffer<float, CudaSpace> const runtimes{100};
+  CHECK(resource.allocated == 1);
 }
 
 TEST_CASE("a device buffer whose growth fails is as it was", "[cuda][memory]") {

@@ -52,8 +52,8 @@ class Heard {
 struct Even {
   Even(Nccl& comm, std::size_t bytes)
       : blocks(static_cast<std::size_t>(comm.size())),
-        send{*comm.queue().pool, comm.queue().stream, blocks.size() * bytes},
-        receive{*comm.queue().pool, comm.queue().stream, blocks.size() * bytes} {
+        send{comm.queue().memory, comm.queue().stream, blocks.size() * bytes},
+        receive{comm.queue().memory, comm.queue().stream, blocks.size() * bytes} {
     for (std::size_t r = 0; r < blocks.size(); ++r) blocks[r] = {r * bytes, bytes};
   }
   px::Transfer transfer() { return {send.data(), blocks, receive.data(), blocks}; }
@@ -71,8 +71,8 @@ void sums(Nccl& comm, std::uint64_t seed, std::size_t count) {
   std::vector<T> mine(n * count), reduced(n * count), part(count), all(n * count);
   for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = value(self, i);
   auto const stream = comm.queue().stream;
-  px::DeviceBuffer<T> in{*comm.queue().pool, stream, n * count}, sum{*comm.queue().pool, stream, n * count},
-      scattered{*comm.queue().pool, stream, count}, gathered{*comm.queue().pool, stream, n * count};
+  px::DeviceBuffer<T> in{comm.queue().memory, stream, n * count}, sum{comm.queue().memory, stream, n * count},
+      scattered{comm.queue().memory, stream, count}, gathered{comm.queue().memory, stream, n * count};
   in.copy_from(mine.data(), mine.size());
   auto first = comm.iallreduce_device(1, static_cast<T const*>(in.data()), sum.data(), n * count);
   auto second = comm.ireduce_scatter_device(2, static_cast<T const*>(in.data()), scattered.data(), count);
@@ -129,10 +129,10 @@ TEST_CASE("a communicator of NCCL's with another rank or size than the host's is
   ncclCommInitRank(&nccl, 3, id, 1);
   px::SelfCommunicator host;
   px::CudaPool pool;
-  CHECK_THROWS_WITH((px::NcclCommunicator<px::SelfCommunicator>{nccl, host, {nullptr, &pool}}),
+  CHECK_THROWS_WITH((px::NcclCommunicator<px::SelfCommunicator>{nccl, host, {nullptr, pool}}),
                     "parallax: mismatch between ranks (rank 0) in NcclCommunicator: NCCL says rank 1 of 3, the host "
                     "communicator rank 0 of 1");
-  CHECK_THROWS_AS((px::NcclCommunicator<px::SelfCommunicator>{nullptr, host, {nullptr, &pool}}), px::Error);
+  CHECK_THROWS_AS((px::NcclCommunicator<px::SelfCommunicator>{nullptr, host, {nullptr, pool}}), px::Error);
   ncclCommDestroy(nccl);
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("an error that NCCL finds later is a transport error with the call and
       px::CudaStream const stream;
       ncclComm_t nccl = nullptr;
       ncclCommInitRank(&nccl, 2, id, host.rank());
-      Nccl comm{nccl, host, {stream.get(), &pool}, {compared}};
+      Nccl comm{nccl, host, {stream.get(), pool}, {compared}};
       Even part{comm, 8};
       heard.by(host.rank(), [&] {
         auto request = comm.ialltoallv_device(0, part.transfer());
@@ -191,7 +191,7 @@ TEST_CASE("a call that NCCL refuses is an error of its kind that names the call"
     Heard heard{1};
     auto const aborts = emulator::nccl.aborts;
     NcclThreads{1}.run(ample, [&](Nccl& comm) {
-      px::DeviceBuffer<float> data{*comm.queue().pool, comm.queue().stream, 4};
+      px::DeviceBuffer<float> data{comm.queue().memory, comm.queue().stream, 4};
       heard.by(0, [&] {
         nccl_last_error() = c.last;
         emulator::next_nccl_result = c.result;
@@ -283,7 +283,7 @@ TEST_CASE("ranks that bring different counts to a sum, or another operation, are
   for (bool const counts : {true, false}) {
     Heard heard{2};
     NcclThreads{2}.run(ample, [&](Nccl& comm) {
-      px::DeviceBuffer<float> data{*comm.queue().pool, comm.queue().stream, 16};
+      px::DeviceBuffer<float> data{comm.queue().memory, comm.queue().stream, 16};
       heard.by(comm.rank(), [&] {
         std::size_t const count = counts && comm.rank() == 1 ? 5 : 4;
         auto request = counts || comm.rank() == 0

@@ -1,7 +1,9 @@
 // What a session says of variables on a device, beside training them: what is not finite, indices outside the table, sizes.
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -12,6 +14,7 @@
 #include "../catch.hpp"
 #include "../equivalence/memory.hpp"
 #include "parallax/comm/cuda_thread.hpp"
+#include "parallax/comm/staged.hpp"
 #include "parallax/kernel/cuda.cuh"
 
 namespace {
@@ -152,10 +155,55 @@ TEST_CASE("bags on a device are pooled, and step, with the host's bits", "[cuda]
   check_bags_on_device<px::AllReduce>(mean, weighted);
 }
 
+namespace {
+
+// Stands for a pool of the user's: memory that is not the runtime's. Streams free it when they come to it.
+struct Own {
+  void* allocate(std::size_t bytes, std::size_t alignment, cudaStream_t) {
+    ++blocks, ++allocated;
+    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  }
+  void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept {
+    static_cast<void>(cudaStreamSynchronize(stream));
+    std::free(memory);
+    --blocks;
+  }
+  std::atomic<int> blocks = 0, allocated = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a training on a device takes all of its memory from the user's resource", "[cuda][session]") {
+  Own own;
+  px::CudaStream const for_tables;
+  px::CudaSpace::draw_from(own, for_tables.get());
+  std::vector<std::vector<float>> seen(2), expected(2);
+  auto const runtimes = [] {
+    emulator::Locked const locked{emulator::mutex};
+    return emulator::allocations - emulator::host_allocations;
+  };
+  auto const before = runtimes();
+  px::run_threads(2, [&](px::ThreadCommunicator& host) {
+    px::CudaStream const stream;
+    px::Staged<px::ThreadCommunicator> world{host, {stream.get(), own}};
+    seen[static_cast<std::size_t>(host.rank())] =
+        train_on_bags<px::PsShard, px::CudaSpace>(world, Ops{world.queue()}, true, false);
+  });
+  CHECK(runtimes() == before);
+  CHECK(own.allocated > 0);
+  CHECK(own.blocks == 0);
+  px::CudaSpace::draw_from({});
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    expected[static_cast<std::size_t>(world.rank())] =
+        train_on_bags<px::PsShard, px::HostSpace>(world, px::RowOps<px::HostSpace>{}, true, false);
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) CHECK(same_bits(seen[rank], expected[rank]));
+}
+
 TEST_CASE("the first value on a device that is not finite is found", "[cuda][session]") {
   px::CudaPool pool;
   px::CudaStream const stream;
-  Ops const ops{{stream.get(), &pool}};
+  Ops const ops{{stream.get(), pool}};
   auto const first = [&]<class T>(std::vector<T> const& values) {
     Memory<T, px::CudaSpace> const there{ops, values};
     return ops.first_non_finite(there.span().data(), static_cast<std::int64_t>(values.size()));

@@ -25,7 +25,7 @@ struct StagedRanks {
     px::MpiCommunicator mpi{MPI_COMM_WORLD, mine};
     px::CudaPool pool;
     px::CudaStream const stream;
-    StagedMpi comm{mpi, {stream.get(), &pool}};
+    StagedMpi comm{mpi, {stream.get(), pool}};
     body(comm);
   }
 };
@@ -52,7 +52,7 @@ TEST_CASE("a communicator staged over MPI's carries the host's memory and sums a
 TEST_CASE("hosts and what is lent show through a communicator staged over MPI's", "[cuda][comm][mpi]") {
   px::MpiCommunicator mpi;
   px::CudaPool pool;
-  StagedMpi comm{mpi, {nullptr, &pool}};
+  StagedMpi comm{mpi, {nullptr, pool}};
   CHECK(comm.hosts() == px::mpi_hosts(mpi));
   CHECK(px::sum_order(comm) == px::SumOrder::fixed);
   CHECK(comm.lends(0, comm.size() - 1) == mpi.lends(0, comm.size() - 1));

@@ -186,7 +186,7 @@ void run_cuda_threads(int size, Body&& body, ThreadOptions options = {}) {
         cuda::check(cudaSetDevice(device), "cudaSetDevice");
         CudaPool pool;
         CudaStream const stream;
-        CudaThreadCommunicator comm{host, {stream.get(), &pool}};
+        CudaThreadCommunicator comm{host, {stream.get(), pool}};
         body(comm);
       },
       options);

@@ -3,9 +3,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -30,6 +32,35 @@ template <class R>
 concept DeviceResource = requires(R& resource, void* memory, std::size_t bytes, std::size_t alignment, cudaStream_t stream) {
   { resource.allocate(bytes, alignment, stream) } -> std::same_as<void*>;
   { resource.deallocate(memory, bytes, alignment, stream) } noexcept;
+};
+
+// Does not own. Any resource.
+class AnyResource {
+ public:
+  AnyResource() = default;
+  template <class R>
+    requires(!std::same_as<R, AnyResource> && DeviceResource<R>)
+  AnyResource(R& resource)
+      : resource_{&resource},
+        allocate_{[](void* r, std::size_t bytes, std::size_t alignment, cudaStream_t stream) {
+          return static_cast<R*>(r)->allocate(bytes, alignment, stream);
+        }},
+        deallocate_{[](void* r, void* memory, std::size_t bytes, std::size_t alignment, cudaStream_t stream) noexcept {
+          static_cast<R*>(r)->deallocate(memory, bytes, alignment, stream);
+        }} {}
+
+  explicit operator bool() const { return resource_ != nullptr; }
+  void* allocate(std::size_t bytes, std::size_t alignment, cudaStream_t stream) const {
+    return allocate_(resource_, bytes, alignment, stream);
+  }
+  void deallocate(void* memory, std::size_t bytes, std::size_t alignment, cudaStream_t stream) const noexcept {
+    deallocate_(resource_, memory, bytes, alignment, stream);
+  }
+
+ private:
+  void* resource_ = nullptr;
+  void* (*allocate_)(void*, std::size_t, std::size_t, cudaStream_t) = nullptr;
+  void (*deallocate_)(void*, void*, std::size_t, std::size_t, cudaStream_t) noexcept = nullptr;
 };
 
 // Copies in the order of the stream. Nothing where there is nothing to copy, or it is there.
@@ -64,9 +95,55 @@ struct RuntimeMemory {
 
 }  // namespace detail
 
-// Memory of the current device for what lives long: tables, slots, scratch of steps.
-struct CudaSpace : detail::RuntimeMemory<false> {
+// Memory of the current device for what lives long: tables, slots, scratch that steps keep. The runtime's, or that of a resource
+// of the user's.
+class CudaSpace : public detail::RuntimeMemory<false> {
+  using Runtime = detail::RuntimeMemory<false>;
+
+ public:
   static constexpr std::string_view name = "CudaSpace";
+
+  // From now on memory comes from `resource`, in the order of `stream`, which is waited for each time; {} is the runtime again.
+  // For the whole process, whose threads take turns. The resource outlives whatever it gave. Throws Error (misuse) while memory
+  // is in use.
+  static void draw_from(cuda::AnyResource resource, cudaStream_t stream = nullptr) {
+    std::lock_guard const lock{source().mutex};
+    if (source().blocks > 0)
+      throw Error{Errc::misuse, -1, "CudaSpace::draw_from", "", std::to_string(source().blocks) + " blocks are in use"};
+    source().resource = resource;
+    source().stream = stream;
+  }
+
+  static void* allocate(std::size_t bytes) {
+    Source& from = source();
+    std::unique_lock lock{from.mutex};
+    auto const [resource, stream] = std::pair{from.resource, from.stream};
+    void* const memory = resource ? resource.allocate(bytes, cuda::device_alignment, stream) : Runtime::allocate(bytes);
+    ++from.blocks;
+    lock.unlock();
+    if (resource) static_cast<void>(cudaStreamSynchronize(stream));
+    return memory;
+  }
+  static void deallocate(void* memory, std::size_t bytes) noexcept {
+    Source& from = source();  // whose resource stays while this block is in use
+    if (from.resource) static_cast<void>(cudaDeviceSynchronize());
+    else Runtime::deallocate(memory, bytes);
+    std::lock_guard const lock{from.mutex};
+    if (from.resource) from.resource.deallocate(memory, bytes, cuda::device_alignment, from.stream);
+    --from.blocks;
+  }
+
+ private:
+  struct Source {
+    std::mutex mutex;
+    cuda::AnyResource resource;
+    cudaStream_t stream = nullptr;
+    std::size_t blocks = 0;
+  };
+  static Source& source() {
+    static Source one;
+    return one;
+  }
 };
 
 // Memory of the host that the device copies to and from by itself, in the order of a stream.
@@ -158,10 +235,10 @@ class CudaPool {
   cudaMemPool_t pool_ = nullptr;
 };
 
-// Does not own. Where work of a device is put, and where its scratch comes from.
+// Does not own. Where work of a device is put, and where its scratch comes from: a CudaPool, or a resource of the user's.
 struct CudaQueue {
   cudaStream_t stream = nullptr;
-  CudaPool* pool = nullptr;
+  cuda::AnyResource memory = {};
 };
 
 // Does not own. Hands out one block of memory from its beginning to its end, and all of it again after `reset`: the scratch of
@@ -195,11 +272,11 @@ class CudaArena {
 
 // Owns an array on the device, of a resource that outlives it, used and given back in the order of one stream. `resize` keeps
 // nothing of the contents and allocates only when the size exceeds every earlier one. Strong guarantee.
-template <class T, cuda::DeviceResource Resource = CudaPool>
+template <class T>
   requires std::is_trivially_copyable_v<T>
 class DeviceBuffer {
  public:
-  DeviceBuffer(Resource& resource, cudaStream_t stream, std::size_t size = 0) : resource_{&resource}, stream_{stream} {
+  DeviceBuffer(cuda::AnyResource resource, cudaStream_t stream, std::size_t size = 0) : resource_{resource}, stream_{stream} {
     resize(size);
   }
   DeviceBuffer(DeviceBuffer&& other) noexcept : resource_{other.resource_}, stream_{other.stream_} { swap(other); }
@@ -213,7 +290,7 @@ class DeviceBuffer {
     if (size > capacity_) {
       if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
         throw Error{Errc::out_of_memory, -1, "DeviceBuffer", "", std::to_string(size) + " elements"};
-      auto* const fresh = static_cast<T*>(resource_->allocate(size * sizeof(T), cuda::device_alignment, stream_));
+      auto* const fresh = static_cast<T*>(resource_.allocate(size * sizeof(T), cuda::device_alignment, stream_));
       release();
       data_ = fresh;
       capacity_ = size;
@@ -244,12 +321,12 @@ class DeviceBuffer {
     std::swap(capacity_, other.capacity_);
   }
   void release() noexcept {
-    if (data_) resource_->deallocate(data_, capacity_ * sizeof(T), cuda::device_alignment, stream_);
+    if (data_) resource_.deallocate(data_, capacity_ * sizeof(T), cuda::device_alignment, stream_);
     data_ = nullptr;
     size_ = capacity_ = 0;
   }
 
-  Resource* resource_;
+  cuda::AnyResource resource_;
   cudaStream_t stream_;
   T* data_ = nullptr;
   std::size_t size_ = 0, capacity_ = 0;

@@ -29,7 +29,7 @@ int wrong_sums(int ranks) {
       auto const queue = comm.queue();
       std::vector<float> mine(count), sum(count);
       for (std::size_t i = 0; i < count; ++i) mine[i] = static_cast<float>(comm.rank() * 1000 + static_cast<int>(i));
-      parallax::DeviceBuffer<float> data{*queue.pool, queue.stream, count};
+      parallax::DeviceBuffer<float> data{queue.memory, queue.stream, count};
       data.copy_from(mine.data(), count);
       auto request = comm.iallreduce_device(0, static_cast<float const*>(data.data()), data.data(), count);
       parallax_conformance::complete(comm, request);

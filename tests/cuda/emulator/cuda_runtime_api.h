@@ -67,7 +67,7 @@ inline Stream default_stream;
 inline std::vector<Stream*> streams{&default_stream};
 inline thread_local cudaError_t next_error = cudaSuccess;  // of this thread's next call that can fail
 inline std::int64_t blocks_in_use = 0;                     // of memory
-inline std::int64_t allocations = 0;                       // of memory, ever
+inline std::int64_t allocations = 0, host_allocations = 0;  // of memory, and of the host's among it, ever
 inline int multiprocessors = 2;                            // of the device, for those who plan grids
 
 using Locked = std::lock_guard<std::mutex>;
@@ -226,7 +226,12 @@ inline cudaError_t cudaFree(void* memory) {
   emulator::give_back(memory);
   return cudaSuccess;
 }
-inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) { return cudaMalloc(memory, bytes); }
+inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  cudaError_t const status = cudaMalloc(memory, bytes);
+  emulator::Locked const locked{emulator::mutex};
+  emulator::host_allocations += status == cudaSuccess;
+  return status;
+}
 inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
 inline cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) { return cudaMalloc(memory, bytes); }
 inline cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t, cudaStream_t) {

@@ -69,7 +69,7 @@ int wrong(Case const& c) {
       px::run_threads(c.ranks, [&](px::ThreadCommunicator& host) {
         px::CudaPool pool;
         px::CudaStream const stream;
-        px::Staged<px::ThreadCommunicator> world{host, {stream.get(), &pool}};
+        px::Staged<px::ThreadCommunicator> world{host, {stream.get(), pool}};
         train_into<OnDevice>(diaries, world, c);
       });
     });

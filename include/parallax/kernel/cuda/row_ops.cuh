@@ -85,7 +85,7 @@ void RowOps<CudaSpace>::copy_all(Job const* jobs, std::uint32_t count, std::uint
 template <class T, class Index>
 void RowOps<CudaSpace>::coalesce(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown,
                                  std::size_t first, std::size_t last, T* out) const {
-  DeviceBuffer<std::byte> scratch{*queue_.pool, stream(), cuda::sums_scratch_bytes<T>(shown.groups.count, values.width)};
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), cuda::sums_scratch_bytes<T>(shown.groups.count, values.width)};
   cuda::coalesce(stream(), values, shown.groups, out, scratch.data(), static_cast<std::uint32_t>(first),
                  static_cast<std::uint32_t>(last));
 }
@@ -132,7 +132,7 @@ std::int64_t RowOps<CudaSpace>::first_non_finite(T const* values, std::int64_t n
   auto const count = static_cast<std::uint64_t>(n);
   unsigned const blocks = std::min(cuda::detail::grid_for(cuda::detail::ceil_div(count, cuda::block_threads)), 64u);
   std::vector<std::uint64_t> found(std::size_t{blocks} * cuda::block_threads, count);
-  DeviceBuffer<std::uint64_t> there{*queue_.pool, stream(), found.size()};
+  DeviceBuffer<std::uint64_t> there{queue_.memory, stream(), found.size()};
   cuda::launch(stream(), blocks, cuda::block_threads, 0, cuda::detail::first_non_finite_kernel<T>, values, count, there.data());
   to_host(found.data(), there.data(), found.size());
   std::uint64_t first = count;
@@ -142,7 +142,7 @@ std::int64_t RowOps<CudaSpace>::first_non_finite(T const* values, std::int64_t n
 template <class T>
 double RowOps<CudaSpace>::sum_of_row_squares(RowsView<T const> rows) const {
   auto const blocks = static_cast<std::size_t>(cuda::measured_blocks(rows.width));
-  DeviceBuffer<double> there{*queue_.pool, stream(), static_cast<std::size_t>(rows.rows) * blocks};
+  DeviceBuffer<double> there{queue_.memory, stream(), static_cast<std::size_t>(rows.rows) * blocks};
   cuda::sum_of_squares(stream(), rows, there.data());
   std::vector<double> sums(there.size());
   to_host(sums.data(), there.data(), sums.size());
@@ -160,7 +160,7 @@ auto RowOps<CudaSpace>::measure_elements(std::int64_t n, T* parameters, std::typ
                                          std::type_identity_t<T> scale, Rule const& rule, S*... slots) const
     -> MeasuresOf<T, Rule, S...> {
   MeasuresOf<T, Rule, S...> sums{};
-  DeviceBuffer<double> there{*queue_.pool, stream(), static_cast<std::size_t>(cuda::measured_blocks(n)) * sums.count};
+  DeviceBuffer<double> there{queue_.memory, stream(), static_cast<std::size_t>(cuda::measured_blocks(n)) * sums.count};
   cuda::measure_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, cuda::detail::scaling<T>(scale), rule,
                          there.data(), slots...);
   std::vector<double> of_blocks(there.size());
@@ -187,7 +187,7 @@ void RowOps<CudaSpace>::apply_runs(RowsView<std::type_identity_t<T> const> value
                                    std::type_identity_t<Index> base, std::type_identity_t<T> divisor,
                                    std::uint32_t const* counts, RowsView<T> table, Rule const& rule,
                                    cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const {
-  DeviceBuffer<std::byte> scratch{*queue_.pool, stream(), cuda::sums_scratch_bytes<T>(shown.groups.count, values.width)};
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), cuda::sums_scratch_bytes<T>(shown.groups.count, values.width)};
   cuda::update_runs(stream(), values, shown.groups, base, cuda::Scaling<T>{divisor, counts}, table, rule, element_slots,
                     row_slots, scratch.data());
 }
