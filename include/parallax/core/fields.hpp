@@ -10,21 +10,23 @@
 #include <type_traits>
 #include <utility>
 
+#include "parallax/core/config.hpp"
+
 namespace parallax {
 
 // An order-dependent 64-bit hash of words and texts: FNV-1a's structure over 64-bit words, closed by MurmurHash3's finaliser.
 // It compares ranks of one run and is not meant to resist an adversary.
 class Fingerprint {
  public:
-  constexpr void add(std::uint64_t word) { state_ = mix((state_ ^ word) * 0x100000001b3ull); }
+  PARALLAX_HOST_DEVICE constexpr void add(std::uint64_t word) { state_ = mix((state_ ^ word) * 0x100000001b3ull); }
   constexpr void add(std::string_view text) {
     add(std::uint64_t{text.size()});
     for (char const c : text) add(static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
   }
-  constexpr std::uint64_t value() const { return state_; }
+  PARALLAX_HOST_DEVICE constexpr std::uint64_t value() const { return state_; }
 
  private:
-  static constexpr std::uint64_t mix(std::uint64_t x) {
+  PARALLAX_HOST_DEVICE static constexpr std::uint64_t mix(std::uint64_t x) {
     x ^= x >> 33;
     x *= 0xff51afd7ed558ccdull;
     x ^= x >> 33;

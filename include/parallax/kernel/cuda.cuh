@@ -8,6 +8,7 @@
 //   sum_counts            sums given counts per run                        apply_rows        an optimizer's rule, row by row
 //   bucket                cuts sorted keys at boundaries                   apply_elements    the same, element by element
 //   update_runs           coalesce and apply_rows in one: sums of gradients are not stored
+//   place_ids             keys of a table's rows by ids
 //   copy_all              many tensors copied at once, into one buffer or out of it
 //   add_to · scale_down · sum_of_squares                                   arithmetic on contiguous elements
 //
@@ -20,6 +21,7 @@
 #include "parallax/kernel/cuda/copies.cuh"
 #include "parallax/kernel/cuda/elements.cuh"
 #include "parallax/kernel/cuda/instantiate.cuh"
+#include "parallax/kernel/cuda/placing.cuh"
 #include "parallax/kernel/cuda/row_ops.cuh"
 #include "parallax/kernel/cuda/rows.cuh"
 #include "parallax/kernel/cuda/runs.cuh"

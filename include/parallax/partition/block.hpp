@@ -23,6 +23,8 @@ struct Block {
 
 class Block::Layout {
  public:
+  static constexpr bool on_device = true;
+
   Layout(std::int64_t rows, int owners, std::int64_t pieces)
       : rows_{rows},
         short_rows_{rows / pieces},
@@ -32,22 +34,22 @@ class Block::Layout {
         by_owners_{owners} {}
 
   constexpr std::int64_t rows() const { return rows_; }
-  constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
+  PARALLAX_HOST_DEVICE constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
 
-  constexpr Location locate(std::int64_t row) const {
+  PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const {
     std::int64_t const in_long = long_pieces_ * by_long_.divisor();
     std::int64_t const piece =
         row < in_long ? by_long_.quotient(row) : long_pieces_ + by_short_.quotient(row - in_long);
     std::int64_t const turn = by_owners_.quotient(piece);
     int const owner = static_cast<int>(piece - turn * owners());
-    return {owner, row - first_row(piece) + turn * short_rows_ + std::min(turn, long_pieces_of(owner))};
+    return {owner, row - first_row(piece) + turn * short_rows_ + least(turn, long_pieces_of(owner))};
   }
 
   constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     std::int64_t const long_held = long_pieces_of(owner), in_long = long_held * by_long_.divisor();
     std::int64_t const turn =
         local < in_long ? by_long_.quotient(local) : long_held + by_short_.quotient(local - in_long);
-    std::int64_t const within = local - turn * short_rows_ - std::min(turn, long_held);
+    std::int64_t const within = local - turn * short_rows_ - least(turn, long_held);
     return first_row(owner + turn * owners()) + within;
   }
 
@@ -58,10 +60,11 @@ class Block::Layout {
   }
 
  private:
-  constexpr std::int64_t first_row(std::int64_t piece) const {
-    return piece * short_rows_ + std::min(piece, long_pieces_);
+  PARALLAX_HOST_DEVICE static constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return b < a ? b : a; }
+  PARALLAX_HOST_DEVICE constexpr std::int64_t first_row(std::int64_t piece) const {
+    return piece * short_rows_ + least(piece, long_pieces_);
   }
-  constexpr std::int64_t long_pieces_of(int owner) const { return detail::dealt_to(long_pieces_, owner, owners()); }
+  PARALLAX_HOST_DEVICE constexpr std::int64_t long_pieces_of(int owner) const { return detail::dealt_to(long_pieces_, owner, owners()); }
 
   std::int64_t rows_, short_rows_, long_pieces_;  // a long piece has one row more than a short one
   detail::Divider by_long_, by_short_, by_owners_;

@@ -19,15 +19,15 @@ class RoundRobin {
       : rows_{rows}, by_pieces_{pieces % owners == 0 ? owners : pieces}, by_owners_{owners} {}
 
   constexpr std::int64_t rows() const { return rows_; }
-  constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
-  constexpr std::int64_t pieces() const { return by_pieces_.divisor(); }
-  constexpr std::int64_t round_of(std::int64_t row) const { return by_pieces_.quotient(row); }
+  PARALLAX_HOST_DEVICE constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
+  PARALLAX_HOST_DEVICE constexpr std::int64_t pieces() const { return by_pieces_.divisor(); }
+  PARALLAX_HOST_DEVICE constexpr std::int64_t round_of(std::int64_t row) const { return by_pieces_.quotient(row); }
 
-  constexpr Location locate(std::int64_t row) const {
+  PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const {
     std::int64_t const round = round_of(row);
     return locate(round, row - round * pieces());
   }
-  constexpr Location locate(std::int64_t round, std::int64_t piece) const {
+  PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t round, std::int64_t piece) const {
     if (pieces() == by_owners_.divisor()) return {static_cast<int>(piece), round};
     std::int64_t const turn = by_owners_.quotient(piece);
     int const owner = static_cast<int>(piece - turn * owners());
@@ -45,7 +45,7 @@ class RoundRobin {
   }
 
  private:
-  constexpr std::int64_t pieces_of(int owner) const { return dealt_to(pieces(), owner, owners()); }
+  PARALLAX_HOST_DEVICE constexpr std::int64_t pieces_of(int owner) const { return dealt_to(pieces(), owner, owners()); }
 
   std::int64_t rows_;
   Divider by_pieces_, by_owners_;
@@ -69,12 +69,14 @@ struct Cyclic {
 
 class Cyclic::Layout {
  public:
+  static constexpr bool on_device = true;
+
   explicit Layout(detail::RoundRobin const& dealt) : dealt_{dealt}, full_rounds_{dealt.round_of(dealt.rows())} {}
 
   constexpr std::int64_t rows() const { return dealt_.rows(); }
-  constexpr int owners() const { return dealt_.owners(); }
+  PARALLAX_HOST_DEVICE constexpr int owners() const { return dealt_.owners(); }
 
-  constexpr Location locate(std::int64_t row) const {
+  PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const {
     std::int64_t const round = dealt_.round_of(row), length = dealt_.pieces();
     std::int64_t const beyond = row - round * length - (length - first_piece(round));  // pieces past the wrap, or negative
     return dealt_.locate(round, beyond + ((beyond >> 63) & length));                   // no branch: nobody could predict it
@@ -91,7 +93,7 @@ class Cyclic::Layout {
  private:
   // The piece of the round's first row: the round's number mixed by steps of the finaliser of MurmurHash3 (A. Appleby), then
   // scaled to [0, pieces). The constants belong to the format of sharded files: never change them.
-  constexpr std::int64_t first_piece(std::int64_t round) const {
+  PARALLAX_HOST_DEVICE constexpr std::int64_t first_piece(std::int64_t round) const {
     if (round == full_rounds_) return 0;
     auto mixed = static_cast<std::uint64_t>(round) * 0xff51afd7ed558ccd;
     mixed ^= mixed >> 33;

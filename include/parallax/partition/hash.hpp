@@ -80,11 +80,13 @@ struct Hash {
 
 class Hash::Layout {
  public:
+  static constexpr bool on_device = true;
+
   explicit Layout(detail::RoundRobin const& dealt) : dealt_{dealt}, shuffle_{dealt.rows()} {}
 
   constexpr std::int64_t rows() const { return dealt_.rows(); }
   constexpr int owners() const { return dealt_.owners(); }
-  constexpr Location locate(std::int64_t row) const { return dealt_.locate(shuffle_(row)); }
+  PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const { return dealt_.locate(shuffle_(row)); }
   constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     return shuffle_.inverse(dealt_.global_row(owner, local));
   }

@@ -32,6 +32,7 @@ class Placement {
   Index base(int owner) const { return bases_[static_cast<std::size_t>(owner)]; }
   std::int64_t local_rows(int owner) const { return owner < 0 ? 0 : base(owner + 1) - base(owner); }
   std::span<Index const> bases() const { return bases_; }
+  Layout const& layout() const { return layout_; }
 
   Index key(std::int64_t row) const {
     Location const at = layout_.locate(row);

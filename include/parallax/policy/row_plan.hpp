@@ -125,6 +125,16 @@ struct RowPlan {
     if (dropped > 0) levels[0].keys.resize(levels[0].keys.size() - 1);  // the last one
     renew(0);
   }
+  // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table; waits.
+  template <class Place>
+  void group_there(Ops const& ops, std::size_t count, std::int64_t rows, Place&& place) {
+    placed_.resize_with_slack(count);
+    place(placed_.data());
+    Grouping<Index>& level = levels[0];
+    shown_levels_[0].make(ops, std::span<Index const>{placed_.span()}, rows, level);
+    shown_received_.renew();
+    dropped = count - level.offsets[level.size()];
+  }
   // A row of zeros behind the pulled ones, which is what dropped indices get.
   void append_zeros(Ops const& ops, std::size_t row_bytes) {
     std::size_t const bytes = size() * row_bytes;
@@ -161,6 +171,7 @@ struct RowPlan {
  private:
   std::vector<Shown<Grouping<Index>, Space>> shown_levels_;
   Shown<Index, Space> shown_received_, shown_keys_;
+  Buffer<Index, Space> placed_;  // scratch: keys before grouping, on a device
 };
 
 namespace detail {

@@ -6,7 +6,9 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "parallax/core/on_device.hpp"
 #include "parallax/kernel/host_bags.hpp"
 #include "parallax/policy/row_plan.hpp"
 #include "parallax/session/update.hpp"
@@ -24,9 +26,7 @@ typename State::index_type key_outside(State const& state, typename State::Plan&
   if (state.bad_ids() == BadIds::error || state.rows() == 0)
     throw Error{Errc::bad_id, rank, operation, state.name(), "index " + std::to_string(id) + " at position " +
                     std::to_string(position) + " is outside [0, " + std::to_string(state.rows()) + ")"};
-  Fingerprint hash;
-  hash.add(static_cast<std::uint64_t>(id));
-  return state.placement().key(static_cast<std::int64_t>(hash.value() % static_cast<std::uint64_t>(state.rows())));
+  return state.placement().key(hashed_row(static_cast<std::uint64_t>(id), state.rows()));
 }
 
 template <class State, class Id>
@@ -41,13 +41,43 @@ void make_keys(State const& state, typename State::Plan& plan, std::span<Id cons
   }
 }
 
+// The same of ids in a device's memory, and their groups, all made there where the layout of rows can be known there.
+template <class State, class Id>
+void group_there(State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids, int rank,
+                 char const* operation) {
+  using Index = typename State::index_type;
+  auto const& ops = state.ops();
+  auto const* const there = reinterpret_cast<Id const*>(ids.data());
+  auto const& placement = state.placement();
+  if constexpr (requires { requires std::remove_cvref_t<decltype(placement.layout())>::on_device; }) {
+    if (!ids.empty()) {
+      bool const hashes = state.bad_ids() == BadIds::hash && state.rows() > 0;
+      Index const* const bases = plan.shown_keys(ops, placement.bases()).data();
+      plan.group_there(ops, ids.size(), state.rows(), [&](Index* keys) {
+        ops.place_ids(there, ids.size(), placement.layout(), bases, hashes, keys);
+      });
+      if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
+      std::size_t const position = plan.levels[0].order[ids.size() - plan.dropped];
+      key_outside(state, plan, ops.read(there + position), position, rank, operation);
+    }
+  }
+  std::vector<Id> here(ids.size());
+  ops.to_host(here.data(), there, here.size());
+  make_keys(state, plan, std::span<Id const>{here}, rank, operation);
+  plan.group(here.size(), state.rows());
+}
+
 // Local. A plan for a batch of indices: its distinct keys, and which of them go to whom on the first hop.
 template <Communicator C, class State, class Id>
 void make_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
                char const* operation) {
   plan.prepare(State::Exchange::coalesced ? topology.hops() : topology.direct());
-  make_keys(state, plan, ids, topology.rank(), operation);
-  plan.group(ids.size(), state.rows());
+  if constexpr (is_on_device<Id>) {
+    group_there(state, plan, ids, topology.rank(), operation);
+  } else {
+    make_keys(state, plan, ids, topology.rank(), operation);
+    plan.group(ids.size(), state.rows());
+  }
   plan.cut(0, state.placement().bases());
   state.count_dropped(plan.dropped);
 }

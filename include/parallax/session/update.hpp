@@ -297,7 +297,7 @@ template <detail::SparseVariable V, class Ids, class Rows>
 auto grad(V const& variable, Ids const& ids, Rows const& rows) {
   auto const view = detail::checked_rows<typename V::scalar_type>(rows, variable.width());
   if constexpr (std::same_as<decltype(view), detail::Mistaken const>) return view;
-  else if constexpr (!detail::check_indices<Ids>()) return detail::Mistaken{};
+  else if constexpr (!detail::check_indices<Ids, typename V::State::space>()) return detail::Mistaken{};
   else {
     auto const indices = flat_view(ids);
     return RowUpdate<typename V::State, typename decltype(indices)::value_type>{&variable.state(), nullptr, indices, view};

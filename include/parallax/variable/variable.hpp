@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "parallax/core/on_device.hpp"
 #include "parallax/optimizer/sgd.hpp"
 #include "parallax/partition/cyclic.hpp"
 #include "parallax/variable/dense.hpp"
@@ -29,16 +30,19 @@ Setting setting_or(Setting fallback, Settings const&... settings) {
   return fallback;
 }
 
-// For `at` and `grad`: true for a run of integers, false where the assertion has told the user.
-template <class Ids>
+// For `at` and `grad`: true for a run of integers, false where the assertion has told the user. `Space`: the table's.
+template <class Ids, MemorySpace Space = HostSpace>
 consteval bool check_indices() {
-  constexpr bool right = [] {
-    if constexpr (FlatTensor<Ids const>)
-      return std::integral<typename decltype(flat_view(std::declval<Ids const&>()))::value_type>;
-    else return false;
-  }();
-  static_assert(right, "parallax: a table is indexed by integers: a contiguous range of them");
-  return right;
+  if constexpr (FlatTensor<Ids const>) {
+    using Id = typename decltype(flat_view(std::declval<Ids const&>()))::value_type;
+    static_assert(std::integral<Id> || is_on_device<Id>, "parallax: a table is indexed by integers: a contiguous range of them");
+    static_assert(!is_on_device<Id> || !Space::host_readable,
+                  "parallax: a table in the host's memory is indexed by numbers there, not by px::on_device");
+    return std::integral<Id> || (is_on_device<Id> && !Space::host_readable);
+  } else {
+    static_assert(never<Ids>, "parallax: a table is indexed by integers: a contiguous range of them");
+    return false;
+  }
 }
 
 template <class Candidate, class... Allowed>
@@ -194,7 +198,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // A pull of these indices, together with others: session.pull(a.at(ids), b.at(more_ids)).
   template <class Ids>
   auto at(Ids const& ids) const {
-    if constexpr (!detail::check_indices<Ids>()) {
+    if constexpr (!detail::check_indices<Ids, Space>()) {
       return IndicesOf<State, std::int64_t>{&*state_, {}};
     } else {
       auto const view = flat_view(ids);
@@ -220,7 +224,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
  private:
   template <class Ids, class Offsets>
   auto bags_of(Ids const& ids, Offsets const& offsets, std::span<T const> weights, Pool pool, bool weighted) const {
-    if constexpr (!detail::check_indices<Ids>() || !detail::check_indices<Offsets>()) {
+    if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets>()) {
       return BagsOf<State, std::int64_t, std::int64_t>{{&*state_, {}}, {}, {}, pool, false};
     } else {
       auto const view = flat_view(ids);

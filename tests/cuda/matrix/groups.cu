@@ -1,6 +1,10 @@
-// Instantiations of the kernels that group keys and read runs off them.
+// Instantiations of the kernels that place ids, group keys and read runs off them.
+#include "parallax/kernel/cuda/placing.cuh"
 #include "parallax/kernel/cuda/runs.cuh"
 #include "parallax/kernel/cuda/sort.cuh"
+#include "parallax/partition/block.hpp"
+#include "parallax/partition/cyclic.hpp"
+#include "parallax/partition/hash.hpp"
 
 namespace pc = parallax::cuda;
 
@@ -13,3 +17,9 @@ void groups(cudaStream_t stream, Index const* keys, std::int64_t bound, pc::Grou
 }
 template void groups(cudaStream_t, std::int32_t const*, std::int64_t, pc::Groups<std::int32_t> const&, std::uint32_t*);
 template void groups(cudaStream_t, std::int64_t const*, std::int64_t, pc::Groups<std::int64_t> const&, std::uint32_t*);
+
+#define PLACE(P, Id, Index) \
+  template void pc::place_ids(cudaStream_t, Id const*, std::uint64_t, parallax::P::Layout const&, Index const*, bool, Index*);
+PLACE(Cyclic, std::int64_t, std::int64_t)
+PLACE(Hash, std::int64_t, std::int32_t)
+PLACE(Block, std::int32_t, std::int64_t)

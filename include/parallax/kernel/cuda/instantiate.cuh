@@ -12,6 +12,9 @@
 #include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/cuda/row_ops.cuh"
 #include "parallax/optimizer/optimizer.hpp"
+#include "parallax/partition/block.hpp"
+#include "parallax/partition/cyclic.hpp"
+#include "parallax/partition/hash.hpp"
 
 // In one file that nvcc compiles, outside of all namespaces: what variables of a scalar type, whose tables are indexed by
 // `Index`, under each of the optimizers call of kernels, so that all other files of the program need only
@@ -41,6 +44,12 @@ template <class T, class Index>
 constexpr auto functions_of_table() {
   return std::tuple{&Ops::coalesce<T, Index>, &Ops::gather_rows<T, Index const>, &Ops::gather_rows<T, std::uint32_t const>,
                     &Ops::scatter_rows<T, Index const>};
+}
+// Those of ids on a device, of 32 or 64 bits with a sign.
+template <class Index, class Layout>
+constexpr auto functions_of_ids() {
+  return std::tuple{&Ops::place_ids<std::int32_t, Layout, Index>, &Ops::place_ids<std::int64_t, Layout, Index>,
+                    &Ops::group_keys<Index>};
 }
 
 template <class T, class... S>
@@ -118,6 +127,8 @@ template <class T, class Index, class... O>
 constexpr auto functions_of_variables() {
   if constexpr (instantiable<T, Index, O...>)
     return std::tuple_cat(functions_of_scalar<T>(), functions_of_table<T, Index>(), functions_of_calibration(),
+                          functions_of_ids<Index, Cyclic::Layout>(), functions_of_ids<Index, Hash::Layout>(),
+                          functions_of_ids<Index, Block::Layout>(),
                           functions_of_optimizer<T, Index, O>()...);
   else return std::tuple{};
 }

@@ -11,8 +11,10 @@
 #include "parallax/kernel/cuda/bags.cuh"
 #include "parallax/kernel/cuda/copies.cuh"
 #include "parallax/kernel/cuda/elements.cuh"
+#include "parallax/kernel/cuda/placing.cuh"
 #include "parallax/kernel/cuda/row_ops.hpp"
 #include "parallax/kernel/cuda/rows.cuh"
+#include "parallax/kernel/cuda/sort.cuh"
 #include "parallax/kernel/cuda/sums.cuh"
 #include "parallax/kernel/cuda/updates.cuh"
 #include "parallax/kernel/host.hpp"
@@ -80,6 +82,17 @@ void RowOps<CudaSpace>::fill(T* values, std::size_t n, T value) const {
 template <class Job>
 void RowOps<CudaSpace>::copy_all(Job const* jobs, std::uint32_t count, std::uint64_t most) const {
   cuda::copy_all(stream(), jobs, count, most);
+}
+
+template <class Id, class Layout, class Index>
+void RowOps<CudaSpace>::place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases, bool hashes,
+                                  Index* keys) const {
+  cuda::place_ids(stream(), ids, n, layout, bases, hashes, keys);
+}
+template <class Index>
+void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, cuda::Groups<Index> const& out) const {
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), cuda::group_keys_scratch_bytes(out.count, bound)};
+  cuda::group_keys(stream(), keys, bound, out, scratch.data());
 }
 
 template <class T, class Index>

@@ -70,15 +70,26 @@ class Shown<T, CudaSpace> {
   bool stale_ = true;
 };
 
-// A grouping of the host's on the device, sent in one copy.
+// A grouping of the host's on the device, sent in one copy; or one that the device has made, for the host.
 template <class Index>
 class Shown<Grouping<Index>, CudaSpace> {
  public:
   cuda::ShownGroups<Index> const& of(RowOps<CudaSpace> const& ops, Grouping<Index> const& host);
   void renew() { stale_ = true; }
+  // Groups keys in [0, bound] there, brings the groups to the host in one copy, and waits for it. The keys that are `bound`, the
+  // last run, are no group: only `order` and `inverse` have them.
+  void make(RowOps<CudaSpace> const& ops, std::span<Index const> keys, std::int64_t bound, Grouping<Index>& host);
 
  private:
+  // Of so many keys in one block of memory, one array after the other; of the distinct keys there are `named`.
+  static cuda::Groups<Index> groups_at(std::byte* block, std::size_t named, std::size_t count);
+  static std::size_t bytes_of(std::size_t named, std::size_t count) {
+    return named * sizeof(Index) + (named + 2 + 2 * count) * sizeof(std::uint32_t);
+  }
+
   cuda::Upload upload_;
+  Buffer<std::byte, CudaSpace> made_;
+  Buffer<std::byte, PinnedSpace> brought_;
   cuda::ShownGroups<Index> shown_;
   bool stale_ = true;
 };
@@ -147,6 +158,14 @@ struct RowOps<CudaSpace> {
   // `count` of them, which lie in device memory; the largest has `most` bytes.
   template <class Job>
   void copy_all(Job const* jobs, std::uint32_t count, std::uint64_t most) const;
+
+  // Keys of n ids: bases[owner] + local row, as the layout says. One outside [0, rows) has the key of the row that its hash
+  // chooses, or, where it does not count for one, `rows`.
+  template <class Id, class Layout, class Index>
+  void place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases, bool hashes, Index* keys) const;
+  // Groups keys in [0, bound); `out.count` of them.
+  template <class Index>
+  void group_keys(Index const* keys, std::int64_t bound, cuda::Groups<Index> const& out) const;
 
   template <class Index>
   static std::span<std::uint32_t const> inverse(cuda::ShownGroups<Index> const& shown) {
@@ -264,27 +283,56 @@ std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::sp
 }
 
 template <class Index>
+cuda::Groups<Index> Shown<Grouping<Index>, CudaSpace>::groups_at(std::byte* block, std::size_t named, std::size_t count) {
+  auto* const numbers = reinterpret_cast<std::uint32_t*>(block + named * sizeof(Index));
+  return {reinterpret_cast<Index*>(block), numbers, numbers + named + 1, numbers + named + 1 + count,
+          numbers + named + 1 + 2 * count, static_cast<std::uint32_t>(count)};
+}
+
+template <class Index>
 cuda::ShownGroups<Index> const& Shown<Grouping<Index>, CudaSpace>::of(RowOps<CudaSpace> const& ops,
                                                                       Grouping<Index> const& host) {
   if (!stale_) return shown_;
-  auto const distinct = static_cast<std::uint32_t>(host.size());
-  std::size_t const keys = host.keys.size() * sizeof(Index), offsets = host.offsets.size() * sizeof(std::uint32_t),
-                    positions = host.count() * sizeof(std::uint32_t);
-  std::byte* at = upload_.room(keys + offsets + 2 * positions + sizeof distinct);
-  auto const put = [&](void const* from, std::size_t bytes) {
-    if (bytes > 0) std::memcpy(at, from, bytes);
-    at += bytes;
-  };
-  put(host.keys.data(), keys), put(host.offsets.data(), offsets);
-  put(host.order.data(), positions), put(host.inverse.data(), positions), put(&distinct, sizeof distinct);
+  std::size_t const named = host.size(), count = host.count();
+  std::byte* const room = upload_.room(bytes_of(named, count));
+  auto const here = groups_at(room, named, count);
+  std::copy_n(host.keys.data(), named, here.keys);
+  std::copy_n(host.offsets.data(), named + 1, here.offsets);
+  std::copy_n(host.order.data(), count, here.order);
+  std::copy_n(host.inverse.data(), count, here.inverse);
+  *here.distinct = static_cast<std::uint32_t>(named);
   // What operations read of it they do not write.
-  auto* const there = const_cast<std::byte*>(upload_.start(ops.stream()));
-  auto const numbers = [&](std::size_t offset) { return reinterpret_cast<std::uint32_t*>(there + offset); };
-  shown_ = {{reinterpret_cast<Index*>(there), numbers(keys), numbers(keys + offsets), numbers(keys + offsets + positions),
-             numbers(keys + offsets + 2 * positions), static_cast<std::uint32_t>(host.count())},
-            distinct};
+  shown_ = {groups_at(const_cast<std::byte*>(upload_.start(ops.stream())), named, count), *here.distinct};
   stale_ = false;
   return shown_;
+}
+
+template <class Index>
+void Shown<Grouping<Index>, CudaSpace>::make(RowOps<CudaSpace> const& ops, std::span<Index const> keys, std::int64_t bound,
+                                             Grouping<Index>& host) {
+  std::size_t const n = keys.size();
+  made_.resize_with_slack(bytes_of(n, n));
+  brought_.resize_with_slack(made_.size());
+  auto const there = groups_at(made_.data(), n, n), here = groups_at(brought_.data(), n, n);
+  ops.group_keys(keys.data(), bound + 1, there);
+  cuda::copy(brought_.data(), made_.data(), made_.size(), cudaMemcpyDeviceToHost, ops.stream());
+  ops.wait();
+  std::size_t named = *here.distinct;
+  named -= here.keys[named - 1] == bound;
+  host.keys.resize_with_slack(named);
+  host.offsets.resize_with_slack(named + 1);
+  host.order.resize_with_slack(n);
+  host.inverse.resize_with_slack(n);
+  std::copy_n(here.keys, named, host.keys.data());
+  std::copy_n(here.offsets, named + 1, host.offsets.data());
+  std::copy_n(here.order, n, host.order.data());
+  std::copy_n(here.inverse, n, host.inverse.data());
+  shown_ = {there, static_cast<std::uint32_t>(named)};
+  if (named < *here.distinct) {
+    *here.distinct = static_cast<std::uint32_t>(named);
+    cuda::copy(there.distinct, here.distinct, sizeof(std::uint32_t), cudaMemcpyHostToDevice, ops.stream());
+  }
+  stale_ = false;
 }
 
 // Work on a queue's memory, as exchanges find it.

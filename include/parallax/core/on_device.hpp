@@ -1,0 +1,47 @@
+// Indices in the memory of a device, for tables that are there.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+
+#include "parallax/core/config.hpp"
+#include "parallax/core/fields.hpp"
+
+namespace parallax {
+
+// An index that the host cannot read.
+template <std::integral Id>
+struct OnDevice {
+  Id index;
+};
+
+// Does not own. Indices in memory of the device on which their table is, written by work that the session's queue has before:
+// session.pull(words, px::on_device(ids)). Made into a plan on the device, by one sort; the host gets the plan by one copy, for
+// which it waits.
+template <std::integral Id>
+std::span<OnDevice<Id> const> on_device(std::span<Id const> ids) {
+  static_assert(sizeof(OnDevice<Id>) == sizeof(Id));
+  return {reinterpret_cast<OnDevice<Id> const*>(ids.data()), ids.size()};
+}
+template <std::integral Id>
+std::span<OnDevice<Id> const> on_device(std::span<Id> ids) {
+  return on_device(std::span<Id const>{ids});
+}
+
+namespace detail {
+
+template <class Id>
+inline constexpr bool is_on_device = false;
+template <class Id>
+inline constexpr bool is_on_device<OnDevice<Id>> = true;
+
+// The row that an id outside a table stands for under BadIds::hash, of `rows` > 0.
+PARALLAX_HOST_DEVICE constexpr std::int64_t hashed_row(std::uint64_t id, std::int64_t rows) {
+  Fingerprint hash;
+  hash.add(id);
+  return static_cast<std::int64_t>(hash.value() % static_cast<std::uint64_t>(rows));
+}
+
+}  // namespace detail
+}  // namespace parallax

@@ -1,0 +1,143 @@
+// Indices in device memory: the plans, rows and errors of the same indices in the host's.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../catch.hpp"
+#include "../equivalence/memory.hpp"
+#include "deferred.hpp"
+#include "parallax/comm/cuda_thread.hpp"
+#include "parallax/kernel/cuda.cuh"
+#include "parallax/partition/greedy.hpp"
+
+namespace {
+
+namespace px = parallax;
+using parallax_test::Memory, parallax_test::values_of;
+using Ops = px::RowOps<px::CudaSpace>;
+
+constexpr std::int64_t rows = 97, width = 3;
+
+// What a rank saw of a training: rows, and where those of its indices are.
+struct Seen {
+  std::vector<float> values;
+  std::vector<std::uint32_t> inverse;
+  std::uint64_t dropped = 0;
+
+  friend bool operator==(Seen const&, Seen const&) = default;
+};
+
+// Four steps on ids of which some lie outside the table: pulled, and named ahead, in bags, and by the push alone.
+template <class Policy, class P, class Id, class IndexType, bool on_device>
+Seen train(px::CudaThreadCommunicator& world, px::BadIds bad, px::Reduce reduce, P const& partitioner) {
+  px::Session session{world};
+  px::Variable<px::Sparse, Policy, px::CudaSpace, px::Adagrad, P, px::Index<IndexType>> words{
+      session, "words", px::Table{rows, width, px::uniform(-1, 1)}, bad, reduce, partitioner};
+  auto const& ops = words.state().ops();
+  std::mt19937_64 random{11 + static_cast<std::uint64_t>(world.rank())};
+  auto const draw = [&](std::size_t n) {
+    std::vector<float> values(n * width);
+    for (float& value : values) value = static_cast<float>(random() % 1000) / 100 - 5;
+    return Memory<float, px::CudaSpace>{ops, values};
+  };
+  Seen seen;
+  for (std::size_t const n : {40u, 0u, 1u, 9000u}) {
+    std::int64_t const drawn = bad == px::BadIds::error ? rows : rows + 30;
+    std::vector<Id> ids(n);
+    for (Id& id : ids) id = static_cast<Id>(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(drawn)));
+    if (bad != px::BadIds::error && n > 5) ids[5] = static_cast<Id>(-1);
+    Memory<Id, px::CudaSpace> const there{ops, ids};
+    auto const batch = [&] {
+      if constexpr (on_device) return px::on_device(there.span());
+      else return std::span<Id const>{ids};
+    }();
+    std::vector<int> const offsets{0, static_cast<int>(n / 3), static_cast<int>(n)};
+    auto named = session.prefetch(words, batch);
+    auto const pulled = session.pull(words, batch);
+    auto const [bags] = session.pull(words.bags(batch, offsets, px::Pool::mean));
+    std::vector<std::uint32_t> inverse(pulled.indices());
+    ops.to_host(inverse.data(), pulled.inverse().data(), inverse.size());
+    seen.inverse.insert(seen.inverse.end(), inverse.begin(), inverse.end());
+    auto const of_pull = draw(n), of_bags = draw(2), of_push = draw(n), of_next = draw(n);
+    session.step(px::grad(pulled, of_pull.span()), px::grad(bags, of_bags.span()), px::grad(words, batch, of_push.span()));
+    auto const next = session.pull(std::move(named));
+    session.step(px::grad(next, of_next.span()));
+    for (auto const& values : {values_of(ops, pulled.values()), values_of(ops, bags.values()), values_of(ops, words.local())})
+      seen.values.insert(seen.values.end(), values.begin(), values.end());
+  }
+  seen.dropped = words.dropped();
+  session.finish();
+  return seen;
+}
+
+template <class Policy, class P, class Id, class IndexType>
+void check(px::BadIds bad, px::Reduce reduce, P const& partitioner = {}) {
+  std::vector<Seen> host(2), device(2);
+  px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
+    auto const rank = static_cast<std::size_t>(world.rank());
+    host[rank] = train<Policy, P, Id, IndexType, false>(world, bad, reduce, partitioner);
+    device[rank] = train<Policy, P, Id, IndexType, true>(world, bad, reduce, partitioner);
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(device[rank].inverse == host[rank].inverse);
+    CHECK(device[rank].dropped == host[rank].dropped);
+    REQUIRE(device[rank].values.size() == host[rank].values.size());
+    CHECK(std::memcmp(device[rank].values.data(), host[rank].values.data(), host[rank].values.size() * sizeof(float)) == 0);
+  }
+  if (bad == px::BadIds::drop_and_count) CHECK(host[0].dropped > 0);
+}
+
+}  // namespace
+
+TEST_CASE("a training whose indices are on the device has the bits of one whose indices are the host's", "[cuda][ids]") {
+  check<px::PsShard, px::Cyclic, std::int64_t, std::int64_t>(px::BadIds::error, px::Reduce::mean);
+  check<px::PsShard, px::Hash, std::int32_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean_by_count);
+  check<px::AllGather, px::Block, std::int64_t, std::int32_t>(px::BadIds::hash, px::Reduce::sum, {.pieces = 5});
+  check<px::AllReduce, px::Cyclic, std::uint32_t, std::int32_t>(px::BadIds::drop_and_count, px::Reduce::mean_by_count,
+                                                                {.pieces = 7});
+  check<px::NaivePs, px::Cyclic, std::int64_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean);
+  std::vector<double> weights(rows);
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<double>(1 + i % 13);
+  check<px::PsShard, px::Greedy, std::int64_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean, px::Greedy{weights});
+}
+
+TEST_CASE("indices on the device are read in the order of streams, whatever it is", "[cuda][ids]") {
+  std::uint64_t const first = emulated::first_seed("orders of streams");
+  for (std::uint64_t seed = first; seed < first + 6; ++seed) {
+    INFO("PARALLAX_SEED=" << seed);
+    emulated::Deferred const deferred{seed};
+    check<px::PsShard, px::Hash, std::int64_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean_by_count);
+  }
+}
+
+TEST_CASE("an index on the device that is outside the table is refused with its place, and the session goes on", "[cuda][ids]") {
+  std::vector<std::string> told(2);
+  px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
+    px::Session session{world};
+    px::Variable<px::Sparse, px::CudaSpace> words{session, "words", {rows, width}};
+    px::Variable<px::Sparse, px::CudaSpace> none{session, "none", {0, width}, px::BadIds::hash};
+    auto const& ops = words.state().ops();
+    Memory<int, px::CudaSpace> const wrong{ops, {3, 96, world.rank() == 1 ? 97 : 5, -4 * world.rank()}}, right{ops, {1, 96}};
+    auto& text = told[static_cast<std::size_t>(world.rank())];
+    auto const refusal_of = [&](auto const& table, auto const& ids) {
+      try {
+        static_cast<void>(session.pull(table, px::on_device(ids.span())));
+      } catch (px::Error const& error) {
+        return std::string{error.what()} + "\n";
+      }
+      return std::string{"no error\n"};
+    };
+    text = refusal_of(words, wrong) + refusal_of(none, right) + refusal_of(words, right);
+    session.finish();
+  });
+  for (std::string const& text : told) {
+    CAPTURE(text);
+    CHECK(text.find("(rank 1) in pull of 'words': index 97 at position 2 is outside [0, 97)\n") != std::string::npos);
+    CHECK(text.find("in pull of 'none': index 1 at position 0 is outside [0, 0)\n") != std::string::npos);
+    CHECK(text.ends_with("no error\n"));
+  }
+}
