@@ -62,22 +62,22 @@ void drive(C& world, Phase&& phase) {
     if (!patience.pause()) throw px::timeout_error(world, -1, "a bucket's phase");
 }
 
-// What one rank sees wrong: elements of owned parts and of gathered wholes that are not the documented sums.
+// What one rank sees wrong in one bucket's updates, each under its setting: elements of owned parts and of gathered wholes that
+// are not the documented sums.
 template <class T, px::Communicator C>
-int run(px::Topology<C> const& topology, std::vector<int> const& hosts, Setting const& setting, bool sharded, int rounds) {
+int run(px::Topology<C> const& topology, std::vector<int> const& hosts, std::vector<Setting> const& updates, bool sharded) {
   px::Traffic traffic;
   px::Lane<C> lane{topology, 3, traffic};
   px::DenseBucket<T, C> bucket;
   int wrong = 0;
-  std::size_t const n = setting.sizes.size();
-  std::vector<std::vector<T>> gradients, parameters, sums;
-  for (std::size_t s = 0; s < n; ++s) {
-    gradients.push_back(values<T>(setting.sizes[s], topology.rank(), s));
-    sums.push_back(documented_sum<T>(setting.sizes[s], s, hosts));
-  }
-  for (int round = 0; round < rounds; ++round) {
-    parameters.clear();
-    for (std::size_t s = 0; s < n; ++s) parameters.emplace_back(setting.sizes[s], T{-1});
+  for (Setting const& setting : updates) {
+    std::size_t const n = setting.sizes.size();
+    std::vector<std::vector<T>> gradients, parameters, sums;
+    for (std::size_t s = 0; s < n; ++s) {
+      gradients.push_back(values<T>(setting.sizes[s], topology.rank(), s));
+      sums.push_back(documented_sum<T>(setting.sizes[s], s, hosts));
+      parameters.emplace_back(setting.sizes[s], T{-1});
+    }
     auto const untouched = gradients;
     bucket.clear();
     for (std::size_t s = 0; s < n; ++s) {
@@ -124,15 +124,15 @@ std::vector<Setting> const settings{
     {{}, {}, {}},
 };
 
-// How many elements are wrong on each of as many thread ranks, under one of the settings; -1 where a rank did not get there.
-// Ranks lend each other their memory, or copy.
+// How many elements are wrong on each of as many thread ranks; -1 where a rank did not get there. Ranks lend each other their
+// memory, or copy.
 template <class T>
-std::vector<int> wrong_by_rank(std::vector<int> const& hosts, bool two_levels, std::size_t setting, bool sharded, int rounds,
-                               bool lends) {
+std::vector<int> wrong_by_rank(std::vector<int> const& hosts, bool two_levels, std::vector<Setting> const& updates,
+                               bool sharded, bool lends) {
   std::vector<int> wrong(hosts.size(), -1);
   auto const count = [&](auto& world) {
     auto const topology = two_levels ? px::Topology{world, hosts} : px::Topology{world};
-    wrong[static_cast<std::size_t>(world.rank())] = run<T>(topology, hosts, settings[setting], sharded, rounds);
+    wrong[static_cast<std::size_t>(world.rank())] = run<T>(topology, hosts, updates, sharded);
   };
   px::run_threads(static_cast<int>(hosts.size()),
                   [&](px::ThreadCommunicator& world) {
@@ -152,7 +152,8 @@ TEMPLATE_TEST_CASE("a bucket's owners hold the documented sums, and all ranks th
   for (std::size_t k = 0; k < settings.size(); ++k) {
     CAPTURE(hosts, sharded, lends, k);
     if (k == 6) continue;  // there is one hop, in which all take part
-    CHECK(wrong_by_rank<TestType>(hosts, false, k, sharded, k == 5 ? 1 : 3, lends) == std::vector<int>(hosts.size(), 0));
+    std::vector const updates(k == 5 ? 1 : 3, settings[k]);
+    CHECK(wrong_by_rank<TestType>(hosts, false, updates, sharded, lends) == std::vector<int>(hosts.size(), 0));
   }
 }
 
@@ -163,7 +164,8 @@ TEST_CASE("a bucket sums within hosts first, where hosts are equal, unequal or o
   for (std::size_t k = 0; k < settings.size(); ++k) {
     CAPTURE(hosts, sharded, lends, k);
     if (lends && k == 5) continue;
-    CHECK(wrong_by_rank<float>(hosts, true, k, sharded, k == 5 || k == 6 ? 1 : 2, lends) == std::vector<int>(hosts.size(), 0));
+    std::vector const updates(k == 5 || k == 6 ? 1 : 2, settings[k]);
+    CHECK(wrong_by_rank<float>(hosts, true, updates, sharded, lends) == std::vector<int>(hosts.size(), 0));
   }
 }
 
@@ -171,7 +173,22 @@ TEST_CASE("a bucket on one rank sends nothing", "[policy][bucket]") {
   px::SelfCommunicator self;
   px::Topology topology{self};
   for (Setting const& setting : settings)
-    for (bool const sharded : {false, true}) CHECK(run<double>(topology, {0}, setting, sharded, 2) == 0);
+    for (bool const sharded : {false, true}) CHECK(run<double>(topology, {0}, {setting, setting}, sharded) == 0);
+}
+
+TEST_CASE("a bucket that kept its layout makes another for other segments or options", "[policy][bucket]") {
+  std::vector<Setting> const updates{
+      {{10, 6, 100}, {}, {}},       {{10, 6, 100}, {}, {}},
+      {{10, 6}, {}, {}},            // fewer
+      {{10, 6, 100, 8}, {}, {}},    // more
+      {{10, 8, 100, 8}, {}, {}},    // another size
+      {{10, 8, 100, 8}, {5, 4, 10, 8}, {}},  // rows
+      {{}, {}, {}},
+      {{10, 8, 100, 8}, {5, 4, 10, 8}, {.direct_bytes = 40}}};
+  std::vector<int> const hosts = GENERATE(std::vector{0}, std::vector{0, 1}, std::vector{0, 0, 1});
+  bool const sharded = GENERATE(false, true), lends = GENERATE(false, true);
+  CAPTURE(hosts, sharded, lends);
+  CHECK(wrong_by_rank<float>(hosts, true, updates, sharded, lends) == std::vector<int>(hosts.size(), 0));
 }
 
 TEST_CASE("a bucket sends each part once per phase and keeps its own", "[policy][bucket]") {

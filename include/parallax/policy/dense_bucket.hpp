@@ -21,6 +21,8 @@ struct FusionOptions {
   std::size_t fusion_bytes = std::size_t{4} << 20;
   std::size_t direct_bytes = std::size_t{1} << 20;
   std::size_t piece_bytes = std::size_t{4} << 20;
+
+  bool operator==(FusionOptions const&) const = default;
 };
 
 // When ranks may have the sums that owners have formed: once their owners have seen them; right away, while owners change their
@@ -30,53 +32,47 @@ enum class Spread : unsigned char { later, apart, in_place };
 // One update's dense gradients of one scalar type and policy, dealt to owners variable by variable. Phases: `add` all
 // segments, `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply
 // `whole` pieces, or apply the owned parts and poll `gather_parameters`. Where the owned parts are not going to be changed
-// before the gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is reused.
+// before the gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is reused. While each update
+// adds segments of the same sizes, to be exchanged in the same way, they stay laid out as they are.
 template <class T, Communicator C, MemorySpace Space = HostSpace>
 class DenseBucket {
   using Ops = RowOps<Space>;
   static constexpr bool on_host = std::same_as<Space, HostSpace>;
 
  public:
-  void clear() {
-    segments_.clear();
-    parcels_.clear();
-    part_begins_.clear();
-  }
+  void clear() { added_ = 0; }
 
   // Does not own: `gradient` (size elements) must stay until `reduce` is done, in place it is never written. `parameters`
   // is where `gather_parameters` puts the updated variable, or null. Returns the segment's number.
-  // Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows).
+  // Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows); 0 is like 1.
   std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1) {
-    segments_.push_back({gradient, parameters, size, std::max<std::size_t>(unit, 1)});
-    return segments_.size() - 1;
+    if (added_ >= laid_out_ || segments_[added_].size != size || segments_[added_].unit != unit) {
+      laid_out_ = 0;
+      segments_.resize(added_);
+      segments_.push_back({.size = size, .unit = unit});
+    }
+    Segment& s = segments_[added_];
+    s.gradient = gradient;
+    s.parameters = parameters;
+    s.leads = true;
+    return added_++;
   }
-  bool empty() const { return segments_.empty(); }
+  bool empty() const { return added_ == 0; }
 
   // Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments. `sharded`: the sums
-  // are needed by their owners only, so that a vendor's all-reduce is of no use. `spread` is of use where ranks lend their memory.
+  // are needed by their owners only, so that a vendor's all-reduce is of no use. `spread` is of use where ranks lend their
+  // memory.
   void close(Topology<C> const& topology, FusionOptions const& options, bool sharded, Spread spread = Spread::later) {
-    topology_ = &topology;
-    options_ = options;
-    if (segments_.empty()) return;
-    ops_.emplace(queue_of<Space>(topology.world()));
-    spread_ = on_host && topology.spreads() && !sharded ? spread : Spread::later;
-    vendor_ = !sharded && vendor_sums(topology.world());
-    offsets_.assign(segments_.size() * static_cast<std::size_t>(topology.owners()), 0);
-    cuts_.clear();
-    for (std::size_t s = 0; s < segments_.size(); ++s) assign(s), cut(segments_[s]);
-    std::size_t owned = 0, staged = 0;
-    for (Parcel& parcel : parcels_) {
-      parcel.direct = parcel.direct || parcel.last - parcel.first == 1;  // nothing to fuse it with
-      lay_out(parcel);
-      parcel.owned_begin = owned;
-      owned += own_size(parcel);
-      parcel.staged_begin = staged;
-      if (!parcel.direct) staged += parcel.size;
+    if (empty()) {
+      parcels_.clear();
+      laid_out_ = 0;
+      return;
     }
-    owned_.resize_with_slack(owns_in_place() ? 0 : owned);
-    staged_.resize_with_slack(topology, staged);
-    whole_.resize_with_slack(topology, sharded ? 0 : direct_size());
-    for (Parcel& parcel : parcels_)
+    ops_.emplace(queue_of<Space>(topology.world()));
+    Terms const terms{&topology, options, on_host && topology.spreads() && !sharded ? spread : Spread::later,
+                      !sharded && vendor_sums(topology.world()), sharded};
+    if (added_ != laid_out_ || terms != terms_) lay_out(terms);
+    for (Parcel const& parcel : parcels_)
       if (!parcel.direct) stage(parcel, [](Segment const& s) { return s.gradient; });
     at_ = 0;
     running_ = holds_sums_ = false;
@@ -85,12 +81,12 @@ class DenseBucket {
   // Collective in the order of the lane; true once every owned part holds the sum over ranks.
   bool reduce(Lane<C>& lane) {
     bool const done = each_parcel([&](Parcel& parcel) {
-      if (vendor_) return vendor_reduce(lane, parcel);
+      if (terms_.vendor) return vendor_reduce(lane, parcel);
       if (!running_)
         scatter_.start(input(parcel), begins(parcel), piece(parcel), own_part(parcel), spreads() ? gathered(parcel) : nullptr);
       running_ = true;
       if (!scatter_.poll(lane)) return false;
-      if (topology_->size() == 1) ops().copy_from(own_part(parcel), input(parcel), static_cast<std::int64_t>(own_size(parcel)));
+      if (topology().size() == 1) ops().copy_from(own_part(parcel), input(parcel), static_cast<std::int64_t>(own_size(parcel)));
       return true;
     });
     holds_sums_ = done && spreads();
@@ -103,21 +99,13 @@ class DenseBucket {
     std::size_t first = 0;
     std::span<T> values;
   };
-  Part owned(std::size_t segment) {
-    Segment const& s = segments_[segment];
-    Parcel& parcel = parcels_[s.parcel];
-    if (vendor_) return {0, {gathered(parcel) + s.offset_in_parcel, s.size}};
-    int const owner = topology_->owner();
-    if (owner < 0) return {};
-    auto const [begin, end] = part_of(segment, owner);
-    return {begin, {own_part(parcel) + offset_in_part(segment, owner), end - begin}};
-  }
-  bool owns_whole() const { return vendor_; }
-  bool owns_in_place() const { return vendor_ || spread_ == Spread::in_place; }  // `owned` lies in `whole`
+  Part owned(std::size_t segment) const { return segments_[segment].own; }
+  bool owns_whole() const { return terms_.vendor; }
+  bool owns_in_place() const { return terms_.vendor || terms_.spread == Spread::in_place; }  // `owned` lies in `whole`
   // Calls f(begin, end) with the part of a segment that each owner has, in their order.
   template <class F>
   void each_part(std::size_t segment, F&& f) const {
-    for (int owner = 0; owner < topology_->owners(); ++owner) {
+    for (std::size_t owner = 0; owner < owners_; ++owner) {
       auto const [begin, end] = part_of(segment, owner);
       f(begin, end);
     }
@@ -128,7 +116,7 @@ class DenseBucket {
   bool gather_gradients(Lane<C>& lane) { return holds_sums_ || gather(lane); }
   // The same, of the parts as `reduce` left them.
   bool gather_sums(Lane<C>& lane) {
-    if (vendor_ || topology_->size() == 1) return true;
+    if (terms_.vendor || topology().size() == 1) return true;
     return holds_sums_ || (holds_sums_ = gather(lane));
   }
   bool holds_sums() const { return holds_sums_; }  // whether `whole` is from before the owned parts were changed
@@ -138,14 +126,12 @@ class DenseBucket {
   template <class F>
   void whole(std::size_t segment, F&& f) {
     Segment const& s = segments_[segment];
-    Parcel const& parcel = parcels_[s.parcel];
     if (s.size == 0) return;
-    if (vendor_) return f(std::size_t{0}, gathered(parcel) + s.offset_in_parcel, s.size);
-    if (topology_->size() == 1) return f(std::size_t{0}, own_part(parcel) + s.offset_in_parcel, s.size);
-    if (parcel.direct) return f(std::size_t{0}, gathered(parcel), s.size);
-    for (int owner = 0; owner < topology_->owners(); ++owner) {
+    if (s.whole) return f(std::size_t{0}, s.whole, s.size);
+    Parcel const& parcel = parcels_[s.parcel];
+    for (std::size_t owner = 0; owner < owners_; ++owner) {
       auto const [begin, end] = part_of(segment, owner);
-      T* const part = gathered(parcel) + begins(parcel)[static_cast<std::size_t>(owner)];
+      T* const part = gathered(parcel) + begins(parcel)[owner];
       if (begin < end) f(begin, part + offset_in_part(segment, owner), end - begin);
     }
   }
@@ -157,7 +143,7 @@ class DenseBucket {
   // Collective in the order of the lane: the owned parts of all parameters reach every rank.
   bool gather_parameters(Lane<C>& lane) {
     return each_parcel([&](Parcel& parcel) {
-      if (topology_->size() == 1 || (parcel.direct && !segments_[parcel.first].leads)) return true;
+      if (topology().size() == 1 || (parcel.direct && !segments_[parcel.first].leads)) return true;
       T* const target = parcel.direct ? segments_[parcel.first].parameters : staged_.data() + parcel.staged_begin;
       if (!running_) {
         if (!parcel.direct) stage_own_parameters(parcel);
@@ -178,6 +164,9 @@ class DenseBucket {
 
  private:
   Ops const& ops() const { return *ops_; }
+  Topology<C> const& topology() const { return *terms_.topology; }
+  bool owns() const { return topology().owner() >= 0; }
+  std::size_t owner() const { return static_cast<std::size_t>(topology().owner()); }
   static bool vendor_sums(C const& world) {
     if constexpr (on_host) return sum_order(world) == SumOrder::vendor;
     else if constexpr (DeviceAllreduce<C>) return world.device_sum_order() == SumOrder::vendor;
@@ -185,10 +174,12 @@ class DenseBucket {
   }
 
   struct Segment {
-    T const* gradient;
-    T* parameters;
-    std::size_t size, unit;
+    T const* gradient = nullptr;
+    T* parameters = nullptr;
+    std::size_t size = 0, unit = 1;
     std::size_t parcel = 0, offset_in_parcel = 0;
+    Part own = {};
+    T* whole = nullptr;  // null where it lies in parts
     bool leads = true;
   };
   struct Parcel {
@@ -199,11 +190,45 @@ class DenseBucket {
     std::size_t owned_begin = 0, staged_begin = 0, whole_begin = 0;
   };
 
+  // What a layout follows from, besides the segments' sizes and units.
+  struct Terms {
+    Topology<C> const* topology = nullptr;
+    FusionOptions options = {};
+    Spread spread = Spread::later;
+    bool vendor = false, sharded = false;
+    bool operator==(Terms const&) const = default;
+  };
+  void lay_out(Terms const& terms) {
+    laid_out_ = 0;
+    terms_ = terms;
+    segments_.resize(added_);
+    parcels_.clear();
+    part_begins_.clear();
+    cuts_.clear();
+    owners_ = static_cast<std::size_t>(topology().owners());
+    offsets_.assign(segments_.size() * owners_, 0);
+    for (std::size_t s = 0; s < segments_.size(); ++s) assign(s), cut(segments_[s]);
+    std::size_t owned = 0, staged = 0;
+    for (Parcel& parcel : parcels_) {
+      parcel.direct = parcel.direct || parcel.last - parcel.first == 1;  // nothing to fuse it with
+      lay_out(parcel);
+      parcel.owned_begin = owned;
+      owned += own_size(parcel);
+      parcel.staged_begin = staged;
+      if (!parcel.direct) staged += parcel.size;
+    }
+    owned_.resize_with_slack(owns_in_place() ? 0 : owned);
+    staged_.resize_with_slack(topology(), staged);
+    whole_.resize_with_slack(topology(), terms.sharded ? 0 : direct_size());
+    for (std::size_t s = 0; s < segments_.size(); ++s) place(s);
+    laid_out_ = added_;
+  }
+
   void assign(std::size_t s) {
     std::size_t const bytes = segments_[s].size * sizeof(T);
-    bool const direct = bytes >= options_.direct_bytes;
+    bool const direct = bytes >= terms_.options.direct_bytes;
     bool const fits = !direct && !parcels_.empty() && !parcels_.back().direct &&
-                      (parcels_.back().size * sizeof(T) + bytes <= options_.fusion_bytes);
+                      (parcels_.back().size * sizeof(T) + bytes <= terms_.options.fusion_bytes);
     if (!fits) parcels_.push_back({s, s, direct});
     Parcel& parcel = parcels_.back();
     segments_[s].parcel = parcels_.size() - 1;
@@ -215,7 +240,7 @@ class DenseBucket {
   void lay_out(Parcel& parcel) {
     parcel.begins = part_begins_.size();
     std::size_t offset = 0;
-    for (int owner = 0; owner < topology_->owners(); ++owner) {
+    for (std::size_t owner = 0; owner < owners_; ++owner) {
       part_begins_.push_back(offset);
       for (std::size_t s = parcel.first; s < parcel.last; ++s) {
         offsets_[at(s, owner)] = offset - part_begins_.back();
@@ -229,43 +254,51 @@ class DenseBucket {
   struct Range {
     std::size_t begin, end;
   };
-  Range part_of(std::size_t segment, int owner) const {
+  Range part_of(std::size_t segment, std::size_t owner) const {
     std::size_t const cut = at(segment, owner) + segment;  // a segment has one more than there are owners
     return {cuts_[cut], cuts_[cut + 1]};
   }
   // The begins of all owners' parts of a segment, and its end: part_begin of whole units, by one division.
   void cut(Segment const& s) {
-    std::size_t const units = s.unit == 1 ? s.size : s.size / s.unit;
-    auto const owners = static_cast<std::size_t>(topology_->owners());
-    std::size_t const each = units / owners, more = units % owners;
+    std::size_t const unit = std::max<std::size_t>(s.unit, 1), units = unit == 1 ? s.size : s.size / unit;
+    std::size_t const each = units / owners_, more = units % owners_;
     std::size_t begin = 0, due = 0;
-    for (std::size_t owner = 0; owner <= owners; ++owner, begin += each) {
-      cuts_.push_back(begin * s.unit);
-      if ((due += more) >= owners) due -= owners, ++begin;
+    for (std::size_t owner = 0; owner <= owners_; ++owner, begin += each) {
+      cuts_.push_back(begin * unit);
+      if ((due += more) >= owners_) due -= owners_, ++begin;
     }
   }
   // Where a segment's part begins within the parcel's part of one owner.
-  std::size_t offset_in_part(std::size_t segment, int owner) const { return offsets_[at(segment, owner)]; }
-  std::size_t at(std::size_t segment, int owner) const {
-    return segment * static_cast<std::size_t>(topology_->owners()) + static_cast<std::size_t>(owner);
-  }
+  std::size_t offset_in_part(std::size_t segment, std::size_t owner) const { return offsets_[at(segment, owner)]; }
+  std::size_t at(std::size_t segment, std::size_t owner) const { return segment * owners_ + owner; }
   std::span<std::size_t const> begins(Parcel const& parcel) const {
-    return {part_begins_.data() + parcel.begins, static_cast<std::size_t>(topology_->owners()) + 1};
+    return {part_begins_.data() + parcel.begins, owners_ + 1};
   }
   std::size_t own_size(Parcel const& parcel) const {
-    int const owner = topology_->owner();
-    if (owner < 0) return 0;
-    return begins(parcel)[static_cast<std::size_t>(owner) + 1] - begins(parcel)[static_cast<std::size_t>(owner)];
+    return owns() ? begins(parcel)[owner() + 1] - begins(parcel)[owner()] : 0;
   }
-  std::size_t piece(Parcel const&) const { return std::max<std::size_t>(options_.piece_bytes / sizeof(T), 1); }
+  std::size_t piece(Parcel const&) const { return std::max<std::size_t>(terms_.options.piece_bytes / sizeof(T), 1); }
 
   T const* input(Parcel const& parcel) const {
     return parcel.direct ? segments_[parcel.first].gradient : staged_.data() + parcel.staged_begin;
   }
-  bool spreads() const { return !vendor_ && spread_ != Spread::later; }
+  bool spreads() const { return !terms_.vendor && terms_.spread != Spread::later; }
   T* own_part(Parcel const& parcel) {
-    if (spread_ != Spread::in_place) return owned_.data() + parcel.owned_begin;
-    return gathered(parcel) + begins(parcel)[static_cast<std::size_t>(topology_->owner())];
+    if (terms_.spread != Spread::in_place) return owned_.data() + parcel.owned_begin;
+    return gathered(parcel) + begins(parcel)[owner()];
+  }
+  void place(std::size_t segment) {
+    Segment& s = segments_[segment];
+    Parcel const& parcel = parcels_[s.parcel];
+    s.own = {};
+    if (terms_.vendor) {
+      s.own = {0, {gathered(parcel) + s.offset_in_parcel, s.size}};
+    } else if (owns()) {
+      auto const [begin, end] = part_of(segment, owner());
+      s.own = {begin, {own_part(parcel) + offset_in_part(segment, owner()), end - begin}};
+    }
+    bool const alone = terms_.vendor || topology().size() == 1;
+    s.whole = alone ? s.own.values.data() : parcel.direct ? gathered(parcel) : nullptr;
   }
   T* gathered(Parcel const& parcel) {
     return parcel.direct ? whole_.data() + parcel.whole_begin : staged_.data() + parcel.staged_begin;
@@ -274,7 +307,7 @@ class DenseBucket {
     std::size_t size = 0;
     for (Parcel& parcel : parcels_) {
       parcel.whole_begin = size;
-      if (parcel.direct && (vendor_ || topology_->size() > 1)) size += parcel.size;
+      if (parcel.direct && (terms_.vendor || topology().size() > 1)) size += parcel.size;
     }
     return size;
   }
@@ -283,14 +316,20 @@ class DenseBucket {
   // segment.
   template <class F>
   void each_piece(Parcel const& parcel, F&& f) {
-    T* at = staged_.data() + parcel.staged_begin;
-    int const owners = vendor_ ? 1 : topology_->owners();
-    for (int owner = 0; owner < owners; ++owner)
-      for (std::size_t s = parcel.first; s < parcel.last; ++s) {
-        auto const [begin, end] = vendor_ ? Range{0, segments_[s].size} : part_of(s, owner);
-        f(segments_[s], begin, end - begin, at);
-        at += end - begin;
+    T* to = staged_.data() + parcel.staged_begin;
+    std::span const segments = std::span{segments_}.subspan(parcel.first, parcel.last - parcel.first);
+    std::span<std::size_t const> const cuts{cuts_};
+    bool const vendor = terms_.vendor;
+    std::size_t const owners = vendor ? 1 : owners_, stride = owners_ + 1;
+    for (std::size_t owner = 0; owner < owners; ++owner) {
+      std::size_t cut = parcel.first * stride + owner;
+      for (Segment const& s : segments) {
+        auto const [begin, end] = vendor ? Range{0, s.size} : Range{cuts[cut], cuts[cut + 1]};
+        f(s, begin, end - begin, to);
+        to += end - begin;
+        cut += stride;
       }
+    }
   }
   template <class Source>
   void stage(Parcel const& parcel, Source source) {
@@ -303,12 +342,11 @@ class DenseBucket {
   // Peers may be writing their parts of a variable for an earlier update of it: of its memory only the own part is read, and
   // only the update that leads writes it.
   void stage_own_parameters(Parcel const& parcel) {
-    int const owner = topology_->owner();
-    if (owner < 0) return;
-    T* at = staged_.data() + parcel.staged_begin + begins(parcel)[static_cast<std::size_t>(owner)];
+    if (!owns()) return;
+    T* at = staged_.data() + parcel.staged_begin + begins(parcel)[owner()];
     auto copies = ops().copies(copies_);
     for (std::size_t s = parcel.first; s < parcel.last; ++s) {
-      auto const [begin, end] = part_of(s, owner);
+      auto const [begin, end] = part_of(s, owner());
       if (begin < end) copies.add(at, segments_[s].parameters + begin, (end - begin) * sizeof(T));
       at += end - begin;
     }
@@ -324,12 +362,12 @@ class DenseBucket {
   void copy_own_part(Parcel const& parcel, T* whole, T const* part) {
     if (owns_in_place()) return;
     if (std::size_t const n = own_size(parcel))
-      ops().copy_from(whole + begins(parcel)[static_cast<std::size_t>(topology_->owner())], part, static_cast<std::int64_t>(n));
+      ops().copy_from(whole + begins(parcel)[owner()], part, static_cast<std::int64_t>(n));
   }
 
   bool gather(Lane<C>& lane) {
     return each_parcel([&](Parcel& parcel) {
-      if (vendor_ || topology_->size() == 1) return true;
+      if (terms_.vendor || topology().size() == 1) return true;
       T* const target = gathered(parcel);
       if (!running_) {
         copy_own_part(parcel, target, own_part(parcel));
@@ -360,11 +398,12 @@ class DenseBucket {
     return true;
   }
 
-  Topology<C> const* topology_ = nullptr;
-  FusionOptions options_;
-  Spread spread_ = Spread::later;
-  bool vendor_ = false, running_ = false, holds_sums_ = false;
-  std::size_t at_ = 0;  // the parcel in progress
+  Terms terms_;
+  bool running_ = false, holds_sums_ = false;
+  std::size_t owners_ = 0;
+  std::size_t added_ = 0;     // segments of this update
+  std::size_t laid_out_ = 0;  // segments of the layout that stands, 0 without one
+  std::size_t at_ = 0;        // the parcel in progress
   std::vector<Segment> segments_;
   std::vector<Parcel> parcels_;
   std::vector<std::size_t> part_begins_;
