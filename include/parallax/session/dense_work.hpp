@@ -25,18 +25,9 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   void prepare(DenseUpdate<S, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
     gradient_ = update.gradient;
-    if (gradient_.size() != state_->size() && !how.joined)
-      throw this->refusal(Errc::invalid_argument, topology.rank(),
-                          "a gradient of " + std::to_string(gradient_.size()) + " elements for a variable of " +
-                              std::to_string(state_->size()));
-    if (how.finite && !how.joined)
-      if (auto const where = non_finite_element(state_->ops(), gradient_, 0))
-        throw this->refusal(Errc::non_finite, topology.rank(), "of the gradient, " + *where);
-    if (!how.keep && !how.joined) return;
-    kept_.resize_with_slack(state_->size());
-    if (how.joined) state_->ops().clear(kept_.data(), kept_.size() * sizeof(T));
-    else state_->ops().copy_bytes(kept_.data(), gradient_.data(), gradient_.size_bytes());
-    gradient_ = kept_.span();
+    if (gradient_.size() != state_->size() && !how.joined) throw size_refusal(topology.rank());
+    if (how.finite && !how.joined) check_finite(topology.rank());
+    if (how.keep || how.joined) keep_gradient(how.joined);
   }
   void join(Buckets<C>& buckets) {
     bucket_ = &buckets.template of<T, S::sharded, Space>();
@@ -52,23 +43,22 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   void merge() {
     if (!leader_) return;
     static_cast<void>(state_->rule());  // what `at` throws, it throws before the commit
-    auto const& results = state_->merging.results;
-    if (results.size() > 1) bucket_->drop_sums();
-    for (std::size_t i = 1; i < results.size(); ++i)
-      state_->ops().add_to(results[0].data(), results[i].data(), static_cast<std::int64_t>(results[0].size()));
+    auto const& [sum, others, group] = state_->merging;
+    if (!others.empty()) bucket_->drop_sums();
+    for (auto const& other : others) state_->ops().add_to(sum->data(), other.data(), static_cast<std::int64_t>(sum->size()));
     // Where what this rank owns lies in the whole and nobody looks at it before, it is averaged as it is applied.
-    left_whole_ = bucket_->owns_in_place() && !transforms<F> && this->group() < 0;
-    if (!left_whole_) state_->average(results[0], this->divisor());
+    left_whole_ = bucket_->owns_in_place() && !transforms<F> && group < 0;
+    if (!left_whole_) state_->average(*sum, this->divisor());
   }
   void transform() {
     if constexpr (transforms<F>)
-      (*function_)(DenseGradient<T>{bucket_->owned(segment_).first, state_->merging.results[0]});
+      (*function_)(DenseGradient<T>{bucket_->owned(segment_).first, *state_->merging.first});
   }
   std::optional<std::string> non_finite() const {
-    return non_finite_element(state_->ops(), std::span<T const>{state_->merging.results[0]}, bucket_->owned(segment_).first);
+    return non_finite_element(state_->ops(), std::span<T const>{*state_->merging.first}, bucket_->owned(segment_).first);
   }
   double norm_squared(Topology<C> const& topology) const {
-    std::span<T const> values = state_->merging.results[0];
+    std::span<T const> values = *state_->merging.first;
     if (bucket_->owns_whole()) values = own_share(values, topology);
     return state_->ops().sum_of_squares(values.data(), static_cast<std::int64_t>(values.size()));
   }
@@ -131,6 +121,22 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   }
 
  private:
+  Error size_refusal(int rank) const {
+    return this->refusal(Errc::invalid_argument, rank, "a gradient of " + std::to_string(gradient_.size()) +
+                                                           " elements for a variable of " + std::to_string(state_->size()));
+  }
+  void check_finite(int rank) const {
+    if (auto const where = non_finite_element(state_->ops(), gradient_, 0))
+      throw this->refusal(Errc::non_finite, rank, "of the gradient, " + *where);
+  }
+  // In memory of the update; zeros of a rank that has joined.
+  void keep_gradient(bool joined) {
+    kept_.resize_with_slack(state_->size());
+    if (joined) state_->ops().clear(kept_.data(), kept_.size() * sizeof(T));
+    else state_->ops().copy_bytes(kept_.data(), gradient_.data(), gradient_.size_bytes());
+    gradient_ = kept_.span();
+  }
+
   // Whether `whole` is of sums. Asked after all merging, for one update may make its bucket gather again.
   bool averages_late() const { return left_whole_ || bucket_->holds_sums(); }
 

@@ -147,23 +147,23 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
   }
 
   void deposit(int group) {
-    if (!state_->merging.results.empty()) journey_.sum_up();
+    if (state_->merging.first) journey_.sum_up();
     this->enter(journey_.reduced(), group);
   }
   // A result that nobody looks at before it is applied is summed as it is, where sums are put off.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
-    auto& results = state_->merging.results;
-    if (transforms<F> || this->group() >= 0 || results.size() > 1) sum_up();
-    if (results.size() > 1) results[0] = sum_of(results);
-    if (!journey_.puts_off()) state_->average(results[0], this->divisor());
-    state_->seen.owned = static_cast<double>(results[0].keys.size());
-    rows_ = gathers ? state_->rows_of(results[0].keys) : results[0].keys;
+    auto& [sum, others, group] = state_->merging;
+    if (transforms<F> || group >= 0 || !others.empty()) sum_up();
+    if (!others.empty()) sum = sum_of(*sum, others);
+    if (!journey_.puts_off()) state_->average(*sum, this->divisor());
+    state_->seen.owned = static_cast<double>(sum->keys.size());
+    rows_ = gathers ? state_->rows_of(sum->keys) : sum->keys;
   }
   void transform() {
     if constexpr (transforms<F>) {
-      auto const& result = state_->merging.results[0];
+      auto const& result = *state_->merging.first;
       RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
       (*function_)(RowsGradient<Index, T>{state_->rows_of(result.keys), values});
     }
@@ -171,9 +171,9 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
   std::optional<std::string> non_finite() {
     if (journey_.puts_off()) {
       sum_up();
-      state_->average(state_->merging.results[0], this->divisor());
+      state_->average(*state_->merging.first, this->divisor());
     }
-    auto const& result = state_->merging.results[0];
+    auto const& result = *state_->merging.first;
     RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
     return non_finite_row(state_->ops(), values, [&](std::int64_t i) {
       return "row " + std::to_string(state_->placement().row(result.keys[static_cast<std::size_t>(i)]));
@@ -181,7 +181,7 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
   }
   // Where every rank has all rows, each measures its share of them.
   double norm_squared(Topology<C> const& topology) const {
-    auto const& result = state_->merging.results[0];
+    auto const& result = *state_->merging.first;
     std::size_t begin = 0, end = result.keys.size();
     if constexpr (gathers) {
       begin = part_begin(end, topology.rank(), topology.size());
@@ -192,7 +192,7 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
                                         static_cast<std::int64_t>((end - begin) * width));
   }
   void apply(double scale) noexcept(Space::host_readable) {
-    auto const& result = state_->merging.results[0];
+    auto const& result = *state_->merging.first;
     Index const base = gathers || state_->owner() < 0 ? Index{0} : state_->placement().base(state_->owner());
     if constexpr (!gathers && !Space::host_readable) {
       if (journey_.puts_off()) state_->apply_runs(result, base, journey_.addends(), journey_.groups(), this->divisor());
@@ -206,24 +206,26 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
  private:
   void sum_up() {
     journey_.sum_up();
-    state_->merging.results[0] = journey_.reduced();
+    *state_->merging.first = journey_.reduced();
   }
   // The results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates.
-  ReducedRows<Index, T> sum_of(std::vector<ReducedRows<Index, T>> const& results) {
-    std::size_t n = 0;
+  ReducedRows<Index, T> sum_of(ReducedRows<Index, T> const& first, std::vector<ReducedRows<Index, T>> const& others) {
+    std::size_t n = first.keys.size();
     auto const width = static_cast<std::size_t>(state_->width());
-    for (auto const& result : results) n += result.keys.size();
+    for (auto const& other : others) n += other.keys.size();
     all_keys_.resize_with_slack(n);
     all_rows_.resize_with_slack(n * width);
     all_counts_.resize_with_slack(n);
     std::size_t at = 0;
-    for (auto const& result : results) {
+    auto const append = [&](ReducedRows<Index, T> const& result) {
       std::size_t const u = result.keys.size();
       std::copy_n(result.keys.data(), u, all_keys_.data() + at);
       state_->ops().copy_from(all_rows_.data() + at * width, result.rows, static_cast<std::int64_t>(u * width));
       if (result.counts) std::copy_n(result.counts, u, all_counts_.data() + at);
       at += u;
-    }
+    };
+    append(first);
+    std::for_each(others.begin(), others.end(), append);
     RowOps<HostSpace>::unique_with_inverse(std::span<Index const>{all_keys_.span()}, state_->rows(), groups_, plan_->sort);
     merged_rows_.resize_with_slack(groups_.size() * width);
     merged_counts_.resize_with_slack(groups_.size());
@@ -273,10 +275,9 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
-    auto const& results = state_->merging.results;
-    T* const sums = results[0].rows;
+    T* const sums = state_->merging.first->rows;
     auto const n = static_cast<std::int64_t>(part().size());
-    for (std::size_t i = 1; i < results.size(); ++i) state_->ops().add_to(sums, results[i].rows, n);
+    for (auto const& other : state_->merging.others) state_->ops().add_to(sums, other.rows, n);
     if (state_->reduce() == Reduce::mean && this->divisor() > 1)  // a count stays what it is: none, or not none
       state_->ops().scale_down(sums, n, static_cast<T>(this->divisor()));
     if (state_->counted()) state_->ops().scale_counted_rows_down(sums, rows().rows, state_->width());
@@ -307,7 +308,7 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
 
  private:
   // The variable's result: what this rank holds of the summed table, and the rows in it.
-  std::span<T> part() const { return {state_->merging.results[0].rows, bucket_->owned(segment_).values.size()}; }
+  std::span<T> part() const { return {state_->merging.first->rows, bucket_->owned(segment_).values.size()}; }
   RowsView<T> rows() const { return spaced(part().data(), part().size()); }
   std::int64_t first_row() const { return stride_ ? static_cast<std::int64_t>(bucket_->owned(segment_).first / stride_) : 0; }
   template <class E>

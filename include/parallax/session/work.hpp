@@ -180,11 +180,15 @@ class WorkBase {
   template <class Result>
   void enter(Result result, int group) {
     auto& merging = state_->merging;
-    leader_ = merging.results.empty();
-    if (leader_) merging.group = group;
+    leader_ = !merging.first;
+    if (leader_) {
+      merging.first = result;
+      merging.group = group;
+      return;
+    }
     if (merging.group != group)
       throw Error{Errc::misuse, -1, "step", state_->name(), "updates of one variable lie in different clip groups"};
-    merging.results.push_back(result);
+    merging.others.push_back(result);
   }
   Error refusal(Errc code, int rank, std::string detail) const {
     return {code, rank, "step", state_->name(), std::move(detail)};

@@ -1,6 +1,7 @@
 // Several updates of one variable in one step become one.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 namespace parallax {
@@ -9,11 +10,13 @@ namespace parallax {
 // are added to its result, which is transformed, measured and applied once.
 template <class Result>
 struct Merging {
-  std::vector<Result> results;
+  std::optional<Result> first;
+  std::vector<Result> others;
   int group = -1;  // the clip group, -1 for none
 
   void clear() noexcept {
-    results.clear();
+    first.reset();
+    others.clear();
     group = -1;
   }
 };
