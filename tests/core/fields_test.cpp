@@ -1,6 +1,7 @@
 // Fingerprints, and the fields of small aggregates as hashes and texts that tell any two values apart.
 #include "parallax/core/fields.hpp"
 
+#include <bit>
 #include <bitset>
 #include <cmath>
 #include <cstdint>
@@ -76,6 +77,25 @@ TEST_CASE("a fingerprint of texts knows where one ends and the next begins", "[c
   CHECK(first.value() != second.value());
   CHECK(of("") != px::Fingerprint{}.value());
   CHECK(of("\xff") != of("\x7f"));
+}
+
+TEST_CASE("folded words tell as much", "[core][fields]") {
+  auto const folded = [](std::initializer_list<std::uint64_t> words) {
+    px::Fingerprint hash;
+    for (std::uint64_t const word : words) hash.fold(word);
+    return hash.value();
+  };
+  std::mt19937_64 random{20260102};
+  std::set<std::uint64_t> seen{folded({}), folded({0}), folded({0, 0}), folded({1, 2}), folded({2, 1}), of({1, 2})};
+  CHECK(seen.size() == 6);
+  std::uint64_t const first = random(), second = random();
+  for (int i = 0; i < 64; ++i) {
+    seen.insert(folded({first ^ std::uint64_t{1} << i, second}));
+    seen.insert(folded({first, second ^ std::uint64_t{1} << i}));
+  }
+  for (int i = 0; i < 1000; ++i)  // settings as they are: small counts, simple numbers
+    for (int j = 1; j <= 100; ++j) seen.insert(folded({static_cast<std::uint64_t>(i), std::bit_cast<std::uint64_t>(0.01 * j)}));
+  CHECK(seen.size() == 6 + 128 + 100'000);
 }
 
 TEST_CASE("one flipped bit changes about half the bits of a fingerprint", "[core][fields]") {

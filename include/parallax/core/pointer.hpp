@@ -70,7 +70,7 @@ class Shared {
 
   void reset() noexcept {
     T* const object = std::exchange(object_, nullptr);
-    if (object && --object->Counted::owners_ == 0) delete object;
+    if (object && --object->Counted::owners_ == 0) destroy(object);
   }
   T* get() const noexcept { return object_; }
   T& operator*() const noexcept { return *object_; }
@@ -80,6 +80,7 @@ class Shared {
 
  private:
   std::int64_t& count() noexcept { return object_->Counted::owners_; }
+  [[gnu::noinline]] static void destroy(T* object) noexcept { delete object; }  // rare: what owns it stays small
   T* object_ = nullptr;
 };
 

@@ -91,8 +91,7 @@ class SessionCore {
 
   template <class State>
   void check_owned(State const& state, char const* operation) const {
-    if (state.registration()->session != this)
-      throw Error{Errc::misuse, topology.rank(), operation, state.name(), "the variable belongs to another session"};
+    if (state.registration()->session != this) throw state.registration()->stranger(topology.rank(), operation);
   }
 
 

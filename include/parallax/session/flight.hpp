@@ -39,32 +39,20 @@ namespace detail {
 
 // What can be said of an update without its type: all that ranks compare, and that errors tell.
 struct UpdateRecord {
-  template <class Update>
-  UpdateRecord(Update const& update, int in_group)
-      : registration{update.state->registration().get()},
-        state{update.state},
-        state_hash{[](void const* s) { return static_cast<typename Update::State const*>(s)->update_hash(); }},
-        state_text{[](void const* s) { return static_cast<typename Update::State const*>(s)->update_text(); }},
-        group{in_group},
-        transformed{transforms<decltype(Update::function)>} {}
-
-  std::uint64_t hash() const {
-    Fingerprint hash;
-    hash.add(state_hash(state));
-    hash.add(static_cast<std::uint64_t>(group + 1));
-    hash.add(static_cast<std::uint64_t>(rows));
-    return hash.value();
-  }
-
   enum class Rows : unsigned char { none, by_index, of_a_pull };
 
+  std::string_view name() const { return registration->name; }
+  // `variable`: its registration, or its state.
+  template <class Variable>
+  void add_to(Fingerprint& hash, Variable const& variable) const {
+    variable.add_update(hash);
+    hash.fold(static_cast<std::uint32_t>(group) * std::uint64_t{4} + static_cast<std::uint64_t>(rows));
+  }
+
   Registration const* registration;
-  void const* state;
-  std::uint64_t (*state_hash)(void const* state);  // of the optimizer's settings as they are now
-  std::string (*state_text)(void const* state);
   int group;  // of those clipped together, -1 for none
   bool transformed;
-  Rows rows = Rows::none;
+  Rows rows;
 };
 
 // The channels of a flight. The agreement of a step travels on the channel of all other agreements, so that ranks which
@@ -79,7 +67,7 @@ template <Communicator C>
 class FlightBase {
  public:
   // `session` is the one whose variables may be updated; `joined` whether this rank has no data any more; `current` names the
-  // variable being worked on, for errors.
+  // variable at which a phase failed.
   FlightBase(Topology<C> const& topology, SessionOptions const& options, bool const& joined, void const* session,
              FlightChannels route, Traffic& traffic, std::string_view& current)
       : topology_{&topology},
@@ -144,19 +132,17 @@ class FlightBase {
 
   // Of the updates as they are now.
   std::uint64_t hash() const {
-    Fingerprint hash;
+    Fingerprint updates;
     if (!error_)
-      for (UpdateRecord const& record : records_) hash.add(record.hash());
-    for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
-    hash.add(early_);
-    hash.add(static_cast<std::uint64_t>(priority_));
-    return hash.value();
+      for (UpdateRecord const& record : records_) record.add_to(updates, *record.registration);
+    return hash_with(updates);
   }
   std::string describe() const {
     std::string lines;
     if (error_) return lines;
     for (UpdateRecord const& record : records_) {
-      lines += record.registration->name + "\t" + record.registration->signature + ", " + record.state_text(record.state);
+      Registration const& known = *record.registration;
+      lines += known.name + "\t" + known.signature + ", " + known.update_text(known.state);
       if (record.rows == UpdateRecord::Rows::of_a_pull) lines += ", rows of a pull";
       if (record.rows == UpdateRecord::Rows::by_index) lines += ", rows by index";
       if (record.transformed) lines += ", transformed";
@@ -195,6 +181,7 @@ class FlightBase {
     error_.reset();
     limits_.clear();
     records_.clear();
+    prepared_ = {};
     buckets([](auto& bucket, bool) { bucket.clear(); });
   }
   void close_buckets() {
@@ -205,6 +192,13 @@ class FlightBase {
     buckets([](auto& bucket, bool) { bucket.drop(); });
     busy_ = false;
     stage_ = Stage::arrived;
+  }
+
+  std::uint64_t hash_with(Fingerprint hash) const {
+    for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
+    hash.add(early_);
+    hash.add(static_cast<std::uint64_t>(priority_));
+    return hash.value();
   }
 
   // True once the ranks agreed, or did not.
@@ -258,6 +252,7 @@ class FlightBase {
   Lane<C> dense_;
   Buckets<C> buckets_;
   std::vector<UpdateRecord> records_;  // of the updates prepared, in the order of the arguments
+  Fingerprint prepared_;               // of them as they were then
   std::vector<double> limits_;
   std::optional<Error> error_;  // this rank's refusal
   Ahead<C>* ahead_ = nullptr;
@@ -290,23 +285,18 @@ class Flight final : public FlightBase<C> {
   void prepare(bool keep, Arguments const&... arguments) {
     this->clear();
     bool const finite = this->options_->non_finite == NonFinite::error;
+    this->early_ = keep || topology_->spreads();
+    counts_ = 0;
     try {
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         (seat(std::get<I>(seats_), arguments, Preparing{keep, *this->joined_, finite}), ...);
       }(std::index_sequence_for<Arguments...>{});
-      this->early_ = keep || topology_->spreads();
-      counts_ = 0;
-      works([&](auto& work) {
-        work.join(this->buckets_);
-        this->early_ = this->early_ && work.gathers_early();
-        if constexpr (Taken::journeys) counts_ += work.counts();
-      });
       this->adapts_ = Taken::adapting;
       if (ahead_) counts_ += ahead_->counts();
       this->close_buckets();
       agreement_.reserve(counts_);
     } catch (...) {
-      this->error_ = current_error(topology_->rank(), "step", *current_);
+      this->error_ = current_error(topology_->rank(), "step", records_.empty() ? std::string_view{} : records_.back().name());
     }
   }
 
@@ -315,7 +305,7 @@ class Flight final : public FlightBase<C> {
     bool const refused = this->error_.has_value();
     Fingerprint hash;
     hash.add(context);
-    hash.add(this->hash());
+    hash.add(this->hash_with(refused ? Fingerprint{} : this->prepared_));
     agreement_.begin(hash.value(), !refused, *this->joined_, refused ? 0 : counts_, !ahead_ || ahead_->planned());
     std::size_t which = 0;
     if constexpr (Taken::journeys)
@@ -339,25 +329,18 @@ class Flight final : public FlightBase<C> {
     return stage_ == Stage::arrived;
   }
 
-  void reduce(int group_base) override {
-    works([&](auto& work) {
-      *current_ = work.state().name();
+  void reduce([[maybe_unused]] int group_base) override {
+    named_works([&](auto& work) {
       work.reduce();
       work.divide_by(this->divisors_);
-      work.deposit(work.group() < 0 ? -1 : group_base + work.group());
+      work.deposit(!clips || work.group() < 0 ? -1 : group_base + work.group());
     });
   }
   void merge() override {
-    works([&](auto& work) {
-      *current_ = work.state().name();
-      work.merge();
-    });
+    named_works([](auto& work) { work.merge(); });
   }
   void transform() override {
-    if constexpr (Taken::transform) works([&](auto& work) {
-      *current_ = work.state().name();
-      work.transform();
-    });
+    if constexpr (Taken::transform) named_works([](auto& work) { work.transform(); });
   }
   void norms([[maybe_unused]] double* squared) override {
     if constexpr (clips) works([&](auto& work) {
@@ -416,8 +399,8 @@ class Flight final : public FlightBase<C> {
 
  private:
   template <class Work>
-  static double scale_of(Work& work, double const* scales) {
-    return work.group() < 0 ? 1.0 : scales[work.group()];
+  static double scale_of([[maybe_unused]] Work& work, [[maybe_unused]] double const* scales) {
+    return !clips || work.group() < 0 ? 1.0 : scales[work.group()];
   }
 
   template <class S, class Argument>
@@ -428,13 +411,17 @@ class Flight final : public FlightBase<C> {
       this->limits_.push_back(argument.max_norm);
     }
     seat.prepare(argument, group, [&](auto& work, auto const& update, int in_group) {
-      *current_ = update.state->name();
-      if (update.state->registration()->session != this->session_)
-        throw Error{Errc::misuse, topology_->rank(), "step", update.state->name(), "the variable belongs to another session"};
-      this->records_.emplace_back(update, in_group);
+      using Rows = UpdateRecord::Rows;
+      Registration const& known = *update.state->registration();
+      if (known.session != this->session_) throw known.stranger(topology_->rank(), "step");
+      records_.push_back({&known, in_group, transforms<decltype(update.function)>, Rows::none});
+      UpdateRecord& record = records_.back();
       work.prepare(update, *topology_, how, in_group);
-      if constexpr (requires { work.plan_known(); })
-        this->records_.back().rows = work.plan_known() ? UpdateRecord::Rows::of_a_pull : UpdateRecord::Rows::by_index;
+      if constexpr (requires { work.plan_known(); }) record.rows = work.plan_known() ? Rows::of_a_pull : Rows::by_index;
+      record.add_to(this->prepared_, *update.state);
+      work.join(this->buckets_);
+      this->early_ = this->early_ && work.gathers_early();
+      if constexpr (Taken::journeys) counts_ += work.counts();
     });
   }
 
@@ -445,6 +432,21 @@ class Flight final : public FlightBase<C> {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (std::get<I>(seats_).each(left, f), ...);
     }(std::index_sequence_for<Arguments...>{});
+  }
+
+  // The same, where errors are to name the variable.
+  template <class F>
+  void named_works(F&& f) {
+    UpdateRecord const* record = records_.data();
+    try {
+      works([&](auto& work) {
+        f(work);
+        ++record;
+      });
+    } catch (...) {
+      *current_ = record->name();
+      throw;
+    }
   }
 
   // Calls f with every work of a variable under Auto, and with its Adaptation.

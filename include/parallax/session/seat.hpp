@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/session/adaptive_work.hpp"
 #include "parallax/session/dense_work.hpp"
 
@@ -36,14 +38,18 @@ struct Seat<C, Range> {
   template <class Prepare>
   void prepare(Range const& updates, int group, Prepare&& prepare) {
     used = 0;
+    auto work = works.begin();
     for (auto const& update : updates) {
-      if (used == works.size()) works.emplace_back();
-      prepare(works[used++], update, group);
+      if (work == works.end()) works.emplace_back(), work = works.end() - 1;
+      ++used;
+      prepare(*work++, update, group);
     }
   }
   template <class F>
   void each(std::size_t& left, F& f) {
-    for (std::size_t i = 0; i < used && left > 0; ++i, --left) f(works[i]);
+    std::size_t const count = std::min(used, left);
+    left -= count;
+    for (auto& work : std::span{works}.first(count)) f(work);
   }
 };
 

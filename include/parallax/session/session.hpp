@@ -398,7 +398,7 @@ class Session<C> {
           return list;
         };
         Fingerprint hash = context(Operation::bind_step);
-        (hash.add(updates.state->update_hash()), ...);
+        (updates.state->add_update(hash), ...);
         std::optional<Error> error;
         try {
           (detail::check_binding(topology, updates), ...);
@@ -418,7 +418,7 @@ class Session<C> {
       guarded("search_pieces", [&] {
         auto& state = variable.state();
         Fingerprint hash = context(Operation::search_pieces);
-        hash.add(state.update_hash());
+        state.add_update(hash);
         hash.add(fields_hash(search));
         std::optional<Error> error;
         try {

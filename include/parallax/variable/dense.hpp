@@ -73,12 +73,10 @@ class DenseState : public Counted {
   }
 
   // What the ranks compare before an update: which variable, at which of its steps, with which optimizer settings.
-  std::uint64_t update_hash() const {
-    Fingerprint hash;
-    hash.add(registration_->hash);
-    hash.add(static_cast<std::uint64_t>(steps_));
-    hash.add(fields_hash(optimizer_));
-    return hash.value();
+  void add_update(Fingerprint& hash) const {
+    hash.fold(registration_->hash);
+    hash.fold(static_cast<std::uint64_t>(steps_));
+    fold_fields(optimizer_, hash);
   }
   std::string update_text() const {
     return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + fields_text(optimizer_);

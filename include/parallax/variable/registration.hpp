@@ -37,8 +37,18 @@ struct Registration : Counted {
   void attach(State const& its_state) {
     state = &its_state;
     describe = [](void const* known) { return static_cast<State const*>(known)->description(); };
+    hash_update = [](void const* known, Fingerprint& hash) { static_cast<State const*>(known)->add_update(hash); };
+    update_text = [](void const* known) { return static_cast<State const*>(known)->update_text(); };
   }
   void detach() noexcept { state = nullptr; }
+
+  // As the state's own.
+  void add_update(Fingerprint& hash) const { hash_update(state, hash); }
+
+  // Of an operation of a session that is not the variable's.
+  Error stranger(int rank, char const* operation) const {
+    return {Errc::misuse, rank, operation, name, "the variable belongs to another session"};
+  }
 
   std::string const name;
   std::string const signature;  // kind, shape, types, policy, partitioner, reduction
@@ -46,6 +56,8 @@ struct Registration : Counted {
   // Of the state, while it lives.
   void const* state = nullptr;
   Description (*describe)(void const* state) = nullptr;
+  void (*hash_update)(void const* state, Fingerprint& hash) = nullptr;
+  std::string (*update_text)(void const* state) = nullptr;
   bool gone = false;  // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;  // of name and signature
 };

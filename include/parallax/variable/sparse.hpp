@@ -129,13 +129,11 @@ class SparseState : public Counted {
   std::int64_t changes() const { return steps_ + moves_; }  // of rows, by updates and moves; the same on all ranks
   auto const& slots() const { return slots_; }
 
-  std::uint64_t update_hash() const {
-    Fingerprint hash;
-    hash.add(registration_->hash);
-    hash.add(static_cast<std::uint64_t>(steps_));
-    hash.add(static_cast<std::uint64_t>(moves_));
-    hash.add(fields_hash(optimizer_));
-    return hash.value();
+  void add_update(Fingerprint& hash) const {
+    hash.fold(registration_->hash);
+    hash.fold(static_cast<std::uint64_t>(steps_));
+    hash.fold(static_cast<std::uint64_t>(moves_));
+    fold_fields(optimizer_, hash);
   }
   std::string update_text() const {
     return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + fields_text(optimizer_);
