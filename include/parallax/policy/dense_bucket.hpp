@@ -127,12 +127,10 @@ class DenseBucket {
   void whole(std::size_t segment, F&& f) {
     Segment const& s = segments_[segment];
     if (s.size == 0) return;
-    if (s.whole) return f(std::size_t{0}, s.whole, s.size);
-    Parcel const& parcel = parcels_[s.parcel];
+    if (!s.in_parts) return f(std::size_t{0}, s.whole, s.size);
     for (std::size_t owner = 0; owner < owners_; ++owner) {
       auto const [begin, end] = part_of(segment, owner);
-      T* const part = gathered(parcel) + begins(parcel)[owner];
-      if (begin < end) f(begin, part + offset_in_part(segment, owner), end - begin);
+      if (begin < end) f(begin, s.whole + offsets_[at(segment, owner)], end - begin);
     }
   }
 
@@ -179,8 +177,8 @@ class DenseBucket {
     std::size_t size = 0, unit = 1;
     std::size_t parcel = 0, offset_in_parcel = 0;
     Part own = {};
-    T* whole = nullptr;  // null where it lies in parts
-    bool leads = true;
+    T* whole = nullptr;  // where it lies in parts, the whole parcel
+    bool in_parts = false, leads = true;
   };
   struct Parcel {
     std::size_t first, last;  // segments
@@ -243,7 +241,7 @@ class DenseBucket {
     for (std::size_t owner = 0; owner < owners_; ++owner) {
       part_begins_.push_back(offset);
       for (std::size_t s = parcel.first; s < parcel.last; ++s) {
-        offsets_[at(s, owner)] = offset - part_begins_.back();
+        offsets_[at(s, owner)] = offset;
         auto const [begin, end] = part_of(s, owner);
         offset += end - begin;
       }
@@ -268,8 +266,6 @@ class DenseBucket {
       if ((due += more) >= owners_) due -= owners_, ++begin;
     }
   }
-  // Where a segment's part begins within the parcel's part of one owner.
-  std::size_t offset_in_part(std::size_t segment, std::size_t owner) const { return offsets_[at(segment, owner)]; }
   std::size_t at(std::size_t segment, std::size_t owner) const { return segment * owners_ + owner; }
   std::span<std::size_t const> begins(Parcel const& parcel) const {
     return {part_begins_.data() + parcel.begins, owners_ + 1};
@@ -287,6 +283,7 @@ class DenseBucket {
     if (terms_.spread != Spread::in_place) return owned_.data() + parcel.owned_begin;
     return gathered(parcel) + begins(parcel)[owner()];
   }
+  // Where this rank's part of a segment, and the whole, will lie in scratch for as long as the layout stands.
   void place(std::size_t segment) {
     Segment& s = segments_[segment];
     Parcel const& parcel = parcels_[s.parcel];
@@ -295,10 +292,11 @@ class DenseBucket {
       s.own = {0, {gathered(parcel) + s.offset_in_parcel, s.size}};
     } else if (owns()) {
       auto const [begin, end] = part_of(segment, owner());
-      s.own = {begin, {own_part(parcel) + offset_in_part(segment, owner()), end - begin}};
+      s.own = {begin, {own_part(parcel) + (offsets_[at(segment, owner())] - begins(parcel)[owner()]), end - begin}};
     }
     bool const alone = terms_.vendor || topology().size() == 1;
-    s.whole = alone ? s.own.values.data() : parcel.direct ? gathered(parcel) : nullptr;
+    s.whole = alone ? s.own.values.data() : gathered(parcel);
+    s.in_parts = !alone && !parcel.direct;
   }
   T* gathered(Parcel const& parcel) {
     return parcel.direct ? whole_.data() + parcel.whole_begin : staged_.data() + parcel.staged_begin;
@@ -407,7 +405,7 @@ class DenseBucket {
   std::vector<Segment> segments_;
   std::vector<Parcel> parcels_;
   std::vector<std::size_t> part_begins_;
-  std::vector<std::size_t> offsets_;  // by segment, then owner
+  std::vector<std::size_t> offsets_;  // of the segments' parts in their parcels, by segment, then owner
   std::vector<std::size_t> cuts_;     // of the segments, by segment, then owner: where the parts begin, and the end
   std::optional<Ops> ops_;
   typename Ops::CopyRoom copies_;

@@ -104,8 +104,9 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     } else if (measures || !averages_late()) {
       bucket_->whole(segment_, update);
     } else if constexpr (unit<typename S::optimizer_type> == Unit::element) {
+      T const divisor = state_->divisor(this->divisor());
       bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
-        state_->apply_sums(first, values, count, state_->divisor(this->divisor()), scale, rule);
+        state_->apply_sums(first, values, count, divisor, scale, rule);
       });
     } else {
       std::size_t const tile = std::max(tile_elements / state_->unit(), std::size_t{1}) * state_->unit();
