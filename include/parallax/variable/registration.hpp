@@ -37,13 +37,13 @@ struct Registration : Counted {
   void attach(State const& its_state) {
     state = &its_state;
     describe = [](void const* known) { return static_cast<State const*>(known)->description(); };
-    hash_update = [](void const* known, Fingerprint& hash) { static_cast<State const*>(known)->add_update(hash); };
+    hash_update = [](void const* known, Fingerprint& into) { static_cast<State const*>(known)->add_update(into); };
     update_text = [](void const* known) { return static_cast<State const*>(known)->update_text(); };
   }
   void detach() noexcept { state = nullptr; }
 
   // As the state's own.
-  void add_update(Fingerprint& hash) const { hash_update(state, hash); }
+  void add_update(Fingerprint& into) const { hash_update(state, into); }
 
   // Of an operation of a session that is not the variable's.
   Error stranger(int rank, char const* operation) const {
@@ -56,7 +56,7 @@ struct Registration : Counted {
   // Of the state, while it lives.
   void const* state = nullptr;
   Description (*describe)(void const* state) = nullptr;
-  void (*hash_update)(void const* state, Fingerprint& hash) = nullptr;
+  void (*hash_update)(void const* state, Fingerprint& into) = nullptr;
   std::string (*update_text)(void const* state) = nullptr;
   bool gone = false;  // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;  // of name and signature
