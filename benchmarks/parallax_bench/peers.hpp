@@ -45,8 +45,9 @@ struct Peers {
   double demand;
 };
 
+// Between two ranks also other policies of the library's, of which Auto is to choose the best.
 template <class T>
-std::vector<Peers> all_peers() {
+std::vector<Peers> all_peers(int ranks) {
   auto const by_hand = [](std::string name, Sums sums, Rows rows, bool blocking) {
     Way const way = rows == Rows::gathered ? Way::gathered : Way::densified;
     return Method{std::move(name), way, false, [=](World const& world, Workload const& work) -> std::unique_ptr<Training> {
@@ -54,7 +55,8 @@ std::vector<Peers> all_peers() {
                   }};
   };
   auto ours = method_of<T>("hybrid"), vendor = vendor_method<T>();
-  auto ahead = ahead_method<T>();
+  auto ahead = ahead_method<T>(), everywhere = method_of<T>("all_gather"), chosen = method_of<T>("auto");
+  everywhere.name = "parallax, AllGather", chosen.name = "parallax, Auto";
   ours.name = "parallax", ahead.name = "parallax, ids ahead", vendor.name = "parallax, vendor's sum";
   Rows const gathered = Rows::gathered;
   auto const sequence = by_hand("MPI_Allreduce each", Sums::in_sequence, gathered, true),
@@ -82,6 +84,8 @@ std::vector<Peers> all_peers() {
   table(of("w2", {}, of_tables, 1, 2, 0.75), 800'000, 128, 2'560);
   all.back().methods.push_back(ahead);
   table(of("w3b", {{"values", 9'410'000}}, of_tables, 1, 2, 0.65), 36'000, 1'024, 23'400);
+  for (Peers& peers : all)
+    if (ranks == 2 && peers.rows > 0) peers.methods.insert(peers.methods.end(), {everywhere, chosen});
   return all;
 }
 
@@ -104,7 +108,7 @@ class PeersRun {
         if (char const* const value = std::getenv(name)) std::printf(", %s=%s", name, value);
       std::printf("\n");
     }
-    for (Peers const& peers : all_peers<T>())
+    for (Peers const& peers : all_peers<T>(ranks_.size()))
       if (options_.workloads.empty() ||
           std::find(options_.workloads.begin(), options_.workloads.end(), peers.name) != options_.workloads.end())
         measure(peers);
