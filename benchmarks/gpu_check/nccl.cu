@@ -66,7 +66,7 @@ bool sum_is_right(Nccl& world, std::size_t count) {
   auto const [stream, pool] = world.queue();
   std::vector<float> mine(count), sum(count);
   for (std::size_t i = 0; i < count; ++i) mine[i] = static_cast<float>(i % 1000 + static_cast<std::size_t>(world.rank()));
-  px::DeviceBuffer<float> data{*pool, stream, count};
+  px::DeviceBuffer<float> data{pool, stream, count};
   data.copy_from(mine.data(), count);
   complete(world.iallreduce_device(0, static_cast<float const*>(data.data()), data.data(), count));
   data.copy_to(sum.data(), count);
@@ -91,7 +91,7 @@ bool exchange_is_right(Nccl& world) {
     from.push_back({expected.size(), bytes(peer, self)});
     expected.resize(expected.size() + bytes(peer, self), name(peer, self));
   }
-  px::DeviceBuffer<std::byte> out{*pool, stream, sent.size()}, in{*pool, stream, expected.size()};
+  px::DeviceBuffer<std::byte> out{pool, stream, sent.size()}, in{pool, stream, expected.size()};
   out.copy_from(sent.data(), sent.size());
   complete(world.ialltoallv_device(1, {out.data(), to, in.data(), from}));
   std::vector<std::byte> arrived(expected.size());
@@ -103,7 +103,7 @@ bool exchange_is_right(Nccl& world) {
 void print_sum_times(Nccl& world, std::size_t bytes, int samples) {
   auto const [stream, pool] = world.queue();
   std::size_t const count = bytes / sizeof(float);
-  px::DeviceBuffer<float> data{*pool, stream, count};
+  px::DeviceBuffer<float> data{pool, stream, count};
   px::cuda::check(cudaMemsetAsync(data.data(), 0, bytes, stream), "cudaMemsetAsync");
   std::vector<double> us;
   for (int i = -2; i < samples; ++i) {

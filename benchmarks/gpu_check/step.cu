@@ -37,7 +37,8 @@ void times(bool tiny) {
     for (Shape shape : shapes) {
       if (tiny) shape = small(shape);
       px::run_cuda_threads(ranks, [&](px::CudaThreadCommunicator& world) {
-        print_step_times(world, "threads", shape, tiny ? 3 : 21, tiny ? 2 : 8);
+        print_step_times<false>(world, "threads", shape, tiny ? 3 : 21, tiny ? 2 : 8);
+        print_step_times<true>(world, "threads", shape, tiny ? 3 : 21, tiny ? 2 : 8);
       });
     }
 }

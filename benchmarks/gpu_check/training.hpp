@@ -2,6 +2,7 @@
 // the host's memory, and the time of its steps.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -34,7 +35,8 @@ void wait_for_stream(C& world) {
   else px::cuda::check(cudaStreamSynchronize(world.queue().stream), "cudaStreamSynchronize");
 }
 
-template <class Space, class C>
+// `there`: whether the indices are in the device's memory.
+template <class Space, bool there, class C>
 class Training {
  public:
   Training(C& world, Shape const& shape, px::Initializer initial)
@@ -48,14 +50,18 @@ class Training {
     auto const rank = static_cast<unsigned>(world.rank());
     filled(layer_gradient_, 100 + rank);
     filled(row_gradients_, 200 + rank);
-    for (unsigned k = 0; k < 4; ++k)
-      batches_.push_back(drawn_ids<std::int64_t>(shape.ids, shape.rows, shape.distribution, 10 * rank + k));
+    for (unsigned k = 0; k < 4; ++k) {
+      auto const ids = drawn_ids<std::int64_t>(shape.ids, shape.rows, shape.distribution, 10 * rank + k);
+      batches_.emplace_back(ids.size());
+      if constexpr (there) ops_.from_host(batches_.back().data(), ids.data(), ids.size());
+      else std::copy(ids.begin(), ids.end(), batches_.back().data());
+    }
   }
 
   // On one of the batches; `pulled` is called when the pull has returned.
   template <class F>
   void step(int k, F const& pulled) {
-    auto const rows = session_.pull(table_, batches_[static_cast<std::size_t>(k) % batches_.size()]);
+    auto const rows = session_.pull(table_, named(batches_[static_cast<std::size_t>(k) % batches_.size()]));
     pulled();
     session_.step(px::grad(layer_, layer_gradient_.span()), px::grad(rows, row_gradients_.span()));
   }
@@ -76,6 +82,11 @@ class Training {
     if constexpr (std::is_same_v<Space, px::CudaSpace>) return px::RowOps<Space>{world.queue()};
     else return {};
   }
+  using Batch = px::Buffer<std::int64_t, std::conditional_t<there, Space, px::HostSpace>>;
+  static auto named(Batch const& ids) {
+    if constexpr (there) return px::on_device(ids.span());
+    else return ids.span();
+  }
   std::span<float> filled(px::Buffer<float, Space>& buffer, unsigned seed) {
     std::mt19937 random{seed};
     std::uniform_real_distribution<float> uniform{-1, 1};
@@ -90,7 +101,7 @@ class Training {
   px::Session<C> session_;
   px::Variable<px::Dense, Space, px::Sgd> layer_;
   px::Variable<px::Sparse, Space, px::Adagrad> table_;
-  std::vector<std::vector<std::int64_t>> batches_;
+  std::vector<Batch> batches_;
 };
 
 template <class C>
@@ -100,25 +111,27 @@ std::string shape_text(C const& world, char const* over, Shape const& shape) {
          ", \"width\": " + std::to_string(shape.width) + ", \"distribution\": " + quoted(shape.distribution);
 }
 
-template <class Space, class C>
+template <class Space, bool there = false, class C>
 std::vector<float> values_after(int steps, C& world, Shape const& shape) {
-  Training<Space, C> training{world, shape, px::uniform(-1, 1)};
+  Training<Space, there, C> training{world, shape, px::uniform(-1, 1)};
   for (int k = 0; k < steps; ++k) training.step(k, [] {});
   auto values = training.values();
   training.finish();
   return values;
 }
 
-// Whether variables on the device have the host's bits after some steps, twice. Collective; rank 0 prints it.
+// Whether variables on the device have the host's bits after some steps, once with indices of the host's and twice with the
+// device's. Collective; rank 0 prints it.
 template <class C>
 bool training_has_host_bits(C& world, char const* over, Shape const& shape, int steps = 3) {
   auto const host = values_after<px::HostSpace>(steps, world, shape), once = values_after<px::CudaSpace>(steps, world, shape),
-             again = values_after<px::CudaSpace>(steps, world, shape);
+             there = values_after<px::CudaSpace, true>(steps, world, shape),
+             again = values_after<px::CudaSpace, true>(steps, world, shape);
   auto const same = [](std::vector<float> const& a, std::vector<float> const& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
   };
   bool host_bits = true, same_again = true;
-  for (int const each : px::allgather(world, (same(host, once) ? 1 : 0) + (same(once, again) ? 2 : 0)))
+  for (int const each : px::allgather(world, (same(host, once) && same(host, there) ? 1 : 0) + (same(there, again) ? 2 : 0)))
     host_bits = host_bits && (each & 1), same_again = same_again && (each & 2);
   if (world.rank() == 0)
     print_object("\"training\": \"Adagrad and Sgd\", " + shape_text(world, over, shape) +
@@ -137,9 +150,9 @@ class Clock {
 
 // Prints rank 0's times: of `pull` and of `step`, each waited for, and of a whole step in a row of `block` that is waited for
 // once. Collective.
-template <class C>
+template <bool there, class C>
 void print_step_times(C& world, char const* over, Shape const& shape, int samples, int block) {
-  Training<px::CudaSpace, C> training{world, shape, px::constant(0.5)};
+  Training<px::CudaSpace, there, C> training{world, shape, px::constant(0.5)};
   std::vector<double> pulls, steps, whole;
   for (int i = -2; i < samples; ++i) {
     wait_for_stream(world);
@@ -164,7 +177,8 @@ void print_step_times(C& world, char const* over, Shape const& shape, int sample
   training.finish();
   if (world.rank() != 0) return;
   auto const print = [&](char const* part, std::vector<double> const& times) {
-    print_object("\"part\": " + quoted(part) + ", " + shape_text(world, over, shape) + ", " + times_text(times));
+    print_object("\"part\": " + quoted(part) + ", " + shape_text(world, over, shape) +
+                 ", \"indices\": " + quoted(there ? "device" : "host") + ", " + times_text(times));
   };
   print("pull", pulls), print("step", steps), print("whole", whole);
 }

@@ -38,8 +38,9 @@ foreach(header IN LISTS headers)
         continue()  # kernels stand on their memory, and what carries it knows it
       elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/cuda_thread[.]")
         continue()  # threads that share a device are threads
-      elseif(header STREQUAL "kernel/cuda/instantiate.cuh" AND target STREQUAL "optimizer/optimizer.hpp")
-        continue()  # which kernels variables call is a matter of their optimizers
+      elseif(header STREQUAL "kernel/cuda/instantiate.cuh" AND
+             target MATCHES "^(optimizer/optimizer|partition/(block|cyclic|hash))[.]hpp$")
+        continue()  # which kernels variables call is a matter of their optimizers and partitioners
       elseif(leaf AND NOT header MATCHES "^${leaf}[/.]")
         set(complaint "a backend is a leaf, nothing includes it")
       elseif(NOT header MATCHES "/" OR target STREQUAL "version.hpp" OR room STREQUAL target_room)
