@@ -27,8 +27,6 @@ struct Seen {
   std::vector<float> values;
   std::vector<std::uint32_t> inverse;
   std::uint64_t dropped = 0;
-
-  friend bool operator==(Seen const&, Seen const&) = default;
 };
 
 // Four steps on ids of which some lie outside the table: pulled, and named ahead, in bags, and by the push alone.
