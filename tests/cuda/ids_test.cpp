@@ -55,8 +55,7 @@ Seen train(px::CudaThreadCommunicator& world, px::BadIds bad, px::Reduce reduce,
     }();
     std::vector<int> const offsets{0, static_cast<int>(n / 3), static_cast<int>(n)};
     auto named = session.prefetch(words, batch);
-    auto const pulled = session.pull(words, batch);
-    auto const [bags] = session.pull(words.bags(batch, offsets, px::Pool::mean));
+    auto const [pulled, bags] = session.pull(words.at(batch), words.bags(batch, offsets, px::Pool::mean));
     std::vector<std::uint32_t> inverse(pulled.indices());
     ops.to_host(inverse.data(), pulled.inverse().data(), inverse.size());
     seen.inverse.insert(seen.inverse.end(), inverse.begin(), inverse.end());

@@ -125,15 +125,19 @@ struct RowPlan {
     if (dropped > 0) levels[0].keys.resize(levels[0].keys.size() - 1);  // the last one
     renew(0);
   }
-  // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table; waits.
+  // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table. Their groups are taken once
+  // they have arrived.
   template <class Place>
   void group_there(Ops const& ops, std::size_t count, std::int64_t rows, Place&& place) {
     placed_.resize_with_slack(count);
     place(placed_.data());
-    Grouping<Index>& level = levels[0];
-    shown_levels_[0].make(ops, std::span<Index const>{placed_.span()}, rows, level);
+    shown_levels_[0].make(ops, std::span<Index const>{placed_.span()}, rows);
+  }
+  bool groups_arrived() const { return shown_levels_[0].arrived(); }
+  void take_groups(Ops const& ops) {
+    shown_levels_[0].take(ops, levels[0]);
     shown_received_.renew();
-    dropped = count - level.offsets[level.size()];
+    dropped = levels[0].count() - levels[0].offsets[levels[0].size()];
   }
   // A row of zeros behind the pulled ones, which is what dropped indices get.
   void append_zeros(Ops const& ops, std::size_t row_bytes) {

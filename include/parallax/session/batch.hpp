@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "parallax/core/on_device.hpp"
@@ -41,42 +42,63 @@ void make_keys(State const& state, typename State::Plan& plan, std::span<Id cons
   }
 }
 
-// The same of ids in a device's memory, and their groups, all made there where the layout of rows can be known there.
+// Whether a device can tell where the rows of a table are.
+template <class State>
+inline constexpr bool placed_there = requires(State const& state) {
+  requires std::remove_cvref_t<decltype(state.placement().layout())>::on_device;
+};
+
+// Puts in the queue the making of keys of ids in a device's memory, and of their groups.
 template <class State, class Id>
-void group_there(State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids, int rank,
-                 char const* operation) {
-  using Index = typename State::index_type;
-  auto const& ops = state.ops();
-  auto const* const there = reinterpret_cast<Id const*>(ids.data());
+void group_there(State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
   auto const& placement = state.placement();
-  if constexpr (requires { requires std::remove_cvref_t<decltype(placement.layout())>::on_device; }) {
-    if (!ids.empty()) {
-      bool const hashes = state.bad_ids() == BadIds::hash && state.rows() > 0;
-      Index const* const bases = plan.shown_keys(ops, placement.bases()).data();
-      plan.group_there(ops, ids.size(), state.rows(), [&](Index* keys) {
-        ops.place_ids(there, ids.size(), placement.layout(), bases, hashes, keys);
-      });
-      if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
-      std::size_t const position = plan.levels[0].order[ids.size() - plan.dropped];
-      key_outside(state, plan, ops.read(there + position), position, rank, operation);
-    }
+  auto const* const bases = plan.shown_keys(state.ops(), placement.bases()).data();
+  bool const hashes = state.bad_ids() == BadIds::hash && state.rows() > 0;
+  plan.group_there(state.ops(), ids.size(), state.rows(), [&](auto* keys) {
+    state.ops().place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), placement.layout(), bases, hashes, keys);
+  });
+}
+// Waits for these groups, under the communicator's deadline: the device may be behind what waits for a peer.
+template <Communicator C, class State, class Id>
+void take_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan,
+                 std::span<OnDevice<Id> const> ids, char const* operation) {
+  Patience<C> patience{topology.world()};
+  while (!plan.groups_arrived()) {
+    if (patience.pause()) continue;
+    Error const error = timeout_error(topology.world(), -1, operation, state.name());
+    topology.world().abort(error);
+    throw error;
   }
-  std::vector<Id> here(ids.size());
-  ops.to_host(here.data(), there, here.size());
-  make_keys(state, plan, std::span<Id const>{here}, rank, operation);
-  plan.group(here.size(), state.rows());
+  plan.take_groups(state.ops());
+  if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
+  std::size_t const position = plan.levels[0].order[ids.size() - plan.dropped];
+  Id const id = state.ops().read(reinterpret_cast<Id const*>(ids.data()) + position);
+  static_cast<void>(key_outside(state, plan, id, position, topology.rank(), operation));
 }
 
-// Local. A plan for a batch of indices: its distinct keys, and which of them go to whom on the first hop.
+// Local. A plan for a batch of indices: its distinct keys, and which of them go to whom on the first hop. In two parts, between
+// which a device makes the plans of other batches, too.
 template <Communicator C, class State, class Id>
-void make_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
-               char const* operation) {
+void begin_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
+                [[maybe_unused]] char const* operation) {
   plan.prepare(State::Exchange::coalesced ? topology.hops() : topology.direct());
-  if constexpr (is_on_device<Id>) {
-    group_there(state, plan, ids, topology.rank(), operation);
-  } else {
-    make_keys(state, plan, ids, topology.rank(), operation);
+  if constexpr (!is_on_device<Id>) make_keys(state, plan, ids, topology.rank(), operation);
+  else if constexpr (placed_there<State>)
+    if (!ids.empty()) group_there(state, plan, ids);
+}
+template <Communicator C, class State, class Id>
+void finish_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
+                 [[maybe_unused]] char const* operation) {
+  if constexpr (!is_on_device<Id>) {
     plan.group(ids.size(), state.rows());
+  } else if (placed_there<State> && !ids.empty()) {
+    take_groups(topology, state, plan, ids, operation);
+  } else {
+    using Number = decltype(Id::index);
+    std::vector<Number> here(ids.size());
+    state.ops().to_host(here.data(), reinterpret_cast<Number const*>(ids.data()), here.size());
+    make_keys(state, plan, std::span<Number const>{here}, topology.rank(), operation);
+    plan.group(here.size(), state.rows());
   }
   plan.cut(0, state.placement().bases());
   state.count_dropped(plan.dropped);

@@ -77,7 +77,8 @@ class Fetch final : public FetchBase<C> {
     states_ = {Shared{indices.state}...};
     try {
       [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (plan_one(topology, check, current, indices, std::get<I>(handles_)), ...);
+        (begin_one(topology, check, current, indices, std::get<I>(handles_)), ...);
+        (finish_one(topology, current, indices, std::get<I>(handles_)), ...);
       }(each);
     } catch (...) {
       this->error = current_error(topology.rank(), "pull", current);
@@ -183,12 +184,17 @@ class Fetch final : public FetchBase<C> {
 
  private:
   template <class Check, class Indices, class Handle>
-  static void plan_one(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const& indices,
-                       Handle& handle) {
+  static void begin_one(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const& indices,
+                        Handle& handle) {
     current = indices.state->name();
     check(*indices.state);
     handle = {*indices.state, indices.state->take_plan()};
-    make_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
+    begin_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
+  }
+  template <class Indices, class Handle>
+  static void finish_one(Topology<C> const& topology, std::string_view& current, Indices const& indices, Handle& handle) {
+    current = indices.state->name();
+    finish_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
     if constexpr (requires { indices.offsets; }) make_bags(indices, *handle.plan(), topology.rank());
     indices.state->seen.pulled += static_cast<double>(handle.plan()->size());
   }

@@ -33,7 +33,8 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
     ++plan.users;
     own_ = {update.rows, update.per};
     if (!update.plan) {
-      make_plan(topology, *state_, plan, update.ids, "step");
+      begin_plan(topology, *state_, plan, update.ids, "step");
+      finish_plan(topology, *state_, plan, update.ids, "step");
     } else if (!usable) {
       remake_plan(topology, *state_, plan, *update.plan, own_.distinct());
       if (own_.distinct()) own_.per = RowsPer::index;

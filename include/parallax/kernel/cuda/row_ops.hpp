@@ -76,9 +76,11 @@ class Shown<Grouping<Index>, CudaSpace> {
  public:
   cuda::ShownGroups<Index> const& of(RowOps<CudaSpace> const& ops, Grouping<Index> const& host);
   void renew() { stale_ = true; }
-  // Groups keys in [0, bound] there, brings the groups to the host in one copy, and waits for it. The keys that are `bound`, the
-  // last run, are no group: only `order` and `inverse` have them.
-  void make(RowOps<CudaSpace> const& ops, std::span<Index const> keys, std::int64_t bound, Grouping<Index>& host);
+  // Groups keys in [0, bound] there, and brings the groups to the host, where they are `taken` once they have `arrived`. The keys
+  // that are `bound`, the last run, are no group: only `order` and `inverse` have them.
+  void make(RowOps<CudaSpace> const& ops, std::span<Index const> keys, std::int64_t bound);
+  bool arrived() const { return brought_at_->reached(); }
+  void take(RowOps<CudaSpace> const& ops, Grouping<Index>& host);
 
  private:
   // Of so many keys in one block of memory, one array after the other; of the distinct keys there are `named`.
@@ -90,6 +92,9 @@ class Shown<Grouping<Index>, CudaSpace> {
   cuda::Upload upload_;
   Buffer<std::byte, CudaSpace> made_;
   Buffer<std::byte, PinnedSpace> brought_;
+  std::optional<CudaEvent> brought_at_;
+  std::size_t count_ = 0;
+  std::int64_t bound_ = 0;
   cuda::ShownGroups<Index> shown_;
   bool stale_ = true;
 };
@@ -308,17 +313,22 @@ cuda::ShownGroups<Index> const& Shown<Grouping<Index>, CudaSpace>::of(RowOps<Cud
 }
 
 template <class Index>
-void Shown<Grouping<Index>, CudaSpace>::make(RowOps<CudaSpace> const& ops, std::span<Index const> keys, std::int64_t bound,
-                                             Grouping<Index>& host) {
-  std::size_t const n = keys.size();
-  made_.resize_with_slack(bytes_of(n, n));
+void Shown<Grouping<Index>, CudaSpace>::make(RowOps<CudaSpace> const& ops, std::span<Index const> keys, std::int64_t bound) {
+  count_ = keys.size(), bound_ = bound;
+  made_.resize_with_slack(bytes_of(count_, count_));
   brought_.resize_with_slack(made_.size());
-  auto const there = groups_at(made_.data(), n, n), here = groups_at(brought_.data(), n, n);
-  ops.group_keys(keys.data(), bound + 1, there);
+  if (!brought_at_) brought_at_.emplace();
+  ops.group_keys(keys.data(), bound + 1, groups_at(made_.data(), count_, count_));
   cuda::copy(brought_.data(), made_.data(), made_.size(), cudaMemcpyDeviceToHost, ops.stream());
-  ops.wait();
+  brought_at_->record(ops.stream());
+}
+
+template <class Index>
+void Shown<Grouping<Index>, CudaSpace>::take(RowOps<CudaSpace> const& ops, Grouping<Index>& host) {
+  std::size_t const n = count_;
+  auto const there = groups_at(made_.data(), n, n), here = groups_at(brought_.data(), n, n);
   std::size_t named = *here.distinct;
-  named -= here.keys[named - 1] == bound;
+  named -= here.keys[named - 1] == bound_;
   host.keys.resize_with_slack(named);
   host.offsets.resize_with_slack(named + 1);
   host.order.resize_with_slack(n);
