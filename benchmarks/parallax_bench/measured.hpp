@@ -188,6 +188,13 @@ inline void append_facts(Ranks::Numbers& numbers, px::Traffic const& a, px::Traf
                   checked.checksum});
 }
 
+// How the rows of each table travelled.
+inline void append_ways(Ranks::Numbers& numbers, Workload const& work, Method const& method, Training const& training) {
+  auto const chosen = training.chosen();
+  for (std::size_t t = 0; t < work.tables.size(); ++t)
+    numbers.push_back(real(chosen.empty() ? method.way : way_of(chosen[t])));
+}
+
 // Collective. Every rank's text, joined, on rank 0.
 inline std::string joined_text(px::AnyCommunicator& comm, std::string const& text) {
   auto const sizes = px::allgather(comm, text.size());
@@ -235,9 +242,7 @@ inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std
       Checked const checked = plan.check ? trainings[m]->check() : Checked{};
       trainings[m]->finish();
       append_facts(numbers, before[m], after[m], checked);
-      auto const chosen = trainings[m]->chosen();
-      for (std::size_t t = 0; t < work.tables.size(); ++t)
-        numbers.push_back(real(chosen.empty() ? methods[m].way : way_of(chosen[t])));
+      append_ways(numbers, work, methods[m], *trainings[m]);
       numbers.insert(numbers.end(), times[m].begin(), times[m].end());
     }
     return numbers;

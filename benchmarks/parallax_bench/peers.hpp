@@ -163,8 +163,8 @@ class PeersRun {
     return ranks_.run([&](World const& world) {
       std::vector<std::unique_ptr<Training>> trainings;
       for (auto const& method : methods) trainings.push_back(method.make(world, work));
-      for (auto& training : trainings)
-        for (int step = 0; step < plan.warmup; ++step) training->step();
+      for (std::size_t m = 0; m < methods.size(); ++m)
+        for (int step = 0; step < plan.before(methods[m]); ++step) trainings[m]->step();
       std::vector<px::Traffic> before, after;
       for (auto& training : trainings) before.push_back(training->traffic());
       std::vector<std::vector<double>> times(methods.size());
@@ -190,7 +190,7 @@ class PeersRun {
         Checked const checked = plan.check ? trainings[m]->check() : Checked{};
         trainings[m]->finish();
         append_facts(numbers, before[m], after[m], checked);
-        for (std::size_t t = 0; t < work.tables.size(); ++t) numbers.push_back(real(methods[m].way));
+        append_ways(numbers, work, methods[m], *trainings[m]);
         numbers.insert(numbers.end(), times[m].begin(), times[m].end());
       }
       numbers.insert(numbers.end(), wire.begin(), wire.end());
