@@ -31,21 +31,9 @@ TEMPLATE_TEST_CASE("rows on a device that move from method to method keep every 
   using O = std::tuple_element_t<0, TestType>;
   using T = std::tuple_element_t<1, TestType>;
   using P = std::tuple_element_t<2, TestType>;
-  for (int const ranks : {1, 3})
-    for (bool const hosts : {false, true}) {
-      if (hosts && ranks < 3) continue;
-      auto const told = on_devices(ranks, [&](auto& world) { return wander<O, T, P, px::CudaSpace>(world, hosts); });
-      INFO(ranks << " ranks" << (hosts ? " on two hosts" : ""));
-      for (Told const& mine : told) {
-        CHECK(mine.wrong == 0);
-        CHECK(mine == told[0]);
-      }
-      if (ranks == 1) continue;
-      CHECK(told[0].methods[3] == "AllGather");
-      CHECK(told[0].methods[7] == "PsShard");
-      CHECK(told[0].methods[11] == "AllReduce");
-      CHECK(told[0].methods[29] == "PsShard");
-    }
+  check_wandering({1, 3}, [](int ranks, bool hosts) {
+    return on_devices(ranks, [&](auto& world) { return wander<O, T, P, px::CudaSpace>(world, hosts); });
+  });
 }
 
 TEST_CASE("rows on a device move in whatever order streams take", "[cuda][auto]") {

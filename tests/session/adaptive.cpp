@@ -16,22 +16,9 @@ TEMPLATE_TEST_CASE("rows that move from method to method keep every bit, and the
   using O = std::tuple_element_t<0, TestType>;
   using T = std::tuple_element_t<1, TestType>;
   using P = std::tuple_element_t<2, TestType>;
-  for (int const ranks : {1, 2, 3, 5})
-    for (bool const hosts : {false, true}) {
-      if (hosts && ranks < 3) continue;
-      auto const told = on_ranks(ranks, [&](px::ThreadCommunicator& world) { return wander<O, T, P>(world, hosts); });
-      INFO(ranks << " ranks" << (hosts ? " on two hosts" : ""));
-      for (Told const& mine : told) {
-        CHECK(mine.wrong == 0);
-        CHECK(mine == told[0]);
-      }
-      if (ranks == 1) continue;
-      CHECK(told[0].methods[3] == "AllGather");
-      CHECK(told[0].methods[7] == "PsShard");
-      CHECK(told[0].methods[11] == "AllReduce");
-      CHECK(told[0].methods[29] == "PsShard");
-      CHECK(told[0].reasons.size() >= 6);
-    }
+  check_wandering({1, 2, 3, 5}, [](int ranks, bool hosts) {
+    return on_ranks(ranks, [&](px::ThreadCommunicator& world) { return wander<O, T, P>(world, hosts); });
+  });
 }
 
 TEST_CASE("a search deals the rows anew between steps, and handles of earlier pulls stay good", "[session][auto]") {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../catch.hpp"
 #include "../equivalence/memory.hpp"
 
 namespace parallax_test::adaptive {
@@ -125,6 +126,27 @@ Told wander(C& world, bool hosts) {
   for (auto const& decision : twins.session.decisions()) told.reasons.push_back(decision.text);
   twins.session.finish();
   return told;
+}
+
+// What ranks tell of that, on one host and on two: run(ranks, hosts).
+template <class Run>
+void check_wandering(std::vector<int> const& sizes, Run const& run) {
+  for (int const ranks : sizes)
+    for (bool const hosts : {false, true}) {
+      if (hosts && ranks < 3) continue;
+      std::vector<Told> const told = run(ranks, hosts);
+      INFO(ranks << " ranks" << (hosts ? " on two hosts" : ""));
+      for (Told const& mine : told) {
+        CHECK(mine.wrong == 0);
+        CHECK(mine == told[0]);
+      }
+      if (ranks == 1) continue;
+      CHECK(told[0].methods[3] == "AllGather");
+      CHECK(told[0].methods[7] == "PsShard");
+      CHECK(told[0].methods[11] == "AllReduce");
+      CHECK(told[0].methods[29] == "PsShard");
+      CHECK(told[0].reasons.size() >= 6);
+    }
 }
 
 // A search with one step a probe: rows are dealt anew after every step, with handles of earlier pulls alive.
