@@ -113,6 +113,13 @@ TEST_CASE("tables are of the resource that the program names before", "[cuda][me
   CHECK(resource.allocated == 1);
 }
 
+TEST_CASE("a queue without a resource says so where it would allocate", "[cuda][memory]") {
+  parallax::CudaQueue const queue{};
+  DeviceBuffer<int> buffer{queue.memory, queue.stream};
+  CHECK(code_of([&] { buffer.resize(1); }) == Errc::misuse);
+  CHECK(buffer.size() == 0);
+}
+
 TEST_CASE("a device buffer whose growth fails is as it was", "[cuda][memory]") {
   CudaPool pool;
   DeviceBuffer<int> buffer{pool, nullptr, 4};

@@ -17,8 +17,10 @@ struct OnDevice {
 };
 
 // Does not own. Indices in memory of the device on which their table is, written by work that the session's queue has before:
-// session.pull(words, px::on_device(ids)). Made into a plan on the device, by one sort; the host gets the plan by one copy, for
-// which it waits.
+// session.pull(words, px::on_device(ids)). They may be written again once the call that was given them has returned. Made into
+// a plan on the device, by one sort; the host gets the plan by one copy, for which it waits under the communicator's deadline.
+// Where a kernel cannot tell the owners of rows (a layout without `on_device`: Greedy), the host gets the indices instead.
+// Errors, by the call: those of indices in the host's memory; of the device, device, out_of_memory and timeout.
 template <std::integral Id>
 std::span<OnDevice<Id> const> on_device(std::span<Id const> ids) {
   static_assert(sizeof(OnDevice<Id>) == sizeof(Id));

@@ -34,7 +34,8 @@ concept DeviceResource = requires(R& resource, void* memory, std::size_t bytes, 
   { resource.deallocate(memory, bytes, alignment, stream) } noexcept;
 };
 
-// Does not own. Any resource.
+// Does not own. Any resource, which outlives this and all copies of it; an empty one throws Error (misuse), others what the
+// resource throws. Resources of queues are called by the rank's thread, in the order of its stream.
 class AnyResource {
  public:
   AnyResource() = default;
@@ -51,6 +52,7 @@ class AnyResource {
 
   explicit operator bool() const { return resource_ != nullptr; }
   void* allocate(std::size_t bytes, std::size_t alignment, cudaStream_t stream) const {
+    if (!resource_) throw Error{Errc::misuse, -1, "CudaQueue", "", "it was made without a resource for scratch"};
     return allocate_(resource_, bytes, alignment, stream);
   }
   void deallocate(void* memory, std::size_t bytes, std::size_t alignment, cudaStream_t stream) const noexcept {
