@@ -16,26 +16,17 @@
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/comm/staged.hpp"
 #include "parallax/kernel/cuda.cuh"
+#include "two_ranks.hpp"
 
 namespace {
 
 namespace px = parallax;
-using parallax_test::Memory, parallax_test::values_of;
+using emulated::on_two_ranks, emulated::same_bits, parallax_test::Memory, parallax_test::values_of;
 using Ops = px::RowOps<px::CudaSpace>;
 using Words = px::Variable<px::Sparse, px::CudaSpace, px::Sgd>;
 using Layer = px::Variable<px::Dense, px::CudaSpace, px::Sgd>;
 
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
-
-// What each of two ranks brings back from a body on a device.
-template <class Result, class Body>
-std::vector<Result> on_two_ranks(Body const& body) {
-  std::vector<Result> results(2);
-  px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
-    results[static_cast<std::size_t>(world.rank())] = body(world, Ops{world.queue()});
-  });
-  return results;
-}
 
 template <class Body>
 std::string error_of(Body const& body) {
@@ -45,10 +36,6 @@ std::string error_of(Body const& body) {
     return error.what();
   }
   return "no error";
-}
-
-bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
-  return a.size() == b.size() && !a.empty() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 // Pulls bags and steps on their gradients three times: the pooled rows and the rows held at the end, as bits to compare.
@@ -93,57 +80,7 @@ void check_bags_on_device(bool mean, bool weighted) {
   for (std::size_t rank = 0; rank < 2; ++rank) CHECK(same_bits(found[rank], expected[rank]));
 }
 
-// Rules that measure rows or whole tensors, on layers and tables of every policy: the parameters at the end.
-template <class O, class DensePolicy, class RowPolicy, class Space, class C>
-std::vector<float> train_measured(C& world, px::RowOps<Space> const& ops) {
-  px::Session session{world};
-  std::mt19937_64 random{3 + static_cast<std::uint64_t>(world.rank())};
-  auto const draw = [&](std::size_t count) {
-    std::vector<float> values(count);
-    for (float& value : values) value = static_cast<float>(random() % 1000) / 100 - 5;
-    return values;
-  };
-  Memory<float, Space> large{ops, std::vector<float>(9000, 0.5f)}, small{ops, std::vector<float>(30, -1)};
-  px::Variable<px::Dense, DensePolicy, O, Space> layer{session, "layer", px::bind(large.span())};
-  px::Variable<px::Dense, DensePolicy, O, Space> other{session, "other", px::bind(small.span())};
-  px::Table const table{.rows = 20, .width = 7, .initial = px::uniform(-1, 1)};
-  px::Variable<px::Sparse, RowPolicy, O, Space> words{session, "words", table};
-  std::vector<float> seen;
-  for (int step = 0; step < 3; ++step) {
-    std::vector<int> const ids{1, 4, 1, 19, world.rank()};
-    auto const rows = session.pull(words, ids);
-    Memory<float, Space> const of_layer{ops, draw(9000)}, of_other{ops, draw(30)}, of_rows{ops, draw(ids.size() * 7)};
-    double const limit = step == 1 ? 10 : 1e9;
-    session.step(px::clip_by_global_norm(limit, px::grad(layer, of_layer.span()), px::grad(rows, of_rows.span())),
-                 px::grad(other, of_other.span()));
-  }
-  for (auto const& values : {large.read(), small.read(), values_of(ops, words.local())})
-    seen.insert(seen.end(), values.begin(), values.end());
-  session.finish();
-  return seen;
-}
-template <class O, class DensePolicy, class RowPolicy>
-void check_measured() {
-  std::vector<std::vector<float>> expected(2);
-  px::run_threads(2, [&](px::ThreadCommunicator& world) {
-    expected[static_cast<std::size_t>(world.rank())] =
-        train_measured<O, DensePolicy, RowPolicy, px::HostSpace>(world, px::RowOps<px::HostSpace>{});
-  });
-  auto const found = on_two_ranks<std::vector<float>>([&](px::CudaThreadCommunicator& world, Ops const& ops) {
-    return train_measured<O, DensePolicy, RowPolicy, px::CudaSpace>(world, ops);
-  });
-  for (std::size_t rank = 0; rank < 2; ++rank) CHECK(same_bits(found[rank], expected[rank]));
-}
-
 }  // namespace
-
-TEST_CASE("optimizers that measure rows or tensors on a device have the host's bits", "[cuda][session][optimizers]") {
-  check_measured<px::Lamb, px::AllReduce, px::PsShard>();
-  check_measured<px::Lamb, px::PsShard, px::AllReduce>();
-  check_measured<px::LazyLamb, px::PsShard, px::AllGather>();
-  check_measured<px::RowwiseAdagrad, px::AllReduce, px::AllReduce>();
-  check_measured<px::RowwiseAdagrad, px::PsShard, px::PsShard>();
-}
 
 TEST_CASE("bags on a device are pooled, and step, with the host's bits", "[cuda][session][bags]") {
   bool const weighted = GENERATE(false, true), mean = GENERATE(false, true);
@@ -206,7 +143,13 @@ TEST_CASE("the first value on a device that is not finite is found", "[cuda][ses
   Ops const ops{{stream.get(), pool}};
   auto const first = [&]<class T>(std::vector<T> const& values) {
     Memory<T, px::CudaSpace> const there{ops, values};
-    return ops.first_non_finite(there.span().data(), static_cast<std::int64_t>(values.size()));
+    auto const n = static_cast<std::int64_t>(values.size());
+    px::Findings<px::CudaSpace> findings;
+    findings.seek(px::Sought::non_finite, px::RowsView<T const>{there.span().data(), 1, n});
+    findings.start(ops);
+    ops.wait();
+    auto const found = findings.first_non_finite(0);
+    return found ? found->column : n;
   };
   CHECK(first(std::vector<float>{}) == 0);
   CHECK(first(std::vector<float>{1, -0.0f, std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()}) == 4);

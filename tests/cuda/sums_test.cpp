@@ -104,6 +104,9 @@ void check_squares(parallax::RowsView<T const> rows) {
   for (std::int64_t row = 0; row < rows.rows; ++row)
     REQUIRE(std::accumulate(sums.begin() + row * blocks, sums.begin() + (row + 1) * blocks, 0.0) ==
             Host::sum_of_squares(rows.row(row), rows.width));
+  double sum = -1;
+  device::add_blocks<1>(nullptr, sums.data(), sums.size(), static_cast<std::uint64_t>(blocks), &sum);
+  REQUIRE(sum == Host::sum_of_row_squares(rows));
 }
 
 TEMPLATE_TEST_CASE("elements are added, divided and squared as on the host", "[cuda][elements]", float, double) {

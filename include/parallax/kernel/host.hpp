@@ -233,12 +233,6 @@ struct RowOps<HostSpace> {
       if (row[width] > T{1}) scale_down(row, width, row[width]);
   }
 
-  // The first of n values that is infinite or not a number, n if there is none.
-  template <class T>
-  static std::int64_t first_non_finite(T const* values, std::int64_t n) {
-    return parallax::first_non_finite(values, n);
-  }
-
   // The sum of the squares in double, cut as measured_block says.
   template <class T>
   static double sum_of_squares(T const* values, std::int64_t n) {
@@ -292,10 +286,17 @@ struct RowOps<HostSpace> {
     else each_row<true>(indices, first, table, gradients, scale, rule, slots...);
   }
 
+  // What the rule measures of n elements, cut as measured_block says; `out` has a place for each sum. Slots may move.
   template <class T, class Rule, class... S>
-  static auto measure_elements(std::int64_t n, T const* parameters, std::type_identity_t<T> const* gradients,
-                               std::type_identity_t<T> scale, Rule const& rule, S*... slots) noexcept {
-    return detail::measure_elements(n, parameters, gradients, scale, rule, slots...);
+  static void measure_elements(std::int64_t n, T const* parameters, std::type_identity_t<T> const* gradients,
+                               std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) noexcept {
+    auto const sums = detail::measure_elements(n, parameters, gradients, scale, rule, slots...);
+    std::copy(sums.begin(), sums.end(), out);
+  }
+  // The rule that is made of all parts' sums, of `n` elements together.
+  template <std::size_t K, class Rule>
+  static auto finish_rule(Rule const& rule, MeasuredParts<K> parts, std::int64_t n) noexcept {
+    return rule.finish(parts.total(), n);
   }
 
  private:

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/view.hpp"
 
 namespace parallax {
 
@@ -37,6 +39,24 @@ std::int64_t first_non_finite(T const* values, std::int64_t n) {
       if (odd(i)) return i;
   }
   return n;
+}
+
+// An element that is no number, or infinite: where it stands, and what it is.
+struct NonFiniteElement {
+  std::int64_t row, column;
+  double value;
+};
+
+// The first one of rows in the host's memory, in their order.
+template <class T>
+std::optional<NonFiniteElement> first_non_finite(RowsView<T const> rows) {
+  std::int64_t const at_once = rows.contiguous() ? rows.rows : 1;
+  for (std::int64_t row = 0; row < rows.rows; row += at_once) {
+    std::int64_t const n = at_once * rows.width, at = first_non_finite(rows.row(row), n);
+    if (at < n)
+      return NonFiniteElement{row + at / rows.width, at % rows.width, static_cast<double>(rows.row(row)[at])};
+  }
+  return std::nullopt;
 }
 
 }  // namespace parallax

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "parallax/core/measures.hpp"
 #include "parallax/core/view.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/memory/space.hpp"
@@ -39,10 +40,10 @@ struct SortScratch;
 //   run_lengths          positions per distinct key           scatter_add_rows  adds packed rows to table rows
 //   sum_counts           sums given counts per run            apply_rows        an optimizer's rule, row by row
 //   bucket               cuts sorted keys at boundaries       apply_elements    an optimizer's rule, element by element
-//   copy_from · add_to · scale_down · sum_of_squares          arithmetic on contiguous elements
-//   measure_elements     what an optimizer measures of them
+//   copy_from · add_to · scale_down                           arithmetic on contiguous elements
+//   measure_elements     what an optimizer measures of them   finish_rule   its rule, made of that
 //
-// Keys are grouped and cut on the host, whose plans are what travels; those two a space need not offer. All else works on rows
+// What a step must know of elements before it goes on is sought by `Findings` (kernel/findings.hpp). Keys are grouped and cut on the host, whose plans are what travels; those two a space need not offer. All else works on rows
 // in memory of the space, in the order of its queue, of which an object is made (RowOps<Space>{queue}), and finds what the
 // host has planned by `Shown`.
 template <MemorySpace Space>
@@ -120,7 +121,6 @@ concept ComputesElements = requires(T* out, T const* in, std::int64_t n, T facto
   Ops::copy_from(out, in, n);
   Ops::add_to(out, in, n);
   Ops::scale_down(out, n, factor);
-  { Ops::sum_of_squares(in, n) } -> std::same_as<double>;
   Ops::apply_elements(n, floats, floats, 1.0f, rule, floats);
   Ops::apply_elements(n, floats, floats, Unscaled{}, rule, floats);
 };

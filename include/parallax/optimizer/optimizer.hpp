@@ -10,7 +10,7 @@
 #include <typeinfo>
 #include <utility>
 
-#include "parallax/core/config.hpp"
+#include "parallax/core/measures.hpp"
 #include "parallax/core/option.hpp"
 
 namespace parallax {
@@ -58,18 +58,6 @@ concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimiz
   requires std::same_as<typename O::axis, optimizer_axis>;
   typename O::element_slots;
   optimizer.at(step);
-};
-
-// K numbers, like std::array, and on devices too.
-template <std::size_t K>
-struct Measures {
-  static constexpr std::size_t count = K;
-  double sums[K > 0 ? K : 1];
-
-  PARALLAX_HOST_DEVICE constexpr double& operator[](std::size_t k) noexcept { return sums[k]; }
-  PARALLAX_HOST_DEVICE constexpr double const& operator[](std::size_t k) const noexcept { return sums[k]; }
-  PARALLAX_HOST_DEVICE constexpr double const* begin() const noexcept { return sums; }
-  PARALLAX_HOST_DEVICE constexpr double const* end() const noexcept { return sums + K; }
 };
 
 namespace detail {
@@ -120,12 +108,22 @@ constexpr bool has_rule() {
   else return is_measured_rule<Rule, T>(Elements{}, std::type_identity<typename row_slots_of<O>::type>{});
 }
 
+template <class O, class T, class... S>
+constexpr std::size_t measure_count_of(std::type_identity<slots<S...>>) {
+  using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  if constexpr (unit_of<O>() == Unit::element) return 0;
+  else return decltype(std::declval<Rule const&>().measure(std::declval<T&>(), T{}, std::declval<slot_type<S, T>&>()...))::count;
+}
+
 }  // namespace detail
 
 template <class O>
 inline constexpr Untouched untouched = detail::untouched_of<O>();
 template <class O>
 inline constexpr Unit unit = detail::unit_of<O>();
+// How many sums it forms over what it measures, of elements of T.
+template <class O, class T>
+inline constexpr std::size_t measure_count = detail::measure_count_of<O, T>(std::type_identity<typename O::element_slots>{});
 template <class O>
 using row_slots = typename detail::row_slots_of<O>::type;
 

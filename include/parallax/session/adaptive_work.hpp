@@ -108,19 +108,14 @@ class Work<C, RowUpdate<S, Id, F>> {
   }
   void merge() { active([](auto& work) { work.merge(); }); }
   void transform() { active([](auto& work) { work.transform(); }); }
-  std::optional<std::string> non_finite() { return active([](auto& work) { return work.non_finite(); }); }
-  double norm_squared(Topology<C> const& topology) {
-    return active([&](auto& work) { return work.norm_squared(topology); });
-  }
-  std::size_t shared_measures() const { return 0; }
-  void measure(double, std::vector<double>&) const {}
-  void take(double const*&) const {}
+  void enrol(MeasuredSums<C>&) const {}
+  void measure(double) const {}
   void apply(double scale) noexcept(S::space::host_readable) {
     active([&](auto& work) { work.apply(scale); });
   }
   void close() noexcept { active([](auto& work) { work.close(); }); }
 
- private:
+  // Calls f with the work of the present method.
   template <class Call>
   decltype(auto) active(Call&& call) {
     if (method_ == Method::all_gather) return call(gathered_);
@@ -128,6 +123,7 @@ class Work<C, RowUpdate<S, Id, F>> {
     return call(sharded_);
   }
 
+ private:
   Method method_ = Method::ps_shard;
   TravellingRows<PsShard::exchange<Sparse>, C, S, Id, F> sharded_;
   TravellingRows<AllGather::exchange<Sparse>, C, S, Id, F> gathered_;

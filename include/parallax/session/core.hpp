@@ -203,10 +203,10 @@ class SessionCore {
   }
 
   // {ok and finite, norms} of all ranks: the second agreement. Sums the norms of `groups` in the order of ranks. False where
-  // a rank found a gradient that is not finite and the step is to be skipped.
-  bool commit(FlightBase<C>& pack, std::optional<Error> const& error, std::size_t groups, bool finite) {
+  // a rank has found a sum that is not finite, as `found` says, and the step is to be skipped.
+  bool commit(FlightBase<C>& pack, std::optional<Error> const& error, std::size_t groups, std::optional<Error> const& found) {
     advance(Phase::committing);
-    words_out.assign(1 + groups, error ? 0.0 : finite ? 2.0 : 1.0);
+    words_out.assign(1 + groups, error ? 0.0 : found ? 1.0 : 2.0);
     std::copy(norms.begin(), norms.end(), words_out.begin() + 1);
     bool const adapts = started.adapts() || pack.adapts();
     uses = adapts ? started.use_words() + pack.use_words() : 0;
@@ -223,7 +223,9 @@ class SessionCore {
       least = std::min(least, words[0]);
       for (std::size_t g = 0; g < groups; ++g) norms[g] += words[1 + g];
     }
-    if (least == 0.0) throw Refused{explain_with("step", error ? &*error : nullptr, "")};
+    auto const refuse = [&](auto const& why) { throw Refused{explain_with("step", why ? &*why : nullptr, "")}; };
+    if (least == 0.0) refuse(error);
+    if (least == 1.0 && options.non_finite == NonFinite::error) refuse(found);
     if (uses > 0) told_uses = words_in;
     return least == 2.0;
   }
@@ -261,15 +263,6 @@ class SessionCore {
     pack.adapt(by, words_of, at);
   }
 
-  // What the owners measured of tensors, summed in their order.
-  void share(FlightBase<C> const& pack, std::vector<double>& sums) {
-    words_out = sums;
-    tell_all("step", [&] { return WholeStep<C>{started, pack}.names(); });
-    std::fill(sums.begin(), sums.end(), 0.0);
-    for (int owner = 0; owner < topology.owners(); ++owner)
-      for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += words_of(topology.owner_rank(owner))[k];
-  }
-
   // Every rank's `words_out` to every rank, equally many.
   void tell_all(char const* operation, FunctionRef<std::string()> names) {
     std::size_t const words = words_out.size(), ranks = static_cast<std::size_t>(topology.size());
@@ -303,6 +296,10 @@ class SessionCore {
 
   void gather_gradients(FlightBase<C>& pack) {
     gather(pack, [](auto& flights) { return flights.gather_gradients(); });
+  }
+  void gather_measures(FlightBase<C>& pack) {
+    if (started.shares_measures() || pack.shares_measures())
+      gather(pack, [](auto& flights) { return flights.gather_measures(); });
   }
   void gather_parameters(FlightBase<C>& pack) {
     gather(pack, [](auto& flights) { return flights.gather_parameters(); });
@@ -480,7 +477,6 @@ class SessionCore {
   std::vector<Shared<FetchBase<C>>> fetches;  // a pool of those that were named ahead
   Ahead<C> ahead;
   std::vector<double> norms;                 // of the clip groups
-  std::vector<double> measured;              // of tensors
   std::vector<double> words_out, words_in;   // what ranks tell each other in a step
   std::vector<double> told_uses;             // with the last commit, if it told of the use of variables
   std::size_t uses = 0;                      // how many words of it

@@ -19,18 +19,19 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   using Base::state_, Base::leader_, Base::function_;
 
  public:
+  using typename Base::Space;
   using typename Base::T;
-  using Space = typename S::space;
 
   void prepare(DenseUpdate<S, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
     gradient_ = update.gradient;
     if (gradient_.size() != state_->size() && !how.joined) throw size_refusal(topology.rank());
-    if (how.finite && !how.joined) check_finite(topology.rank());
+    given_ = gradient_;
     if (how.keep || how.joined) keep_gradient(how.joined);
   }
+  RowsView<T const> gradient() const { return as_row(given_); }
   void join(Buckets<C>& buckets) {
-    bucket_ = &buckets.template of<T, S::sharded, Space>();
+    bucket_ = &buckets.template of<Space>().template of<T, S::sharded>();
     segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data(), state_->unit());
   }
 
@@ -54,44 +55,50 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     if constexpr (transforms<F>)
       (*function_)(DenseGradient<T>{bucket_->owned(segment_).first, *state_->merging.first});
   }
-  std::optional<std::string> non_finite() const {
-    return non_finite_element(state_->ops(), std::span<T const>{*state_->merging.first}, bucket_->owned(segment_).first);
+  RowsView<T const> result() const { return as_row(*state_->merging.first); }
+  RowsView<T const> clipped(Topology<C> const& topology) const {
+    std::span<T> const values = *state_->merging.first;
+    return as_row(bucket_->owns_whole() ? own_share(values, topology) : values);
   }
-  double norm_squared(Topology<C> const& topology) const {
-    std::span<T const> values = *state_->merging.first;
-    if (bucket_->owns_whole()) values = own_share(values, topology);
-    return state_->ops().sum_of_squares(values.data(), static_cast<std::int64_t>(values.size()));
+  std::string place_of(NonFiniteElement const& found, bool of_result) const {
+    return "element " + std::to_string(static_cast<std::int64_t>(of_result ? bucket_->owned(segment_).first : 0) + found.column);
   }
-  // What is shared is what owners measured of their parts; where every rank has the whole, each measures it all, in the same
-  // parts, so that the sums are the same.
-  std::size_t shared_measures() const { return measures && S::sharded ? measure_count : 0; }
-  void measure(double scale, std::vector<double>& shared) noexcept(Space::host_readable) {
+
+  // Owners measure their parts; where every rank has the whole, each measures all parts of it, so that the sums are the same.
+  void enrol(MeasuredSums<C>& sums) {
     if constexpr (measures) {
-      sums_ = {};
+      sums_ = &sums.template of<Space>().template of<S::sharded>();
+      first_sum_ = sums_->add(measure_count<typename S::optimizer_type, T>);
+    }
+  }
+  void measure(double given_scale) noexcept(Space::host_readable) {
+    if constexpr (measures) {
+      auto const scale = static_cast<T>(given_scale);
       if constexpr (S::sharded) {
         auto const part = bucket_->owned(segment_);
-        auto const own = state_->measure(part.first, part.values.data(), part.values.size(), static_cast<T>(scale));
-        shared.insert(shared.end(), own.begin(), own.end());
+        if (double* const out = sums_->own(first_sum_))
+          state_->measure(part.first, part.values.data(), part.values.size(), scale, out);
       } else {
         bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
           if (averages_late()) state_->average({values, count}, this->divisor());
+          std::size_t owner = 0;
           bucket_->each_part(segment_, [&](std::size_t begin, std::size_t end) {
-            if (begin < first || end > first + count) return;
-            auto const part = state_->measure(begin, values + (begin - first), end - begin, static_cast<T>(scale));
-            for (std::size_t k = 0; k < measure_count; ++k) sums_[k] += part[k];
+            double* const out = sums_->at(owner++, first_sum_);
+            if (begin >= first && end <= first + count)
+              state_->measure(begin, values + (begin - first), end - begin, scale, out);
           });
         });
       }
     }
   }
-  void take(double const*& shared) {
-    for (std::size_t k = 0; k < shared_measures(); ++k) sums_[k] = *shared++;
-  }
 
   void apply(double given_scale) noexcept(Space::host_readable) {
     auto const scale = static_cast<T>(given_scale);
     auto const rule = [&] {
-      if constexpr (measures) return state_->rule().finish(sums_, static_cast<std::int64_t>(state_->size()));
+      if constexpr (measures)
+        return state_->ops().finish_rule(state_->rule(),
+                                         sums_->template parts<measure_count<typename S::optimizer_type, T>>(first_sum_),
+                                         static_cast<std::int64_t>(state_->size()));
       else return state_->rule();
     }();
     auto const update = [&](std::size_t first, T const* values, std::size_t count) {
@@ -126,10 +133,6 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     return this->refusal(Errc::invalid_argument, rank, "a gradient of " + std::to_string(gradient_.size()) +
                                                            " elements for a variable of " + std::to_string(state_->size()));
   }
-  void check_finite(int rank) const {
-    if (auto const where = non_finite_element(state_->ops(), gradient_, 0))
-      throw this->refusal(Errc::non_finite, rank, "of the gradient, " + *where);
-  }
   // In memory of the update; zeros of a rank that has joined.
   void keep_gradient(bool joined) {
     kept_.resize_with_slack(state_->size());
@@ -143,25 +146,21 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
 
   static constexpr bool measures = unit<typename S::optimizer_type> == Unit::tensor;
   static constexpr std::size_t tile_elements = 2048;  // averaged and applied while in cache
-  static constexpr auto first_sums() {
-    if constexpr (measures) return decltype(std::declval<S&>().measure(0, nullptr, 0, T{})){};
-    else return Measures<0>{};
-  }
-  static constexpr std::size_t measure_count = decltype(first_sums())::count;
 
-  // Where every rank has the whole, each measures its share of it.
-  static std::span<T const> own_share(std::span<T const> whole, Topology<C> const& topology) {
+  // Where every rank has the whole, each looks at its share of it.
+  static std::span<T> own_share(std::span<T> whole, Topology<C> const& topology) {
     if (topology.owner() < 0) return {};
     std::size_t const begin = part_begin(whole.size(), topology.owner(), topology.owners());
     return whole.subspan(begin, part_begin(whole.size(), topology.owner() + 1, topology.owners()) - begin);
   }
 
-  std::span<T const> gradient_;
+  std::span<T const> gradient_, given_;
   Buffer<T, Space> kept_;
   DenseBucket<T, C, Space>* bucket_ = nullptr;
   std::size_t segment_ = 0;
   bool left_whole_ = false;
-  decltype(first_sums()) sums_{};
+  SumsOfParts<C, Space>* sums_ = nullptr;
+  std::size_t first_sum_ = 0;
 };
 
 }  // namespace parallax::detail

@@ -37,6 +37,12 @@ struct SessionOptions {
 
 namespace detail {
 
+// Where a gradient is not finite: in what this rank was given, or in a sum over ranks.
+struct NonFiniteFound {
+  Error error;
+  bool in_gradient;
+};
+
 // What can be said of an update without its type: all that ranks compare, and that errors tell.
 struct UpdateRecord {
   enum class Rows : unsigned char { none, by_index, of_a_pull };
@@ -84,12 +90,12 @@ class FlightBase {
   virtual void reduce(int group_base) = 0;  // reduce and deposit
   virtual void merge() = 0;
   virtual void transform() = 0;
+  // Begins to look for the norms of clip groups and, if `finite` is asked for, for what is not. The next two are asked once all
+  // of it is `found`.
+  virtual void seek(bool finite) = 0;
   virtual void norms(double* squared) = 0;
-  // Where a result is not finite: "of <variable>, element …"; nothing if all are.
-  virtual std::optional<Error> non_finite() = 0;
-  virtual std::size_t shared_measures() = 0;
-  virtual void measure(double const* scales, std::vector<double>& shared) = 0;
-  virtual void take(double const*& shared) = 0;
+  virtual std::optional<NonFiniteFound> non_finite() = 0;
+  virtual void measure(double const* scales) = 0;
   virtual void apply(double const* scales) = 0;  // by clip group; throws where a device fails, which ends the session
   // What is told of the variables with the commit: how many words, and, by a rank that has them, which.
   virtual std::size_t use_words() = 0;
@@ -103,6 +109,25 @@ class FlightBase {
   }
   bool gather_parameters() {
     return dense_phase(Which::sharded, [](auto& bucket, auto& lane) { return bucket.gather_parameters(lane); });
+  }
+
+  bool found() {
+    bool all = true;
+    findings_.each([&](auto& findings) {
+      all = all && findings.of_gradients.arrived() && findings.of_sums.arrived();
+    });
+    return all;
+  }
+  // Whether owners measure what others must know.
+  bool shares_measures() {
+    bool any = false;
+    measured_.each([&](auto& sums) { any = any || !sums.sharded.empty(); });
+    return any;
+  }
+  bool gather_measures() {
+    bool all = true;
+    measured_.each([&](auto& sums) { all = all && sums.sharded.gather(dense_); });
+    return all;
   }
 
   // Local, before `prepare`. The ids of these fetches travel with the updates.
@@ -183,6 +208,7 @@ class FlightBase {
     records_.clear();
     prepared_ = {};
     buckets([](auto& bucket, bool) { bucket.clear(); });
+    findings_.each([](auto& findings) { findings.of_gradients.clear(), findings.of_sums.clear(); });
   }
   void close_buckets() {
     Spread const spread = !early_ ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
@@ -192,6 +218,15 @@ class FlightBase {
     buckets([](auto& bucket, bool) { bucket.drop(); });
     busy_ = false;
     stage_ = Stage::arrived;
+  }
+
+  // In every space, for those findings that `which` chooses of it.
+  template <class Which>
+  void start_looking(Which which) {
+    findings_.each([&]<class In>(In& findings) {
+      using Space = typename In::space;
+      which(findings).start(RowOps<Space>{queue_of<Space>(topology_->world())});
+    });
   }
 
   std::uint64_t hash_with(Fingerprint hash) const {
@@ -239,7 +274,7 @@ class FlightBase {
   }
   template <class F>
   void buckets(F&& f) {
-    buckets_.each(f);
+    buckets_.each([&](auto& in_space) { in_space.each(f); });
   }
 
   Topology<C> const* topology_;
@@ -251,6 +286,8 @@ class FlightBase {
   Mails<C> mail_;
   Lane<C> dense_;
   Buckets<C> buckets_;
+  BySpace<C, FindingsIn> findings_;
+  MeasuredSums<C> measured_;
   std::vector<UpdateRecord> records_;  // of the updates prepared, in the order of the arguments
   Fingerprint prepared_;               // of them as they were then
   std::vector<double> limits_;
@@ -294,6 +331,7 @@ class Flight final : public FlightBase<C> {
       this->adapts_ = Taken::adapting;
       if (ahead_) counts_ += ahead_->counts();
       this->close_buckets();
+      if (finite) this->start_looking([](auto& findings) -> auto& { return findings.of_gradients; });
       agreement_.reserve(counts_);
     } catch (...) {
       this->error_ = current_error(topology_->rank(), "step", records_.empty() ? std::string_view{} : records_.back().name());
@@ -342,33 +380,53 @@ class Flight final : public FlightBase<C> {
   void transform() override {
     if constexpr (Taken::transform) named_works([](auto& work) { work.transform(); });
   }
+  void seek(bool finite) override {
+    if constexpr (Taken::measures) {
+      this->measured_.each([](auto& sums) { sums.sharded.clear(), sums.replicated.clear(); });
+      works([&](auto& work) {
+        if (work.leader()) work.enrol(this->measured_);
+      });
+      this->measured_.each([&](auto& sums) { sums.sharded.open(*topology_), sums.replicated.open(*topology_); });
+    }
+    if (!clips && !finite) return;
+    named_works([&](auto& each) {
+      with_work(each, [&](auto& work) {
+        if (!work.leader()) return;
+        auto& findings = findings_of(work).of_sums;
+        if (work.group() >= 0) work.sought.squares = findings.seek(Sought::squares, work.clipped(*topology_));
+        if (finite) work.sought.in_sums = findings.seek(Sought::non_finite, work.result());
+      });
+    });
+    this->start_looking([](auto& findings) -> auto& { return findings.of_sums; });
+  }
   void norms([[maybe_unused]] double* squared) override {
-    if constexpr (clips) works([&](auto& work) {
-      if (work.leader() && work.group() >= 0) squared[work.group()] += work.norm_squared(*topology_);
+    if constexpr (clips) works([&](auto& each) {
+      with_work(each, [&](auto& work) {
+        if (work.leader() && work.group() >= 0)
+          squared[work.group()] += findings_of(work).of_sums.sum_of_squares(*work.sought.squares);
+      });
     });
   }
-  std::optional<Error> non_finite() override {
-    std::optional<Error> error;
-    works([&](auto& work) {
-      if (!work.leader() || error) return;
-      if (auto const where = work.non_finite())
-        error = Error{Errc::non_finite, topology_->rank(), "step", work.state().name(), "of the sum over ranks, " + *where};
-    });
-    return error;
+  std::optional<NonFiniteFound> non_finite() override {
+    std::optional<NonFiniteFound> found;
+    auto const look = [&](bool in_gradient) {
+      works([&](auto& each) {
+        with_work(each, [&](auto& work) {
+          auto const place = in_gradient ? work.sought.in_gradient : work.sought.in_sums;
+          if (found || !place) return;
+          auto const& findings = findings_of(work);
+          auto const element = (in_gradient ? findings.of_gradients : findings.of_sums).first_non_finite(*place);
+          if (element) found = {non_finite_error(work, *element, in_gradient), in_gradient};
+        });
+      });
+    };
+    look(true);
+    if (!found) look(false);
+    return found;
   }
-  std::size_t shared_measures() override {
-    std::size_t sum = 0;
-    if constexpr (Taken::measures) works([&](auto& work) { sum += work.leader() ? work.shared_measures() : 0; });
-    return sum;
-  }
-  void measure([[maybe_unused]] double const* scales, [[maybe_unused]] std::vector<double>& shared) override {
+  void measure([[maybe_unused]] double const* scales) override {
     if constexpr (Taken::measures) works([&](auto& work) {
-      if (work.leader()) work.measure(scale_of(work, scales), shared);
-    });
-  }
-  void take([[maybe_unused]] double const*& shared) override {
-    if constexpr (Taken::measures) works([&](auto& work) {
-      if (work.leader()) work.take(shared);
+      if (work.leader()) work.measure(scale_of(work, scales));
     });
   }
   void apply(double const* scales) override {
@@ -419,10 +477,33 @@ class Flight final : public FlightBase<C> {
       work.prepare(update, *topology_, how, in_group);
       if constexpr (requires { work.plan_known(); }) record.rows = work.plan_known() ? Rows::of_a_pull : Rows::by_index;
       record.add_to(this->prepared_, *update.state);
+      with_work(work, [&](auto& prepared) { look_at_gradient(prepared, how); });
       work.join(this->buckets_);
       this->early_ = this->early_ && work.gathers_early();
       if constexpr (Taken::journeys) counts_ += work.counts();
     });
+  }
+
+  template <class Work>
+  auto& findings_of(Work const&) {
+    return this->findings_.template of<typename Work::Space>();
+  }
+  template <class Work>
+  Error non_finite_error(Work& work, NonFiniteElement const& found, bool in_gradient) const {
+    return {Errc::non_finite, topology_->rank(), "step", work.state().name(),
+            std::string{in_gradient ? "of the gradient, " : "of the sum over ranks, "} + work.place_of(found, !in_gradient) +
+                " is " + number_text(static_cast<typename Work::T>(found.value))};
+  }
+  // In the host's memory a gradient is looked at before it is sent; elsewhere with all others, when the step is to be completed.
+  template <class Work>
+  void look_at_gradient(Work& work, Preparing how) {
+    work.sought = {};
+    if (!how.finite || how.joined) return;
+    if constexpr (Work::Space::host_readable) {
+      if (auto const found = first_non_finite(work.gradient())) throw non_finite_error(work, *found, true);
+    } else {
+      work.sought.in_gradient = findings_of(work).of_gradients.seek(Sought::non_finite, work.gradient());
+    }
   }
 
   // Calls f with every work that was prepared, in the order of the arguments; with none while all ranks have joined.

@@ -19,11 +19,13 @@ template <Communicator C, class S, class Id, class F>
 class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
   using Base = WorkBase<C, RowUpdate<S, Id, F>>;
 
+ public:
+  using typename Base::Space;
+  using typename Base::T;
+
  protected:
   using Base::state_;
-  using typename Base::T;
   using Index = typename S::index_type;
-  using Space = typename S::space;
 
   void prepare_rows(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
@@ -46,23 +48,20 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
     if (how.joined && plan.indices() > 0)
       throw this->refusal(Errc::misuse, topology.rank(),
                           "a rank that has joined has no data, but names " + std::to_string(plan.indices()) + " indices");
-    if (how.joined) {
-      own_ = {{nullptr, 0, state_->width()}, RowsPer::index};
-      return;
-    }
+    if (how.joined) own_ = {{nullptr, 0, state_->width()}, RowsPer::index};
+    given_ = own_.values;
+    if (how.joined) return;
     if (state_->width() == 0 && own_.values.rows == 0) own_.values.rows = expected;  // empty rows cannot be counted
     if (own_.values.rows != expected || own_.values.width != state_->width())
       throw this->refusal(Errc::invalid_argument, topology.rank(),
                           "gradient rows of " + shape(own_.values.rows, own_.values.width) + " for " +
                               shape(expected, state_->width()) + " pulled or named");
-    if (how.finite)
-      if (auto const where =
-              non_finite_row(state_->ops(), own_.values, [](std::int64_t row) { return "row " + std::to_string(row); }))
-        throw this->refusal(Errc::non_finite, topology.rank(), "of the gradient, " + *where);
+    given_ = own_.values;
     if (how.keep) keep_rows();
   }
 
  public:
+  RowsView<T const> gradient() const { return given_; }
   void close() noexcept {
     if (plan_) --plan_->users;
     plan_ = nullptr;
@@ -85,8 +84,13 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
     own_ = {{kept_.data(), static_cast<std::int64_t>(count), width}, S::Exchange::coalesced ? RowsPer::distinct : own_.per};
   }
 
+  static std::string place_text(std::int64_t row, NonFiniteElement const& found) {
+    return "row " + std::to_string(row) + ", column " + std::to_string(found.column);
+  }
+
   typename S::Plan* plan_ = nullptr;
   OwnRows<T> own_;
+  RowsView<T const> given_;
   Buffer<T, Space> kept_;
 };
 
@@ -94,10 +98,14 @@ class RowWorkBase : public WorkBase<C, RowUpdate<S, Id, F>> {
 template <class Exchange, Communicator C, class S, class Id, class F>
 class TravellingRows : public RowWorkBase<C, S, Id, F> {
   using Base = RowWorkBase<C, S, Id, F>;
-  using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
-  using typename Base::Index;
+
+ public:
   using typename Base::Space;
   using typename Base::T;
+
+ private:
+  using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
+  using typename Base::Index;
   static constexpr bool naive = !Exchange::coalesced, gathers = !Exchange::sharded;
   using Journey =
       std::conditional_t<naive, NaivePush<C, Index, T, Space>,
@@ -169,19 +177,20 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
       (*function_)(RowsGradient<Index, T>{state_->rows_of(result.keys), values});
     }
   }
-  std::optional<std::string> non_finite() {
+  RowsView<T const> result() {
     if (journey_.puts_off()) {
       sum_up();
       state_->average(*state_->merging.first, this->divisor());
     }
-    auto const& result = *state_->merging.first;
-    RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
-    return non_finite_row(state_->ops(), values, [&](std::int64_t i) {
-      return "row " + std::to_string(state_->placement().row(result.keys[static_cast<std::size_t>(i)]));
-    });
+    auto const& sums = *state_->merging.first;
+    return {sums.rows, static_cast<std::int64_t>(sums.keys.size()), state_->width()};
   }
-  // Where every rank has all rows, each measures its share of them.
-  double norm_squared(Topology<C> const& topology) const {
+  std::string place_of(NonFiniteElement const& found, bool of_result) const {
+    if (!of_result) return this->place_text(found.row, found);
+    return this->place_text(state_->placement().row(state_->merging.first->keys[static_cast<std::size_t>(found.row)]), found);
+  }
+  // Where every rank has all rows, each looks at its share of them.
+  RowsView<T const> clipped(Topology<C> const& topology) const {
     auto const& result = *state_->merging.first;
     std::size_t begin = 0, end = result.keys.size();
     if constexpr (gathers) {
@@ -189,8 +198,7 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
       end = part_begin(result.keys.size(), topology.rank() + 1, topology.size());
     }
     auto const width = static_cast<std::size_t>(state_->width());
-    return state_->ops().sum_of_squares(static_cast<T const*>(result.rows + begin * width),
-                                        static_cast<std::int64_t>((end - begin) * width));
+    return as_row(std::span{result.rows + begin * width, (end - begin) * width});
   }
   void apply(double scale) noexcept(Space::host_readable) {
     auto const& result = *state_->merging.first;
@@ -253,10 +261,14 @@ class TravellingRows : public RowWorkBase<C, S, Id, F> {
 template <Communicator C, class S, class Id, class F>
 class DensifiedRows : public RowWorkBase<C, S, Id, F> {
   using Base = RowWorkBase<C, S, Id, F>;
-  using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
-  using typename Base::Index;
+
+ public:
   using typename Base::Space;
   using typename Base::T;
+
+ private:
+  using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
+  using typename Base::Index;
 
  public:
   void prepare(RowUpdate<S, Id, F> const& update, Topology<C> const& topology, Preparing how, int group) {
@@ -269,7 +281,7 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
   bool gathers_early() const { return false; }
 
   void join(Buckets<C>& buckets) {
-    bucket_ = &buckets.template of<T, false, Space>();
+    bucket_ = &buckets.template of<Space>().template of<T, false>();
     segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
   }
   void deposit(int group) { this->enter(ReducedRows<Index, T>{{}, bucket_->owned(segment_).values.data(), nullptr}, group); }
@@ -291,13 +303,15 @@ class DensifiedRows : public RowWorkBase<C, S, Id, F> {
       (*function_)(RowsGradient<Index, T>{ids_.span(), rows()});
     }
   }
-  std::optional<std::string> non_finite() const {
-    RowsView<T> const whole{part().data(), rows().rows, static_cast<std::int64_t>(stride_)};  // counts are finite
-    return non_finite_row(state_->ops(), whole, [&](std::int64_t i) { return "row " + std::to_string(first_row() + i); });
+  RowsView<T const> result() const {
+    return {part().data(), rows().rows, static_cast<std::int64_t>(stride_)};  // counts are finite
   }
-  double norm_squared(Topology<C> const& topology) const {
-    if (bucket_->owns_whole() && topology.rank() != 0) return 0;
-    return state_->ops().sum_of_row_squares(RowsView<T const>{rows()});
+  std::string place_of(NonFiniteElement const& found, bool of_result) const {
+    return this->place_text(of_result ? first_row() + found.row : found.row, found);
+  }
+  RowsView<T const> clipped(Topology<C> const& topology) const {
+    if (bucket_->owns_whole() && topology.rank() != 0) return {nullptr, 0, state_->width()};
+    return rows();
   }
   void apply(double scale) noexcept(Space::host_readable) {
     bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {

@@ -192,7 +192,7 @@ class Session<C> {
   struct Core : detail::SessionCore<C> {
     using Base = detail::SessionCore<C>;
     using Base::Base, Base::topology, Base::traffic, Base::options, Base::agreement, Base::dense, Base::mail, Base::started,
-        Base::ahead, Base::norms, Base::measured, Base::current, Base::guarded, Base::context, Base::agree, Base::drive;
+        Base::ahead, Base::norms, Base::current, Base::guarded, Base::context, Base::agree, Base::drive;
 
     // ---- pull ----------------------------------------------------------------------------------------------------------
 
@@ -328,8 +328,8 @@ class Session<C> {
     // Everything arrived; from here on no rank may stop before the commit.
     template <class Pack>
     bool complete(Pack& pack) {
-      std::optional<Error> error;
-      bool finite = true;
+      std::optional<Error> error, found;
+      bool const finite = options.non_finite != NonFinite::propagate;
       std::size_t const groups_started = started.groups(), groups = groups_started + pack.limits().size();
       norms.assign(groups, 0.0);
       try {
@@ -339,33 +339,28 @@ class Session<C> {
         pack.merge();
         started.transform();
         pack.transform();
-        if (options.non_finite != NonFinite::propagate) {
-          auto found = started.non_finite();
-          if (!found) found = pack.non_finite();
-          finite = !found;
-          if (options.non_finite == NonFinite::error) error = found;
-        }
-        measured.reserve(started.shared_measures() + pack.shared_measures());
+        started.seek(finite);
+        pack.seek(finite);
       } catch (...) {
         error = current_error(topology.rank(), "step", current);
       }
       if (!error) {
+        drive("step", [&] { return started.found() && pack.found(); }, detail::WholeStep<C>{started, pack});
         started.norms(norms.data());
         pack.norms(norms.data() + groups_started);
       }
-      if (!this->commit(pack, error, groups, finite)) return false;
+      if (!error && finite) {
+        auto non_finite = started.non_finite();
+        if (!non_finite) non_finite = pack.non_finite();
+        if (non_finite) (non_finite->in_gradient ? error : found) = std::move(non_finite->error);
+      }
+      if (!this->commit(pack, error, groups, found)) return false;
       this->advance(Phase::applying);
       this->scales_from_norms(pack);
       this->gather_gradients(pack);
-      measured.clear();
-      started.measure(norms.data(), measured);
-      pack.measure(norms.data() + groups_started, measured);
-      if (!measured.empty()) {
-        this->share(pack, measured);
-        double const* shared = measured.data();
-        started.take(shared);
-        pack.take(shared);
-      }
+      started.measure(norms.data());
+      pack.measure(norms.data() + groups_started);
+      this->gather_measures(pack);
       started.apply(norms.data());
       pack.apply(norms.data() + groups_started);
       this->gather_parameters(pack);

@@ -57,33 +57,34 @@ class Started {
   void transform() {
     for (auto* flight : flights_) flight->transform();
   }
+  void seek(bool finite) {
+    for (auto* flight : flights_) flight->seek(finite);
+  }
+  bool found() const {
+    return std::all_of(flights_.begin(), flights_.end(), [](auto* flight) { return flight->found(); });
+  }
   void norms(double* squared) {
     for (auto* flight : flights_) {
       flight->norms(squared);
       squared += flight->limits().size();
     }
   }
-  std::optional<Error> non_finite() {
+  std::optional<NonFiniteFound> non_finite() {
     for (auto* flight : flights_)
-      if (auto error = flight->non_finite()) return error;
+      if (auto found = flight->non_finite()) return found;
     return std::nullopt;
   }
   bool idle() const {
     return std::all_of(flights_.begin(), flights_.end(), [](auto* flight) { return flight->idle(); });
   }
-  std::size_t shared_measures() const {
-    std::size_t sum = 0;
-    for (auto* flight : flights_) sum += flight->shared_measures();
-    return sum;
+  bool shares_measures() const {
+    return std::any_of(flights_.begin(), flights_.end(), [](auto* flight) { return flight->shares_measures(); });
   }
-  void measure(double const* scales, std::vector<double>& shared) {
+  void measure(double const* scales) {
     for (auto* flight : flights_) {
-      flight->measure(scales, shared);
+      flight->measure(scales);
       scales += flight->limits().size();
     }
-  }
-  void take(double const*& shared) {
-    for (auto* flight : flights_) flight->take(shared);
   }
   void apply(double const* scales) {
     for (auto* flight : flights_) {
@@ -114,6 +115,9 @@ class Started {
   void begin_gathering() { done_.assign(flights_.size(), false); }
   bool gather_gradients() {
     return gather([](auto* flight) { return flight->gather_gradients(); });
+  }
+  bool gather_measures() {
+    return gather([](auto* flight) { return flight->gather_measures(); });
   }
   bool gather_parameters() {
     return gather([](auto* flight) { return flight->gather_parameters(); });

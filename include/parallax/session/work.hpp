@@ -8,14 +8,43 @@
 #include <vector>
 
 #include "parallax/core/function_ref.hpp"
-#include "parallax/kernel/host_finite.hpp"
+#include "parallax/kernel/findings.hpp"
 #include "parallax/policy/dense_bucket.hpp"
+#include "parallax/session/measured.hpp"
 #include "parallax/session/update.hpp"
 
 namespace parallax::detail {
 
-// The buckets of one flight: dense gradients by memory space, scalar type, and what is gathered afterwards.
-template <Communicator C, MemorySpace Space>
+// Something that a flight has for each memory space in which its updates may be: Of<C, Space>, whose parameters
+// are a Communicator and a MemorySpace.
+template <Communicator C, template <class, class> class Of>
+struct BySpace {
+  template <MemorySpace>
+  Of<C, HostSpace>& of() { return host; }
+  template <class F>
+  void each(F&& f) { f(host); }
+
+  Of<C, HostSpace> host;
+};
+template <CarriesDevice C, template <class, class> class Of>
+struct BySpace<C, Of> {
+  template <MemorySpace Space>
+  auto& of() {
+    if constexpr (std::same_as<Space, HostSpace>) return host;
+    else return device;
+  }
+  template <class F>
+  void each(F&& f) {
+    f(host);
+    f(device);
+  }
+
+  Of<C, HostSpace> host;
+  Of<C, typename C::device_space> device;
+};
+
+// The buckets of one flight in one memory space: dense gradients by scalar type, and by what is gathered afterwards.
+template <class C, class Space>
 struct BucketsIn {
   DenseBucket<float, C, Space> replicated_float, sharded_float;
   DenseBucket<double, C, Space> replicated_double, sharded_double;
@@ -40,27 +69,16 @@ struct BucketsIn {
   }
 };
 template <Communicator C>
-struct Buckets : BucketsIn<C, HostSpace> {
-  template <class T, bool sharded, class>
-  auto& of() {
-    return BucketsIn<C, HostSpace>::template of<T, sharded>();
-  }
-};
-template <CarriesDevice C>
-struct Buckets<C> {
-  BucketsIn<C, HostSpace> host;
-  BucketsIn<C, typename C::device_space> device;
+using Buckets = BySpace<C, BucketsIn>;
 
-  template <class T, bool sharded, class Space>
-  auto& of() {
-    if constexpr (std::same_as<Space, HostSpace>) return host.template of<T, sharded>();
-    else return device.template of<T, sharded>();
-  }
-  template <class F>
-  void each(F& f) {
-    host.each(f);
-    device.each(f);
-  }
+template <Communicator C>
+using MeasuredSums = BySpace<C, MeasuredIn>;
+
+template <class, class Space>
+struct FindingsIn {
+  using space = Space;
+
+  Findings<Space> of_gradients, of_sums;  // as they were brought, and summed over ranks
 };
 
 // Over how many ranks a mean is, and how many named a dense gradient: all, or those that have not joined.
@@ -75,24 +93,10 @@ struct Preparing {
   bool finite;  // refuse what is not finite
 };
 
-// Where the first value that is no number stands, as the end of a sentence; nothing if there is none.
-template <class Ops, class T>
-std::optional<std::string> non_finite_row(Ops const& ops, RowsView<T> rows, FunctionRef<std::string(std::int64_t)> name_row) {
-  std::int64_t const rows_at_once = rows.contiguous() ? rows.rows : 1;
-  for (std::int64_t first = 0; first < rows.rows; first += rows_at_once) {
-    std::int64_t const n = rows_at_once * rows.width;
-    std::int64_t const at = ops.template first_non_finite<std::remove_const_t<T>>(rows.row(first), n);
-    if (at == n) continue;
-    return name_row(first + at / rows.width) + ", column " + std::to_string(at % rows.width) + " is " +
-           number_text(ops.read(rows.row(first) + at));
-  }
-  return std::nullopt;
-}
-template <class Ops, class T>
-std::optional<std::string> non_finite_element(Ops const& ops, std::span<T const> values, std::size_t first) {
-  auto const at = static_cast<std::size_t>(ops.first_non_finite(values.data(), static_cast<std::int64_t>(values.size())));
-  if (at == values.size()) return std::nullopt;
-  return "element " + std::to_string(first + at) + " is " + number_text(ops.read(values.data() + at));
+// Elements one after the other, as a row.
+template <class T>
+RowsView<T const> as_row(std::span<T> values) {
+  return {values.data(), 1, static_cast<std::int64_t>(values.size())};
 }
 
 template <class F>
@@ -123,8 +127,14 @@ struct TakesAny {
 template <class... Updates>
 struct Takes<ClipGroup<Updates...>> : TakesAny<std::remove_cvref_t<Updates>...> {};
 
+// Places in a flight's findings, by update.
+struct SoughtOf {
+  std::optional<std::size_t> squares, in_gradient, in_sums;
+};
+
 // Phases of one update, in the order in which a step calls them on all its updates. Those between `begin` and `close` are
 //   prepare      local, may throw      checks, and copies what must outlive the call (`keep`)
+//   gradient     local                 its gradient, as the user has given it: to be looked at before the call returns
 //   join         local, may throw      enters the flight's buckets
 //   tell/hear    local                 the counts that ride in the agreement
 //   visit_journey                      what the flight carries, where rows travel
@@ -133,10 +143,11 @@ struct Takes<ClipGroup<Updates...>> : TakesAny<std::remove_cvref_t<Updates>...> 
 //   deposit      local, may throw      entered into the variable; the first update of a variable leads
 //   merge        local, may throw      by the leader: sum of all updates, mean
 //   transform    local, may throw      the user's function on the variable's result
-//   non_finite   local, may throw      by the leader: where its result is no number, if anywhere
-//   norm_squared local                 by the leader
-//   measure/take local, noexcept       by the leader, where the optimizer measures the whole tensor: sums of what this rank
-//                                      owns, and of what all do
+//   clipped      local                 by the leader: what this rank adds to the norm of its clip group, to be looked at
+//   result       local, may throw      by the leader: all that this rank has of the result, to be looked at
+//   place_of     local, may throw      what an element of `gradient` or of `result` is called
+//   enrol        local                 by the leader, where the optimizer measures the whole tensor: the place of its sums
+//   measure      local, noexcept unless on a device    by the leader: sums of what this rank owns
 //   apply        local                 by the leader; noexcept unless on a device
 //   close        local, noexcept       gives everything back, also after a failure
 template <Communicator C, class Update>
@@ -144,6 +155,9 @@ class WorkBase {
  public:
   using State = typename Update::State;
   using T = typename State::scalar_type;
+  using Space = typename State::space;
+
+  SoughtOf sought;
 
   State& state() const { return *state_; }
   int group() const { return group_; }
@@ -161,9 +175,8 @@ class WorkBase {
   void visit_journey(Visit&&) const {}
   void reduce() const {}
   void divide_by(Divisors divisors) { divisors_ = divisors; }
-  std::size_t shared_measures() const { return 0; }
-  void measure(double, std::vector<double>&) const {}
-  void take(double const*&) const {}
+  void enrol(MeasuredSums<C>&) const {}
+  void measure(double) const {}
 
   void close() noexcept {
     if (state_) state_->merging.clear();
@@ -206,5 +219,12 @@ class WorkBase {
 
 template <Communicator C, class Update>
 class Work;
+
+// Calls f with the work itself, where one stands for several.
+template <class W, class F>
+decltype(auto) with_work(W& work, F&& f) {
+  if constexpr (requires { work.active(f); }) return work.active(f);
+  else return f(work);
+}
 
 }  // namespace parallax::detail

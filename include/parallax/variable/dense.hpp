@@ -102,8 +102,8 @@ class DenseState : public Counted {
                   Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values_.data() + first, sums, count, first - begin_, Averaged<T>{divisor, scale}, rule);
   }
-  auto measure(std::size_t first, T const* gradients, std::size_t count, T scale) noexcept(Space::host_readable) {
-    return slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule());
+  void measure(std::size_t first, T const* gradients, std::size_t count, T scale, double* out) noexcept(Space::host_readable) {
+    slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule(), out);
   }
   template <class Rule>
   void finish(std::size_t first, T const* gradients, std::size_t count, T scale,

@@ -105,19 +105,20 @@ class OptimizerState {
     } else if (width_ > 0) {
       for (std::size_t at = 0; at < count; at += width_)
         rows_.from((first + at) / width_, [&](auto*... row_slots) {
-          auto const sums = measure(parameters + at, gradients + at, width_, first + at, scale, rule);
+          Measures<measure_count<O, T>> sums{};
+          measure(parameters + at, gradients + at, width_, first + at, scale, rule, sums.sums);
           finish(parameters + at, gradients + at, width_, first + at, scale,
                  rule.finish(sums, static_cast<std::int64_t>(width_), *row_slots...));
         });
     }
   }
-  // The two halves of it for a unit that is measured in parts: sums of some of its elements, and the rule that `finish` made
-  // of all sums.
+  // The two halves of it for a unit that is measured in parts: sums of some of its elements, and the rule that is made of all
+  // sums (RowOps::finish_rule).
   template <class Rule>
-  auto measure(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale,
-               Rule const& rule) noexcept(on_host) {
-    return elements_.from(first, [&](auto*... slots) {
-      return ops_.measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
+  void measure(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule,
+               double* out) noexcept(on_host) {
+    elements_.from(first, [&](auto*... slots) {
+      ops_.measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, out, slots...);
     });
   }
   template <class Scale, class Rule>

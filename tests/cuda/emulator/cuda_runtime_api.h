@@ -68,6 +68,7 @@ inline std::vector<Stream*> streams{&default_stream};
 inline thread_local cudaError_t next_error = cudaSuccess;  // of this thread's next call that can fail
 inline std::int64_t blocks_in_use = 0;                     // of memory
 inline std::int64_t allocations = 0, host_allocations = 0;  // of memory, and of the host's among it, ever
+inline std::int64_t copies_to_host = 0, synchronizations = 0;  // asked for, ever; those of whole streams and of the device
 inline int multiprocessors = 2;                            // of the device, for those who plan grids
 
 using Locked = std::lock_guard<std::mutex>;
@@ -210,6 +211,7 @@ inline cudaError_t cudaDeviceSynchronize() {
   auto const left = std::make_shared<std::size_t>(0);
   {
     emulator::Locked const locked{emulator::mutex};
+    ++emulator::synchronizations;
     for (emulator::Stream* stream : emulator::streams) {
       if (stream->operations.empty()) continue;
       ++*left;
@@ -252,8 +254,12 @@ inline cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
 }
 inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
 
-inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error()) return error;
+  if (kind == cudaMemcpyDeviceToHost) {
+    emulator::Locked const locked{emulator::mutex};
+    ++emulator::copies_to_host;
+  }
   emulator::enqueue(stream, [=] { if (bytes > 0) std::memcpy(to, from, bytes); });
   return cudaSuccess;
 }
@@ -273,6 +279,10 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error()) return error;
+  {
+    emulator::Locked const locked{emulator::mutex};
+    ++emulator::synchronizations;
+  }
   emulator::run_until([&] { return emulator::of(stream).operations.empty(); });
   return cudaSuccess;
 }

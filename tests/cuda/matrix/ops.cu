@@ -8,6 +8,7 @@ using Ops = parallax::RowOps<parallax::CudaSpace>;
   template void Ops::scale_rows_down(T*, std::int64_t, std::span<std::uint32_t const>) const;               \
   template void Ops::scale_counted_rows_down(T*, std::int64_t, std::int64_t) const;                         \
   template void Ops::sum_term_runs(parallax::RowTerms<T> const&, std::span<std::uint32_t const>, T*) const; \
-  template std::int64_t Ops::first_non_finite(T const*, std::int64_t) const;
+  template void Ops::first_non_finite(parallax::RowsView<T const>, parallax::NonFiniteElement*) const;        \
+  template void Ops::sum_of_row_squares(parallax::RowsView<T const>, double*) const;
 OPS(float)
 OPS(double)

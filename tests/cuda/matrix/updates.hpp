@@ -1,7 +1,7 @@
 // One optimizer's kernels, for the files that instantiate them.
 #pragma once
 
-#include "parallax/kernel/cuda/updates.cuh"
+#include "parallax/kernel/cuda/row_ops.cuh"
 
 namespace pc = parallax::cuda;
 
@@ -20,8 +20,12 @@ void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groups<
   slots.with_on_host([&](auto... tables) {
     if constexpr (!pc::detail::Measures<RuleOf<O>, T, S...>)
       pc::apply_elements(stream, 5, table.data, values.data, {}, rule, tables.data...);
-    else if constexpr (sizeof...(R) == 0)
+    else if constexpr (sizeof...(R) == 0) {
       pc::measure_elements(stream, 5, table.data, values.data, {}, rule, static_cast<double*>(nullptr), tables.data...);
+      using Ops = parallax::RowOps<parallax::CudaSpace>;
+      auto const finished = Ops{{}}.finish_rule(rule, parallax::MeasuredParts<parallax::measure_count<O, T>>{}, 5);
+      pc::apply_elements(stream, 5, table.data, values.data, {}, pc::detail::as_argument(finished), tables.data...);
+    }
   });
 }
 #define UPDATE(O, V, T, Index, Elements, Rows)                                                                            \

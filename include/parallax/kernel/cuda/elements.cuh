@@ -88,6 +88,32 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+// Grid: one block. Memory: everything is read once. What is read ahead lies in shared memory, where a thread a sum adds it up.
+template <unsigned sums>
+__global__ void __launch_bounds__(block_threads)
+    add_blocks_kernel(double const* of_blocks, std::uint64_t blocks, std::uint64_t of_row, double* out) {
+  constexpr unsigned tile = 8 * block_threads / sums * sums;
+  __shared__ double held[tile];
+  double all = 0, row = 0;
+  std::uint64_t left = of_row;
+  for (std::uint64_t first = 0; first < blocks * sums; first += tile) {
+    std::uint64_t const rest = blocks * sums - first;
+    unsigned const n = rest < tile ? static_cast<unsigned>(rest) : tile;
+    for (unsigned i = threadIdx.x; i < n; i += block_threads) held[i] = of_blocks[first + i];
+    __syncthreads();
+    if (threadIdx.x < sums)
+      for (unsigned i = threadIdx.x; i < n; i += sums) {
+        row = add(row, held[i]);
+        if (--left > 0) continue;
+        all = add(all, row);
+        row = 0;
+        left = of_row;
+      }
+    __syncthreads();
+  }
+  if (threadIdx.x < sums) out[threadIdx.x] = all;
+}
+
 }  // namespace detail
 
 // out[i] += in[i]. 16-bit elements are added in float and rounded once.
@@ -124,6 +150,13 @@ void sum_of_squares(cudaStream_t stream, RowsView<T const> rows, double* out) {
   std::uint64_t const blocks = measured_blocks(rows.width), all = blocks * static_cast<std::uint64_t>(rows.rows);
   if (all == 0) return;
   launch(stream, detail::grid_for(all), block_threads, 0, detail::sum_of_squares_kernel<T, block_threads>, rows, blocks, out);
+}
+
+// out[k] = sum k of all blocks, whose number k is of_blocks[b * sums + k]: the blocks of each row are added in order, and then the
+// rows. Of no blocks it is zero.
+template <unsigned sums>
+void add_blocks(cudaStream_t stream, double const* of_blocks, std::uint64_t blocks, std::uint64_t of_row, double* out) {
+  launch(stream, 1, block_threads, 0, detail::add_blocks_kernel<sums>, of_blocks, blocks, of_row, out);
 }
 
 }  // namespace parallax::cuda

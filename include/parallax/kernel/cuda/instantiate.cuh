@@ -83,12 +83,13 @@ constexpr auto updating_spaced_rows(slots<S...>, slots<R...>) {
   return static_cast<Function>(&Ops::apply_spaced_rows);
 }
 
-template <class T, class Rule, class... S>
+template <class T, std::size_t sums, class Rule, class... S>
 constexpr auto measuring(slots<S...>) {
-  using Sums = Ops::MeasuresOf<T, Rule, parallax::detail::slot_type<S, T>...>;
-  using Function = Sums (Ops::*)(std::int64_t, T*, T const*, T, Rule const&, parallax::detail::slot_type<S, T>*...) const;
-  using Finished = decltype(std::declval<Rule const&>().finish(Sums{}, std::int64_t{1}));
-  return std::tuple{static_cast<Function>(&Ops::measure_elements), updating_elements<T, T, Finished>(slots<S...>{})};
+  using Function = void (Ops::*)(std::int64_t, T*, T const*, T, Rule const&, double*,
+                                 parallax::detail::slot_type<S, T>*...) const;
+  using Finished = Ops::Finished<sums, Rule>;
+  return std::tuple{static_cast<Function>(&Ops::measure_elements), &Ops::finish_rule<sums, Rule>,
+                    updating_elements<T, T, DeviceBuffer<Finished>>(slots<S...>{})};
 }
 
 // Those of an optimizer: for its slots, for dense variables where it works on elements or the tensor, and for rows.
@@ -98,7 +99,7 @@ constexpr auto functions_of_elements() {
   using Held = typename O::element_slots;
   if constexpr (unit<O> == Unit::element)
     return std::tuple{updating_elements<T, T, Rule>(Held{}), updating_elements<T, Averaged<T>, Rule>(Held{})};
-  else if constexpr (unit<O> == Unit::tensor) return measuring<T, Rule>(Held{});
+  else if constexpr (unit<O> == Unit::tensor) return measuring<T, measure_count<O, T>, Rule>(Held{});
   else return std::tuple{};
 }
 template <class T, class Index, class O>

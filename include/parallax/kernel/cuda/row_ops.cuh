@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <vector>
-
 #include "parallax/kernel/cuda/bags.cuh"
 #include "parallax/kernel/cuda/copies.cuh"
 #include "parallax/kernel/cuda/elements.cuh"
@@ -49,14 +47,43 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// Grid: threads stride over the elements; each writes the first place that it has found, or n. Memory: read once.
+// Grid: threads stride over the elements; each block writes the first one that its threads have found. Memory: read once.
 template <class T>
-__global__ void __launch_bounds__(block_threads)
-    first_non_finite_kernel(T const* values, std::uint64_t n, std::uint64_t* first) {
-  std::uint64_t found = n;
-  for (std::uint64_t i = thread_number(); i < n && found == n; i += thread_count())
-    if (parallax::detail::is_non_finite(values[i])) found = i;
-  first[thread_number()] = found;
+__global__ void __launch_bounds__(block_threads) first_non_finite_kernel(RowsView<T const> rows, NonFiniteElement* first) {
+  __shared__ std::uint64_t found[block_threads];
+  auto const width = static_cast<std::uint64_t>(rows.width), n = static_cast<std::uint64_t>(rows.rows) * width;
+  auto const value = [&](std::uint64_t i) {
+    return rows.contiguous() ? rows.data[i] : rows.row(static_cast<std::int64_t>(i / width))[i % width];
+  };
+  std::uint64_t mine = n;
+  for (std::uint64_t i = thread_number(); i < n && mine == n; i += thread_count())
+    if (parallax::detail::is_non_finite(value(i))) mine = i;
+  found[threadIdx.x] = mine;
+  for (unsigned half = block_threads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half && found[threadIdx.x + half] < found[threadIdx.x]) found[threadIdx.x] = found[threadIdx.x + half];
+  }
+  if (threadIdx.x > 0) return;
+  first[blockIdx.x] = {rows.rows, 0, 0};
+  if (found[0] < n)
+    first[blockIdx.x] = {static_cast<std::int64_t>(found[0] / width), static_cast<std::int64_t>(found[0] % width),
+                         static_cast<double>(value(found[0]))};
+}
+
+// Grid: one thread.
+template <std::size_t K, class Rule, class Finished>
+__global__ void finish_rule_kernel(Rule rule, MeasuredParts<K> parts, std::int64_t n, Finished* out) {
+  *out = rule.finish(parts.total(), n);
+}
+
+// A rule as kernels are given it.
+template <class Rule>
+Rule const& as_argument(Rule const& rule) {
+  return rule;
+}
+template <class Rule>
+RuleThere<Rule> as_argument(DeviceBuffer<Rule> const& made) {
+  return {made.data()};
 }
 
 template <class T>
@@ -141,52 +168,41 @@ void RowOps<CudaSpace>::scale_counted_rows_down(T* values, std::int64_t rows, st
 }
 
 template <class T>
-std::int64_t RowOps<CudaSpace>::first_non_finite(T const* values, std::int64_t n) const {
-  auto const count = static_cast<std::uint64_t>(n);
-  unsigned const blocks = std::min(cuda::detail::grid_for(cuda::detail::ceil_div(count, cuda::block_threads)), 64u);
-  std::vector<std::uint64_t> found(std::size_t{blocks} * cuda::block_threads, count);
-  DeviceBuffer<std::uint64_t> there{queue_.memory, stream(), found.size()};
-  cuda::launch(stream(), blocks, cuda::block_threads, 0, cuda::detail::first_non_finite_kernel<T>, values, count, there.data());
-  to_host(found.data(), there.data(), found.size());
-  std::uint64_t first = count;
-  for (std::uint64_t const place : found) first = std::min(first, place);
-  return static_cast<std::int64_t>(first);
+void RowOps<CudaSpace>::first_non_finite(RowsView<T const> rows, NonFiniteElement* out) const {
+  cuda::launch(stream(), first_candidates, cuda::block_threads, 0, cuda::detail::first_non_finite_kernel<T>, rows, out);
 }
 template <class T>
-double RowOps<CudaSpace>::sum_of_row_squares(RowsView<T const> rows) const {
-  auto const blocks = static_cast<std::size_t>(cuda::measured_blocks(rows.width));
-  DeviceBuffer<double> there{queue_.memory, stream(), static_cast<std::size_t>(rows.rows) * blocks};
-  cuda::sum_of_squares(stream(), rows, there.data());
-  std::vector<double> sums(there.size());
-  to_host(sums.data(), there.data(), sums.size());
-  double all = 0;
-  for (std::size_t row = 0; row < sums.size(); row += blocks) {
-    double of_row = 0;
-    for (std::size_t block = 0; block < blocks; ++block) of_row += sums[row + block];
-    all += of_row;
-  }
-  return all;
+void RowOps<CudaSpace>::sum_of_row_squares(RowsView<T const> rows, double* out) const {
+  std::uint64_t const blocks = cuda::measured_blocks(rows.width);
+  DeviceBuffer<double> of_blocks{queue_.memory, stream(), static_cast<std::size_t>(rows.rows) * blocks};
+  cuda::sum_of_squares(stream(), rows, of_blocks.data());
+  cuda::add_blocks<1>(stream(), of_blocks.data(), of_blocks.size(), blocks, out);
 }
 
 template <class T, class Rule, class... S>
-auto RowOps<CudaSpace>::measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
-                                         std::type_identity_t<T> scale, Rule const& rule, S*... slots) const
-    -> MeasuresOf<T, Rule, S...> {
-  MeasuresOf<T, Rule, S...> sums{};
-  DeviceBuffer<double> there{queue_.memory, stream(), static_cast<std::size_t>(cuda::measured_blocks(n)) * sums.count};
+void RowOps<CudaSpace>::measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
+                                         std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) const {
+  constexpr std::size_t count = decltype(rule.measure(*parameters, T{}, *slots...))::count;
+  std::uint64_t const blocks = cuda::measured_blocks(n);
+  DeviceBuffer<double> of_blocks{queue_.memory, stream(), blocks * count};
   cuda::measure_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, cuda::detail::scaling<T>(scale), rule,
-                         there.data(), slots...);
-  std::vector<double> of_blocks(there.size());
-  to_host(of_blocks.data(), there.data(), of_blocks.size());
-  for (std::size_t i = 0; i < of_blocks.size(); ++i) sums[i % sums.count] += of_blocks[i];
-  return sums;
+                         of_blocks.data(), slots...);
+  cuda::add_blocks<count>(stream(), of_blocks.data(), blocks, blocks, out);
+}
+template <std::size_t K, class Rule>
+DeviceBuffer<RowOps<CudaSpace>::Finished<K, Rule>> RowOps<CudaSpace>::finish_rule(Rule const& rule, MeasuredParts<K> parts,
+                                                                                 std::int64_t n) const {
+  DeviceBuffer<Finished<K, Rule>> finished{queue_.memory, stream(), 1};
+  cuda::launch(stream(), 1, 1, 0, cuda::detail::finish_rule_kernel<K, Rule, Finished<K, Rule>>, rule, parts, n,
+               finished.data());
+  return finished;
 }
 
 template <class T, class Scale, class Rule, class... S>
 void RowOps<CudaSpace>::apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Scale scale,
                                        Rule const& rule, S*... slots) const {
-  cuda::apply_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, cuda::detail::scaling<T>(scale), rule,
-                       slots...);
+  cuda::apply_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, cuda::detail::scaling<T>(scale),
+                       cuda::detail::as_argument(rule), slots...);
 }
 template <class T, class I, class Rule, class... S, class... R>
 void RowOps<CudaSpace>::apply_rows(std::span<I> indices, std::remove_const_t<I> base, RowsView<T> table,

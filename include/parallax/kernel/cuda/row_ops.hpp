@@ -15,6 +15,7 @@
 
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/cuda/operands.hpp"
+#include "parallax/kernel/findings.hpp"
 #include "parallax/kernel/host_bags.hpp"
 #include "parallax/kernel/row_ops.hpp"
 #include "parallax/memory/buffer.hpp"
@@ -99,8 +100,9 @@ class Shown<Grouping<Index>, CudaSpace> {
   bool stale_ = true;
 };
 
-// Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its pool. What returns a
-// number waits for the device. Everything may throw Error (device, out_of_memory). The bits are those of RowOps<HostSpace>.
+// Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its memory. `wait`
+// and what copies to or from the host's memory wait for the stream, nothing else does. Everything may throw Error (device,
+// out_of_memory). The bits are those of RowOps<HostSpace>.
 template <>
 struct RowOps<CudaSpace> {
   using space = CudaSpace;
@@ -230,21 +232,24 @@ struct RowOps<CudaSpace> {
   template <class T>
   void scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) const;
 
+  // *out = the sum of all rows' squares, as Findings has it.
   template <class T>
-  std::int64_t first_non_finite(T const* values, std::int64_t n) const;
+  void sum_of_row_squares(RowsView<T const> rows, double* out) const;
+  // Each of first_candidates places in `out`: the first non-finite element that some threads have met, if they met any, else a
+  // row that there is not. The first of all rows is among them.
   template <class T>
-  double sum_of_squares(T const* values, std::int64_t n) const {
-    return sum_of_row_squares(RowsView<T const>{values, 1, n});
-  }
-  template <class T>
-  double sum_of_row_squares(RowsView<T const> rows) const;
+  void first_non_finite(RowsView<T const> rows, NonFiniteElement* out) const;
+  static constexpr unsigned first_candidates = 64;
 
-  // Waits. What a rule measures of n elements, whose slots may move.
+  // What a rule measures of n elements, whose slots may move: a number of `out` for each sum.
   template <class T, class Rule, class... S>
-  using MeasuresOf = decltype(std::declval<Rule const&>().measure(std::declval<T&>(), T{}, std::declval<S&>()...));
-  template <class T, class Rule, class... S>
-  auto measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
-                        std::type_identity_t<T> scale, Rule const& rule, S*... slots) const -> MeasuresOf<T, Rule, S...>;
+  void measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
+                        std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) const;
+  // The rule that is made of that, where a kernel finds it; apply_elements takes it as a rule.
+  template <std::size_t K, class Rule>
+  using Finished = decltype(std::declval<Rule const&>().finish(Measures<K>{}, std::int64_t{1}));
+  template <std::size_t K, class Rule>
+  DeviceBuffer<Finished<K, Rule>> finish_rule(Rule const& rule, MeasuredParts<K> parts, std::int64_t n) const;
 
   // `scale`: a T, Unscaled or Averaged<T>.
   template <class T, class Scale, class Rule, class... S>
@@ -344,6 +349,62 @@ void Shown<Grouping<Index>, CudaSpace>::take(RowOps<CudaSpace> const& ops, Group
   }
   stale_ = false;
 }
+
+// All answers lie in one block of memory, and come to pinned memory in one copy.
+template <>
+class Findings<CudaSpace> {
+ public:
+  void clear() { sought_.clear(), bytes_ = 0; }
+  template <class T>
+  std::size_t seek(Sought what, RowsView<T const> rows) {
+    sought_.push_back({what, rows, bytes_});
+    bytes_ += what == Sought::squares ? sizeof(double) : RowOps<CudaSpace>::first_candidates * sizeof(NonFiniteElement);
+    return sought_.size() - 1;
+  }
+  void start(RowOps<CudaSpace> const& ops) {
+    if (sought_.empty()) return;
+    there_.resize_with_slack(bytes_);
+    here_.resize_with_slack(bytes_);
+    if (!brought_at_) brought_at_.emplace();
+    for (Search const& search : sought_)
+      std::visit([&](auto rows) { look(ops, search, rows); }, search.rows);
+    cuda::copy(here_.data(), there_.data(), bytes_, cudaMemcpyDeviceToHost, ops.stream());
+    brought_at_->record(ops.stream());
+  }
+  bool arrived() const { return sought_.empty() || brought_at_->reached(); }
+
+  double sum_of_squares(std::size_t number) const { return *here<double>(number); }
+  std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
+    std::span const candidates{here<NonFiniteElement>(number), RowOps<CudaSpace>::first_candidates};
+    auto const first = std::min_element(candidates.begin(), candidates.end(), [](auto const& a, auto const& b) {
+      return a.row != b.row ? a.row < b.row : a.column < b.column;
+    });
+    if (first->row == std::visit([](auto rows) { return rows.rows; }, sought_[number].rows)) return std::nullopt;
+    return *first;
+  }
+
+ private:
+  struct Search {
+    Sought what;
+    std::variant<RowsView<float const>, RowsView<double const>> rows;
+    std::size_t place;
+  };
+  template <class T>
+  T* there(Search const& search) { return reinterpret_cast<T*>(there_.data() + search.place); }
+  template <class T>
+  T const* here(std::size_t number) const { return reinterpret_cast<T const*>(here_.data() + sought_[number].place); }
+  template <class T>
+  void look(RowOps<CudaSpace> const& ops, Search const& search, RowsView<T const> rows) {
+    if (search.what == Sought::squares) ops.sum_of_row_squares(rows, there<double>(search));
+    else ops.first_non_finite(rows, there<NonFiniteElement>(search));
+  }
+
+  std::vector<Search> sought_;
+  std::size_t bytes_ = 0;
+  Buffer<std::byte, CudaSpace> there_;
+  Buffer<std::byte, PinnedSpace> here_;
+  std::optional<CudaEvent> brought_at_;
+};
 
 // Work on a queue's memory, as exchanges find it.
 inline void copy_bytes(CudaQueue const& queue, void* to, void const* from, std::size_t bytes) {

@@ -58,6 +58,20 @@ struct held_as<T> {
   using type = Strict<Computed<T>>;
 };
 
+// In place of a rule: one that an earlier kernel has left in device memory.
+template <class Rule>
+struct RuleThere {
+  Rule const* rule;
+};
+template <class Rule>
+__device__ Rule const& settled(Rule const& rule) {
+  return rule;
+}
+template <class Rule>
+__device__ Rule settled(RuleThere<Rule> there) {
+  return *there.rule;
+}
+
 // N neighbouring numbers, as a rule sees them, and where they go back to.
 template <class T, int N>
 struct Held {
@@ -290,9 +304,10 @@ void update_rows(cudaStream_t stream, Source const& source, I const* indices, st
 // Grid: threads stride over packs of N elements; the last n % N elements are taken one by one. Memory: everything once.
 template <int N, class C, class V, class T, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks)
-    update_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule rule,
+    update_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule given,
                            ElementSlots slots) {
   PackedRows<V> const source{gradients, 0};
+  auto const& rule = settled(given);
   std::uint64_t const whole = n / N;
   with_tables(slots, [&](auto... tables) {
     for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) {

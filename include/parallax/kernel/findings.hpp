@@ -1,0 +1,50 @@
+// What a step has to know of gradients before it goes on: the sum of their squares, and where one is that is no number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "parallax/core/view.hpp"
+#include "parallax/kernel/host.hpp"
+#include "parallax/kernel/host_finite.hpp"
+#include "parallax/memory/space.hpp"
+
+namespace parallax {
+
+enum class Sought : unsigned char { squares, non_finite };
+
+// Owns what is found, and refers to the rows, which stay as they are until all of it has `arrived`. First everything is sought,
+// then the search is started, once; what `seek` returned is what the answer is asked by. Specialised for each memory space:
+// where the memory is not the host's, all answers come in one copy, so that a step waits for them once at most.
+template <MemorySpace Space>
+class Findings;
+
+// In the host's memory it is found when it is asked for.
+template <>
+class Findings<HostSpace> {
+ public:
+  void clear() { sought_.clear(); }
+  template <class T>
+  std::size_t seek(Sought, RowsView<T const> rows) {
+    sought_.push_back(rows);
+    return sought_.size() - 1;
+  }
+  void start(RowOps<HostSpace> const&) {}
+  bool arrived() const { return true; }
+
+  // Of all rows: those of each, in the order of RowOps, and theirs added in order.
+  double sum_of_squares(std::size_t number) const {
+    return std::visit([](auto rows) { return RowOps<HostSpace>::sum_of_row_squares(rows); }, sought_[number]);
+  }
+  std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
+    return std::visit([](auto rows) { return parallax::first_non_finite(rows); }, sought_[number]);
+  }
+
+ private:
+  std::vector<std::variant<RowsView<float const>, RowsView<double const>>> sought_;
+};
+
+}  // namespace parallax
