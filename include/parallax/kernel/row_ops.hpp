@@ -43,7 +43,8 @@ struct SortScratch;
 //   copy_from · add_to · scale_down                           arithmetic on contiguous elements
 //   measure_elements     what an optimizer measures of them   finish_rule   its rule, made of that
 //
-// What a step must know of elements before it goes on is sought by `Findings` (kernel/findings.hpp). Keys are grouped and cut on the host, whose plans are what travels; those two a space need not offer. All else works on rows
+// What a step must know of elements before it goes on is sought by `Findings` (kernel/findings.hpp).
+// Keys are grouped and cut on the host, whose plans are what travels; those two a space need not offer. All else works on rows
 // in memory of the space, in the order of its queue, of which an object is made (RowOps<Space>{queue}), and finds what the
 // host has planned by `Shown`.
 template <MemorySpace Space>

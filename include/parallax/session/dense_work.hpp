@@ -61,7 +61,8 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     return as_row(bucket_->owns_whole() ? own_share(values, topology) : values);
   }
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
-    return "element " + std::to_string(static_cast<std::int64_t>(of_result ? bucket_->owned(segment_).first : 0) + found.column);
+    std::size_t const first = of_result ? bucket_->owned(segment_).first : 0;
+    return "element " + std::to_string(first + static_cast<std::size_t>(found.column));
   }
 
   // Owners measure their parts; where every rank has the whole, each measures all parts of it, so that the sums are the same.
