@@ -28,9 +28,9 @@ class Findings<HostSpace> {
  public:
   void clear() { sought_.clear(); }
   template <class T>
-  std::size_t seek(Sought, RowsView<T const> rows) {
+  std::uint32_t seek(Sought, RowsView<T const> rows) {
     sought_.push_back(rows);
-    return sought_.size() - 1;
+    return static_cast<std::uint32_t>(sought_.size() - 1);
   }
   void start(RowOps<HostSpace> const&) {}
   bool arrived() const { return true; }

@@ -26,10 +26,9 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     this->begin(update, group);
     gradient_ = update.gradient;
     if (gradient_.size() != state_->size() && !how.joined) throw size_refusal(topology.rank());
-    given_ = gradient_;
     if (how.keep || how.joined) keep_gradient(how.joined);
   }
-  RowsView<T const> gradient() const { return as_row(given_); }
+  RowsView<T const> gradient() const { return as_row(gradient_); }
   void join(Buckets<C>& buckets) {
     bucket_ = &buckets.template of<Space>().template of<T, S::sharded>();
     segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data(), state_->unit());
@@ -68,8 +67,8 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   // Owners measure their parts; where every rank has the whole, each measures all parts of it, so that the sums are the same.
   void enrol(MeasuredSums<C>& sums) {
     if constexpr (measures) {
-      sums_ = &sums.template of<Space>().template of<S::sharded>();
-      first_sum_ = sums_->add(measure_count<typename S::optimizer_type, T>);
+      sums_.of_parts = &sums.template of<Space>().template of<S::sharded>();
+      sums_.first = sums_.of_parts->add(measure_count<typename S::optimizer_type, T>);
     }
   }
   void measure(double given_scale) noexcept(Space::host_readable) {
@@ -77,14 +76,14 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
       auto const scale = static_cast<T>(given_scale);
       if constexpr (S::sharded) {
         auto const part = bucket_->owned(segment_);
-        if (double* const out = sums_->own(first_sum_))
+        if (double* const out = sums_.of_parts->own(sums_.first))
           state_->measure(part.first, part.values.data(), part.values.size(), scale, out);
       } else {
         bucket_->whole(segment_, [&](std::size_t first, T* values, std::size_t count) {
           if (averages_late()) state_->average({values, count}, this->divisor());
           std::size_t owner = 0;
           bucket_->each_part(segment_, [&](std::size_t begin, std::size_t end) {
-            double* const out = sums_->at(owner++, first_sum_);
+            double* const out = sums_.of_parts->at(owner++, sums_.first);
             if (begin >= first && end <= first + count)
               state_->measure(begin, values + (begin - first), end - begin, scale, out);
           });
@@ -97,9 +96,9 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     auto const scale = static_cast<T>(given_scale);
     auto const rule = [&] {
       if constexpr (measures)
-        return state_->ops().finish_rule(state_->rule(),
-                                         sums_->template parts<measure_count<typename S::optimizer_type, T>>(first_sum_),
-                                         static_cast<std::int64_t>(state_->size()));
+        return state_->ops().finish_rule(
+            state_->rule(), sums_.of_parts->template parts<measure_count<typename S::optimizer_type, T>>(sums_.first),
+            static_cast<std::int64_t>(state_->size()));
       else return state_->rule();
     }();
     auto const update = [&](std::size_t first, T const* values, std::size_t count) {
@@ -155,13 +154,17 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     return whole.subspan(begin, part_begin(whole.size(), topology.owner() + 1, topology.owners()) - begin);
   }
 
-  std::span<T const> gradient_, given_;
+  std::span<T const> gradient_;
   Buffer<T, Space> kept_;
   DenseBucket<T, C, Space>* bucket_ = nullptr;
   std::size_t segment_ = 0;
   bool left_whole_ = false;
-  SumsOfParts<C, Space>* sums_ = nullptr;
-  std::size_t first_sum_ = 0;
+  struct Nothing {};
+  struct Sums {
+    SumsOfParts<C, Space>* of_parts = nullptr;
+    std::size_t first = 0;
+  };
+  [[no_unique_address]] std::conditional_t<measures, Sums, Nothing> sums_;
 };
 
 }  // namespace parallax::detail

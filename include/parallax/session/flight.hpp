@@ -403,7 +403,7 @@ class Flight final : public FlightBase<C> {
     if constexpr (clips) works([&](auto& each) {
       with_work(each, [&](auto& work) {
         if (work.leader() && work.group() >= 0)
-          squared[work.group()] += findings_of(work).of_sums.sum_of_squares(*work.sought.squares);
+          squared[work.group()] += findings_of(work).of_sums.sum_of_squares(work.sought.squares);
       });
     });
   }
@@ -413,9 +413,9 @@ class Flight final : public FlightBase<C> {
       works([&](auto& each) {
         with_work(each, [&](auto& work) {
           auto const place = in_gradient ? work.sought.in_gradient : work.sought.in_sums;
-          if (found || !place) return;
+          if (found || place == SoughtOf::none) return;
           auto const& findings = findings_of(work);
-          auto const element = (in_gradient ? findings.of_gradients : findings.of_sums).first_non_finite(*place);
+          auto const element = (in_gradient ? findings.of_gradients : findings.of_sums).first_non_finite(place);
           if (element) found = {non_finite_error(work, *element, in_gradient), in_gradient};
         });
       });

@@ -127,9 +127,10 @@ struct TakesAny {
 template <class... Updates>
 struct Takes<ClipGroup<Updates...>> : TakesAny<std::remove_cvref_t<Updates>...> {};
 
-// Places in a flight's findings, by update.
+// Places in a flight's findings, by update; none where nothing is sought.
 struct SoughtOf {
-  std::optional<std::size_t> squares, in_gradient, in_sums;
+  static constexpr std::uint32_t none = ~0u;
+  std::uint32_t squares = none, in_gradient = none, in_sums = none;
 };
 
 // Phases of one update, in the order in which a step calls them on all its updates. Those between `begin` and `close` are

@@ -356,10 +356,10 @@ class Findings<CudaSpace> {
  public:
   void clear() { sought_.clear(), bytes_ = 0; }
   template <class T>
-  std::size_t seek(Sought what, RowsView<T const> rows) {
+  std::uint32_t seek(Sought what, RowsView<T const> rows) {
     sought_.push_back({what, rows, bytes_});
     bytes_ += what == Sought::squares ? sizeof(double) : RowOps<CudaSpace>::first_candidates * sizeof(NonFiniteElement);
-    return sought_.size() - 1;
+    return static_cast<std::uint32_t>(sought_.size() - 1);
   }
   void start(RowOps<CudaSpace> const& ops) {
     if (sought_.empty()) return;
