@@ -22,9 +22,9 @@ namespace parallax {
 // A job that this library ends, ends by MPI_Abort with this exit code, after one report on stderr.
 inline constexpr int mpi_abort_code = 86;
 
-// Opt-in. Initialises MPI (MPI_THREAD_SERIALIZED, of which a ProgressThread makes use) unless somebody has, and finalises what it initialised. When an
-// exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it reports on stderr and
-// ends the job with `mpi_abort_code` instead. Construct it first, so that it is destroyed last.
+// Opt-in. Initialises MPI (MPI_THREAD_SERIALIZED, of which a ProgressThread makes use) unless somebody has, and finalises what
+// it initialised. When an exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it
+// reports on stderr and ends the job with `mpi_abort_code` instead. Construct it first, so that it is destroyed last.
 class MpiEnvironment {
  public:
   MpiEnvironment() { initialise(nullptr, nullptr); }
@@ -78,6 +78,15 @@ inline Error mpi_error(int code, int rank, std::string_view operation) {
   MPI_Error_string(code, text.data(), &length);
   return {Errc::transport, rank, std::string{operation}, "",
           std::string(text.data(), static_cast<std::size_t>(length))};
+}
+
+// Thrown, and kept for the report of who ends the job.
+[[noreturn]] inline void mpi_fail(Error const& error) {
+  mpi_last_failure = error.what();
+  throw error;
+}
+inline void mpi_check(int code, std::string_view call, int peer = -1) {
+  if (code != MPI_SUCCESS) mpi_fail(mpi_error(code, peer, call));
 }
 
 // Every count that MPI sees passes here.

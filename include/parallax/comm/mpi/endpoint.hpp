@@ -1,0 +1,262 @@
+// What a rank of an MPI job owns to communicate: a duplicate of the user's communicator, and who is near.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/comm/mpi/job.hpp"
+#include "parallax/comm/mpi/letters.hpp"
+#include "parallax/comm/mpi/messages.hpp"
+#include "parallax/comm/mpi/neighbours.hpp"
+#include "parallax/core/algorithm.hpp"
+#include "parallax/memory/shared.hpp"
+
+namespace parallax {
+
+struct MpiOptions {
+  std::chrono::nanoseconds deadline = std::chrono::seconds{60};
+  SumOrder order = SumOrder::fixed;  // vendor: MPI's own all-reduce, on one more communicator per channel
+  std::size_t largest_message = std::size_t{1} << 30;  // bytes; what is larger travels in chunks. At most INT_MAX
+  bool shared_memory = true;  // within a host; where it cannot be had, messages
+};
+
+namespace detail {
+
+// Its address stays, so that a communicator may move while requests are in flight.
+struct MpiEndpoint {
+  // Collective over `parent`.
+  MpiEndpoint(MPI_Comm parent, MpiOptions const& given);
+  MpiEndpoint(MpiEndpoint const&) = delete;
+  MpiEndpoint& operator=(MpiEndpoint const&) = delete;
+  ~MpiEndpoint() { release(); }
+
+  // An operation on a channel: opened, its blocks started, polled until it is complete or withdrawn.
+  void open(int channel, std::string_view operation);
+  void send(int channel, int peer, std::byte const* from, std::size_t bytes);
+  void receive(int channel, int peer, std::byte* to, std::size_t bytes);
+  bool progress(int channel);
+  int waiting_for(int channel) const;
+  void withdraw(int channel) noexcept;
+
+  static bool meet(std::vector<int> const& groups, int one, int other) {
+    auto const group = groups[static_cast<std::size_t>(one)];
+    return group >= 0 && group == groups[static_cast<std::size_t>(other)];
+  }
+
+  MpiOptions options;
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::vector<MPI_Comm> sums;  // one per channel, for the vendor's all-reduce
+  std::vector<int> hosts;
+  std::vector<int> blocks, loans;  // by rank: the first rank of those with whom it exchanges so through memory, or -1
+  std::array<SharedBuffer<std::byte>, channels> windows;
+  int rank = 0, size = 1, exceptions = std::uncaught_exceptions();
+  MpiLetters letters;
+  MpiMessages messages;
+  std::unique_ptr<Neighbours> neighbours;
+  bool oversubscribed = false;
+
+ private:
+  struct Lane {
+    std::uint64_t number = 0;  // of the channel's operations
+    bool busy = false;
+  };
+  Lane& lane(int channel) { return lanes[static_cast<std::size_t>(channel)]; }
+  bool near(int peer) const { return neighbours && neighbours->has(peer); }
+
+  void duplicate(MPI_Comm parent);
+  void agree();
+  void meet_neighbours(MPI_Comm host, std::vector<int> here);
+  void release() noexcept;
+
+  std::array<Lane, channels> lanes;
+};
+
+inline MpiEndpoint::MpiEndpoint(MPI_Comm parent, MpiOptions const& given) : options{given} {
+  auto const refuse = [](Errc code, std::string const& why) { throw Error{code, -1, "MpiCommunicator", "", why}; };
+  if (!mpi_is_usable())
+    refuse(Errc::misuse, "MPI is not initialised, or finalised: call MPI_Init or own an MpiEnvironment");
+  if (parent == MPI_COMM_NULL) refuse(Errc::invalid_argument, "the communicator is MPI_COMM_NULL");
+  int inter = 0;
+  MPI_Comm_test_inter(parent, &inter);
+  if (inter) refuse(Errc::invalid_argument, "the communicator is an intercommunicator");
+  if (options.largest_message < 1 || options.largest_message > std::size_t{std::numeric_limits<int>::max()})
+    refuse(Errc::invalid_argument, "largest_message is " + std::to_string(options.largest_message));
+  try {
+    duplicate(parent);
+    agree();
+    letters.join(comm);
+    messages.join(comm, options.largest_message);
+    if (options.order == SumOrder::vendor) {
+      sums.assign(channels, MPI_COMM_NULL);
+      for (MPI_Comm& sum : sums) mpi_check(MPI_Comm_dup(comm, &sum), "MPI_Comm_dup");
+    }
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+// The first meeting of the ranks: under the deadline, for one may never come.
+inline void MpiEndpoint::duplicate(MPI_Comm parent) {
+  MPI_Comm_rank(parent, &rank);
+  MPI_Comm_size(parent, &size);
+  MpiErrorsAreReturned const returned;
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi_check(MPI_Comm_idup(parent, &comm, &request), "MPI_Comm_idup");
+  double const begin = MPI_Wtime();
+  for (int complete = 0;;) {
+    mpi_check(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Comm_idup");
+    if (complete) break;
+    if (MPI_Wtime() - begin > std::chrono::duration<double>{options.deadline}.count())
+      end_mpi_job(rank, "a rank did not construct its MpiCommunicator within the deadline");
+    std::this_thread::yield();
+  }
+  mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+// Tells every rank who shares a host with whom, and finds options on which the ranks disagree.
+inline void MpiEndpoint::agree() {
+  struct Host {
+    MPI_Comm comm = MPI_COMM_NULL;
+    ~Host() {
+      if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+    }
+  } host;
+  int ranks_here = 1;
+  mpi_check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host.comm), "MPI_Comm_split_type");
+  MPI_Comm_size(host.comm, &ranks_here);
+  std::vector<int> here(static_cast<std::size_t>(ranks_here));
+  mpi_check(MPI_Allgather(&rank, 1, MPI_INT, here.data(), 1, MPI_INT, host.comm), "MPI_Allgather");
+  unsigned const cores = std::thread::hardware_concurrency();
+  oversubscribed = cores > 0 && static_cast<unsigned>(ranks_here) > cores;
+
+  struct Facts {
+    std::int64_t leader, order, largest_message, shared_memory;
+  };
+  Facts const mine{here[0], static_cast<std::int64_t>(options.order), static_cast<std::int64_t>(options.largest_message),
+                   options.shared_memory};
+  std::vector<Facts> all(static_cast<std::size_t>(size));
+  mpi_check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm), "MPI_Allgather");
+  int next = 0;
+  for (int other = 0; Facts const& facts : all) {
+    if (facts.order != all[0].order || facts.largest_message != all[0].largest_message ||
+        facts.shared_memory != all[0].shared_memory)
+      throw Error{Errc::mismatch, other, "MpiCommunicator", "",
+                  "rank " + std::to_string(other) + " was given another order, largest_message or shared_memory than rank 0"};
+    hosts.push_back(facts.leader == other ? next++ : hosts[static_cast<std::size_t>(facts.leader)]);
+    ++other;
+  }
+  meet_neighbours(host.comm, std::move(here));
+}
+
+// Which ranks exchange through memory, and which can also map each other's: all of a host, or none, and known everywhere.
+inline void MpiEndpoint::meet_neighbours(MPI_Comm host, std::vector<int> here) {
+  int groups[2] = {-1, -1};
+  int const first = here[0];
+  if (options.shared_memory && here.size() > 1) {
+    neighbours = std::make_unique<Neighbours>(host, std::move(here), rank, size);
+    if (neighbours->has(first)) groups[0] = first;
+    if (reach_each_other(host)) groups[1] = first;
+  }
+  std::vector<int> all(2 * static_cast<std::size_t>(size));
+  mpi_check(MPI_Allgather(groups, 2, MPI_INT, all.data(), 2, MPI_INT, comm), "MPI_Allgather");
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    blocks.push_back(all[i]);
+    loans.push_back(all[i + 1]);
+  }
+}
+
+inline void MpiEndpoint::release() noexcept {
+  if (mpi_job_is_ending || std::uncaught_exceptions() > exceptions || !mpi_is_usable()) return;
+  for (MPI_Comm& sum : sums)
+    if (sum != MPI_COMM_NULL) MPI_Comm_free(&sum);
+  if (comm == MPI_COMM_NULL || letters.used()) return;
+  int stray = 0;
+  MPI_Status status;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &stray, &status);
+  if (!stray) MPI_Comm_free(&comm);  // MPICH 5 ends the job over a message that nobody received
+  auto const report = [&](int source, int channel) {
+    std::fprintf(stderr, "parallax: rank %d was sent a block by rank %d on channel %d that it did not expect\n", rank, source,
+                 channel);
+  };
+  if (stray) report(status.MPI_SOURCE, status.MPI_TAG % mpi_tags);
+  if (!neighbours) return;
+  if (auto const block = neighbours->stray(); block.rank >= 0) report(block.rank, block.channel);
+}
+
+inline void MpiEndpoint::open(int channel, std::string_view operation) {
+  auto const refuse = [&](Errc code, std::string const& why) {
+    throw Error{code, rank, std::string{operation}, "", why + std::to_string(channel)};
+  };
+  if (channel < 0 || channel >= channels) refuse(Errc::invalid_argument, "there is no channel ");
+  if (lane(channel).busy) refuse(Errc::misuse, "an operation is in flight on channel ");
+  lane(channel).number += 1;
+  lane(channel).busy = true;
+}
+
+inline void MpiEndpoint::send(int channel, int peer, std::byte const* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (near(peer)) neighbours->send(channel, lane(channel).number, peer, from, bytes);
+  else messages.send(channel, lane(channel).number, peer, from, bytes);
+}
+inline void MpiEndpoint::receive(int channel, int peer, std::byte* to, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (near(peer)) neighbours->receive(channel, lane(channel).number, peer, to, bytes);
+  else messages.receive(channel, lane(channel).number, peer, to, bytes);
+}
+
+// Whatever is polled, all lanes are moved on: a peer may be waiting for another one.
+inline bool MpiEndpoint::progress(int channel) {
+  if (!lane(channel).busy) return true;
+  if (neighbours)
+    neighbours->progress(
+        [&](int peer, std::string const& sent, std::size_t expected) { messages.disagree(peer, sent, expected); });
+  if (!messages.none(channel)) {
+    if (!messages.progress(channel)) return false;
+  } else if (messages.any()) {
+    static_cast<void>(letters.waiting());
+  }
+  if (neighbours && !neighbours->complete(channel)) return false;
+  lane(channel).busy = false;
+  return true;
+}
+
+inline int MpiEndpoint::waiting_for(int channel) const {
+  if (!lanes[static_cast<std::size_t>(channel)].busy) return -1;
+  int const peer = neighbours ? neighbours->waiting_for(channel) : -1;
+  return peer >= 0 ? peer : messages.waiting_for(channel);
+}
+
+inline void MpiEndpoint::withdraw(int channel) noexcept {
+  constexpr double patience = 1;  // seconds
+  if (!lane(channel).busy || mpi_job_is_ending) return;
+  messages.cancel(channel);
+  if (neighbours) neighbours->withdraw(channel);
+  for (double const begin = MPI_Wtime();; std::this_thread::yield()) {
+    int peer = messages.forget(channel);
+    if (messages.none(channel) && neighbours) peer = neighbours->untaken(channel);
+    if (messages.none(channel) && peer < 0) break;
+    if (MPI_Wtime() - begin > patience)
+      end_mpi_job(rank, "an operation is given up while " + (peer < 0 ? "others" : "rank " + std::to_string(peer)) +
+                            " may still use its memory");
+    if (neighbours) neighbours->progress_sends();
+  }
+  lane(channel).busy = false;
+}
+
+}  // namespace detail
+}  // namespace parallax
