@@ -101,12 +101,21 @@ Told wander(C& world, bool hosts) {
   Told told;
   px::Method const tour[] = {px::Method::all_gather, px::Method::ps_shard,   px::Method::all_reduce,
                              px::Method::all_gather, px::Method::all_reduce, px::Method::ps_shard};
+  auto const name = [&](std::uint64_t step) {
+    auto const ids = twins.batch(step);
+    return twins.session.prefetch(twins.moving.at(ids), twins.still.at(ids));
+  };
+  auto next = name(0);
   for (std::uint64_t step = 0; step < 30; ++step) {
     auto& choice = twins.session.options().choice;
     (Space::host_readable ? choice.costs : choice.device_costs) = favouring(tour[step / 4 % 6]);
     auto const ids = twins.batch(step);
-    auto const pull = [&] { return twins.session.pull(twins.moving.at(ids), twins.still.at(ids)); };
+    auto const pull = [&] {
+      if (step % 2 == 1) return twins.session.pull(std::move(next));
+      return twins.session.pull(twins.moving.at(ids), twins.still.at(ids));
+    };
     auto const gradient = twins.gradient(step, ids.size());
+    if (step % 2 == 0) next = name(step + 1);  // some are pulled, others dropped
     if (step % 3 == 0) {
       twins.session.step(grad(twins.moving, ids, gradient.span()), grad(twins.still, ids, gradient.span()));
     } else if (step % 3 == 1) {

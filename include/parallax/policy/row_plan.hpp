@@ -258,6 +258,7 @@ class PullJourney {
     held_ = held;
   }
   void release() { held_ = false; }
+  void stop() { finished_ = true; }
 
   bool next(Mails<C>& mail) {
     if (finished_ || (held_ && leg_ == Leg::rows)) return false;

@@ -32,7 +32,9 @@ class FetchBase : public Counted {
   virtual void hear(FunctionRef<std::size_t(int rank, std::size_t which)>) = 0;
   // The ids begin to travel; with `held`, what comes after them waits for `release`.
   virtual void begin(Topology<C> const&, bool held) = 0;
-  // The rows begin to travel. False, and nothing happens, where rows have moved since the ids were planned.
+  // Whether rows have moved since they were named: then no ids are sent, and its pull plans anew.
+  virtual bool outdated() const = 0;
+  // The rows begin to travel. False, and nothing happens, where rows have moved since the ids began to.
   virtual bool release() = 0;
   // Tables of which every rank has all rows: reads them, as they are now.
   virtual void read_replicas() = 0;
@@ -111,12 +113,17 @@ class Fetch final : public FetchBase<C> {
       auto& state = handle.state();
       if (state.shards())
         journey.start(*handle.plan(), state, state.placement().bases(), state.rows(), state.width(), topology.owner(), held);
+      else journey.stop();
     });
+    moves_ = moves();
+  }
+  bool outdated() const override {
+    bool any = false;
+    number([&](std::size_t, auto const& handle, auto&) { any = any || handle.plan()->retired; });
+    return any;
   }
   bool release() override {
-    bool moved = false;
-    number([&](std::size_t, auto& handle, auto&) { moved = moved || handle.plan()->retired; });
-    if (moved) return false;
+    if (moves_ != moves()) return false;
     changes_ = changes();
     number([](std::size_t, auto&, auto& journey) { journey.release(); });
     return true;
@@ -216,11 +223,17 @@ class Fetch final : public FetchBase<C> {
     each_state([&](auto const& state) { sum += state.changes(); });
     return sum;
   }
+  std::int64_t moves() const {
+    std::int64_t sum = 0;
+    each_state([&](auto const& state) { sum += state.moves(); });
+    return sum;
+  }
 
   std::tuple<Shared<typename Handles::state_type>...> states_;
   std::tuple<Handles...> handles_;
   std::tuple<Journey<typename Handles::state_type>...> journeys_;
-  std::int64_t changes_ = -1;
+  std::int64_t changes_ = -1;  // of the tables, when the rows began to travel
+  std::int64_t moves_ = -1;    // when the ids did
 };
 
 // The fetches that were named ahead and are not pulled yet, in order. What the next step does for them it does for all.
@@ -256,7 +269,8 @@ class Ahead {
 
   // In a step: whether this rank can plan them all, and the counts in its agreement.
   bool planned() const {
-    return std::none_of(fetches_.begin(), fetches_.end(), [](auto const& fetch) { return fetch->error.has_value(); });
+    return std::none_of(fetches_.begin(), fetches_.end(),
+                        [](auto const& fetch) { return fetch->error.has_value() || fetch->outdated(); });
   }
   std::size_t counts() const {
     std::size_t sum = 0;

@@ -127,6 +127,7 @@ class SparseState : public Counted {
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
   std::int64_t steps() const { return steps_; }
   std::int64_t changes() const { return steps_ + moves_; }  // of rows, by updates and moves; the same on all ranks
+  std::int64_t moves() const { return moves_; }
   auto const& slots() const { return slots_; }
 
   void add_update(Fingerprint& hash) const {

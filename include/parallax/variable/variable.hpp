@@ -130,6 +130,12 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     session.enter(state_->registration());
   }
 
+  template <class Session, class Other, class... Settings>
+  BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
+    static_assert(detail::never<Other>,
+                  "parallax: a Dense variable is given the memory of its parameters: a session, a name, bind(tensor)");
+  }
+
   std::string const& name() const { return state_->name(); }
   std::span<T> values() const { return state_->values(); }
   O& optimizer() { return state_->optimizer(); }
@@ -179,6 +185,12 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     make(session, std::move(name), binding.rows, binding.width, "", settings...);
     state_->borrow(binding.allocate(state_->local_rows()));
     session.enter(state_->registration());
+  }
+
+  template <class Session, class Other, class... Settings>
+  BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
+    static_assert(detail::never<Other>,
+                  "parallax: a Sparse variable is given its rows: a Table{rows, width}, or memory of yours by bind_rows or bind_shard");
   }
 
   std::string const& name() const { return state_->name(); }
