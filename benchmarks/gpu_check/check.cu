@@ -9,6 +9,11 @@
 #include <vector>
 
 #include "parallax/kernel/cuda.cuh"
+#if defined(__CUDACC__)
+#include <thrust/execution_policy.h>
+
+#include "parallax/kernel/cuda/portable.cuh"
+#endif
 #include "parallax/kernel/host.hpp"
 #include "parallax/optimizer/adagrad.hpp"
 #include "parallax/optimizer/adam.hpp"
@@ -66,6 +71,49 @@ struct Grouped {
   std::uint32_t distinct() { return back(numbers)[3 * std::size_t{n} + 1]; }
 };
 
+// ---- the same by Thrust ----
+
+#if !defined(__CUDACC__)
+constexpr bool has_thrust = false;
+#else
+constexpr bool has_thrust = true;
+
+// What Thrust's sorts and scans need for themselves.
+struct FromPool {
+  using value_type = char;
+  parallax::CudaPool* pool;
+
+  char* allocate(std::ptrdiff_t bytes) {
+    return static_cast<char*>(pool->allocate(static_cast<std::size_t>(bytes), device::device_alignment, stream));
+  }
+  void deallocate(char* memory, std::size_t bytes) noexcept {
+    pool->deallocate(memory, bytes, device::device_alignment, stream);
+  }
+};
+
+// The portable operations on keys and rows in device memory.
+struct ByThrust {
+  FromPool memory;
+  Array<Id> sorted;
+  Array<std::uint32_t> numbers;
+
+  ByThrust(parallax::CudaPool& pool, std::uint32_t n) : memory{&pool}, sorted{pool, stream, n}, numbers{pool, stream, n} {}
+  auto policy() { return thrust::cuda::par_nosync(memory).on(stream); }
+
+  void group(Id const* ids, device::Groups<Id> const& groups) {
+    device::portable::group_keys(policy(), ids, groups, sorted.data(), numbers.data());
+  }
+  void gather(RowsView<float const> table, Id const* ids, std::uint32_t n, float* out) {
+    device::portable::gather_rows(policy(), table, ids, n, Id{0}, out);
+  }
+  template <class Rule>
+  void update(RowsView<float const> values, device::Groups<Id> const& groups, RowsView<float> table, Rule const& rule,
+              float* slot) {
+    device::portable::update_runs(policy(), values, groups, Id{0}, table, rule, slot);
+  }
+};
+#endif
+
 // ---- bits ----
 
 template <class O>
@@ -86,7 +134,7 @@ bool same_bits(O const& optimizer, std::uint32_t n, std::int64_t width, std::str
   auto slots = std::vector<std::vector<float>>(O::element_slots::count, first);
   auto const rule = optimizer.at(3);
 
-  auto const on_device = [&] {
+  auto const on_device = [&]([[maybe_unused]] bool by_thrust) {
     auto const there_ids = copied(pool, ids);
     auto const there_gradients = copied(pool, gradients);
     auto there = copied(pool, table);
@@ -101,6 +149,17 @@ bool same_bits(O const& optimizer, std::uint32_t n, std::int64_t width, std::str
     auto const update = [&](auto const& given) {
       device::update_runs(stream, values, groups.view(), 0, {}, view, rule, given, device::Slots<>{}, scratch.data());
     };
+#if defined(__CUDACC__)
+    if constexpr (O::element_slots::count < 2)
+      if (by_thrust) {
+        ByThrust portable{pool, n};
+        portable.group(there_ids.data(), groups.view());
+        portable.update(values, groups.view(), view, rule, state.empty() ? nullptr : state[0].data());
+        std::vector<std::vector<float>> result{back(there)};
+        for (auto const& each : state) result.push_back(back(each));
+        return result;
+      }
+#endif
     if constexpr (O::element_slots::count == 0) update(device::Slots<>{});
     else if constexpr (O::element_slots::count == 1) update(device::Slots{slot(0)});
     else update(device::Slots{slot(0), slot(1)});
@@ -108,7 +167,8 @@ bool same_bits(O const& optimizer, std::uint32_t n, std::int64_t width, std::str
     for (auto const& each : state) result.push_back(back(each));
     return result;
   };
-  auto const once = on_device(), again = on_device();
+  auto const once = on_device(false), again = on_device(false);
+  bool const same_by_thrust = !has_thrust || on_device(true) == once;
 
   parallax::Grouping<Id> groups;
   parallax::SortScratch<Id> scratch;
@@ -126,10 +186,11 @@ bool same_bits(O const& optimizer, std::uint32_t n, std::int64_t width, std::str
     same = same && std::memcmp(once[k + 1].data(), slots[k].data(), table.size() * sizeof(float)) == 0;
   std::printf(
       "{\"optimizer\": \"%s\", \"ids\": %u, \"width\": %d, \"distribution\": \"%.*s\", \"host_bits\": %s, \"same_again\": "
-      "%s}\n",
+      "%s%s}\n",
       parallax::optimizer_name<O>().c_str(), n, static_cast<int>(width), static_cast<int>(distribution.size()),
-      distribution.data(), same ? "true" : "false", once == again ? "true" : "false");
-  return same && once == again;
+      distribution.data(), same ? "true" : "false", once == again ? "true" : "false",
+      !has_thrust || O::element_slots::count > 1 ? "" : same_by_thrust ? ", \"thrust_bits\": true" : ", \"thrust_bits\": false");
+  return same && once == again && same_by_thrust;
 }
 
 bool bits() {
@@ -226,6 +287,16 @@ void kernels_of(std::uint32_t n, std::int64_t width, std::string_view distributi
                         device::Slots<>{}, scratch.data());
   });
   report("update_adagrad", n * (row + 4) + u * (4 * row + 12), adagrad);
+#if defined(__CUDACC__)
+  if ((n == 250'000 || n == 1'000'000) && (width == 32 || width == 128 || width == 1024)) {
+    ByThrust portable{pool, n};
+    report("thrust_gather", n * (2 * row + sizeof(Id)), [&](int k) { portable.gather(view, ids[k].data(), n, out.data()); });
+    report("thrust_group", 0, [&](int k) { portable.group(ids[k].data(), grouped[k].view()); });
+    report("thrust_update_adagrad", n * (row + 4) + u * (4 * row + 12), [&](int k) {
+      portable.update(values, grouped[k].view(), view, parallax::Adagrad{}.at(1), state.data());
+    });
+  }
+#endif
   report("group_and_adagrad", n * (row + 4) + u * (4 * row + 12), [&](int k) {
     grouped[k].group(ids[k].data());
     adagrad(k);
