@@ -65,7 +65,8 @@ void drive(C& world, Phase&& phase) {
 // What one rank sees wrong in one bucket's updates, each under its setting: elements of owned parts and of gathered wholes that
 // are not the documented sums.
 template <class T, px::Communicator C>
-int run(px::Topology<C> const& topology, std::vector<int> const& hosts, std::vector<Setting> const& updates, bool sharded) {
+int run(px::Topology<C> const& topology, std::vector<int> const& hosts, std::vector<Setting> const& updates, bool sharded,
+        px::Spread spread = px::Spread::later) {
   px::Traffic traffic;
   px::Lane<C> lane{topology, 3, traffic};
   px::DenseBucket<T, C> bucket;
@@ -84,8 +85,20 @@ int run(px::Topology<C> const& topology, std::vector<int> const& hosts, std::vec
       std::size_t const unit = setting.units.empty() ? 1 : setting.units[s];
       if (bucket.add(gradients[s].data(), setting.sizes[s], parameters[s].data(), unit) != s) ++wrong;
     }
-    bucket.close(topology, setting.fusion, sharded);
+    bucket.close(topology, setting.fusion, sharded, spread);
     drive(topology.world(), [&] { return bucket.reduce(lane); });
+    auto const show_whole = [&] {
+      for (std::size_t s = 0; s < n; ++s)
+        bucket.whole(s, [&](std::size_t first, T const* piece, std::size_t count) {
+          std::copy_n(piece, count, parameters[s].begin() + static_cast<std::ptrdiff_t>(first));
+        });
+    };
+    bool const early = !sharded && spread != px::Spread::later && !bucket.empty();
+    if (early) {  // all ranks have the sums before owners change their parts
+      drive(topology.world(), [&] { return bucket.gather_sums(lane); });
+      show_whole();
+      for (std::size_t s = 0; s < n; ++s) wrong += parameters[s] != sums[s];
+    }
     std::size_t owned = 0;
     for (std::size_t s = 0; s < n; ++s) {
       auto const part = bucket.owned(s);
@@ -100,11 +113,9 @@ int run(px::Topology<C> const& topology, std::vector<int> const& hosts, std::vec
     if (sharded) {
       drive(topology.world(), [&] { return bucket.gather_parameters(lane); });
     } else {
+      if (early) bucket.drop_sums();
       drive(topology.world(), [&] { return bucket.gather_gradients(lane); });
-      for (std::size_t s = 0; s < n; ++s)
-        bucket.whole(s, [&](std::size_t first, T const* piece, std::size_t count) {
-          std::copy_n(piece, count, parameters[s].begin() + static_cast<std::ptrdiff_t>(first));
-        });
+      show_whole();
     }
     for (std::size_t s = 0; s < n; ++s)
       for (std::size_t i = 0; i < setting.sizes[s]; ++i) wrong += parameters[s][i] != sums[s][i] + T{1};
@@ -128,11 +139,11 @@ std::vector<Setting> const settings{
 // memory, or copy.
 template <class T>
 std::vector<int> wrong_by_rank(std::vector<int> const& hosts, bool two_levels, std::vector<Setting> const& updates,
-                               bool sharded, bool lends) {
+                               bool sharded, bool lends, px::Spread spread = px::Spread::later) {
   std::vector<int> wrong(hosts.size(), -1);
   auto const count = [&](auto& world) {
     auto const topology = two_levels ? px::Topology{world, hosts} : px::Topology{world};
-    wrong[static_cast<std::size_t>(world.rank())] = run<T>(topology, hosts, updates, sharded);
+    wrong[static_cast<std::size_t>(world.rank())] = run<T>(topology, hosts, updates, sharded, spread);
   };
   px::run_threads(static_cast<int>(hosts.size()),
                   [&](px::ThreadCommunicator& world) {
@@ -150,10 +161,12 @@ TEMPLATE_TEST_CASE("a bucket's owners hold the documented sums, and all ranks th
   std::vector<int> const hosts = GENERATE(std::vector{0, 1}, std::vector{0, 1, 2}, std::vector{0, 1, 2, 3});
   bool const sharded = GENERATE(false, true), lends = GENERATE(false, true);
   for (std::size_t k = 0; k < settings.size(); ++k) {
-    CAPTURE(hosts, sharded, lends, k);
     if (k == 6) continue;  // there is one hop, in which all take part
     std::vector const updates(k == 5 ? 1 : 3, settings[k]);
-    CHECK(wrong_by_rank<TestType>(hosts, false, updates, sharded, lends) == std::vector<int>(hosts.size(), 0));
+    for (px::Spread const spread : {px::Spread::later, px::Spread::apart, px::Spread::in_place}) {
+      CAPTURE(hosts, sharded, lends, k, spread);
+      CHECK(wrong_by_rank<TestType>(hosts, false, updates, sharded, lends, spread) == std::vector<int>(hosts.size(), 0));
+    }
   }
 }
 
@@ -186,9 +199,11 @@ TEST_CASE("a bucket that kept its layout makes another for other segments or opt
       {{}, {}, {}},
       {{10, 8, 100, 8}, {5, 4, 10, 8}, {.direct_bytes = 40}}};
   std::vector<int> const hosts = GENERATE(std::vector{0}, std::vector{0, 1}, std::vector{0, 0, 1});
-  bool const sharded = GENERATE(false, true), lends = GENERATE(false, true);
-  CAPTURE(hosts, sharded, lends);
-  CHECK(wrong_by_rank<float>(hosts, true, updates, sharded, lends) == std::vector<int>(hosts.size(), 0));
+  bool const sharded = GENERATE(false, true), lends = GENERATE(false, true), two_levels = GENERATE(false, true);
+  auto const spread = GENERATE(px::Spread::later, px::Spread::in_place);
+  CAPTURE(hosts, sharded, lends, two_levels, spread);
+  std::vector<int> const of_rank = two_levels ? hosts : std::vector<int>(hosts.size(), 0);
+  CHECK(wrong_by_rank<float>(of_rank, two_levels, updates, sharded, lends, spread) == std::vector<int>(hosts.size(), 0));
 }
 
 TEST_CASE("a bucket sends each part once per phase and keeps its own", "[policy][bucket]") {

@@ -83,7 +83,7 @@ class DenseBucket {
     bool const done = each_parcel([&](Parcel& parcel) {
       if (terms_.vendor) return vendor_reduce(lane, parcel);
       if (!running_)
-        scatter_.start(input(parcel), begins(parcel), piece(parcel), own_part(parcel), spreads() ? gathered(parcel) : nullptr);
+        scatter_.start(input(parcel), summed(parcel), piece(parcel), own_part(parcel), spreads() ? gathered(parcel) : nullptr);
       running_ = true;
       if (!scatter_.poll(lane)) return false;
       if (topology().size() == 1) ops().copy_from(own_part(parcel), input(parcel), static_cast<std::int64_t>(own_size(parcel)));
@@ -183,8 +183,10 @@ class DenseBucket {
   struct Parcel {
     std::size_t first, last;  // segments
     bool direct;
+    bool in_order = false;          // in memory segment after segment, of which owners sum what lies in their range
     std::size_t size = 0;           // elements
     std::size_t begins = 0;         // index into part_begins_: owners + 1 offsets, owner after owner
+    std::size_t ranges = 0;         // the same of the ranges
     std::size_t owned_begin = 0, staged_begin = 0, whole_begin = 0;
   };
 
@@ -209,6 +211,7 @@ class DenseBucket {
     std::size_t owned = 0, staged = 0;
     for (Parcel& parcel : parcels_) {
       parcel.direct = parcel.direct || parcel.last - parcel.first == 1;  // nothing to fuse it with
+      parcel.in_order = !parcel.direct && !terms.vendor && terms.spread == Spread::in_place;
       lay_out(parcel);
       parcel.owned_begin = owned;
       owned += own_size(parcel);
@@ -247,6 +250,10 @@ class DenseBucket {
       }
     }
     part_begins_.push_back(offset);
+    parcel.ranges = part_begins_.size();
+    if (parcel.in_order)
+      for (int owner = 0; owner <= topology().owners(); ++owner)
+        part_begins_.push_back(part_begin(parcel.size, owner, topology().owners()));
   }
 
   struct Range {
@@ -270,6 +277,10 @@ class DenseBucket {
   std::span<std::size_t const> begins(Parcel const& parcel) const {
     return {part_begins_.data() + parcel.begins, owners_ + 1};
   }
+  // Where the sums of the owners lie, owner after owner.
+  std::span<std::size_t const> summed(Parcel const& parcel) const {
+    return parcel.in_order ? std::span<std::size_t const>{part_begins_.data() + parcel.ranges, owners_ + 1} : begins(parcel);
+  }
   std::size_t own_size(Parcel const& parcel) const {
     return owns() ? begins(parcel)[owner() + 1] - begins(parcel)[owner()] : 0;
   }
@@ -281,7 +292,7 @@ class DenseBucket {
   bool spreads() const { return !terms_.vendor && terms_.spread != Spread::later; }
   T* own_part(Parcel const& parcel) {
     if (terms_.spread != Spread::in_place) return owned_.data() + parcel.owned_begin;
-    return gathered(parcel) + begins(parcel)[owner()];
+    return gathered(parcel) + summed(parcel)[owner()];
   }
   // Where this rank's part of a segment, and the whole, will lie in scratch for as long as the layout stands.
   void place(std::size_t segment) {
@@ -292,11 +303,14 @@ class DenseBucket {
       s.own = {0, {gathered(parcel) + s.offset_in_parcel, s.size}};
     } else if (owns()) {
       auto const [begin, end] = part_of(segment, owner());
-      s.own = {begin, {own_part(parcel) + (offsets_[at(segment, owner())] - begins(parcel)[owner()]), end - begin}};
+      T* const part = parcel.in_order
+                          ? gathered(parcel) + s.offset_in_parcel + begin
+                          : own_part(parcel) + (offsets_[at(segment, owner())] - begins(parcel)[owner()]);
+      s.own = {begin, {part, end - begin}};
     }
     bool const alone = terms_.vendor || topology().size() == 1;
-    s.whole = alone ? s.own.values.data() : gathered(parcel);
-    s.in_parts = !alone && !parcel.direct;
+    s.whole = alone ? s.own.values.data() : gathered(parcel) + (parcel.in_order ? s.offset_in_parcel : 0);
+    s.in_parts = !alone && !parcel.direct && !parcel.in_order;
   }
   T* gathered(Parcel const& parcel) {
     return parcel.direct ? whole_.data() + parcel.whole_begin : staged_.data() + parcel.staged_begin;
@@ -310,19 +324,19 @@ class DenseBucket {
     return size;
   }
 
-  // A fused parcel in memory: owner after owner, and within an owner segment after segment; for the vendor, segment after
-  // segment.
+  // A fused parcel in memory: owner after owner, and within an owner segment after segment; for the vendor, or where owners sum
+  // ranges of it, segment after segment.
   template <class F>
   void each_piece(Parcel const& parcel, F&& f) {
     T* to = staged_.data() + parcel.staged_begin;
     std::span const segments = std::span{segments_}.subspan(parcel.first, parcel.last - parcel.first);
     std::span<std::size_t const> const cuts{cuts_};
-    bool const vendor = terms_.vendor;
-    std::size_t const owners = vendor ? 1 : owners_, stride = owners_ + 1;
+    bool const undivided = terms_.vendor || parcel.in_order;
+    std::size_t const owners = undivided ? 1 : owners_, stride = owners_ + 1;
     for (std::size_t owner = 0; owner < owners; ++owner) {
       std::size_t cut = parcel.first * stride + owner;
       for (Segment const& s : segments) {
-        auto const [begin, end] = vendor ? Range{0, s.size} : Range{cuts[cut], cuts[cut + 1]};
+        auto const [begin, end] = undivided ? Range{0, s.size} : Range{cuts[cut], cuts[cut + 1]};
         f(s, begin, end - begin, to);
         to += end - begin;
         cut += stride;
@@ -366,14 +380,32 @@ class DenseBucket {
   bool gather(Lane<C>& lane) {
     return each_parcel([&](Parcel& parcel) {
       if (terms_.vendor || topology().size() == 1) return true;
-      T* const target = gathered(parcel);
+      T* const target = parcel.in_order ? dealt(parcel) : gathered(parcel);
       if (!running_) {
-        copy_own_part(parcel, target, own_part(parcel));
+        if (parcel.in_order) each_dealt(parcel, true);
+        else copy_own_part(parcel, target, own_part(parcel));
         gather_.start(target, begins(parcel));
       }
       running_ = true;
-      return gather_.poll(lane);
+      if (!gather_.poll(lane)) return false;
+      if (parcel.in_order) each_dealt(parcel, false);
+      return true;
     });
+  }
+  // What lies in order, owner after owner: where sums are to be gathered again, after owners have changed their parts.
+  T* dealt(Parcel const& parcel) {
+    dealt_.resize_with_slack(parcel.size);
+    return dealt_.data();
+  }
+  // The own parts there, or all parts back.
+  void each_dealt(Parcel const& parcel, bool own) {
+    for (std::size_t s = parcel.first; s < parcel.last; ++s)
+      for (std::size_t o = 0; o < owners_; ++o) {
+        auto const [begin, end] = part_of(s, o);
+        T *const there = dealt_.data() + offsets_[at(s, o)], *const here = segments_[s].whole + begin;
+        if (begin == end || (own && (!owns() || o != owner()))) continue;
+        ops().copy_from(own ? there : here, own ? here : there, static_cast<std::int64_t>(end - begin));
+      }
   }
 
   bool vendor_reduce(Lane<C>& lane, Parcel& parcel) {
@@ -410,6 +442,7 @@ class DenseBucket {
   std::optional<Ops> ops_;
   typename Ops::CopyRoom copies_;
   Buffer<T, Space> owned_;
+  Buffer<T, Space> dealt_;
   LentBuffer<T, C, Space> staged_, whole_;
   ReduceScatter<T, C, Space> scatter_;
   Allgather<T, C, Space> gather_;
