@@ -207,23 +207,29 @@ TEST_CASE("a bucket that kept its layout makes another for other segments or opt
 }
 
 TEST_CASE("a bucket sends each part once per phase and keeps its own", "[policy][bucket]") {
+  Sizes const sizes = GENERATE(Sizes{1003}, Sizes{10, 1, 7, 0, 100});  // alone, fused
+  auto const spread = GENERATE(px::Spread::later, px::Spread::apart, px::Spread::in_place);
+  CAPTURE(sizes, spread);
   std::vector<px::Traffic> traffic(4);
   px::run_threads(4, [&](px::ThreadCommunicator& world) {
     px::Topology topology{world};
     px::Lane<px::ThreadCommunicator> lane{topology, 0, traffic[static_cast<std::size_t>(world.rank())]};
     px::DenseBucket<float, px::ThreadCommunicator> bucket;
-    std::vector<float> gradient(1003, 1.0f);
-    bucket.add(gradient.data(), gradient.size(), nullptr);
-    bucket.close(topology, {}, false);
+    std::vector<std::vector<float>> gradients;
+    for (std::size_t const size : sizes) gradients.emplace_back(size, 1.0f);
+    for (auto const& gradient : gradients) bucket.add(gradient.data(), gradient.size(), nullptr);
+    bucket.close(topology, {}, false, spread);
     drive(world, [&] { return bucket.reduce(lane); });
     drive(world, [&] { return bucket.gather_gradients(lane); });
   }, {.deadline = std::chrono::seconds{30}});
+  std::size_t const all = std::reduce(sizes.begin(), sizes.end());
   std::size_t sent = 0;
   for (int rank = 0; rank < 4; ++rank) {
-    std::size_t const own = px::part_begin(1003, rank + 1, 4) - px::part_begin(1003, rank, 4);
-    CHECK(traffic[static_cast<std::size_t>(rank)].sent_of(px::Payload::dense).all == 4 * (1003 - own) + 4 * own * 3);
-    CHECK(traffic[static_cast<std::size_t>(rank)].received_of(px::Payload::dense).all == 4 * own * 3 + 4 * (1003 - own));
+    std::size_t own = 0;
+    for (std::size_t const size : sizes) own += px::part_begin(size, rank + 1, 4) - px::part_begin(size, rank, 4);
+    CHECK(traffic[static_cast<std::size_t>(rank)].sent_of(px::Payload::dense).all == 4 * (all - own) + 4 * own * 3);
+    CHECK(traffic[static_cast<std::size_t>(rank)].received_of(px::Payload::dense).all == 4 * own * 3 + 4 * (all - own));
     sent += traffic[static_cast<std::size_t>(rank)].payload_sent();
   }
-  CHECK(sent == 2 * 4 * 1003 * 3);
+  CHECK(sent == 2 * 4 * all * 3);
 }

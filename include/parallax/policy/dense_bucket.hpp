@@ -83,7 +83,7 @@ class DenseBucket {
     bool const done = each_parcel([&](Parcel& parcel) {
       if (terms_.vendor) return vendor_reduce(lane, parcel);
       if (!running_)
-        scatter_.start(input(parcel), summed(parcel), piece(parcel), own_part(parcel), spreads() ? gathered(parcel) : nullptr);
+        scatter_.start(input(parcel), begins(parcel), piece(parcel), own_part(parcel), spreads() ? gathered(parcel) : nullptr);
       running_ = true;
       if (!scatter_.poll(lane)) return false;
       if (topology().size() == 1) ops().copy_from(own_part(parcel), input(parcel), static_cast<std::int64_t>(own_size(parcel)));
@@ -183,10 +183,9 @@ class DenseBucket {
   struct Parcel {
     std::size_t first, last;  // segments
     bool direct;
-    bool in_order = false;          // in memory segment after segment, of which owners sum what lies in their range
-    std::size_t size = 0;           // elements
-    std::size_t begins = 0;         // index into part_begins_: owners + 1 offsets, owner after owner
-    std::size_t ranges = 0;         // the same of the ranges
+    bool in_order = false;   // in memory segment after segment, of which an owner sums as much as it owns, where that lies
+    std::size_t size = 0;    // elements
+    std::size_t begins = 0;  // index into part_begins_: owners + 1 offsets, owner after owner
     std::size_t owned_begin = 0, staged_begin = 0, whole_begin = 0;
   };
 
@@ -250,10 +249,6 @@ class DenseBucket {
       }
     }
     part_begins_.push_back(offset);
-    parcel.ranges = part_begins_.size();
-    if (parcel.in_order)
-      for (int owner = 0; owner <= topology().owners(); ++owner)
-        part_begins_.push_back(part_begin(parcel.size, owner, topology().owners()));
   }
 
   struct Range {
@@ -277,10 +272,6 @@ class DenseBucket {
   std::span<std::size_t const> begins(Parcel const& parcel) const {
     return {part_begins_.data() + parcel.begins, owners_ + 1};
   }
-  // Where the sums of the owners lie, owner after owner.
-  std::span<std::size_t const> summed(Parcel const& parcel) const {
-    return parcel.in_order ? std::span<std::size_t const>{part_begins_.data() + parcel.ranges, owners_ + 1} : begins(parcel);
-  }
   std::size_t own_size(Parcel const& parcel) const {
     return owns() ? begins(parcel)[owner() + 1] - begins(parcel)[owner()] : 0;
   }
@@ -292,7 +283,7 @@ class DenseBucket {
   bool spreads() const { return !terms_.vendor && terms_.spread != Spread::later; }
   T* own_part(Parcel const& parcel) {
     if (terms_.spread != Spread::in_place) return owned_.data() + parcel.owned_begin;
-    return gathered(parcel) + summed(parcel)[owner()];
+    return gathered(parcel) + begins(parcel)[owner()];
   }
   // Where this rank's part of a segment, and the whole, will lie in scratch for as long as the layout stands.
   void place(std::size_t segment) {
