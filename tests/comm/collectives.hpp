@@ -100,13 +100,14 @@ std::string wrong_collectives(C& comm, std::size_t n) {
 }
 
 // What all-reduces in memory give wrong: of every size about where parts and pieces end, where memory of the host's processes,
-// of this process alone, and of both meet, and where it begins at no cache line. `share(rank)`: whose memory is shared.
+// of this process alone, and of both meet, and where it begins at no cache line, and beyond those. `share(rank)`: whose memory is shared.
 template <class T, class C, class Share>
 std::string wrong_sums(C& comm, Share&& share) {
   std::string wrong;
   auto const ranks = static_cast<std::size_t>(comm.size());
   std::size_t const piece = (std::size_t{1} << 20) / sizeof(T);  // of a step, all parts together
-  std::size_t const sizes[] = {0, 1, ranks - 1, ranks, ranks + 1, 4'099, piece - 1, piece + 1, 4 * piece + 17};
+  std::size_t const sizes[] = {0, 1, ranks - 1, ranks, ranks + 1, 4'099, piece - 1, piece + 1, 4 * piece + 17,
+                               9 * piece + 33};
   for (std::size_t const n : sizes)
     for (std::size_t const first : {0, 1}) {
       std::vector<T> heap(n + first);

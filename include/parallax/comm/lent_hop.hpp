@@ -12,6 +12,7 @@
 #include "parallax/comm/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/streamed.hpp"
 #include "parallax/memory/buffer.hpp"
 
 namespace parallax {
@@ -215,7 +216,11 @@ class LentHop {
   }
   void take(Hop const& hop, std::size_t j) {
     if (!mine().stages_whole) return;
-    each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) { copy(work_.whole + at, slot, count); });
+    bool const streams = mine().bytes >= detail::many_bytes;
+    each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) {
+      if (streams) detail::stream_bytes(work_.whole + at, slot, count * sizeof(T));
+      else copy(work_.whole + at, slot, count);
+    });
   }
   template <class F>
   void each_part(Hop const& hop, std::size_t j, F&& f) {
@@ -347,6 +352,8 @@ class LentBuffer {
   void resize_with_slack(Topology<C> const&, std::size_t size) { memory_.resize_with_slack(size); }
   T* data() { return memory_.data(); }
   T const* data() const { return memory_.data(); }
+  // Whether that memory serves as well as this.
+  static bool can_be(Topology<C> const&, void const*) { return true; }
 
  private:
   Buffer<T, Space> memory_;
@@ -365,17 +372,17 @@ class LentBuffer<T, C, HostSpace> {
   }
   T* data() { return shared_ ? block_.data() : heap_.data(); }
   T const* data() const { return shared_ ? block_.data() : heap_.data(); }
-
- private:
-  // Not where all memory can be lent.
-  bool wants_block([[maybe_unused]] Topology<C> const& topology) const {
+  static bool can_be(Topology<C> const& topology, [[maybe_unused]] void const* memory) {
     if constexpr (LendsMemory<C>) {
       auto const& hops = topology.hops();
       bool const lends = std::any_of(hops.begin(), hops.end(), [](Hop const& hop) { return hop.lends; });
-      return topology.size() > 1 && lends && !topology.world().place_of(this).id;
+      return topology.size() == 1 || !lends || topology.world().place_of(memory).id;
     }
-    return false;
+    return true;
   }
+
+ private:
+  bool wants_block(Topology<C> const& topology) const { return !can_be(topology, this); }  // not where all memory can be lent
 
   Buffer<T> heap_;
   Buffer<T, typename detail::LentSpace<C>::type> block_;

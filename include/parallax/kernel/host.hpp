@@ -149,7 +149,7 @@ struct RowOps<HostSpace> {
     std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(T);
     if (detail::can_stream(out, row_bytes, indices.size())) {
       detail::for_each_row<detail::Access::read>(table, indices, base, [&](std::int64_t i, T const* row) {
-        detail::stream_row(out + i * table.width, row, row_bytes);
+        detail::stream_words(out + i * table.width, row, row_bytes);
       });
       detail::end_stream();
     } else {

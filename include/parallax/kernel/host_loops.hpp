@@ -9,6 +9,7 @@
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/streamed.hpp"
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/row_ops.hpp"
 
@@ -61,9 +62,6 @@ inline void add_elements(T* __restrict out, T const* __restrict in, std::int64_t
   for (std::int64_t i = 0; i < n; ++i) out[i] += in[i];
 }
 
-// Rows of this size together fit no cache: they are waited for, and what is written leaves the caches before it is read.
-inline constexpr std::size_t many_bytes = std::size_t{8} << 20;
-
 // Visits the table rows that `indices` name: visit(i, row). The row `near` further on is on its way into all caches, the row
 // `far` further on, unless 0, into the second one and on.
 template <Access access, std::size_t near, std::size_t far, class T, class I, class Visit>
@@ -91,46 +89,6 @@ template <Access access, class T, class I, class Visit>
     visit_rows<access, rows_ahead, 0>(table, indices, base, visit);
   else visit_rows<access, 2, 2 * rows_ahead>(table, indices, base, visit);
 }
-
-#if defined(__SSE2__) && !defined(__CUDACC__)
-using StreamedWord = long long __attribute__((vector_size(16), may_alias));
-
-inline bool can_stream(void const* out, std::size_t row_bytes, std::size_t rows) {
-  constexpr std::size_t word = sizeof(StreamedWord);
-  return rows * row_bytes >= many_bytes && row_bytes % word == 0 && reinterpret_cast<std::uintptr_t>(out) % word == 0;
-}
-inline void store_past_caches(StreamedWord* to, StreamedWord word) {
-#if defined(__clang__)
-  __builtin_nontemporal_store(word, to);
-#else
-  __builtin_ia32_movntdq(to, word);
-#endif
-}
-
-// Copies a row of whole words past the caches.
-inline void stream_row(void* out, void const* in, std::size_t bytes) {
-  auto* to = static_cast<StreamedWord*>(out);
-  auto const* from = static_cast<std::byte const*>(in);
-  auto const next = [&from] {
-    StreamedWord word;
-    std::memcpy(&word, from, sizeof word);
-    from += sizeof word;
-    return word;
-  };
-  std::size_t words = bytes / sizeof(StreamedWord);
-  for (; words >= 4; words -= 4, to += 4) {
-    StreamedWord const a = next(), b = next(), c = next(), d = next();
-    store_past_caches(to, a), store_past_caches(to + 1, b), store_past_caches(to + 2, c), store_past_caches(to + 3, d);
-  }
-  for (; words > 0; --words) store_past_caches(to++, next());
-}
-// After the last row, before another thread may be told of them.
-inline void end_stream() { __builtin_ia32_sfence(); }
-#else
-constexpr bool can_stream(void const*, std::size_t, std::size_t) { return false; }
-inline void stream_row(void* out, void const* in, std::size_t bytes) { std::memcpy(out, in, bytes); }
-inline void end_stream() {}
-#endif
 
 // Columns [begin, begin + count) of a table of rows.
 struct Columns {
