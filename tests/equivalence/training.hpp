@@ -88,6 +88,7 @@ struct Case {
   std::int64_t pieces = 0;         // of the partitioner
   std::uint64_t delays = 0;        // ranks sleep at random moments, as this seed says; 0: never
   bool lent = false;               // the table lies in the user's memory
+  bool in_place = false;           // dense gradients lie in a row, and may be overwritten
   Shape shape = {};
 
   std::string text() const {
@@ -95,8 +96,9 @@ struct Case {
     out << ranks << " ranks";
     for (std::size_t r = 0; r < hosts.size(); ++r) out << (r ? "," : " on hosts ") << hosts[r];
     out << ", " << px::to_string(reduce) << (integers ? ", integers" : "") << (clips ? ", clipped" : "")
-        << (overlap ? "" : ", nothing started early") << (lent ? ", lent memory" : "") << ", " << pieces << " pieces, fusion "
-        << fusion.fusion_bytes << "/" << fusion.direct_bytes << "/" << fusion.piece_bytes << ", seed " << seed;
+        << (overlap ? "" : ", nothing started early") << (lent ? ", lent memory" : "") << (in_place ? ", in place" : "") << ", "
+        << pieces << " pieces, fusion " << fusion.fusion_bytes << "/" << fusion.direct_bytes << "/" << fusion.piece_bytes
+        << ", seed " << seed;
     return out.str();
   }
 };
@@ -196,8 +198,8 @@ class Trainer {
   void one_step(int step) {
     Script const script = workload_.script(step);
     gradients_ = workload_.gradients(step, session_.rank());
-    keep(layer_gradients_), keep(row_gradients_);
-    for (auto const& gradient : gradients_.layers) layer_gradients_.emplace_back(ops_, gradient);
+    keep(layer_memory_), keep(row_gradients_);
+    place_layer_gradients();
     for (auto const& batch : gradients_.batches) row_gradients_.emplace_back(ops_, batch.rows);
     for (auto& layer : layers_) layer.optimizer().learning_rate = typename M::Optimizer{}.learning_rate * script.rate;
     words_.optimizer().learning_rate = typename M::Optimizer{}.learning_rate * script.rate;
@@ -217,7 +219,7 @@ class Trainer {
       if (script.batches[b] != Way::ids) pull(step, b);
     for (std::size_t b = 0; b < early_batches; ++b) {
       session_.start(row_updates(script, b, b + 1));
-      scribble(row_gradients_[b]);
+      scribble(row_gradients_[b].span());
       if (b == 0) handles_[b] = {};  // an update in flight needs no handle
       session_.poll();
     }
@@ -239,9 +241,32 @@ class Trainer {
   // A range of updates of one type each, as the layers of a network are.
   std::vector<LayerUpdate> layer_updates(Script const& script, std::size_t first, std::size_t last) const {
     std::vector<LayerUpdate> updates;
-    for (std::size_t u = first; u < last; ++u)
-      updates.push_back(px::grad(layers_[script.layers[u]], layer_gradients_[u].span()));
+    for (std::size_t u = first; u < last; ++u) {
+      auto const& layer = layers_[script.layers[u]];
+      if (case_.in_place) updates.push_back(px::grad(layer, px::in_place(layer_gradients_[u])));
+      else updates.push_back(px::grad(layer, layer_gradients_[u]));
+    }
     return updates;
+  }
+  // Each by itself, or as views of one buffer.
+  void place_layer_gradients() {
+    layer_gradients_.clear();
+    if (!case_.in_place) {
+      for (auto const& gradient : gradients_.layers)
+        layer_gradients_.push_back(layer_memory_.emplace_back(ops_, gradient).span());
+      return;
+    }
+    std::vector<T> all;
+    for (auto const& gradient : gradients_.layers) all.insert(all.end(), gradient.begin(), gradient.end());
+    T* at;
+    if constexpr (Space::host_readable) {
+      shared_.resize(all.size());
+      std::ranges::copy(all, shared_.data());
+      at = shared_.data();
+    } else {
+      at = layer_memory_.emplace_back(ops_, all).span().data();
+    }
+    for (auto const& gradient : gradients_.layers) layer_gradients_.emplace_back(at, gradient.size()), at += gradient.size();
   }
   std::vector<RowsUpdate> row_updates(Script const& script, std::size_t first, std::size_t last) {
     std::vector<RowsUpdate> updates;
@@ -261,8 +286,9 @@ class Trainer {
     if constexpr (!Space::host_readable) std::ranges::move(gradients, std::back_inserter(kept_));
     gradients.clear();
   }
-  static void scribble(Memory<T, Space>& copied) {
-    copied.write(std::vector<T>(copied.span().size(), std::numeric_limits<T>::quiet_NaN()));
+  void scribble(std::span<T> copied) {
+    std::vector<T> const marks(copied.size(), std::numeric_limits<T>::quiet_NaN());
+    ops_.from_host(copied.data(), marks.data(), marks.size());
   }
 
   // Some batches of the next step, and of the one after it, whose rows will have changed again by then. All ranks alike.
@@ -348,7 +374,9 @@ class Trainer {
   std::vector<typename M::Layer> layers_;
   Words words_;
   Gradients<T> gradients_;
-  std::vector<Memory<T, Space>> layer_gradients_, row_gradients_, kept_;
+  std::vector<Memory<T, Space>> layer_memory_, row_gradients_, kept_;
+  px::SharedBuffer<T> shared_;
+  std::vector<std::span<T>> layer_gradients_;
   std::vector<std::vector<typename M::Index>> ids_;
   std::vector<Handle> handles_;  // declared after the table: they go first
   std::vector<Named> named_;

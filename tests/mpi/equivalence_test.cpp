@@ -10,8 +10,9 @@ namespace {
 std::vector<Case> trainings(int ranks) {
   using enum px::Reduce;
   std::vector<Case> all = {{.ranks = ranks, .reduce = mean, .clips = true, .seed = 301},
-                           {.ranks = ranks, .reduce = mean_by_count, .seed = 302, .lent = true},
-                           {.ranks = ranks, .reduce = sum, .integers = true, .clips = true, .seed = 303, .fusion = {}}};
+                           {.ranks = ranks, .reduce = mean_by_count, .seed = 302, .lent = true, .in_place = true},
+                           {.ranks = ranks, .reduce = sum, .integers = true, .clips = true, .seed = 303, .fusion = {}},
+                           {.ranks = ranks, .reduce = mean, .seed = 305, .overlap = false, .fusion = {}, .in_place = true}};
   if (ranks > 1) {
     std::vector<int> hosts(static_cast<std::size_t>(ranks), 0);
     hosts.back() = 1;

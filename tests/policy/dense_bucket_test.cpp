@@ -22,6 +22,7 @@ struct Setting {
   Sizes sizes;
   std::vector<std::size_t> units;
   px::FusionOptions fusion;
+  bool in_place = false;  // gradients are views of one buffer, and may be overwritten
 };
 
 template <class T>
@@ -73,17 +74,24 @@ int run(px::Topology<C> const& topology, std::vector<int> const& hosts, std::vec
   int wrong = 0;
   for (Setting const& setting : updates) {
     std::size_t const n = setting.sizes.size();
-    std::vector<std::vector<T>> gradients, parameters, sums;
+    std::vector<T> gradients{T{7}};
+    std::vector<std::size_t> begins;
+    std::vector<std::vector<T>> parameters, sums;
     for (std::size_t s = 0; s < n; ++s) {
-      gradients.push_back(values<T>(setting.sizes[s], topology.rank(), s));
+      auto const gradient = values<T>(setting.sizes[s], topology.rank(), s);
+      begins.push_back(gradients.size());
+      gradients.insert(gradients.end(), gradient.begin(), gradient.end());
       sums.push_back(documented_sum<T>(setting.sizes[s], s, hosts));
       parameters.emplace_back(setting.sizes[s], T{-1});
     }
+    gradients.push_back(T{7});
     auto const untouched = gradients;
     bucket.clear();
     for (std::size_t s = 0; s < n; ++s) {
       std::size_t const unit = setting.units.empty() ? 1 : setting.units[s];
-      if (bucket.add(gradients[s].data(), setting.sizes[s], parameters[s].data(), unit) != s) ++wrong;
+      T* const gradient = gradients.data() + begins[s];
+      T* const in_place = setting.in_place ? gradient : nullptr;
+      if (bucket.add(gradient, setting.sizes[s], parameters[s].data(), unit, in_place) != s) ++wrong;
     }
     bucket.close(topology, setting.fusion, sharded, spread);
     drive(topology.world(), [&] { return bucket.reduce(lane); });
@@ -119,7 +127,8 @@ int run(px::Topology<C> const& topology, std::vector<int> const& hosts, std::vec
     }
     for (std::size_t s = 0; s < n; ++s)
       for (std::size_t i = 0; i < setting.sizes[s]; ++i) wrong += parameters[s][i] != sums[s][i] + T{1};
-    wrong += gradients != untouched;
+    if (setting.in_place) wrong += gradients.front() != T{7} || gradients.back() != T{7};
+    else wrong += gradients != untouched;
   }
   return wrong;
 }
@@ -133,6 +142,9 @@ std::vector<Setting> const settings{
     {{5000}, {}, {.direct_bytes = 1, .piece_bytes = 1}},                              // the smallest rounds, tiles of the sum
     {{70'000}, {}, {.direct_bytes = 1}},  // more than one round where pieces are to stay in the cache, one where they are not
     {{}, {}, {}},
+    {{10, 1, 7, 0, 100}, {}, {}, true},
+    {{10, 1, 7, 0, 100}, {}, {.fusion_bytes = 64, .direct_bytes = 64}, true},
+    {{12, 30, 0, 9}, {4, 3, 5, 9}, {.direct_bytes = 100, .piece_bytes = 8}, true},
 };
 
 // How many elements are wrong on each of as many thread ranks; -1 where a rank did not get there. Ranks lend each other their
@@ -195,6 +207,10 @@ TEST_CASE("a bucket that kept its layout makes another for other segments or opt
       {{10, 6}, {}, {}},            // fewer
       {{10, 6, 100, 8}, {}, {}},    // more
       {{10, 8, 100, 8}, {}, {}},    // another size
+      {{10, 8, 100, 8}, {}, {}, true},
+      {{10, 8, 100, 8}, {}, {.direct_bytes = 40}, true},
+      {{10, 8, 100, 8}, {}, {.direct_bytes = 40}},
+      {{10, 8, 100, 8}, {}, {}},
       {{10, 8, 100, 8}, {5, 4, 10, 8}, {}},  // rows
       {{}, {}, {}},
       {{10, 8, 100, 8}, {5, 4, 10, 8}, {.direct_bytes = 40}}};
@@ -204,6 +220,43 @@ TEST_CASE("a bucket that kept its layout makes another for other segments or opt
   CAPTURE(hosts, sharded, lends, two_levels, spread);
   std::vector<int> const of_rank = two_levels ? hosts : std::vector<int>(hosts.size(), 0);
   CHECK(wrong_by_rank<float>(of_rank, two_levels, updates, sharded, lends, spread) == std::vector<int>(hosts.size(), 0));
+}
+
+// Where a rank's sums lie, by segment: in its gradients, of which the last is 30 elements, the others 10, or elsewhere.
+template <px::Communicator C>
+std::vector<bool> in_gradients(px::Topology<C> const& topology, std::vector<std::size_t> const& begins, px::Spread spread) {
+  px::Traffic traffic;
+  px::Lane<C> lane{topology, 0, traffic};
+  px::DenseBucket<float, C> bucket;
+  std::vector<float> gradients(begins.back() + 30, 1.0f);
+  for (std::size_t const begin : begins)
+    bucket.add(gradients.data() + begin, begin == begins.back() ? 30 : 10, nullptr, 1, gradients.data() + begin);
+  bucket.close(topology, {.direct_bytes = 30 * sizeof(float)}, false, spread);
+  drive(topology.world(), [&] { return bucket.reduce(lane); });
+  drive(topology.world(), [&] { return bucket.gather_gradients(lane); });
+  std::vector<bool> result;
+  for (std::size_t s = 0; s < begins.size(); ++s)
+    bucket.whole(s, [&](std::size_t first, float const* sums, std::size_t) {
+      if (first == 0) result.push_back(sums == gradients.data() + begins[s]);
+    });
+  return result;
+}
+
+TEST_CASE("a bucket forms sums in gradients that it may overwrite: large ones, and small ones in a row", "[policy][bucket]") {
+  using Spread = px::Spread;
+  auto const [begins, spread, expected] = GENERATE(table<std::vector<std::size_t>, Spread, std::vector<bool>>({
+      {{0, 10, 20}, Spread::in_place, {true, true, true}},
+      {{0, 11, 21}, Spread::in_place, {false, false, true}},
+      {{10, 0, 20}, Spread::in_place, {false, false, true}},
+      {{0, 10, 20}, Spread::apart, {false, false, true}},
+      {{0, 10, 20}, Spread::later, {false, false, true}},
+  }));
+  CAPTURE(begins, spread);
+  std::vector<std::vector<bool>> found(2);
+  px::run_threads(2, [&, &begins = begins, spread = spread](px::ThreadCommunicator& world) {
+    found[static_cast<std::size_t>(world.rank())] = in_gradients(px::Topology{world}, begins, spread);
+  }, {.deadline = std::chrono::seconds{30}});
+  CHECK(found == std::vector(2, expected));
 }
 
 TEST_CASE("a bucket sends each part once per phase and keeps its own", "[policy][bucket]") {

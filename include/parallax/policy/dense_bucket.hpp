@@ -14,8 +14,8 @@ namespace parallax {
 
 // How dense gradients travel. A variable of at least `direct_bytes`, or one alone, is exchanged where it lies; smaller ones are
 // fused into parcels of up to `fusion_bytes`. Rounds of `piece_bytes` per owner bound the scratch: a parcel of b bytes needs
-// b / N for its sum and N · min(piece_bytes, b / N) for what arrives, and, if fused or gathered, b for the whole; scratch that
-// grows from step to step grows by half more than it must.
+// b / N for its sum and N · min(piece_bytes, b / N) for what arrives, and, if fused or gathered, b for the whole, which may be
+// the memory of gradients that are given in_place; scratch that grows from step to step grows by half more than it must.
 // None of these numbers changes a bit of a result.
 struct FusionOptions {
   std::size_t fusion_bytes = std::size_t{4} << 20;
@@ -42,10 +42,11 @@ class DenseBucket {
  public:
   void clear() { added_ = 0; }
 
-  // Does not own: `gradient` (size elements) must stay until `reduce` is done, in place it is never written. `parameters`
-  // is where `gather_parameters` puts the updated variable, or null. Returns the segment's number.
-  // Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows); 0 is like 1.
-  std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1) {
+  // Does not own: `gradient` (size elements) must stay until `reduce` is done, and is never written. `in_place`: the same
+  // memory or null; it must stay until the next `clear`, and may be overwritten: instead of scratch it holds the sums, where
+  // that is no slower. `parameters` is where `gather_parameters` puts the updated variable, or null. Returns the segment's
+  // number. Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows); 0 is like 1.
+  std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1, T* in_place = nullptr) {
     if (added_ >= laid_out_ || segments_[added_].size != size || segments_[added_].unit != unit) {
       laid_out_ = 0;
       segments_.resize(added_);
@@ -53,6 +54,7 @@ class DenseBucket {
     }
     Segment& s = segments_[added_];
     s.gradient = gradient;
+    s.in_place = in_place;
     s.parameters = parameters;
     s.leads = true;
     return added_++;
@@ -72,8 +74,14 @@ class DenseBucket {
     Terms const terms{&topology, options, on_host && topology.spreads() && !sharded ? spread : Spread::later,
                       !sharded && vendor_sums(topology.world()), sharded};
     if (added_ != laid_out_ || terms != terms_) lay_out(terms);
+    for (Parcel& parcel : parcels_) {
+      T* const memory = lent(parcel);
+      allotted_ = allotted_ && memory == parcel.lent;
+      parcel.lent = memory;
+    }
+    if (!allotted_) allot();
     for (Parcel const& parcel : parcels_)
-      if (!parcel.direct) stage(parcel, [](Segment const& s) { return s.gradient; });
+      if (!parcel.direct && !parcel.lent) stage(parcel, [](Segment const& s) { return s.gradient; });
     at_ = 0;
     running_ = holds_sums_ = false;
   }
@@ -173,7 +181,7 @@ class DenseBucket {
 
   struct Segment {
     T const* gradient = nullptr;
-    T* parameters = nullptr;
+    T *in_place = nullptr, *parameters = nullptr;
     std::size_t size = 0, unit = 1;
     std::size_t parcel = 0, offset_in_parcel = 0;
     Part own = {};
@@ -187,6 +195,7 @@ class DenseBucket {
     std::size_t size = 0;    // elements
     std::size_t begins = 0;  // index into part_begins_: owners + 1 offsets, owner after owner
     std::size_t owned_begin = 0, staged_begin = 0, whole_begin = 0;
+    T* lent = nullptr;  // the gradients' own memory, where the sums are to lie in it
   };
 
   // What a layout follows from, besides the segments' sizes and units.
@@ -207,21 +216,44 @@ class DenseBucket {
     owners_ = static_cast<std::size_t>(topology().owners());
     offsets_.assign(segments_.size() * owners_, 0);
     for (std::size_t s = 0; s < segments_.size(); ++s) assign(s), cut(segments_[s]);
-    std::size_t owned = 0, staged = 0;
     for (Parcel& parcel : parcels_) {
       parcel.direct = parcel.direct || parcel.last - parcel.first == 1;  // nothing to fuse it with
       parcel.in_order = !parcel.direct && !terms.vendor && terms.spread == Spread::in_place;
       lay_out(parcel);
+    }
+    laid_out_ = added_;
+    allotted_ = false;
+  }
+  // The scratch of a layout, and where in it everything lies.
+  void allot() {
+    std::size_t owned = 0, staged = 0, whole = 0;
+    for (Parcel& parcel : parcels_) {
       parcel.owned_begin = owned;
       owned += own_size(parcel);
       parcel.staged_begin = staged;
-      if (!parcel.direct) staged += parcel.size;
+      if (!parcel.direct && !parcel.lent) staged += parcel.size;
+      parcel.whole_begin = whole;
+      if (parcel.direct && !parcel.lent && gathers()) whole += parcel.size;
     }
     owned_.resize_with_slack(owns_in_place() ? 0 : owned);
     staged_.resize_with_slack(topology(), staged);
-    whole_.resize_with_slack(topology(), terms.sharded ? 0 : direct_size());
+    whole_.resize_with_slack(topology(), whole);
     for (std::size_t s = 0; s < segments_.size(); ++s) place(s);
-    laid_out_ = added_;
+    allotted_ = true;
+  }
+  bool gathers() const { return !terms_.sharded && (terms_.vendor || topology().size() > 1); }
+
+  // Of a parcel whose gradients may hold the sums: their memory, if they lie in a row there, and in it as in scratch. Where
+  // ranks lend each other memory, if it can be lent.
+  T* lent(Parcel const& parcel) const {
+    T* const first = segments_[parcel.first].in_place;
+    if (!first || !gathers() || (!parcel.direct && !undivided(parcel))) return nullptr;
+    T* end = first;
+    for (Segment const& s : segments_of(parcel)) {
+      if (s.in_place != end) return nullptr;
+      end += s.size;
+    }
+    return staged_.can_be(topology(), first) ? first : nullptr;
   }
 
   void assign(std::size_t s) {
@@ -278,7 +310,8 @@ class DenseBucket {
   std::size_t piece(Parcel const&) const { return std::max<std::size_t>(terms_.options.piece_bytes / sizeof(T), 1); }
 
   T const* input(Parcel const& parcel) const {
-    return parcel.direct ? segments_[parcel.first].gradient : staged_.data() + parcel.staged_begin;
+    if (parcel.direct || parcel.lent) return segments_[parcel.first].gradient;
+    return staged_.data() + parcel.staged_begin;
   }
   bool spreads() const { return !terms_.vendor && terms_.spread != Spread::later; }
   T* own_part(Parcel const& parcel) {
@@ -304,30 +337,26 @@ class DenseBucket {
     s.in_parts = !alone && !parcel.direct && !parcel.in_order;
   }
   T* gathered(Parcel const& parcel) {
+    if (parcel.lent) return parcel.lent;
     return parcel.direct ? whole_.data() + parcel.whole_begin : staged_.data() + parcel.staged_begin;
   }
-  std::size_t direct_size() {
-    std::size_t size = 0;
-    for (Parcel& parcel : parcels_) {
-      parcel.whole_begin = size;
-      if (parcel.direct && (terms_.vendor || topology().size() > 1)) size += parcel.size;
-    }
-    return size;
+  std::span<Segment const> segments_of(Parcel const& parcel) const {
+    return std::span{segments_}.subspan(parcel.first, parcel.last - parcel.first);
   }
+  bool undivided(Parcel const& parcel) const { return terms_.vendor || parcel.in_order; }
 
   // A fused parcel in memory: owner after owner, and within an owner segment after segment; for the vendor, or where owners sum
   // ranges of it, segment after segment.
   template <class F>
   void each_piece(Parcel const& parcel, F&& f) {
     T* to = staged_.data() + parcel.staged_begin;
-    std::span const segments = std::span{segments_}.subspan(parcel.first, parcel.last - parcel.first);
     std::span<std::size_t const> const cuts{cuts_};
-    bool const undivided = terms_.vendor || parcel.in_order;
-    std::size_t const owners = undivided ? 1 : owners_, stride = owners_ + 1;
+    bool const whole = undivided(parcel);
+    std::size_t const owners = whole ? 1 : owners_, stride = owners_ + 1;
     for (std::size_t owner = 0; owner < owners; ++owner) {
       std::size_t cut = parcel.first * stride + owner;
-      for (Segment const& s : segments) {
-        auto const [begin, end] = undivided ? Range{0, s.size} : Range{cuts[cut], cuts[cut + 1]};
+      for (Segment const& s : segments_of(parcel)) {
+        auto const [begin, end] = whole ? Range{0, s.size} : Range{cuts[cut], cuts[cut + 1]};
         f(s, begin, end - begin, to);
         to += end - begin;
         cut += stride;
@@ -420,7 +449,7 @@ class DenseBucket {
   }
 
   Terms terms_;
-  bool running_ = false, holds_sums_ = false;
+  bool running_ = false, holds_sums_ = false, allotted_ = false;
   std::size_t owners_ = 0;
   std::size_t added_ = 0;     // segments of this update
   std::size_t laid_out_ = 0;  // segments of the layout that stands, 0 without one

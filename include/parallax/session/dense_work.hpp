@@ -25,13 +25,14 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   void prepare(DenseUpdate<S, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
     gradient_ = update.gradient;
+    in_place_ = update.in_place;
     if (gradient_.size() != state_->size() && !how.joined) throw size_refusal(topology.rank());
     if (how.keep || how.joined) keep_gradient(how.joined);
   }
   RowsView<T const> gradient() const { return as_row(gradient_); }
   void join(Buckets<C>& buckets) {
     bucket_ = &buckets.template of<Space>().template of<T, S::sharded>();
-    segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data(), state_->unit());
+    segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data(), state_->unit(), in_place_);
   }
 
   bool gathers_early() const { return S::sharded || !transforms<F>; }
@@ -139,6 +140,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
     if (joined) state_->ops().clear(kept_.data(), kept_.size() * sizeof(T));
     else state_->ops().copy_bytes(kept_.data(), gradient_.data(), gradient_.size_bytes());
     gradient_ = kept_.span();
+    in_place_ = nullptr;
   }
 
   // Whether `whole` is of sums. Asked after all merging, for one update may make its bucket gather again.
@@ -155,6 +157,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
   }
 
   std::span<T const> gradient_;
+  T* in_place_ = nullptr;
   Buffer<T, Space> kept_;
   DenseBucket<T, C, Space>* bucket_ = nullptr;
   std::size_t segment_ = 0;

@@ -139,20 +139,23 @@ auto transformed(Make&& make) {
 
 }  // namespace detail
 
-// Does not own. An update of a dense variable: `gradient` has the variable's size.
+// Does not own. An update of a dense variable: `gradient` has the variable's size, `in_place` is null or its memory, which the
+// step may overwrite.
 template <class S, class F = NoTransform>
 struct DenseUpdate {
   using State = S;
   using T = typename State::scalar_type;
   State* state;
   std::span<T const> gradient;
+  T* in_place = nullptr;
   [[no_unique_address]] F function = {};
 
   // f(DenseGradient<T>) may change the reduced gradient of the part that this rank owns, after sum and mean. If it
   // throws, no rank updates anything.
   template <class G>
   auto transform(G f) const {
-    return detail::transformed<G, DenseGradient<T>>([&] { return DenseUpdate<State, G>{state, gradient, std::move(f)}; });
+    auto const with = [&] { return DenseUpdate<State, G>{state, gradient, in_place, std::move(f)}; };
+    return detail::transformed<G, DenseGradient<T>>(with);
   }
 };
 
@@ -274,6 +277,41 @@ auto grad(V const& variable, Tensor const& gradient) {
   } else {
     return DenseUpdate<typename V::State>{&variable.state(), flat_view(gradient)};
   }
+}
+
+// A gradient whose memory the step may overwrite.
+template <class T>
+struct InPlace {
+  std::span<T> values;
+};
+
+// Does not own. grad(variable, in_place(gradient)): the sum over ranks may be formed in the gradient's memory, whose contents
+// are unspecified once `step` has returned or thrown; no bit of a result differs. Large gradients then need no memory for their
+// sums, and small ones are not packed where they lie in a row, as views of one buffer do, in the order of the updates. Of use
+// to replicated variables (AllReduce), where ranks of a host reach the memory: threads always, processes if it is a
+// SharedBuffer, or on a device; in a `step`, for a `start` copies what it is given.
+template <class Tensor>
+auto in_place(Tensor&& gradient) {
+  if constexpr (!FlatTensor<Tensor>) {
+    static_assert(detail::never<Tensor>,
+                  "parallax: a Dense variable's gradient is a tensor with contiguous elements (see tensor_traits)");
+    return detail::Mistaken{};
+  } else if constexpr (std::is_const_v<typename decltype(flat_view(gradient))::element_type>) {
+    static_assert(detail::never<Tensor>, "parallax: in_place takes a gradient that may be overwritten, this one is const");
+    return detail::Mistaken{};
+  } else {
+    return InPlace{flat_view(gradient)};
+  }
+}
+template <detail::DenseVariable V, class T>
+auto grad(V const& variable, InPlace<T> const& gradient) {
+  auto update = grad(variable, gradient.values);
+  if constexpr (!std::same_as<decltype(update), detail::Mistaken>) update.in_place = gradient.values.data();
+  return update;
+}
+template <detail::DenseVariable V>
+detail::Mistaken grad(V const&, detail::Mistaken mistaken) {
+  return mistaken;
 }
 
 // The gradient of the batch of a pull: one row per index, in the order of the indices (duplicates are summed here), or
