@@ -3,6 +3,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <random>
 #include <tuple>
 #include <vector>
 
@@ -288,6 +289,88 @@ TEST_CASE("a range of updates may grow, shrink and be empty from step to step", 
     return result;
   });
   for (auto const& result : results) CHECK(result == std::vector<float>{-6, -4, -4, -2, -2, -2});
+}
+
+TEST_CASE("memory that a step may overwrite is no other gradient's", "[session][limits]") {
+  struct Result {
+    std::vector<Answer> answers;
+    std::vector<float> values;
+  };
+  std::vector<Result> results(2);
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    Session session{world};
+    std::vector<std::vector<float>> memory(3, std::vector<float>(100));
+    std::deque<px::Variable<px::Dense>> layers;
+    for (std::size_t i = 0; i < 3; ++i)
+      layers.emplace_back(session, "layer " + std::to_string(i), px::bind(memory[i]), plain, px::Reduce::sum);
+    std::vector<float> gradients(400);
+    Result& result = results[static_cast<std::size_t>(world.rank())];
+    using Update = decltype(grad(layers[0], gradients));
+    struct Given {
+      std::size_t begin;
+      bool in_place;
+    };
+    auto const step = [&](std::vector<Given> const& given) {
+      std::fill(gradients.begin(), gradients.end(), 1.0f);
+      std::vector<Update> updates;
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        std::span<float> const gradient{gradients.data() + given[i].begin, 100};
+        updates.push_back(given[i].in_place ? grad(layers[i], px::in_place(gradient)) : grad(layers[i], gradient));
+      }
+      result.answers.push_back(answer_of([&] { session.step(updates); }));
+    };
+    step({{0, true}, {100, true}});
+    step({{0, false}, {0, false}, {50, false}});           // all may read the same
+    step({{0, true}, {99, false}});                        // refused
+    step({{0, true}, {99, false}});                        // and again
+    step({{100, true}});
+    step({{100, true}, {99, false}});                      // refused: as in the step before, but for the second
+    step({{100, true}, {0, false}, {0, false}});
+    step({{100, true}, {0, true}, {0, false}});            // refused
+    step({{0, false}, {250, false}, {300, true}});         // refused
+    for (auto const& each : memory) result.values.push_back(each[99]);
+    session.finish();
+  }, patient);
+  for (Result const& result : results) {
+    std::vector<std::string> refused;
+    for (Answer const& answer : result.answers) refused.push_back(answer.refused ? answer.variable + ": " + answer.detail : "");
+    auto const said = [](char const* variable, char const* other) {
+      return std::string{variable} + ": its gradient was given in_place, and the gradient of " + other + " shares memory with it";
+    };
+    CHECK(refused == std::vector<std::string>{"", "", said("layer 0", "layer 1"), said("layer 0", "layer 1"), "",
+                                              said("layer 0", "layer 1"), "", said("layer 1", "layer 2"),
+                                              said("layer 2", "layer 1")});
+    CHECK(result.answers[2].code == px::Errc::invalid_argument);
+    CHECK(result.values == std::vector<float>{-8, -6, -4});
+  }
+}
+
+TEST_CASE("shared memory is found as by looking at all pairs", "[session][limits]") {
+  std::uint64_t const seed = 20261122;
+  std::mt19937_64 random{seed};
+  std::vector<std::byte> memory(40);
+  int found = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<px::detail::GradientMemory> all(1 + random() % 6);
+    for (auto& each : all) {
+      each.begin = memory.data() + random() % 32;
+      each.end = each.begin + random() % 8;
+      each.in_place = random() % 3 == 0;
+    }
+    auto const share = [](auto const& a, auto const& b) {
+      return (a.in_place || b.in_place) && std::max(a.begin, b.begin) < std::min(a.end, b.end);
+    };
+    bool expected = false;
+    for (std::size_t a = 0; a < all.size(); ++a)
+      for (std::size_t b = 0; b < a; ++b) expected = expected || share(all[a], all[b]);
+    auto const shared = px::detail::shared_memory(all);
+    INFO("seed " << seed << ", round " << round);
+    REQUIRE(shared.has_value() == expected);
+    if (shared) REQUIRE((shared->first.in_place && share(shared->first, shared->second)));
+    found += expected;
+  }
+  CHECK(found > 500);
+  CHECK(found < 2500);
 }
 
 TEST_CASE("rows with a stride and a table in user memory are read and written in place", "[session][limits]") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/session/overwritten.hpp"
 #include "parallax/session/work.hpp"
 
 namespace parallax::detail {
@@ -24,12 +25,20 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
 
   void prepare(DenseUpdate<S, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
+    moved_ = update.gradient.data() != given_ || (update.in_place != nullptr) != given_in_place_;
+    given_ = update.gradient.data();
+    given_in_place_ = update.in_place;
     gradient_ = update.gradient;
     in_place_ = update.in_place;
     if (gradient_.size() != state_->size() && !how.joined) throw size_refusal(topology.rank());
     if (how.keep || how.joined) keep_gradient(how.joined);
   }
   RowsView<T const> gradient() const { return as_row(gradient_); }
+  GradientMemory memory() const {
+    auto const bytes = std::as_bytes(gradient_);
+    return {bytes.data(), bytes.data() + bytes.size(), in_place_ != nullptr, state_->name()};
+  }
+  bool moved() const { return moved_; }  // since this work's last update
   void join(Buckets<C>& buckets) {
     bucket_ = &buckets.template of<Space>().template of<T, S::sharded>();
     segment_ = bucket_->add(gradient_.data(), gradient_.size(), state_->values().data(), state_->unit(), in_place_);
@@ -158,6 +167,8 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
 
   std::span<T const> gradient_;
   T* in_place_ = nullptr;
+  T const* given_ = nullptr;
+  bool given_in_place_ = false, moved_ = false;
   Buffer<T, Space> kept_;
   DenseBucket<T, C, Space>* bucket_ = nullptr;
   std::size_t segment_ = 0;

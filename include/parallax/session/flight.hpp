@@ -206,6 +206,7 @@ class FlightBase {
     error_.reset();
     limits_.clear();
     records_.clear();
+    overwrites_ = false;
     prepared_ = {};
     buckets([](auto& bucket, bool) { bucket.clear(); });
     findings_.each([](auto& findings) { findings.of_gradients.clear(), findings.of_sums.clear(); });
@@ -290,6 +291,8 @@ class FlightBase {
   MeasuredSums<C> measured_;
   std::vector<UpdateRecord> records_;  // of the updates prepared, in the order of the arguments
   Fingerprint prepared_;               // of them as they were then
+  std::vector<GradientMemory> gradient_memory_;
+  std::size_t looked_at_ = 0;  // updates, when that was last found to be each one's own
   std::vector<double> limits_;
   std::optional<Error> error_;  // this rank's refusal
   Ahead<C>* ahead_ = nullptr;
@@ -298,7 +301,7 @@ class FlightBase {
   Divisors divisors_;
   Stage stage_ = Stage::arrived;
   bool busy_ = false, unanimous_ = true, carried_ = true, reduced_ = true, gathered_ = true, early_ = false, idle_ = false,
-       adapts_ = false;
+       adapts_ = false, overwrites_ = false, moved_ = false;
 };
 
 template <class Argument>
@@ -329,6 +332,7 @@ class Flight final : public FlightBase<C> {
         (seat(std::get<I>(seats_), arguments, Preparing{keep, *this->joined_, finite}), ...);
       }(std::index_sequence_for<Arguments...>{});
       this->adapts_ = Taken::adapting;
+      if (this->overwrites_) refuse_shared_memory();
       if (ahead_) counts_ += ahead_->counts();
       this->close_buckets();
       if (finite) this->start_looking([](auto& findings) -> auto& { return findings.of_gradients; });
@@ -475,6 +479,10 @@ class Flight final : public FlightBase<C> {
       records_.push_back({&known, in_group, transforms<decltype(update.function)>, Rows::none});
       UpdateRecord& record = records_.back();
       work.prepare(update, *topology_, how, in_group);
+      if constexpr (requires { work.memory(); }) {
+        this->overwrites_ |= work.memory().in_place;
+        this->moved_ |= work.moved();
+      }
       if constexpr (requires { work.plan_known(); }) record.rows = work.plan_known() ? Rows::of_a_pull : Rows::by_index;
       record.add_to(this->prepared_, *update.state);
       with_work(work, [&](auto& prepared) { look_at_gradient(prepared, how); });
@@ -482,6 +490,25 @@ class Flight final : public FlightBase<C> {
       this->early_ = this->early_ && work.gathers_early();
       if constexpr (Taken::journeys) counts_ += work.counts();
     });
+  }
+
+  // Looks only where gradients have moved since it last looked.
+  void refuse_shared_memory() {
+    if (!this->moved_ && this->looked_at_ == records_.size()) return;
+    auto& memory = this->gradient_memory_;
+    memory.clear();
+    works([&](auto& work) {
+      if constexpr (requires { work.memory(); }) memory.push_back(work.memory());
+    });
+    auto const shared = shared_memory(memory);
+    if (!shared) {
+      this->moved_ = false;
+      this->looked_at_ = records_.size();
+      return;
+    }
+    auto const& [overwritten, other] = *shared;
+    throw Error{Errc::invalid_argument, topology_->rank(), "step", std::string{overwritten.variable},
+                "its gradient was given in_place, and the gradient of " + std::string{other.variable} + " shares memory with it"};
   }
 
   template <class Work>

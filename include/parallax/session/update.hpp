@@ -286,10 +286,11 @@ struct InPlace {
 };
 
 // Does not own. grad(variable, in_place(gradient)): the sum over ranks may be formed in the gradient's memory, whose contents
-// are unspecified once `step` has returned or thrown; no other update of the step may name that memory. No bit of a result
-// differs. Large gradients then need no memory for their sums, and small ones are not packed where they lie in a row, as views
-// of one buffer do, in the order of the updates. Of use to replicated variables (AllReduce), where ranks of a host reach the
-// memory: threads always, processes if it is a SharedBuffer, or on a device; in a `step`, for a `start` copies what it is given.
+// are unspecified once `step` has returned or thrown; no other dense update of the step may name that memory (Error
+// invalid_argument). No bit of a result differs. Large gradients then need no memory for their sums, and small ones are not
+// packed where they lie in a row, as views of one buffer do, in the order of the updates. Of use to replicated variables
+// (AllReduce), where ranks of a host reach the memory: threads always, processes if it is a SharedBuffer, or on a device; in a
+// `step`, for a `start` copies what it is given.
 template <class Tensor>
 auto in_place(Tensor&& gradient) {
   if constexpr (!FlatTensor<Tensor>) {
