@@ -301,7 +301,7 @@ auto in_place(Tensor&& gradient) {
     static_assert(detail::never<Tensor>, "parallax: in_place takes a gradient that may be overwritten, this one is const");
     return detail::Mistaken{};
   } else {
-    return InPlace{flat_view(gradient)};
+    return InPlace<typename decltype(flat_view(gradient))::element_type>{flat_view(gradient)};
   }
 }
 template <detail::DenseVariable V, class T>
