@@ -176,6 +176,7 @@ TEMPLATE_TEST_CASE("a bucket's owners hold the documented sums, and all ranks th
     if (k == 6) continue;  // there is one hop, in which all take part
     std::vector const updates(k == 5 ? 1 : 3, settings[k]);
     for (px::Spread const spread : {px::Spread::later, px::Spread::apart, px::Spread::in_place}) {
+      if (k == 5 && spread == px::Spread::apart) continue;  // in as many rounds as in place
       CAPTURE(hosts, sharded, lends, k, spread);
       CHECK(wrong_by_rank<TestType>(hosts, false, updates, sharded, lends, spread) == std::vector<int>(hosts.size(), 0));
     }
