@@ -300,8 +300,9 @@ TEST_CASE("memory that a step may overwrite is no other gradient's", "[session][
   px::run_threads(2, [&](px::ThreadCommunicator& world) {
     Session session{world};
     std::vector<std::vector<float>> memory(3, std::vector<float>(100));
+    memory.emplace_back(200);
     std::deque<px::Variable<px::Dense>> layers;
-    for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t i = 0; i < memory.size(); ++i)
       layers.emplace_back(session, "layer " + std::to_string(i), px::bind(memory[i]), plain, px::Reduce::sum);
     std::vector<float> gradients(400);
     Result& result = results[static_cast<std::size_t>(world.rank())];
@@ -309,13 +310,16 @@ TEST_CASE("memory that a step may overwrite is no other gradient's", "[session][
     struct Given {
       std::size_t begin;
       bool in_place;
+      std::size_t layer = 9;  // the one of that number
     };
     auto const step = [&](std::vector<Given> const& given) {
       std::fill(gradients.begin(), gradients.end(), 1.0f);
       std::vector<Update> updates;
       for (std::size_t i = 0; i < given.size(); ++i) {
-        std::span<float> const gradient{gradients.data() + given[i].begin, 100};
-        updates.push_back(given[i].in_place ? grad(layers[i], px::in_place(gradient)) : grad(layers[i], gradient));
+        std::size_t const number = given[i].layer == 9 ? i : given[i].layer;
+        std::span<float> const gradient{gradients.data() + given[i].begin, memory[number].size()};
+        auto const& layer = layers[number];
+        updates.push_back(given[i].in_place ? grad(layer, px::in_place(gradient)) : grad(layer, gradient));
       }
       result.answers.push_back(answer_of([&] { session.step(updates); }));
     };
@@ -328,6 +332,8 @@ TEST_CASE("memory that a step may overwrite is no other gradient's", "[session][
     step({{100, true}, {0, false}, {0, false}});
     step({{100, true}, {0, true}, {0, false}});            // refused
     step({{0, false}, {250, false}, {300, true}});         // refused
+    step({{0, true}, {100, true}});
+    step({{0, true, 3}, {100, true}});                     // refused: as before, but for the size of the first
     for (auto const& each : memory) result.values.push_back(each[99]);
     session.finish();
   }, patient);
@@ -339,9 +345,9 @@ TEST_CASE("memory that a step may overwrite is no other gradient's", "[session][
     };
     CHECK(refused == std::vector<std::string>{"", "", said("layer 0", "layer 1"), said("layer 0", "layer 1"), "",
                                               said("layer 0", "layer 1"), "", said("layer 1", "layer 2"),
-                                              said("layer 2", "layer 1")});
+                                              said("layer 2", "layer 1"), "", said("layer 3", "layer 1")});
     CHECK(result.answers[2].code == px::Errc::invalid_argument);
-    CHECK(result.values == std::vector<float>{-8, -6, -4});
+    CHECK(result.values == std::vector<float>{-10, -8, -4, 0});
   }
 }
 

@@ -25,8 +25,9 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
 
   void prepare(DenseUpdate<S, F> const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
-    moved_ = update.gradient.data() != given_ || (update.in_place != nullptr) != given_in_place_;
-    given_ = update.gradient.data();
+    moved_ = update.gradient.data() != given_.data() || update.gradient.size() != given_.size() ||
+             (update.in_place != nullptr) != given_in_place_;
+    given_ = update.gradient;
     given_in_place_ = update.in_place;
     gradient_ = update.gradient;
     in_place_ = update.in_place;
@@ -167,7 +168,7 @@ class Work<C, DenseUpdate<S, F>> : public WorkBase<C, DenseUpdate<S, F>> {
 
   std::span<T const> gradient_;
   T* in_place_ = nullptr;
-  T const* given_ = nullptr;
+  std::span<T const> given_;
   bool given_in_place_ = false, moved_ = false;
   Buffer<T, Space> kept_;
   DenseBucket<T, C, Space>* bucket_ = nullptr;
