@@ -13,6 +13,7 @@
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
 #include "parallax_bench/ids.hpp"
+#include "baseline/naive_ps.hpp"
 
 namespace px = parallax;
 
@@ -90,7 +91,7 @@ void policies(measure::Report& report, measure::Options const& options, Sizes co
     auto const& mine = ids[static_cast<std::size_t>(world.rank())];
     Trainer<px::PsShard> shard{world, sizes.rows, sizes.width, mine}, again{world, sizes.rows, sizes.width, mine};
     Trainer<px::AllGather> gather{world, sizes.rows, sizes.width, mine};
-    Trainer<px::NaivePs> naive{world, sizes.rows, sizes.width, mine};
+    Trainer<baseline::NaivePs> naive{world, sizes.rows, sizes.width, mine};
     auto const best = best_of(world, options, sizes.steps, shard, gather, naive, again);
     auto const sums = std::vector{shard.sum(), gather.sum(), naive.sum(), again.sum()};
     if (world.rank() == 0) {

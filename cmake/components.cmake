@@ -1,6 +1,6 @@
 # The components of parallax: the package that each needs, and the target that it becomes. The project and the installed
 # parallaxConfig.cmake both read this file, so that both define the same targets.
-set(parallax_components parallax threads mpi eigen cuda nccl)
+set(parallax_components parallax threads mpi eigen cuda nccl conformance)
 
 # NCCL has no CMake package. It is looked for where NCCL_ROOT says, beside cudart, and where headers and libraries are. Where it
 # is found, with cudart, defines parallax_nccl_library.
@@ -55,6 +55,15 @@ function(parallax_find_component component)
     endif()
     parallax_find_nccl()
     set(needs parallax_nccl_library)
+  elseif(component STREQUAL "conformance")
+    set(dependency "Catch2 2.13 or 3")
+    if(NOT TARGET Catch2::Catch2)
+      find_package(Catch2 3 QUIET CONFIG)
+      if(NOT Catch2_FOUND)
+        find_package(Catch2 2.13 QUIET CONFIG)
+      endif()
+    endif()
+    set(needs Catch2::Catch2)
   else()
     list(JOIN parallax_components ", " known)
     set(parallax_${component}_FOUND FALSE PARENT_SCOPE)

@@ -1,23 +1,10 @@
-// Catch2, whichever is installed: version 3 or Debian 12's version 2. Tests include this and nothing of Catch2's own.
-// Assertions are for the thread that runs the test case: collect what other threads find, and check it after they ended.
+// Catch2 as conformance/catch.hpp has it, and what our own tests add: matchers, and test cases that cannot run here.
 #pragma once
-
-#if __has_include(<catch2/catch_test_macros.hpp>)
-#include <catch2/catch_approx.hpp>
-#include <catch2/catch_template_test_macros.hpp>
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
-#include <catch2/generators/catch_generators_adapters.hpp>
-#include <catch2/generators/catch_generators_range.hpp>
-#include <catch2/matchers/catch_matchers_floating_point.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
-using Catch::Approx;
-#else
-#include <catch2/catch.hpp>
-#endif
 
 #include <cstdio>
 #include <string>
+
+#include "parallax/conformance/catch.hpp"
 
 namespace parallax_test {
 

@@ -104,12 +104,12 @@ struct ByThrust {
     device::portable::group_keys(policy(), ids, groups, sorted.data(), numbers.data());
   }
   void gather(RowsView<float const> table, Id const* ids, std::uint32_t n, float* out) {
-    device::portable::gather_rows(policy(), table, ids, n, Id{0}, out);
+    device::portable::gather_rows(policy(), table, ids, n, {}, out);
   }
   template <class Rule>
   void update(RowsView<float const> values, device::Groups<Id> const& groups, RowsView<float> table, Rule const& rule,
               float* slot) {
-    device::portable::update_runs(policy(), values, groups, Id{0}, table, rule, slot);
+    device::portable::update_runs(policy(), values, groups, {}, table, rule, slot);
   }
 };
 #endif
@@ -147,7 +147,7 @@ bool same_bits(O const& optimizer, std::uint32_t n, std::int64_t width, std::str
     RowsView<float> const view{there.data(), rows, width};
     auto const slot = [&](std::size_t k) { return RowsView<float>{state[k].data(), rows, width}; };
     auto const update = [&](auto const& given) {
-      device::update_runs(stream, values, groups.view(), 0, {}, view, rule, given, device::Slots<>{}, scratch.data());
+      device::update_runs(stream, values, groups.view(), {}, {}, view, rule, given, device::Slots<>{}, scratch.data());
     };
 #if defined(__CUDACC__)
     if constexpr (O::element_slots::count < 2)
@@ -178,9 +178,9 @@ bool same_bits(O const& optimizer, std::uint32_t n, std::int64_t width, std::str
   std::span<Id const> const keys{groups.keys.data(), groups.size()};
   RowsView<float> const view{table.data(), rows, width};
   auto const slot = [&](std::size_t k) { return RowsView<float>{slots[k].data(), rows, width}; };
-  if constexpr (O::element_slots::count == 0) Host::apply_rows(keys, 0, view, sums.data(), 1.0f, rule);
-  else if constexpr (O::element_slots::count == 1) Host::apply_rows(keys, 0, view, sums.data(), 1.0f, rule, slot(0));
-  else Host::apply_rows(keys, 0, view, sums.data(), 1.0f, rule, slot(0), slot(1));
+  if constexpr (O::element_slots::count == 0) Host::apply_rows(keys, {}, view, sums.data(), 1.0f, rule);
+  else if constexpr (O::element_slots::count == 1) Host::apply_rows(keys, {}, view, sums.data(), 1.0f, rule, slot(0));
+  else Host::apply_rows(keys, {}, view, sums.data(), 1.0f, rule, slot(0), slot(1));
   bool same = std::memcmp(once[0].data(), table.data(), table.size() * sizeof(float)) == 0;
   for (std::size_t k = 0; k < slots.size(); ++k)
     same = same && std::memcmp(once[k + 1].data(), slots[k].data(), table.size() * sizeof(float)) == 0;
@@ -272,18 +272,18 @@ void kernels_of(std::uint32_t n, std::int64_t width, std::string_view distributi
     print_times(kernel, n, width, distribution, bytes, times(samples, run));
   };
   auto const adagrad = [&](int k) {
-    device::update_runs(stream, values, grouped[k].view(), 0, {}, view, parallax::Adagrad{}.at(1), device::Slots{sums},
+    device::update_runs(stream, values, grouped[k].view(), {}, {}, view, parallax::Adagrad{}.at(1), device::Slots{sums},
                         device::Slots<>{}, scratch.data());
   };
   report("gather", n * (2 * row + sizeof(Id)), [&](int k) {
-    device::gather_rows<float, Id>(stream, view, {ids[k].data(), n}, 0, out.data());
+    device::gather_rows<float, Id>(stream, view, {ids[k].data(), n}, {}, out.data());
   });
   report("group", 0, [&](int k) { grouped[k].group(ids[k].data()); });
   report("scatter", u * (2 * row + sizeof(Id)), [&](int k) {
-    device::scatter_rows<float, Id>(stream, view, {grouped[k].keys.data(), n}, 0, out.data(), grouped[k].view().distinct);
+    device::scatter_rows<float, Id>(stream, view, {grouped[k].keys.data(), n}, {}, out.data(), grouped[k].view().distinct);
   });
   report("update_sgd", n * (row + 4) + u * (2 * row + 12), [&](int k) {
-    device::update_runs(stream, values, grouped[k].view(), 0, {}, view, parallax::Sgd{}.at(1), device::Slots<>{},
+    device::update_runs(stream, values, grouped[k].view(), {}, {}, view, parallax::Sgd{}.at(1), device::Slots<>{},
                         device::Slots<>{}, scratch.data());
   });
   report("update_adagrad", n * (row + 4) + u * (4 * row + 12), adagrad);

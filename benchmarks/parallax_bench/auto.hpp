@@ -25,8 +25,9 @@ struct Trained {
   }
 };
 
-inline char const* short_name(px::Method method) {
-  return method == px::Method::ps_shard ? "PS" : method == px::Method::all_gather ? "AG" : "AR";
+inline char const* short_name(std::size_t choice) {
+  constexpr char const* names[] = {"PS", "AG", "AR"};
+  return names[choice];
 }
 
 // `simulated`: on a network's clock, in which local work takes no time; else on the wall's, among threads.
@@ -51,8 +52,8 @@ inline Trained run_training(Workload const& work, std::string const& policy, int
     }
     clocks[rank].push_back(seconds());
     if (rank == 0)
-      for (px::Method const method : training->chosen())
-        result.chosen += (result.chosen.empty() ? "" : "+") + std::string{short_name(method)};
+      for (std::size_t const choice : training->chosen())
+        result.chosen += (result.chosen.empty() ? "" : "+") + std::string{short_name(choice)};
     checked[rank] = training->check();
     training->finish();
   });

@@ -79,7 +79,7 @@ class HandTraining final : public Training {
     apply(parameters_, sums_);
   }
 
-  std::vector<px::Method> chosen() const override { return {}; }
+  std::vector<std::size_t> chosen() const override { return {}; }
   px::Traffic traffic() const override { return {}; }
 
   Checked check() override {

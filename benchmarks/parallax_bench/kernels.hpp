@@ -156,7 +156,7 @@ class KernelCommand {
       auto const times = measure::best_seconds(
           rounds(ids), [&, &drawn = ids] { gather_by_hand(table.data(), drawn, packed.data()); },
           [&] { std::memcpy(packed.data(), table.data(), bytes); },
-          [&] { Host::gather_rows(view, indices, 0, packed.data()); });
+          [&] { Host::gather_rows(view, indices, {}, packed.data()); });
       bool right = true;
       for (std::size_t i = 0; i < ids.size(); ++i)
         right = right && std::memcmp(&packed[i * at(width_)], view.row(ids[i]), at(width_) * sizeof(float)) == 0;
@@ -169,11 +169,11 @@ class KernelCommand {
       auto const moved = static_cast<std::int64_t>(ids.size()) * width_;
       table.fill(0);
       auto const times = measure::best_seconds(
-          rounds(ids), [&] { Host::scatter_add_rows(view, indices, 0, packed.data()); },
+          rounds(ids), [&] { Host::scatter_add_rows(view, indices, {}, packed.data()); },
           [&, &drawn = ids] { add_by_hand(table.data(), drawn, packed.data()); },
           [&] { add_all(expected.data(), packed.data(), moved); });
       table.fill(0), expected.fill(0);
-      Host::scatter_add_rows(view, indices, 0, packed.data());
+      Host::scatter_add_rows(view, indices, {}, packed.data());
       add_by_hand(expected.data(), ids, packed.data());
       line("scatter_add_rows", name, 3 * at(moved) * sizeof(float), times[0],
            {{"a += b", times[2]}, {"loop by hand", times[1]}},

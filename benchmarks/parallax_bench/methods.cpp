@@ -1,5 +1,6 @@
 // The trainings under every policy, compiled for float here and for double from the same text.
 #include "measured.hpp"
+#include "../baseline/naive_ps.hpp"
 
 #ifndef BENCH_SCALAR
 #define BENCH_SCALAR float
@@ -32,7 +33,7 @@ Method method_of<BENCH_SCALAR>(std::string_view policy) {
     method.settling = px::AutoOptions{}.first_step + 1;
     return method;
   }
-  return by_session<px::presets::naive_parameter_server, T>(policy, Way::naive);
+  return by_session<baseline::naive_parameter_server, T>(policy, Way::naive);
 }
 
 template <>

@@ -65,7 +65,7 @@ class RawTraining final : public Training {
     for (std::size_t i = 0; i < parameters_.size(); ++i) p[i] -= static_cast<T>(learning_rate) * g[i];
   }
 
-  std::vector<px::Method> chosen() const override { return {}; }
+  std::vector<std::size_t> chosen() const override { return {}; }
   px::Traffic traffic() const override { return {}; }
 
   Checked check() override {

@@ -27,7 +27,7 @@ class Training {
   virtual void step() = 0;
   virtual px::Traffic traffic() const = 0;
   // How the rows of each table travel now, where the policy chooses; else nothing.
-  virtual std::vector<px::Method> chosen() const = 0;
+  virtual std::vector<std::size_t> chosen() const = 0;
   virtual std::vector<px::Decision> decisions() const { return {}; }
   // Whose operations a trace shows; null where there is no session.
   virtual px::Session<px::AnyCommunicator>* traced() { return nullptr; }
@@ -115,10 +115,10 @@ class SessionTraining final : public Training {
   }
 
   px::Traffic traffic() const override { return session_.traffic(); }
-  std::vector<px::Method> chosen() const override {
-    std::vector<px::Method> result;
+  std::vector<std::size_t> chosen() const override {
+    std::vector<std::size_t> result;
     if constexpr (Words::State::adaptive)
-      for (auto const& table : tables_) result.push_back(table.state().method());
+      for (auto const& table : tables_) result.push_back(table.state().choice());
     return result;
   }
   std::vector<px::Decision> decisions() const override { return session_.decisions(); }

@@ -11,6 +11,7 @@
 
 #include "../progress.hpp"
 #include "trainer.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace lm {
 
@@ -81,7 +82,7 @@ Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view pol
   if (policy == "hybrid") return under(px::presets::hybrid{});
   if (policy == "all_reduce") return under(px::presets::all_reduce{});
   if (policy == "parameter_server") return under(px::presets::parameter_server{});
-  if (policy == "naive_parameter_server") return under(px::presets::naive_parameter_server{});
+  if (policy == "naive_parameter_server") return under(baseline::naive_parameter_server{});
   if (policy == "all_gather") return under(px::presets::all_gather{});
   if (policy == "auto") return under(px::Auto{});
   throw std::invalid_argument{"no such policy: " + std::string{policy}};

@@ -5,12 +5,13 @@
 #include <memory>
 #include <new>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../catch.hpp"
-#include "../conformance/communicator.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/conformance/communicator.hpp"
 
 namespace px = parallax;
 
@@ -42,6 +43,33 @@ struct Able : px::SelfCommunicator {
   Request iallreduce(int, double const*, double* data, std::size_t) { return *data = 2, Request{}; }
 };
 
+// One rank whose requests are larger than an edge has room for, and complete when they are asked for the second time.
+struct Roomy : px::SelfCommunicator {
+  struct Request {
+    explicit Request(int& count) : alive{&count} { ++*alive; }
+    Request(Request&& other) : alive{std::exchange(other.alive, nullptr)} {}
+    Request& operator=(Request&& other) {
+      std::swap(alive, other.alive);
+      return *this;
+    }
+    ~Request() {
+      if (alive) --*alive;
+    }
+    bool test() { return ++asked > 1; }
+    int waiting_for() const { return 0; }
+
+    int* alive;
+    int asked = 0;
+    std::byte more[200]{};
+  };
+  explicit Roomy(int& count) : alive{&count} {}
+  Request ialltoallv(int channel, px::Transfer const& transfer) {
+    static_cast<void>(px::SelfCommunicator::ialltoallv(channel, transfer));
+    return Request{*alive};
+  }
+  int* alive;
+};
+
 }  // namespace
 
 static_assert(!std::is_copy_constructible_v<px::AnyCommunicator>);
@@ -66,6 +94,25 @@ TEST_CASE("the abilities of a communicator show through its erased type", "[comm
   CHECK(any.iallreduce(0, &f, &f, 1).test());
   CHECK(any.iallreduce(0, &d, &d, 1).test());
   CHECK((f == 1 && d == 2));
+}
+
+TEST_CASE("a request may be larger than the edge has room for, and throw as it moves", "[comm][any]") {
+  int alive = 0;
+  px::AnyCommunicator any{Roomy{alive}};
+  std::byte const sent{7};
+  std::byte received{0};
+  px::ByteRange const block{0, 1};
+  {
+    auto request = any.ialltoallv(0, {&sent, {&block, 1}, &received, {&block, 1}});
+    CHECK(alive == 1);
+    CHECK(!request.test());
+    auto moved = std::move(request);
+    CHECK(alive == 1);
+    CHECK(moved.waiting_for() == 0);
+    CHECK(moved.test());
+    CHECK(received == sent);
+  }
+  CHECK(alive == 0);
 }
 
 TEST_CASE("an erased communicator without a vendor's all-reduce sums in fixed order and refuses to do otherwise",

@@ -1,12 +1,17 @@
 // The communicators' suite has teeth: each defect planted into a sound communicator is found by the check made for it.
 #include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "../catch.hpp"
-#include "../conformance/communicator.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/conformance/communicator.hpp"
 
 namespace px = parallax;
 
@@ -128,6 +133,81 @@ struct FaultyThreads {
   }
 };
 
+// Sound where all ranks agree on sizes: blocks wait in queues, without the number of their operation, and none is put there that
+// has no bytes.
+class Unnumbered {
+ public:
+  struct Queues {
+    std::mutex mutex;
+    std::map<std::array<int, 3>, std::deque<std::vector<std::byte>>> blocks;  // by channel, source and target
+    std::optional<px::Error> reason;
+  };
+  struct Request {
+    bool test() {
+      std::lock_guard const lock{queues->mutex};
+      while (source < static_cast<int>(transfer.from.size())) {
+        auto const [offset, bytes] = transfer.from[static_cast<std::size_t>(source)];
+        auto& blocks = queues->blocks[{channel, source, rank}];
+        if (bytes > 0 && blocks.empty()) {
+          if (queues->reason) throw *queues->reason;
+          return false;
+        }
+        if (bytes > 0) {
+          if (blocks.front().size() != bytes) throw px::Error{px::Errc::mismatch, source, "", "", std::to_string(bytes)};
+          std::ranges::copy(blocks.front(), transfer.receive + offset);
+          blocks.pop_front();
+        }
+        ++source;
+      }
+      return true;
+    }
+    int waiting_for() const { return source < static_cast<int>(transfer.from.size()) ? source : -1; }
+
+    Queues* queues;
+    px::Transfer transfer;
+    int channel, rank, source = 0;
+  };
+
+  Unnumbered(int rank, Queues& queues) : rank_{rank}, queues_{&queues} {}
+  int rank() const { return rank_; }
+  int size() const { return 3; }
+  std::chrono::nanoseconds deadline() const { return std::chrono::seconds{60}; }
+  void abort(px::Error const& reason) {
+    std::lock_guard const lock{queues_->mutex};
+    if (!queues_->reason) queues_->reason = reason;
+  }
+  Request ialltoallv(int channel, px::Transfer const& transfer) {
+    std::lock_guard const lock{queues_->mutex};
+    if (queues_->reason) throw *queues_->reason;
+    for (int target = 0; target < size(); ++target) {
+      auto const [offset, bytes] = transfer.to[static_cast<std::size_t>(target)];
+      std::byte const* const first = transfer.send + offset;
+      if (bytes > 0) queues_->blocks[{channel, rank_, target}].emplace_back(first, first + bytes);
+    }
+    return {queues_, transfer, channel, rank_};
+  }
+
+ private:
+  int rank_;
+  Queues* queues_;
+};
+
+struct UnnumberedThreads {
+  template <class Body>
+  void run(std::chrono::nanoseconds, Body const& body) const {
+    Unnumbered::Queues queues;
+    px::run_threads(3, [&](px::ThreadCommunicator& threads) {
+      Unnumbered comm{threads.rank(), queues};
+      try {
+        body(comm);
+      } catch (std::exception const& error) {
+        comm.abort({px::Errc::user_exception, comm.rank(), "", "", error.what()});
+        throw;
+      }
+    });
+  }
+};
+
 // What the suites say of a communicator with this defect.
 std::string verdict(Defect defect) {
   try {
@@ -167,4 +247,18 @@ TEST_CASE("the suite finds a communicator that hides failures", "[comm][conforma
   CHECK_THAT(verdict(Defect::blames_no_one), parallax_test::contains("which does not blame the sender"));
   CHECK_THAT(verdict(Defect::aborts_alone), parallax_test::contains("«different sizes are a mismatch»"));
   CHECK_THAT(verdict(Defect::names_another), parallax_test::contains("«a late rank delays the others and is named»"));
+}
+
+TEST_CASE("the suite tells a communicator that confuses operations what to do about it", "[comm][conformance]") {
+  for (auto const& [sent, expected] : {std::pair{16u, 0u}, {0u, 16u}}) {
+    std::string said = "nothing";
+    try {
+      parallax_conformance::check(UnnumberedThreads{}, 1, std::chrono::seconds{60}, "the check",
+                                  parallax_conformance::ABlockOfNothingIsNotConfused{sent, expected});
+    } catch (parallax_conformance::Failure const& failure) {
+      said = failure.what();
+    }
+    CHECK_THAT(said, parallax_test::contains("from rank 0 is"));
+    CHECK_THAT(said, parallax_test::contains("every block must carry the number of its operation on the channel"));
+  }
 }

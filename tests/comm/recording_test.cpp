@@ -1,11 +1,11 @@
 #include <vector>
 
 #include "../catch.hpp"
-#include "../conformance/communicator.hpp"
 #include "../support/recording_communicator.hpp"
 #include "parallax/comm/any.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/conformance/communicator.hpp"
 
 namespace px = parallax;
 using parallax_test::RecordingCommunicator;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../catch.hpp"
-#include "../conformance/communicator.hpp"
+#include "parallax/conformance/communicator.hpp"
 
 namespace px = parallax;
 

@@ -1,10 +1,9 @@
-#include "conformance/partitioner.hpp"
-
 #include <cstdint>
 #include <random>
 #include <string_view>
 #include <vector>
 
+#include "parallax/conformance/partitioner.hpp"
 #include "parallax/partition/block.hpp"
 #include "parallax/partition/cyclic.hpp"
 #include "parallax/partition/greedy.hpp"
@@ -40,7 +39,7 @@ struct LastOwner {
 
 TEMPLATE_TEST_CASE("a partitioner is a bijection with its inverse", "[conformance][partition]", parallax::Block,
                    parallax::Cyclic, parallax::Greedy, parallax::Hash, LastOwner) {
-  parallax_test::conforms_as_partitioner<TestType>();
+  parallax_conformance::check_partitioner<TestType>();
 }
 
 TEST_CASE("a partitioner with weights is a bijection with its inverse", "[conformance][partition]") {
@@ -49,7 +48,7 @@ TEST_CASE("a partitioner with weights is a bijection with its inverse", "[confor
   std::mt19937_64 random{seed};
   std::vector<double> any(1023);  // many alike, many 0, a few that outweigh all others
   for (double& weight : any) weight = random() % 3 == 0 ? 0 : static_cast<double>(random() % 5 << random() % 8 * 4);
-  parallax_test::conforms_as_partitioner_of_rows<parallax::Greedy>([&](std::int64_t rows) {
+  parallax_conformance::check_partitioner_of_rows<parallax::Greedy>([&](std::int64_t rows) {
     return rows < 0 || rows > 1023 ? parallax::Greedy{} : parallax::Greedy{{any.begin(), any.begin() + rows}};
   });
 }

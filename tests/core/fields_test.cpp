@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "../catch.hpp"
 #include "parallax/optimizer/adam.hpp"
@@ -130,6 +131,29 @@ TEST_CASE("aggregates of no and of eight fields, classes that show their fields,
   CHECK(px::fields_text(Opaque{0.25}) == "{}");
   CHECK(px::fields_hash(Opaque{0.25}) == px::fields_hash(Opaque{0.5}));
   CHECK(px::fields_text(px::Adam{}) == "{0.001, 0.9, 0.999, 1e-08}");
+}
+
+TEST_CASE("an object goes through words, and comes out of them with the same bits", "[core][fields]") {
+  Settings settings{.rate = 0.1 + 0.2, .decay = -0.0f, .period = -7, .nesterov = false, .mode = Mode::slow, .comment = "mine"};
+  std::vector<std::uint64_t> words;
+  px::visit_words(settings, [&](std::uint64_t& word) { words.push_back(word); });
+  CHECK(words.size() == 5);
+  CHECK(px::word_count(settings) == 5);
+  Settings other;
+  std::size_t at = 0;
+  px::visit_words(other, [&](std::uint64_t& word) { word = words[at++]; });
+  CHECK(std::bit_cast<std::uint64_t>(other.rate) == std::bit_cast<std::uint64_t>(0.1 + 0.2));
+  CHECK(std::signbit(other.decay));
+  CHECK(other.period == -7);
+  CHECK_FALSE(other.nesterov);
+  CHECK(other.mode == Mode::slow);
+  CHECK(std::string{other.comment} == "not compared");
+
+  Opaque opaque{0.25}, read{0};
+  std::uint64_t kept = 0;
+  px::visit_words(opaque, [&](std::uint64_t& word) { kept = word; });
+  px::visit_words(read, [&](std::uint64_t& word) { word = kept; });
+  CHECK(read.rate_ == 0.25);
 }
 
 TEST_CASE("different numbers have different texts", "[core][fields]") {

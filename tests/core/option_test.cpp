@@ -19,6 +19,9 @@ struct Slow {
 struct Lots {
   using axis = px::space_axis;
 };
+struct Stray {
+  using axis = Lots;  // which is none
+};
 
 }  // namespace
 
@@ -36,6 +39,7 @@ TEST_CASE("types without an axis, and two options on one, are told", "[core][opt
   STATIC_REQUIRE(px::all_are_options<Fast, Lots, float, px::Index<int>>);
   STATIC_REQUIRE_FALSE(px::all_are_options<Fast, int>);
   STATIC_REQUIRE_FALSE(px::all_are_options<px::Dense>);
+  STATIC_REQUIRE_FALSE(px::all_are_options<Fast, Stray>);
   STATIC_REQUIRE(px::one_option_per_axis<Fast, Lots, float, px::Index<int>>);
   STATIC_REQUIRE_FALSE(px::one_option_per_axis<Fast, Slow>);
   STATIC_REQUIRE_FALSE(px::one_option_per_axis<float, Fast, double>);

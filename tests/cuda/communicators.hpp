@@ -6,11 +6,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "../conformance/device_communicator.hpp"
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/comm/nccl.hpp"
 #include "parallax/comm/staged.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/conformance/device_communicator.hpp"
 
 namespace communicators {
 

@@ -11,6 +11,7 @@
 #include "deferred.hpp"
 
 #include "parallax/kernel/cuda.cuh"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 using namespace parallax_test;
 
@@ -22,7 +23,7 @@ using OnDevice = Model<DensePolicy, RowPolicy, O, P, T, Index, px::CudaSpace>;
 // Policies, rules with and without slots, both scalars and indices: over every communicator.
 using Models = std::tuple<OnDevice<px::AllReduce, px::PsShard, px::Adagrad, px::Hash>,
                           OnDevice<px::PsShard, px::AllGather, px::LazyAdam, px::Cyclic, double, std::int32_t>,
-                          OnDevice<px::PsShard, px::NaivePs, px::Sgd, px::Block>>;
+                          OnDevice<px::PsShard, baseline::NaivePs, px::Sgd, px::Block>>;
 // Rules that move untouched rows, and densified tables: over threads.
 using MoreModels = std::tuple<OnDevice<px::PsShard, px::PsShard, px::Adam, px::Cyclic, double>,
                               OnDevice<px::PsShard, px::AllReduce, px::LazyAdam>,

@@ -13,6 +13,7 @@
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/kernel/cuda.cuh"
 #include "parallax/partition/greedy.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace {
 
@@ -96,7 +97,7 @@ TEST_CASE("a training whose indices are on the device has the bits of one whose 
   check<px::AllGather, px::Block, std::int64_t, std::int32_t>(px::BadIds::hash, px::Reduce::sum, {.pieces = 5});
   check<px::AllReduce, px::Cyclic, std::uint32_t, std::int32_t>(px::BadIds::drop_and_count, px::Reduce::mean_by_count,
                                                                 {.pieces = 7});
-  check<px::NaivePs, px::Cyclic, std::int64_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean);
+  check<baseline::NaivePs, px::Cyclic, std::int64_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean);
   std::vector<double> weights(rows);
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<double>(1 + i % 13);
   check<px::PsShard, px::Greedy, std::int64_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean, px::Greedy{weights});

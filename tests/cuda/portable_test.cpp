@@ -69,18 +69,18 @@ void agrees(std::uint32_t n, std::int64_t rows, std::int64_t width, unsigned see
   for (float& value : state) value = value < 0 ? -value : value;
   auto host_table = table, host_state = state;
   std::span<Index const> const rows_of{expected.keys.data(), u};
-  Host::apply_rows(rows_of, 0, RowsView<float>{host_table.data(), rows, width}, host_sums.data(), 1.0f,
+  Host::apply_rows(rows_of, {}, RowsView<float>{host_table.data(), rows, width}, host_sums.data(), 1.0f,
                    parallax::Adagrad{}.at(1), RowsView<float>{host_state.data(), rows, width});
-  Host::apply_rows(rows_of, 0, RowsView<float>{host_table.data(), rows, width}, host_sums.data(), 1.0f, parallax::Sgd{}.at(1));
+  Host::apply_rows(rows_of, {}, RowsView<float>{host_table.data(), rows, width}, host_sums.data(), 1.0f, parallax::Sgd{}.at(1));
   RowsView<float> const view{table.data(), rows, width};
-  portable::update_runs(thrust::device, values, groups, 0, view, parallax::Adagrad{}.at(1), state.data());
-  portable::update_runs(thrust::device, values, groups, 0, view, parallax::Sgd{}.at(1), state.data());
+  portable::update_runs(thrust::device, values, groups, {}, view, parallax::Adagrad{}.at(1), state.data());
+  portable::update_runs(thrust::device, values, groups, {}, view, parallax::Sgd{}.at(1), state.data());
   REQUIRE(same(table.data(), host_table.data(), table.size()));
   REQUIRE(same(state.data(), host_state.data(), state.size()));
 
   std::vector<float> gathered(elements), host_gathered(elements);
-  Host::gather_rows<float>(RowsView<float const>{view}, rows_of, 0, host_gathered.data());
-  portable::gather_rows(thrust::device, RowsView<float const>{view}, found_keys.data(), u, 0, gathered.data());
+  Host::gather_rows<float>(RowsView<float const>{view}, rows_of, {}, host_gathered.data());
+  portable::gather_rows(thrust::device, RowsView<float const>{view}, found_keys.data(), u, {}, gathered.data());
   REQUIRE(same(gathered.data(), host_gathered.data(), elements));
 }
 

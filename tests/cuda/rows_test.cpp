@@ -19,7 +19,7 @@ void moves_rows(cases::Draw& draw) {
 
   cases::Table<T> out{draw, static_cast<std::int64_t>(indices.size()), width, true};
   auto expected = out;
-  device::gather_rows<T, I>(nullptr, table.view(), indices, base, out.data());
+  device::gather_rows<T, I>(nullptr, table.view(), indices, {base}, out.data());
   for (std::size_t i = 0; i < indices.size(); ++i)
     std::memcpy(expected.view().row(static_cast<std::int64_t>(i)),
                 table.view().row(static_cast<std::int64_t>(indices[i] - base)), static_cast<std::size_t>(width) * sizeof(T));
@@ -40,16 +40,16 @@ void scatters_rows(cases::Draw& draw) {
   INFO("width " << width << ", stride " << table.stride << ", shift " << table.shift << ", " << first.size() << " indices");
 
   auto wide_table = cases::widened(table, draw), wide_packed = cases::widened(packed, draw);
-  Host::scatter_add_rows<C>(wide_table.view(), first, 0, wide_packed.data());
+  Host::scatter_add_rows<C>(wide_table.view(), first, {}, wide_packed.data());
   auto added = table;
-  device::scatter_add_rows<T, I>(nullptr, added.view(), indices, 0, packed.data(), counted ? &used : nullptr);
+  device::scatter_add_rows<T, I>(nullptr, added.view(), indices, {}, packed.data(), counted ? &used : nullptr);
   REQUIRE(cases::same_bits(added.memory, cases::narrowed<T>(wide_table.memory)));
 
   auto expected = table;
   for (std::size_t i = 0; i < first.size(); ++i)
     std::memcpy(expected.view().row(static_cast<std::int64_t>(first[i])), packed.view().row(static_cast<std::int64_t>(i)),
                 static_cast<std::size_t>(width) * sizeof(T));
-  device::scatter_rows<T, I>(nullptr, table.view(), indices, 0, packed.data(), counted ? &used : nullptr);
+  device::scatter_rows<T, I>(nullptr, table.view(), indices, {}, packed.data(), counted ? &used : nullptr);
   REQUIRE(cases::same_bits(table.memory, expected.memory));
 }
 
@@ -80,6 +80,6 @@ TEST_CASE("a row far beyond 2^31 elements is found", "[cuda][gather]") {
   std::vector<float> memory{1, 2, 3, 4, 5, 6, 7, 8}, out(4);
   parallax::RowsView<float const> const table{memory.data() - 4 * row + 4, row + 1, 4};  // only its last row is there
   std::int64_t const index = row;
-  device::gather_rows<float, std::int64_t>(nullptr, table, {&index, 1}, 0, out.data());
+  device::gather_rows<float, std::int64_t>(nullptr, table, {&index, 1}, {}, out.data());
   CHECK(out == std::vector<float>{5, 6, 7, 8});
 }

@@ -17,6 +17,7 @@
 #include "parallax/comm/staged.hpp"
 #include "parallax/kernel/cuda.cuh"
 #include "two_ranks.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace {
 
@@ -87,7 +88,7 @@ TEST_CASE("bags on a device are pooled, and step, with the host's bits", "[cuda]
   if (weighted && mean) return;
   CAPTURE(mean, weighted);
   check_bags_on_device<px::PsShard>(mean, weighted);
-  check_bags_on_device<px::NaivePs>(mean, weighted);
+  check_bags_on_device<baseline::NaivePs>(mean, weighted);
   check_bags_on_device<px::AllGather>(mean, weighted);
   check_bags_on_device<px::AllReduce>(mean, weighted);
 }

@@ -28,7 +28,7 @@ TEST_CASE("kernels that several threads launch, each on streams of its own, run 
         copied.record(copies.get());
         cudaStreamWaitEvent(kernels.get(), copied.get(), 0);
         parallax::RowsView<float const> const view{there.data(), rows, width};
-        parallax::cuda::gather_rows<float, int>(kernels.get(), view, indices, 0, out.data());
+        parallax::cuda::gather_rows<float, int>(kernels.get(), view, indices, {}, out.data());
         cudaStreamSynchronize(kernels.get());
         for (std::size_t i = 0; i < out.size(); ++i) {
           auto const row = static_cast<std::size_t>(indices[i / width]);

@@ -110,13 +110,13 @@ void updates(cases::Draw& draw, O const& optimizer) {
   auto again_slots = slots;
   auto again_row_slots = row_slots;
   cases::Scratch const scratch{device::sums_scratch_bytes<V>(n, width)};
-  device::update_runs(nullptr, values.view(), grouped.view(), base, scaling, table.view(), rule, slots_of(slots),
+  device::update_runs(nullptr, values.view(), grouped.view(), {base}, scaling, table.view(), rule, slots_of(slots),
                       slots_of(row_slots), scratch.memory);
   REQUIRE(cases::same_bits(table.memory, expected));
   REQUIRE(same(slots, host_slots));
   REQUIRE(same(row_slots, host_row_slots));
 
-  device::apply_rows(nullptr, std::span<Index const>{grouped.keys}, base, again.view(), stored.data(), scaling, rule,
+  device::apply_rows(nullptr, std::span<Index const>{grouped.keys}, {base}, again.view(), stored.data(), scaling, rule,
                      slots_of(again_slots), slots_of(again_row_slots), &grouped.distinct);
   REQUIRE(cases::same_bits(again.memory, expected));
   REQUIRE(same(again_slots, host_slots));
@@ -196,7 +196,7 @@ TEST_CASE("a row that no block's memory holds is not measured", "[cuda][update]"
   float sum = 0;
   std::int32_t const index = 0;
   auto const update = [&] {
-    device::apply_rows(nullptr, std::span<std::int32_t const>{&index, 1}, 0, parallax::RowsView<float>{table.data(), 1, width},
+    device::apply_rows(nullptr, std::span<std::int32_t const>{&index, 1}, {}, parallax::RowsView<float>{table.data(), 1, width},
                        gradients.data(), {}, parallax::RowwiseAdagrad{}.at(1), device::Slots<>{},
                        device::Slots{parallax::RowsView<float>{&sum, 1, 1}});
   };

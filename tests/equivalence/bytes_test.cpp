@@ -11,6 +11,7 @@
 #include "workload.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace px = parallax;
 using namespace parallax_test;
@@ -27,7 +28,7 @@ struct Model {
   using Index = Int;
   using Layer = px::Variable<px::Dense, DensePolicy, T>;
   using Words = px::Variable<px::Sparse, RowPolicy, P, T, px::Index<Int>>;
-  static constexpr bool naive = std::is_same_v<RowPolicy, px::NaivePs>, gathers = std::is_same_v<RowPolicy, px::AllGather>,
+  static constexpr bool naive = std::is_same_v<RowPolicy, baseline::NaivePs>, gathers = std::is_same_v<RowPolicy, px::AllGather>,
                         densified = std::is_same_v<RowPolicy, px::AllReduce>;
   static std::string name() {
     return std::string{DensePolicy::name} + " + " + std::string{RowPolicy::name} + ", " + std::string{P::name};
@@ -36,7 +37,7 @@ struct Model {
 
 using Models = std::tuple<Model<px::AllReduce, px::PsShard, px::Cyclic, double, std::int32_t>,
                           Model<px::PsShard, px::AllGather, px::Block>, Model<px::AllReduce, px::AllReduce, px::Hash>,
-                          Model<px::PsShard, px::NaivePs, px::Hash, float, std::int32_t>>;
+                          Model<px::PsShard, baseline::NaivePs, px::Hash, float, std::int32_t>>;
 
 struct Case {
   int ranks;

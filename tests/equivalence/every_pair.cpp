@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "equality.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test {
 namespace {
 
 using Optimizers = std::tuple<px::Sgd, px::Adagrad, px::Adam, px::LazyAdam, Tempered>;
 using DensePolicies = std::tuple<px::AllReduce, px::PsShard>;
-using RowPolicies = std::tuple<px::PsShard, px::AllGather, px::AllReduce, px::NaivePs>;
+using RowPolicies = std::tuple<px::PsShard, px::AllGather, px::AllReduce, baseline::NaivePs>;
 using Partitioners = std::tuple<px::Cyclic, px::Block, px::Hash>;
 constexpr std::size_t optimizers = std::tuple_size_v<Optimizers>;
 constexpr std::size_t layers = optimizers * std::tuple_size_v<DensePolicies>,
@@ -40,8 +41,8 @@ struct Alone : Workload<T> {
 template <class Policy>
 constexpr oracle::Rows rows_of() {
   using Exchange = typename Policy::template exchange<px::Sparse>;
-  return !Exchange::coalesced  ? oracle::Rows::occurrences
-         : Exchange::densified ? oracle::Rows::densified
+  return px::is_direct<Exchange>  ? oracle::Rows::occurrences
+         : px::is_densified<Exchange> ? oracle::Rows::densified
                                : oracle::Rows::by_hops;
 }
 
@@ -65,7 +66,7 @@ struct Pair {
   static Alone<T> alone(bool integers) {
     std::uint64_t const seed = 500 + number;
     if (dense) return {{{{20 + 7 * number}, 0, 0}, seed, integers}};
-    Way const ways[] = {Way::handle, Way::ids, std::is_same_v<Policy, px::NaivePs> ? Way::handle : Way::distinct};
+    Way const ways[] = {Way::handle, Way::ids, std::is_same_v<Policy, baseline::NaivePs> ? Way::handle : Way::distinct};
     return {{{{}, 30 + 3 * static_cast<std::int64_t>(number), 1 + static_cast<std::int64_t>(number % 4)}, seed, integers},
             ways[number / 2 % 3]};
   }

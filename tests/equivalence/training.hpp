@@ -22,6 +22,7 @@
 #include "parallax/comm/any.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test {
 
@@ -65,8 +66,8 @@ struct Model {
   using Words = px::Variable<px::Sparse, RowPolicy, O, P, T, px::Index<Int>, Space>;
   using Exchange = typename RowPolicy::template exchange<px::Sparse>;
 
-  static constexpr oracle::Rows rows = !Exchange::coalesced  ? oracle::Rows::occurrences
-                                       : Exchange::densified ? oracle::Rows::densified
+  static constexpr oracle::Rows rows = px::is_direct<Exchange>  ? oracle::Rows::occurrences
+                                       : px::is_densified<Exchange> ? oracle::Rows::densified
                                                              : oracle::Rows::by_hops;
   static std::string name() {
     return std::string{DensePolicy::name} + " + " + std::string{RowPolicy::name} + ", " + std::string{P::name} + ", " +
@@ -105,7 +106,7 @@ struct Case {
 
 template <class M>
 Workload<typename M::T> workload_of(Case const& c) {
-  return {c.shape, c.seed, c.integers, M::Exchange::coalesced, c.clips};
+  return {c.shape, c.seed, c.integers, !px::is_direct<typename M::Exchange>, c.clips};
 }
 template <class M>
 oracle::Settings oracle_of(Case const& c) {
@@ -387,7 +388,7 @@ class Trainer {
 using MixedModels = std::tuple<Model<px::AllReduce, px::PsShard, px::Adam, px::Hash>,
                                Model<px::PsShard, px::AllGather, px::Adagrad, px::Cyclic, double, std::int32_t>,
                                Model<px::AllReduce, px::AllReduce, px::LazyAdam>,
-                               Model<px::PsShard, px::NaivePs, Tempered, px::Block>>;
+                               Model<px::PsShard, baseline::NaivePs, Tempered, px::Block>>;
 
 // Trains as one of the ranks of a communicator: what this rank saw.
 template <class M>

@@ -101,7 +101,7 @@ TEMPLATE_TEST_CASE("a rule is applied to the rows that indices name, and to no o
       adapt_one(0.1f, expected[static_cast<std::size_t>(row * stride + column)], rounded(gradients[at++] * scale),
                 expected_sums[static_cast<std::size_t>(row * slot_stride + column)]);
     }
-  Host::apply_rows(std::span{indices}, base, parallax::RowsView<float>{table.data(), rows, width, stride},
+  Host::apply_rows(std::span{indices}, {base}, parallax::RowsView<float>{table.data(), rows, width, stride},
                    gradients.data(), scale, adapt(0.1f),
                    parallax::RowsView<float>{sums.data(), rows, width, slot_stride});
   CHECK(naive::same_bits(table, expected));

@@ -135,7 +135,7 @@ TEST_CASE("rows beyond the caches are moved and added like few", "[kernel][gathe
   std::size_t const guard = 16, shift = width == 132 ? 1 : 0;  // shifted, no row begins at a whole word
   std::vector<float> gathered(indices.size() * size + guard, 42.0f);
   float* const out = gathered.data() + shift;
-  Host::gather_rows(table.view(), std::span{indices}, 1000, out);
+  Host::gather_rows(table.view(), std::span{indices}, {1000}, out);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < indices.size(); ++i)
     wrong += std::memcmp(out + i * size, table.view().row(indices[i] - 1000), size * sizeof(float)) != 0;
@@ -148,7 +148,7 @@ TEST_CASE("rows beyond the caches are moved and added like few", "[kernel][gathe
       float& sum = expected.at(indices[i] - 1000, static_cast<std::int64_t>(k));
       sum = sum + out[i * size + k];
     }
-  Host::scatter_add_rows(table.view(), std::span{indices}, 1000, out);
+  Host::scatter_add_rows(table.view(), std::span{indices}, {1000}, out);
   CHECK(naive::same_bits(table.elements, expected.elements));
 }
 
@@ -206,7 +206,7 @@ TEMPLATE_TEST_CASE("rows are gathered by index and scattered back", "[kernel][ga
     for (int column = 0; column < width; ++column)
       expected.push_back(table.at(static_cast<std::int64_t>(index) - base, column));
   expected.resize(size + 4, 42);
-  Host::gather_rows(table.view(), std::span{indices}, base, gathered.data());
+  Host::gather_rows(table.view(), std::span{indices}, {base}, gathered.data());
   CHECK(naive::same_bits(gathered, expected));
 
   auto copy = Table<float>{rows, width}, expected_copy = copy, sums = table, expected_sums = table;
@@ -216,9 +216,9 @@ TEMPLATE_TEST_CASE("rows are gathered by index and scattered back", "[kernel][ga
       expected_copy.at(row, column) = table.at(row, column);
       expected_sums.at(row, column) = naive::rounded(table.at(row, column) + table.at(row, column));
     }
-  Host::scatter_rows(copy.view(), std::span{indices}, base, gathered.data());
+  Host::scatter_rows(copy.view(), std::span{indices}, {base}, gathered.data());
   CHECK(naive::same_bits(copy.elements, expected_copy.elements));
-  Host::scatter_add_rows(sums.view(), std::span{indices}, base, gathered.data());
+  Host::scatter_add_rows(sums.view(), std::span{indices}, {base}, gathered.data());
   CHECK(naive::same_bits(sums.elements, expected_sums.elements));
 }
 
@@ -227,10 +227,10 @@ TEST_CASE("of equal indices the last row stays when scattered, and all are added
   std::vector<float> const rows{1e8f, 5, 1, -1e8f};
   std::vector<float> table(2);
   parallax::RowsView<float> const view{table.data(), 2, 1};
-  Host::scatter_rows(view, std::span{indices}, 0, rows.data());
+  Host::scatter_rows(view, std::span{indices}, {}, rows.data());
   CHECK(table == std::vector<float>{5, -1e8f});
   table = {0, 0.5f};
-  Host::scatter_add_rows(view, std::span{indices}, 0, rows.data());
+  Host::scatter_add_rows(view, std::span{indices}, {}, rows.data());
   CHECK(table == std::vector<float>{5, 0});  // 1e8 swallows the half and the one
 }
 

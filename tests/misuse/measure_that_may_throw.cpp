@@ -1,4 +1,4 @@
-// expect: parallax: the optimizer's rule does not fit
+// expect: parallax: the optimizer's rule does not fit: measure(auto& p, auto g, auto&... slots) is not noexcept
 #include <parallax/parallax.hpp>
 
 namespace px = parallax;

@@ -6,6 +6,7 @@
 #include <parallax/comm/staged.hpp>
 #include <parallax/kernel/cuda/row_ops.hpp>
 #include <parallax/parallax.hpp>
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace px = parallax;
 
@@ -15,7 +16,7 @@ void train(C& world, std::span<float> parameters, std::span<float const> gradien
   px::Variable<px::Dense, px::CudaSpace, px::PsShard, px::Adam> layer{session, "layer", px::bind(parameters)};
   px::Variable<px::Sparse, px::CudaSpace> words{session, "words", {.rows = 4, .width = 2}};
   px::Variable<px::Sparse, px::CudaSpace, px::AllReduce, px::Adam> all{session, "all", {.rows = 4, .width = 2}};
-  px::Variable<px::Sparse, px::NaivePs, px::RowwiseAdagrad, px::CudaSpace> naive{session, "naive", {.rows = 4, .width = 2}};
+  px::Variable<px::Sparse, baseline::NaivePs, px::RowwiseAdagrad, px::CudaSpace> naive{session, "naive", {.rows = 4, .width = 2}};
   std::vector<std::int64_t> const ids{1, 3};
   auto const [rows, more] = session.pull(words.at(ids), all.at(ids));
   session.start(px::grad(layer, gradient));

@@ -1,4 +1,4 @@
-// expect: parallax: the optimizer's rule does not fit
+// expect: parallax: the optimizer's rule does not fit: the optimizer lacks element_slots
 #include <parallax/parallax.hpp>
 
 namespace px = parallax;

@@ -1,4 +1,4 @@
-// expect: parallax: a partitioner has a name, pieces and a layout
+// expect: parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one lacks static constexpr std::string_view name
 #include <parallax/parallax.hpp>
 
 namespace px = parallax;

@@ -1,4 +1,6 @@
-// expect: parallax: the optimizer's rule does not fit
+// expect: parallax: the optimizer's rule does not fit: rule(auto& p, auto g, auto&... slots) is not noexcept
+#include <vector>
+
 #include <parallax/parallax.hpp>
 
 namespace px = parallax;
@@ -6,9 +8,15 @@ namespace px = parallax;
 struct Careless {
   using axis = px::optimizer_axis;
   using element_slots = px::slots<>;
+  double learning_rate = 0.1;
   auto at(std::int64_t) const {
     return [](auto& p, auto g) { p -= g; };
   }
 };
-using Words = px::Variable<px::Sparse, Careless>;
-Words* words;
+
+px::SelfCommunicator world;
+px::Session session{world};
+std::vector<float> memory(8);
+px::Variable<px::Dense, Careless> weights{session, "weights", px::bind(memory), Careless{.learning_rate = 0.2}};
+
+void train(std::vector<float> const& gradient) { session.step(px::grad(weights, gradient)); }

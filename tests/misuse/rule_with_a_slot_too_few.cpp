@@ -1,4 +1,4 @@
-// expect: parallax: the optimizer's rule does not fit
+// expect: parallax: the optimizer's rule does not fit: it cannot be called as rule(auto& p, auto g, auto&... slots)
 #include <parallax/parallax.hpp>
 
 namespace px = parallax;

@@ -1,4 +1,4 @@
-// expect: parallax: the optimizer's rule does not fit
+// expect: parallax: the optimizer's rule does not fit: the optimizer has a unit, and its rule lacks measure(auto& p, auto g, auto&... slots)
 #include <parallax/parallax.hpp>
 
 namespace px = parallax;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "../catch.hpp"
-#include "../conformance/communicator.hpp"
 #include "parallax/comm/any.hpp"
 #include "parallax/comm/mpi.hpp"
+#include "parallax/conformance/communicator.hpp"
 
 namespace px = parallax;
 

@@ -218,6 +218,23 @@ void cancelled(int argc, char** argv) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+// Small and large letters that nobody takes, one of which has begun to come, are no reason for a job to hang or to fail.
+void letters_left(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator comm{MPI_COMM_WORLD, chosen({.mailbox = {.window = 2}})};
+  std::vector<std::byte> const large(5'000'000);
+  int const other = 1 - comm.rank();
+  require(px::post_letter(comm, px::LetterLane::requests, other, large), "the first request was refused");
+  require(px::post_letter(comm, px::LetterLane::requests, other, 1), "the second request was refused");
+  require(!px::post_letter(comm, px::LetterLane::requests, other, 2), "the third request was not refused");
+  for (int k = 0; k < 3; ++k) require(px::post_letter(comm, px::LetterLane::answers, other, k), "an answer was refused");
+  require(px::post_letter(comm, px::LetterLane::answers, other, large), "a large answer was refused");
+  exchange(comm, 100);
+  px::Letter letter;
+  if (comm.rank() == 1) comm.take(px::LetterLane::requests, 0, letter);
+  exchange(comm, 100);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -242,6 +259,7 @@ int main(int argc, char** argv) {
       {"never_constructed", never_constructed},
       {"given_up", given_up},
       {"cancelled", cancelled},
+      {"letters_left", letters_left},
   };
   auto const ending = endings.find(argc > 1 ? argv[1] : "");
   require(ending != endings.end(), "usage: endings <name> [messages]");

@@ -4,10 +4,10 @@
 #include <cstdlib>
 
 #include "../catch.hpp"
-#include "../conformance/device_communicator.hpp"
 #include "../cuda/deferred.hpp"
 #include "parallax/comm/mpi.hpp"
 #include "parallax/comm/staged.hpp"
+#include "parallax/conformance/device_communicator.hpp"
 
 namespace px = parallax;
 

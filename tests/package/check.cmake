@@ -1,4 +1,4 @@
-# cmake -D source= -D binary= -D arguments= [-D run=TRUE] [-D fails=<sentence>] -P check.cmake: configures a
+# cmake -D source= -D binary= -D arguments= [-D run=TRUE [-D program=<name>]] [-D fails=<sentence>] -P check.cmake: configures a
 # consumer from nothing; with `run`, builds and runs it; with `fails`, configuring it must stop with that sentence.
 cmake_minimum_required(VERSION 3.25)
 
@@ -19,6 +19,9 @@ elseif(NOT result EQUAL 0 OR output MATCHES "CMake (Warning|Error)")
   message(FATAL_ERROR "configuring failed, or was not quiet")
 endif()
 if(run)
+  if(NOT program)
+    set(program train_a_step)
+  endif()
   execute_process(COMMAND ${CMAKE_COMMAND} --build ${binary} COMMAND_ERROR_IS_FATAL ANY)
-  execute_process(COMMAND ${binary}/train_a_step COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${binary}/${program} COMMAND_ERROR_IS_FATAL ANY)
 endif()

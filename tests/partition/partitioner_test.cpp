@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "../catch.hpp"
-#include "../conformance/partitioner.hpp"
 #include "balance.hpp"
+#include "parallax/conformance/partitioner.hpp"
 #include "parallax/partition/block.hpp"
 #include "parallax/partition/cyclic.hpp"
 #include "parallax/partition/greedy.hpp"
@@ -127,8 +127,8 @@ TEST_CASE("rows dealt by weight load all owners alike", "[partition][greedy]") {
   auto const alone = Greedy{zipf}.layout(std::ssize(zipf), 128);  // the first row outweighs ten owners: nothing joins it
   CHECK(busiest_over_mean(alone, zipf) == Approx(128 * 1e6 / std::accumulate(zipf.begin(), zipf.end(), 0.0)));
   std::mt19937_64 random{seed + 1};
-  parallax_test::is_invertible_at_samples(many, random);
-  parallax_test::is_invertible_at_samples(alone, random);
+  parallax_conformance::is_invertible_at_samples(many, random);
+  parallax_conformance::is_invertible_at_samples(alone, random);
 }
 
 TEST_CASE("rows that a sample did not name are spread over the owners as well", "[partition][greedy]") {
@@ -136,9 +136,9 @@ TEST_CASE("rows that a sample did not name are spread over the owners as well", 
   for (std::size_t row = 0; row < 300; ++row) weights[row * 7] = static_cast<double>(1 + row % 10);
   auto const layout = Greedy{weights}.layout(std::ssize(weights), 8);
   CHECK(busiest_over_mean(layout, weights) <= 1.05);
-  for (std::int64_t const size : parallax_test::shard_sizes(layout)) CHECK(size <= 2 * std::ssize(weights) / 8);
+  for (std::int64_t const size : parallax_conformance::shard_sizes(layout)) CHECK(size <= 2 * std::ssize(weights) / 8);
   auto const unweighted = Greedy{std::vector<double>(1000)}.layout(1000, 8);
-  for (std::int64_t const size : parallax_test::shard_sizes(unweighted)) CHECK(size == 125);
+  for (std::int64_t const size : parallax_conformance::shard_sizes(unweighted)) CHECK(size == 125);
 }
 
 TEST_CASE("a layout by weight is as easily copied as any, and depends on the weights alone", "[partition][greedy]") {

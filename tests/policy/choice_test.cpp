@@ -1,4 +1,4 @@
-#include "parallax/policy/choice.hpp"
+#include "parallax/policy/auto/choice.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +15,8 @@ namespace px = parallax;
 namespace {
 
 constexpr std::int64_t rows = 4000, width = 8;
+constexpr auto& choices = px::Auto::exchange<px::Sparse>::choices;
+constexpr std::size_t ps_shard = 0, all_gather = 1;  // of them
 constexpr std::size_t drawn = 900;
 
 // Bytes to other hosts, all ranks together, of a pull and a push of random ids under a policy.
@@ -77,10 +79,10 @@ TEST_CASE("what a method is expected to send is what it sends", "[policy][auto]"
       std::uint64_t const counted[] = {counted_bytes<px::PsShard>(ranks, hosts, pulls),
                                        counted_bytes<px::AllGather>(ranks, hosts, pulls),
                                        counted_bytes<px::AllReduce>(ranks, hosts, pulls)};
-      for (px::Method const method : px::methods) {
-        double const expected = ranks * predict(method, facts, use, shape, px::Costs{}).bytes,
-                     is = static_cast<double>(counted[static_cast<std::size_t>(method)]);
-        INFO(px::to_string(method) << ", " << ranks << " ranks on " << host_count << " hosts" << (pulls ? ", pulled" : "")
+      for (std::size_t policy = 0; policy < std::size(choices); ++policy) {
+        double const expected = ranks * choices[policy].predict(facts, use, shape, px::Costs{}).bytes,
+                     is = static_cast<double>(counted[policy]);
+        INFO(choices[policy].name << ", " << ranks << " ranks on " << host_count << " hosts" << (pulls ? ", pulled" : "")
                                    << ": expected " << expected << ", counted " << is);
         CHECK(expected > 0.95 * is);
         CHECK(expected < 1.05 * is);
@@ -100,26 +102,26 @@ TEST_CASE("a choice is kept while another is hardly better, and while moving cos
       return static_cast<double const*>(seen);
     };
   };
-  auto const chooses = [&](double pushed, px::AutoOptions const& under, px::Method current, bool first) {
+  auto const chooses = [&](double pushed, px::AutoOptions const& under, std::size_t current, bool first) {
     px::Chooser chooser;
-    chooser.observe(current, facts, shape, 4, words(1));
-    if (!first) static_cast<void>(chooser.choose(px::Method::all_gather, facts, shape, under));
-    for (int i = 0; i < 100; ++i) chooser.observe(current, facts, shape, 4, words(pushed));
-    auto const change = chooser.choose(current, facts, shape, under);
+    chooser.observe(choices[current], facts, shape, 4, words(1));
+    if (!first) static_cast<void>(chooser.choose(choices, all_gather, facts, shape, under));
+    for (int i = 0; i < 100; ++i) chooser.observe(choices[current], facts, shape, 4, words(pushed));
+    auto const change = chooser.choose(choices, current, facts, shape, under);
     return change ? change->to : current;
   };
   // A few rows: AllGather's one round against three. Rows by the hundred: PsShard's bytes.
   options.horizon = 1e9;
-  CHECK(chooses(2, options, px::Method::ps_shard, true) == px::Method::all_gather);
-  CHECK(chooses(600, options, px::Method::all_gather, true) == px::Method::ps_shard);
+  CHECK(chooses(2, options, ps_shard, true) == all_gather);
+  CHECK(chooses(600, options, all_gather, true) == ps_shard);
   options.horizon = 1;
-  CHECK(chooses(2, options, px::Method::ps_shard, true) == px::Method::ps_shard);
+  CHECK(chooses(2, options, ps_shard, true) == ps_shard);
   options.horizon = 1e9;
   options.margin = 100;
-  CHECK(chooses(2, options, px::Method::ps_shard, true) == px::Method::all_gather);  // the first choice needs no margin
-  CHECK(chooses(2, options, px::Method::ps_shard, false) == px::Method::ps_shard);
+  CHECK(chooses(2, options, ps_shard, true) == all_gather);  // the first choice needs no margin
+  CHECK(chooses(2, options, ps_shard, false) == ps_shard);
   options.margin = 1.1;
-  CHECK(chooses(2, options, px::Method::ps_shard, false) == px::Method::all_gather);
+  CHECK(chooses(2, options, ps_shard, false) == all_gather);
 }
 
 TEST_CASE("costs are measured alike on all ranks, and kept in a file", "[policy][auto]") {

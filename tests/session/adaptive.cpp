@@ -45,15 +45,15 @@ TEST_CASE("a table that is too large for every rank stays sharded", "[session][a
     auto const methods = on_ranks(2, [&](px::ThreadCommunicator& world) {
       Twins<px::Sgd, float, px::Cyclic, px::ThreadCommunicator> twins{
           px::Topology{world},
-          {.first_step = 1, .interval = 1, .replica_bytes = room, .costs = favouring(px::Method::all_gather)}};
+          {.first_step = 1, .interval = 1, .replica_bytes = room, .costs = favouring(all_gather)}};
       std::vector<int> const ids{1, 2, 3};
       auto const pulled = twins.session.pull(twins.moving, ids);
       twins.session.step(grad(pulled, twins.gradient(1, ids.size()).span()));
-      auto const method = twins.moving.state().method();
+      auto const method = twins.moving.state().choice();
       twins.session.finish();
       return method;
     });
-    CHECK(methods[0] == (room < 1000 ? px::Method::ps_shard : px::Method::all_gather));
+    CHECK(methods[0] == (room < 1000 ? ps_shard : all_gather));
     CHECK(methods[1] == methods[0]);
   }
 }
@@ -69,11 +69,11 @@ TEST_CASE("ranks that use a table unevenly choose by what all of them do", "[ses
       for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i);
       auto const pulled = twins.session.pull(twins.moving, ids);
       twins.session.step(grad(pulled, twins.gradient(1, ids.size()).span()));
-      auto const method = twins.moving.state().method();
+      auto const method = twins.moving.state().choice();
       twins.session.finish();
       return method;
     });
-    for (auto const method : methods) CHECK(method == (busy == 10 ? px::Method::all_gather : px::Method::ps_shard));
+    for (auto const method : methods) CHECK(method == (busy == 10 ? all_gather : ps_shard));
   }
 }
 

@@ -16,11 +16,14 @@ using px::grad;
 inline constexpr std::int64_t rows = 41, width = 3;
 
 // Costs under which the model prefers one method, whatever a step touches.
-inline px::Costs favouring(px::Method method) {
+// The policies that Auto chooses from, by their numbers.
+constexpr std::size_t ps_shard = 0, all_gather = 1, all_reduce = 2;
+
+inline px::Costs favouring(std::size_t method) {
   px::Costs costs;
-  if (method == px::Method::all_gather) costs.round = 1;    // fewest rounds between hosts
-  if (method == px::Method::all_reduce) costs.per_key = 1;  // no ids to sort but its own
-  if (method == px::Method::ps_shard) costs.per_row = 1, costs.per_stream_byte = 1;
+  if (method == all_gather) costs.round = 1;    // fewest rounds between hosts
+  if (method == all_reduce) costs.per_key = 1;  // no ids to sort but its own
+  if (method == ps_shard) costs.per_row = 1, costs.per_stream_byte = 1;
   return costs;
 }
 
@@ -99,8 +102,8 @@ template <class O, class T, class P, px::MemorySpace Space = px::HostSpace, px::
 Told wander(C& world, bool hosts) {
   Twins<O, T, P, C, Space> twins{topology_of(world, hosts), {.first_step = 1, .interval = 1, .horizon = 1e30}};
   Told told;
-  px::Method const tour[] = {px::Method::all_gather, px::Method::ps_shard,   px::Method::all_reduce,
-                             px::Method::all_gather, px::Method::all_reduce, px::Method::ps_shard};
+  std::size_t const tour[] = {all_gather, ps_shard,   all_reduce,
+                             all_gather, all_reduce, ps_shard};
   auto const name = [&](std::uint64_t step) {
     auto const ids = twins.batch(step);
     return twins.session.prefetch(twins.moving.at(ids), twins.still.at(ids));
@@ -125,10 +128,11 @@ Told wander(C& world, bool hosts) {
                          px::clip_by_global_norm(1e9, grad(b, gradient.span())));
     } else {
       auto const [a, b] = pull();
+      told.wrong += twins.different(a, b);
       twins.session.start(grad(a, gradient.span()), grad(b, gradient.span()));
       twins.session.step(grad(twins.moving, ids, gradient.span()), grad(twins.still, ids, gradient.span()));
     }
-    told.methods.emplace_back(px::to_string(twins.moving.state().method()));
+    told.methods.emplace_back(px::Auto::exchange<px::Sparse>::choices[twins.moving.state().choice()].name);
     told.wrong += step % 4 == 3 ? twins.different_rows() : 0;
   }
   told.wrong += twins.different_rows();

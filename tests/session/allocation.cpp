@@ -11,6 +11,7 @@
 #include "../support/allocation_counter.hpp"
 #include "model.hpp"
 #include "parallax/comm/any.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test::allocation {
 namespace {
@@ -62,7 +63,7 @@ struct Trainer {
   px::Variable<px::Sparse, px::Adam, double> exact{session, "a table that moves when untouched", {rows, 2}};
   px::Variable<px::Sparse, px::AllGather, px::LazyAdam, px::Index<std::int32_t>> copy{session, "a replicated table", {rows, 2}};
   px::Variable<px::Sparse, px::AllReduce, px::LazyAdam, double> whole{session, "a densified table", {rows, 4}};
-  px::Variable<px::Sparse, px::NaivePs> naive{session, "a table of the naive server", {rows, 1}};
+  px::Variable<px::Sparse, baseline::NaivePs> naive{session, "a table of the naive server", {rows, 1}};
 
   std::mt19937_64 random{static_cast<std::uint64_t>(session.rank())};
   std::vector<std::int64_t> ids = std::vector<std::int64_t>(n), other_ids = ids;

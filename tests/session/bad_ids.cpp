@@ -4,6 +4,7 @@
 
 #include "../catch.hpp"
 #include "model.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test::bad_ids {
 namespace {
@@ -50,7 +51,7 @@ void check_dropping(int ranks) {
 TEST_CASE("dropped indices take no part, read as zeros and are counted", "[session][bad_ids]") {
   int const ranks = GENERATE(1, 3);
   check_dropping<px::PsShard>(ranks);
-  check_dropping<px::NaivePs>(ranks);
+  check_dropping<baseline::NaivePs>(ranks);
   check_dropping<px::AllReduce>(ranks);
 }
 

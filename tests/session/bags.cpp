@@ -5,6 +5,7 @@
 
 #include "../catch.hpp"
 #include "model.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test::bags {
 namespace {
@@ -117,7 +118,7 @@ TEST_CASE("a step on bags is the step on their indices, to the bit, and pooled r
   bool const started = GENERATE(false, true);
   CAPTURE(how, ranks, started);
   check_bags<px::PsShard>(ranks, how, started);
-  check_bags<px::NaivePs>(ranks, how, started);
+  check_bags<baseline::NaivePs>(ranks, how, started);
   check_bags<px::AllReduce>(ranks, how, started);
 }
 

@@ -4,6 +4,7 @@
 
 #include "../catch.hpp"
 #include "model.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test::join {
 namespace {
@@ -93,7 +94,7 @@ TEST_CASE("every pattern of finishing among four ranks, dense, sparse and pulled
     check_pattern<px::PsShard>(batches, divisor, pattern % 2);
   }
   check_pattern<px::AllReduce>({0, 2, 1}, divisor, false);
-  check_pattern<px::NaivePs>({3, 0}, divisor, true);
+  check_pattern<baseline::NaivePs>({3, 0}, divisor, true);
 }
 
 TEST_CASE("a rank that has joined and still names indices is refused everywhere", "[session][join]") {

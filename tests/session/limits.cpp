@@ -9,6 +9,7 @@
 
 #include "../catch.hpp"
 #include "model.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test::limits {
 namespace {
@@ -26,7 +27,7 @@ struct Tables {
         gather{session, "gather", {rows, width}, plain, px::Reduce::sum},
         dense{session, "dense", {rows, width}, plain, px::Reduce::sum} {}
   px::Variable<px::Sparse> shard;
-  px::Variable<px::Sparse, px::NaivePs> naive;
+  px::Variable<px::Sparse, baseline::NaivePs> naive;
   px::Variable<px::Sparse, px::AllGather> gather;
   px::Variable<px::Sparse, px::AllReduce> dense;
 };
@@ -357,7 +358,7 @@ TEST_CASE("shared memory is found as by looking at all pairs", "[session][limits
   std::vector<std::byte> memory(40);
   int found = 0;
   for (int round = 0; round < 3000; ++round) {
-    std::vector<px::detail::GradientMemory> all(1 + random() % 6);
+    std::vector<px::GradientMemory> all(1 + random() % 6);
     for (auto& each : all) {
       each.begin = memory.data() + random() % 32;
       each.end = each.begin + random() % 8;

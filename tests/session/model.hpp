@@ -14,6 +14,7 @@
 
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test {
 
@@ -80,7 +81,7 @@ struct Model {
   px::Variable<px::Sparse, px::Adam, double, px::Index<std::int32_t>> exact{session, "exact", {17, 2, px::normal(0.1)}};
   px::Variable<px::Sparse, px::AllGather, px::LazyAdam> copy{session, "copy", {13, 2, px::constant(0.5)}};
   px::Variable<px::Sparse, px::AllReduce, px::Sgd, double> whole{session, "whole", {9, 2}, px::Reduce::mean_by_count};
-  px::Variable<px::Sparse, px::NaivePs, px::Sgd> naive{session, "naive", {8, 1}, px::Reduce::sum};
+  px::Variable<px::Sparse, baseline::NaivePs, px::Sgd> naive{session, "naive", {8, 1}, px::Reduce::sum};
 
   int rank() const { return session.rank(); }
 

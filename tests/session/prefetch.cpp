@@ -9,6 +9,7 @@
 #include "../catch.hpp"
 #include "../support/recording_communicator.hpp"
 #include "model.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test::prefetch {
 namespace {
@@ -76,7 +77,7 @@ void same_rows_as_a_pull() {
 TEST_CASE("a batch that was named ahead shows the rows that a pull brings", "[session][prefetch]") {
   same_rows_as_a_pull<px::PsShard>();
   same_rows_as_a_pull<px::AllGather>();
-  same_rows_as_a_pull<px::NaivePs>();
+  same_rows_as_a_pull<baseline::NaivePs>();
 }
 
 TEST_CASE("a step takes the ids of the next batch along: two rounds fewer, the same bytes of ids and rows",

@@ -54,9 +54,9 @@ TEST_CASE("a rank that answers from an older operation is behind", "[session][wa
   px::Journal journal;
   CHECK(Report::status_line(2, std::nullopt, false, 7, 0) == "  rank 2: silent");
   CHECK(Report::status_line(2, journal.status(), true, 7, 0) == "  rank 2: has called nothing yet");
-  journal.enter(px::Operation::step, 5, 4, 1'000'000'000);
+  journal.enter("step", 5, 4, 1'000'000'000);
   journal.name(std::string(60, 'v'));
-  journal.advance(px::Phase::exchanging, 512, 2'000'000'000);
+  journal.advance("exchanging", 512, 2'000'000'000);
   journal.wait(3, 4'500'000'000);
   std::string const named = "(operation 5, after step 4, '" + std::string(37, 'v') + "', 512 bytes sent)";
   CHECK(Report::status_line(2, journal.status(), true, 7, 0) ==

@@ -22,6 +22,7 @@
 #include "fuzz.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test::fuzz {
 namespace {
@@ -33,7 +34,7 @@ using Session = px::Session<Threads>;
 using Variables =
     std::tuple<px::Variable<px::Dense, px::Momentum>, px::Variable<px::Dense, px::PsShard, px::LazyAdam>,
                px::Variable<px::Sparse, px::PsShard, px::Momentum>, px::Variable<px::Sparse, px::AllReduce, px::LazyMomentum>,
-               px::Variable<px::Sparse, px::AllGather, px::LazyAdam>, px::Variable<px::Sparse, px::NaivePs, px::Sgd>>;
+               px::Variable<px::Sparse, px::AllGather, px::LazyAdam>, px::Variable<px::Sparse, baseline::NaivePs, px::Sgd>>;
 template <int t>
 using VariableOf = std::tuple_element_t<static_cast<std::size_t>(t), Variables>;
 template <int t>

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "../conformance/communicator.hpp"
 #include "../equivalence/equality.hpp"
 #include "../equivalence/every_pair.hpp"
 #include "../equivalence/mixed_models.hpp"
+#include "parallax/conformance/communicator.hpp"
 #include "table.hpp"
 
 using namespace parallax_test;

@@ -7,6 +7,7 @@
 
 #include "../catch.hpp"
 #include "../variable/exactness.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace px = parallax;
 namespace exactness = parallax_test::exactness;
@@ -22,7 +23,7 @@ void check_exact(O const& optimizer) {
       CHECK(exactness::differences<O, float, px::PsShard>(ranks, 30, changing, optimizer) == 0);
       CHECK(exactness::differences<O, double, px::AllReduce>(ranks, 30, changing, optimizer) == 0);
       CHECK(exactness::differences<O, float, px::AllGather>(ranks, 30, changing, optimizer) == 0);
-      CHECK(exactness::differences<O, float, px::NaivePs>(ranks, 30, changing, optimizer) == 0);
+      CHECK(exactness::differences<O, float, baseline::NaivePs>(ranks, 30, changing, optimizer) == 0);
     }
 }
 

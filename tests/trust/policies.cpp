@@ -13,6 +13,7 @@
 
 #include "../session/model.hpp"
 #include "table.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test::trust_policies {
 namespace {
@@ -112,7 +113,7 @@ Seen join(Threads& world, Joining const& how, Right const& right) {
     px::Variable<px::Sparse, px::PsShard> owned{session, "owned", shape, rate};
     px::Variable<px::Sparse, px::AllReduce> whole{session, "whole", shape, rate};
     px::Variable<px::Sparse, px::AllGather> copied{session, "copied", shape, rate};
-    px::Variable<px::Sparse, px::NaivePs> naive{session, "naive", shape, rate};
+    px::Variable<px::Sparse, baseline::NaivePs> naive{session, "naive", shape, rate};
     px::Variable<px::Sparse, px::PsShard> by_count{session, "by count", shape, rate, px::Reduce::mean_by_count};
     px::Variable<px::Sparse, px::PsShard> bagged{session, "bagged", shape, rate};
     auto const iteration = [&](Batch const& batch) {
@@ -192,7 +193,7 @@ struct Shop {
   px::Variable<px::Sparse, px::PsShard, px::Adam> sharded{session, names[2], shape};
   px::Variable<px::Sparse, px::AllReduce, px::LazyAdam> whole{session, names[3], shape};
   px::Variable<px::Sparse, px::AllGather, px::Momentum> copied{session, names[4], shape};
-  px::Variable<px::Sparse, px::NaivePs, px::Momentum> naive{session, names[5], shape};
+  px::Variable<px::Sparse, baseline::NaivePs, px::Momentum> naive{session, names[5], shape};
   std::vector<int> const ids{4, 1, 8, 4, 0};
 
   bool train(Poison const* poison) {

@@ -10,6 +10,7 @@
 
 #include "../session/model.hpp"
 #include "table.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test::trust_sums {
 namespace {
@@ -107,7 +108,7 @@ struct Tables {
   px::Variable<px::Sparse> shard;
   px::Variable<px::Sparse, px::AllGather> gather;
   px::Variable<px::Sparse, px::AllReduce> dense;
-  px::Variable<px::Sparse, px::NaivePs> naive;
+  px::Variable<px::Sparse, baseline::NaivePs> naive;
 
   template <class F>
   void each(F&& f) {

@@ -9,6 +9,7 @@
 #include "../catch.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace px = parallax;
 
@@ -46,7 +47,7 @@ TEST_CASE("first values do not depend on ranks, policy or partitioner", "[variab
   for (int const ranks : {2, 3, 4, 8}) {
     CHECK(values_at<px::PsShard, px::Cyclic>(ranks, "words", table) == expected);
     CHECK(values_at<px::PsShard, px::Hash>(ranks, "words", table) == expected);
-    CHECK(values_at<px::NaivePs, px::Block>(ranks, "words", table) == expected);
+    CHECK(values_at<baseline::NaivePs, px::Block>(ranks, "words", table) == expected);
     CHECK(values_at<px::AllGather, px::Cyclic>(ranks, "words", table) == expected);
     CHECK(values_at<px::AllReduce, px::Hash>(ranks, "words", table) == expected);
   }

@@ -3,6 +3,7 @@
 
 #include "../catch.hpp"
 #include "exactness.hpp"
+#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace px = parallax;
 using parallax_test::exactness::differences;
@@ -12,7 +13,7 @@ TEST_CASE("exact sparse Adam equals dense Adam bit for bit", "[variable][settle]
   bool const changing = GENERATE(false, true);
   CAPTURE(ranks, changing);
   CHECK(differences<px::Adam, float, px::PsShard>(ranks, 40, changing) == 0);
-  CHECK(differences<px::Adam, float, px::NaivePs>(ranks, 40, changing) == 0);
+  CHECK(differences<px::Adam, float, baseline::NaivePs>(ranks, 40, changing) == 0);
   CHECK(differences<px::Adam, float, px::AllGather>(ranks, 40, changing) == 0);
   CHECK(differences<px::Adam, float, px::AllReduce>(ranks, 40, changing) == 0);
   CHECK(differences<px::Adam, double, px::PsShard>(ranks, 40, changing) == 0);

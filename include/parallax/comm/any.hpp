@@ -1,118 +1,43 @@
-// A communicator whose kind is chosen at run time: the type-erased edge over any other, owned or referred to.
+// The type-erased edge over any communicator, owned or referred to: what every session works on, and what users take whose
+// communicator is chosen at run time.
 #pragma once
 
 #include <chrono>
 #include <concepts>
 #include <cstddef>
-#include <functional>
-#include <memory>
+#include <cstring>
 #include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/core/pointer.hpp"
+#include "parallax/core/reference.hpp"
 #include "parallax/memory/shared.hpp"
 
 namespace parallax {
 
-// Itself a communicator, at the price of an indirect call for each post and test; posting allocates nothing. Move-only.
-//   AnyCommunicator any{MpiCommunicator{}};     owns it
-//   AnyCommunicator any{std::ref(world)};       refers to it: `world` must outlive it and stay where it is
-// Abilities of the communicator inside (vendor's all-reduce, clock, oversubscription) show through.
-class AnyCommunicator {
- public:
-  class Request;
-  using lent_space = SharedSpace;
+namespace detail {
 
-  template <class C>
-    requires(!std::same_as<C, AnyCommunicator> && Communicator<C>)
-  explicit AnyCommunicator(C comm) : edge_{std::make_unique<EdgeOf<C, C>>(std::move(comm))} {}
-  template <Communicator C>
-  explicit AnyCommunicator(std::reference_wrapper<C> comm) : edge_{std::make_unique<EdgeOf<C, C&>>(comm.get())} {}
-
-  int rank() const { return edge_->rank(); }
-  int size() const { return edge_->size(); }
-  std::chrono::nanoseconds deadline() const { return edge_->deadline(); }
-  std::chrono::nanoseconds now() const { return edge_->now(); }
-  bool oversubscribed() const { return edge_->oversubscribed(); }
-  bool serialized() const { return edge_->serialized(); }
-  bool shares_memory(int one, int other) const { return edge_->shares_memory(one, other); }
-  SumOrder sum_order() const { return edge_->sum_order(); }
-
-  Request ialltoallv(int channel, Transfer const& transfer);
-  Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
-  Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
-  void abort(Error const& reason) { edge_->abort(reason); }
-  void check() { edge_->check(); }
-  Journal& journal() { return edge_->journal(); }
-  std::optional<Status> status_of(int rank, bool& fresh) { return edge_->status_of(rank, fresh); }
-  void answer() { edge_->answer(); }
-
-  bool lends(int one, int other) const { return edge_->lends(one, other); }
-  Place place_of(void const* memory) const { return edge_->place_of(memory); }
-  std::byte* window(int channel, std::size_t bytes) { return edge_->window(channel, bytes); }
-  std::byte* address_of(Place const& place) { return edge_->address_of(place); }
-  std::uint64_t lend(int channel) { return edge_->lend(channel); }
-  bool hold(int channel, int rank, std::uint64_t number) { return edge_->hold(channel, rank, number); }
-  void release(int channel, int rank) noexcept { edge_->release(channel, rank); }
-  void reclaim(int channel) noexcept { edge_->reclaim(channel); }
-
- private:
-  struct Edge {
-    virtual ~Edge() = default;
-    virtual int rank() const = 0;
-    virtual int size() const = 0;
-    virtual std::chrono::nanoseconds deadline() const = 0;
-    virtual std::chrono::nanoseconds now() const = 0;
-    virtual bool oversubscribed() const = 0;
-    virtual bool serialized() const = 0;
-    virtual bool shares_memory(int one, int other) const = 0;
-    virtual SumOrder sum_order() const = 0;
-    virtual Request ialltoallv(int channel, Transfer const& transfer) = 0;
-    virtual Request iallreduce(int channel, float const* send, float* receive, std::size_t count) = 0;
-    virtual Request iallreduce(int channel, double const* send, double* receive, std::size_t count) = 0;
-    virtual void abort(Error const& reason) = 0;
-    virtual void check() = 0;
-    virtual Journal& journal() = 0;
-    virtual std::optional<Status> status_of(int rank, bool& fresh) = 0;
-    virtual void answer() = 0;
-    virtual bool lends(int one, int other) const = 0;
-    virtual Place place_of(void const* memory) const = 0;
-    virtual std::byte* window(int channel, std::size_t bytes) = 0;
-    virtual std::byte* address_of(Place const& place) = 0;
-    virtual std::uint64_t lend(int channel) = 0;
-    virtual bool hold(int channel, int rank, std::uint64_t number) = 0;
-    virtual void release(int channel, int rank) noexcept = 0;
-    virtual void reclaim(int channel) noexcept = 0;
-  };
-  template <class C, class Held>
-  struct EdgeOf;
-
-  std::unique_ptr<Edge> edge_;
-};
-
-// Holds the request of the communicator inside in place.
-class AnyCommunicator::Request {
+// Holds the request of the communicator inside in place; one of more than 48 bytes, or that may throw as it moves, on the heap.
+class AnyRequest {
  public:
   template <class R>
-    requires(!std::same_as<R, Request> && parallax::Request<R>)
-  explicit Request(R request) : table_{&table_of<R>} {
-    static_assert(sizeof(R) <= capacity && alignof(R) <= alignof(std::max_align_t),
-                  "AnyCommunicator: this communicator's Request is larger than AnyCommunicator has room for; let it "
-                  "hold a pointer to state that the communicator owns");
-    static_assert(std::is_nothrow_move_constructible_v<R>, "AnyCommunicator: a Request must move without throwing");
-    ::new (static_cast<void*>(room_)) R(std::move(request));
+    requires(!std::same_as<R, AnyRequest> && Request<R>)
+  explicit AnyRequest(R request) : table_{&table_of<Held<R>>} {
+    if constexpr (std::same_as<Held<R>, R>) ::new (static_cast<void*>(room_)) R(std::move(request));
+    else ::new (static_cast<void*>(room_)) Held<R>{make_owned<R>(std::move(request))};
   }
-  Request(Request&& other) noexcept { take(other); }
-  Request& operator=(Request&& other) noexcept {
+  AnyRequest(AnyRequest&& other) noexcept { take(other); }
+  AnyRequest& operator=(AnyRequest&& other) noexcept {
     if (this != &other) {
       drop();
       take(other);
     }
     return *this;
   }
-  ~Request() { drop(); }
+  ~AnyRequest() { drop(); }
 
   bool test() { return !table_ || table_->test(room_); }
   int waiting_for() const { return table_ ? table_->waiting_for(room_) : -1; }
@@ -120,136 +45,206 @@ class AnyCommunicator::Request {
  private:
   static constexpr std::size_t capacity = 48;
 
+  template <class R>
+  struct Box {
+    bool test() { return request->test(); }
+    int waiting_for() const { return request->waiting_for(); }
+    Owned<R> request;
+  };
+  template <class R>
+  using Held = std::conditional_t<sizeof(R) <= capacity && alignof(R) <= alignof(std::max_align_t) &&
+                                      std::is_nothrow_move_constructible_v<R>, R, Box<R>>;
+
   struct Table {
     bool (*test)(void*);
     int (*waiting_for)(void const*);
-    void (*relocate)(void* from, void* to) noexcept;
-    void (*destroy)(void*) noexcept;
+    void (*relocate)(void* from, void* to) noexcept;  // null: its bytes are copied
+    void (*destroy)(void*) noexcept;                  // null: nothing is to be done
   };
   template <class R>
   static constexpr Table table_of{
       [](void* request) -> bool { return static_cast<R*>(request)->test(); },
       [](void const* request) -> int { return static_cast<R const*>(request)->waiting_for(); },
-      [](void* from, void* to) noexcept {
+      std::is_trivially_copyable_v<R> ? nullptr : +[](void* from, void* to) noexcept {
         ::new (to) R(std::move(*static_cast<R*>(from)));
         static_cast<R*>(from)->~R();
       },
-      [](void* request) noexcept { static_cast<R*>(request)->~R(); }};
+      std::is_trivially_destructible_v<R> ? nullptr : +[](void* request) noexcept { static_cast<R*>(request)->~R(); }};
 
-  void take(Request& other) noexcept {
+  void take(AnyRequest& other) noexcept {
     table_ = std::exchange(other.table_, nullptr);
-    if (table_) table_->relocate(other.room_, room_);
+    if (!table_) return;
+    if (table_->relocate) table_->relocate(other.room_, room_);
+    else std::memcpy(room_, other.room_, capacity);
   }
   void drop() noexcept {
-    if (auto const* table = std::exchange(table_, nullptr)) table->destroy(room_);
+    auto const* table = std::exchange(table_, nullptr);
+    if (table && table->destroy) table->destroy(room_);
   }
 
   Table const* table_ = nullptr;
   alignas(std::max_align_t) std::byte room_[capacity];
 };
 
+}  // namespace detail
+
+// Itself a communicator, at the price of an indirect call for each post and test. Move-only. Posting allocates nothing where
+// the Request inside has at most 48 bytes and moves without throwing.
+//   AnyCommunicator any{MpiCommunicator{}};     owns it
+//   AnyCommunicator any{std::ref(world)};       refers to it: `world` must outlive it and stay where it is
+// Abilities of the communicator inside (vendor's all-reduce, clock, oversubscription, mailbox) show through: where it has no
+// mailbox, the window is 0.
+class AnyCommunicator {
+ public:
+  using Request = detail::AnyRequest;
+  using lent_space = SharedSpace;
+
+  template <class C>
+    requires(!std::same_as<C, AnyCommunicator> && Communicator<C>)
+  explicit AnyCommunicator(C comm) : AnyCommunicator{make_owned<EdgeOf<C, C>>(std::move(comm)), KeepsJournals<C>} {}
+  template <Communicator C>
+  explicit AnyCommunicator(std::reference_wrapper<C> comm)
+      : AnyCommunicator{make_owned<EdgeOf<C, C&>>(comm.get()), KeepsJournals<C>} {}
+
+#define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
+  result name parameters qualifiers { return edge_->name arguments; }
+#define PARALLAX_OPERATION(ability, name, parameters, arguments) \
+  Request name parameters { return edge_->name arguments; }
+#include "parallax/comm/abilities.hpp"
+  // Whether the communicator inside keeps journals; else there is a journal of this rank alone.
+  bool keeps_journals() const { return keeps_journals_; }
+
+ private:
+  struct Edge {
+    virtual ~Edge() = default;
+#define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
+  virtual result name parameters qualifiers = 0;
+#define PARALLAX_OPERATION(ability, name, parameters, arguments) virtual Request name parameters = 0;
+#include "parallax/comm/abilities.hpp"
+  };
+  template <class C, class Held>
+  struct EdgeOf;
+
+  AnyCommunicator(Owned<Edge> edge, bool keeps_journals) : edge_{std::move(edge)}, keeps_journals_{keeps_journals} {}
+
+  Owned<Edge> edge_;
+  bool keeps_journals_;
+};
+
 template <class C, class Held>
 struct AnyCommunicator::EdgeOf final : Edge {
   explicit EdgeOf(Held&& given) : comm{std::forward<Held>(given)} {}
 
-  int rank() const override { return view().rank(); }
-  int size() const override { return view().size(); }
-  std::chrono::nanoseconds deadline() const override { return view().deadline(); }
-  std::chrono::nanoseconds now() const override { return parallax::now(view()); }
-  bool shares_memory([[maybe_unused]] int one, [[maybe_unused]] int other) const override {
-    if constexpr (KnowsSharedMemory<C>) return view().shares_memory(one, other);
-    return false;
+#define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
+  result name parameters qualifiers override {                                                \
+    if constexpr (ability<C>) return comm.name arguments;                                     \
+    else return ignore arguments, otherwise;                                                  \
   }
-  bool oversubscribed() const override {
-    if constexpr (KnowsOversubscription<C>) return view().oversubscribed();
-    return false;
+#define PARALLAX_OPERATION(ability, name, parameters, arguments)    \
+  Request name parameters override {                                \
+    if constexpr (ability<C>) return Request{comm.name arguments};  \
+    ignore arguments;                                               \
+    lacks(#name, "all-reduce of its own");                          \
   }
-  bool serialized() const override {
-    if constexpr (KnowsThreads<C>) return view().serialized();
-    return true;
-  }
-  SumOrder sum_order() const override { return parallax::sum_order(view()); }
-  Request ialltoallv(int channel, Transfer const& transfer) override {
-    return Request{comm.ialltoallv(channel, transfer)};
-  }
-  Request iallreduce(int channel, float const* send, float* receive, std::size_t count) override {
-    return sum(channel, send, receive, count);
-  }
-  Request iallreduce(int channel, double const* send, double* receive, std::size_t count) override {
-    return sum(channel, send, receive, count);
-  }
-  void abort(Error const& reason) override { comm.abort(reason); }
-  void check() override {
-    if constexpr (TellsOfAborts<C>) comm.check();
-  }
+#include "parallax/comm/abilities.hpp"
 
-  Journal& journal() override {
-    if constexpr (KeepsJournals<C>) return comm.journal();
-    else return own_journal;
-  }
-  std::optional<Status> status_of(int rank, [[maybe_unused]] bool& fresh) override {
-    if constexpr (KeepsJournals<C>) return comm.status_of(rank, fresh);
-    else if (rank == this->rank()) return own_journal.status();
-    else return std::nullopt;
-  }
-  void answer() override {
-    if constexpr (KeepsJournals<C>) comm.answer();
-  }
-
-  bool lends([[maybe_unused]] int one, [[maybe_unused]] int other) const override {
-    if constexpr (LendsMemory<C>) return view().lends(one, other);
-    return false;
-  }
-  Place place_of([[maybe_unused]] void const* memory) const override {
-    if constexpr (LendsMemory<C>) return view().place_of(memory);
-    return {};
-  }
-  std::byte* window([[maybe_unused]] int channel, [[maybe_unused]] std::size_t bytes) override {
-    if constexpr (LendsMemory<C>) return comm.window(channel, bytes);
-    return nullptr;
-  }
-  std::byte* address_of([[maybe_unused]] Place const& place) override {
-    if constexpr (LendsMemory<C>) return comm.address_of(place);
-    return nullptr;
-  }
-  std::uint64_t lend([[maybe_unused]] int channel) override {
-    if constexpr (LendsMemory<C>) return comm.lend(channel);
-    return 0;
-  }
-  bool hold([[maybe_unused]] int channel, [[maybe_unused]] int rank, [[maybe_unused]] std::uint64_t number) override {
-    if constexpr (LendsMemory<C>) return comm.hold(channel, rank, number);
-    return false;
-  }
-  void release([[maybe_unused]] int channel, [[maybe_unused]] int rank) noexcept override {
-    if constexpr (LendsMemory<C>) comm.release(channel, rank);
-  }
-  void reclaim([[maybe_unused]] int channel) noexcept override {
-    if constexpr (LendsMemory<C>) comm.reclaim(channel);
-  }
-
-  C const& view() const { return comm; }
-  template <class T>
-  Request sum(int channel, T const* send, T* receive, std::size_t count) {
-    if constexpr (VendorAllreduce<C>) return Request{comm.iallreduce(channel, send, receive, count)};
-    throw Error{Errc::misuse, rank(), "iallreduce", "", "the communicator inside has no all-reduce of its own"};
+  static void ignore(auto const&...) {}
+  [[noreturn]] bool lacks(char const* operation, char const* what) const {
+    throw Error{Errc::misuse, rank(), operation, "", std::string{"the communicator inside has no "} + what};
   }
 
   Held comm;
-  Journal own_journal;  // where the communicator inside keeps none
+  struct None {};
+  std::conditional_t<KeepsJournals<C>, None, Journal> own_journal;
 };
 
-inline AnyCommunicator::Request AnyCommunicator::ialltoallv(int channel, Transfer const& transfer) {
-  return edge_->ialltoallv(channel, transfer);
-}
-inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, float const* send, float* receive, std::size_t count) {
-  return edge_->iallreduce(channel, send, receive, count);
-}
-inline AnyCommunicator::Request AnyCommunicator::iallreduce(int channel, double const* send, double* receive,
-                                                            std::size_t count) {
-  return edge_->iallreduce(channel, send, receive, count);
-}
+// A communicator that carries memory of a device, too, whose kind is chosen at run time. `Queue` is its queue's type. Refers to
+// the communicator inside, which must outlive it and stay where it is. Move-only.
+//   AnyDeviceCommunicator<CudaSpace, CudaQueue> any{std::ref(world)};
+template <MemorySpace Space, class Queue>
+class AnyDeviceCommunicator : public AnyCommunicator {
+ public:
+  using device_space = Space;
+
+  template <CarriesDevice C>
+    requires(!std::derived_from<C, AnyCommunicator>)
+  explicit AnyDeviceCommunicator(std::reference_wrapper<C> comm)
+      : AnyCommunicator{comm}, edge_{make_owned<EdgeOf<C>>(comm.get())} {}
+
+  Queue queue() const { return edge_->queue(); }
+  Request ialltoallv_device(int channel, Transfer const& transfer) { return edge_->ialltoallv_device(channel, transfer); }
+  SumOrder device_sum_order() const { return edge_->device_sum_order(); }
+  Request iallreduce_device(int channel, float const* send, float* receive, std::size_t count) {
+    return edge_->iallreduce_device(channel, send, receive, count);
+  }
+  Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) {
+    return edge_->iallreduce_device(channel, send, receive, count);
+  }
+
+ private:
+  struct Edge {
+    virtual ~Edge() = default;
+    virtual Queue queue() const = 0;
+    virtual Request ialltoallv_device(int channel, Transfer const& transfer) = 0;
+    virtual SumOrder device_sum_order() const = 0;
+    virtual Request iallreduce_device(int channel, float const* send, float* receive, std::size_t count) = 0;
+    virtual Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) = 0;
+  };
+  template <class C>
+  struct EdgeOf final : Edge {
+    explicit EdgeOf(C& given) : comm{&given} {}
+
+    Queue queue() const override { return comm->queue(); }
+    Request ialltoallv_device(int channel, Transfer const& transfer) override {
+      return Request{comm->ialltoallv_device(channel, transfer)};
+    }
+    SumOrder device_sum_order() const override {
+      if constexpr (DeviceAllreduce<C>) return comm->device_sum_order();
+      else return SumOrder::fixed;
+    }
+    Request iallreduce_device(int channel, float const* send, float* receive, std::size_t count) override {
+      return allreduce(channel, send, receive, count);
+    }
+    Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) override {
+      return allreduce(channel, send, receive, count);
+    }
+    template <class T>
+    Request allreduce(int channel, T const* send, T* receive, std::size_t count) {
+      if constexpr (DeviceAllreduce<C>) return Request{comm->iallreduce_device(channel, send, receive, count)};
+      throw Error{Errc::misuse, comm->rank(), "iallreduce_device", "", "the communicator inside has no all-reduce of its own"};
+    }
+
+    C* comm;
+  };
+
+  Owned<Edge> edge_;
+};
+
+namespace detail {
+
+// What an engine sees of a communicator: one type for all that carry host memory, and one for all that carry a device's, too.
+// So nothing of an engine is compiled again for another communicator.
+template <class C>
+struct EdgeTo {
+  using type = AnyCommunicator;
+};
+template <CarriesDevice C>
+  requires(!std::derived_from<C, AnyCommunicator>)
+struct EdgeTo<C> {
+  using type = AnyDeviceCommunicator<typename C::device_space, std::remove_cvref_t<decltype(std::declval<C&>().queue())>>;
+};
+template <std::derived_from<AnyCommunicator> C>
+struct EdgeTo<C> {
+  using type = C&;
+};
+template <Communicator C>
+using edge_to = typename EdgeTo<C>::type;
+template <Communicator C>
+using edge_of = std::remove_reference_t<edge_to<C>>;
+
+}  // namespace detail
 
 static_assert(KeepsJournals<AnyCommunicator> && VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> &&
-              KnowsOversubscription<AnyCommunicator> && LendsMemory<AnyCommunicator>);
+              KnowsOversubscription<AnyCommunicator> && LendsMemory<AnyCommunicator> && Mailbox<AnyCommunicator>);
 
 }  // namespace parallax

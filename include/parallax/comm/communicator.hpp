@@ -1,4 +1,5 @@
 // What a communicator must offer to carry everything: one non-blocking exchange of bytes, and the means never to hang.
+// The room `comm` carries bytes between ranks, and forms the sums and agreements that are made of them.
 #pragma once
 
 #include <concepts>
@@ -8,7 +9,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "parallax/comm/journal.hpp"
 #include "parallax/core/clock.hpp"
@@ -48,7 +51,13 @@ concept Request = std::movable<R> && requires(R& request) {
   { std::as_const(request).waiting_for() } -> std::same_as<int>;
 };
 
-// The core that a backend writes. Everything else (optional abilities) is found by concepts of its own.
+namespace detail {
+template <class>
+concept Core = true;  // in the list of abilities: what every communicator has
+}  // namespace detail
+
+// The core that a backend writes. Everything else, optional abilities, is found by concepts of its own, below; what passes a
+// communicator through reads all of it from comm/abilities.hpp.
 //   rank, size   constant, local
 //   ialltoallv   collective on a channel: every rank posts as many operations per channel, in the same order. The transfer's
 //                memory and block lists must stay until the request's `test` returned true. A size on which sender and
@@ -121,6 +130,65 @@ concept KeepsJournals = requires(C& comm, int rank, bool& fresh) {
   { comm.status_of(rank, fresh) } -> std::same_as<std::optional<Status>>;
   comm.answer();
 };
+
+// A mailbox's lanes. Who asks may be refused, and comes again later; an answer is never refused, for who asked has made room.
+enum class LetterLane : unsigned char { requests, answers };
+
+// A letter that was taken: the rank that wrote it, and its bytes. The next `take` into it uses its memory again.
+struct Letter {
+  int from = -1;
+  std::vector<std::byte> bytes;
+};
+
+// What a letter is put together from, in this order.
+using LetterParts = std::span<std::span<std::byte const> const>;
+
+// What a mailbox holds at most. `window`: requests from one rank to another that were not taken yet. `largest`: bytes of a
+// letter.
+struct MailboxBounds {
+  int window = 8;
+  std::size_t largest = std::size_t{64} << 20;
+};
+
+// Optional ability: letters from one rank to another, or to itself, which no operation expects.
+//   post(lane, to, parts)     local: sends the parts as one letter; they are copied. False, and nothing is sent, while
+//                             window() requests of this rank to that one have not been taken; answers are never refused.
+//                             Error invalid_argument: more than largest() bytes, or no such rank
+//   take(lane, from, letter)  local: the next letter of that rank, or of any (-1). False where none has come: `letter` is as
+//                             it was. The letters of one rank on one lane come in the order of their posting; of any: from
+//                             rank to rank in turn. Makes progress: letters come while somebody takes
+//   window(), largest()       local, the same on every rank: as in MailboxBounds
+// Both throw the reason once the communicator was aborted, and neither ever waits. Letters that nobody took are lost with the
+// communicator. At most window() x largest() bytes of requests lie at a rank for each that writes to it.
+template <class C>
+concept Mailbox = Communicator<C> && requires(C& comm, C const& view, LetterLane lane, int rank, LetterParts parts,
+                                              Letter& letter) {
+  { comm.post(lane, rank, parts) } -> std::same_as<bool>;
+  { comm.take(lane, rank, letter) } -> std::same_as<bool>;
+  { view.window() } -> std::same_as<int>;
+  { view.largest() } -> std::same_as<std::size_t>;
+};
+
+namespace detail {
+
+template <class Part>
+std::span<std::byte const> letter_part(Part const& part) {
+  if constexpr (requires { std::span{part}; }) {
+    return std::as_bytes(std::span{part});
+  } else {
+    static_assert(std::is_trivially_copyable_v<Part>, "a part of a letter is a trivially copyable value, or a run of such");
+    return std::as_bytes(std::span{&part, 1});
+  }
+}
+
+}  // namespace detail
+
+// Posts a letter of these parts: values, or contiguous runs of values (vectors, spans, strings), which are told by their bytes.
+template <Mailbox C, class... Parts>
+bool post_letter(C& comm, LetterLane lane, int to, Parts const&... parts) {
+  std::span<std::byte const> const runs[] = {std::span<std::byte const>{}, detail::letter_part(parts)...};
+  return comm.post(lane, to, LetterParts{runs}.subspan(1));
+}
 
 // Optional ability: says that more ranks share this host than it has cores, so that waiting must yield at once.
 template <class C>

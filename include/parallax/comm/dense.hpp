@@ -6,6 +6,7 @@
 
 #include "parallax/comm/lane.hpp"
 #include "parallax/comm/lent_hop.hpp"
+#include "parallax/comm/wire.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/memory/buffer.hpp"
 
@@ -17,15 +18,19 @@ namespace parallax {
 // add_elements(queue, out, in, n).
 // Works in rounds of at most `piece` elements per part, so that the scratch is (ranks of a hop - 1) x piece elements; of fewer
 // where a hop stays within shared memory, so that what a round brings is still in the cache when it is added.
-template <class T, Communicator C, MemorySpace Space = HostSpace>
+// Where the wire encodes, a rank's own addend is encoded and decoded as well, also on a rank that is alone; (targets of a hop) x
+// piece elements that go out are in scratch.
+template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
 class ReduceScatter {
+  using Element = typename detail::Travelling<T, Space, W>::type;
   static constexpr bool on_host = std::same_as<Space, HostSpace>;
 
  public:
   // Collective in the order of the lane. `offsets` has owners + 1 entries; `input` (offsets.back() elements), `result`
-  // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done. `result` may
-  // be where this part lies in `input`, else they do not overlap. Where the topology spreads sums, `whole` (null, or as many
-  // elements as the input, which it may be) ends with all of them; else it is not touched.
+  // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done, unless the
+  // wire encodes. `result` may be where this part lies in `input`, else they do not overlap. Where the topology spreads sums
+  // and the wire does not encode, `whole` (null, or as many elements as the input, which it may be) ends with all of them; else
+  // it is not touched.
   void start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result, T* whole = nullptr) {
     input_ = input;
     result_ = result;
@@ -40,7 +45,7 @@ class ReduceScatter {
   // Makes progress on `lane`; true once `result` holds the sum.
   bool poll(Lane<C>& lane) {
     auto const& hops = lane.topology().hops();
-    for (; hop_ < hops.size() && lane.topology().size() > 1; close_hop(hops[hop_])) {
+    for (; hop_ < hops.size() && (encodes<W> || lane.topology().size() > 1); close_hop(hops[hop_])) {
       if (!begun_) open_hop(lane, hops[hop_]);
       bool const done = lends(hops[hop_]) ? poll_lent(lane, hops[hop_]) : poll_rounds(lane, hops[hop_]);
       if (!done) return false;
@@ -49,7 +54,9 @@ class ReduceScatter {
   }
 
  private:
-  static bool lends(Hop const& hop) { return on_host && hop.lends; }
+  static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
+
+  static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
   void open_hop(Lane<C>& lane, Hop const& hop) {
     begun_ = true;
     round_ = 0;
@@ -69,7 +76,8 @@ class ReduceScatter {
     while (true) {
       if (lane.in_flight()) {
         if (!lane.test()) return false;
-        if constexpr (on_host) add_round(hop);
+        if constexpr (encodes<W>) add_decoded_round(hop);
+        else if constexpr (on_host) add_round(hop);
         else add_round(hop, queue_of<Space>(lane.topology().world()));
         ++round_;
       }
@@ -80,27 +88,64 @@ class ReduceScatter {
 
   void post_round(Lane<C>& lane, Hop const& hop) {
     lane.clear();
-    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      if (static_cast<int>(t) == hop.self) continue;
-      auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
-      std::size_t const first = detail::digit_begin(offsets_, hop, t) - origin_ + begin;
-      lane.send(hop.targets[t], first * sizeof(T), count * sizeof(T), Payload::dense);
-    }
+    if constexpr (encodes<W>) send_encoded(lane, hop);
+    else send(lane, hop);
     if (hop.self >= 0) {
       std::size_t const count = round_of(own_size(hop)).count;
       received_.resize_with_slack(count * (hop.sources.size() - 1));
       std::size_t slot = 0;
       for (int const source : hop.sources)
         if (source != lane.topology().rank())
-          lane.expect(source, slot++ * count * sizeof(T), count * sizeof(T), Payload::dense);
+          lane.expect(source, slot++ * count * sizeof(Element), count * sizeof(Element), Payload::dense);
       rank_ = lane.topology().rank();
     }
-    lane.template post<Space>(input_, received_.data());
+    if constexpr (encodes<W>) lane.template post<Space>(encoded_.addends.data(), received_.data());
+    else lane.template post<Space>(input_, received_.data());
+  }
+  void send(Lane<C>& lane, Hop const& hop) {
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      if (static_cast<int>(t) == hop.self) continue;
+      auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
+      std::size_t const first = detail::digit_begin(offsets_, hop, t) - origin_ + begin;
+      lane.send(hop.targets[t], first * sizeof(T), count * sizeof(T), Payload::dense);
+    }
+  }
+  // Encoded for all targets, this rank too, and packed one after the other.
+  void send_encoded(Lane<C>& lane, Hop const& hop)
+    requires encodes<W>
+  {
+    std::size_t size = 0, at = 0;
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) size += round_of(detail::digit_size(offsets_, hop, t)).count;
+    encoded_.addends.resize_with_slack(size);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
+      W::encode(input_ + (detail::digit_begin(offsets_, hop, t) - origin_ + begin), count, encoded_.addends.data() + at);
+      if (static_cast<int>(t) == hop.self) encoded_.own = at;
+      else lane.send(hop.targets[t], at * sizeof(Element), count * sizeof(Element), Payload::dense);
+      at += count;
+    }
+  }
+  void add_decoded_round(Hop const& hop)
+    requires encodes<W>
+  {
+    if (hop.self < 0) return;
+    Round const round = round_of(own_size(hop));
+    T* const out = output_ + round.begin;
+    T decoded[tile];
+    for (std::size_t first = 0; first < round.count; first += tile) {
+      std::size_t const n = std::min(tile, round.count - first);
+      std::size_t slot = 0;
+      for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+        bool const own = hop.sources[s] == rank_;
+        Element const* const addend = own ? encoded_.addends.data() + encoded_.own : received_.data() + slot++ * round.count;
+        W::decode(addend + first, n, s == 0 ? out + first : decoded);
+        if (s > 0) add(out + first, decoded, n);
+      }
+    }
   }
 
   void add_round(Hop const& hop) {
     if (hop.self < 0) return;
-    constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
     Round const round = round_of(own_size(hop));
     T* const out = output_ + round.begin;
     T const* const own = input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) +
@@ -178,17 +223,27 @@ class ReduceScatter {
   int rank_ = 0;
   bool begun_ = false;
   T *result_ = nullptr, *output_ = nullptr, *whole_ = nullptr;
-  Buffer<T, Space> received_, partial_;
+  Buffer<Element, Space> received_;
+  Buffer<T, Space> partial_;
   LentHop<T, C> lent_;
+  struct Encoded {
+    Buffer<Element, Space> addends;
+    std::size_t own = 0;  // where this rank's are among them
+  };
+  [[no_unique_address]] detail::IfEncodes<W, Encoded> encoded_;
 };
 
-// The converse: every owner's part of a vector laid out owner after owner reaches every rank, in place.
-template <class T, Communicator C, MemorySpace Space = HostSpace>
+// The converse: every owner's part of a vector laid out owner after owner reaches every rank, in place. Where the wire encodes,
+// each part is encoded once, by its owner, and decoded by all ranks, the owner too: all end with the same bits. The encoded
+// vector is in scratch.
+template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
 class Allgather {
+  using Element = typename detail::Travelling<T, Space, W>::type;
   static constexpr bool on_host = std::same_as<Space, HostSpace>;
 
  public:
-  // Collective in the order of the lane. The part of this rank in `values` is what it gives; all others are overwritten.
+  // Collective in the order of the lane. The part of this rank in `values` is what it gives; all others are overwritten, and,
+  // where the wire encodes, this one as well.
   void start(T* values, std::span<std::size_t const> offsets) {
     values_ = values;
     offsets_ = offsets;
@@ -198,27 +253,41 @@ class Allgather {
 
   bool poll(Lane<C>& lane) {
     auto const& hops = lane.topology().hops();
-    for (; hop_ < hops.size() && lane.topology().size() > 1; ++hop_, begun_ = false) {
+    for (; hop_ < hops.size() && (encodes<W> || lane.topology().size() > 1); ++hop_, begun_ = false) {
       Hop const& hop = hops[hops.size() - 1 - hop_];
       if (!begun_) open_hop(lane, hop);
-      if (on_host && hop.lends ? !lent_.poll(lane, hop) : !lane.test()) return false;
+      if (lends(hop) ? !lent_.poll(lane, hop) : !lane.test()) return false;
     }
+    if constexpr (encodes<W>) W::decode(encoded_.data(), offsets_.back(), values_);
     return true;
   }
 
  private:
+  static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
   void open_hop(Lane<C>& lane, Hop const& hop) {
     begun_ = true;
-    if (on_host && hop.lends) return lend_hop(hop);
+    if (lends(hop)) return lend_hop(hop);
+    if constexpr (encodes<W>)
+      if (hop_ == 0) encode_own_part(lane.topology().owner());
     lane.clear();
     if (hop.self >= 0)
       for (int const source : hop.sources)
         if (source != lane.topology().rank()) give(lane, hop, source);
     for (std::size_t t = 0; t < hop.targets.size(); ++t)
       if (static_cast<int>(t) != hop.self)
-        lane.expect(hop.targets[t], detail::digit_begin(offsets_, hop, t) * sizeof(T),
-                    detail::digit_size(offsets_, hop, t) * sizeof(T), Payload::dense);
-    lane.template post<Space>(values_, values_);
+        lane.expect(hop.targets[t], detail::digit_begin(offsets_, hop, t) * sizeof(Element),
+                    detail::digit_size(offsets_, hop, t) * sizeof(Element), Payload::dense);
+    if constexpr (encodes<W>) lane.template post<Space>(encoded_.data(), encoded_.data());
+    else lane.template post<Space>(values_, values_);
+  }
+
+  void encode_own_part(int owner)
+    requires encodes<W>
+  {
+    encoded_.resize_with_slack(offsets_.back());
+    if (owner < 0) return;
+    std::size_t const begin = offsets_[static_cast<std::size_t>(owner)], end = offsets_[static_cast<std::size_t>(owner) + 1];
+    W::encode(values_ + begin, end - begin, encoded_.data() + begin);
   }
 
   void lend_hop(Hop const& hop) {
@@ -229,8 +298,8 @@ class Allgather {
 
   void give(Lane<C>& lane, Hop const& hop, int rank) {
     auto const digit = static_cast<std::size_t>(hop.self);
-    lane.send(rank, detail::digit_begin(offsets_, hop, digit) * sizeof(T),
-              detail::digit_size(offsets_, hop, digit) * sizeof(T), Payload::dense);
+    lane.send(rank, detail::digit_begin(offsets_, hop, digit) * sizeof(Element),
+              detail::digit_size(offsets_, hop, digit) * sizeof(Element), Payload::dense);
   }
 
   static constexpr std::size_t whole_piece = std::size_t{1} << 20;  // elements
@@ -240,6 +309,7 @@ class Allgather {
   std::size_t hop_ = 0;  // those behind us
   bool begun_ = false;
   LentHop<T, C> lent_;
+  [[no_unique_address]] detail::IfEncodes<W, Buffer<Element, Space>> encoded_;
 };
 
 }  // namespace parallax

@@ -35,126 +35,32 @@ class Forwarding {
 
   Host& host() const { return *host_; }
 
-  int rank() const { return host_->rank(); }
-  int size() const { return host_->size(); }
-  std::chrono::nanoseconds deadline() const { return host_->deadline(); }
-  void abort(Error const& reason) { host_->abort(reason); }
-  Request ialltoallv(int channel, Transfer const& transfer) {
-    refuse_busy(channel, "ialltoallv");
-    return {host_->ialltoallv(channel, transfer), beside_};
+#define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
+  result name parameters qualifiers                                                          \
+    requires ability<Host>                                                                   \
+  {                                                                                          \
+    return host_->name arguments;                                                            \
   }
+#define PARALLAX_OPERATION(ability, name, parameters, arguments) \
+  Request name parameters                                        \
+    requires ability<Host>                                       \
+  {                                                              \
+    refuse_busy(channel, #name);                                 \
+    return {host_->name arguments, beside_};                     \
+  }
+#include "parallax/comm/abilities.hpp"
 
-  void check()
-    requires TellsOfAborts<Host>
-  {
-    host_->check();
-  }
-
-  SumOrder sum_order() const
-    requires VendorAllreduce<Host>
-  {
-    return host_->sum_order();
-  }
-  Request iallreduce(int channel, float const* send, float* receive, std::size_t count)
-    requires VendorAllreduce<Host>
-  {
-    refuse_busy(channel, "iallreduce");
-    return {host_->iallreduce(channel, send, receive, count), beside_};
-  }
-  Request iallreduce(int channel, double const* send, double* receive, std::size_t count)
-    requires VendorAllreduce<Host>
-  {
-    refuse_busy(channel, "iallreduce");
-    return {host_->iallreduce(channel, send, receive, count), beside_};
-  }
+  // What has a type of the host's own.
   auto bare()
     requires BareAllreduce<Host>
   {
     return host_->bare();
-  }
-
-  std::chrono::nanoseconds now() const
-    requires OwnClock<Host>
-  {
-    return host_->now();
-  }
-  bool oversubscribed() const
-    requires KnowsOversubscription<Host>
-  {
-    return host_->oversubscribed();
-  }
-  bool serialized() const
-    requires KnowsThreads<Host>
-  {
-    return host_->serialized();
-  }
-  bool shares_memory(int one, int other) const
-    requires KnowsSharedMemory<Host>
-  {
-    return host_->shares_memory(one, other);
   }
   // Of MpiCommunicator: the host of every rank, for topologies of two levels.
   decltype(auto) hosts() const
     requires requires(Host const& host) { host.hosts(); }
   {
     return std::as_const(*host_).hosts();
-  }
-
-  Journal& journal()
-    requires KeepsJournals<Host>
-  {
-    return host_->journal();
-  }
-  std::optional<Status> status_of(int rank, bool& fresh)
-    requires KeepsJournals<Host>
-  {
-    return host_->status_of(rank, fresh);
-  }
-  void answer()
-    requires KeepsJournals<Host>
-  {
-    host_->answer();
-  }
-
-  bool lends(int one, int other) const
-    requires LendsMemory<Host>
-  {
-    return host_->lends(one, other);
-  }
-  Place place_of(void const* memory) const
-    requires LendsMemory<Host>
-  {
-    return host_->place_of(memory);
-  }
-  std::byte* window(int channel, std::size_t bytes)
-    requires LendsMemory<Host>
-  {
-    return host_->window(channel, bytes);
-  }
-  std::byte* address_of(Place const& place)
-    requires LendsMemory<Host>
-  {
-    return host_->address_of(place);
-  }
-  std::uint64_t lend(int channel)
-    requires LendsMemory<Host>
-  {
-    return host_->lend(channel);
-  }
-  bool hold(int channel, int rank, std::uint64_t number)
-    requires LendsMemory<Host>
-  {
-    return host_->hold(channel, rank, number);
-  }
-  void release(int channel, int rank) noexcept
-    requires LendsMemory<Host>
-  {
-    host_->release(channel, rank);
-  }
-  void reclaim(int channel) noexcept
-    requires LendsMemory<Host>
-  {
-    host_->reclaim(channel);
   }
 
  protected:

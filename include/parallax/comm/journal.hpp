@@ -12,30 +12,33 @@
 
 namespace parallax {
 
-enum class Operation : std::uint8_t { pull = 1, start, step, broadcast, bind_step, search_pieces, finish };
-// How far an operation has come: it was called; waits for all ranks to agree; exchanges; waits for the commit; gathers and
-// applies; has returned.
-enum class Phase : std::uint8_t { called = 1, agreeing, exchanging, committing, applying, done };
+// A name that the journal's owner gives: of an operation, or of how far it has come. Holds its text, so that it travels between
+// processes; what is longer is cut.
+class JournalWord {
+ public:
+  constexpr JournalWord() = default;
+  constexpr JournalWord(std::string_view word) {
+    for (std::size_t i = 0; i < word.size() && i + 1 < sizeof text_; ++i) text_[i] = word[i];
+  }
+  constexpr JournalWord(char const* word) : JournalWord{std::string_view{word}} {}
+  constexpr std::string_view text() const { return text_; }
 
-constexpr std::string_view to_string(Operation operation) {
-  constexpr std::string_view names[] = {"nothing", "pull", "start", "step", "broadcast", "bind_step",
-                                        "search_pieces", "finish"};
-  return names[static_cast<std::size_t>(operation)];
-}
-constexpr std::string_view to_string(Phase phase) {
-  constexpr std::string_view names[] = {"", "called", "agreeing", "exchanging", "committing", "applying", "done"};
-  return names[static_cast<std::size_t>(phase)];
-}
+ private:
+  char text_[16] = {};
+};
+
+// What the journal itself says of how far an operation has come, before and after the words of its owner.
+inline constexpr JournalWord journal_called{"called"}, journal_done{"done"};
 
 // One operation of one rank.
 struct JournalEntry {
-  std::uint64_t number = 0;  // of the operation in its session, from 1
+  std::uint64_t number = 0;  // of the operation, from 1, as its owner counts
   std::int64_t step = 0;     // steps completed before it
   std::uint64_t bytes = 0;   // payload sent so far in it
   std::int64_t began = 0, changed = 0;  // ns of the communicator's clock
-  Operation operation{};
-  Phase phase{};
+  JournalWord operation, phase;
   char variable[38] = {};    // the first variable of it, cut to fit
+  bool done = false;         // it has returned
 };
 
 // The last operations of one rank, as it told them; trivially copyable, so that it travels.
@@ -53,11 +56,13 @@ struct Status {
 
 // What a trace keeps of every phase of every operation: when it began.
 struct TraceEvent {
-  std::uint64_t number = 0;  // of the operation in its session
+  enum Kind : std::uint8_t { called, advanced, done };
+
+  std::uint64_t number = 0;  // of the operation
   std::int64_t at = 0;       // ns of the communicator's clock
   std::uint64_t bytes = 0;   // payload sent so far in the operation
-  Operation operation{};
-  Phase phase{};
+  JournalWord operation, phase;
+  Kind kind = called;
 };
 
 // Does not own. Room for events; what finds none is counted and dropped.
@@ -71,7 +76,8 @@ struct TraceRoom {
   }
 };
 
-// A rank's own record. Written by the rank, read by whoever reports; safe from several threads.
+// A rank's own record, in the words of its owner: of the session on this rank. Written by the rank, read by whoever reports;
+// safe from several threads.
 class Journal {
  public:
   // From now on every phase is noted there as well; null: no more.
@@ -79,7 +85,7 @@ class Journal {
     detail::Guard const guard{lock_};
     trace_ = room;
   }
-  void enter(Operation operation, std::uint64_t number, std::int64_t step, std::int64_t now) {
+  void enter(JournalWord const& operation, std::uint64_t number, std::int64_t step, std::int64_t now) {
     detail::Guard const guard{lock_};
     JournalEntry& entry = status_.last[status_.count++ % Status::entries];
     entry = {};
@@ -87,19 +93,15 @@ class Journal {
     entry.step = step;
     entry.began = entry.changed = now;
     entry.operation = operation;
-    entry.phase = Phase::called;
-    if (trace_) trace_->add({number, now, 0, operation, Phase::called});
+    entry.phase = journal_called;
+    if (trace_) trace_->add({number, now, 0, operation, journal_called, TraceEvent::called});
   }
-  void advance(Phase phase, std::uint64_t bytes, std::int64_t now) {
-    detail::Guard const guard{lock_};
-    if (status_.count == 0) return;
-    JournalEntry& entry = status_.last[(status_.count - 1) % Status::entries];
-    entry.phase = phase;
-    entry.bytes = bytes;
-    entry.changed = now;
-    status_.waiting = 0;
-    if (trace_) trace_->add({entry.number, now, bytes, entry.operation, phase});
+  // The operation has come to this phase.
+  void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now) {
+    advance(phase, bytes, now, TraceEvent::advanced);
   }
+  // The operation has returned.
+  void leave(std::uint64_t bytes, std::int64_t now) { advance(journal_done, bytes, now, TraceEvent::done); }
   void name(std::string_view variable) {
     detail::Guard const guard{lock_};
     if (status_.count == 0) return;
@@ -121,6 +123,18 @@ class Journal {
   }
 
  private:
+  void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now, TraceEvent::Kind kind) {
+    detail::Guard const guard{lock_};
+    if (status_.count == 0) return;
+    JournalEntry& entry = status_.last[(status_.count - 1) % Status::entries];
+    entry.phase = phase;
+    entry.done = kind == TraceEvent::done;
+    entry.bytes = bytes;
+    entry.changed = now;
+    status_.waiting = 0;
+    if (trace_) trace_->add({entry.number, now, bytes, entry.operation, phase, kind});
+  }
+
   mutable detail::SpinLock lock_;
   Status status_;
   TraceRoom* trace_ = nullptr;

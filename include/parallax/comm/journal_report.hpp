@@ -45,11 +45,13 @@ class JournalReport {
     return report;
   }
 
-  // Who is to blame where this rank waits for `rank`: the first that does not itself wait for another.
+  // Who is to blame where this rank waits for `rank`: the first that does not itself wait for another, and never this rank on
+  // the word of a peer.
   int end_of_chain(int rank) const {
     for (std::size_t links = 0; rank >= 0 && links < known_.size(); ++links) {
       auto const at = static_cast<std::size_t>(rank);
-      if (!answers_[at] || known_[at]->waiting_for < 0 || rank == comm_->rank()) break;
+      if (!answers_[at] || known_[at]->waiting_for < 0) break;
+      if (rank == comm_->rank() || known_[at]->waiting_for == comm_->rank()) break;  // what it said is older than our wait
       rank = known_[at]->waiting_for;
     }
     return rank;
@@ -65,12 +67,12 @@ class JournalReport {
     if (!latest) return line + (answers ? "has called nothing yet" : "silent, has called nothing yet");
     if (!answers) {
       line += "silent";
-      line += latest->phase == Phase::done ? " since it left " : " in ";
-      return line + entry_text(*latest) + ", " + std::string{to_string(latest->phase)} + ", " +
+      line += latest->done ? " since it left " : " in ";
+      return line + entry_text(*latest) + ", " + std::string{latest->phase.text()} + ", " +
              seconds_text(now - latest->changed) + " ago";
     }
     line += latest->number < own ? "behind, in " : latest->number > own ? "ahead, in " : "waits in ";
-    line += entry_text(*latest) + ", " + std::string{to_string(latest->phase)};
+    line += entry_text(*latest) + ", " + std::string{latest->phase.text()};
     if (status->waiting_for >= 0) line += ", for rank " + std::to_string(status->waiting_for);
     return line + ", since " + seconds_text(status->told - latest->changed);
   }
@@ -80,7 +82,7 @@ class JournalReport {
     std::string lines;
     for (std::uint64_t back = 2; back <= Status::entries && back <= status.count; ++back) {
       JournalEntry const& entry = status.last[(status.count - back) % Status::entries];
-      lines += "\n    before: " + entry_text(entry) + ", " + std::string{to_string(entry.phase)} + ", took " +
+      lines += "\n    before: " + entry_text(entry) + ", " + std::string{entry.phase.text()} + ", took " +
                std::to_string((entry.changed - entry.began) / 1000) + " us";
     }
     return lines;
@@ -93,7 +95,7 @@ class JournalReport {
   }
 
   static std::string entry_text(JournalEntry const& entry) {
-    std::string text{to_string(entry.operation)};
+    std::string text{entry.operation.text()};
     ((text += " (operation ") += std::to_string(entry.number)) += ", after step ";
     text += std::to_string(entry.step);
     if (entry.variable[0]) ((text += ", '") += entry.variable) += '\'';

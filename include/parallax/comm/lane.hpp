@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "parallax/comm/topology.hpp"
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 
@@ -155,9 +157,9 @@ class Lane {
   int channel() const { return channel_; }
 
   void clear() {
-    to_.assign(to_.size(), ByteRange{});
-    from_.assign(from_.size(), ByteRange{});
-    sent_ = received_ = {};
+    std::fill(to_.begin(), to_.end(), ByteRange{});
+    std::fill(from_.begin(), from_.end(), ByteRange{});
+    for (; tallied_; tallied_ &= tallied_ - 1) sent_[first_tallied()] = received_[first_tallied()] = {};
   }
   void send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
     extend(to_[static_cast<std::size_t>(rank)], offset, bytes);
@@ -195,8 +197,8 @@ class Lane {
     else device_request_.emplace(topology_->world().iallreduce_device(channel_, send, receive, count_of_values));
     auto const ranks = static_cast<std::size_t>(topology_->size());
     std::size_t const bytes = 2 * (ranks - 1) * count_of_values * sizeof(T) / ranks;
-    sent_[static_cast<std::size_t>(Payload::dense)] = {bytes, bytes};
-    received_ = sent_;
+    sent_[static_cast<std::size_t>(Payload::dense)] = received_[static_cast<std::size_t>(Payload::dense)] = {bytes, bytes};
+    tallied_ = 1u << static_cast<unsigned>(Payload::dense);
     count();
   }
 
@@ -237,13 +239,16 @@ class Lane {
   }
   void tally(Counts& counts, int rank, std::size_t bytes, Payload payload) {
     if (rank == topology_->rank()) return;
+    tallied_ |= 1u << static_cast<unsigned>(payload);
     auto& entry = counts[static_cast<std::size_t>(payload)];
     entry.all += bytes;
     if (!topology_->same_host(rank)) entry.between_hosts += bytes;
   }
+  std::size_t first_tallied() const { return static_cast<std::size_t>(std::countr_zero(tallied_)); }
   void count() {
     ++traffic_->transfers;
-    for (std::size_t p = 0; p < payloads; ++p) {
+    for (unsigned rest = tallied_; rest; rest &= rest - 1) {
+      auto const p = static_cast<std::size_t>(std::countr_zero(rest));
       traffic_->sent[p].all += sent_[p].all;
       traffic_->sent[p].between_hosts += sent_[p].between_hosts;
       traffic_->received[p].all += received_[p].all;
@@ -256,6 +261,7 @@ class Lane {
   int channel_;
   std::vector<ByteRange> to_, from_;
   Counts sent_{}, received_{};
+  unsigned tallied_ = 0;  // a bit for each payload that is in them
   detail::LoanRoom loan_room_;
   std::optional<request_of<C>> request_;
   std::optional<typename detail::HeldDeviceRequest<C>::type> device_request_;

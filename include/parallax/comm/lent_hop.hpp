@@ -345,8 +345,8 @@ class LentHop {
 };
 
 // Scratch where peers reach it, if ranks lend each other their memory; else, and where that cannot be had, on the heap.
-// Of a device no memory is lent.
-template <class T, Communicator C, MemorySpace Space = HostSpace>
+// Of a device no memory is lent, and none to an exchange that is not `direct`.
+template <class T, Communicator C, MemorySpace Space = HostSpace, bool direct = true>
 class LentBuffer {
  public:
   void resize_with_slack(Topology<C> const&, std::size_t size) { memory_.resize_with_slack(size); }
@@ -359,7 +359,7 @@ class LentBuffer {
   Buffer<T, Space> memory_;
 };
 template <class T, Communicator C>
-class LentBuffer<T, C, HostSpace> {
+class LentBuffer<T, C, HostSpace, true> {
  public:
   void resize_with_slack(Topology<C> const& topology, std::size_t size) {
     shared_ = wants_block(topology);

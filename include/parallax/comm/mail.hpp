@@ -1,7 +1,9 @@
-// Several contributions to one transfer: each says what it sends to whom, all are packed into one message per rank.
+// Several contributions to one transfer: each says what it sends to whom, all are packed into one message per rank. The legs of
+// journeys call it.
 #pragma once
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "parallax/comm/lane.hpp"
@@ -29,16 +31,24 @@ class Mail {
   bool empty() const { return units_.empty(); }
   void clear() {
     units_.clear();
-    out_.clear();
-    in_.clear();
+    sizes_ = 0;
   }
 
-  // A slip holds runs of `unit` bytes (4 or 8: the size of its elements), one run per rank, empty until declared.
+  static constexpr std::size_t largest_unit = 16;
+
+  // A slip holds elements of `unit` bytes (a power of two up to `largest_unit`, else Error misuse), one run per rank, empty
+  // until declared.
   int open(std::size_t unit, Payload payload) {
+    if (unit == 0 || unit > largest_unit || (unit & (unit - 1)) != 0)
+      throw misuse("a slip of " + std::to_string(unit) + " bytes an element: only 1, 2, 4, 8 and 16 can be laid out");
     units_.push_back({unit, payload});
-    out_.resize(units_.size() * ranks_, ByteRange{});
-    in_.resize(units_.size() * ranks_, ByteRange{});
-    return static_cast<int>(units_.size()) - 1;
+    sizes_ |= unit;
+    int const slip = static_cast<int>(units_.size()) - 1;
+    std::size_t const first = at(slip, 0), last = first + ranks_;
+    if (out_.size() < last) out_.resize(last), in_.resize(last);
+    std::fill(out_.data() + first, out_.data() + last, ByteRange{});
+    std::fill(in_.data() + first, in_.data() + last, ByteRange{});
+    return slip;
   }
   // The same run goes to several ranks (see `write_shared`). A mail of shared slips only holds the message once.
   int open_shared(std::size_t unit, Payload payload) {
@@ -49,19 +59,22 @@ class Mail {
   void send(int slip, int rank, std::size_t bytes) { out_[at(slip, rank)].bytes = bytes; }
   void expect(int slip, int rank, std::size_t bytes) { in_[at(slip, rank)].bytes = bytes; }
 
+  // Local; allocates. Error misuse where a run is not of whole elements.
   void layout() {
     lane_.clear();
     std::size_t const align = alignment();
     bool const shared = std::all_of(units_.begin(), units_.end(), [](Unit const& unit) { return unit.shared; });
-    std::size_t sent = 0, received = 0, largest = 0;
+    std::size_t sent = 0, received = 0, largest = 0, part_of_unit = 0;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       bool const self = static_cast<int>(rank) == topology().rank();
       received = round_up(received, align);
       std::size_t const message = sent = shared ? 0 : round_up(sent, align);
-      for (std::size_t const unit : {std::size_t{8}, std::size_t{4}})
+      for (std::size_t unit = align; unit > 0; unit /= 2) {
+        if (!(sizes_ & unit)) continue;
         for (std::size_t slip = 0; slip < units_.size(); ++slip) {
           if (units_[slip].unit != unit) continue;
           ByteRange &in = in_[slip * ranks_ + rank], &out = out_[slip * ranks_ + rank];
+          part_of_unit |= (in.bytes | out.bytes) & (unit - 1);
           in.offset = received;
           received += in.bytes;
           out.offset = self ? in.offset : sent;
@@ -70,9 +83,11 @@ class Mail {
           lane_.send(static_cast<int>(rank), out.offset, out.bytes, units_[slip].payload);
           sent += out.bytes;
         }
+      }
       largest = std::max(largest, sent);
       if (shared) sent = message;
     }
+    if (part_of_unit) throw misuse("a run that is not of whole elements");
     outgoing_.resize_with_slack(largest);
     incoming_.resize_with_slack(received);
   }
@@ -99,6 +114,7 @@ class Mail {
       if (!first) first = run;
     }
   }
+  std::size_t outgoing_bytes(int slip, int rank) const { return out_[at(slip, rank)].bytes; }
   std::size_t incoming_bytes(int slip, int rank) const { return in_[at(slip, rank)].bytes; }
 
   // Everything that came in on a slip, run after run in the order of `ranks`, moved into `into`: by exchanging buffers
@@ -129,18 +145,21 @@ class Mail {
   };
 
   std::size_t at(int slip, int rank) const { return static_cast<std::size_t>(slip) * ranks_ + static_cast<std::size_t>(rank); }
+  // The largest unit of all slips: a power of two, as each is.
   std::size_t alignment() const {
-    std::size_t largest = 1;
-    for (Unit const& unit : units_) largest = std::max(largest, unit.unit);
+    std::size_t largest = largest_unit;
+    while (largest > std::max<std::size_t>(sizes_, 1)) largest /= 2;
     return largest;
   }
+  Error misuse(std::string const& what) const { return {Errc::misuse, topology().rank(), "mail", "", what}; }
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
   Lane<C> lane_;
   [[no_unique_address]] decltype(queue_of<Space>(std::declval<C&>())) queue_;
   std::size_t ranks_;
   std::vector<Unit> units_;
-  std::vector<ByteRange> out_, in_;  // by slip, then rank
+  std::size_t sizes_ = 0;            // the sum of the different units
+  std::vector<ByteRange> out_, in_;  // by slip, then rank; those of open slips count
   Buffer<std::byte, Space> outgoing_, incoming_;
 };
 

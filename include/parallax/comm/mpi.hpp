@@ -68,10 +68,16 @@ class MpiCommunicator {
 
   [[noreturn]] void abort(Error const& reason) { detail::end_mpi_job(rank(), reason.what()); }
 
-  // Journals of other ranks are asked for by letters beside the channels; who is not waiting does not answer.
-  Journal& journal() { return end_->letters.journal; }
-  std::optional<Status> status_of(int rank, bool& fresh) { return end_->letters.status_of(rank, fresh); }
-  void answer() { end_->letters.answer(); }
+  // Letters have a duplicate of their own, and are MPI's messages also within a host.
+  int window() const { return end_->mailbox.bounds().window; }
+  std::size_t largest() const { return end_->mailbox.bounds().largest; }
+  bool post(LetterLane lane, int to, LetterParts parts) { return end_->mailbox.post(lane, to, parts); }
+  bool take(LetterLane lane, int from, Letter& letter) { return end_->mailbox.take(lane, from, letter); }
+
+  // Journals of other ranks are asked for by letters, too; who is not waiting does not answer.
+  Journal& journal() { return end_->journals.journal; }
+  std::optional<Status> status_of(int rank, bool& fresh) { return end_->journals.status_of(rank, fresh); }
+  void answer() { end_->journals.answer(); }
 
   // What lies in SharedSpace is lent where it lies. A job that aborts ends, so that nothing needs to be held.
   bool lends(int one, int other) const { return one == other || end_->meet(end_->loans, one, other); }
@@ -192,6 +198,7 @@ inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double 
 }
 
 static_assert(BareAllreduce<MpiCommunicator> && KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> &&
-              OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && LendsMemory<MpiCommunicator>);
+              OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && LendsMemory<MpiCommunicator> &&
+              Mailbox<MpiCommunicator>);
 
 }  // namespace parallax

@@ -15,12 +15,14 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/thread/letters.hpp"
 #include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 
 struct ThreadOptions {
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
+  MailboxBounds mailbox = {};
 };
 
 // Runs `body(ThreadCommunicator&)` on `size` threads, one per rank, and returns when all have ended. When a rank leaves by an
@@ -37,8 +39,10 @@ class ThreadGroup {
         options_{options},
         boxes_(boxes_of(size)),
         loans_(static_cast<std::size_t>(2 * channels * std::max(size, 0))),
-        journals_(static_cast<std::size_t>(std::max(size, 0))) {
+        journals_(static_cast<std::size_t>(std::max(size, 0))),
+        letters_{size, options.mailbox} {
     if (size < 1) throw Error{Errc::invalid_argument, -1, "ThreadGroup", "", "size is " + std::to_string(size)};
+    detail::check_bounds(options.mailbox, std::numeric_limits<std::size_t>::max(), "ThreadGroup");
   }
 
   int size() const { return size_; }
@@ -103,6 +107,7 @@ class ThreadGroup {
   std::vector<Box> boxes_;
   std::vector<Loan> loans_;  // by channel, then rank; behind them those of operations on device memory, as channels further on
   std::vector<Journal> journals_;
+  detail::ThreadLetters letters_;
   std::atomic<bool> aborted_{false};
   bool supervised_ = false;
   std::mutex mutex_;
@@ -131,6 +136,20 @@ class ThreadCommunicator {
   void check() { group_->check(); }
 
   Request ialltoallv(int channel, Transfer const& transfer);
+
+  // A letter is copied when it is posted; its memory is handed over when it is taken.
+  int window() const { return group_->letters_.bounds.window; }
+  std::size_t largest() const { return group_->letters_.bounds.largest; }
+  bool post(LetterLane lane, int to, LetterParts parts) {
+    group_->check();
+    detail::check_letter(rank_, size(), to, parts, largest());
+    return group_->letters_.post(lane, rank_, to, parts);
+  }
+  bool take(LetterLane lane, int from, Letter& letter) {
+    group_->check();
+    detail::check_writer(rank_, size(), from);
+    return group_->letters_.take(lane, from, rank_, turns_[static_cast<std::size_t>(lane)], letter);
+  }
 
   Journal& journal() { return group_->journals_[static_cast<std::size_t>(rank_)]; }
   std::optional<Status> status_of(int rank, bool& fresh) const {
@@ -268,6 +287,7 @@ class ThreadCommunicator {
   std::shared_ptr<ThreadGroup> group_;
   int rank_, in_flight_ = 0;
   std::uint64_t loans_ = 0;  // ever made by this rank
+  std::array<int, 2> turns_{};  // by lane: the rank whose letter is looked for first
 };
 
 class ThreadCommunicator::Request {
@@ -330,7 +350,8 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
   return {this, channel};
 }
 
-static_assert(KeepsJournals<ThreadCommunicator> && LendsMemory<ThreadCommunicator> && TellsOfAborts<ThreadCommunicator>);
+static_assert(KeepsJournals<ThreadCommunicator> && LendsMemory<ThreadCommunicator> && TellsOfAborts<ThreadCommunicator> &&
+              Mailbox<ThreadCommunicator>);
 
 template <class Body>
 void run_threads(int size, Body&& body, ThreadOptions options) {

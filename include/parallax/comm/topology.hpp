@@ -24,6 +24,11 @@ struct Hop {
   bool lends = false;      // they lend each other their memory
 };
 
+// Dedicated servers: the first `count` ranks of a world own everything, and no other rank owns anything.
+struct Servers {
+  int count = 1;
+};
+
 // World + hops. Flat: one hop, every rank owns. Two levels: ranks of a host hand what slot j owns to their rank j, equal slots
 // of all hosts exchange; owner = slot · hosts + host. Hosts may be unequal: the smallest one's rank count is the number of
 // slots, further ranks own nothing. Refers to the communicator, which must outlive it; declared alike on all ranks (checked
@@ -39,6 +44,16 @@ class Topology {
     finish({flat_hop()});
   }
 
+  // Only servers own; one hop. They have no data of their own: they go along by `Session::join` from the first step. Throws Error
+  // (invalid_argument) unless there are from 1 to `size` of them.
+  Topology(C& world, Servers servers) : Topology{world} {
+    if (servers.count < 1 || servers.count > world.size())
+      throw Error{Errc::invalid_argument, world.rank(), "Topology", "",
+                  std::to_string(servers.count) + " servers given for " + std::to_string(world.size()) + " ranks"};
+    owner_ranks_.resize(static_cast<std::size_t>(servers.count));
+    finish({flat_hop()});
+  }
+
   // `hosts[r]` is the host of rank r: any numbers; hosts are ordered by their first rank.
   Topology(C& world, std::vector<int> hosts) : world_{&world}, hosts_{std::move(hosts)} {
     if (hosts_.size() != static_cast<std::size_t>(world.size()))
@@ -47,22 +62,37 @@ class Topology {
     two_levels();
   }
 
+  // The same ranks, hosts and hops by another communicator of those ranks. Local.
+  template <Communicator Other>
+  Topology(C& world, Topology<Other> const& like)
+      : world_{&world},
+        hosts_{like.hosts_},
+        owner_ranks_{like.owner_ranks_},
+        hops_{like.hops_},
+        direct_{like.direct_},
+        owner_{like.owner_} {}
+
   C& world() const { return *world_; }
-  int rank() const { return world_->rank(); }
-  int size() const { return world_->size(); }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
   int owners() const { return static_cast<int>(owner_ranks_.size()); }
   int owner() const { return owner_; }  // this rank's owner number, -1 if it owns nothing
   int owner_rank(int owner) const { return owner_ranks_[static_cast<std::size_t>(owner)]; }
   std::vector<Hop> const& hops() const { return hops_; }
   std::vector<Hop> const& direct() const { return direct_; }  // one hop from every rank to every owner, past all hosts
   std::vector<int> const& hosts() const { return hosts_; }
+  // Whether ranks of one hop own nothing, as where servers are dedicated.
+  bool serves() const { return hops_.size() == 1 && owners() < size(); }
   // Whether all ranks lend each other their memory, so that owners may write sums to where they are needed.
-  bool spreads() const { return size() > 1 && hops_.size() == 1 && hops_[0].lends; }
+  bool spreads() const { return size() > 1 && hops_.size() == 1 && owners() == size() && hops_[0].lends; }
   bool same_host(int rank) const {
     return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(world_->rank())];
   }
 
  private:
+  template <Communicator>
+  friend class Topology;
+
   // Tells a hop how each of its groups meets.
   void describe(Hop& hop, std::vector<std::vector<int>> const& groups) const {
     auto const everywhere = [&](auto&& holds) {
@@ -139,6 +169,7 @@ class Topology {
   }
 
   C* world_;
+  int rank_ = world_->rank(), size_ = world_->size();
   std::vector<int> hosts_, owner_ranks_;
   std::vector<Hop> hops_;
   std::vector<Hop> direct_;

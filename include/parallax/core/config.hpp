@@ -1,4 +1,5 @@
 // The few macros of the library: device annotations, guards that keep floating-point contraction out, and a promise to loops.
+// The room `core` has what all others stand on: errors, options, clocks, views, archives, and these macros.
 #pragma once
 
 // Rules and views are callable from device code when a CUDA compiler reads them.

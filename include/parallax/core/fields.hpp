@@ -1,10 +1,12 @@
-// Looking into an optimizer or another small aggregate: its fields as text and as a hash, so that ranks can compare them.
+// Looking into an optimizer or another small aggregate: its fields as text and as a hash, by which ranks compare them, and as
+// words, which archives keep.
 #pragma once
 
 #include <bit>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -61,18 +63,18 @@ constexpr std::size_t field_count() {
 
 // Calls f with every field of an aggregate of at most eight fields, in order of declaration.
 template <class T, class F>
-  requires std::is_aggregate_v<T>
-constexpr void for_each_field(T const& object, F&& f) {
-  constexpr std::size_t count = detail::field_count<T>();
-  auto const each = [&](auto const&... fields) { (f(fields), ...); };
-  if constexpr (count == 1) { auto const& [a] = object; each(a); }
-  else if constexpr (count == 2) { auto const& [a, b] = object; each(a, b); }
-  else if constexpr (count == 3) { auto const& [a, b, c] = object; each(a, b, c); }
-  else if constexpr (count == 4) { auto const& [a, b, c, d] = object; each(a, b, c, d); }
-  else if constexpr (count == 5) { auto const& [a, b, c, d, e] = object; each(a, b, c, d, e); }
-  else if constexpr (count == 6) { auto const& [a, b, c, d, e, g] = object; each(a, b, c, d, e, g); }
-  else if constexpr (count == 7) { auto const& [a, b, c, d, e, g, h] = object; each(a, b, c, d, e, g, h); }
-  else if constexpr (count == 8) { auto const& [a, b, c, d, e, g, h, i] = object; each(a, b, c, d, e, g, h, i); }
+  requires std::is_aggregate_v<std::remove_cvref_t<T>>
+constexpr void for_each_field(T&& object, F&& f) {
+  constexpr std::size_t count = detail::field_count<std::remove_cvref_t<T>>();
+  auto const each = [&](auto&... fields) { (f(fields), ...); };
+  if constexpr (count == 1) { auto& [a] = object; each(a); }
+  else if constexpr (count == 2) { auto& [a, b] = object; each(a, b); }
+  else if constexpr (count == 3) { auto& [a, b, c] = object; each(a, b, c); }
+  else if constexpr (count == 4) { auto& [a, b, c, d] = object; each(a, b, c, d); }
+  else if constexpr (count == 5) { auto& [a, b, c, d, e] = object; each(a, b, c, d, e); }
+  else if constexpr (count == 6) { auto& [a, b, c, d, e, g] = object; each(a, b, c, d, e, g); }
+  else if constexpr (count == 7) { auto& [a, b, c, d, e, g, h] = object; each(a, b, c, d, e, g, h); }
+  else if constexpr (count == 8) { auto& [a, b, c, d, e, g, h, i] = object; each(a, b, c, d, e, g, h, i); }
 }
 
 // The arithmetic fields of an object and of aggregates in it, as a hash and as text. Types that are no aggregates offer
@@ -101,6 +103,40 @@ std::uint64_t fields_hash(T const& object) {
   Fingerprint hash;
   fold_fields(object, hash);
   return hash.value();
+}
+
+// Calls f with every number in an object as a word of 64 bits, which f may set: a field then has the word's value, bit for bit.
+// Floating numbers travel as double. A class that is no aggregate is its bytes, pointers are left as they are.
+template <class T, class F>
+void visit_words(T& object, F&& f) {
+  if constexpr (std::is_floating_point_v<T>) {
+    static_assert(sizeof(T) <= sizeof(double));
+    auto word = std::bit_cast<std::uint64_t>(static_cast<double>(object));
+    f(word);
+    object = static_cast<T>(std::bit_cast<double>(word));
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+    auto word = static_cast<std::uint64_t>(object);
+    f(word);
+    object = static_cast<T>(word);
+  } else if constexpr (std::is_aggregate_v<T>) {
+    for_each_field(object, [&](auto& field) { visit_words(field, f); });
+  } else if constexpr (std::is_class_v<T> && std::is_trivially_copyable_v<T>) {
+    auto* const bytes = reinterpret_cast<unsigned char*>(&object);
+    for (std::size_t at = 0; at < sizeof(T); at += sizeof(std::uint64_t)) {
+      std::size_t const count = sizeof(T) - at < sizeof(std::uint64_t) ? sizeof(T) - at : sizeof(std::uint64_t);
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes + at, count);
+      f(word);
+      std::memcpy(bytes + at, &word, count);
+    }
+  }
+}
+template <class T>
+std::size_t word_count(T const& object) {
+  T copy = object;
+  std::size_t count = 0;
+  visit_words(copy, [&](std::uint64_t&) { ++count; });
+  return count;
 }
 
 // The shortest text from which the same number is read again, so that different numbers have different texts.

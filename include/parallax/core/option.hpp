@@ -55,7 +55,11 @@ using option_or = typename detail::select<Axis, Default, Options...>::type;
 
 // True when every option lies on a known axis; the assertions that use these name the mistake.
 template <class... Options>
-inline constexpr bool all_are_options = (true && ... && !std::same_as<typename axis_of<Options>::type, void>);
+inline constexpr bool all_are_options =
+    detail::options_on<policy_axis, Options...> + detail::options_on<optimizer_axis, Options...> +
+        detail::options_on<partitioner_axis, Options...> + detail::options_on<space_axis, Options...> +
+        detail::options_on<scalar_axis, Options...> + detail::options_on<index_axis, Options...> ==
+    int{sizeof...(Options)};
 
 template <class... Options>
 inline constexpr bool one_option_per_axis =

@@ -1,10 +1,11 @@
 // Copies past the caches: what is written where more has to be written than they hold does not fetch its lines first.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax::detail {
 

@@ -38,7 +38,8 @@ struct AveragedRule {
 }  // namespace detail
 
 // Everything works on memory that the caller owns; ranges written never overlap ranges read. Widths may be 0 or odd.
-// `out` and `rows` are packed: row i begins at i * width. Indices are int32, int64 or uint32; table row = index - base.
+// `out` and `rows` are packed: row i begins at i * width. Indices are int32, int64 or uint32; a
+// directory says which table row an index means.
 template <>
 struct RowOps<HostSpace> {
   using space = HostSpace;
@@ -142,37 +143,37 @@ struct RowOps<HostSpace> {
     begins[bases.size() - 1] = sorted_keys.size();
   }
 
-  // Row i of out = table row indices[i] - base. Output of 8 MB and more is not left in the caches.
+  // Row i of out = table row directory(indices[i]). Output of 8 MB and more is not left in the caches.
   template <class T, class I>
   static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
-                          std::remove_const_t<I> base, T* out) {
+                          Directory<std::remove_const_t<I>> directory, T* out) {
     std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(T);
     if (detail::can_stream(out, row_bytes, indices.size())) {
-      detail::for_each_row<detail::Access::read>(table, indices, base, [&](std::int64_t i, T const* row) {
+      detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {
         detail::stream_words(out + i * table.width, row, row_bytes);
       });
       detail::end_stream();
     } else {
-      detail::for_each_row<detail::Access::read>(table, indices, base, [&](std::int64_t i, T const* row) {
+      detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {
         detail::copy_row(out + i * table.width, row, table.width);
       });
     }
   }
 
-  // Table row indices[i] - base = row i of rows; of equal indices the last one stays.
+  // Table row directory(indices[i]) = row i of rows; of equal indices the last one stays.
   template <class T, class I>
-  static void scatter_rows(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
+  static void scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                            std::type_identity_t<T> const* rows) {
-    detail::for_each_row<detail::Access::write>(table, indices, base, [&](std::int64_t i, T* row) {
+    detail::for_each_row<detail::Access::write>(table, indices, directory, [&](std::int64_t i, T* row) {
       detail::copy_row(row, rows + i * table.width, table.width);
     });
   }
 
-  // Table row indices[i] - base += row i of rows, in the order given; indices may repeat.
+  // Table row directory(indices[i]) += row i of rows, in the order given; indices may repeat.
   template <class T, class I>
-  static void scatter_add_rows(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
+  static void scatter_add_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                                std::type_identity_t<T> const* rows) {
-    detail::for_each_row<detail::Access::write>(table, indices, base, [&](std::int64_t i, T* row) {
+    detail::for_each_row<detail::Access::write>(table, indices, directory, [&](std::int64_t i, T* row) {
       detail::add_elements(row, rows + i * table.width, table.width);
     });
   }
@@ -274,16 +275,15 @@ struct RowOps<HostSpace> {
     else apply(AveragedRule<true, T, Rule>{rule, average.divisor, average.scale});
   }
 
-  // The same for table rows indices[i] - base, whose gradients are the packed rows of `gradients`. Slots are tables of
+  // The same for table rows directory(indices[i]), whose gradients are the packed rows of `gradients`. Slots are tables of
   // the parameters' rows and width. In the order given; an index that repeats is applied repeatedly.
   template <class T, class I, class Rule, class... S>
-  static void apply_rows(std::span<I> indices, std::remove_const_t<I> base, RowsView<T> table,
+  static void apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
                          std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
                          RowsView<S>... slots) noexcept {
     detail::require_noexcept_rule<Rule, T, S...>();
-    auto const first = static_cast<std::int64_t>(base);
-    if (scale == T{1}) each_row<false>(indices, first, table, gradients, scale, rule, slots...);
-    else each_row<true>(indices, first, table, gradients, scale, rule, slots...);
+    if (scale == T{1}) each_row<false>(indices, directory, table, gradients, scale, rule, slots...);
+    else each_row<true>(indices, directory, table, gradients, scale, rule, slots...);
   }
 
   // What the rule measures of n elements, cut as measured_block says; `out` has a place for each sum. Slots may move.

@@ -11,6 +11,7 @@
 #include "parallax/core/config.hpp"
 #include "parallax/core/streamed.hpp"
 #include "parallax/core/view.hpp"
+#include "parallax/kernel/directory.hpp"
 #include "parallax/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
@@ -65,11 +66,9 @@ inline void add_elements(T* __restrict out, T const* __restrict in, std::int64_t
 // Visits the table rows that `indices` name: visit(i, row). The row `near` further on is on its way into all caches, the row
 // `far` further on, unless 0, into the second one and on.
 template <Access access, std::size_t near, std::size_t far, class T, class I, class Visit>
-[[gnu::always_inline]] inline void visit_rows(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
-                                              Visit const& visit) {
-  auto const row_of = [&](std::size_t i) {
-    return table.row(static_cast<std::int64_t>(indices[i]) - static_cast<std::int64_t>(base));
-  };
+[[gnu::always_inline]] inline void visit_rows(RowsView<T> table, std::span<I> indices,
+                                              Directory<std::remove_const_t<I>> directory, Visit const& visit) {
+  auto const row_of = [&](std::size_t i) { return table.row(directory(indices[i])); };
   std::size_t const n = indices.size();
   std::size_t i = 0;
   for (; i + std::max(near, far) < n; ++i) {
@@ -83,11 +82,11 @@ template <Access access, std::size_t near, std::size_t far, class T, class I, cl
 // The same with the prefetch that fits: rows that come from memory are asked for twice, for the second cache can wait for more
 // lines at a time.
 template <Access access, class T, class I, class Visit>
-[[gnu::always_inline]] inline void for_each_row(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
-                                                Visit const& visit) {
+[[gnu::always_inline]] inline void for_each_row(RowsView<T> table, std::span<I> indices,
+                                                Directory<std::remove_const_t<I>> directory, Visit const& visit) {
   if (indices.size() * static_cast<std::size_t>(table.width) * sizeof(T) < many_bytes)
-    visit_rows<access, rows_ahead, 0>(table, indices, base, visit);
-  else visit_rows<access, 2, 2 * rows_ahead>(table, indices, base, visit);
+    visit_rows<access, rows_ahead, 0>(table, indices, directory, visit);
+  else visit_rows<access, 2, 2 * rows_ahead>(table, indices, directory, visit);
 }
 
 // Columns [begin, begin + count) of a table of rows.
@@ -141,19 +140,19 @@ template <bool scaled, class T, class Rule, class... S>
     apply_one(rule, parameters[i], scaled ? static_cast<T>(gradients[i] * scale) : gradients[i], slots[i]...);
 }
 
-// Row i of `gradients` is for table row indices[i] - base.
+// Row i of `gradients` is for table row directory(indices[i]).
 template <bool scaled, class T, class I, class Rule, class... S>
-[[gnu::always_inline]] inline void apply_each_row(std::span<I> indices, std::int64_t base, RowsView<T> table,
-                                                  T const* gradients, T scale, Rule const& rule,
+[[gnu::always_inline]] inline void apply_each_row(std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+                                                  RowsView<T> table, T const* gradients, T scale, Rule const& rule,
                                                   RowsView<S>... slots) noexcept {
   std::int64_t const width = table.width;
   for (std::size_t i = 0; i < indices.size(); ++i, gradients += width) {
     if (i + rows_ahead < indices.size()) {
-      std::int64_t const next = static_cast<std::int64_t>(indices[i + rows_ahead]) - base;
+      std::int64_t const next = directory(indices[i + rows_ahead]);
       prefetch_row<Access::write>(table.row(next), width);
       (prefetch_row<Access::write>(slots.row(next), width), ...);
     }
-    std::int64_t const row = static_cast<std::int64_t>(indices[i]) - base;
+    std::int64_t const row = directory(indices[i]);
     apply_span<scaled>(width, table.row(row), gradients, scale, rule, slots.row(row)...);
   }
 }
@@ -166,9 +165,10 @@ PARALLAX_WIDER void apply_span_wider(std::int64_t n, T* parameters, T const* gra
   apply_span<scaled>(n, parameters, gradients, scale, rule, slots...);
 }
 template <bool scaled, class T, class I, class Rule, class... S>
-PARALLAX_WIDER void apply_each_row_wider(std::span<I> indices, std::int64_t base, RowsView<T> table, T const* gradients,
-                                                T scale, Rule const& rule, RowsView<S>... slots) noexcept {
-  apply_each_row<scaled>(indices, base, table, gradients, scale, rule, slots...);
+PARALLAX_WIDER void apply_each_row_wider(std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+                                                RowsView<T> table, T const* gradients, T scale, Rule const& rule,
+                                                RowsView<S>... slots) noexcept {
+  apply_each_row<scaled>(indices, directory, table, gradients, scale, rule, slots...);
 }
 
 template <class Rule, class T, class... S>

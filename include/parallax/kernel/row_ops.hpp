@@ -1,4 +1,5 @@
 // The operations on rows that a memory space must offer, and the grouping of equal keys that ties them together.
+// The room `kernel` computes: it groups keys, and gathers, sums and updates rows, on the host and on devices.
 #pragma once
 
 #include <concepts>
@@ -8,6 +9,7 @@
 
 #include "parallax/core/measures.hpp"
 #include "parallax/core/view.hpp"
+#include "parallax/kernel/directory.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/memory/space.hpp"
 
@@ -109,12 +111,12 @@ concept GroupsKeys = requires(Grouping<Index, typename Ops::space>& out,
 };
 
 template <class Ops, class I>
-concept MovesRows = requires(RowsView<float> table, RowsView<float const> source, std::span<I const> indices, I base,
-                             float* out, float const* rows, float scale, ProbeRule rule) {
-  Ops::gather_rows(source, indices, base, out);
-  Ops::scatter_rows(table, indices, base, rows);
-  Ops::scatter_add_rows(table, indices, base, rows);
-  Ops::apply_rows(indices, base, table, rows, scale, rule, table);
+concept MovesRows = requires(RowsView<float> table, RowsView<float const> source, std::span<I const> indices,
+                             Directory<I> directory, float* out, float const* rows, float scale, ProbeRule rule) {
+  Ops::gather_rows(source, indices, directory, out);
+  Ops::scatter_rows(table, indices, directory, rows);
+  Ops::scatter_add_rows(table, indices, directory, rows);
+  Ops::apply_rows(indices, directory, table, rows, scale, rule, table);
 };
 
 template <class Ops, class T>

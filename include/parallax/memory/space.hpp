@@ -1,4 +1,5 @@
 // Where a variable's memory lives: the concept of a memory space, and the host's.
+// The room `memory` has the kinds of memory, and the buffers in them.
 #pragma once
 
 #include <concepts>

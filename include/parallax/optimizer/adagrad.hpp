@@ -14,6 +14,7 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 struct Adagrad {
   using axis = optimizer_axis;
   using element_slots = slots<scalar>;
+  static constexpr std::string_view slot_names[] = {"sum"};
   static constexpr std::string_view name = "Adagrad";
 
   double learning_rate = 0.01;

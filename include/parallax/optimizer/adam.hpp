@@ -16,6 +16,7 @@ template <Untouched Semantics>
 struct BasicAdam {
   using axis = optimizer_axis;
   using element_slots = slots<scalar, scalar>;
+  static constexpr std::string_view slot_names[] = {"m", "v"};
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyAdam" : "Adam";
   static constexpr Untouched untouched = Semantics;
 
@@ -52,6 +53,7 @@ template <Untouched Semantics>
 struct BasicAdamW {
   using axis = optimizer_axis;
   using element_slots = slots<scalar, scalar>;
+  static constexpr std::string_view slot_names[] = {"m", "v"};
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyAdamW" : "AdamW";
   static constexpr Untouched untouched = Semantics;
 

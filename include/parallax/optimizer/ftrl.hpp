@@ -14,6 +14,7 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 struct Ftrl {
   using axis = optimizer_axis;
   using element_slots = slots<scalar, scalar>;
+  static constexpr std::string_view slot_names[] = {"z", "n"};
   static constexpr std::string_view name = "Ftrl";
 
   double learning_rate = 0.1;  // α

@@ -15,6 +15,7 @@ template <Untouched Semantics>
 struct BasicLamb {
   using axis = optimizer_axis;
   using element_slots = slots<scalar, scalar>;
+  static constexpr std::string_view slot_names[] = {"m", "v"};
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyLamb" : "Lamb";
   static constexpr Untouched untouched = Semantics;
   static constexpr Unit unit = Unit::tensor;

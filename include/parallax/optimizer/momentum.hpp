@@ -14,6 +14,7 @@ template <LookAhead Look, Untouched Semantics>
 struct BasicMomentum {
   using axis = optimizer_axis;
   using element_slots = slots<scalar>;
+  static constexpr std::string_view slot_names[] = {"v"};
   static constexpr bool lazy = Semantics == Untouched::lazy;
   static constexpr std::string_view name =
       Look == LookAhead::none ? (lazy ? "LazyMomentum" : "Momentum") : (lazy ? "LazyNesterov" : "Nesterov");

@@ -1,4 +1,5 @@
 // What an optimizer is: the state it keeps beside the parameters and the rule that turns a gradient into an update.
+// The room `optimizer` has the rules by which gradients move parameters, a file each.
 #pragma once
 
 #include <concepts>
@@ -46,10 +47,11 @@ enum class Unit : unsigned char { element, row, tensor };
 //   auto at(std::int64_t step) const              hoists what depends on the step (1 for the first update of the variable)
 //                                                 and returns the rule
 //   rule(auto& p, auto g, auto&... slots) noexcept    updates one element; called for every element of every touched row
-// Optional: `static constexpr std::string_view name`, `static constexpr Untouched untouched` (default rests), and
+// Optional: `static constexpr std::string_view name`, `static constexpr Untouched untouched` (default rests),
+// `static constexpr std::string_view slot_names[]`, by which users and archives find the slots (default slot0, slot1, …), and
 // `auto initial() const`, a tuple of the slots' first values.
 // One that measures says so by `static constexpr Unit unit`; it may keep `using row_slots = slots<...>`, initially
-// `row_initial()` or zero, one per row. Its rule is
+// `row_initial()` or zero, one per row, and `row_slot_names` (default row_slot0, …). Its rule is
 //   rule.measure(auto& p, auto g, auto&... slots) noexcept -> Measures<K>    of one element; K sums are formed of them, in the
 //                                                 order of RowOps::measure_elements. May move the slots
 //   rule.finish(Measures<K> const& sums, std::int64_t count, auto&... row_slots) noexcept    the rule of the elements
@@ -135,6 +137,32 @@ std::string optimizer_name() {
   else text = typeid(O).name();
   if constexpr (requires { typename O::adapted; }) ((text += '<') += optimizer_name<typename O::adapted>()) += '>';
   return text;
+}
+
+// What its element slot, or its row slot, number `slot` is called.
+template <class O>
+std::string slot_name(std::size_t slot) {
+  if constexpr (requires { O::slot_names; }) {
+    static_assert(std::size(O::slot_names) == O::element_slots::count,
+                  "parallax: an optimizer names each of its slots: slot_names has one entry per entry of element_slots");
+    return std::string{O::slot_names[slot]};
+  } else if constexpr (requires { typename O::adapted; }) {
+    return slot_name<typename O::adapted>(slot);
+  } else {
+    return "slot" + std::to_string(slot);
+  }
+}
+template <class O>
+std::string row_slot_name(std::size_t slot) {
+  if constexpr (requires { O::row_slot_names; }) {
+    static_assert(std::size(O::row_slot_names) == row_slots<O>::count,
+                  "parallax: an optimizer names each of its row slots: row_slot_names has one entry per entry of row_slots");
+    return std::string{O::row_slot_names[slot]};
+  } else if constexpr (requires { typename O::adapted; }) {
+    return row_slot_name<typename O::adapted>(slot);
+  } else {
+    return "row_slot" + std::to_string(slot);
+  }
 }
 
 // The rule takes (p, g, slots...) of a variable over T and cannot throw.

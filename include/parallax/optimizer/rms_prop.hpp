@@ -13,6 +13,7 @@ template <Untouched Semantics>
 struct BasicRmsProp {
   using axis = optimizer_axis;
   using element_slots = slots<scalar>;
+  static constexpr std::string_view slot_names[] = {"v"};
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyRmsProp" : "RmsProp";
   static constexpr Untouched untouched = Semantics;
 

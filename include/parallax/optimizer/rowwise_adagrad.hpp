@@ -16,6 +16,7 @@ struct RowwiseAdagrad {
   using axis = optimizer_axis;
   using element_slots = slots<>;
   using row_slots = slots<scalar>;
+  static constexpr std::string_view row_slot_names[] = {"sum"};
   static constexpr std::string_view name = "RowwiseAdagrad";
   static constexpr Unit unit = Unit::row;
 

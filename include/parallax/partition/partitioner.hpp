@@ -1,4 +1,5 @@
 // What a partitioner is: a choice of type and number of pieces that fixes a bijection of rows to (owner, local row).
+// The room `partition` says which rank owns a row, and where it lies there.
 #pragma once
 
 #include <bit>
@@ -38,7 +39,7 @@ concept PartitionLayout =
 
 // An option on the partitioner axis. A *piece* is a unit of ownership: piece p belongs to owner p mod owners, and
 // `pieces` of them are dealt (0: one per owner). `layout` accepts zero rows and fewer rows or pieces than owners, and
-// throws Error (invalid_argument) for negative numbers or no owner. tests/conformance/partitioner.hpp checks the
+// throws Error (invalid_argument) for negative numbers or no owner. conformance/partitioner.hpp checks the
 // behaviour of a model.
 template <class P>
 concept Partitioner = std::copyable<P> && std::same_as<typename P::axis, partitioner_axis> &&

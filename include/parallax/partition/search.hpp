@@ -40,6 +40,17 @@ class BasicPieceSearch {
   std::span<Probe const> probes() const { return probes_; }
   std::int64_t steps() const { return steps_; }
 
+  // All that it knows, shown to `items` (core/archive.hpp).
+  template <class Items>
+  void visit(Items& items) {
+    items.fields("search.options", options_);
+    items.number("search.pieces", pieces_);
+    items.number("search.steps", steps_);
+    items.number("search.done", done_);
+    items.list("search.times", times_);
+    items.list("search.probes", probes_);
+  }
+
   // A step with `pieces()` took so long on the slowest rank.
   void add(Seconds seconds) {
     if (done_) return;

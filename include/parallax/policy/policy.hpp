@@ -1,11 +1,16 @@
-// The update policies: how the gradient of a variable becomes the same update on all ranks, chosen by type.
+// What an update policy is: a tag that owns the way of a gradient, chosen by a variable's type. `Variable` asks it at the
+// variable's declaration.
+// The room `policy` has the ways of gradients, and of the ids of a pull, from a rank to the owners and back.
 #pragma once
 
 #include <concepts>
 #include <string_view>
+#include <type_traits>
 
+#include "parallax/comm/wire.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/core/option.hpp"
+#include "parallax/policy/prediction.hpp"
 
 namespace parallax {
 
@@ -14,113 +19,66 @@ template <class>
 inline constexpr bool never = false;
 }
 
-// A policy is an empty tag on the policy axis with a nested template `exchange<Kind>` for the kinds that it supports:
-//   sharded     true: parameters and optimizer state live with their owner; false: every rank holds and updates all
-//   densified   true: a sparse gradient travels as a dense one
-//   coalesced   true: rows are summed on every hop of the topology; false: every occurrence goes straight to its owner
-// One that decides at run time has `adaptive` = true instead, and begins sharded. Naming an unsupported kind is one sentence
-// from the compiler.
-
-// Replicated parameters, summed gradients. Dense: reduce-scatter, allgather of the gradient, applied everywhere. Sparse: the
-// gradient is densified first, which pays when nearly every row is touched.
-struct AllReduce {
-  using axis = policy_axis;
-  static constexpr std::string_view name = "AllReduce";
-
-  template <class Kind>
-  struct exchange {
-    static constexpr bool sharded = false, densified = true, coalesced = true;
-  };
+// A policy is an empty struct on the policy axis with a name and a nested template `exchange<Kind>`. Each file of this room that
+// is named for a policy is an example; examples/custom_policy has one from outside. `exchange<Kind>` models Exchange:
+//   sharded              true: parameters and optimizer state live with their owner; false: every rank holds all of them
+//   way<C, Update>       the phases of one update, DenseUpdate or RowUpdate: see policy/exchange.hpp. C is a session's edge to
+//                        its communicator (comm/any.hpp): one type for all that carry the same memory
+//   predict(…)           what a step is expected to send and to take, for `describe` and `Auto`
+//   memory<State>        optional: what the policy keeps with a variable from step to step, with `visit(items)` unless it
+//                        is empty (see core/archive.hpp)
+//   direct               optional, true: batches go straight from every rank to the owners, past the levels of a topology
+//   wire                 optional: as what gradients and rows travel, a Wire (comm/wire.hpp); by default as they are
+//   densified            optional, true: no rank learns which rows others touched
+// For a kind that it does not support, `exchange<Kind>` holds an assertion with a sentence. An engine that knows another way
+// asks for another member beside `exchange`, and refuses a policy that lacks it.
+// What a wire rounds of a dense variable, on one rank and on many, between threads and over messages alike:
+//   each rank's gradient  before its owner adds it, the owner's own too; the sum of a host once more, on its way to other hosts
+//   the result            not sharded: after merging, mean and transform, on its way to all ranks, which apply the same bits
+//   the parameters        sharded: after the optimizer, on their way to all ranks, the owner's own too
+// and nothing else: norms, and what is not finite, are sought in sums as owners have them, slots are in full. Buckets encode for
+// ways that are derived from DenseWay; ways with legs of their own use the wire themselves (comm/wire_slip.hpp). The exchange's
+// `predict` is told the bytes of elements, and not of what travels for them.
+template <class P>
+concept UpdatePolicy = std::same_as<typename P::axis, policy_axis> && requires {
+  { P::name } -> std::convertible_to<std::string_view>;
 };
 
-// A parameter server whose shards live on the ranks. Dense: reduce-scatter, applied by the owner, allgather of the
-// parameters. Sparse: rows pushed to their owners hop by hop, merged and applied there, pulled when needed.
-struct PsShard {
-  using axis = policy_axis;
-  static constexpr std::string_view name = "PsShard";
-
-  template <class Kind>
-  struct exchange {
-    static constexpr bool sharded = true, densified = false, coalesced = true;
-  };
+template <class E>
+concept Exchange = requires(TableFacts const& facts, TableUse const& use, RankShape const& shape, Costs const& costs) {
+  { E::sharded } -> std::convertible_to<bool>;
+  { E::predict(facts, use, shape, costs) } -> std::same_as<Prediction>;
 };
 
-// Replicated parameters; (ids, rows) of all ranks gathered and merged by every rank. The baseline of Horovod and DDP.
-struct AllGather {
-  using axis = policy_axis;
-  static constexpr std::string_view name = "AllGather";
+// An exchange that chooses among those of several policies while training goes on: see policy/auto.hpp.
+template <class E>
+inline constexpr bool is_adaptive = requires { E::choices; };
 
-  template <class Kind>
-  struct exchange {
-    static_assert(std::same_as<Kind, Sparse>,
-                  "parallax: AllGather gathers indexed rows and has no dense form: use AllReduce or PsShard for a Dense "
-                  "variable");
-    static constexpr bool sharded = false, densified = false, coalesced = true;
-  };
+template <class E>
+inline constexpr bool is_direct = false;
+template <class E>
+  requires requires { E::direct; }
+inline constexpr bool is_direct<E> = E::direct;
+
+namespace detail {
+template <class E>
+struct wire_or_identity {
+  using type = IdentityWire;
 };
-
-// The parameter server of TensorFlow 1 and MXNet: every occurrence is pushed to the owner, with its id, uncoalesced and past
-// any topology. A baseline for benchmarks.
-struct NaivePs {
-  using axis = policy_axis;
-  static constexpr std::string_view name = "NaivePs";
-
-  template <class Kind>
-  struct exchange {
-    static_assert(std::same_as<Kind, Sparse>,
-                  "parallax: NaivePs pushes indexed rows and has no dense form: use PsShard for a Dense variable");
-    static constexpr bool sharded = true, densified = false, coalesced = false;
-  };
+template <class E>
+  requires requires { typename E::wire; }
+struct wire_or_identity<E> {
+  using type = typename E::wire;
 };
+}  // namespace detail
+template <class E>
+using wire_of = typename detail::wire_or_identity<E>::type;
 
-// Sparse: begins as PsShard, and goes over to AllGather, AllReduce and back, live, where the measured use of the table and a
-// model of the machine say that it is worth it (policy/choice.hpp). The library owns the table's memory. Dense: AllReduce.
-struct Auto {
-  using axis = policy_axis;
-  static constexpr std::string_view name = "Auto";
-
-  template <class Kind>
-  using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, Auto>;
-
-  template <class Kind>
-  struct exchange {
-    static constexpr bool adaptive = true, sharded = true, densified = false, coalesced = true;
-  };
-};
-
-// One word for a whole model: a preset stands where a policy stands and resolves by the variable's kind.
-namespace presets {
-
-// The paper's rule: Dense -> AllReduce, Sparse -> PsShard.
-struct hybrid {
-  using axis = policy_axis;
-  template <class Kind>
-  using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, PsShard>;
-};
-struct all_reduce {
-  using axis = policy_axis;
-  template <class Kind>
-  using resolve = AllReduce;
-};
-struct parameter_server {
-  using axis = policy_axis;
-  template <class Kind>
-  using resolve = PsShard;
-};
-// Horovod's and DDP's rule: Dense -> AllReduce, Sparse -> AllGather.
-struct all_gather {
-  using axis = policy_axis;
-  template <class Kind>
-  using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, AllGather>;
-};
-// Dense -> PsShard, Sparse -> NaivePs.
-struct naive_parameter_server {
-  using axis = policy_axis;
-  template <class Kind>
-  using resolve = std::conditional_t<std::same_as<Kind, Dense>, PsShard, NaivePs>;
-};
-
-}  // namespace presets
+template <class E>
+inline constexpr bool is_densified = false;
+template <class E>
+  requires requires { E::densified; }
+inline constexpr bool is_densified<E> = E::densified;
 
 namespace detail {
 
@@ -134,22 +92,49 @@ struct resolve_policy<Policy, Kind> {
   using type = typename Policy::template resolve<Kind>;
 };
 
+enum class PolicyLack { nothing, name, exchange, sharded, predict, told };
+
+// The first member that is missing of a policy for variables of a kind. `told`: by an assertion in its exchange.
+template <class Policy, class Kind>
+consteval PolicyLack policy_lacks() {
+  if constexpr (!requires { { Policy::name } -> std::convertible_to<std::string_view>; }) {
+    return PolicyLack::name;
+  } else if constexpr (!requires { typename Policy::template exchange<Kind>; }) {
+    return PolicyLack::exchange;
+  } else {
+    using E = typename Policy::template exchange<Kind>;
+    if constexpr (!requires { requires sizeof(E) > 0; }) {
+      if constexpr (requires { requires sizeof(E) > 0; }) return PolicyLack::told;  // by clang, which has looked at it now
+      else return PolicyLack::exchange;
+    } else if constexpr (!requires { { E::sharded } -> std::convertible_to<bool>; }) {
+      return PolicyLack::sharded;
+    } else if constexpr (!Exchange<E>) {
+      return PolicyLack::predict;
+    } else {
+      return PolicyLack::nothing;
+    }
+  }
+}
+
+// One of its assertions fails where a variable of the kind cannot be under the policy.
+template <class Policy, class Kind>
+struct check_policy {
+  static constexpr PolicyLack lack = policy_lacks<Policy, Kind>();
+  static_assert(lack != PolicyLack::name, "parallax: an update policy has a name: static constexpr std::string_view name");
+  static_assert(lack != PolicyLack::exchange,
+                "parallax: this update policy has no way for a gradient: give it a nested template exchange<Kind> (see "
+                "policy/policy.hpp)");
+  static_assert(lack != PolicyLack::sharded,
+                "parallax: the exchange of this update policy lacks `static constexpr bool sharded`");
+  static_assert(lack != PolicyLack::predict,
+                "parallax: the exchange of this update policy lacks `static Prediction predict(TableFacts const&, "
+                "TableUse const&, RankShape const&, Costs const&)`");
+};
+
 }  // namespace detail
 
 // The policy that a tag or preset means for a kind.
 template <class Policy, class Kind>
 using policy_for = typename detail::resolve_policy<Policy, Kind>::type;
-
-// Whether the policy chooses at run time.
-template <class Exchange>
-inline constexpr bool is_adaptive = false;
-template <class Exchange>
-  requires requires { Exchange::adaptive; }
-inline constexpr bool is_adaptive<Exchange> = Exchange::adaptive;
-
-template <class P>
-concept UpdatePolicy = std::same_as<typename P::axis, policy_axis> && requires {
-  { P::name } -> std::convertible_to<std::string_view>;
-};
 
 }  // namespace parallax

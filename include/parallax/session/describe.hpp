@@ -6,27 +6,10 @@
 #include <vector>
 
 #include "parallax/comm/topology.hpp"
-#include "parallax/policy/choice.hpp"
+#include "parallax/policy/prediction.hpp"
 #include "parallax/variable/registration.hpp"
 
 namespace parallax::detail {
-
-// A variable's step by the model; of a table that was not used yet nothing can be said.
-inline Prediction prediction_of(Description const& about, RankShape const& shape, Costs const& costs) {
-  double const h = shape.hosts, g = shape.per_host;
-  if (!about.sparse) {
-    double const whole = about.facts.rows * about.facts.row_bytes;
-    Bill bill{costs, shape};
-    bill.within_host(2, 2 * (g - 1) / g * whole);
-    bill.between_hosts(2, 2 * (h - 1) / h * whole / g);
-    bill.streamed((h * g - 1) / (h * g) * whole + 2 * about.facts.rows * about.facts.state_bytes);
-    return bill.sum();
-  }
-  Method const method = about.method == to_string(Method::all_gather)   ? Method::all_gather
-                        : about.method == to_string(Method::all_reduce) ? Method::all_reduce
-                                                                        : Method::ps_shard;
-  return predict(method, about.facts, about.use, shape, costs);
-}
 
 // One line per variable, columns aligned, under a line of headings.
 template <Communicator C>
@@ -45,9 +28,9 @@ std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> 
     Description const about = known->describe(known->state);
     Costs const& costs = about.on_device ? of_device : of_host;
     bool const predictable = !about.sparse || about.use.pushed > 0 || about.use.pulled > 0;
-    Prediction const step = predictable ? prediction_of(about, shape, costs) : Prediction{};
+    Prediction const step = predictable ? about.predict(about.facts, about.use, shape, costs) : Prediction{};
     std::string const elements = number("%.0f", about.facts.rows);
-    lines.push_back({known->name, about.sparse ? "Sparse" : "Dense", std::string{about.policy}, std::string{about.method},
+    lines.push_back({known->name, about.sparse ? "Sparse" : "Dense", std::string{about.policy}, std::string{about.in_force},
                      about.sparse ? elements + " x " + std::to_string(about.width) : elements,
                      std::to_string(about.replicated ? topology.size() : topology.owners()),
                      about.sparse ? std::to_string(about.pieces) : "-",

@@ -1,4 +1,5 @@
 // A session: the ranks that train together, and the collective operations on their variables.
+// The room `session` has an operation a file, and how all of them wait, agree and fail.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +10,21 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/session/bound_step.hpp"
+#include "parallax/comm/any.hpp"
+#include "parallax/comm/communicator_checks.hpp"
+#include "parallax/comm/self.hpp"
+#include "parallax/session/bind_step.hpp"
+#include "parallax/session/broadcast.hpp"
 #include "parallax/session/completion.hpp"
 #include "parallax/session/describe.hpp"
-#include "parallax/session/operations.hpp"
-#include "parallax/session/update.hpp"
+#include "parallax/session/finish.hpp"
+#include "parallax/session/join.hpp"
+#include "parallax/session/pull.hpp"
+#include "parallax/session/search_pieces.hpp"
+#include "parallax/session/start.hpp"
+#include "parallax/session/step.hpp"
+#include "parallax/session/visit.hpp"
+#include "parallax/step/grad.hpp"
 
 namespace parallax {
 
@@ -28,45 +39,48 @@ namespace parallax {
 //
 // Refers to the communicator or copies the topology; the communicator must outlive it. Move-only; variables may be made and
 // moved freely. One thread at a time.
+//
+// This one is over a type that is no communicator: it names the member that is missing, and its use is no further error.
 template <class C>
-class Session {
-  static_assert(detail::never<C>, "parallax: a Session is made over a communicator (see comm/communicator.hpp): a type with "
-                                  "rank, size, ialltoallv, abort and deadline");
+class Session : public Session<std::conditional_t<detail::never<C>, C, SelfCommunicator>> {
+  static_assert(sizeof(detail::check_communicator<C>) > 0);
 
  public:
-  explicit Session(C&, SessionOptions = {}) {}
+  explicit Session(C&, SessionOptions = {});
 };
 
 template <Communicator C>
 class Session<C> {
+  using Edge = detail::edge_of<C>;
+
  public:
   explicit Session(C& world, SessionOptions options = {}) : Session{Topology<C>{world}, options} {}
   explicit Session(Topology<C> topology, SessionOptions options = {})
-      : core_{make_owned<detail::SessionOperations<C>>(std::move(topology), options)} {}
+      : world_{make_owned<World>(std::move(topology), options)} {}
   Session(Session&&) noexcept = default;
   Session& operator=(Session&&) = delete;
 
   ~Session() {
-    if (core_) core_->leave();
+    if (world_) world_->core.leave();
   }
 
-  int rank() const { return core_->topology.rank(); }
-  int size() const { return core_->topology.size(); }
-  Topology<C> const& topology() const { return core_->topology; }
-  SessionOptions& options() { return core_->options; }
-  Traffic const& traffic() const { return core_->traffic; }
-  std::int64_t steps() const { return core_->steps; }
+  int rank() const { return world_->core.topology.rank(); }
+  int size() const { return world_->core.topology.size(); }
+  Topology<C> const& topology() const { return world_->given; }
+  SessionOptions& options() { return world_->core.options; }
+  Traffic const& traffic() const { return world_->core.traffic; }
+  std::int64_t steps() const { return world_->core.steps; }
 
   // Collective. The rows of the indices of one batch, each distinct row once; with several tables (table.at(ids)…) all share
   // one exchange and a tuple of handles is returned; table.bags(ids, offsets…) pools rows. Errors:
   // bad_id names rank, position and value.
   template <detail::SparseVariable V, class Ids>
   [[nodiscard]] auto pull(V const& variable, Ids const& ids) {
-    return std::get<0>(core_->pull(variable.at(ids)));
+    return std::get<0>(detail::pull(world_->core, variable.at(ids)));
   }
   template <detail::NamesRows... Indices>
   [[nodiscard]] auto pull(Indices const&... indices) {
-    return core_->pull(indices...);
+    return detail::pull(world_->core, indices...);
   }
   // Local, and alike on all ranks. Names the batch after this one while this one is worked on. The next `step` takes its ids
   // along, and sends its rows on their way when the updates are applied: `pull` of what this returns finds them there, without
@@ -78,20 +92,26 @@ class Session<C> {
   //   rows = session.pull(std::move(next));
   template <detail::SparseVariable V, class Ids>
   [[nodiscard]] auto prefetch(V const& variable, Ids const& ids) {
-    return core_->prefetch(variable.at(ids));
+    return detail::prefetch(world_->core, variable.at(ids));
   }
   template <detail::NamesRows... Indices>
   [[nodiscard]] auto prefetch(Indices const&... indices) {
-    return core_->prefetch(indices...);
+    return detail::prefetch(world_->core, indices...);
   }
   template <class... Handles>
   [[nodiscard]] auto pull(Prefetched<C, Handles...>&& batch) {
-    if constexpr (sizeof...(Handles) == 1) return std::get<0>(core_->pull(std::move(batch)));
-    else return core_->pull(std::move(batch));
+    if constexpr (sizeof...(Handles) == 1) return std::get<0>(detail::pull(world_->core, std::move(batch)));
+    else return detail::pull(world_->core, std::move(batch));
+  }
+  template <class... Others>
+  detail::Mistaken prefetch(Others const&...) {
+    static_assert(detail::never<std::tuple<Others...>>, "parallax: a prefetch is of a Sparse variable and the next batch's "
+                                                        "indices, or of table.at(ids) and table.bags(ids, offsets)");
+    return {};
   }
   template <class... Others>
   detail::Mistaken pull(Others const&...) {
-    static_assert(detail::never<std::tuple<Others...>>,
+    static_assert((false || ... || std::same_as<Others, detail::Mistaken>),
                   "parallax: a pull is of a Sparse variable and indices, or of table.at(ids) and table.bags(ids, offsets)");
     return {};
   }
@@ -105,11 +125,11 @@ class Session<C> {
   }
   template <class... Updates>
   void start(Priority priority, Updates const&... updates) {
-    if constexpr (detail::check_updates<Updates...>()) core_->start(priority, updates...);
+    if constexpr (detail::check_updates<Updates...>()) detail::start(world_->core, priority, updates...);
   }
 
   // Local. Lets what was started progress; call it between layers. Never throws for a refusal.
-  void poll() { core_->poll(); }
+  void poll() { detail::poll(world_->core); }
 
   // Collective. Completes what was started, and these updates with it: all ranks agree, exchange, and apply each variable's
   // optimizer once, to the sum of all its updates. An update is grad(…), clip_by_global_norm(max, grad(…)…) or a range of
@@ -117,7 +137,7 @@ class Session<C> {
   // when the step was skipped over a gradient that is not finite (NonFinite::skip_step) or all ranks have joined.
   template <class... Updates>
   bool step(Updates const&... updates) {
-    if constexpr (detail::check_updates<Updates...>()) return core_->step(updates...);
+    if constexpr (detail::check_updates<Updates...>()) return detail::step(world_->core, updates...);
     else return false;
   }
 
@@ -127,7 +147,7 @@ class Session<C> {
   // elements.
   template <class... Updates>
   auto bind_step(Updates const&... updates) {
-    if constexpr (detail::check_bound<C, Updates...>()) return core_->bind_step(updates...);
+    if constexpr (detail::check_bound<C, Updates...>()) return detail::bind_step(world_->core, world_->given.world(), updates...);
     else return detail::Mistaken{};
   }
 
@@ -142,14 +162,14 @@ class Session<C> {
   void join(Body&& body) {
     static_assert(std::is_invocable_v<Body&>,
                   "parallax: join is given an iteration with an empty batch: something to call without arguments");
-    if constexpr (std::is_invocable_v<Body&>) core_->join(body);
+    if constexpr (std::is_invocable_v<Body&>) detail::join(world_->core, body);
   }
 
   // Collective. Every rank's replica of these variables becomes that of rank 0 (variables whose policy replicates).
   template <class... Variables>
   void broadcast(Variables const&... variables) {
     static_assert((true && ... && detail::AnyVariable<Variables>), "parallax: broadcast is given variables");
-    if constexpr ((true && ... && detail::AnyVariable<Variables>)) (core_->broadcast(variables), ...);
+    if constexpr ((true && ... && detail::AnyVariable<Variables>)) (detail::broadcast(world_->core, variables), ...);
   }
 
   // Collective. Searches, while training goes on, the number of pieces under which steps take least time: see PieceSearch. The
@@ -159,37 +179,69 @@ class Session<C> {
   void search_pieces(V const& variable, SearchOptions const& search = {}) {
     constexpr bool right = requires { requires V::State::adaptive; };
     static_assert(right, "parallax: pieces are searched for a variable under Auto: Variable<Sparse, Auto>");
-    if constexpr (right) core_->search_pieces(variable, search);
+    if constexpr (right) detail::search_pieces(world_->core, variable, search);
+  }
+
+  // Local. Shows an archive (core/archive.hpp) all that outlives a step: what the session remembers, then each variable's
+  // parameters, optimizer, policy and choices. One that reads gives them to a fresh session of as many ranks whose variables were
+  // made alike, and training goes on bit for bit. Name all variables of the session. Nothing may have been started or be on its
+  // way. Errors:
+  // misuse; mismatch, which names variable and item, and after which the session is to be given up.
+  template <class A, class... Variables>
+  void visit(A&& archive, Variables&... variables) {
+    static_assert((true && ... && detail::AnyVariable<Variables>), "parallax: visit is given an archive and variables");
+    if constexpr ((true && ... && detail::AnyVariable<Variables>)) detail::visit(world_->core, archive, variables...);
   }
 
   // Local. How variables under Auto were moved, and why: the same on all ranks.
-  std::vector<Decision> const& decisions() const { return core_->decisions; }
+  std::vector<Decision> const& decisions() const { return world_->core.decisions; }
   // Local. The model of the machine for variables in the space's memory: as the options have it, or as it was measured for
   // variables under Auto.
   template <MemorySpace Space = HostSpace>
   Costs costs() const {
-    return core_->costs_of(!Space::host_readable);
+    return world_->core.costs_of(!Space::host_readable);
   }
   // Local. A line per variable: policy, owners, pieces, the fraction of rows that a host touches in a step, and what the step
   // is expected to send from this rank to other hosts (MB, 10^6 bytes) and to take, where costs are known: agreements apart.
   std::string describe() const {
-    return detail::described(core_->topology, core_->registry, core_->costs_of(false), core_->costs_of(true));
+    auto const& core = world_->core;
+    return detail::described(core.topology, core.registry.variables(), core.costs_of(false), core.costs_of(true));
   }
 
   // Collective. The normal end: every rank has completed every step, and says so. A rank that leaves without it has failed, and
   // no rank gets a Completion.
-  Completion finish() { return core_->finish(); }
+  Completion finish() { return detail::finish(world_->core); }
 
   // For a Trace. Local.
-  void record(TraceRoom* room) { core_->journal->record(room); }
+  void record(TraceRoom* room) { world_->core.waiting.journal().record(room); }
   // For a ProgressThread. Local.
-  void take_turns(bool on) { core_->take_turns(on); }
-  void help() noexcept { core_->help(); }
-  // For variables: makes this one known. Local.
-  void enter(RegistrationPtr registration) { core_->enter(std::move(registration)); }
+  void take_turns(bool on) { world_->core.waiting.take_turns(on); }
+  void help() noexcept { world_->core.waiting.help(); }
+  // For variables: makes this one known. Local. Throws Error (invalid_argument) for a name that the session already holds. The
+  // variable's type is seen here: an engine that has no way for its policy says so.
+  template <class State>
+  void enter(State& state) {
+    static_assert(requires { State::Exchange::sharded; },
+                  "parallax: a Session updates variables by their policy's exchange<Kind>, and this one has none");
+    world_->core.registry.enter(state.registration(), rank());
+  }
 
  private:
-  Owned<detail::SessionOperations<C>> core_;
+  // The engine works on the edge to the communicator: it is compiled once for all of them.
+  struct World {
+    World(Topology<C> of, SessionOptions const& options)
+        : given{std::move(of)}, edge{reach(given.world())}, core{Topology<Edge>{edge, given}, options} {}
+
+    Topology<C> given;
+    detail::edge_to<C> edge;
+    detail::SessionCore<Edge> core;
+  };
+  static detail::edge_to<C> reach(C& world) {
+    if constexpr (std::same_as<C, Edge>) return world;
+    else return Edge{std::ref(world)};
+  }
+
+  Owned<World> world_;
 };
 
 template <class C>

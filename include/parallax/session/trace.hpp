@@ -41,11 +41,11 @@ class Trace {
     std::size_t called = 0;
     for (std::size_t i = 0; i < room_.size; ++i) {
       TraceEvent const& event = events_[i];
-      if (event.phase == Phase::called) called = i;
-      if (event.phase == Phase::done) {
-        add(text, to_string(event.operation), events_[called], event);
+      if (event.kind == TraceEvent::called) called = i;
+      if (event.kind == TraceEvent::done) {
+        add(text, event.operation.text(), events_[called], event);
       } else if (i + 1 < room_.size && events_[i + 1].number == event.number) {
-        add(text, to_string(event.phase), event, events_[i + 1]);
+        add(text, event.phase.text(), event, events_[i + 1]);
       }
     }
     return text;

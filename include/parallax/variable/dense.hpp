@@ -4,25 +4,18 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/kind.hpp"
-#include "parallax/policy/dense_bucket.hpp"
-#include "parallax/policy/policy.hpp"
+#include "parallax/policy/exchange.hpp"
 #include "parallax/variable/binding.hpp"
 #include "parallax/variable/merging.hpp"
 #include "parallax/variable/registration.hpp"
 #include "parallax/variable/slots.hpp"
 
 namespace parallax {
-
-// Does not own. The reduced gradient of the part of a dense variable that this rank owns: elements [first, first + size).
-template <class T>
-struct DenseGradient {
-  std::size_t first = 0;
-  std::span<T> values;
-};
 
 // What a rank holds of a dense variable. Refers to the user's memory; owns the optimizer's slots, of all elements where the
 // policy replicates, of the owner's part where it shards. All functions are local.
@@ -35,7 +28,12 @@ class DenseState : public Counted {
   using kind = Dense;
   using optimizer_type = O;
   using space = Space;
-  static constexpr bool sharded = Policy::template exchange<Dense>::sharded;
+  using policy = Policy;
+  using Exchange = typename Policy::template exchange<Dense>;
+  static constexpr bool sharded = Exchange::sharded;
+  // What the optimizer's rule looks at before it moves: nothing but the element, or sums over the whole tensor, so many.
+  static constexpr bool by_element = parallax::unit<O> == Unit::element, measures = parallax::unit<O> == Unit::tensor;
+  static constexpr std::size_t measured_sums = measure_count<O, T>;
 
   // `row`: elements of a row, which divide the variable.
   DenseState(Ops const& ops, RegistrationPtr registration, std::span<T> values, std::size_t row, int owner, int owners,
@@ -68,8 +66,8 @@ class DenseState : public Counted {
   Description description() const {
     auto const elements = static_cast<double>(size());
     double const row = static_cast<double>(OptimizerState<T, O, Space>::row_bytes(unit_)) / static_cast<double>(unit_);
-    return {false, !sharded, Policy::name, Policy::name, {elements, sizeof(T), sizeof(T) + row, 0}, 1, 0, {},
-            !Space::host_readable};
+    return {false, !sharded, Policy::name, Policy::name, &Exchange::predict, {elements, sizeof(T), sizeof(T) + row, 0}, 1, 0,
+            {}, !Space::host_readable};
   }
 
   // What the ranks compare before an update: which variable, at which of its steps, with which optimizer settings.
@@ -112,7 +110,32 @@ class DenseState : public Counted {
   }
   void end_update() { ++steps_; }
 
+  // The optimizer's slot of this name, of elements [first_owned(), …), or of the rows there.
+  template <class S>
+  std::span<S> slot(std::string_view slot_name) {
+    RowsView<S> const rows = slots_.template slot<S>(slot_name, name());
+    return {rows.data, static_cast<std::size_t>(rows.rows * rows.width)};
+  }
+  std::size_t first_owned() const { return begin_; }
+
+  // Shows an archive all that outlives a step (core/archive.hpp). No update may be under way. What was read before an error
+  // stays: read the variable again, or give it up.
+  template <Archive A>
+  void visit(A& archive) {
+    Items<A> items{archive, name()};
+    items.same("optimizer.name", optimizer_name<O>());
+    items.number("steps", steps_);
+    items.fields("optimizer", optimizer_);
+    auto const rows = static_cast<std::int64_t>(size() / unit_), width = static_cast<std::int64_t>(unit_);
+    auto const first = static_cast<std::int64_t>(begin_ / unit_), count = static_cast<std::int64_t>((end_ - begin_) / unit_);
+    visit_rows(items, ops_, "values", values_.data(), width, {rows, Share::any, rows, [](std::int64_t i) { return i; }});
+    auto const row = [&](std::int64_t i) { return first + i; };
+    slots_.visit(items, {rows, sharded ? Share::part : Share::any, count, row});
+    visit_policy_state(items, *this);
+  }
+
   Merging<std::span<T>> merging;  // owned parts of this step's sums
+  [[no_unique_address]] typename detail::memory_of<Exchange, DenseState>::type policy_state;  // the policy's, from step to step
 
  private:
   [[no_unique_address]] Ops ops_;

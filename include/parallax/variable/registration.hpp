@@ -8,15 +8,17 @@
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/core/pointer.hpp"
-#include "parallax/policy/choice.hpp"
+#include "parallax/policy/prediction.hpp"
 
 namespace parallax {
 
-// What there is to say of a variable: the policy, the method in force where that may change, and, of a table, how it was used
-// so far: as all ranks know it under Auto, else by this rank. Of a dense variable `facts.rows` are its elements.
+// What there is to say of a variable: the policy, which one is in force where that may change and what it predicts, and, of a
+// table, how it was used so far: as all ranks know it under Auto, else by this rank. Of a dense variable `facts.rows` are its
+// elements.
 struct Description {
   bool sparse = false, replicated = false;
-  std::string_view policy, method;
+  std::string_view policy, in_force;
+  Prediction (*predict)(TableFacts const&, TableUse const&, RankShape const&, Costs const&) = nullptr;
   TableFacts facts = {};
   std::int64_t width = 1, pieces = 0;
   TableUse use = {};

@@ -1,15 +1,20 @@
-// The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor.
+// The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor. What
+// keeps a variable has one.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "parallax/kernel/host.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/optimizer/optimizer.hpp"
+#include "parallax/variable/extent.hpp"
 
 namespace parallax {
 
@@ -45,6 +50,14 @@ class SlotArrays<T, slots<S...>, Space> {
     std::apply([&](auto&... array) { (f(reinterpret_cast<std::byte*>(array.data()), sizeof(*array.data())), ...); }, arrays_);
   }
 
+  // Calls f with the number and the first entry of every array.
+  template <class F>
+  void each_slot(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (f(I, std::get<I>(arrays_).data()), ...);
+    }(std::index_sequence_for<S...>{});
+  }
+
   // Calls f with a pointer to entry `at` of every array.
   template <class F>
   decltype(auto) from(std::size_t at, F&& f) {
@@ -64,6 +77,7 @@ class OptimizerState {
  public:
   OptimizerState(Ops const& ops, O const& optimizer, std::size_t rows, std::size_t width)
       : ops_{ops},
+        count_{rows},
         width_{width},
         elements_{ops, initial(optimizer), rows * width},
         rows_{ops, row_initial(optimizer), rows} {}
@@ -76,6 +90,41 @@ class OptimizerState {
   template <std::size_t I>
   auto row_span() const {
     return rows_.template span<I>();
+  }
+
+  // The slot of this name, of S in memory of the space, by rows; of row slots the width is 1. Of another name or type: Error
+  // (invalid_argument).
+  template <class S>
+  RowsView<S> slot(std::string_view name, std::string const& variable) {
+    std::optional<RowsView<S>> found;
+    std::string kept, of_type;
+    auto const look = [&](std::string const& its_name, auto* memory, std::size_t width) {
+      (kept += kept.empty() ? "" : ", ") += its_name;
+      if (its_name != name) return;
+      using Kept = std::remove_pointer_t<decltype(memory)>;
+      if constexpr (std::same_as<Kept, S>)
+        found.emplace(memory, static_cast<std::int64_t>(count_), static_cast<std::int64_t>(width));
+      else of_type = type_text(element_type<Kept>);
+    };
+    elements_.each_slot([&](std::size_t i, auto* memory) { look(slot_name<O>(i), memory, width_); });
+    rows_.each_slot([&](std::size_t i, auto* memory) { look(row_slot_name<O>(i), memory, 1); });
+    if (found) return *found;
+    throw Error{Errc::invalid_argument, -1, "slot", variable,
+                of_type.empty() ? optimizer_name<O>() + " has no slot '" + std::string{name} + "'; its slots: " +
+                                      (kept.empty() ? "none" : kept)
+                                : "slot '" + std::string{name} + "' is of " + of_type + ", not of " +
+                                      type_text(element_type<S>)};
+  }
+
+  // Shows every slot, whose rows lie as `extent` says.
+  template <class A>
+  void visit(Items<A>& items, Extent const& extent) {
+    elements_.each_slot([&](std::size_t i, auto* memory) {
+      visit_rows(items, ops_, "slot." + slot_name<O>(i), memory, static_cast<std::int64_t>(width_), extent);
+    });
+    rows_.each_slot([&](std::size_t i, auto* memory) {
+      visit_rows(items, ops_, "slot." + row_slot_name<O>(i), memory, 1, extent);
+    });
   }
 
   // Bytes beside a row's parameters.
@@ -129,24 +178,25 @@ class OptimizerState {
     });
   }
 
-  // Rows keys[i] - base of the table by the packed rows of `gradients`; the state lies like the table.
+  // Rows directory(keys[i]) of the table by the packed rows of `gradients`; the state lies like the table.
   template <class Index, class Rule>
-  void apply_rows(std::span<Index const> keys, Index base, RowsView<T> table, T const* gradients, T scale,
+  void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<T> table, T const* gradients, T scale,
                   Rule const& rule) noexcept(on_host) {
     if constexpr (!Space::host_readable) {
       elements_.from(0, [&](auto*... slots) {
         rows_.from(0, [&](auto*... row_slots) {
-          ops_.apply_rows(keys, base, table, gradients, scale, rule, ops_.slots(RowsView{slots, table.rows, table.width}...),
+          ops_.apply_rows(keys, directory, table, gradients, scale, rule,
+                          ops_.slots(RowsView{slots, table.rows, table.width}...),
                           ops_.slots(RowsView{row_slots, table.rows, std::int64_t{1}}...));
         });
       });
     } else if constexpr (unit<O> == Unit::element) {
       elements_.from(0, [&](auto*... slots) {
-        ops_.apply_rows(keys, base, table, gradients, scale, rule, RowsView{slots, table.rows, table.width}...);
+        ops_.apply_rows(keys, directory, table, gradients, scale, rule, RowsView{slots, table.rows, table.width}...);
       });
     } else {
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        auto const row = static_cast<std::int64_t>(keys[i] - base);
+        auto const row = directory(keys[i]);
         apply(table.row(row), gradients + i * width_, width_, static_cast<std::size_t>(row) * width_, scale, rule);
       }
     }
@@ -155,11 +205,11 @@ class OptimizerState {
   // On a device: rows of the table by the sums of the rows of `values` by `groups`, which are never stored, divided by `counts`,
   // of device memory, one a key, or where those are null by `divisor`.
   template <class Groups, class Index, class Rule>
-  void apply_runs(RowsView<T const> values, Groups const& groups, Index base, T divisor, std::uint32_t const* counts,
-                  RowsView<T> table, Rule const& rule) {
+  void apply_runs(RowsView<T const> values, Groups const& groups, Directory<Index> directory, T divisor,
+                  std::uint32_t const* counts, RowsView<T> table, Rule const& rule) {
     elements_.from(0, [&](auto*... slots) {
       rows_.from(0, [&](auto*... row_slots) {
-        ops_.apply_runs(values, groups, base, divisor, counts, table, rule,
+        ops_.apply_runs(values, groups, directory, divisor, counts, table, rule,
                         ops_.slots(RowsView{slots, table.rows, table.width}...),
                         ops_.slots(RowsView{row_slots, table.rows, std::int64_t{1}}...));
       });
@@ -200,7 +250,7 @@ class OptimizerState {
   }
 
   [[no_unique_address]] Ops ops_;
-  std::size_t width_;
+  std::size_t count_, width_;
   SlotArrays<T, typename O::element_slots, Space> elements_;
   SlotArrays<T, row_slots<O>, Space> rows_;
 };

@@ -1,4 +1,5 @@
 // `Variable<Kind, Options...>`: the type that says what a variable is and how its updates travel.
+// The room `variable` has what a rank keeps of a variable: parameters, the optimizer's state, and who owns them.
 #pragma once
 
 #include <concepts>
@@ -7,10 +8,14 @@
 #include <type_traits>
 
 #include "parallax/core/on_device.hpp"
+#include "parallax/optimizer/optimizer_checks.hpp"
 #include "parallax/optimizer/sgd.hpp"
 #include "parallax/partition/cyclic.hpp"
+#include "parallax/partition/partitioner_checks.hpp"
+#include "parallax/policy/presets.hpp"
 #include "parallax/variable/dense.hpp"
 #include "parallax/variable/sparse.hpp"
+#include "parallax/variable/variable_checks.hpp"
 
 namespace parallax {
 
@@ -43,6 +48,13 @@ consteval bool check_indices() {
     static_assert(never<Ids>, "parallax: a table is indexed by integers: a contiguous range of them");
     return false;
   }
+}
+
+template <class A>
+consteval bool check_archive() {
+  static_assert(Archive<std::remove_reference_t<A>>,
+                "parallax: an archive has a constant `reads` and item(Item const&, bytes) (see core/archive.hpp)");
+  return Archive<std::remove_reference_t<A>>;
 }
 
 template <class Candidate, class... Allowed>
@@ -127,7 +139,7 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     state_ = Holder{make_counted<State>(detail::ops_for<Space>(topology),
                                         detail::make_registration(std::move(name), std::move(signature)), binding.values, row,
                                         topology.owner(), topology.owners(), detail::setting_or(O{}, settings...), reduce)};
-    session.enter(state_->registration());
+    session.enter(*state_);
   }
 
   template <class Session, class Other, class... Settings>
@@ -135,12 +147,31 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     static_assert(detail::never<Other>,
                   "parallax: a Dense variable is given the memory of its parameters: a session, a name, bind(tensor)");
   }
+  template <detail::Name Text, class Session, class... Others>
+  BasicVariable(Text const&, Session&, Others const&...) {
+    static_assert(detail::never<Session>, "parallax: a variable is made from a session and a name: the session comes first");
+  }
 
   std::string const& name() const { return state_->name(); }
   std::span<T> values() const { return state_->values(); }
   O& optimizer() { return state_->optimizer(); }
   std::int64_t steps() const { return state_->steps(); }
   State& state() const { return *state_; }
+
+  // Local. A slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps. It has an
+  // entry for every element that this rank updates, from first_owned() on; a row slot has one for each of their rows. In memory
+  // of the variable's space. Throws Error (invalid_argument) for an unknown name and for a slot that is not of S.
+  template <class S = T>
+  std::span<S> slot(std::string_view name) {
+    return state_->template slot<S>(name);
+  }
+  std::size_t first_owned() const { return state_->first_owned(); }
+
+  // Local. Shows an archive all that outlives a step, or takes it from one: see core/archive.hpp.
+  template <class A>
+  void visit(A&& archive) {
+    if constexpr (detail::check_archive<A>()) state_->visit(archive);
+  }
 
  private:
   Holder<State> state_;
@@ -160,7 +191,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
     make(session, std::move(name), table.rows, table.width, ", initial " + fields_text(table.initial), settings...);
     state_->allocate(table.initial);
-    session.enter(state_->registration());
+    session.enter(*state_);
   }
 
   // Local. The user's table, alike on all ranks, for policies that replicate.
@@ -175,7 +206,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
       throw Error{Errc::invalid_argument, session.rank(), "Variable", name, "the rows of a bound table must be contiguous"};
     make(session, std::move(name), binding.values.rows, binding.values.width, "", settings...);
     state_->borrow(binding.values.data);
-    session.enter(state_->registration());
+    session.enter(*state_);
   }
 
   // Local. Memory for this rank's shard from allocate(local rows), its values as the user set them.
@@ -184,7 +215,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     static_assert(sizeof(detail::check_memory_of_user<State>) > 0);
     make(session, std::move(name), binding.rows, binding.width, "", settings...);
     state_->borrow(binding.allocate(state_->local_rows()));
-    session.enter(state_->registration());
+    session.enter(*state_);
   }
 
   template <class Session, class Other, class... Settings>
@@ -192,6 +223,19 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     static_assert(detail::never<Other>,
                   "parallax: a Sparse variable is given its rows: a Table{rows, width}, or memory of yours by bind_rows or bind_shard");
   }
+  template <detail::Name Text, class Session, class... Others>
+  BasicVariable(Text const&, Session&, Others const&...) {
+    static_assert(detail::never<Session>, "parallax: a variable is made from a session and a name: the session comes first");
+  }
+  template <detail::Name Text, class Session, class... Others>
+  BasicVariable(Text const&, Session& session, Table const&, Others const&... others)
+      : BasicVariable{std::string{}, session, others...} {}
+#if !defined(__EDG__) && !defined(__CUDACC__)  // to whose front end {.width = 3} is one of these as well
+  template <class Session, class... Settings>
+  BasicVariable(Session&, std::string const&, detail::MisspelledTable const&, Settings const&...) {
+    static_assert(detail::never<Session>, "parallax: the members of a Table are rows, width and initial: it has no row");
+  }
+#endif
 
   std::string const& name() const { return state_->name(); }
   std::int64_t rows() const { return state_->rows(); }
@@ -203,6 +247,20 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   O& optimizer() { return state_->optimizer(); }
   std::int64_t steps() const { return state_->steps(); }
   State& state() const { return *state_; }
+
+  // Local. A slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps: beside
+  // the rows of local(), as of the last update, [local_rows() x width()], and of row slots [local_rows() x 1]. In memory of the
+  // variable's space. Throws Error (invalid_argument) for an unknown name and for a slot that is not of S.
+  template <class S = T>
+  RowsView<S> slot(std::string_view name) {
+    return state_->template slot<S>(name);
+  }
+
+  // Local. Shows an archive all that outlives a step, or takes it from one: see core/archive.hpp.
+  template <class A>
+  void visit(A&& archive) {
+    if constexpr (detail::check_archive<A>()) state_->visit(archive);
+  }
 
   // How many indices outside the table this rank has dropped so far (BadIds::drop_and_count).
   std::uint64_t dropped() const { return state_->dropped(); }
@@ -287,9 +345,8 @@ template <class Kind, class... Options>
 struct check_options {
   static_assert(std::same_as<Kind, Dense> || std::same_as<Kind, Sparse>,
                 "parallax: the first argument of Variable is its kind: Dense or Sparse");
-  static_assert(!(std::same_as<Kind, Dense> || std::same_as<Kind, Sparse>) || all_are_options<Options...>,
-                "parallax: an argument of Variable is no option: after the kind come an update policy, an optimizer, a "
-                "partitioner, a memory space, a scalar (float, double) and an Index<int type>, in any order");
+  static_assert(sizeof(std::conditional_t<all_are_options<Options...> || !one_of<Kind, Dense, Sparse>, std::type_identity<Kind>,
+                                          check_each_option<Options...>>) > 0);
   static_assert(one_option_per_axis<Options...>,
                 "parallax: two options of one Variable lie on the same axis: give at most one policy, one optimizer, one "
                 "partitioner, one memory space, one scalar and one index type");
@@ -301,11 +358,8 @@ struct check_choices {
                 "parallax: a memory space has allocate, deallocate and host_readable (see memory/space.hpp)");
   static_assert(!MemorySpace<Space> || requires { sizeof(RowOps<Space>); },
                 "parallax: no row operations are known for this memory space: specialise RowOps (see kernel/row_ops.hpp)");
-  static_assert(Partitioner<Part>, "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp)");
-  static_assert(OptimizerFor<Opt, T>,
-                "parallax: the optimizer's rule does not fit: at(step) must return a noexcept callable "
-                "rule(auto& p, auto g, auto&... slots) with one slot per entry of element_slots, or, where "
-                "the optimizer has a unit, what measures and finishes");
+  static_assert(sizeof(std::conditional_t<Partitioner<Part>, Part, check_partitioner<Part>>) > 0);
+  static_assert(sizeof(std::conditional_t<OptimizerFor<Opt, T>, Opt, check_optimizer<Opt, T>>) > 0);
   static_assert(one_of<IndexType, std::int32_t, std::int64_t>, "parallax: a table is indexed by std::int32_t or std::int64_t");
 };
 
@@ -318,9 +372,15 @@ struct make_variable {
   using Space = option_or<space_axis, HostSpace, Options...>;
   using T = option_or<scalar_axis, float, Options...>;
   using IndexOption = option_or<index_axis, Index<std::int64_t>, Options...>;
-  static_assert(sizeof(typename Policy::template exchange<Kind>) > 0);
+  static constexpr bool right_options =
+      !one_of<Kind, Dense, Sparse> || (all_are_options<Options...> && one_option_per_axis<Options...>);
+  static constexpr bool has_way = !one_of<Kind, Dense, Sparse> || policy_lacks<Policy, Kind>() == PolicyLack::nothing;
+  static_assert(sizeof(std::conditional_t<has_way, Kind, check_policy<Policy, Kind>>) > 0);
   static_assert(sizeof(check_choices<Opt, Part, Space, T, typename IndexOption::type>) > 0);
-  using type = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
+  using Right = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
+  using StandInPolicy = std::conditional_t<has_way, Policy, policy_for<presets::hybrid, Kind>>;
+  using StandIn = MistakenVariable<BasicVariable<Kind, StandInPolicy, Sgd, Cyclic, Space, T, typename IndexOption::type>>;
+  using type = std::conditional_t<right_options && has_way && Partitioner<Part> && OptimizerFor<Opt, T>, Right, StandIn>;
 };
 
 }  // namespace detail

@@ -32,7 +32,7 @@ int main() {
       Host::unique_with_inverse(keys, rows, groups, scratch);
       std::vector<float> summed(groups.size() * static_cast<std::size_t>(width));
       Host::coalesce<float>({gradients.data(), static_cast<std::int64_t>(n), width}, groups, 0, groups.size(), summed.data());
-      Host::apply_rows(std::span<std::int32_t const>{groups.keys.span()}, 0,
+      Host::apply_rows(std::span<std::int32_t const>{groups.keys.span()}, {},
                        parallax::RowsView<float>{expected.data(), rows, width}, summed.data(), 1.0f, parallax::Adagrad{}.at(1),
                        parallax::RowsView<float>{expected_sums.data(), rows, width});
       adagrad_on_device(keys, gradients, width, table, sums);

@@ -37,7 +37,7 @@ void adagrad_on_device(std::vector<std::int32_t> const& keys, std::vector<float>
     DeviceBuffer<std::byte> sort_scratch{pool, stream, device::group_keys_scratch_bytes(n, rows)};
     DeviceBuffer<std::byte> sums_scratch{pool, stream, device::sums_scratch_bytes<float>(n, width)};
     device::group_keys(stream, given.data(), rows, groups, sort_scratch.data());
-    device::update_runs(stream, RowsView<float const>{values.data(), n, width}, groups, 0, {},
+    device::update_runs(stream, RowsView<float const>{values.data(), n, width}, groups, {}, {},
                         RowsView<float>{parameters.data(), rows, width}, parallax::Adagrad{}.at(1),
                         device::Slots{RowsView<float>{state.data(), rows, width}}, device::Slots<>{}, sums_scratch.data());
     parameters.copy_to(table.data(), table.size());

@@ -3,12 +3,16 @@
 #include "parallax/kernel/cuda/rows.cuh"
 
 namespace pc = parallax::cuda;
+using parallax::Directory;
 using parallax::RowsView;
 
 #define ROWS(T, I)                                                                                                        \
-  template void pc::gather_rows<T, I>(cudaStream_t, RowsView<T const>, std::span<I const>, I, T*, std::uint32_t const*);  \
-  template void pc::scatter_rows<T, I>(cudaStream_t, RowsView<T>, std::span<I const>, I, T const*, std::uint32_t const*); \
-  template void pc::scatter_add_rows<T, I>(cudaStream_t, RowsView<T>, std::span<I const>, I, T const*, std::uint32_t const*);
+  template void pc::gather_rows<T, I>(cudaStream_t, RowsView<T const>, std::span<I const>, Directory<I>, T*,              \
+                                      std::uint32_t const*);                                                              \
+  template void pc::scatter_rows<T, I>(cudaStream_t, RowsView<T>, std::span<I const>, Directory<I>, T const*,             \
+                                       std::uint32_t const*);                                                             \
+  template void pc::scatter_add_rows<T, I>(cudaStream_t, RowsView<T>, std::span<I const>, Directory<I>, T const*,         \
+                                           std::uint32_t const*);
 #define ROWS_BY_ALL(T)   \
   ROWS(T, std::int32_t)  \
   ROWS(T, std::uint32_t) \

@@ -13,8 +13,8 @@ template <class O, class V, class T, class Index, class... S, class... R>
 void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groups<Index> const& groups,
             parallax::RowsView<T> table, RuleOf<O> const& rule, pc::Slots<S...> const& slots,
             pc::Slots<R...> const& row_slots) {
-  pc::update_runs(stream, values, groups, 0, {}, table, rule, slots, row_slots, nullptr);
-  pc::apply_rows(stream, std::span<Index const>{groups.keys, groups.count}, 0, table, values.data, {}, rule, slots, row_slots,
+  pc::update_runs(stream, values, groups, {}, {}, table, rule, slots, row_slots, nullptr);
+  pc::apply_rows(stream, std::span<Index const>{groups.keys, groups.count}, {}, table, values.data, {}, rule, slots, row_slots,
                  groups.distinct);
   pc::apply_spaced_rows(stream, table, values, true, {}, rule, slots, row_slots);
   slots.with_on_host([&](auto... tables) {

@@ -42,7 +42,7 @@ void turn() {
 void read_beyond() {
   std::vector<float> table(3 * 4), out(2 * 4);
   std::vector<int> const indices{0, 3};
-  device::gather_rows<float, int>(nullptr, parallax::RowsView<float const>{table.data(), 3, 4}, indices, 0, out.data());
+  device::gather_rows<float, int>(nullptr, parallax::RowsView<float const>{table.data(), 3, 4}, indices, {}, out.data());
 }
 
 // Rows are gathered on one stream from a table that another stream copies to the device. How often the result is wrong in 100
@@ -65,7 +65,7 @@ void two_streams() {
     cudaMemcpyAsync(there.data(), table.data(), table.size() * sizeof(float), cudaMemcpyHostToDevice, copies);
     cudaEventRecord(copied, copies);
     if (waits) cudaStreamWaitEvent(kernels, copied);
-    device::gather_rows<float, int>(kernels, parallax::RowsView<float const>{there.data(), 2, 4}, indices, 0, out.data());
+    device::gather_rows<float, int>(kernels, parallax::RowsView<float const>{there.data(), 2, 4}, indices, {}, out.data());
     cudaStreamSynchronize(kernels);
     wrong += out != std::vector<float>{4, 5, 6, 7, 0, 1, 2, 3};
     cudaStreamDestroy(kernels);

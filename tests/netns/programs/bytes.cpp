@@ -14,6 +14,8 @@
 #include <parallax/comm/mpi.hpp>
 #include <parallax/parallax.hpp>
 
+#include "../../../benchmarks/baseline/naive_ps.hpp"
+
 namespace {
 
 namespace px = parallax;
@@ -228,7 +230,7 @@ int main(int argc, char** argv) {
   policies.by_index<px::PsShard>("Sparse PsShard, by index");
   policies.by_index<px::AllGather>("Sparse AllGather");
   policies.by_index<px::AllReduce>("Sparse AllReduce");
-  policies.pulled<px::NaivePs>("Sparse NaivePs, pulled");
+  policies.pulled<baseline::NaivePs>("Sparse NaivePs, pulled");
   policies.hybrid("hybrid, two tables");
   return policies.failed() ? 1 : 0;
 }

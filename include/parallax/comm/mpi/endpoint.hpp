@@ -19,7 +19,8 @@
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/mpi/job.hpp"
-#include "parallax/comm/mpi/letters.hpp"
+#include "parallax/comm/mpi/journals.hpp"
+#include "parallax/comm/mpi/mailbox.hpp"
 #include "parallax/comm/mpi/messages.hpp"
 #include "parallax/comm/mpi/neighbours.hpp"
 #include "parallax/core/algorithm.hpp"
@@ -32,6 +33,7 @@ struct MpiOptions {
   SumOrder order = SumOrder::fixed;  // vendor: MPI's own all-reduce, on one more communicator per channel
   std::size_t largest_message = std::size_t{1} << 30;  // bytes; what is larger travels in chunks. At most INT_MAX
   bool shared_memory = true;  // within a host; where it cannot be had, messages
+  MailboxBounds mailbox = {};  // `largest` at most INT_MAX
 };
 
 namespace detail {
@@ -58,13 +60,14 @@ struct MpiEndpoint {
   }
 
   MpiOptions options;
-  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm comm = MPI_COMM_NULL, letters = MPI_COMM_NULL;  // of blocks, and of both kinds of letters
   std::vector<MPI_Comm> sums;  // one per channel, for the vendor's all-reduce
   std::vector<int> hosts;
   std::vector<int> blocks, loans;  // by rank: the first rank of those with whom it exchanges so through memory, or -1
   std::array<SharedBuffer<std::byte>, channels> windows;
   int rank = 0, size = 1, exceptions = std::uncaught_exceptions();
-  MpiLetters letters;
+  MpiMailbox mailbox;
+  MpiJournals journals;
   MpiMessages messages;
   std::unique_ptr<Neighbours> neighbours;
   bool oversubscribed = false;
@@ -95,10 +98,14 @@ inline MpiEndpoint::MpiEndpoint(MPI_Comm parent, MpiOptions const& given) : opti
   if (inter) refuse(Errc::invalid_argument, "the communicator is an intercommunicator");
   if (options.largest_message < 1 || options.largest_message > std::size_t{std::numeric_limits<int>::max()})
     refuse(Errc::invalid_argument, "largest_message is " + std::to_string(options.largest_message));
+  check_bounds(options.mailbox, std::size_t{std::numeric_limits<int>::max()}, "MpiCommunicator");
   try {
     duplicate(parent);
     agree();
-    letters.join(comm);
+    mpi_check(MPI_Comm_dup(comm, &letters), "MPI_Comm_dup");  // here, for it takes all ranks, and a letter only one
+    mpi_check(MPI_Comm_set_errhandler(letters, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    mailbox.join(letters, 0, options.mailbox);
+    journals.join(letters, 2);
     messages.join(comm, options.largest_message);
     if (options.order == SumOrder::vendor) {
       sums.assign(channels, MPI_COMM_NULL);
@@ -145,16 +152,17 @@ inline void MpiEndpoint::agree() {
   oversubscribed = cores > 0 && static_cast<unsigned>(ranks_here) > cores;
 
   struct Facts {
-    std::int64_t leader, order, largest_message, shared_memory;
+    std::int64_t leader, order, largest_message, shared_memory, window, largest_letter;
   };
   Facts const mine{here[0], static_cast<std::int64_t>(options.order), static_cast<std::int64_t>(options.largest_message),
-                   options.shared_memory};
+                   options.shared_memory, options.mailbox.window, static_cast<std::int64_t>(options.mailbox.largest)};
   std::vector<Facts> all(static_cast<std::size_t>(size));
   mpi_check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm), "MPI_Allgather");
   int next = 0;
   for (int other = 0; Facts const& facts : all) {
     if (facts.order != all[0].order || facts.largest_message != all[0].largest_message ||
-        facts.shared_memory != all[0].shared_memory)
+        facts.shared_memory != all[0].shared_memory || facts.window != all[0].window ||
+        facts.largest_letter != all[0].largest_letter)
       throw Error{Errc::mismatch, other, "MpiCommunicator", "",
                   "rank " + std::to_string(other) + " was given another order, largest_message or shared_memory than rank 0"};
     hosts.push_back(facts.leader == other ? next++ : hosts[static_cast<std::size_t>(facts.leader)]);
@@ -184,7 +192,8 @@ inline void MpiEndpoint::release() noexcept {
   if (mpi_job_is_ending || std::uncaught_exceptions() > exceptions || !mpi_is_usable()) return;
   for (MPI_Comm& sum : sums)
     if (sum != MPI_COMM_NULL) MPI_Comm_free(&sum);
-  if (comm == MPI_COMM_NULL || letters.used()) return;
+  if (letters != MPI_COMM_NULL && !mailbox.used() && !journals.used()) MPI_Comm_free(&letters);
+  if (comm == MPI_COMM_NULL) return;
   int stray = 0;
   MPI_Status status;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &stray, &status);
@@ -228,7 +237,7 @@ inline bool MpiEndpoint::progress(int channel) {
   if (!messages.none(channel)) {
     if (!messages.progress(channel)) return false;
   } else if (messages.any()) {
-    static_cast<void>(letters.waiting());
+    mailbox.move_on();
   }
   if (neighbours && !neighbours->complete(channel)) return false;
   lane(channel).busy = false;

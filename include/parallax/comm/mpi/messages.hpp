@@ -16,8 +16,8 @@
 
 namespace parallax::detail {
 
-// The tag of a message modulo this many is its channel, or, beside the channels, that of a letter.
-inline constexpr int mpi_tags = channels + 1, mpi_letters = channels;
+// The tag of a message modulo this many is its channel.
+inline constexpr int mpi_tags = channels;
 
 // Does not own the communicator. Errors as MpiCommunicator has them.
 class MpiMessages {

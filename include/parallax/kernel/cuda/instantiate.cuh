@@ -63,15 +63,15 @@ constexpr auto updating_elements(slots<S...>) {
 }
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_rows(slots<S...>, slots<R...>) {
-  using Function = void (Ops::*)(std::span<Index const>, Index, RowsView<T>, T const*, T, Rule const&,
+  using Function = void (Ops::*)(std::span<Index const>, Directory<Index>, RowsView<T>, T const*, T, Rule const&,
                                  Slots<parallax::detail::slot_type<S, T>...> const&,
                                  Slots<parallax::detail::slot_type<R, T>...> const&) const;
   return static_cast<Function>(&Ops::apply_rows);
 }
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_runs(slots<S...>, slots<R...>) {
-  using Function = void (Ops::*)(RowsView<T const>, ShownGroups<Index> const&, Index, T, std::uint32_t const*, RowsView<T>,
-                                 Rule const&, Slots<parallax::detail::slot_type<S, T>...> const&,
+  using Function = void (Ops::*)(RowsView<T const>, ShownGroups<Index> const&, Directory<Index>, T, std::uint32_t const*,
+                                 RowsView<T>, Rule const&, Slots<parallax::detail::slot_type<S, T>...> const&,
                                  Slots<parallax::detail::slot_type<R, T>...> const&) const;
   return static_cast<Function>(&Ops::apply_runs);
 }

@@ -18,6 +18,7 @@
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/cuda/strict.cuh"
+#include "parallax/kernel/directory.hpp"
 #include "parallax/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
@@ -68,12 +69,12 @@ template <class T, class I>
 struct CopyElement {
   RowsView<T const> table;
   I const* indices;
-  std::int64_t base;
+  Directory<I> directory;
   T* out;
 
   PARALLAX_HOST_DEVICE void operator()(std::int64_t at) const {
     std::int64_t const i = at / table.width;
-    out[at] = table.row(static_cast<std::int64_t>(indices[i]) - base)[at - i * table.width];
+    out[at] = table.row(directory(indices[i]))[at - i * table.width];
   }
 };
 
@@ -114,7 +115,7 @@ struct StoreSum {
 template <class V, class Index, class T, class Rule>
 struct UpdateElement {
   SumElement<V, Index> sum;
-  std::int64_t base;
+  Directory<Index> directory;
   RowsView<T> table;
   Rule rule;
   T* slot;
@@ -123,7 +124,7 @@ struct UpdateElement {
     std::uint64_t const run = at / static_cast<std::uint64_t>(table.width);
     if (run >= *sum.groups.distinct) return;
     auto const column = static_cast<std::int64_t>(at - run * static_cast<std::uint64_t>(table.width));
-    std::int64_t const row = static_cast<std::int64_t>(sum.groups.keys[run]) - base;
+    std::int64_t const row = directory(sum.groups.keys[run]);
     T& parameter = table.row(row)[column];
     Strict<T> updated{parameter}, gradient{sum(run, column)};
     if constexpr (std::is_invocable_v<Rule const&, Strict<T>&, Strict<T>>) {
@@ -166,9 +167,10 @@ void group_keys(Policy const& policy, Index const* keys, Groups<Index> const& ou
 
 // As cuda::gather_rows.
 template <class Policy, class T, class I>
-void gather_rows(Policy const& policy, RowsView<T const> table, I const* indices, std::uint64_t n, I base, T* out) {
+void gather_rows(Policy const& policy, RowsView<T const> table, I const* indices, std::uint64_t n, Directory<I> directory,
+                 T* out) {
   detail::for_each_index(policy, n * static_cast<std::uint64_t>(table.width),
-                         detail::CopyElement<T, I>{table, indices, static_cast<std::int64_t>(base), out});
+                         detail::CopyElement<T, I>{table, indices, directory, out});
 }
 
 // As cuda::bucket.
@@ -188,11 +190,11 @@ void coalesce(Policy const& policy, RowsView<V const> values, Groups<Index> cons
 
 // As cuda::update_runs, for rules of elements with at most one slot, a table that lies like the parameters.
 template <class Policy, class V, class Index, class T, class Rule>
-void update_runs(Policy const& policy, RowsView<V const> values, Groups<Index> const& groups, Index base, RowsView<T> table,
-                 Rule const& rule, T* slot) {
+void update_runs(Policy const& policy, RowsView<V const> values, Groups<Index> const& groups, Directory<Index> directory,
+                 RowsView<T> table, Rule const& rule, T* slot) {
   detail::for_each_index(
       policy, groups.count * static_cast<std::uint64_t>(table.width),
-      detail::UpdateElement<V, Index, T, Rule>{{values, groups}, static_cast<std::int64_t>(base), table, rule, slot});
+      detail::UpdateElement<V, Index, T, Rule>{{values, groups}, directory, table, rule, slot});
 }
 
 }  // namespace parallax::cuda::portable

@@ -131,13 +131,13 @@ void RowOps<CudaSpace>::coalesce(RowsView<std::type_identity_t<T> const> values,
 }
 template <class T, class I>
 void RowOps<CudaSpace>::gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
-                                    std::remove_const_t<I> base, T* out) const {
-  cuda::gather_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, base, out);
+                                    Directory<std::remove_const_t<I>> directory, T* out) const {
+  cuda::gather_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, out);
 }
 template <class T, class I>
-void RowOps<CudaSpace>::scatter_rows(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
+void RowOps<CudaSpace>::scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                                      std::type_identity_t<T> const* rows) const {
-  cuda::scatter_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, base, rows);
+  cuda::scatter_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, rows);
 }
 
 template <class T>
@@ -205,19 +205,19 @@ void RowOps<CudaSpace>::apply_elements(std::int64_t n, T* parameters, std::type_
                        cuda::detail::as_argument(rule), slots...);
 }
 template <class T, class I, class Rule, class... S, class... R>
-void RowOps<CudaSpace>::apply_rows(std::span<I> indices, std::remove_const_t<I> base, RowsView<T> table,
+void RowOps<CudaSpace>::apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
                                    std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
                                    cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const {
-  cuda::apply_rows(stream(), std::span<std::remove_const_t<I> const>{indices}, base, table, gradients,
+  cuda::apply_rows(stream(), std::span<std::remove_const_t<I> const>{indices}, directory, table, gradients,
                    cuda::detail::scaling<T>(scale), rule, element_slots, row_slots);
 }
 template <class T, class Index, class Rule, class... S, class... R>
 void RowOps<CudaSpace>::apply_runs(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown,
-                                   std::type_identity_t<Index> base, std::type_identity_t<T> divisor,
+                                   Directory<Index> directory, std::type_identity_t<T> divisor,
                                    std::uint32_t const* counts, RowsView<T> table, Rule const& rule,
                                    cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const {
   DeviceBuffer<std::byte> scratch{queue_.memory, stream(), cuda::sums_scratch_bytes<T>(shown.groups.count, values.width)};
-  cuda::update_runs(stream(), values, shown.groups, base, cuda::Scaling<T>{divisor, counts}, table, rule, element_slots,
+  cuda::update_runs(stream(), values, shown.groups, directory, cuda::Scaling<T>{divisor, counts}, table, rule, element_slots,
                     row_slots, scratch.data());
 }
 template <class T, class Rule, class... S, class... R>

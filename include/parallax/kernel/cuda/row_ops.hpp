@@ -187,10 +187,10 @@ struct RowOps<CudaSpace> {
   void coalesce(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown, std::size_t first,
                 std::size_t last, T* out) const;
   template <class T, class I>
-  void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices, std::remove_const_t<I> base,
-                   T* out) const;
+  void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
+                   Directory<std::remove_const_t<I>> directory, T* out) const;
   template <class T, class I>
-  void scatter_rows(RowsView<T> table, std::span<I> indices, std::remove_const_t<I> base,
+  void scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                     std::type_identity_t<T> const* rows) const;
   template <class T>
   void pack_rows(RowsView<std::type_identity_t<T> const> rows, std::size_t first, std::size_t last, T* out) const {
@@ -262,13 +262,13 @@ struct RowOps<CudaSpace> {
   }
   // The indices differ. `slots` and `row_slots`: by the function above.
   template <class T, class I, class Rule, class... S, class... R>
-  void apply_rows(std::span<I> indices, std::remove_const_t<I> base, RowsView<T> table,
+  void apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
                   std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
                   cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const;
   // By sums that are never stored, of the rows of `values` by `shown`. `counts`: null, or in device memory.
   template <class T, class Index, class Rule, class... S, class... R>
   void apply_runs(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown,
-                  std::type_identity_t<Index> base, std::type_identity_t<T> divisor, std::uint32_t const* counts,
+                  Directory<Index> directory, std::type_identity_t<T> divisor, std::uint32_t const* counts,
                   RowsView<T> table, Rule const& rule, cuda::Slots<S...> const& element_slots,
                   cuda::Slots<R...> const& row_slots) const;
   // All rows of `table`, in order.

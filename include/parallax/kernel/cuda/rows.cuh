@@ -9,6 +9,7 @@
 #include "parallax/kernel/cuda/launch.cuh"
 #include "parallax/kernel/cuda/packs.cuh"
 #include "parallax/kernel/cuda/strict.cuh"
+#include "parallax/kernel/directory.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
@@ -22,8 +23,8 @@ inline constexpr int rows_at_once = 4;  // loads of as many rows are under way i
 // places.
 template <bool gather, class Unit, class I>
 __global__ void __launch_bounds__(block_threads)
-    move_rows_kernel(Unit* table, std::int64_t stride, std::int64_t width, I const* indices, std::int64_t base, Count count,
-                     Unit* rows, unsigned lanes) {
+    move_rows_kernel(Unit* table, std::int64_t stride, std::int64_t width, I const* indices, Directory<I> directory,
+                     Count count, Unit* rows, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
   std::uint64_t const n = count();
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(block_threads)
     Unit* packed[rows_at_once];
     for (int u = 0; u < rows_at_once; ++u) {
       std::uint64_t const i = first + u * team.count;
-      in_table[u] = i < n ? table + (static_cast<std::int64_t>(indices[i]) - base) * stride : nullptr;
+      in_table[u] = i < n ? table + directory(indices[i]) * stride : nullptr;
       packed[u] = rows + i * width;
     }
     for (std::int64_t at = team.lane; at < width; at += lanes) {
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <bool gather, class Unit, class T, class I>
-bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, std::int64_t base, Count count,
+bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, Directory<I> directory, Count count,
                    T* rows) {
   RowsView<T> const packed{rows, static_cast<std::int64_t>(indices.size()), table.width};
   if (!rows_aligned(table, sizeof(Unit)) || !rows_aligned(packed, sizeof(Unit))) return false;
@@ -54,34 +55,35 @@ bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> in
   unsigned const lanes = lanes_for(table.width / elements);
   launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes) * rows_at_once)), block_threads, 0,
          move_rows_kernel<gather, Unit, I>, reinterpret_cast<Unit*>(table.data), table.stride / elements,
-         table.width / elements, indices.data(), base, count, reinterpret_cast<Unit*>(rows), lanes);
+         table.width / elements, indices.data(), directory, count, reinterpret_cast<Unit*>(rows), lanes);
   return true;
 }
 
 // In the widest units that all rows are whole numbers of.
 template <bool gather, class T, class I>
-void move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, std::int64_t base, Count count, T* rows) {
+void move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, Directory<I> directory, Count count,
+               T* rows) {
   if (indices.empty() || table.width == 0) return;
-  if (try_move_rows<gather, Pack<std::uint32_t, 4>>(stream, table, indices, base, count, rows)) return;
+  if (try_move_rows<gather, Pack<std::uint32_t, 4>>(stream, table, indices, directory, count, rows)) return;
   if constexpr (sizeof(T) < 8)
-    if (try_move_rows<gather, std::uint64_t>(stream, table, indices, base, count, rows)) return;
+    if (try_move_rows<gather, std::uint64_t>(stream, table, indices, directory, count, rows)) return;
   if constexpr (sizeof(T) < 4)
-    if (try_move_rows<gather, std::uint32_t>(stream, table, indices, base, count, rows)) return;
+    if (try_move_rows<gather, std::uint32_t>(stream, table, indices, directory, count, rows)) return;
   using Element =
       std::conditional_t<sizeof(T) == 8, std::uint64_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
   static_assert(sizeof(T) == sizeof(Element), "parallax: elements of rows have 2, 4 or 8 bytes");
-  static_cast<void>(try_move_rows<gather, Element>(stream, table, indices, base, count, rows));
+  static_cast<void>(try_move_rows<gather, Element>(stream, table, indices, directory, count, rows));
 }
 
 // Grid: as above, two rows at a time, in packs of N elements. Memory: both rows are read once, the table's is written once.
 template <int N, class T, class I>
 __global__ void __launch_bounds__(block_threads)
-    add_rows_kernel(RowsView<T> table, I const* indices, std::int64_t base, Count count, T const* rows, unsigned lanes) {
+    add_rows_kernel(RowsView<T> table, I const* indices, Directory<I> directory, Count count, T const* rows, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
   std::uint64_t const n = count();
   for (std::uint64_t i = team.number; i < n; i += team.count) {
-    T* const row = table.row(static_cast<std::int64_t>(indices[i]) - base);
+    T* const row = table.row(directory(indices[i]));
     T const* const addend = rows + i * table.width;
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
       Pack<T, N> sum = load<N>(row + at);
@@ -93,45 +95,46 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <int N, class T, class I>
-void add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, std::int64_t base, Count count,
+void add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, Directory<I> directory, Count count,
               T const* rows) {
   unsigned const lanes = lanes_for(table.width / N);
   launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes))), block_threads, 0, add_rows_kernel<N, T, I>, table,
-         indices.data(), base, count, rows, lanes);
+         indices.data(), directory, count, rows, lanes);
 }
 
 }  // namespace detail
 
 // All of these: pointers are to memory of the device, `rows` and `out` are packed, `indices` are int32, int64 or uint32, table
-// row = index - base, widths may be odd, elements have 2, 4 or 8 bytes. With `count`, a number in device memory of at most
+// row = directory(index), widths may be odd, elements have 2, 4 or 8 bytes. With `count`, a number in device memory of at most
 // indices.size(), only the first *count indices are used. What is read never overlaps what is written.
 
-// Row i of out = table row indices[i] - base; indices may repeat.
+// Row i of out = table row directory(indices[i]); indices may repeat.
 template <class T, class I>
 void gather_rows(cudaStream_t stream, RowsView<std::type_identity_t<T> const> table, std::span<I const> indices,
-                 std::type_identity_t<I> base, T* out, std::uint32_t const* count = nullptr) {
+                 Directory<std::type_identity_t<I>> directory, T* out, std::uint32_t const* count = nullptr) {
   RowsView<T> const from{const_cast<T*>(table.data), table.rows, table.width, table.stride};  // is only read
-  detail::move_rows<true>(stream, from, indices, static_cast<std::int64_t>(base), {indices.size(), count}, out);
+  detail::move_rows<true>(stream, from, indices, directory, {indices.size(), count}, out);
 }
 
-// Table row indices[i] - base = row i of rows; the indices differ.
+// Table row directory(indices[i]) = row i of rows; the indices differ.
 template <class T, class I>
-void scatter_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, std::type_identity_t<I> base,
-                  std::type_identity_t<T> const* rows, std::uint32_t const* count = nullptr) {
+void scatter_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices,
+                  Directory<std::type_identity_t<I>> directory, std::type_identity_t<T> const* rows,
+                  std::uint32_t const* count = nullptr) {
   auto* const from = const_cast<T*>(rows);  // is only read
-  detail::move_rows<false>(stream, table, indices, static_cast<std::int64_t>(base), {indices.size(), count}, from);
+  detail::move_rows<false>(stream, table, indices, directory, {indices.size(), count}, from);
 }
 
-// Table row indices[i] - base += row i of rows; the indices differ. 16-bit elements are added in float and rounded once.
+// Table row directory(indices[i]) += row i of rows; the indices differ. 16-bit elements are added in float and rounded once.
 template <class T, class I>
-void scatter_add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, std::type_identity_t<I> base,
-                      std::type_identity_t<T> const* rows, std::uint32_t const* count = nullptr) {
+void scatter_add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices,
+                      Directory<std::type_identity_t<I>> directory, std::type_identity_t<T> const* rows,
+                      std::uint32_t const* count = nullptr) {
   if (indices.empty() || table.width == 0) return;
   constexpr int n = detail::pack_size<T>;
   RowsView<T const> const packed{rows, static_cast<std::int64_t>(indices.size()), table.width};
-  auto const first = static_cast<std::int64_t>(base);
-  if (detail::in_packs<n>(table, packed)) detail::add_rows<n>(stream, table, indices, first, {indices.size(), count}, rows);
-  else detail::add_rows<1>(stream, table, indices, first, {indices.size(), count}, rows);
+  if (detail::in_packs<n>(table, packed)) detail::add_rows<n>(stream, table, indices, directory, {indices.size(), count}, rows);
+  else detail::add_rows<1>(stream, table, indices, directory, {indices.size(), count}, rows);
 }
 
 }  // namespace parallax::cuda

@@ -168,8 +168,8 @@ __device__ bool left_alone([[maybe_unused]] Source const& source, [[maybe_unused
 
 // The table row of gradient k, where there are no indices k.
 template <class I>
-__device__ std::int64_t updated_row(I const* indices, std::uint64_t k, std::int64_t base) {
-  return indices ? static_cast<std::int64_t>(indices[k]) - base : static_cast<std::int64_t>(k);
+__device__ std::int64_t updated_row(I const* indices, std::uint64_t k, Directory<I> directory) {
+  return indices ? directory(indices[k]) : static_cast<std::int64_t>(k);
 }
 
 template <int N, class Source, class C>
@@ -184,14 +184,14 @@ __device__ void get_scaled(Source const& source, Scaling<C> const& scaling, std:
 // table and of its slots read and written once; sums of gradients stay in registers.
 template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks)
-    update_rows_kernel(Source source, I const* indices, std::int64_t base, Count count, Scaling<C> scaling, RowsView<T> table,
-                       Rule rule, ElementSlots slots, unsigned lanes) {
+    update_rows_kernel(Source source, I const* indices, Directory<I> directory, Count count, Scaling<C> scaling,
+                       RowsView<T> table, Rule rule, ElementSlots slots, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
   std::uint64_t const n = count();
   for (std::uint64_t k = team.number; k < n; k += team.count) {
     if (left_alone(source, k)) continue;
-    std::int64_t const row = updated_row(indices, k, base);
+    std::int64_t const row = updated_row(indices, k, directory);
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
       Strict<C> gradients[N];
       get_scaled(source, scaling, k, at, gradients);
@@ -245,7 +245,7 @@ __device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t widt
 // written twice; a row's summed gradient lies in shared memory in between.
 template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots, class RowSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks)
-    update_measured_rows_kernel(Source source, I const* indices, std::int64_t base, Count count, Scaling<C> scaling,
+    update_measured_rows_kernel(Source source, I const* indices, Directory<I> directory, Count count, Scaling<C> scaling,
                                 RowsView<T> table, Rule rule, ElementSlots slots, RowSlots row_slots) {
   Team const team{measuring_lanes};
   unsigned const lanes_mask = 0xffu << (threadIdx.x % warp_lanes / measuring_lanes * measuring_lanes);
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
   auto* const gradients = shared_memory<Strict<C>>() + threadIdx.x / measuring_lanes * static_cast<std::uint64_t>(table.width);
   for (std::uint64_t k = team.number; k < n; k += team.count) {
     if (left_alone(source, k)) continue;
-    std::int64_t const row = updated_row(indices, k, base);
+    std::int64_t const row = updated_row(indices, k, directory);
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{measuring_lanes} * N) {
       Strict<C> pack[N];
       get_scaled(source, scaling, k, at, pack);
@@ -280,7 +280,7 @@ concept Measures = requires(Rule const& rule, Strict<Computed<T>>& number, typen
 };
 
 template <int N, class Source, class C, class T, class I, class Rule, class... S, class... R>
-void update_rows(cudaStream_t stream, Source const& source, I const* indices, std::int64_t base, Count count,
+void update_rows(cudaStream_t stream, Source const& source, I const* indices, Directory<I> directory, Count count,
                  Scaling<C> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
                  Slots<R...> const& row_slots) {
   if constexpr (Measures<Rule, T, S...>) {
@@ -291,13 +291,13 @@ void update_rows(cudaStream_t stream, Source const& source, I const* indices, st
                       std::to_string(block_memory / sizeof(C)) + " fit a block's memory"};
     auto const teams = static_cast<unsigned>(std::min<std::size_t>(block_threads / measuring_lanes, block_memory / row_bytes));
     launch(stream, grid_for(ceil_div(count.most, teams)), teams * measuring_lanes, teams * row_bytes,
-           update_measured_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>, Slots<R...>>, source, indices, base, count,
+           update_measured_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>, Slots<R...>>, source, indices, directory, count,
            scaling, table, rule, slots, row_slots);
   } else {
     unsigned const lanes = lanes_for(table.width / N);
     launch(stream, grid_for(ceil_div(count.most, teams_for(lanes))), block_threads, 0,
-           update_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>>, source, indices, base, count, scaling, table, rule, slots,
-           lanes);
+           update_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>>, source, indices, directory, count, scaling, table, rule,
+           slots, lanes);
   }
 }
 
@@ -360,13 +360,13 @@ __global__ void __launch_bounds__(block_threads, 4)
 
 }  // namespace detail
 
-// Table row keys[k] - base, and its slots, by the rule and the sum of the rows of `values` at the positions of distinct key k,
-// scaled, for all u distinct keys: the bits of coalesce, scaling and RowOps<HostSpace>::apply_rows, but the sums are never
+// Table row directory(keys[k]), and its slots, by the rule and the sum of the rows of `values` at the positions of distinct key
+// k, scaled, for all u distinct keys: the bits of coalesce, scaling and RowOps<HostSpace>::apply_rows, but the sums are never
 // stored. `rule` is what an optimizer's `at(step)` returns. Slots lie like the table; `row_slots` are of rules that measure
 // rows. A rule that measures takes rows of up to 48 KiB of what is computed in, else Error (invalid_argument). `scratch` as for
 // coalesce.
 template <class V, class Index, class T, class Rule, class... S, class... R>
-void update_runs(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, std::type_identity_t<Index> base,
+void update_runs(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, Directory<Index> directory,
                  Scaling<Computed<T>> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
                  Slots<R...> const& row_slots, void* scratch) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>,
@@ -376,17 +376,17 @@ void update_runs(cudaStream_t stream, RowsView<V const> values, Groups<Index> co
     detail::with_packs(
         [&]<int N>(std::integral_constant<int, N>) {
           detail::update_rows<N>(stream, detail::sum_later_chunks<N>(stream, values, groups, scratch), groups.keys,
-                                 static_cast<std::int64_t>(base), {groups.count, groups.distinct}, scaling, table, rule, slots,
+                                 directory, {groups.count, groups.distinct}, scaling, table, rule, slots,
                                  row_slots);
         },
         values, table, tables...);
   });
 }
 
-// The same by gradients that are summed already, packed: row k is for table row indices[k] - base; the indices differ. With
+// The same by gradients that are summed already, packed: row k is for table row directory(indices[k]); the indices differ. With
 // `count` only the first *count of them.
 template <class V, class I, class T, class Rule, class... S, class... R>
-void apply_rows(cudaStream_t stream, std::span<I const> indices, std::type_identity_t<I> base, RowsView<T> table,
+void apply_rows(cudaStream_t stream, std::span<I const> indices, Directory<I> directory, RowsView<T> table,
                 V const* gradients, Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& slots,
                 Slots<R...> const& row_slots, std::uint32_t const* count = nullptr) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>,
@@ -396,7 +396,7 @@ void apply_rows(cudaStream_t stream, std::span<I const> indices, std::type_ident
     detail::with_packs(
         [&]<int N>(std::integral_constant<int, N>) {
           detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices.data(),
-                                 static_cast<std::int64_t>(base), {indices.size(), count}, scaling, table, rule, slots,
+                                 directory, {indices.size(), count}, scaling, table, rule, slots,
                                  row_slots);
         },
         table, RowsView<V const>{gradients, static_cast<std::int64_t>(indices.size()), table.width}, tables...);
@@ -415,7 +415,8 @@ void apply_spaced_rows(cudaStream_t stream, RowsView<T> table, RowsView<V const>
     detail::with_packs(
         [&]<int N>(std::integral_constant<int, N>) {
           detail::update_rows<N>(stream, detail::SpacedRows<V>{gradients.data, gradients.width, gradients.stride, skips},
-                                 in_order, 0, {static_cast<std::uint64_t>(table.rows)}, scaling, table, rule, slots, row_slots);
+                                 in_order, {}, {static_cast<std::uint64_t>(table.rows)}, scaling, table, rule, slots,
+                                 row_slots);
         },
         table, gradients, tables...);
   });

@@ -1,0 +1,60 @@
+// The one list of what a communicator can do, the core and every optional ability: read by comm/any.hpp and comm/forwarding.hpp,
+// which pass all of it through. A new ability is a concept in comm/communicator.hpp and its functions here. No include guard:
+// whoever reads the list defines one of these macros or both before, and the list undefines both at its end.
+//
+//   PARALLAX_ABILITY(concept, result, name, (parameters), (their names), qualifiers, otherwise)
+//     a function; `otherwise` is what a type-erased communicator answers where the one inside does not model the concept: an
+//     expression in terms of the parameters, `own_journal`, and `lacks(name, what)`, which throws Error misuse. It never comes
+//     to that of a function of the core
+// Functions of the core are not under the concept Communicator, which would then be asked for in order to answer it: g++ 12 may
+// collect its garbage in between, and call it a constraint that depends on itself.
+//   PARALLAX_OPERATION(concept, name, (parameters), (their names))
+//     a function that posts an operation on `channel`, and returns a Request
+#ifndef PARALLAX_ABILITY
+#define PARALLAX_ABILITY(...)
+#endif
+#ifndef PARALLAX_OPERATION
+#define PARALLAX_OPERATION(...)
+#endif
+
+PARALLAX_ABILITY(detail::Core, int, rank, (), (), const, -1)
+PARALLAX_ABILITY(detail::Core, int, size, (), (), const, 0)
+PARALLAX_ABILITY(detail::Core, std::chrono::nanoseconds, deadline, (), (), const, std::chrono::nanoseconds{})
+PARALLAX_ABILITY(detail::Core, void, abort, (Error const& reason), (reason), , void())
+PARALLAX_OPERATION(detail::Core, ialltoallv, (int channel, Transfer const& transfer), (channel, transfer))
+
+PARALLAX_ABILITY(VendorAllreduce, SumOrder, sum_order, (), (), const, SumOrder::fixed)
+PARALLAX_OPERATION(VendorAllreduce, iallreduce, (int channel, float const* send, float* receive, std::size_t count),
+                   (channel, send, receive, count))
+PARALLAX_OPERATION(VendorAllreduce, iallreduce, (int channel, double const* send, double* receive, std::size_t count),
+                   (channel, send, receive, count))
+
+PARALLAX_ABILITY(OwnClock, std::chrono::nanoseconds, now, (), (), const, std::chrono::steady_clock::now().time_since_epoch())
+PARALLAX_ABILITY(KnowsOversubscription, bool, oversubscribed, (), (), const, false)
+PARALLAX_ABILITY(KnowsThreads, bool, serialized, (), (), const, true)
+PARALLAX_ABILITY(KnowsSharedMemory, bool, shares_memory, (int one, int other), (one, other), const, false)
+PARALLAX_ABILITY(TellsOfAborts, void, check, (), (), , void())
+
+PARALLAX_ABILITY(KeepsJournals, Journal&, journal, (), (), , own_journal)
+PARALLAX_ABILITY(KeepsJournals, std::optional<Status>, status_of, (int other, bool& fresh), (other, fresh), ,
+                 other == rank() ? std::optional{own_journal.status()} : std::nullopt)
+PARALLAX_ABILITY(KeepsJournals, void, answer, (), (), , void())
+
+PARALLAX_ABILITY(Mailbox, int, window, (), (), const, 0)
+PARALLAX_ABILITY(Mailbox, std::size_t, largest, (), (), const, 0)
+PARALLAX_ABILITY(Mailbox, bool, post, (LetterLane lane, int to, LetterParts parts), (lane, to, parts), ,
+                 lacks("post", "mailbox"))
+PARALLAX_ABILITY(Mailbox, bool, take, (LetterLane lane, int from, Letter& letter), (lane, from, letter), ,
+                 lacks("take", "mailbox"))
+
+PARALLAX_ABILITY(LendsMemory, bool, lends, (int one, int other), (one, other), const, false)
+PARALLAX_ABILITY(LendsMemory, Place, place_of, (void const* memory), (memory), const, Place{})
+PARALLAX_ABILITY(LendsMemory, std::byte*, window, (int channel, std::size_t bytes), (channel, bytes), , nullptr)
+PARALLAX_ABILITY(LendsMemory, std::byte*, address_of, (Place const& place), (place), , nullptr)
+PARALLAX_ABILITY(LendsMemory, std::uint64_t, lend, (int channel), (channel), , 0)
+PARALLAX_ABILITY(LendsMemory, bool, hold, (int channel, int rank, std::uint64_t number), (channel, rank, number), , false)
+PARALLAX_ABILITY(LendsMemory, void, release, (int channel, int rank), (channel, rank), noexcept, void())
+PARALLAX_ABILITY(LendsMemory, void, reclaim, (int channel), (channel), noexcept, void())
+
+#undef PARALLAX_ABILITY
+#undef PARALLAX_OPERATION

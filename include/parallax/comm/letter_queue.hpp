@@ -1,0 +1,119 @@
+// Letters on their way within a process, and what every mailbox checks: for those who write a communicator with a Mailbox.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+
+namespace parallax::detail {
+
+inline std::size_t letter_bytes(LetterParts parts) {
+  std::size_t bytes = 0;
+  for (auto const& part : parts) bytes += part.size();
+  return bytes;
+}
+
+// Puts the parts together, in memory that may have held a letter before.
+inline void write_letter(std::vector<std::byte>& bytes, LetterParts parts) {
+  bytes.clear();
+  bytes.reserve(letter_bytes(parts));
+  for (auto const& part : parts) bytes.insert(bytes.end(), part.data(), part.data() + part.size());
+}
+
+// Errors (invalid_argument) of bounds that make no sense, of a letter to `to`, and of one that is wanted from `from`.
+inline void check_bounds(MailboxBounds const& bounds, std::size_t most, char const* where) {
+  auto const refuse = [&](std::string const& what) {
+    throw Error{Errc::invalid_argument, -1, where, "", "the mailbox's " + what};
+  };
+  if (bounds.window < 1) refuse("window is " + std::to_string(bounds.window));
+  if (bounds.largest > most) refuse("largest letter has " + std::to_string(bounds.largest) + " bytes");
+}
+inline void check_letter(int rank, int size, int to, LetterParts parts, std::size_t largest) {
+  auto const refuse = [&](std::string const& what) { throw Error{Errc::invalid_argument, rank, "post", "", what}; };
+  if (to < 0 || to >= size) refuse("there is no rank " + std::to_string(to));
+  if (std::size_t const bytes = letter_bytes(parts); bytes > largest)
+    refuse("a letter of " + std::to_string(bytes) + " bytes, where " + std::to_string(largest) + " are the most");
+}
+inline void check_writer(int rank, int size, int from) {
+  if (from < -1 || from >= size)
+    throw Error{Errc::invalid_argument, rank, "take", "", "there is no rank " + std::to_string(from)};
+}
+
+// The letters of one rank to another on one lane, in order. One thread posts and one takes; no lock. They lie in rings: where
+// one is full of answers, a larger one is put behind it, which the reader goes on to once it has emptied the first.
+class LetterQueue {
+ public:
+  LetterQueue() = default;
+  LetterQueue(LetterQueue const&) = delete;
+  LetterQueue& operator=(LetterQueue const&) = delete;
+  ~LetterQueue() {
+    for (Ring* ring = reading_ ? reading_ : first_.load(); ring;) delete std::exchange(ring, ring->next.load());
+  }
+
+  // By the writer. False where `window` requests are not taken yet.
+  bool post(LetterParts parts, LetterLane lane, int window) {
+    Ring* ring = writing_;
+    if (!ring || ring->full()) {
+      if (ring && lane == LetterLane::requests) return false;
+      ring = new Ring{ring ? 2 * ring->slots : static_cast<std::size_t>(window)};
+      (writing_ ? writing_->next : first_).store(ring, std::memory_order_release);
+      writing_ = ring;
+    }
+    std::uint64_t const written = ring->written.load(std::memory_order_relaxed);
+    write_letter(ring->at(written), parts);
+    ring->written.store(written + 1, std::memory_order_release);
+    return true;
+  }
+
+  // By the reader. Exchanges the letter's memory for that of the one before it.
+  bool take(std::vector<std::byte>& bytes) {
+    while (!reading_ || reading_->empty()) {
+      Ring* const next = (reading_ ? reading_->next : first_).load(std::memory_order_acquire);
+      if (!next) return false;
+      if (reading_ && !reading_->empty()) break;  // written before the ring that was put behind
+      delete std::exchange(reading_, next);
+    }
+    std::uint64_t const read = reading_->read.load(std::memory_order_relaxed);
+    reading_->at(read).swap(bytes);
+    reading_->read.store(read + 1, std::memory_order_release);
+    return true;
+  }
+  // By the reader: whether there is none to take.
+  bool empty() const {
+    for (Ring const* ring = reading_ ? reading_ : first_.load(std::memory_order_acquire); ring;
+         ring = ring->next.load(std::memory_order_acquire))
+      if (!ring->empty()) return false;
+    return true;
+  }
+
+ private:
+  struct Ring {
+    explicit Ring(std::size_t count) : slots{count}, letters{std::make_unique<std::vector<std::byte>[]>(count)} {}
+
+    std::vector<std::byte>& at(std::uint64_t number) { return letters[static_cast<std::size_t>(number % slots)]; }
+    bool full() const {  // for the writer
+      return written.load(std::memory_order_relaxed) - read.load(std::memory_order_acquire) == slots;
+    }
+    bool empty() const {  // for the reader
+      return read.load(std::memory_order_relaxed) == written.load(std::memory_order_acquire);
+    }
+
+    std::size_t const slots;
+    std::unique_ptr<std::vector<std::byte>[]> const letters;
+    alignas(64) std::atomic<std::uint64_t> written{0};  // by the writer, and so is `next`, behind the last letter of this ring
+    std::atomic<Ring*> next{nullptr};
+    alignas(64) std::atomic<std::uint64_t> read{0};  // by the reader
+  };
+
+  alignas(64) std::atomic<Ring*> first_{nullptr};
+  Ring* writing_ = nullptr;              // the writer's
+  alignas(64) Ring* reading_ = nullptr;  // the reader's
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,74 @@
+// Where is yours? The journals of ranks that wait, told by letters to those who ask, on behalf of MpiCommunicator.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/journal.hpp"
+#include "parallax/comm/mpi/mailbox.hpp"
+
+namespace parallax::detail {
+
+// This rank's journal, and what others wrote of theirs. Who asks tells its own; a rank that asks is about to give up, so that
+// the letters of a job are few.
+class MpiJournals {
+ public:
+  static constexpr MailboxBounds bounds{.window = 1, .largest = sizeof(Status)};
+
+  Journal journal;
+
+  // Uses two tags.
+  void join(MPI_Comm comm, int first_tag) {
+    mailbox_.join(comm, first_tag, bounds);
+    int size = 0;
+    MPI_Comm_rank(comm, &rank_);
+    MPI_Comm_size(comm, &size);
+    heard_.resize(static_cast<std::size_t>(size));
+    asked_.resize(static_cast<std::size_t>(size));
+  }
+  bool used() const { return mailbox_.used(); }
+
+  // Asks another rank once; what it has answered so far. `fresh`: whether that is its answer to this question.
+  std::optional<Status> status_of(int other, bool& fresh) {
+    if (other == rank_) return journal.status();
+    auto const at = static_cast<std::size_t>(other);
+    if (!std::exchange(asked_[at], 1)) {
+      heard_[at].reset();
+      tell(LetterLane::requests, other);
+    }
+    fresh = heard_[at].has_value();
+    return heard_[at];
+  }
+  // Takes in what has come, and answers it.
+  void answer() {
+    while (hear(LetterLane::requests)) tell(LetterLane::answers, letter_.from);
+    while (hear(LetterLane::answers)) {}
+  }
+
+ private:
+  void tell(LetterLane lane, int other) {
+    Status const own = journal.status();
+    std::span<std::byte const> const part = std::as_bytes(std::span{&own, 1});
+    mailbox_.post(lane, other, {&part, 1});
+  }
+  bool hear(LetterLane lane) {
+    if (!mailbox_.take(lane, -1, letter_)) return false;
+    Status told;
+    if (letter_.bytes.size() == sizeof told) std::memcpy(&told, letter_.bytes.data(), sizeof told);
+    heard_[static_cast<std::size_t>(letter_.from)] = told;
+    return true;
+  }
+
+  MpiMailbox mailbox_;
+  Letter letter_;
+  int rank_ = 0;
+  std::vector<std::optional<Status>> heard_;  // by rank, since this rank asked
+  std::vector<char> asked_;
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,64 @@
+// What travels for an element of a gradient or a row: encoded before a transfer, decoded after it, and nowhere else. The dense
+// exchange and slips of a mail take it as a parameter; a policy chooses it (policy/policy.hpp).
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "parallax/memory/space.hpp"
+
+namespace parallax {
+
+// W is a wire for scalars T. A wire has no state; its functions are local and keep to the two ranges, which do not overlap.
+//   element<T>             what is sent for one T: trivially copyable, of 1, 2, 4, 8 or 16 bytes
+//   encode(from, n, to)    n of T to n of element<T>
+//   decode(from, n, to)    and back
+// Every rank works with what the encoded elements stand for, also with its own: an owner sums decoded addends in the order of
+// ranks, and all ranks decode the same encoded sum. Over two hops the sums of a host are encoded once more.
+template <class W, class T>
+concept Wire = std::is_trivially_copyable_v<typename W::template element<T>> &&
+               sizeof(typename W::template element<T>) <= 16 &&
+               (sizeof(typename W::template element<T>) & (sizeof(typename W::template element<T>) - 1)) == 0 &&
+               requires(T const* values, std::size_t n, typename W::template element<T>* encoded,
+                        typename W::template element<T> const* arrived, T* decoded) {
+                 W::encode(values, n, encoded);
+                 W::decode(arrived, n, decoded);
+               };
+
+// Elements travel as they are. Nothing is copied for it, and ranks that share memory exchange where it lies; under any other
+// wire they exchange messages.
+struct IdentityWire {
+  template <class T>
+  using element = T;
+  template <class T>
+  static void encode(T const* from, std::size_t n, T* to) {
+    if (n > 0) std::memcpy(to, from, n * sizeof(T));
+  }
+  template <class T>
+  static void decode(T const* from, std::size_t n, T* to) {
+    if (n > 0) std::memcpy(to, from, n * sizeof(T));
+  }
+};
+
+template <class W>
+inline constexpr bool encodes = !std::same_as<W, IdentityWire>;
+
+namespace detail {
+
+// A member that only a wire that encodes has.
+struct NotEncoded {};
+template <class W, class Member>
+using IfEncodes = std::conditional_t<encodes<W>, Member, NotEncoded>;
+
+// What travels for a T in memory of a space.
+template <class T, MemorySpace Space, Wire<T> W>
+struct Travelling {
+  static_assert(!encodes<W> || Space::host_readable,
+                "parallax: a wire that encodes needs memory that the host reads: leave out the wire, or the memory space");
+  using type = typename W::template element<T>;
+};
+
+}  // namespace detail
+}  // namespace parallax

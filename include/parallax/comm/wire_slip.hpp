@@ -1,0 +1,81 @@
+// One slip of a mail for elements that a wire encodes: what a leg opens, fills and takes for its rows.
+#pragma once
+
+#include "parallax/comm/mail.hpp"
+#include "parallax/comm/wire.hpp"
+#include "parallax/core/algorithm.hpp"
+
+namespace parallax {
+
+// All numbers are of elements T. A leg calls `open` (or `open_shared`), `send` and `expect` before the mail is laid out, `write`
+// (or `write_shared`) before it is posted, and `take` after it has arrived. Owns the scratch in which a wire that encodes finds
+// and leaves elements; under IdentityWire there is none, and all calls are the mail's own.
+template <class W, class T, MemorySpace Space = HostSpace>
+  requires Wire<W, T>
+class WireSlip {
+ public:
+  using Element = typename detail::Travelling<T, Space, W>::type;
+
+  template <Communicator C>
+  void open(Mail<C, Space>& mail, Payload payload) { slip_ = mail.open(sizeof(Element), payload); }
+  template <Communicator C>
+  void open_shared(Mail<C, Space>& mail, Payload payload) { slip_ = mail.open_shared(sizeof(Element), payload); }
+  template <Communicator C>
+  void send(Mail<C, Space>& mail, int rank, std::size_t n) const { mail.send(slip_, rank, n * sizeof(Element)); }
+  template <Communicator C>
+  void expect(Mail<C, Space>& mail, int rank, std::size_t n) const { mail.expect(slip_, rank, n * sizeof(Element)); }
+
+  // `fill(T*)` writes as many elements as were declared for the rank. It is not called for none.
+  template <Communicator C, class Fill>
+  void write(Mail<C, Space>& mail, int rank, Fill&& fill) {
+    std::size_t const n = mail.outgoing_bytes(slip_, rank) / sizeof(Element);
+    if (n > 0) fill_run(mail.template outgoing<Element>(slip_, rank), n, fill);
+  }
+  // The same for a shared slip: it is filled, and encoded, once.
+  template <Communicator C, class Fill>
+  void write_shared(Mail<C, Space>& mail, Fill&& fill) {
+    std::size_t n = 0;
+    for (int rank = 0; rank < mail.topology().size(); ++rank)
+      n = std::max(n, mail.outgoing_bytes(slip_, rank) / sizeof(Element));
+    mail.template write_shared<Element>(slip_, [&](Element* run) { fill_run(run, n, fill); });
+  }
+
+  // How many elements came from the rank.
+  template <Communicator C>
+  std::size_t arrived(Mail<C, Space> const& mail, int rank) const {
+    return mail.incoming_bytes(slip_, rank) / sizeof(Element);
+  }
+  // Everything that came in, decoded, run after run in the order of `ranks`: as many bytes as the elements T have.
+  template <Communicator C, class Ranks>
+  void take(Mail<C, Space>& mail, Ranks const& ranks, Buffer<std::byte, Space>& into) {
+    if constexpr (encodes<W>) {
+      std::size_t n = 0;
+      for (int const rank : ranks) n += arrived(mail, rank);
+      into.resize_with_slack(n * sizeof(T));
+      T* out = reinterpret_cast<T*>(into.data());
+      for (int const rank : ranks) {
+        W::decode(mail.template incoming<Element>(slip_, rank), arrived(mail, rank), out);
+        out += arrived(mail, rank);
+      }
+    } else {
+      mail.take(slip_, ranks, into);
+    }
+  }
+
+ private:
+  template <class Fill>
+  void fill_run(Element* run, std::size_t n, Fill& fill) {
+    if constexpr (encodes<W>) {
+      scratch_.resize_with_slack(n);
+      fill(scratch_.data());
+      W::encode(scratch_.data(), n, run);
+    } else {
+      fill(run);
+    }
+  }
+
+  int slip_ = -1;
+  [[no_unique_address]] detail::IfEncodes<W, Buffer<T, Space>> scratch_;
+};
+
+}  // namespace parallax

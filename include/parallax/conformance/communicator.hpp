@@ -1,0 +1,70 @@
+// The suite that every communicator passes, ours and yours: what the concept promises, checked on all ranks at once.
+// The room `conformance` has the suites that a user's own pieces pass, as the library's do.
+//
+// A model says in a few lines how to run a body on every rank of a fresh communicator, which must use this deadline:
+//   struct MyRanks {
+//     int ranks;
+//     template <class Body>
+//     void run(std::chrono::nanoseconds deadline, Body const& body) const { /* body(comm) on every rank; rethrow */ }
+//   };
+// `check_communicator(MyRanks{4})` checks exchanges. `check_failures(MyRanks{4})` checks what happens when ranks
+// disagree, abort or stay away; it is for communicators whose `abort` leaves the process alive. Both throw a Failure
+// that names the check and the seed. No test framework is needed; conformance/main.hpp brings Catch2 and a main. Where the
+// process already is one rank of several (MPI), `run` constructs a communicator and calls the body once, and every rank calls
+// the suite with equal arguments.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "parallax/conformance/exchange_checks.hpp"
+#include "parallax/conformance/failure_checks.hpp"
+
+namespace parallax_conformance {
+
+// Checks that exchanges carry what they must, on a model as described above.
+template <class Model>
+void check_communicator(Model const& model, std::uint64_t seed = 1) {
+  constexpr std::chrono::seconds deadline{60};
+  check(model, seed, deadline, "every rank is there once", EveryRankIsThereOnce{});
+  check(model, seed, deadline, "ragged blocks with gaps arrive where they belong", RaggedBlocks{});
+  check(model, seed, deadline, "an exchange of nothing completes", NothingAtAll{});
+  check(model, seed, deadline, "one pair, or every rank with itself", OnePairOrOnlyOneself{});
+  check(model, seed, deadline, "one block is read by all", OneBlockForAll{});
+  check(model, seed, deadline, "many operations in a row keep their order", ManyInARow{});
+  check(model, seed, deadline, "channels are independent", ChannelsAreIndependent{});
+  check(model, seed, deadline, "a late rank delays the others and is named", ALateRankIsNamed{});
+  check(model, seed, deadline, "big blocks", BigBlocks{});
+  check(model, seed, deadline, "requests move", RequestsMove{});
+  check(model, seed, deadline, "a second operation on a busy channel is misuse", ABusyChannelIsMisuse{});
+  check(model, seed, deadline, "the vendor's all-reduce sums", TheVendorsSum{});
+  check(model, seed, deadline, "lent memory is reached by peers", LentMemoryIsReached{});
+}
+// Checks that ranks which disagree, abort or stay away are found out and named, and that nothing hangs.
+template <class Model>
+void check_failures(Model const& model, std::uint64_t seed = 1) {
+  constexpr std::chrono::seconds ample{60};
+  constexpr std::chrono::milliseconds brief{400};
+  int size = 0;
+  on_every_rank(model, ample, [&](auto& comm) {
+    if (comm.rank() == 0) size = comm.size();
+  });
+  using Sizes = std::pair<std::size_t, std::size_t>;
+  for (auto const& [sent, expected] :
+       {Sizes{8, 16}, {16, 8}, {1000, 1}, {1, 1000}, {2000, 3000}, {3000, 2000}, {200000, 40}, {40, 200000}})
+    check(model, seed, ample, "different sizes are a mismatch", DifferentSizesAreAMismatch{sent, expected});
+  for (auto const& [sent, expected] : {Sizes{16, 0}, {0, 16}})
+    check(model, seed, brief, "a block of nothing is not confused", ABlockOfNothingIsNotConfused{sent, expected});
+  for (int const rank : {0, size - 1}) {
+    check(model, seed, ample, "an abort wakes all with its reason", AnAbortWakesAll{rank});
+    if (size > 1) check(model, seed, brief, "a rank that stays away is named", ARankThatStaysAwayIsNamed{rank});
+  }
+  for (std::uint64_t i = 0; i < 40; ++i)
+    check(model, mix(seed, i), ample, "abandoned memory is left alone", AbandonedMemoryIsLeftAlone{});
+  for (std::uint64_t i = 0; i < 20; ++i)
+    check(model, mix(seed, i), ample, "abandoned loans are left alone", AbandonedLoansAreLeftAlone{});
+}
+
+}  // namespace parallax_conformance

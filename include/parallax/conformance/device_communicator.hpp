@@ -1,0 +1,349 @@
+// The suite that every communicator passes which carries device memory: what CarriesDevice promises, checked on all ranks at
+// once, on a device or on the emulator's. Models are as in communicator.hpp, of communicators whose queue is a CudaQueue.
+//
+// `check_device_exchanges(model, seed)` posts random ragged transfers, several at once, makes what is sent just before and
+// overwrites it just after, and looks at what arrived only in the end, without waiting for the device in between: an order that
+// is left to chance shows. `check_device_failures(model)` checks what happens when ranks disagree, abort or stay away; it is
+// for communicators that compare what ranks post.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/conformance/communicator.hpp"
+#include "parallax/memory/cuda.hpp"
+
+namespace parallax_conformance {
+
+// Waits for the rank's stream, under the communicator's deadline where it has one for that.
+template <class C>
+void settle(C& comm) {
+  if constexpr (requires { comm.synchronize(); }) comm.synchronize();
+  else parallax::cuda::check(cudaStreamSynchronize(comm.queue().stream), "cudaStreamSynchronize");
+}
+
+// One rank's part of operations on one channel, one after another, in device memory that is used again. Sizes and contents of
+// all blocks are functions of (seed, source, target).
+class DeviceExchange {
+ public:
+  DeviceExchange(parallax::CudaQueue queue, int rank, int size)
+      : stream_{queue.stream}, rank_{rank}, size_{size}, send_{queue.memory, stream_}, receive_{queue.memory, stream_} {}
+  DeviceExchange(DeviceExchange const&) = delete;
+  DeviceExchange& operator=(DeviceExchange const&) = delete;
+  ~DeviceExchange() { static_cast<void>(cudaStreamSynchronize(stream_)); }  // which uses what the rounds own
+
+  // Puts into the stream what makes the blocks of the next operation. `bytes(source, target)` is the size of a block.
+  template <class Bytes>
+  void prepare(std::uint64_t seed, Bytes const& bytes) {
+    Round& round = rounds_.emplace_back();
+    Dice dice{mix(seed, static_cast<std::uint64_t>(rank_), 5u)};
+    lay_out(to_, round.sent, dice, [&](int target) { return bytes(rank_, target); });
+    lay_out(from_, round.expected, dice, [&](int source) { return bytes(source, rank_); });
+    for (int peer = 0; peer < size_; ++peer) {
+      fill(round.sent, to_[static_cast<std::size_t>(peer)], seed, rank_, peer);
+      fill(round.expected, from_[static_cast<std::size_t>(peer)], seed, peer, rank_);
+    }
+    round.arrived.resize(round.expected.size());
+    send_.resize(round.sent.size());
+    receive_.resize(round.expected.size());
+    copy(send_.data(), round.sent, cudaMemcpyHostToDevice);
+    parallax::cuda::check(cudaMemsetAsync(receive_.data(), std::to_integer<int>(gap), receive_.size(), stream_),
+                          "cudaMemsetAsync");
+  }
+  parallax::Transfer transfer() { return {send_.data(), to_, receive_.data(), from_}; }
+
+  // Puts into the stream what reads what arrived, and what overwrites what was sent and what arrived.
+  void finish() {
+    Round& round = rounds_.back();
+    parallax::cuda::check(cudaMemsetAsync(send_.data(), 0x5A, send_.size(), stream_), "cudaMemsetAsync");
+    if (!round.arrived.empty())
+      parallax::cuda::check(
+          cudaMemcpyAsync(round.arrived.data(), receive_.data(), round.arrived.size(), cudaMemcpyDeviceToHost, stream_),
+          "cudaMemcpyAsync");
+    parallax::cuda::check(cudaMemsetAsync(receive_.data(), 0x3C, receive_.size(), stream_), "cudaMemsetAsync");
+  }
+
+  // Of all operations, once the stream has done what it was given.
+  void check() const {
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      Round const& round = rounds_[i];
+      if (round.arrived == round.expected) continue;
+      auto const at = std::mismatch(round.arrived.begin(), round.arrived.end(), round.expected.begin());
+      require(false, "rank " + std::to_string(rank_) + ", operation " + std::to_string(i) + ": byte " +
+                         std::to_string(at.first - round.arrived.begin()) + " is " +
+                         std::to_string(std::to_integer<int>(*at.first)) + ", expected " +
+                         std::to_string(std::to_integer<int>(*at.second)));
+    }
+  }
+
+ private:
+  struct Round {
+    std::vector<std::byte> sent, expected, arrived;
+  };
+  static constexpr std::byte gap{0xA5};
+
+  template <class BytesOf>
+  void lay_out(std::vector<parallax::ByteRange>& blocks, std::vector<std::byte>& memory, Dice& dice, BytesOf const& bytes_of) {
+    blocks.resize(static_cast<std::size_t>(size_));
+    std::size_t end = dice.below(9);
+    for (int const peer : dice.shuffled(size_)) {
+      blocks[static_cast<std::size_t>(peer)] = {end, bytes_of(peer)};
+      end += bytes_of(peer) + dice.below(9);
+    }
+    memory.assign(end + 1, gap);
+  }
+  static void fill(std::vector<std::byte>& memory, parallax::ByteRange block, std::uint64_t seed, int source, int target) {
+    std::uint64_t word = mix(seed, static_cast<std::uint64_t>(source), target);
+    for (std::size_t i = 0; i < block.bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
+      std::memcpy(memory.data() + block.offset + i, &word, std::min(sizeof word, block.bytes - i));
+  }
+  void copy(std::byte* to, std::vector<std::byte> const& from, cudaMemcpyKind kind) {
+    parallax::cuda::check(cudaMemcpyAsync(to, from.data(), from.size(), kind, stream_), "cudaMemcpyAsync");
+  }
+
+  cudaStream_t stream_;
+  int rank_, size_;
+  std::vector<parallax::ByteRange> to_, from_;
+  parallax::DeviceBuffer<std::byte> send_, receive_;
+  std::deque<Round> rounds_;
+};
+
+// Several operations at once, round after round; between them an exchange of the host's memory. Ranks post in an order of their
+// own, and complete what they have posted as it comes.
+struct RaggedDeviceBlocks {
+  static constexpr int lanes = 3, rounds = 4;
+
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    static_assert(parallax::CarriesDevice<C>);
+    std::deque<DeviceExchange> parts;
+    for (int lane = 0; lane < lanes; ++lane) parts.emplace_back(comm.queue(), comm.rank(), comm.size());
+    using Flying = std::pair<int, parallax::device_request_of<C>>;
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      Dice dice{mix(seed, round, 1 + comm.rank())};
+      std::vector<Flying> flying;
+      for (int const lane : dice.shuffled(lanes)) {
+        DeviceExchange& part = parts[static_cast<std::size_t>(lane)];
+        std::uint64_t const own = mix(seed, round, lane);
+        part.prepare(own, [&](int source, int target) { return ragged(own, source, target); });
+        flying.emplace_back(lane, comm.ialltoallv_device(channel(lane), part.transfer()));
+      }
+      Dice own_dice{mix(seed, round, comm.rank(), 9u)};
+      if (own_dice.below(3) == 0) std::swap(flying.front(), flying.back());
+      exchange_ragged(comm, 2, mix(seed, round));
+      while (!flying.empty()) {
+        std::size_t const pick = own_dice.below(flying.size());
+        auto& [lane, request] = flying[pick];
+        if (own_dice.below(3) == 0) complete(comm, request);
+        else if (!request.test()) continue;
+        parts[static_cast<std::size_t>(lane)].finish();
+        flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(pick));
+      }
+    }
+    settle(comm);
+    for (DeviceExchange const& part : parts) part.check();
+  }
+
+ private:
+  static int channel(int lane) { return 3 + 5 * lane; }
+};
+
+struct NoDeviceBlocks {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    std::vector<parallax::ByteRange> const none(static_cast<std::size_t>(comm.size()));
+    for (int i = 0; i < 3; ++i) {
+      auto request = comm.ialltoallv_device(4, {nullptr, none, nullptr, none});
+      complete(comm, request);
+    }
+    DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
+    part.prepare(seed, [](int source, int target) { return source == target ? std::size_t{0} : 100; });
+    auto request = comm.ialltoallv_device(4, part.transfer());
+    complete(comm, request);
+    part.finish();
+    settle(comm);
+    part.check();
+  }
+};
+
+// One pair, or every rank with itself alone.
+struct FewDeviceBlocks {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
+    auto const once = [&](auto const& bytes) {
+      part.prepare(seed, bytes);
+      auto request = comm.ialltoallv_device(0, part.transfer());
+      complete(comm, request);
+      part.finish();
+    };
+    once([](int source, int target) { return source == target ? std::size_t{777} : 0; });
+    for (int first = 0; first < comm.size(); ++first)
+      once([&](int source, int target) {
+        return source == first && target == (first + 1) % comm.size() ? std::size_t{333} : 0;
+      });
+    settle(comm);
+    part.check();
+  }
+};
+
+struct ABusyChannelIsMisuseOnDevice {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, other{comm.queue(), comm.rank(), comm.size()};
+    auto const bytes = [](int, int) { return std::size_t{64}; };
+    part.prepare(seed, bytes), other.prepare(mix(seed), bytes);
+    Exchange const host{seed, comm.rank(), comm.size(), bytes};
+    auto const refused = [&](auto const& post) {
+      try {
+        post();
+      } catch (parallax::Error const& error) {
+        return error.code() == parallax::Errc::misuse;
+      }
+      return false;
+    };
+    auto request = comm.ialltoallv_device(6, part.transfer());
+    bool const again = refused([&] { comm.ialltoallv_device(6, other.transfer()); });
+    bool const by_host = refused([&] { comm.ialltoallv(6, host.transfer()); });
+    require(again, "a second operation on device memory on a busy channel was not refused as misuse");
+    require(by_host, "an operation on the host's memory on a busy channel was not refused as misuse");
+    complete(comm, request);
+    part.finish();
+    exchange(comm, 6, host);
+    settle(comm);
+    part.check();
+  }
+};
+
+template <class Model>
+void check_device_exchanges(Model const& model, std::uint64_t seed = 1) {
+  constexpr std::chrono::seconds deadline{60};
+  check(model, seed, deadline, "ragged blocks in device memory arrive in the order of the stream", RaggedDeviceBlocks{});
+  if (seed % 10 != 1) return;  // what depends less on the order
+  check(model, seed, deadline, "an exchange of nothing in device memory completes", NoDeviceBlocks{});
+  check(model, seed, deadline, "one pair, or every rank with itself, in device memory", FewDeviceBlocks{});
+  check(model, seed, deadline, "a second operation on a busy channel is misuse", ABusyChannelIsMisuseOnDevice{});
+}
+
+// Rank 0 sends `sent` bytes where the last rank expects `expected`. The last rank is told so, and tells the others.
+struct DifferentDeviceSizesAreAMismatch {
+  std::size_t sent, expected;
+
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if (comm.size() == 1) return;
+    int const target_rank = comm.size() - 1;
+    DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, never{comm.queue(), comm.rank(), comm.size()};
+    part.prepare(seed, [&](int source, int target) {
+      return source != 0 || target != target_rank ? std::size_t{10} : comm.rank() == source ? sent : expected;
+    });
+    never.prepare(seed, [](int, int) { return std::size_t{1}; });
+    auto const error = error_of(comm.rank(), [&] {
+      auto request = comm.ialltoallv_device(0, part.transfer());
+      complete(comm, request);
+      auto next = comm.ialltoallv_device(1, never.transfer());
+      complete(comm, next);
+    });
+    std::string const what = "rank " + std::to_string(comm.rank()) + " got «" + error.what() + "»";
+    require(error.code() == parallax::Errc::mismatch, what + ", no mismatch");
+    require(error.rank() == 0, what + ", which does not blame the sender");
+    require(error.detail().find(std::to_string(expected)) != std::string::npos, what + ", which does not name the size");
+  }
+};
+
+// One of the two sizes is 0: what must not happen is that a block is taken for another operation's.
+struct ADeviceBlockOfNothingIsNotConfused {
+  std::size_t sent, expected;
+
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    int const target_rank = comm.size() - 1;
+    DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, next{comm.queue(), comm.rank(), comm.size()};
+    part.prepare(seed, [&](int source, int target) {
+      return source != 0 || target != target_rank ? std::size_t{0} : comm.rank() == source ? sent : expected;
+    });
+    next.prepare(mix(seed), [&](int, int) { return std::max(sent, expected); });
+    auto const error = error_of(comm.rank(), [&] {
+      auto request = comm.ialltoallv_device(0, part.transfer());
+      complete(comm, request);
+      auto second = comm.ialltoallv_device(0, next.transfer());
+      complete(comm, second);
+    });
+    require(error.code() == parallax::Errc::mismatch || error.code() == parallax::Errc::timeout, error.what());
+  }
+};
+
+// Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any more (sanitizers watch).
+struct AbandonedDeviceMemoryIsLeftAlone {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
+    int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
+    parallax::Error const reason{parallax::Errc::user_exception, culprit, "", "", "leaves"};
+    try {
+      for (std::uint64_t i = 0; i < 3; ++i) {
+        auto const part = std::make_unique<DeviceExchange>(comm.queue(), comm.rank(), comm.size());
+        part->prepare(mix(seed, i), [](int, int) { return std::size_t{3000}; });
+        auto request = comm.ialltoallv_device(0, part->transfer());
+        bool done = false;
+        for (std::size_t polls = dice.below(30); polls > 0 && !done; --polls) done = request.test();
+        if (comm.rank() == culprit && dice.below(3) == 0) comm.abort(reason);
+        complete(comm, request);
+        part->finish();
+        settle(comm);
+        part->check();
+      }
+      if (comm.rank() == culprit) comm.abort(reason);
+    } catch (parallax::Error const& error) {
+      require(error.rank() == culprit, error.what());
+    }
+  }
+};
+
+// A rank stays away longer than the deadline: the others get a timeout that names it.
+struct AMissingRankIsNamedOnDevice {
+  int missing;
+
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
+    part.prepare(seed, [](int, int) { return std::size_t{32}; });
+    if (comm.rank() == missing) std::this_thread::sleep_for(3 * std::chrono::nanoseconds{comm.deadline()});
+    auto const error = error_of(comm.rank(), [&] {
+      auto request = comm.ialltoallv_device(0, part.transfer());
+      complete(comm, request);
+    });
+    std::string const what = "rank " + std::to_string(comm.rank()) + " got «" + error.what() + "»";
+    require(error.code() == parallax::Errc::timeout && error.rank() == missing,
+            what + ", no timeout that names rank " + std::to_string(missing));
+  }
+};
+
+template <class Model>
+void check_device_failures(Model const& model, std::uint64_t seed = 1) {
+  constexpr std::chrono::seconds ample{60};
+  constexpr std::chrono::milliseconds brief{400};
+  int size = 0;
+  on_every_rank(model, ample, [&](auto& comm) {
+    if (comm.rank() == 0) size = comm.size();
+  });
+  using Sizes = std::pair<std::size_t, std::size_t>;
+  for (auto const& [sent, expected] : {Sizes{8, 16}, {16, 8}, {1000, 1}, {200000, 40}})
+    check(model, seed, ample, "different sizes in device memory are a mismatch",
+          DifferentDeviceSizesAreAMismatch{sent, expected});
+  for (auto const& [sent, expected] : {Sizes{16, 0}, {0, 16}})
+    check(model, seed, brief, "a block of nothing in device memory is not confused",
+          ADeviceBlockOfNothingIsNotConfused{sent, expected});
+  if (size > 1)
+    for (int const rank : {0, size - 1})
+      check(model, seed, brief, "a rank that stays away is named", AMissingRankIsNamedOnDevice{rank});
+  for (std::uint64_t i = 0; i < 40; ++i)
+    check(model, mix(seed, i), ample, "abandoned device memory is left alone", AbandonedDeviceMemoryIsLeftAlone{});
+}
+
+}  // namespace parallax_conformance

@@ -1,0 +1,311 @@
+// What `check_communicator` runs on every rank: exchanges, channels, requests and the optional abilities.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "parallax/conformance/exchange.hpp"
+
+namespace parallax_conformance {
+
+struct EveryRankIsThereOnce {
+  template <class C>
+  void operator()(C& comm, std::uint64_t) const {
+    auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
+    require(comm.size() >= 1 && comm.rank() >= 0 && self < ranks, "rank and size make no sense");
+    require(std::chrono::nanoseconds{comm.deadline()}.count() > 0, "the deadline is not positive");
+    int const mine = comm.rank();
+    std::vector<int> all(ranks, -1);
+    std::vector<parallax::ByteRange> const to(ranks, {0, sizeof mine});
+    std::vector<parallax::ByteRange> from(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof mine, sizeof mine};
+    auto request = comm.ialltoallv(
+        0, {reinterpret_cast<std::byte const*>(&mine), to, reinterpret_cast<std::byte*>(all.data()), from});
+    complete(comm, request);
+    for (std::size_t r = 0; r < ranks; ++r)
+      require(all[r] == static_cast<int>(r), "rank " + std::to_string(r) + " calls itself " + std::to_string(all[r]));
+  }
+};
+
+struct RaggedBlocks {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    for (std::uint64_t i = 0; i < 60; ++i) exchange_ragged(comm, 0, mix(seed, i));
+  }
+};
+
+struct NothingAtAll {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    for (std::uint64_t i = 0; i < 5; ++i)
+      exchange(comm, 0, Exchange{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{0}; }});
+    exchange_ragged(comm, 0, seed);
+    std::vector<parallax::ByteRange> const none(static_cast<std::size_t>(comm.size()));
+    auto request = comm.ialltoallv(0, {nullptr, none, nullptr, none});
+    complete(comm, request);
+  }
+};
+
+struct OnePairOrOnlyOneself {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    exchange(comm, 0,
+             Exchange{seed, comm.rank(), comm.size(), [](int s, int t) { return s == t ? std::size_t{777} : 0; }});
+    for (int source = 0; source < comm.size(); ++source) {
+      int const target = (source + 1) % comm.size();
+      auto const bytes = [&](int s, int t) { return s == source && t == target ? std::size_t{333} : 0; };
+      exchange(comm, 0, Exchange{mix(seed, static_cast<std::uint64_t>(source)), comm.rank(), comm.size(), bytes});
+    }
+  }
+};
+
+// An allgatherv: every rank sends one block to all, and all read the same memory.
+struct OneBlockForAll {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      auto const bytes = [&](std::size_t r) { return ragged(mix(seed, i), static_cast<int>(r), 0); };
+      auto const value = [&](std::size_t r, std::size_t k) { return static_cast<std::byte>(mix(seed, i, r, k)); };
+      std::vector<std::byte> mine(bytes(self));
+      for (std::size_t k = 0; k < mine.size(); ++k) mine[k] = value(self, k);
+      std::vector<parallax::ByteRange> const to(ranks, {0, mine.size()});
+      std::vector<parallax::ByteRange> from(ranks);
+      std::size_t end = 0;
+      for (std::size_t r = 0; r < ranks; end += from[r].bytes, ++r) from[r] = {end, bytes(r)};
+      std::vector<std::byte> all(end);
+      auto request = comm.ialltoallv(1, {mine.data(), to, all.data(), from});
+      complete(comm, request);
+      for (std::size_t r = 0; r < ranks; ++r)
+        for (std::size_t k = 0; k < from[r].bytes; ++k)
+          require(all[from[r].offset + k] == value(r, k),
+                  "byte " + std::to_string(k) + " gathered from rank " + std::to_string(r) + " is wrong");
+    }
+  }
+};
+
+// Equal sizes, so that only the contents tell one operation from the next; ranks are late in turn.
+struct ManyInARow {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
+    for (std::uint64_t i = 0; i < 300; ++i) {
+      if (dice.below(50) == 0) std::this_thread::sleep_for(std::chrono::microseconds{dice.below(500)});
+      exchange(comm, 2, Exchange{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{16}; }});
+    }
+  }
+};
+
+// Every rank posts on the channels in an order of its own, tests them in another, and completes them as they come.
+struct ChannelsAreIndependent {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    for (std::uint64_t round = 0; round < 10; ++round) {
+      std::deque<Exchange> parts;
+      for (int channel = 0; channel < parallax::channels; ++channel) {
+        std::uint64_t const own = mix(seed, round, channel);
+        parts.emplace_back(own, comm.rank(), comm.size(),
+                           [&](int s, int t) { return channel % 2 ? ragged(own, s, t) : std::size_t{64}; });
+      }
+      Dice dice{mix(seed, round, comm.rank())};
+      using Request = parallax::request_of<C>;
+      std::vector<std::pair<int, Request>> flying;
+      for (int const channel : dice.shuffled(parallax::channels))
+        flying.emplace_back(channel, comm.ialltoallv(channel, parts[static_cast<std::size_t>(channel)].transfer()));
+      for (int const other : dice.shuffled(parallax::channels))
+        std::swap(flying[0], flying[static_cast<std::size_t>(other)]);
+      while (!flying.empty()) {
+        std::size_t const pick = dice.below(flying.size());
+        auto& [channel, request] = flying[pick];
+        if (dice.below(4) == 0) {
+          complete(comm, request);
+        } else if (!request.test()) {
+          std::this_thread::yield();
+          continue;
+        }
+        parts[static_cast<std::size_t>(channel)].check();
+        flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(pick));
+      }
+    }
+  }
+};
+
+// The late rank posts only when all others have named it.
+struct ALateRankIsNamed {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    for (int late = 0; late < comm.size() && comm.size() > 1; ++late) {
+      Exchange const part{mix(seed, static_cast<std::uint64_t>(late)), comm.rank(), comm.size(),
+                          [](int, int) { return std::size_t{100}; }};
+      Exchange const go{seed, comm.rank(), comm.size(), [&](int, int t) { return t == late ? std::size_t{1} : 0; }};
+      if (comm.rank() == late) {
+        exchange(comm, 1, go);
+        exchange(comm, 0, part);
+        continue;
+      }
+      auto request = comm.ialltoallv(0, part.transfer());
+      parallax::Patience<C> patience{comm};
+      while (request.waiting_for() != late) {
+        require(!request.test(),
+                "an exchange was complete although rank " + std::to_string(late) + " had not begun it");
+        require(patience.pause(), "the late rank " + std::to_string(late) + " was not named by waiting_for");
+      }
+      exchange(comm, 1, go);
+      complete(comm, request);
+      part.check();
+    }
+  }
+};
+
+struct BigBlocks {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    auto const ranks = static_cast<std::size_t>(comm.size());
+    std::size_t const most = std::max<std::size_t>(10000, (std::size_t{4} << 20) / (ranks * ranks));
+    auto const bytes = [&](int source, int target) { return most - ragged(seed, source, target); };
+    exchange(comm, 0, Exchange{seed, comm.rank(), comm.size(), bytes});
+  }
+};
+
+struct RequestsMove {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    auto const bytes = [](int, int) { return std::size_t{40}; };
+    Exchange const first{seed, comm.rank(), comm.size(), bytes}, second{mix(seed), comm.rank(), comm.size(), bytes};
+    auto one = comm.ialltoallv(0, first.transfer());
+    auto moved = std::move(one);
+    complete(comm, moved);
+    first.check();
+    moved = comm.ialltoallv(0, second.transfer());
+    auto again = std::make_unique<parallax::request_of<C>>(std::move(moved));
+    complete(comm, *again);
+    second.check();
+  }
+};
+
+// While rank 0 waits for its peers, it posts again on the same channel.
+struct ABusyChannelIsMisuse {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if (comm.size() == 1) return;
+    auto const all = [](int, int) { return std::size_t{24}; };
+    Exchange const part{seed, comm.rank(), comm.size(), all}, next{mix(seed), comm.rank(), comm.size(), all};
+    Exchange const go{seed, comm.rank(), comm.size(), [](int s, int) { return s == 0 ? std::size_t{1} : 0; }};
+    if (comm.rank() != 0) exchange(comm, 1, go);
+    auto request = comm.ialltoallv(0, part.transfer());
+    if (comm.rank() == 0) {
+      bool refused = false;
+      try {
+        [[maybe_unused]] auto const second = comm.ialltoallv(0, next.transfer());
+      } catch (parallax::Error const& error) {
+        refused = error.code() == parallax::Errc::misuse;
+      }
+      require(refused, "a second operation on a busy channel was not refused as misuse");
+      exchange(comm, 1, go);
+    }
+    complete(comm, request);
+    part.check();
+    exchange(comm, 0, next);
+  }
+};
+
+struct TheVendorsSum {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if constexpr (parallax::VendorAllreduce<C>) {
+      if (comm.sum_order() != parallax::SumOrder::vendor) return;
+      sum<float>(comm, seed);
+      sum<double>(comm, seed);
+    }
+  }
+
+ private:
+  // Small integers, whose sum is exact in any order; two channels in flight.
+  template <class T, class C>
+  static void sum(C& comm, std::uint64_t seed) {
+    auto const value = [&](int rank, std::size_t i) {
+      return static_cast<T>(mix(seed, static_cast<std::uint64_t>(rank), i) % 1000);
+    };
+    for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{250}, std::size_t{10007}}) {
+      std::vector<T> mine(count), other(count, T{1});
+      for (std::size_t i = 0; i < count; ++i) mine[i] = value(comm.rank(), i);
+      bool const swapped = comm.rank() % 2;
+      auto first = swapped ? comm.iallreduce(5, other.data(), other.data(), count)
+                           : comm.iallreduce(4, mine.data(), mine.data(), count);
+      auto second = swapped ? comm.iallreduce(4, mine.data(), mine.data(), count)
+                            : comm.iallreduce(5, other.data(), other.data(), count);
+      complete(comm, first);
+      complete(comm, second);
+      for (std::size_t i = 0; i < count; ++i) {
+        T expected{0};
+        for (int r = 0; r < comm.size(); ++r) expected += value(r, i);
+        require(mine[i] == expected && other[i] == static_cast<T>(comm.size()),
+                "element " + std::to_string(i) + " of a sum is wrong");
+      }
+    }
+  }
+};
+
+// Every rank adds its number to what each peer lends, in turns, and finds what all have done when they are done.
+struct LentMemoryIsReached {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if constexpr (parallax::LendsMemory<C>) {
+      for (int rank = 0; rank < comm.size(); ++rank)
+        if (!comm.lends(comm.rank(), rank)) return;
+      for (std::uint64_t i = 0; i < 10; ++i) in_turns(comm, mix(seed, i));
+    }
+  }
+
+ private:
+  struct Lent {
+    parallax::Place place;
+    std::uint64_t number;
+  };
+
+  template <class C>
+  static void in_turns(C& comm, std::uint64_t seed) {
+    auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
+    std::size_t const words = 1 + Dice{mix(seed)}.below(3000), first = Dice{mix(seed, 1u)}.below(9);
+    std::vector<std::uint64_t> own(first + words);
+    std::uint64_t* memory = own.data() + first;
+    if (comm.size() > 1 && !comm.place_of(memory).id)
+      memory = reinterpret_cast<std::uint64_t*>(comm.window(0, (first + words) * sizeof(std::uint64_t))) + first;
+    std::fill_n(memory, words, seed);
+    Lent const mine{comm.place_of(memory), comm.lend(0)};
+    require(comm.size() == 1 || mine.place.id != 0, "a window cannot be reached");
+    std::vector<Lent> all(ranks);
+    std::vector<parallax::ByteRange> const to(ranks, {0, sizeof mine});
+    std::vector<parallax::ByteRange> from(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof mine, sizeof mine};
+    auto request = comm.ialltoallv(
+        0, {reinterpret_cast<std::byte const*>(&mine), to, reinterpret_cast<std::byte*>(all.data()), from});
+    complete(comm, request);
+    for (std::size_t turn = 0; turn < ranks; ++turn) {
+      std::size_t const peer = (self + turn) % ranks;
+      if (peer == self) {
+        for (std::size_t k = 0; k < words; ++k) memory[k] += self + k;
+      } else {
+        require(comm.hold(0, static_cast<int>(peer), all[peer].number), "an open loan cannot be held");
+        auto* const theirs = reinterpret_cast<std::uint64_t*>(comm.address_of(all[peer].place));
+        for (std::size_t k = 0; k < words; ++k) theirs[k] += self + k;
+        comm.release(0, static_cast<int>(peer));
+      }
+      exchange(comm, 0, Exchange{mix(seed, turn), comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
+    }
+    comm.reclaim(0);
+    for (std::size_t k = 0; k < words; ++k)
+      require(memory[k] == seed + ranks * (ranks - 1) / 2 + ranks * k,
+              "word " + std::to_string(k) + " of " + std::to_string(words) + " that were lent is wrong");
+  }
+};
+
+}  // namespace parallax_conformance

@@ -1,0 +1,177 @@
+// What `check_failures` runs on every rank: ranks that disagree, abort, stay away or leave in the middle of an exchange.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallax/comm/lent_hop.hpp"
+#include "parallax/conformance/exchange.hpp"
+
+namespace parallax_conformance {
+
+// Runs `body` and returns the Error that it throws; fails if there is none.
+template <class Body>
+parallax::Error error_of(int rank, Body const& body) {
+  try {
+    body();
+  } catch (parallax::Error const& error) {
+    return error;
+  }
+  throw Failure{"rank " + std::to_string(rank) + " got no error"};
+}
+
+inline void require_same(int rank, parallax::Error const& seen, parallax::Error const& expected) {
+  require(seen.code() == expected.code() && seen.rank() == expected.rank() &&
+              seen.operation() == expected.operation() && seen.variable() == expected.variable() &&
+              seen.detail() == expected.detail(),
+          "rank " + std::to_string(rank) + " got «" + seen.what() + "» instead of «" + expected.what() + "»");
+}
+
+// Rank 0 sends `sent` bytes where the last rank expects `expected`. The last rank is told so, and tells the others.
+struct DifferentSizesAreAMismatch {
+  std::size_t sent, expected;
+
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if (comm.size() == 1) return;
+    int const source = 0, target = comm.size() - 1;
+    Exchange const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
+                          return s != source || t != target ? std::size_t{10} : comm.rank() == source ? sent : expected;
+                        }};
+    Exchange const never{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
+    auto const error = error_of(comm.rank(), [&] {
+      exchange(comm, 0, part);
+      exchange(comm, 1, never);
+    });
+    std::string const what = "rank " + std::to_string(comm.rank()) + " got «" + error.what() + "»";
+    require(error.code() == parallax::Errc::mismatch, what + ", no mismatch");
+    require(error.rank() == source, what + ", which does not blame the sender");
+    require(error.detail().find(std::to_string(expected)) != std::string::npos,
+            what + ", which does not name the size");
+  }
+};
+
+// One of the two sizes is 0: an error is best; what must not happen is that a block is taken for another operation's.
+struct ABlockOfNothingIsNotConfused {
+  std::size_t sent, expected;
+
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    int const source = 0, target = comm.size() - 1;
+    Exchange const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
+                          return s != source || t != target ? std::size_t{0} : comm.rank() == source ? sent : expected;
+                        }};
+    Exchange const next{mix(seed), comm.rank(), comm.size(), [&](int, int) { return std::max(sent, expected); }};
+    require_numbered_blocks([&] {
+      exchange(comm, 0, part);
+      exchange(comm, 0, next);
+    });
+  }
+};
+
+// One rank aborts while the others wait for it: all get the reason, now and in every later operation.
+struct AnAbortWakesAll {
+  int aborter;
+
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    parallax::Error const reason{parallax::Errc::user_exception, aborter, "step", "words", "the reason"};
+    auto const bytes = [](int, int) { return std::size_t{32}; };
+    Exchange const part{seed, comm.rank(), comm.size(), bytes}, other{mix(seed), comm.rank(), comm.size(), bytes};
+    if (comm.rank() == aborter) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+      comm.abort(reason);
+    } else {
+      require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 0, part); }), reason);
+    }
+    require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 1, other); }), reason);
+    comm.abort(parallax::Error{parallax::Errc::misuse, comm.rank(), "", "", "a later reason"});
+    require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 2, other); }), reason);
+  }
+};
+
+// A rank stays away longer than the deadline: the others get a timeout that names it, and so does it when it comes.
+struct ARankThatStaysAwayIsNamed {
+  int missing;
+
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    Exchange const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{32}; }};
+    if (comm.rank() == missing) std::this_thread::sleep_for(3 * std::chrono::nanoseconds{comm.deadline()});
+    auto const begin = std::chrono::steady_clock::now();
+    auto const error = error_of(comm.rank(), [&] { exchange(comm, 0, part); });
+    std::string const what = "rank " + std::to_string(comm.rank()) + " got «" + error.what() + "»";
+    require(error.code() == parallax::Errc::timeout && error.rank() == missing,
+            what + ", no timeout that names rank " + std::to_string(missing));
+    require(std::chrono::steady_clock::now() - begin < 2 * std::chrono::nanoseconds{comm.deadline()}, what + " late");
+  }
+};
+
+// Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any more (sanitizers watch).
+struct AbandonedMemoryIsLeftAlone {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
+    auto const bytes = [](int, int) { return std::size_t{20000}; };
+    int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
+    try {
+      for (std::uint64_t i = 0; i < 4; ++i) {
+        auto const part = std::make_unique<Exchange>(mix(seed, i), comm.rank(), comm.size(), bytes);
+        auto request = comm.ialltoallv(0, part->transfer());
+        for (std::size_t polls = dice.below(30); polls > 0; --polls) request.test();
+        if (comm.rank() == culprit && dice.below(3) == 0)
+          comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+        complete(comm, request);
+        part->check();
+      }
+      if (comm.rank() == culprit) comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+    } catch (parallax::Error const& error) {
+      require(error.rank() == culprit, error.what());
+    }
+  }
+};
+
+// Ranks leave, and free what they have lent, while others sum in it (sanitizers watch). Sums that are complete are right.
+struct AbandonedLoansAreLeftAlone {
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if constexpr (parallax::LendsMemory<C>) {
+      constexpr std::size_t words = 200'000;
+      Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
+      int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
+      parallax::Traffic traffic;
+      parallax::Topology<C> topology{comm};
+      if (!topology.hops()[0].lends) return;  // what is behind a type-erased edge may not be able to
+      std::vector<std::size_t> offsets;
+      for (int owner = 0; owner <= comm.size(); ++owner) offsets.push_back(parallax::part_begin(words, owner, comm.size()));
+      try {
+        for (int i = 0; i < 3; ++i) {
+          std::vector<float> values(words, 1.0f);
+          parallax::LentHop<float, C> sum;
+          parallax::Lane<C> lane{topology, 0, traffic};
+          sum.start(offsets, words, {values.data(), nullptr, values.data()});
+          bool done = false;
+          for (std::size_t polls = dice.below(40); polls > 0 && !done; --polls) done = sum.poll(lane, topology.hops()[0]);
+          if (comm.rank() == culprit && dice.below(2) == 0)
+            comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+          while (!done) {
+            done = sum.poll(lane, topology.hops()[0]);
+            std::this_thread::yield();
+          }
+          require(values[dice.below(words)] == static_cast<float>(comm.size()), "a sum that was complete is wrong");
+        }
+        if (comm.rank() == culprit) comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+      } catch (parallax::Error const& error) {
+        require(error.rank() == culprit, error.what());
+      }
+    }
+  }
+};
+
+}  // namespace parallax_conformance

@@ -1,0 +1,128 @@
+// Letters as the suite of mailboxes writes and reads them: what each says, how many there are, and how long a rank waits for one.
+// Models are as in communicator.hpp; mailbox.hpp checks with what is here.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallax/conformance/communicator.hpp"
+
+namespace parallax_conformance {
+
+using parallax::Letter;
+using parallax::LetterLane;
+
+// What letter number `number` from one rank to another on a lane says: a function of all of these, of any size. Its first bytes
+// are its number, if it has as many.
+inline std::vector<std::byte> words_of(std::uint64_t seed, LetterLane lane, int from, int to, std::uint64_t number,
+                                       std::size_t bytes) {
+  std::vector<std::byte> text(bytes);
+  std::uint64_t word = mix(seed, static_cast<std::uint64_t>(lane), from, to, number);
+  for (std::size_t i = 0; i < bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
+    std::memcpy(text.data() + i, &word, std::min(sizeof word, bytes - i));
+  if (bytes > 0) std::memcpy(text.data(), &number, std::min(sizeof number, bytes));
+  return text;
+}
+
+// The reference: of one rank, how many letters it has posted to and taken from each, and what each must say.
+template <class C>
+class Correspondence {
+ public:
+  Correspondence(C& comm, std::uint64_t seed) : comm_{&comm}, seed_{seed} {
+    for (auto* counts : {&posted_, &taken_})
+      for (auto& lane : *counts) lane.resize(static_cast<std::size_t>(comm.size()));
+  }
+
+  std::uint64_t posted(LetterLane lane, int to) const { return posted_[index(lane)][static_cast<std::size_t>(to)]; }
+  std::uint64_t taken(LetterLane lane, int from) const { return taken_[index(lane)][static_cast<std::size_t>(from)]; }
+
+  // Its size is a function of its number as well.
+  std::size_t size_of(LetterLane lane, int from, int to, std::uint64_t number) const {
+    return ragged(mix(seed_, number, static_cast<std::uint64_t>(lane)), from, to);
+  }
+  // In several parts, some empty, in memory that is overwritten afterwards: letters are copied.
+  bool post(LetterLane lane, int to) {
+    std::uint64_t const number = posted(lane, to);
+    auto text = words_of(seed_, lane, comm_->rank(), to, number, size_of(lane, comm_->rank(), to, number));
+    Dice dice{mix(seed_, number, to)};
+    std::vector<std::span<std::byte const>> parts;
+    for (std::size_t begin = 0; begin < text.size();) {
+      std::size_t const run = dice.below(4) == 0 ? 0 : std::min(text.size() - begin, 1 + dice.below(text.size()));
+      parts.push_back({text.data() + begin, run});
+      begin += run;
+    }
+    bool const gone = comm_->post(lane, to, parts);
+    std::fill(text.begin(), text.end(), std::byte{0xEE});
+    if (gone) ++posted_[index(lane)][static_cast<std::size_t>(to)];
+    else require(lane == LetterLane::requests, "an answer was refused");
+    return gone;
+  }
+  // Whether a letter was there; if so, whose.
+  std::optional<int> take(LetterLane lane, int from) {
+    letter_.from = -2;
+    if (!comm_->take(lane, from, letter_)) {
+      require(letter_.from == -2, "where no letter was taken, the letter has changed");
+      return std::nullopt;
+    }
+    int const writer = letter_.from;
+    require(writer >= 0 && writer < comm_->size(), "a letter of rank " + std::to_string(writer) + " was taken");
+    require(from < 0 || writer == from, "a letter of rank " + std::to_string(from) + " was asked for, one of rank " +
+                                            std::to_string(writer) + " was taken");
+    std::uint64_t const number = taken_[index(lane)][static_cast<std::size_t>(writer)]++;
+    std::size_t const size = size_of(lane, writer, comm_->rank(), number);
+    if (letter_.bytes != words_of(seed_, lane, writer, comm_->rank(), number, size)) {
+      std::uint64_t other = 0;
+      if (!letter_.bytes.empty()) std::memcpy(&other, letter_.bytes.data(), std::min(sizeof other, letter_.bytes.size()));
+      require(false, name(lane) + " " + std::to_string(number) + " from rank " + std::to_string(writer) + " to " +
+                         std::to_string(comm_->rank()) + ", of " + std::to_string(size) + " bytes, is one of " +
+                         std::to_string(letter_.bytes.size()) + " that begins with number " + std::to_string(other));
+    }
+    return writer;
+  }
+
+  static std::string name(LetterLane lane) { return lane == LetterLane::requests ? "request" : "answer"; }
+
+ private:
+  static std::size_t index(LetterLane lane) { return static_cast<std::size_t>(lane); }
+
+  C* comm_;
+  std::uint64_t seed_;
+  std::array<std::vector<std::uint64_t>, 2> posted_, taken_;  // by lane and rank
+  Letter letter_;
+};
+
+// Calls `done` until it is true, or fails once `limit` has passed.
+template <class Done>
+void until(std::string const& what, Done const& done, std::chrono::nanoseconds limit = std::chrono::seconds{30}) {
+  auto const begin = std::chrono::steady_clock::now();
+  while (!done()) {
+    require(std::chrono::steady_clock::now() - begin < limit, "in vain, a rank waited for " + what);
+    std::this_thread::yield();
+  }
+}
+// A barrier.
+template <class C>
+void meet(C& comm, std::uint64_t seed) {
+  exchange(comm, 0, Exchange{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
+}
+// Once all are here: nothing is left, nor comes.
+template <class C>
+void require_empty(C& comm, std::uint64_t seed) {
+  meet(comm, mix(seed, 1u));
+  Letter letter;
+  for (int k = 0; k < 20; ++k)
+    for (LetterLane const lane : {LetterLane::requests, LetterLane::answers})
+      require(!comm.take(lane, -1, letter), "a letter was there that nobody had posted");
+  meet(comm, mix(seed, 2u));
+}
+
+inline constexpr std::array letter_lanes{LetterLane::requests, LetterLane::answers};
+
+}  // namespace parallax_conformance

@@ -1,0 +1,151 @@
+// What outlives a step, item by item: what an archive is told of each, and how the library's classes show their items to it.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "parallax/core/error.hpp"
+#include "parallax/core/fields.hpp"
+#include "parallax/core/function_ref.hpp"
+
+namespace parallax {
+
+// What the elements of an item are: 'f' floating, 'i' with a sign, 'u' without, 'x' something else; and their bytes.
+struct ElementType {
+  char kind;
+  unsigned char bytes;
+
+  friend bool operator==(ElementType const&, ElementType const&) = default;
+};
+template <class T>
+  requires std::is_trivially_copyable_v<T>
+inline constexpr ElementType element_type{std::is_floating_point_v<T> ? 'f'
+                                          : !std::is_integral_v<T>    ? 'x'
+                                          : std::is_signed_v<T>       ? 'i'
+                                                                      : 'u',
+                                          static_cast<unsigned char>(sizeof(T))};
+
+// Whose an item is.
+//   any   every rank has all of it. One rank's will do for all ranks; such items of one variable are to be of one rank
+//   own   every rank has one of its own
+//   part  every rank has some of its rows, and no other rank has them
+enum class Share : unsigned char { any, own, part };
+
+// An array of `rows` rows of `width` elements, all ranks together; and which of the rows a call is about: `count` of them, of
+// which row i has the number `row(i)`. Lasts for one call.
+struct Item {
+  std::string_view variable, name;
+  ElementType type;
+  std::int64_t rows, width;
+  Share share;
+  std::int64_t count;
+  FunctionRef<std::int64_t(std::int64_t)> row;
+};
+
+// Keeps items or gives them back. `item` is called with the bytes of the rows, packed, in memory of the host: an archive that
+// `reads` fills them, another one takes them. An item may come in several calls, one after the other, each about other rows.
+// For an item that it holds in another type or shape, or not at all, an archive throws `item_error`: Error (mismatch), which
+// names the variable and the item. A variable shows the same items in the same order, whether they are read or written.
+template <class A>
+concept Archive = requires(A& archive, Item const& item, std::span<std::byte> bytes) {
+  { A::reads } -> std::convertible_to<bool>;
+  archive.item(item, bytes);
+};
+
+inline std::string type_text(ElementType type) { return type.kind + std::to_string(8 * type.bytes); }
+inline std::string shape_text(ElementType type, std::int64_t rows, std::int64_t width) {
+  return std::to_string(rows) + " x " + std::to_string(width) + " of " + type_text(type);
+}
+// What is thrown of an item that an archive cannot give back. `found`: what it has, or that it has nothing.
+inline Error item_error(std::string_view variable, std::string_view name, std::string const& found) {
+  return {Errc::mismatch, -1, "visit", std::string{variable}, "item '" + std::string{name} + "': " + found};
+}
+
+// The items of one variable, shown to an archive one by one.
+template <Archive A>
+class Items {
+ public:
+  static constexpr bool reads = A::reads;
+
+  Items(A& archive, std::string_view variable) : archive_{&archive}, variable_{variable} {}
+  std::string_view variable() const { return variable_; }
+
+  // Rows `row(0)` … `row(count - 1)` of an array of `rows` rows, in memory of the host.
+  template <class T>
+  void rows(std::string_view name, T* values, std::int64_t rows, std::int64_t width, Share share, std::int64_t count,
+            FunctionRef<std::int64_t(std::int64_t)> row) {
+    std::size_t const bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(width) * sizeof(T);
+    archive_->item({variable_, name, element_type<T>, rows, width, share, count, row},
+                   std::span{reinterpret_cast<std::byte*>(values), bytes});
+  }
+  // All rows of an array.
+  template <class T>
+  void whole(std::string_view name, T* values, std::int64_t rows, std::int64_t width, Share share = Share::any) {
+    this->rows(name, values, rows, width, share, rows, [](std::int64_t i) { return i; });
+  }
+
+  // A number: as it is where it is arithmetic, a truth or an enumeration as a word.
+  template <class N>
+  void number(std::string_view name, N& value, Share share = Share::any) {
+    if constexpr (std::is_enum_v<N> || std::same_as<N, bool>) {
+      auto held = static_cast<std::uint64_t>(value);
+      whole(name, &held, 1, 1, share);
+      value = static_cast<N>(held);
+    } else {
+      whole(name, &value, 1, 1, share);
+    }
+  }
+
+  // The numbers in an aggregate, as words.
+  template <class T>
+  void fields(std::string_view name, T& object, Share share = Share::any) {
+    list_of(name, std::span{&object, 1}, share);
+  }
+  // A list of numbers or aggregates: its length, then a row of words for each. `fill`: an entry to begin with.
+  template <class T>
+  void list(std::string_view name, std::vector<T>& entries, T const& fill = {}) {
+    std::uint64_t length = entries.size();
+    number(std::string{name} + ".length", length);
+    if constexpr (reads) entries.assign(static_cast<std::size_t>(length), fill);
+    list_of(name, std::span{entries}, Share::any);
+  }
+
+  // A text.
+  void text(std::string_view name, std::string& value) {
+    std::uint64_t length = value.size();
+    number(std::string{name} + ".length", length);
+    value.resize(static_cast<std::size_t>(length));
+    whole(name, value.data(), static_cast<std::int64_t>(value.size()), 1);
+  }
+  // A text that says for whom the items are: one that reads another is an Error (mismatch).
+  void same(std::string_view name, std::string_view expected) {
+    std::string held{expected};
+    this->text(name, held);
+    if (held != expected)
+      throw item_error(variable_, name, "it is of '" + held + "', not of '" + std::string{expected} + "'");
+  }
+
+ private:
+  template <class T>
+  void list_of(std::string_view name, std::span<T> entries, Share share) {
+    if (entries.empty()) return;
+    std::size_t const width = word_count(entries[0]);
+    std::vector<std::uint64_t> words;
+    words.reserve(entries.size() * width);
+    for (T& entry : entries) visit_words(entry, [&](std::uint64_t& word) { words.push_back(word); });
+    whole(name, words.data(), static_cast<std::int64_t>(entries.size()), static_cast<std::int64_t>(width), share);
+    std::size_t at = 0;
+    for (T& entry : entries) visit_words(entry, [&](std::uint64_t& word) { word = words[at++]; });
+  }
+
+  A* archive_;
+  std::string_view variable_;
+};
+
+}  // namespace parallax

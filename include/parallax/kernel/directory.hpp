@@ -1,0 +1,20 @@
+// From the key of a table to the row in memory: what rows are gathered, scattered and updated by.
+#pragma once
+
+#include <cstdint>
+
+#include "parallax/core/config.hpp"
+
+namespace parallax {
+
+// The rows of one owner lie in the order of their keys, from `first` on; a directory made of nothing takes keys for rows. Every
+// operation on rows by key finds a row by this call, on the host and in kernels, which are handed a directory by value: a table
+// that finds its rows in another way changes this type alone. A key that is another owner's is a precondition violated.
+template <class Key>
+struct Directory {
+  std::int64_t first = 0;
+
+  PARALLAX_HOST_DEVICE constexpr std::int64_t operator()(Key key) const { return static_cast<std::int64_t>(key) - first; }
+};
+
+}  // namespace parallax

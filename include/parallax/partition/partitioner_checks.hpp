@@ -1,0 +1,82 @@
+// What a type lacks of a partitioner, in one sentence: of use to Variable, which refuses such a type.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "parallax/partition/partitioner.hpp"
+
+namespace parallax::detail {
+
+enum class PartitionerLack {
+  nothing, copies, name, pieces, layout, layout_copies, rows, owners, locate, global_row, local_rows
+};
+
+// The first member that is missing, in the order of the concepts.
+template <class P>
+consteval PartitionerLack partitioner_lacks() {
+  if constexpr (!std::copyable<P>) {
+    return PartitionerLack::copies;
+  } else if constexpr (!requires { { P::name } -> std::convertible_to<std::string_view>; }) {
+    return PartitionerLack::name;
+  } else if constexpr (!requires(P partitioner) { { partitioner.pieces } -> std::same_as<std::int64_t&>; }) {
+    return PartitionerLack::pieces;
+  } else if constexpr (!requires(P const& view, std::int64_t rows, int owners) { view.layout(rows, owners); }) {
+    return PartitionerLack::layout;
+  } else {
+    using L = decltype(std::declval<P const&>().layout(std::int64_t{1}, 1));
+    if constexpr (!std::copyable<L>) return PartitionerLack::layout_copies;
+    else if constexpr (!requires(L const& layout) { { layout.rows() } -> std::same_as<std::int64_t>; })
+      return PartitionerLack::rows;
+    else if constexpr (!requires(L const& layout) { { layout.owners() } -> std::same_as<int>; }) return PartitionerLack::owners;
+    else if constexpr (!requires(L const& layout, std::int64_t row) { { layout.locate(row) } -> std::same_as<Location>; })
+      return PartitionerLack::locate;
+    else if constexpr (!requires(L const& layout, std::int64_t row) {
+                         { layout.global_row(0, row) } -> std::same_as<std::int64_t>;
+                       })
+      return PartitionerLack::global_row;
+    else if constexpr (!requires(L const& layout) { { layout.local_rows(0) } -> std::same_as<std::int64_t>; })
+      return PartitionerLack::local_rows;
+    else return PartitionerLack::nothing;
+  }
+}
+
+// One of its assertions fails where P is no partitioner.
+template <class P>
+struct check_partitioner {
+  static constexpr PartitionerLack lack = partitioner_lacks<P>();
+  static_assert(lack != PartitionerLack::copies,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one cannot "
+                "be copied");
+  static_assert(lack != PartitionerLack::name,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one lacks "
+                "static constexpr std::string_view name");
+  static_assert(lack != PartitionerLack::pieces,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one lacks "
+                "std::int64_t pieces");
+  static_assert(lack != PartitionerLack::layout,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one lacks "
+                "layout(rows, owners) const");
+  static_assert(lack != PartitionerLack::layout_copies,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
+                "layout cannot be copied");
+  static_assert(lack != PartitionerLack::rows,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
+                "layout lacks std::int64_t rows() const");
+  static_assert(lack != PartitionerLack::owners,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
+                "layout lacks int owners() const");
+  static_assert(lack != PartitionerLack::locate,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
+                "layout lacks Location locate(row) const");
+  static_assert(lack != PartitionerLack::global_row,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
+                "layout lacks std::int64_t global_row(owner, local) const");
+  static_assert(lack != PartitionerLack::local_rows,
+                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
+                "layout lacks std::int64_t local_rows(owner) const");
+};
+
+}  // namespace parallax::detail

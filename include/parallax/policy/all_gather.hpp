@@ -1,0 +1,186 @@
+// AllGather: every rank holds the whole table; ids and rows of all ranks are gathered and merged by every rank. The way of Horovod
+// and DDP.
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "parallax/policy/all_reduce.hpp"
+
+namespace parallax {
+
+struct AllGather {
+  using axis = policy_axis;
+  static constexpr std::string_view name = "AllGather";
+
+  template <class Kind>
+  struct exchange : AllReduce::exchange<Dense> {
+    static_assert(std::same_as<Kind, Sparse>,
+                  "parallax: AllGather gathers indexed rows and has no dense form: use AllReduce or PsShard for a Dense "
+                  "variable");
+  };
+};
+
+// The journey of rows to everybody. On two levels they climb to the slots of their host, are gathered by all ranks of a slot's hop
+// and merged, and what a slot has merged is spread to all ranks of its host. On a flat topology: one gathering.
+template <class C, class Index, class T, class Space, class W>
+class GatherPush : public RowJourney<Index, T, Space> {
+  using Base = RowJourney<Index, T, Space>;
+  using Base::arrived_, Base::counted_, Base::finished_, Base::own_, Base::plan_, Base::rows_;
+
+ public:
+  static constexpr bool gathers = true;
+
+  void prepare() {
+    leg_ = flat() ? Leg::gather : Leg::climb;
+    gather_leg_.expected.assign(plan_->hops->front().sources.size(), 0);
+  }
+  // On a flat topology every rank hears how many rows it is going to get from each.
+  template <class Tell>
+  void tell(Tell&& tell) const {
+    if (!flat()) return Base::tell(tell);
+    for (int const rank : plan_->hops->front().targets) tell(rank, plan_->size());
+  }
+  template <class Told>
+  void hear(Told&& told) {
+    if (!flat()) return Base::hear(told);
+    auto const& sources = plan_->hops->front().sources;
+    for (std::size_t s = 0; s < sources.size(); ++s) gather_leg_.expected[s] = told(sources[s]);
+  }
+
+  bool next(Mails<C>& mail) {
+    if (finished_) return false;
+    switch (leg_) {
+      case Leg::climb:
+        keys_leg_.open(mail.of(), *plan_, 0);
+        rows_leg_.open(mail, *plan_, 0, this->width(), counted_);
+        break;
+      case Leg::gather_sizes:
+      case Leg::spread_sizes: gather_leg_.open_sizes(mail.of(), true, takers(), givers()); break;
+      case Leg::gather:
+      case Leg::spread: gather_leg_.open(mail, gives(), takers(), givers(), this->width(), counted_); break;
+    }
+    return true;
+  }
+  void write(Mails<C>& mail) {
+    switch (leg_) {
+      case Leg::climb:
+        keys_leg_.write(mail.of(), *plan_, 0);
+        rows_leg_.write(mail, this->ops(), *plan_, 0, own_, arrived_, counted_);
+        break;
+      case Leg::gather_sizes:
+      case Leg::spread_sizes: gather_leg_.write_size(mail.of(), gives()); break;
+      case Leg::gather: {
+        auto const rows = [&](T* out) { write_level(this->ops(), *plan_, level(), own_, arrived_, 0, gives(), out); };
+        auto const counts = [&](std::uint32_t* out) { write_level_counts(*plan_, level(), arrived_, 0, gives(), out); };
+        gather_leg_.write(mail, {plan_->level(level()).keys.span(), rows, counts}, counted_);
+        break;
+      }
+      case Leg::spread: {
+        auto const& merged = this->reduced_;
+        auto const rows = [&](T* out) { this->ops().copy_bytes(out, merged.rows, gives() * this->row_bytes()); };
+        auto const counts = [&](std::uint32_t* out) { std::memcpy(out, merged.counts, gives() * sizeof(std::uint32_t)); };
+        gather_leg_.write(mail, {merged.keys, rows, counts}, counted_);
+        break;
+      }
+    }
+  }
+  void read(Mails<C>& mail) {
+    switch (leg_) {
+      case Leg::climb:
+        rows_leg_.read(mail, *plan_, 0, arrived_, counted_);
+        keys_leg_.read(mail.of(), *plan_, 0, rows_);
+        leg_ = Leg::gather_sizes;
+        break;
+      case Leg::gather_sizes:
+        gather_leg_.read_sizes(mail.of(), givers());
+        leg_ = Leg::gather;
+        break;
+      case Leg::gather:
+        gather_leg_.read(mail, givers(), arrived_, counted_);
+        if (flat()) {
+          finished_ = true;
+          break;
+        }
+        merge();
+        leg_ = Leg::spread_sizes;
+        break;
+      case Leg::spread_sizes:
+        gather_leg_.read_sizes(mail.of(), givers());
+        leg_ = Leg::spread;
+        break;
+      case Leg::spread:
+        gather_leg_.read(mail, givers(), arrived_, counted_);
+        finished_ = true;
+        break;
+    }
+  }
+
+  void reduce() {
+    if (leg_ == Leg::spread) this->keep(gather_leg_.arrived_keys());  // slots ascend, so their keys do
+    else merge();
+  }
+
+ private:
+  enum class Leg : unsigned char { climb, gather_sizes, gather, spread_sizes, spread };
+
+  bool flat() const { return plan_->hops->size() == 1; }
+  bool spreading() const { return leg_ == Leg::spread_sizes || leg_ == Leg::spread; }
+  std::size_t level() const { return plan_->hops->size() - 1; }  // what climbed so far
+  std::size_t gives() const { return spreading() ? this->reduced_.keys.size() : plan_->level(level()).size(); }
+  // In the gathering the ranks of the last hop give to each other; in the spreading every slot gives to its host.
+  std::vector<int> const& givers() const {
+    return spreading() ? plan_->hops->front().targets : plan_->hops->back().sources;
+  }
+  std::vector<int> const& takers() const {
+    static std::vector<int> const nobody;
+    Hop const &within = plan_->hops->front(), &last = plan_->hops->back();
+    return spreading() ? (within.self >= 0 ? within.sources : nobody) : (last.self >= 0 ? last.targets : nobody);
+  }
+
+  void merge() {
+    RowOps<HostSpace>::unique_with_inverse(gather_leg_.arrived_keys(), rows_, groups_, plan_->sort);
+    shown_.renew();
+    this->sum_by(groups_, shown_.of(this->ops(), groups_));
+    this->sum_up();
+  }
+
+  Leg leg_ = Leg::gather;
+  KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
+  RowsLeg<C, Index, T, Space, W> rows_leg_;
+  GatherLeg<C, Index, T, Space, W> gather_leg_;
+  Grouping<Index> groups_;
+  Shown<Grouping<Index>, Space> shown_;
+};
+
+template <>
+struct AllGather::exchange<Sparse> {
+  static constexpr bool sharded = false;
+  template <Communicator C, class Update>
+  using way = RowsWay<C, Update, GatherPush>;
+
+  // The closed form of the bytes is that of the counters, the means of `use` put in.
+  static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
+    double const b = table.row_bytes, h = shape.hosts, g = shape.per_host, pair = b + table.id_bytes;
+    double const slot = use.by_host / g;  // rows that a slot has merged for its host
+    Bill bill{costs, shape};
+    bill.keys(std::max(use.pushed, use.pulled));
+    bill.rows(use.pushed, b);  // occurrences of a row summed
+    if (g > 1) {
+      bill.within_host(1, shape.out_within() * use.pushed * pair);
+      bill.keys(use.pushed);
+      bill.within_host(2, (g - 1) * use.by_all / g * pair);
+      bill.rows(use.pushed + use.by_all, b);
+    }
+    bill.between_hosts(g > 1 ? 2 : 1, (h - 1) * slot * pair);
+    bill.keys(h * slot);
+    bill.streamed(h * slot * b);
+    bill.rows(h * slot + use.pulled, b);
+    bill.rows(use.by_all, 2 * table.state_bytes);
+    return bill.sum();
+  }
+};
+
+}  // namespace parallax

@@ -1,0 +1,91 @@
+// Auto: chooses among policies while training goes on. A user's own list of policies is Choose<...> with a name.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "parallax/policy/all_gather.hpp"
+#include "parallax/policy/all_reduce.hpp"
+#include "parallax/policy/auto/adaptation.hpp"
+#include "parallax/policy/ps_shard.hpp"
+#include "parallax/policy/way_checks.hpp"
+
+namespace parallax {
+
+namespace detail {
+
+// The way of an update whose variable goes over from policy to policy: the ways of all, of which the present one is used.
+template <Communicator C, class Update, class... Policies>
+class ChosenWay {
+ public:
+  using State = typename Update::State;
+  using T = typename State::scalar_type;
+  using Space = typename State::space;
+
+  void prepare(Update const& update, Topology<C> const& topology, Preparing how, int group) {
+    choice_ = update.state->choice();
+    active([&](auto& way) { way.prepare(update, topology, how, group); });
+  }
+
+  // Calls f with the way of the present policy.
+  template <class F>
+  decltype(auto) active(F&& f) {
+    return pick<0>(f);
+  }
+
+ private:
+  template <std::size_t I, class F>
+  decltype(auto) pick(F& f) {
+    if constexpr (I + 1 == sizeof...(Policies)) return f(std::get<I>(ways_));
+    else if (choice_ == I) return f(std::get<I>(ways_));
+    else return pick<I + 1>(f);
+  }
+
+  std::size_t choice_ = 0;
+  std::tuple<typename way_by<typename Policies::template exchange<Sparse>, C, Update>::type...> ways_;
+};
+
+// An exchange that goes over from policy to policy. Its batches are planned over the topology's hops.
+template <class... Policies>
+struct ChosenExchange {
+  static constexpr Choice choices[] = {choice_of<Policies, Sparse>()...};
+  static constexpr bool sharded = choices[0].sharded;
+  static_assert((true && ... && !is_direct<typename Policies::template exchange<Sparse>>),
+                "parallax: a policy that goes past the levels of a topology is not among those that are chosen from while training goes on");
+
+  template <Communicator C, class Update>
+  using way = ChosenWay<C, Update, Policies...>;
+
+  static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
+    return choices[0].predict(table, use, shape, costs);  // as it begins; the variable knows which is in force
+  }
+};
+
+}  // namespace detail
+
+// Sparse: begins as the first of the policies, and goes over to others and back, live, where the measured use of the table and
+// the policies' predictions say that it is worth it. The library owns the table's memory. A list of one's own:
+//   struct Mine : px::Choose<px::PsShard, MyPolicy> { static constexpr std::string_view name = "Mine"; };
+template <class... Policies>
+struct Choose {
+  using axis = policy_axis;
+
+  template <class Kind>
+  struct exchange : detail::ChosenExchange<Policies...> {};
+  template <std::same_as<Dense> Kind>  // after the assertion, what the compiler can go on with
+  struct exchange<Kind> : AllReduce::exchange<Dense> {
+    static_assert(detail::never<Kind>, "parallax: what is chosen while training goes on is the way of a Sparse variable");
+  };
+};
+
+// Dense: AllReduce.
+struct Auto : Choose<PsShard, AllGather, AllReduce> {
+  static constexpr std::string_view name = "Auto";
+
+  template <class Kind>
+  using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, Auto>;
+};
+
+}  // namespace parallax

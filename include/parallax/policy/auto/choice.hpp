@@ -1,0 +1,188 @@
+// How `Auto` chooses among policies: what a step of a table costs under each, by its measured use and a model of the machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/fields.hpp"
+#include "parallax/core/math.hpp"
+#include "parallax/policy/policy.hpp"
+
+namespace parallax {
+
+// Alike on all ranks, which is checked. The first choice is made after `first_step` steps of a variable, then one in every
+// `interval` steps. A method is left for one that the model calls `margin` times faster (the first time: faster at all), if
+// what that saves in `horizon` steps is more than moving the rows costs. Every rank holds the whole table, with the optimizer's
+// state, only where that is at most `replica_bytes`. `costs`, and `device_costs` of tables on a device, not measured: the
+// session measures them when it first needs them.
+struct AutoOptions {
+  int first_step = 2, interval = 20;
+  double margin = 1.1, horizon = 1000;
+  double replica_bytes = 0x1p30;
+  Costs costs = {}, device_costs = {};
+
+  // Bit for bit.
+  friend bool operator==(AutoOptions const& one, AutoOptions const& other) {
+    static_assert(sizeof(AutoOptions) == 2 * sizeof(int) + 3 * sizeof(double) + 2 * sizeof(Costs));  // there is no padding
+    return std::memcmp(&one, &other, sizeof one) == 0;
+  }
+};
+
+// Why a variable was moved. `step` is the session's.
+struct Decision {
+  std::int64_t step;
+  std::string variable, text;
+};
+
+// One of the policies among which is chosen, without its type.
+struct Choice {
+  std::string_view name;
+  bool sharded, densified;
+  Prediction (*predict)(TableFacts const&, TableUse const&, RankShape const&, Costs const&);
+};
+template <class Policy, class Kind>
+constexpr Choice choice_of() {
+  using E = typename Policy::template exchange<Kind>;
+  return {Policy::name, E::sharded, is_densified<E>, &E::predict};
+}
+
+namespace detail {
+
+template <class Text = std::string>
+Text short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+}  // namespace detail
+
+// What moving a table's rows to their new owners costs: from or to every rank the whole, among owners a share.
+inline double moving_seconds(Choice const& from, Choice const& to, TableFacts const& table, RankShape const& shape,
+                             Costs const& costs) {
+  double const whole = table.rows * table.state_bytes, ranks = shape.ranks();
+  if (!from.sharded) return to.sharded ? whole / ranks * costs.per_stream_byte : 0;
+  double const sent = to.sharded ? whole / ranks : whole / ranks * (ranks - 1);
+  double const received = to.sharded ? sent : whole;
+  return sent * std::max(costs.per_byte, costs.host_per_byte) + received * costs.per_stream_byte;
+}
+
+// Keeps the use of a table, as all ranks know it, and says when another policy is worth a move.
+template <class Number = double>
+class BasicChooser {
+ public:
+  // What a rank saw of one step. `merged`: rows that it merged for its host; `owned`: rows of the sum that it owns, or, where
+  // every rank has all, all of them. Where rows are densified neither is known: 0.
+  struct Seen {
+    Number pushed = 0, pulled = 0, merged = 0, owned = 0;
+  };
+  static constexpr std::size_t words = 4;
+
+  // `words_of(rank)`: what that rank saw, so many numbers in the order of Seen. The same on all ranks.
+  template <class WordsOf>
+  void observe(Choice const& current, TableFacts const& table, RankShape const& shape, int ranks, WordsOf&& words_of) {
+    TableUse now;
+    double merged = 0, owned = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto const* const seen = words_of(rank);
+      now.pushed += seen[0] / ranks;
+      now.pulled += seen[1] / ranks;
+      merged += seen[2];
+      owned = current.sharded ? owned + seen[3] : std::max(owned, seen[3]);
+    }
+    double const expected_by_host = expected_union(table.rows, now.pushed, shape.per_host),
+                 expected_by_all = expected_union(table.rows, now.pushed, shape.ranks());
+    if (current.densified) {  // no rank learns which rows others touched: as overlapping as they were
+      double const least = std::min(now.pushed, table.rows);  // two updates of a step may name a row twice
+      now.by_host = std::clamp(expected_by_host * overlap_host_, least, table.rows);
+      now.by_all = std::clamp(expected_by_all * overlap_all_, least, table.rows);
+    } else {
+      now.by_host = shape.per_host > 1 ? merged / shape.hosts : now.pushed;
+      now.by_all = owned;
+      if (now.pushed > 0) overlap_host_ = now.by_host / expected_by_host, overlap_all_ = now.by_all / expected_by_all;
+    }
+    double const weight = steps_++ == 0 ? 1.0 : 0.2;
+    auto const blend = [&](double& mean, double value) { mean += weight * (value - mean); };
+    blend(use_.pushed, now.pushed);
+    blend(use_.pulled, now.pulled);
+    blend(use_.by_host, now.by_host);
+    blend(use_.by_all, now.by_all);
+  }
+
+  // Whether the change came about. One that did not, for want of memory, is not proposed again.
+  void moved(bool done) { room_for_replicas_ = room_for_replicas_ && done; }
+
+  // Every number that it decides by, shown to `items` (core/archive.hpp).
+  template <class Items>
+  void visit(Items& items) {
+    items.fields("auto.use", use_);
+    items.number("auto.steps", steps_);
+    items.number("auto.overlap_host", overlap_host_);
+    items.number("auto.overlap_all", overlap_all_);
+    items.number("auto.chosen", chosen_);
+    items.number("auto.room_for_replicas", room_for_replicas_);
+  }
+
+  TableUse const& use() const { return use_; }
+  std::int64_t steps() const { return steps_; }
+  bool due(AutoOptions const& options) const {
+    return steps_ >= options.first_step && (steps_ - options.first_step) % std::max(options.interval, 1) == 0;
+  }
+
+  // The number of the policy to go over to, and the reason as a sentence; nothing where `current` stays.
+  struct Change {
+    std::size_t to;
+    std::string reason;
+  };
+  std::optional<Change> choose(std::span<Choice const> choices, std::size_t current, TableFacts const& table,
+                               RankShape const& shape, AutoOptions const& options) {
+    if (shape.ranks() == 1) return std::nullopt;  // it has all rows where they are
+    seconds_.clear();
+    for (Choice const& choice : choices) seconds_.push_back(choice.predict(table, use_, shape, options.costs).seconds);
+    bool const replicas_fit = room_for_replicas_ && table.rows * table.state_bytes <= options.replica_bytes;
+    std::size_t best = current;
+    for (std::size_t i = 0; i < choices.size(); ++i)
+      if ((choices[i].sharded || replicas_fit) && seconds_[i] < seconds_[best]) best = i;
+    double const margin = chosen_ ? options.margin : 1.0;
+    chosen_ = true;
+    if (best == current) return std::nullopt;
+    double const now = seconds_[current], then = seconds_[best];
+    double const moving = moving_seconds(choices[current], choices[best], table, shape, options.costs);
+    if (now < margin * then || (now - then) * options.horizon < moving) return std::nullopt;
+    return Change{best, reason(choices, current, best, moving, table, shape)};
+  }
+
+ private:
+  // Distinct rows named by k draws of n different rows of a table, if they were independent.
+  static double expected_union(double rows, double n, double k) {
+    return rows > 0 ? rows * (1 - detail::pow(1 - std::min(n / rows, 1.0), k)) : 0;
+  }
+  template <class Text = std::string>
+  Text reason(std::span<Choice const> choices, std::size_t from, std::size_t to, double moving, TableFacts const& table,
+              RankShape const& shape) const {
+    Text text = std::string{choices[from].name} + " to " + std::string{choices[to].name} + ": of " +
+                detail::short_text(table.rows) + " rows a rank touches " + detail::short_text(use_.pushed) + ", a host " +
+                detail::short_text(use_.by_host) + ", all " + detail::short_text(use_.by_all) + "; on " +
+                detail::short_text(shape.hosts) + " hosts of " + detail::short_text(shape.per_host) + " ranks a step takes";
+    for (std::size_t i = 0; i < choices.size(); ++i)
+      ((text += i == 0 ? " " : ", ") += detail::short_text(1e3 * seconds_[i]) + " ms by ") += choices[i].name;
+    return text + "; moving takes " + detail::short_text(1e3 * moving) + " ms";
+  }
+
+  TableUse use_;
+  std::int64_t steps_ = 0;
+  double overlap_host_ = 1, overlap_all_ = 1;
+  bool chosen_ = false, room_for_replicas_ = true;
+  std::vector<double> seconds_;  // scratch: of a step, by choice
+};
+using Chooser = BasicChooser<>;
+
+}  // namespace parallax

@@ -1,0 +1,236 @@
+// What moving and touching bytes costs on the machine and communicator in use: measured once, used to choose policies.
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallax/comm/collectives.hpp"
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/fields.hpp"
+#include "parallax/kernel/host.hpp"
+#include "parallax/policy/prediction.hpp"
+
+namespace parallax {
+
+namespace detail {
+
+// Median seconds of `rounds` calls of `work`, each of them the mean of `repeats`.
+template <Communicator C, class Work>
+double median_seconds(C const& comm, int rounds, int repeats, Work&& work) {
+  std::vector<double> times;
+  for (int round = 0; round < rounds; ++round) {
+    auto const begin = now(comm);
+    for (int i = 0; i < repeats; ++i) work();
+    times.push_back(std::chrono::duration<double>{now(comm) - begin}.count() / repeats);
+  }
+  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
+  return times[static_cast<std::size_t>(rounds / 2)];
+}
+
+// Until a device has done what it was given.
+template <class Space, class Ops>
+void wait_for([[maybe_unused]] Ops const& ops) {
+  if constexpr (!Space::host_readable) ops.wait();
+}
+
+// The exchange of a hop with so many bytes for each of its targets, from and to memory of the space.
+template <Communicator C, MemorySpace Space>
+class Probe {
+ public:
+  Probe(Topology<C> const& topology, Hop const& hop, std::size_t bytes)
+      : ops_{queue_of<Space>(topology.world())}, lane_{topology, collectives_channel, traffic_}, hop_{&hop}, bytes_{bytes} {
+    out_.resize(bytes * hop.targets.size());
+    in_.resize(bytes * hop.sources.size());
+    ops_.clear(out_.data(), out_.size());
+    ops_.clear(in_.data(), in_.size());
+  }
+
+  void exchange() {
+    Topology<C> const& topology = lane_.topology();
+    lane_.clear();
+    for (std::size_t t = 0; t < hop_->targets.size(); ++t)
+      if (hop_->targets[t] != topology.rank()) lane_.send(hop_->targets[t], t * bytes_, bytes_, Payload::control);
+    for (std::size_t s = 0; s < hop_->sources.size(); ++s)
+      if (hop_->sources[s] != topology.rank()) lane_.expect(hop_->sources[s], s * bytes_, bytes_, Payload::control);
+    lane_.template post<Space>(out_.data(), in_.data());
+    Patience<C> patience{topology.world()};
+    while (!lane_.test()) {
+      if (patience.pause()) continue;
+      Error const error = timeout_error(topology.world(), lane_.waiting_for(), "calibrate");
+      topology.world().abort(error);
+      throw error;
+    }
+    wait_for<Space>(ops_);
+  }
+
+ private:
+  [[no_unique_address]] RowOps<Space> ops_;
+  Traffic traffic_;
+  Lane<C> lane_;
+  Hop const* hop_;
+  std::size_t bytes_;
+  Buffer<std::byte, Space> out_, in_;
+};
+
+struct HopCosts {
+  double round = 0, per_byte = 0;
+};
+
+template <MemorySpace Space, Communicator C>
+HopCosts measure_hop(Topology<C> const& topology, Hop const& hop) {
+  constexpr std::size_t large = std::size_t{1} << 20;  // bytes that a rank sends
+  std::size_t const peers = std::max<std::size_t>(hop.targets.size(), 2) - 1, each = large / peers;
+  Probe<C, Space> small{topology, hop, 8}, big{topology, hop, each};
+  small.exchange();
+  big.exchange();
+  double const one = median_seconds(topology.world(), 15, 8, [&] { small.exchange(); });
+  double const many = median_seconds(topology.world(), 9, 1, [&] { big.exchange(); });
+  if (hop.targets.size() < 2) return {};
+  return {one, std::max(many - one, 0.0) / static_cast<double>(peers * (each - 8))};
+}
+
+struct WorkCosts {
+  double per_key, per_row, per_row_byte, per_stream_byte;
+};
+
+// On 32 MB, so that rows come from memory as they do in training. Ids are grouped by the host; a device is given its work many
+// times before it is waited for.
+template <MemorySpace Space, class T = float, class Index = std::int64_t, Communicator C>
+WorkCosts measure_work(C& comm) {
+  constexpr std::size_t elements = std::size_t{1} << 23, n = std::size_t{1} << 12, wide = 128, narrow = 4;
+  constexpr int times = Space::host_readable ? 1 : 16;
+  RowOps<Space> const ops{queue_of<Space>(comm)};
+  Buffer<T, Space> table{elements}, some{n * wide};
+  Buffer<Index> ids{n};
+  ops.fill(table.data(), elements, T{1});
+  ops.fill(some.data(), n * wide, T{1});
+  for (std::size_t i = 0; i < n; ++i) {
+    Fingerprint hash;
+    hash.add(static_cast<std::uint64_t>(i));
+    ids[i] = static_cast<Index>(hash.value() % (elements / wide));
+  }
+  std::span<Index const> const named{ids.span()};
+  Grouping<Index> groups;
+  SortScratch<Index> scratch;
+  auto const group = [&] { RowOps<HostSpace>::unique_with_inverse(named, elements / wide, groups, scratch); };
+  double const sorting = median_seconds(comm, 5, 2, group);
+  auto const seconds = [&](auto&& work) {
+    return median_seconds(comm, 5, 1, [&] {
+             for (int i = 0; i < times; ++i) work();
+             wait_for<Space>(ops);
+           }) / times;
+  };
+  Shown<Index, Space> shown;
+  auto const there = shown.of(ops, named);
+  auto const rowwise = [&](std::size_t width) {
+    auto const stride = static_cast<std::int64_t>(elements / (elements / wide));
+    RowsView<T> const view{table.data(), static_cast<std::int64_t>(elements / wide), static_cast<std::int64_t>(width), stride};
+    return seconds([&] {
+             if constexpr (Space::host_readable) ops.scatter_add_rows(view, there, {}, some.data());
+             else ops.template gather_rows<T>(view, there, {}, some.data());
+           }) / static_cast<double>(n);
+  };
+  double const wide_row = rowwise(wide), narrow_row = std::min(rowwise(narrow), wide_row);
+  double const per_row_byte = (wide_row - narrow_row) / static_cast<double>((wide - narrow) * sizeof(T));
+  std::size_t const half = elements / 2;
+  double const streaming =
+      seconds([&] { ops.template add_to<T>(table.data(), table.data() + half, static_cast<std::int64_t>(half)); });
+  return {sorting / static_cast<double>(n), std::max(narrow_row - per_row_byte * narrow * sizeof(T), 0.0), per_row_byte,
+          streaming / static_cast<double>(half * sizeof(T))};
+}
+
+template <class Values = std::vector<double>>
+Values values_of(Costs const& costs) {
+  Values values;
+  visit_fields(costs, [&](double value) { values.push_back(value); });
+  return values;
+}
+template <class Values>
+Costs costs_of(Values const& v) {
+  return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
+}
+
+// Every rank's numbers, as the largest of all.
+template <Communicator C>
+void agree_on_largest(Topology<C> const& topology, std::vector<double>& values) {
+  auto const ranks = static_cast<std::size_t>(topology.size());
+  std::vector<double> all(values.size() * ranks);
+  std::vector<std::size_t> const counts(ranks, values.size());
+  allgatherv(topology.world(), std::span<double const>{values}, std::span{all}, std::span<std::size_t const>{counts});
+  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] = std::max(values[i % values.size()], all[i]);
+}
+
+}  // namespace detail
+
+// Collective, over a topology's communicator; takes a fraction of a second and returns the same on all ranks: the slowest
+// rank's medians. Uses the channel of the free collectives. `Space`: of the tables that the costs are of, which the
+// communicator carries. Errors: timeout; of a device, device and out_of_memory.
+template <MemorySpace Space = HostSpace, Communicator C>
+Costs calibrate(Topology<C> const& topology) {
+  auto const& hops = topology.hops();
+  detail::HopCosts within, between = detail::measure_hop<Space>(topology, hops.back());
+  if (hops.size() > 1) within = detail::measure_hop<Space>(topology, hops.front());
+  auto const work = detail::measure_work<Space>(topology.world());
+  std::vector<double> values{between.round, between.per_byte, within.round,      within.per_byte,
+                             work.per_key,  work.per_row,     work.per_row_byte, work.per_stream_byte};
+  detail::agree_on_largest(topology, values);
+  return detail::costs_of(values);
+}
+template <MemorySpace Space = HostSpace, Communicator C>
+Costs calibrate(C& world) {
+  return calibrate<Space>(Topology<C>{world});
+}
+
+// Local. Costs as a line of text, each number exact, and back; what is no such line is all zero: not measured.
+template <class Text = std::string>
+Text to_text(Costs const& costs) {
+  Text text = "parallax costs 1";
+  for (double const value : detail::values_of(costs)) (text += ' ') += number_text(value);
+  return text + '\n';
+}
+template <class Values = std::vector<double>>
+Costs costs_from_text(std::string_view text) {
+  constexpr std::string_view begin = "parallax costs 1";
+  if (!text.starts_with(begin)) return {};
+  text.remove_prefix(begin.size());
+  Values values(8);
+  for (double& value : values) {
+    if (!text.starts_with(' ')) return {};
+    auto const [stop, error] = std::from_chars(text.data() + 1, text.data() + text.size(), value);
+    if (error != std::errc{} || !(value >= 0 && value < 1e9)) return {};
+    text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+  }
+  return text == "\n" || text.empty() ? detail::costs_of(values) : Costs{};
+}
+
+// Collective. What rank 0 finds in the file `path`; where it finds nothing that it can use, what is measured now, which rank 0
+// writes there. Whether the file belongs to this machine and number of ranks is the caller's affair. A file that cannot be
+// written is no error.
+template <MemorySpace Space = HostSpace, Communicator C>
+Costs calibrate(Topology<C> const& topology, std::string const& path) {
+  Costs costs;
+  if (topology.rank() == 0)
+    if (std::FILE* const file = std::fopen(path.c_str(), "r")) {
+      char text[1024];
+      costs = costs_from_text({text, std::fread(text, 1, sizeof text, file)});
+      std::fclose(file);
+    }
+  auto values = detail::values_of(costs);
+  broadcast(topology.world(), std::span{values}, 0);
+  costs = detail::costs_of(values);
+  if (costs.measured()) return costs;
+  costs = calibrate<Space>(topology);
+  if (topology.rank() == 0)
+    if (std::FILE* const file = std::fopen(path.c_str(), "w")) {
+      std::fputs(to_text(costs).c_str(), file);
+      std::fclose(file);
+    }
+  return costs;
+}
+
+}  // namespace parallax

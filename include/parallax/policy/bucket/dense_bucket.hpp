@@ -1,0 +1,344 @@
+// Dense gradients of many variables, summed over ranks in few exchanges: what the updates of one step enter and poll.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "parallax/comm/dense.hpp"
+#include "parallax/core/algorithm.hpp"
+#include "parallax/kernel/host.hpp"
+#include "parallax/policy/bucket/dense_layout.hpp"
+
+namespace parallax {
+
+// When ranks may have the sums that owners have formed: once their owners have seen them; right away, while owners change their
+// parts apart from them; or right away, and owners look at their parts of them.
+enum class Spread : unsigned char { later, apart, in_place };
+
+// One update's dense gradients of one scalar type and policy, dealt to owners variable by variable. Phases: `add` all
+// segments, `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply
+// `whole` pieces, or apply the owned parts and poll `gather_parameters`. Where the owned parts are not going to be changed
+// before the gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is reused. While each update
+// adds segments of the same sizes, to be exchanged in the same way, they stay laid out as they are. What travels is encoded by
+// the wire W: addends on their way to owners, sums and parameters on their way back.
+template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
+class DenseBucket {
+  using Ops = RowOps<Space>;
+  static constexpr bool on_host = std::same_as<Space, HostSpace>;
+
+ public:
+  void clear() { layout_.clear(); }
+
+  // Does not own: `gradient` (size elements) must stay until `reduce` is done, and is never written. `in_place`: the same
+  // memory or null; it must stay until the next `clear`, and may be overwritten: instead of scratch it holds the sums, where
+  // that is no slower. `parameters` is where `gather_parameters` puts the updated variable, or null. Returns the segment's
+  // number. Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows); 0 is like 1.
+  std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1, T* in_place = nullptr) {
+    std::size_t const segment = layout_.add(size, unit);
+    if (segment >= segments_.size()) segments_.resize(segment + 1);
+    Segment& s = segments_[segment];
+    s.gradient = gradient;
+    s.in_place = in_place;
+    s.parameters = parameters;
+    s.leads = true;
+    return segment;
+  }
+  bool empty() const { return layout_.empty(); }
+
+  // Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments. `sharded`: the sums
+  // are needed by their owners only, so that a vendor's all-reduce is of no use. `spread` is of use where ranks lend their
+  // memory. A wire that encodes goes by messages: it knows no vendor, and has every `spread` later.
+  void close(Topology<C> const& topology, FusionOptions const& options, bool sharded, Spread spread = Spread::later) {
+    if (empty()) return layout_.forget();
+    ops_.emplace(queue_of<Space>(topology.world()));
+    Terms const terms{&topology, on_host && !encodes<W> && topology.spreads() && !sharded ? spread : Spread::later,
+                      !encodes<W> && !sharded && vendor_sums(topology.world()), sharded};
+    bool const whole_segments = terms.vendor || terms.spread == Spread::in_place;
+    bool const stands = !layout_.close({static_cast<std::size_t>(topology.owners()), sizeof(T),
+                                        whole_segments ? Packing::by_segment : Packing::by_owner, options});
+    if (!stands || terms != terms_) allotted_ = false;
+    terms_ = terms;
+    lent_.resize(parcels().size());
+    for (std::size_t p = 0; p < lent_.size(); ++p) {
+      T* const memory = lent(parcels()[p]);
+      allotted_ = allotted_ && memory == lent_[p];
+      lent_[p] = memory;
+    }
+    if (!allotted_) allot();
+    for (std::size_t p = 0; p < lent_.size(); ++p)
+      if (staged(p)) stage_gradients(p);
+    at_ = 0;
+    running_ = holds_sums_ = false;
+  }
+
+  // Collective in the order of the lane; true once every owned part holds the sum over ranks.
+  bool reduce(Lane<C>& lane) {
+    bool const done = each_parcel([&](std::size_t p) {
+      if (terms_.vendor) return vendor_reduce(lane, p);
+      if (!running_) scatter_.start(input(p), begins(p), largest_piece(), own_part(p), spreads() ? gathered(p) : nullptr);
+      running_ = true;
+      if (!scatter_.poll(lane)) return false;
+      if (!exchanges()) ops().copy_from(own_part(p), input(p), static_cast<std::int64_t>(parcels()[p].size));
+      return true;
+    });
+    holds_sums_ = done && spreads();
+    return done;
+  }
+
+  // The part of a segment that this rank owns, to be read and changed between `reduce` and what follows, and the first
+  // element that it begins with. Where the vendor sums, every rank has, and changes alike, the whole.
+  struct Part {
+    std::size_t first = 0;
+    std::span<T> values;
+  };
+  Part owned(std::size_t segment) const { return segments_[segment].own; }
+  bool owns_whole() const { return terms_.vendor; }
+  bool owns_in_place() const { return terms_.vendor || terms_.spread == Spread::in_place; }  // `owned` lies in `whole`
+  // Calls f(begin, end) with the part of a segment that each owner has, in their order.
+  template <class F>
+  void each_part(std::size_t segment, F&& f) const {
+    for (std::size_t owner = 0; owner < layout_.owners(); ++owner) {
+      auto const [begin, end] = layout_.part(segment, owner);
+      f(begin, end);
+    }
+  }
+
+  // Collective in the order of the lane; after it `whole` is valid for every segment. Nothing is left to do where the sums
+  // were gathered before.
+  bool gather_gradients(Lane<C>& lane) { return holds_sums_ || gather(lane); }
+  // The same, of the parts as `reduce` left them.
+  bool gather_sums(Lane<C>& lane) {
+    if (has_whole()) return true;
+    return holds_sums_ || (holds_sums_ = gather(lane));
+  }
+  bool holds_sums() const { return holds_sums_; }  // whether `whole` is from before the owned parts were changed
+  void drop_sums() { holds_sums_ = false; }        // on all ranks: `gather_gradients` is to gather again
+
+  // The reduced gradient of a segment, piece by piece: f(first element, values, count). May be changed.
+  template <class F>
+  void whole(std::size_t segment, F&& f) {
+    Segment const& s = segments_[segment];
+    std::size_t const size = layout_.segment(segment).size;
+    if (size == 0) return;
+    if (!s.in_parts) return f(std::size_t{0}, s.whole, size);
+    for (std::size_t owner = 0; owner < layout_.owners(); ++owner) {
+      auto const [begin, end] = layout_.part(segment, owner);
+      if (begin < end) f(begin, s.whole + layout_.place(segment, owner), end - begin);
+    }
+  }
+
+  // On all ranks: the parameters of this segment are gathered by an earlier update of the same variable. Where they travel
+  // from and to the variable's own memory, two gatherings at once would write what peers read.
+  void leave_parameters(std::size_t segment) { segments_[segment].leads = false; }
+
+  // Collective in the order of the lane: the owned parts of all parameters reach every rank.
+  bool gather_parameters(Lane<C>& lane) {
+    return each_parcel([&](std::size_t p) {
+      Segment const& first = segments_[parcels()[p].first];
+      if (!exchanges() || (!packed(p) && !first.leads)) return true;
+      if (!running_) {
+        if (packed(p)) stage_own_parameters(p);
+        gather_.start(packed(p) ? staging(p) : first.parameters, begins(p));
+      }
+      running_ = true;
+      if (!gather_.poll(lane)) return false;
+      if (packed(p)) unstage_parameters(p);
+      return true;
+    });
+  }
+
+  // Frees a bucket that a failure left half way for its next use.
+  void drop() {
+    at_ = 0;
+    running_ = false;
+  }
+
+ private:
+  // What one update brings, and where this rank's part and the whole lie for as long as the layout stands.
+  struct Segment {
+    T const* gradient = nullptr;
+    T *in_place = nullptr, *parameters = nullptr;
+    Part own = {};
+    T* whole = nullptr;  // where it lies in parts, the whole parcel
+    bool in_parts = false, leads = true;
+  };
+  // What memory follows from, besides the layout.
+  struct Terms {
+    Topology<C> const* topology = nullptr;
+    Spread spread = Spread::later;
+    bool vendor = false, sharded = false;
+    bool operator==(Terms const&) const = default;
+  };
+
+  Ops const& ops() const { return *ops_; }
+  Topology<C> const& topology() const { return *terms_.topology; }
+  bool owns() const { return topology().owner() >= 0; }
+  std::size_t owner() const { return static_cast<std::size_t>(topology().owner()); }
+  static bool vendor_sums(C const& world) {
+    if constexpr (on_host) return sum_order(world) == SumOrder::vendor;
+    else if constexpr (DeviceAllreduce<C>) return world.device_sum_order() == SumOrder::vendor;
+    else return false;
+  }
+  bool spreads() const { return !terms_.vendor && terms_.spread != Spread::later; }
+  bool exchanges() const { return encodes<W> || topology().size() > 1; }  // one rank alone sees what its wire makes of it, too
+  bool has_whole() const { return terms_.vendor || !exchanges(); }        // once it is reduced
+  bool gathers() const { return !terms_.sharded && (terms_.vendor || exchanges()); }
+  std::size_t largest_piece() const { return std::max<std::size_t>(layout_.options().piece_bytes / sizeof(T), 1); }
+
+  // Parcels, by number.
+  std::span<DenseLayout::Parcel const> parcels() const { return layout_.parcels(); }
+  std::span<std::size_t const> begins(std::size_t p) const { return layout_.begins(parcels()[p]); }
+  bool packed(std::size_t p) const { return parcels()[p].packing != Packing::none; }
+  bool staged(std::size_t p) const { return packed(p) && !lent_[p]; }
+  T* staging(std::size_t p) { return staged_.data() + parcels()[p].staged_at; }
+  T const* input(std::size_t p) { return staged(p) ? staging(p) : segments_[parcels()[p].first].gradient; }
+  T* gathered(std::size_t p) {
+    if (lent_[p]) return lent_[p];
+    return packed(p) ? staging(p) : whole_.data() + parcels()[p].whole_at;
+  }
+  T* own_part(std::size_t p) {
+    if (terms_.spread != Spread::in_place) return owned_.data() + parcels()[p].own_at;
+    return gathered(p) + begins(p)[owner()];
+  }
+
+  // Of a parcel whose gradients may hold the sums: their memory, if they lie in a row there, and in it as in scratch. Where
+  // ranks lend each other memory, if it can be lent.
+  T* lent(DenseLayout::Parcel const& parcel) const {
+    T* const first = segments_[parcel.first].in_place;
+    if (!first || !gathers() || parcel.packing == Packing::by_owner) return nullptr;
+    T* end = first;
+    for (std::size_t s = parcel.first; s < parcel.last; ++s) {
+      if (segments_[s].in_place != end) return nullptr;
+      end += layout_.segment(s).size;
+    }
+    return staged_.can_be(topology(), first) ? first : nullptr;
+  }
+  // Scratch, and where in it everything lies.
+  void allot() {
+    std::size_t p = 0;
+    auto const scratch = layout_.allot(topology().owner(), gathers(), [&](auto const&) { return lent_[p++] != nullptr; });
+    owned_.resize_with_slack(owns_in_place() ? 0 : scratch.own);
+    staged_.resize_with_slack(topology(), scratch.staged);
+    whole_.resize_with_slack(topology(), scratch.whole);
+    for (std::size_t s = 0; s < layout_.segments().size(); ++s) place(s);
+    allotted_ = true;
+  }
+  void place(std::size_t segment) {
+    Segment& s = segments_[segment];
+    std::size_t const p = layout_.segment(segment).parcel, in_order = layout_.segment(segment).place;
+    bool const by_segment = parcels()[p].packing == Packing::by_segment;
+    s.own = {};
+    if (terms_.vendor) {
+      s.own = {0, {gathered(p) + in_order, layout_.segment(segment).size}};
+    } else if (owns()) {
+      auto const part = layout_.part(segment, owner());
+      T* const values = by_segment ? gathered(p) + in_order + part.begin
+                                   : own_part(p) + (layout_.place(segment, owner()) - begins(p)[owner()]);
+      s.own = {part.begin, {values, part.size()}};
+    }
+    s.whole = has_whole() ? s.own.values.data() : gathered(p) + (by_segment ? in_order : 0);
+    s.in_parts = !has_whole() && parcels()[p].packing == Packing::by_owner;
+  }
+
+  void stage_gradients(std::size_t p) {
+    T* const to = staging(p);
+    Segment const* const segments = segments_.data();
+    auto copies = ops().copies(copies_);
+    layout_.each_run(parcels()[p], [&, to, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
+      if (count) copies.add(to + place, segments[s].gradient + begin, count * sizeof(T));
+    });
+    copies.start();
+  }
+  // Peers may be writing their parts of a variable for an earlier update of it: of its memory only the own part is read, and
+  // only the update that leads writes it.
+  void stage_own_parameters(std::size_t p) {
+    if (!owns()) return;
+    auto copies = ops().copies(copies_);
+    for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
+      if (auto const part = layout_.part(s, owner()); part.size() > 0)
+        copies.add(staging(p) + layout_.place(s, owner()), segments_[s].parameters + part.begin, part.size() * sizeof(T));
+    copies.start();
+  }
+  void unstage_parameters(std::size_t p) {
+    T const* const from = staging(p);
+    Segment const* const segments = segments_.data();
+    auto copies = ops().copies(copies_);
+    layout_.each_run(parcels()[p], [&, from, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
+      if (count && segments[s].leads) copies.add(segments[s].parameters + begin, from + place, count * sizeof(T));
+    });
+    copies.start();
+  }
+
+  // What is packed by segment is dealt to owners first, for it is gathered after owners have changed their parts.
+  bool gather(Lane<C>& lane) {
+    return each_parcel([&](std::size_t p) {
+      if (has_whole()) return true;
+      bool const by_segment = parcels()[p].packing == Packing::by_segment;
+      if (!running_) {
+        if (by_segment) dealt_.resize_with_slack(parcels()[p].size);
+        T* const target = by_segment ? dealt_.data() : gathered(p);
+        if (by_segment) deal(p, Dealt::own_parts_there);
+        else copy_own_part(p, target);
+        gather_.start(target, begins(p));
+      }
+      running_ = true;
+      if (!gather_.poll(lane)) return false;
+      if (by_segment) deal(p, Dealt::all_parts_back);
+      return true;
+    });
+  }
+  void copy_own_part(std::size_t p, T* target) {
+    if (owns_in_place() || !owns()) return;
+    auto const [begin, end] = layout_.part(parcels()[p], owner());
+    if (begin < end) ops().copy_from(target + begin, own_part(p), static_cast<std::int64_t>(end - begin));
+  }
+  enum class Dealt : unsigned char { own_parts_there, all_parts_back };
+  void deal(std::size_t p, Dealt what) {
+    bool const there = what == Dealt::own_parts_there;
+    for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
+      for (std::size_t o = 0; o < layout_.owners(); ++o) {
+        auto const part = layout_.part(s, o);
+        T *const dealt = dealt_.data() + layout_.place(s, o), *const here = segments_[s].whole + part.begin;
+        if (part.size() == 0 || (there && (!owns() || o != owner()))) continue;
+        ops().copy_from(there ? dealt : here, there ? here : dealt, static_cast<std::int64_t>(part.size()));
+      }
+  }
+
+  bool vendor_reduce(Lane<C>& lane, std::size_t p) {
+    if constexpr (on_host ? VendorAllreduce<C> : DeviceAllreduce<C>) {
+      if (!running_) lane.template post_allreduce<Space>(input(p), gathered(p), parcels()[p].size);
+      running_ = true;
+      return lane.test();
+    }
+    return true;
+  }
+
+  // Runs `step` on parcel after parcel, by number, until one is not done yet; true after the last, and ready for another pass.
+  template <class Step>
+  bool each_parcel(Step&& step) {
+    for (; at_ < parcels().size(); ++at_) {
+      if (!step(at_)) return false;
+      running_ = false;
+    }
+    at_ = 0;
+    return true;
+  }
+
+  Terms terms_;
+  bool running_ = false, holds_sums_ = false, allotted_ = false;
+  std::size_t at_ = 0;  // the parcel in progress
+  DenseLayout layout_;
+  std::vector<Segment> segments_;
+  std::vector<T*> lent_;  // by parcel: the gradients' own memory, where the sums are to lie in it
+  std::optional<Ops> ops_;
+  typename Ops::CopyRoom copies_;
+  Buffer<T, Space> owned_;
+  Buffer<T, Space> dealt_;  // what is packed by segment, owner after owner
+  LentBuffer<T, C, Space, !encodes<W>> staged_, whole_;
+  ReduceScatter<T, C, Space, W> scatter_;
+  Allgather<T, C, Space, W> gather_;
+};
+
+}  // namespace parallax

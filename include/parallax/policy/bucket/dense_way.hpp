@@ -1,0 +1,269 @@
+// The way of a dense gradient, from what the user gives to what the optimizer applies: summed by a step's buckets, as AllReduce
+// and PsShard do, or wherever a policy says.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "parallax/core/algorithm.hpp"
+#include "parallax/policy/exchange.hpp"
+
+namespace parallax {
+
+// What a rank has of the sum of one dense gradient, in a bucket of the step. Does not own. It travels as the wire of the policy's
+// exchange<Dense> has it. A policy that sums elsewhere writes a class with these functions and the same parameters: see WholeSums.
+template <class C, class State>
+class BucketSums {
+ public:
+  using T = typename State::scalar_type;
+  using Space = typename State::space;
+  using W = dense_wire_of<T, Space, typename State::Exchange>;
+
+  void join(Buckets<C>& buckets, std::span<T const> gradient, State& state, T* in_place) {
+    bucket_ = &buckets.template of<Space>().template of<T, State::sharded, W>();
+    segment_ = bucket_->add(gradient.data(), gradient.size(), state.values().data(), state.unit(), in_place);
+  }
+  // The part that this rank owns, and its first element; where ranks own the whole alike, that.
+  auto own() const { return bucket_->owned(segment_); }
+  bool owns_whole() const { return bucket_->owns_whole(); }
+  bool owns_in_place() const { return bucket_->owns_in_place(); }  // the own part lies in the whole
+  // f(first element, values, count) for all of it, piece by piece.
+  template <class F>
+  void whole(F&& f) {
+    bucket_->whole(segment_, f);
+  }
+  // f(begin, end) for the part of each owner.
+  template <class F>
+  void each_part(F&& f) const {
+    bucket_->each_part(segment_, f);
+  }
+  bool whole_is_older() const { return bucket_->holds_sums(); }  // than what was done to the owned parts
+  void renew_whole() { bucket_->drop_sums(); }
+  void leave_parameters() { bucket_->leave_parameters(segment_); }
+
+ private:
+  DenseBucket<T, C, Space, W>* bucket_ = nullptr;
+  std::size_t segment_ = 0;
+};
+
+// The sum of one dense gradient where every rank forms all of it, alike. Owns it.
+template <class C, class State>
+class WholeSums {
+ public:
+  using T = typename State::scalar_type;
+  using Space = typename State::space;
+  struct Part {
+    std::size_t first = 0;
+    std::span<T> values;
+  };
+
+  // The way's own legs form the sum: way_checks.hpp asks for them. Where nothing is exchanged, `next` returns false.
+  static constexpr bool filled_by_legs = true;
+
+  // Local, may throw. The policy fills it before the step asks for `reduce`.
+  std::span<T> open(std::size_t size) {
+    sums_.resize_with_slack(size);
+    return sums_.span();
+  }
+  void join(Buckets<C>&, std::span<T const>, State&, T*) {}
+  Part own() const { return {0, {const_cast<T*>(sums_.data()), sums_.size()}}; }
+  bool owns_whole() const { return true; }
+  bool owns_in_place() const { return true; }
+  template <class F>
+  void whole(F&& f) {
+    if (sums_.size() > 0) f(std::size_t{0}, sums_.data(), sums_.size());
+  }
+  template <class F>
+  void each_part(F&& f) const {
+    f(std::size_t{0}, sums_.size());
+  }
+  bool whole_is_older() const { return false; }
+  void renew_whole() {}
+  void leave_parameters() {}
+
+ private:
+  Buffer<T, Space> sums_;
+};
+
+// A dense variable's update, whose sums are formed as `Sums` does: averaged, transformed, measured and applied.
+template <Communicator C, class Update, template <class, class> class Sums = BucketSums>
+class DenseWay : public WayBase<C, Update> {
+  using Base = WayBase<C, Update>;
+
+ protected:
+  using Base::state_, Base::leader_, Base::function_;
+
+ public:
+  using S = typename Base::State;
+  using typename Base::Space;
+  using typename Base::T;
+  using F = typename Base::Function;
+  static constexpr bool needs_legs = requires { requires Sums<C, S>::filled_by_legs; };
+
+  void prepare(Update const& update, Topology<C> const& topology, Preparing how, int group) {
+    this->begin(update, group);
+    moved_ = update.gradient.data() != given_.data() || update.gradient.size() != given_.size() ||
+             (update.in_place != nullptr) != given_in_place_;
+    given_ = update.gradient;
+    given_in_place_ = update.in_place;
+    gradient_ = update.gradient;
+    in_place_ = update.in_place;
+    if (gradient_.size() != state_->size() && !how.joined) throw size_refusal(topology.rank());
+    if (how.keep || how.joined) keep_gradient(how.joined);
+  }
+  RowsView<T const> gradient() const { return as_row(gradient_); }
+  std::optional<GradientMemory> memory() const {
+    auto const bytes = std::as_bytes(gradient_);
+    return GradientMemory{bytes.data(), bytes.data() + bytes.size(), in_place_ != nullptr, state_->name()};
+  }
+  bool moved() const { return moved_; }
+  void join(Buckets<C>& buckets) { sums_.join(buckets, gradient_, *state_, in_place_); }
+  bool gathers_early() const { return S::sharded || !transforms<F>; }
+
+  void deposit(int group) {
+    if constexpr (needs_legs) {
+      if (sums_.own().values.size() != state_->size()) throw open_refusal();
+    }
+    this->enter(sums_.own().values, group);
+    if (!leader_) sums_.leave_parameters();
+  }
+  void merge() {
+    if (!leader_) return;
+    static_cast<void>(state_->rule());  // what `at` throws, it throws before the commit
+    auto const& [sum, others, group] = state_->merging;
+    if (!others.empty()) sums_.renew_whole();
+    for (auto const& other : others) state_->ops().add_to(sum->data(), other.data(), static_cast<std::int64_t>(sum->size()));
+    // Where what this rank owns lies in the whole and nobody looks at it before, it is averaged as it is applied.
+    left_whole_ = sums_.owns_in_place() && !transforms<F> && group < 0;
+    if (!left_whole_) state_->average(*sum, this->divisor());
+  }
+  void transform() {
+    if constexpr (transforms<F>) (*function_)(DenseGradient<T>{sums_.own().first, *state_->merging.first});
+  }
+  RowsView<T const> result() const { return as_row(*state_->merging.first); }
+  RowsView<T const> clipped(Topology<C> const& topology) const {
+    std::span<T> const values = *state_->merging.first;
+    return as_row(sums_.owns_whole() ? own_share(values, topology) : values);
+  }
+  std::string place_of(NonFiniteElement const& found, bool of_result) const {
+    std::size_t const first = of_result ? sums_.own().first : 0;
+    return "element " + std::to_string(first + static_cast<std::size_t>(found.column));
+  }
+
+  // Owners measure their parts; where every rank has the whole, each measures all parts of it, so that the sums are the same.
+  void enrol(MeasuredSums<C>& sums) {
+    if constexpr (measures) {
+      measured_.of_parts = &sums.template of<Space>().template of<S::sharded>();
+      measured_.first = measured_.of_parts->add(S::measured_sums);
+    }
+  }
+  void measure(double given_scale) noexcept(Space::host_readable) {
+    if constexpr (measures) {
+      auto const scale = static_cast<T>(given_scale);
+      if constexpr (S::sharded) {
+        auto const part = sums_.own();
+        if (double* const out = measured_.of_parts->own(measured_.first))
+          state_->measure(part.first, part.values.data(), part.values.size(), scale, out);
+      } else {
+        sums_.whole([&](std::size_t first, T* values, std::size_t count) {
+          if (averages_late()) state_->average({values, count}, this->divisor());
+          std::size_t owner = 0;
+          sums_.each_part([&](std::size_t begin, std::size_t end) {
+            double* const out = measured_.of_parts->at(owner++, measured_.first);
+            if (begin >= first && end <= first + count)
+              state_->measure(begin, values + (begin - first), end - begin, scale, out);
+          });
+        });
+      }
+    }
+  }
+
+  void apply(double given_scale) noexcept(Space::host_readable) {
+    auto const scale = static_cast<T>(given_scale);
+    auto const rule = [&] {
+      if constexpr (measures)
+        return state_->ops().finish_rule(
+            state_->rule(),
+            measured_.of_parts->template parts<S::measured_sums>(measured_.first),
+            static_cast<std::int64_t>(state_->size()));
+      else return state_->rule();
+    }();
+    auto const update = [&](std::size_t first, T const* values, std::size_t count) {
+      if constexpr (measures) state_->finish(first, values, count, scale, rule);
+      else state_->apply(first, values, count, scale, rule);
+    };
+    if constexpr (S::sharded) {
+      auto const part = sums_.own();
+      update(part.first, part.values.data(), part.values.size());
+    } else if (measures || !averages_late()) {
+      sums_.whole(update);
+    } else if constexpr (S::by_element) {
+      T const divisor = state_->divisor(this->divisor());
+      sums_.whole([&](std::size_t first, T* values, std::size_t count) {
+        state_->apply_sums(first, values, count, divisor, scale, rule);
+      });
+    } else {
+      std::size_t const tile = std::max(tile_elements / state_->unit(), std::size_t{1}) * state_->unit();
+      sums_.whole([&](std::size_t first, T* values, std::size_t count) {
+        for (std::size_t at = 0; at < count; at += std::min(tile, count - at)) {
+          std::span<T> const sums{values + at, std::min(tile, count - at)};
+          state_->average(sums, this->divisor());
+          update(first + at, sums.data(), sums.size());
+        }
+      });
+    }
+    state_->end_update();
+  }
+
+ protected:
+  std::span<T const> gradient_;
+  Sums<C, S> sums_;
+
+ private:
+  Error size_refusal(int rank) const {
+    return this->refusal(Errc::invalid_argument, rank, "a gradient of " + std::to_string(gradient_.size()) +
+                                                           " elements for a variable of " + std::to_string(state_->size()));
+  }
+  Error open_refusal() const {
+    return this->refusal(Errc::misuse, -1, "the way of its policy has sums of " +
+                                               std::to_string(sums_.own().values.size()) + " elements, not of " +
+                                               std::to_string(state_->size()) +
+                                               ": `prepare` must call sums_.open(gradient_.size())");
+  }
+  // In memory of the update; zeros of a rank that has joined.
+  void keep_gradient(bool joined) {
+    kept_.resize_with_slack(state_->size());
+    if (joined) state_->ops().clear(kept_.data(), kept_.size() * sizeof(T));
+    else state_->ops().copy_bytes(kept_.data(), gradient_.data(), gradient_.size_bytes());
+    gradient_ = kept_.span();
+    in_place_ = nullptr;
+  }
+
+  // Whether `whole` is of sums. Asked after all merging, for one update may make its bucket gather again.
+  bool averages_late() const { return left_whole_ || sums_.whole_is_older(); }
+
+  static constexpr bool measures = S::measures;
+  static constexpr std::size_t tile_elements = 2048;  // averaged and applied while in cache
+
+  // Where every rank has the whole, each looks at its share of it.
+  static std::span<T> own_share(std::span<T> whole, Topology<C> const& topology) {
+    if (topology.owner() < 0) return {};
+    std::size_t const begin = part_begin(whole.size(), topology.owner(), topology.owners());
+    return whole.subspan(begin, part_begin(whole.size(), topology.owner() + 1, topology.owners()) - begin);
+  }
+
+  T* in_place_ = nullptr;
+  std::span<T const> given_;
+  bool given_in_place_ = false, moved_ = false, left_whole_ = false;
+  Buffer<T, Space> kept_;
+  struct Nothing {};
+  struct Measured {
+    detail::SumsOfParts<C, Space>* of_parts = nullptr;
+    std::size_t first = 0;
+  };
+  [[no_unique_address]] std::conditional_t<measures, Measured, Nothing> measured_;
+};
+
+}  // namespace parallax

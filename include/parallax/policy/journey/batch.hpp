@@ -1,0 +1,195 @@
+// A batch of indices made into a plan, for a pull or for an update that brings indices: keys by the variable's rule for bad ids,
+// and bags.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/kind.hpp"
+#include "parallax/core/on_device.hpp"
+#include "parallax/kernel/host_bags.hpp"
+#include "parallax/partition/partitioner.hpp"
+#include "parallax/policy/journey/row_plan.hpp"
+#include "parallax/policy/policy.hpp"
+
+namespace parallax {
+
+// The hops by which a policy's batches are planned.
+template <class E, Communicator C>
+std::vector<Hop> const& route_of(Topology<C> const& topology) {
+  return is_direct<E> ? topology.direct() : topology.hops();
+}
+
+namespace detail {
+
+// The key of an id outside the table, by the variable's policy. Nothing else of a plan depends on it.
+template <class State, class Id>
+typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id, std::size_t position, int rank,
+                                       char const* operation) {
+  if (state.bad_ids() == BadIds::drop_and_count) {
+    ++plan.dropped;
+    return static_cast<typename State::index_type>(state.rows());
+  }
+  if (state.bad_ids() == BadIds::error || state.rows() == 0)
+    throw Error{Errc::bad_id, rank, operation, state.name(), "index " + std::to_string(id) + " at position " +
+                    std::to_string(position) + " is outside [0, " + std::to_string(state.rows()) + ")"};
+  return state.placement().key(hashed_row(static_cast<std::uint64_t>(id), state.rows()));
+}
+
+template <class State, class Id>
+void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank,
+               char const* operation) {
+  plan.keys.resize_with_slack(ids.size());
+  auto const rows = static_cast<std::uint64_t>(state.rows());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    bool const inside = static_cast<std::uint64_t>(ids[i]) < rows;
+    plan.keys[i] = inside ? state.placement().key(static_cast<std::int64_t>(ids[i]))
+                          : key_outside(state, plan, ids[i], i, rank, operation);
+  }
+}
+
+// Whether a device can tell where the rows of a table are.
+template <class State>
+inline constexpr bool placed_there = requires(State const& state) {
+  requires std::remove_cvref_t<decltype(state.placement().layout())>::on_device;
+};
+
+// Puts in the queue the making of keys of ids in a device's memory, and of their groups.
+template <class State, class Id>
+void group_there(State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
+  auto const& placement = state.placement();
+  auto const* const bases = plan.shown_keys(state.ops(), placement.bases()).data();
+  bool const hashes = state.bad_ids() == BadIds::hash && state.rows() > 0;
+  plan.group_there(state.ops(), ids.size(), state.rows(), [&](auto* keys) {
+    state.ops().place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), placement.layout(), bases, hashes, keys);
+  });
+}
+// Waits for these groups, under the communicator's deadline: the device may be behind what waits for a peer.
+template <Communicator C, class State, class Id>
+void take_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan,
+                 std::span<OnDevice<Id> const> ids, char const* operation) {
+  Patience<C> patience{topology.world()};
+  while (!plan.groups_arrived()) {
+    if (patience.pause()) continue;
+    Error const error = timeout_error(topology.world(), -1, operation, state.name());
+    topology.world().abort(error);
+    throw error;
+  }
+  plan.take_groups(state.ops());
+  if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
+  std::size_t const position = plan.groups.order[ids.size() - plan.dropped];
+  Id const id = state.ops().read(reinterpret_cast<Id const*>(ids.data()) + position);
+  static_cast<void>(key_outside(state, plan, id, position, topology.rank(), operation));
+}
+
+// Local. A plan for a batch of indices: its distinct keys, and which of them go to whom on the first hop. In two parts, between
+// which a device makes the plans of other batches, too.
+template <Communicator C, class State, class Id>
+void begin_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
+                [[maybe_unused]] char const* operation) {
+  plan.prepare(route_of<typename State::Exchange>(topology));
+  if constexpr (!is_on_device<Id>) make_keys(state, plan, ids, topology.rank(), operation);
+  else if constexpr (placed_there<State>)
+    if (!ids.empty()) group_there(state, plan, ids);
+}
+template <Communicator C, class State, class Id>
+void finish_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
+                 [[maybe_unused]] char const* operation) {
+  if constexpr (!is_on_device<Id>) {
+    plan.group(ids.size(), state.rows());
+  } else if (placed_there<State> && !ids.empty()) {
+    take_groups(topology, state, plan, ids, operation);
+  } else {
+    using Number = decltype(Id::index);
+    std::vector<Number> here(ids.size());
+    state.ops().to_host(here.data(), reinterpret_cast<Number const*>(ids.data()), here.size());
+    make_keys(state, plan, std::span<Number const>{here}, topology.rank(), operation);
+    plan.group(here.size(), state.rows());
+  }
+  plan.cut(0, state.placement().bases());
+  state.count_dropped(plan.dropped);
+}
+
+// Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
+// or per distinct one.
+template <Communicator C, class State>
+void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan,
+                 typename State::Plan const& old, bool per_distinct) {
+  plan.prepare(route_of<typename State::Exchange>(topology));
+  std::size_t const count = per_distinct ? old.size() : old.indices();
+  plan.keys.resize_with_slack(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t const number = per_distinct ? i : old.groups.inverse[i];
+    plan.dropped += number == old.size();
+    plan.keys[i] = number == old.size() ? static_cast<typename State::index_type>(state.rows())
+                                        : state.placement().key(old.retired_rows[number]);
+  }
+  plan.group(count, state.rows());
+  plan.cut(0, state.placement().bases());
+  if (old.bags.count > 0) plan.bags.copy_from(old.bags);
+}
+
+// Local. Notes for each index of a plan which bag it lies in, and its factor; an index that was dropped lies in none.
+template <class Bags, class Plan>
+void make_bags(Bags const& given, Plan& plan, int rank) {
+  using T = typename Bags::state_type::scalar_type;
+  auto const refuse = [&](std::string const& why) {
+    throw Error{Errc::invalid_argument, rank, "pull", given.state->name(), why};
+  };
+  auto const& offsets = given.offsets;
+  std::size_t const n = given.ids.size();
+  if (offsets.empty() || offsets.front() != 0 || static_cast<std::uint64_t>(offsets.back()) != n)
+    refuse("offsets of bags begin with 0 and end with the number of indices, " + std::to_string(n));
+  if (given.weighted && given.weights.size() != n)
+    refuse(std::to_string(given.weights.size()) + " weights for " + std::to_string(n) + " indices");
+  if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(std::to_string(offsets.size() - 1) + " bags");
+  auto& bags = plan.bags;
+  bags.count = offsets.size() - 1;
+  bags.mean = given.pool == Pool::mean;
+  bags.factored = given.weighted || bags.mean;
+  bags.begins.resize_with_slack(offsets.size());
+  bags.of_index.resize_with_slack(n);
+  bags.kept.resize_with_slack(bags.count);
+  bags.factors.resize_with_slack(bags.factored ? n * sizeof(T) : 0);
+  bags.renew();
+  T* const factors = reinterpret_cast<T*>(bags.factors.data());
+  auto const& inverse = plan.groups.inverse;
+  std::transform(offsets.begin(), offsets.end(), bags.begins.data(),
+                 [](auto const offset) { return static_cast<std::uint32_t>(offset); });
+  for (std::size_t bag = 0; bag < bags.count; ++bag) {
+    if (offsets[bag] > offsets[bag + 1])
+      refuse("the offsets of bags descend from " + std::to_string(offsets[bag]) + " to " + std::to_string(offsets[bag + 1]) +
+             " at bag " + std::to_string(bag));
+    auto const begin = static_cast<std::size_t>(offsets[bag]), end = static_cast<std::size_t>(offsets[bag + 1]);
+    std::uint32_t kept = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      bags.of_index[i] = static_cast<std::uint32_t>(bag);
+      kept += inverse[i] < plan.size();
+    }
+    bags.kept[bag] = std::max(kept, 1u);
+    for (std::size_t i = begin; i < end && bags.factored; ++i)
+      factors[i] = given.weighted ? given.weights[i] : T{1} / static_cast<T>(bags.kept[bag]);
+  }
+}
+
+}  // namespace detail
+
+// The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank.
+template <class Plan, class Tell>
+void tell_plan(Plan const& plan, Tell&& tell) {
+  auto const& targets = plan.hops->front().targets;
+  for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], plan.sent(0, t));
+}
+template <class Plan, class Told>
+void hear_plan(Plan& plan, Told&& told) {
+  auto const& sources = plan.hops->front().sources;
+  for (std::size_t s = 0; s < sources.size(); ++s) plan.expect(0, s, told(sources[s]));
+}
+
+}  // namespace parallax

@@ -1,0 +1,206 @@
+// The legs of which journeys of rows are made: what one transfer carries from level k of a plan over hop k, or to everybody.
+// A journey opens the slips of its next leg, writes, and reads what came in.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "parallax/comm/mail.hpp"
+#include "parallax/comm/wire_slip.hpp"
+#include "parallax/core/function_ref.hpp"
+#include "parallax/kernel/host_bags.hpp"
+#include "parallax/policy/journey/row_plan.hpp"
+#include "parallax/policy/update.hpp"
+
+namespace parallax {
+
+// Rows that came in over one leg, and how many indices named each. Owns them.
+template <class T, MemorySpace Space>
+struct ArrivedRows {
+  Buffer<std::byte, Space> rows;
+  Buffer<std::byte> counts;
+  T const* first() const { return reinterpret_cast<T const*>(rows.data()); }
+  std::span<std::uint32_t const> count_span() const {
+    return {reinterpret_cast<std::uint32_t const*>(counts.data()), counts.size() / sizeof(std::uint32_t)};
+  }
+};
+
+// Writes rows [begin, end) of level k of a plan: this rank's own rows summed by index at the bottom, arrived rows above.
+template <class Index, class T, MemorySpace Space>
+void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::size_t k, OwnRows<T> const& own,
+                 ArrivedRows<T, Space> const& arrived, std::size_t begin, std::size_t end, T* out) {
+  std::int64_t const width = own.values.width;
+  if (k > 0) {
+    RowsView<T const> const rows{arrived.first(), static_cast<std::int64_t>(plan.level(k).count()), width};
+    ops.coalesce(rows, plan.shown(k, ops), begin, end, out);
+  } else if (own.per == RowsPer::bag) {
+    ops.coalesce_terms(plan.bags.terms(ops, own.values), plan.shown(0, ops), begin, end, out);
+  } else if (own.per == RowsPer::index) {
+    ops.coalesce(own.values, plan.shown(0, ops), begin, end, out);
+  } else {
+    ops.pack_rows(own.values, begin, end, out);
+  }
+}
+template <class Index, class T, MemorySpace Space>
+void write_level_counts(RowPlan<Index, Space> const& plan, std::size_t k, ArrivedRows<T, Space> const& arrived,
+                        std::size_t begin, std::size_t end, std::uint32_t* out) {
+  if (k > 0) RowOps<HostSpace>::sum_counts(arrived.count_span(), plan.level(k), begin, end, out);
+  else RowOps<HostSpace>::run_lengths(plan.level(0), begin, end, out);
+}
+
+// How many keys of level k follow to each target of hop k. Control bytes.
+template <Communicator C, class Plan>
+struct CountsLeg {
+  int slip = -1;
+  void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
+    slip = mail.open(sizeof(std::uint64_t), Payload::control);
+    for (int const target : (*plan.hops)[k].targets) mail.send(slip, target, sizeof(std::uint64_t));
+    for (int const source : (*plan.hops)[k].sources) mail.expect(slip, source, sizeof(std::uint64_t));
+  }
+  void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
+    auto const& targets = (*plan.hops)[k].targets;
+    for (std::size_t t = 0; t < targets.size(); ++t)
+      *mail.template outgoing<std::uint64_t>(slip, targets[t]) = plan.sent(k, t);
+  }
+  void read(Mail<C>& mail, Plan& plan, std::size_t k) {
+    auto const& sources = (*plan.hops)[k].sources;
+    for (std::size_t s = 0; s < sources.size(); ++s)
+      plan.expect(k, s, *mail.template incoming<std::uint64_t>(slip, sources[s]));
+  }
+};
+
+// The keys of level k to the targets of hop k; on arrival they are merged into level k + 1.
+template <Communicator C, class Plan>
+struct KeysLeg {
+  using Index = typename Plan::index_type;
+  int slip = -1;
+  void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
+    Hop const& hop = (*plan.hops)[k];
+    slip = mail.open(sizeof(Index), Payload::ids);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) mail.send(slip, hop.targets[t], plan.sent(k, t) * sizeof(Index));
+    for (std::size_t s = 0; s < hop.sources.size(); ++s)
+      mail.expect(slip, hop.sources[s], plan.received_from(k, s) * sizeof(Index));
+  }
+  void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
+    Hop const& hop = (*plan.hops)[k];
+    for (std::size_t t = 0; t < hop.targets.size(); ++t)
+      if (std::size_t const n = plan.sent(k, t))
+        std::memcpy(mail.template outgoing<Index>(slip, hop.targets[t]), plan.level(k).keys.data() + plan.runs[k].sent[t],
+                    n * sizeof(Index));
+  }
+  void read(Mail<C>& mail, Plan& plan, std::size_t k, std::int64_t rows) {
+    mail.take(slip, (*plan.hops)[k].sources, plan.received);
+    plan.merge_received(k, rows);
+  }
+};
+
+// The rows of level k, and their counts where they are counted, to the targets of hop k. `rows` are what arrived over the hop
+// below, and then over this one. Rows travel as the wire has them.
+template <Communicator C, class Index, class T, MemorySpace Space, class W = IdentityWire>
+struct RowsLeg {
+  using Plan = RowPlan<Index, Space>;
+  WireSlip<W, T, Space> rows_slip;
+  int counts_slip = -1;
+
+  void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted) {
+    Hop const& hop = (*plan.hops)[k];
+    auto& rows = mail.template of<Space>();
+    auto const elements = static_cast<std::size_t>(width);
+    rows_slip.open(rows, Payload::rows);
+    if (counted) counts_slip = mail.of().open(sizeof(std::uint32_t), Payload::counts);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      rows_slip.send(rows, hop.targets[t], plan.sent(k, t) * elements);
+      if (counted) mail.of().send(counts_slip, hop.targets[t], plan.sent(k, t) * sizeof(std::uint32_t));
+    }
+    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+      rows_slip.expect(rows, hop.sources[s], plan.received_from(k, s) * elements);
+      if (counted) mail.of().expect(counts_slip, hop.sources[s], plan.received_from(k, s) * sizeof(std::uint32_t));
+    }
+  }
+  void write(Mails<C>& mail, RowOps<Space> const& ops, Plan& plan, std::size_t k, OwnRows<T> const& own,
+             ArrivedRows<T, Space> const& arrived, bool counted) {
+    Hop const& hop = (*plan.hops)[k];
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      std::size_t const begin = plan.runs[k].sent[t], end = plan.runs[k].sent[t + 1];
+      if (begin == end) continue;
+      rows_slip.write(mail.template of<Space>(), hop.targets[t],
+                      [&](T* out) { write_level(ops, plan, k, own, arrived, begin, end, out); });
+      if (counted)
+        write_level_counts(plan, k, arrived, begin, end,
+                           mail.of().template outgoing<std::uint32_t>(counts_slip, hop.targets[t]));
+    }
+  }
+  void read(Mails<C>& mail, Plan const& plan, std::size_t k, ArrivedRows<T, Space>& arrived, bool counted) {
+    auto const& sources = (*plan.hops)[k].sources;
+    rows_slip.take(mail.template of<Space>(), sources, arrived.rows);
+    if (counted) mail.of().take(counts_slip, sources, arrived.counts);
+  }
+};
+
+// The same keys, rows and counts from every giver to all takers; in a leg of its own before, where they are not known, how many.
+template <Communicator C, class Index, class T, MemorySpace Space, class W = IdentityWire>
+struct GatherLeg {
+  // What this rank gives; `rows(out)` and `counts(out)` write them.
+  struct Given {
+    std::span<Index const> keys;
+    FunctionRef<void(T*)> rows;
+    FunctionRef<void(std::uint32_t*)> counts;
+  };
+
+  std::vector<std::size_t> expected;  // keys, by giver
+  Buffer<std::byte> keys;             // as they arrived, giver after giver
+  int keys_slip = -1, counts_slip = -1;
+  WireSlip<W, T, Space> rows_slip;
+
+  void open_sizes(Mail<C>& mail, bool gives, std::vector<int> const& takers, std::vector<int> const& givers) {
+    keys_slip = mail.open_shared(sizeof(std::uint64_t), Payload::control);
+    if (gives)
+      for (int const rank : takers) mail.send(keys_slip, rank, sizeof(std::uint64_t));
+    for (int const rank : givers) mail.expect(keys_slip, rank, sizeof(std::uint64_t));
+  }
+  void write_size(Mail<C>& mail, std::size_t size) {
+    mail.template write_shared<std::uint64_t>(keys_slip, [&](auto* out) { *out = size; });
+  }
+  void read_sizes(Mail<C>& mail, std::vector<int> const& givers) {
+    expected.assign(givers.size(), 0);
+    for (std::size_t s = 0; s < givers.size(); ++s)
+      expected[s] = *mail.template incoming<std::uint64_t>(keys_slip, givers[s]);
+  }
+
+  void open(Mails<C>& mail, std::size_t gives, std::vector<int> const& takers, std::vector<int> const& givers,
+            std::int64_t width, bool counted) {
+    auto& rows = mail.template of<Space>();
+    auto const elements = static_cast<std::size_t>(width);
+    keys_slip = mail.of().open_shared(sizeof(Index), Payload::ids);
+    rows_slip.open_shared(rows, Payload::rows);
+    if (counted) counts_slip = mail.of().open_shared(sizeof(std::uint32_t), Payload::counts);
+    for (int const rank : takers) {
+      mail.of().send(keys_slip, rank, gives * sizeof(Index));
+      rows_slip.send(rows, rank, gives * elements);
+      if (counted) mail.of().send(counts_slip, rank, gives * sizeof(std::uint32_t));
+    }
+    for (std::size_t s = 0; s < givers.size(); ++s) {
+      mail.of().expect(keys_slip, givers[s], expected[s] * sizeof(Index));
+      rows_slip.expect(rows, givers[s], expected[s] * elements);
+      if (counted) mail.of().expect(counts_slip, givers[s], expected[s] * sizeof(std::uint32_t));
+    }
+  }
+  void write(Mails<C>& mail, Given const& given, bool counted) {
+    mail.of().template write_shared<Index>(keys_slip,
+                                           [&](Index* out) { std::copy_n(given.keys.data(), given.keys.size(), out); });
+    rows_slip.write_shared(mail.template of<Space>(), given.rows);
+    if (counted) mail.of().template write_shared<std::uint32_t>(counts_slip, given.counts);
+  }
+  void read(Mails<C>& mail, std::vector<int> const& givers, ArrivedRows<T, Space>& arrived, bool counted) {
+    mail.of().take(keys_slip, givers, keys);
+    rows_slip.take(mail.template of<Space>(), givers, arrived.rows);
+    if (counted) mail.of().take(counts_slip, givers, arrived.counts);
+  }
+  std::span<Index const> arrived_keys() const {
+    return {reinterpret_cast<Index const*>(keys.data()), keys.size() / sizeof(Index)};
+  }
+};
+
+}  // namespace parallax

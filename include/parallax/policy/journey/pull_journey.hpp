@@ -1,0 +1,124 @@
+// The journey of a pull: what `Session::pull` sends to the owners of rows, and what they answer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "parallax/policy/journey/legs.hpp"
+
+namespace parallax {
+
+// The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way.
+// `Table` is how the owner reads its rows, in memory of its space: ops(), touch(keys), gather(keys shown, out).
+template <Communicator C, class Index, class T, class Table, class W = IdentityWire>
+class PullJourney {
+  using Space = typename Table::space;
+  using Plan = RowPlan<Index, Space>;
+
+ public:
+  bool travelling = false;
+
+  // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys have
+  // arrived the journey rests, as one that is over, until `release`.
+  void start(Plan& plan, Table& table, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
+             int owner, bool held = false) {
+    plan_ = &plan;
+    table_ = &table;
+    bases_ = bases;
+    rows_ = rows;
+    width_ = static_cast<std::size_t>(width);
+    owner_ = owner;
+    hop_ = 0;
+    leg_ = Leg::keys;
+    finished_ = false;
+    held_ = held;
+  }
+  void release() { held_ = false; }
+  void stop() { finished_ = true; }
+
+  bool next(Mails<C>& mail) {
+    if (finished_ || (held_ && leg_ == Leg::rows)) return false;
+    switch (leg_) {
+      case Leg::counts: counts_.open(mail.of(), *plan_, hop_); break;
+      case Leg::keys: keys_.open(mail.of(), *plan_, hop_); break;
+      case Leg::rows: open_rows(mail.template of<Space>()); break;
+    }
+    return true;
+  }
+
+  void write(Mails<C>& mail) {
+    switch (leg_) {
+      case Leg::counts: return counts_.write(mail.of(), *plan_, hop_);
+      case Leg::keys: return keys_.write(mail.of(), *plan_, hop_);
+      case Leg::rows: return write_rows(mail.template of<Space>());
+    }
+  }
+
+  void read(Mails<C>& mail) {
+    switch (leg_) {
+      case Leg::counts:
+        counts_.read(mail.of(), *plan_, hop_);
+        leg_ = Leg::keys;
+        return;
+      case Leg::keys:
+        keys_.read(mail.of(), *plan_, hop_, rows_);
+        if (hop_ + 1 == plan_->hops->size()) {
+          leg_ = Leg::rows;
+        } else {
+          plan_->cut(++hop_, bases_);
+          leg_ = Leg::counts;
+        }
+        return;
+      case Leg::rows:
+        rows_slip_.take(mail.template of<Space>(), (*plan_->hops)[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
+        if (hop_-- == 0) finished_ = true;
+        return;
+    }
+  }
+
+ private:
+  enum class Leg : unsigned char { counts, keys, rows };
+
+  void open_rows(Mail<C, Space>& mail) {
+    Hop const& hop = (*plan_->hops)[hop_];
+    rows_slip_.open(mail, Payload::rows);
+    for (std::size_t s = 0; s < hop.sources.size(); ++s)
+      rows_slip_.send(mail, hop.sources[s], plan_->received_from(hop_, s) * width_);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t)
+      rows_slip_.expect(mail, hop.targets[t], plan_->sent(hop_, t) * width_);
+  }
+
+  // At the top the rows come from the owner's table, further down from the rows that just arrived.
+  void write_rows(Mail<C, Space>& mail) {
+    Hop const& hop = (*plan_->hops)[hop_];
+    Grouping<Index> const& level = plan_->level(hop_ + 1);
+    auto const& ops = table_->ops();
+    bool const top = hop_ + 1 == plan_->hops->size();
+    if (top && owner_ >= 0) table_->touch(level.keys.span());
+    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+      std::size_t const n = plan_->received_from(hop_, s);
+      if (n == 0) continue;
+      std::size_t const first = plan_->runs[hop_].received[s];
+      rows_slip_.write(mail, hop.sources[s], [&](T* out) {
+        if (top) return table_->gather(plan_->shown_received(ops).subspan(first, n), out);
+        auto const* const below = reinterpret_cast<T const*>(plan_->below.data());
+        RowsView<T const> const rows{below, static_cast<std::int64_t>(level.size()), static_cast<std::int64_t>(width_)};
+        ops.gather_rows(rows, ops.inverse(plan_->shown(hop_ + 1, ops)).subspan(first, n), {}, out);
+      });
+    }
+  }
+
+  Plan* plan_ = nullptr;
+  Table* table_ = nullptr;
+  std::span<Index const> bases_;
+  std::int64_t rows_ = 0;
+  std::size_t width_ = 0, hop_ = 0;
+  int owner_ = -1;
+  WireSlip<W, T, Space> rows_slip_;
+  Leg leg_ = Leg::keys;
+  bool finished_ = true, held_ = false;
+  CountsLeg<C, Plan> counts_;
+  KeysLeg<C, Plan> keys_;
+};
+
+}  // namespace parallax

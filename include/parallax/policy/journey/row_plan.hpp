@@ -1,0 +1,101 @@
+// A batch's plan and its route: who needs which rows from whom, made once by a pull and used again by the push.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parallax/comm/topology.hpp"
+#include "parallax/policy/journey/batch_plan.hpp"
+
+namespace parallax {
+
+// What a leg over one hop looked like: contiguous runs of this rank's sorted keys to the targets, and of received keys from
+// the sources.
+struct HopRuns {
+  std::vector<std::size_t> sent;      // targets + 1 begins in the keys of the level below
+  std::vector<std::size_t> received;  // sources + 1 begins in the received keys
+};
+
+// The route of a batch over the hops of a topology. Levels of distinct keys: level 0 are this rank's own, the batch's; level
+// k + 1 those that arrived over hop k, merged. Every level keeps the grouping by which rows are summed on the way up and spread on
+// the way down. Owns its memory.
+template <class Index, MemorySpace Space = HostSpace>
+struct Route {
+  using Ops = RowOps<Space>;
+
+  std::vector<Hop> const* hops = nullptr;
+  std::vector<Grouping<Index>> arrived;  // by hop: level k + 1
+  std::vector<HopRuns> runs;
+  Buffer<std::byte> received;      // scratch: keys as they arrived
+  Buffer<std::byte, Space> below;  // scratch: rows on their way down, between two hops
+  std::size_t agreed = 0;          // hops whose runs are known on all their ranks
+
+  std::span<Index const> shown_received(Ops const& ops) {
+    return shown_received_.of(ops, {reinterpret_cast<Index const*>(received.data()), received.size() / sizeof(Index)});
+  }
+  void renew_received() { shown_received_.renew(); }
+
+  // Local. The runs of `keys`, a level's, that go to the targets of hop k.
+  void cut(std::size_t k, std::span<Index const> keys, std::span<Index const> bases) {
+    Hop const& hop = (*hops)[k];
+    HopRuns& run = runs[k];
+    bounds_.clear();
+    for (std::size_t t = 0; t <= hop.targets.size(); ++t)
+      bounds_.push_back(bases[static_cast<std::size_t>(hop.base) + t * static_cast<std::size_t>(hop.stride)]);
+    run.sent.resize(hop.targets.size() + 1);
+    if (hop.targets.empty()) run.sent[0] = 0;
+    else RowOps<HostSpace>::bucket(keys, bounds_, run.sent);
+    run.received.assign(hop.sources.size() + 1, 0);
+  }
+  std::size_t sent(std::size_t k, std::size_t target) const { return runs[k].sent[target + 1] - runs[k].sent[target]; }
+  std::size_t received_from(std::size_t k, std::size_t source) const {
+    return runs[k].received[source + 1] - runs[k].received[source];
+  }
+  void expect(std::size_t k, std::size_t source, std::size_t count) {
+    runs[k].received[source + 1] = runs[k].received[source] + count;
+  }
+
+ protected:
+  std::vector<Shown<Grouping<Index>, Space>> shown_arrived_;
+
+ private:
+  std::vector<Index> bounds_;  // scratch: the keys at which a hop cuts
+  Shown<Index, Space> shown_received_;
+};
+
+// Both, as handles and updates hold them.
+template <class Index, MemorySpace Space = HostSpace>
+struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
+  using index_type = Index;
+  using Ops = RowOps<Space>;
+
+  // Local. For a new batch, over these hops.
+  void prepare(std::vector<Hop> const& route) {
+    this->hops = &route;
+    this->arrived.resize(route.size());
+    this->shown_arrived_.resize(route.size());
+    this->runs.resize(route.size());
+    this->agreed = this->dropped = this->bags.count = 0;
+    this->retired = false;
+    this->renew_received();
+  }
+
+  Grouping<Index> const& level(std::size_t k) const { return k == 0 ? this->groups : this->arrived[k - 1]; }
+  Grouping<Index> const& top() const { return this->arrived.back(); }
+  // Where operations in the space find a level's grouping.
+  decltype(auto) shown(std::size_t k, Ops const& ops) {
+    return k == 0 ? this->shown_groups(ops) : this->shown_arrived_[k - 1].of(ops, this->arrived[k - 1]);
+  }
+  // Keys of hop k have arrived, `received`: merged into level k + 1.
+  void merge_received(std::size_t k, std::int64_t rows) {
+    std::span const came{reinterpret_cast<Index const*>(this->received.data()), this->received.size() / sizeof(Index)};
+    RowOps<HostSpace>::unique_with_inverse(came, rows, this->arrived[k], this->sort);
+    this->shown_arrived_[k].renew();
+    this->renew_received();
+    this->agreed = k + 1;
+  }
+  void cut(std::size_t k, std::span<Index const> bases) { Route<Index, Space>::cut(k, level(k).keys.span(), bases); }
+};
+
+}  // namespace parallax

@@ -1,0 +1,162 @@
+// What was named ahead: batches whose ids the next step takes along, and whose rows follow it.
+#pragma once
+
+#include "parallax/core/algorithm.hpp"
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/agreement.hpp"
+#include "parallax/comm/any.hpp"
+#include "parallax/pull/fetch.hpp"
+
+namespace parallax {
+namespace detail {
+
+// The fetches that were named ahead and are not pulled yet, in order. What the next step does for them it does for all.
+template <Communicator C>
+class Ahead {
+  using Base = FetchBase<C>;
+  using Stage = typename Base::Stage;
+
+ public:
+  void add(Shared<Base> fetch) { fetches_.push_back(std::move(fetch)); }
+  void remove(Base const& fetch) {
+    std::erase_if(fetches_, [&](auto const& known) { return known.get() == &fetch; });
+  }
+  bool has(Base const& fetch) const {
+    return std::any_of(fetches_.begin(), fetches_.end(), [&](auto const& known) { return known.get() == &fetch; });
+  }
+  bool falling() const { return falling_; }
+
+  // What all ranks must have in common, and how it is told.
+  std::uint64_t hash() const {
+    Fingerprint hash;
+    for (auto const& fetch : fetches_) {
+      hash.add(fetch->hash());
+      hash.add(static_cast<std::uint64_t>(fetch->stage));
+    }
+    return hash.value();
+  }
+  std::string describe() const {
+    std::string lines;
+    for (auto const& fetch : fetches_) lines += "\tnamed ahead\n" + fetch->describe();
+    return lines;
+  }
+
+  // In a step: whether this rank can plan them all, and the counts in its agreement.
+  bool planned() const {
+    return std::none_of(fetches_.begin(), fetches_.end(),
+                        [](auto const& fetch) { return fetch->error.has_value() || fetch->outdated(); });
+  }
+  std::size_t counts() const {
+    std::size_t sum = 0;
+    named([&](Base const& fetch) { sum += fetch.counts(); });
+    return sum;
+  }
+  void tell(Agreement<C>& agreement, std::size_t which) const {
+    named([&](Base const& fetch) {
+      fetch.tell([&](int rank, std::size_t mine, std::size_t count) { agreement.tell(rank, which + mine, count); });
+      which += fetch.counts();
+    });
+  }
+  void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
+    named([&](Base& fetch) {
+      fetch.hear([&](int rank, std::size_t mine) { return static_cast<std::size_t>(agreement.told(rank, which + mine)); });
+      fetch.begin(topology, true);
+      which += fetch.counts();
+    });
+  }
+  // As a journey: the ids of all.
+  bool travelling = false;
+  bool next(Mails<C>& mail) {
+    bool any = false;
+    named([&](Base& fetch) { any |= fetch.travelling = fetch.next(mail); });
+    return any;
+  }
+  void write(Mails<C>& mail) {
+    named([&](Base& fetch) {
+      if (fetch.travelling) fetch.write(mail);
+    });
+  }
+  void read(Mails<C>& mail) {
+    named([&](Base& fetch) {
+      if (fetch.travelling) fetch.read(mail);
+    });
+  }
+  void arrive() {
+    named([](Base& fetch) { fetch.stage = Stage::climbed; });
+  }
+
+  // After a step: the rows begin to travel.
+  void release(Mails<C>& mail) {
+    sweep();
+    for (auto const& fetch : fetches_)
+      if (fetch->stage == Stage::climbed && fetch->release()) fetch->stage = Stage::falling, falling_ = true;
+    poll(mail);
+  }
+  // True once no row is on its way.
+  bool poll(Mails<C>& mail) {
+    if (!falling_) return true;
+    bool const arrived = carry(mail, [&](auto&& f) {
+      for (auto const& fetch : fetches_)
+        if (fetch->stage == Stage::falling) f(*fetch);
+    });
+    if (!arrived) return false;
+    for (auto const& fetch : fetches_)
+      if (fetch->stage == Stage::falling) fetch->stage = Stage::here;
+    falling_ = false;
+    return true;
+  }
+
+  // Forgets those that nobody is going to pull, unless their rows are on their way.
+  void sweep() {
+    std::erase_if(fetches_, [](auto const& fetch) {
+      bool const gone = fetch->dropped && fetch->stage != Stage::falling;
+      if (gone) fetch->clear();
+      return gone;
+    });
+  }
+
+ private:
+  template <class F>
+  void named(F&& f) const {
+    for (auto const& fetch : fetches_)
+      if (fetch->stage == Stage::named) f(*fetch);
+  }
+
+  std::vector<Shared<Base>> fetches_;
+  bool falling_ = false;
+};
+
+}  // namespace detail
+
+// A batch that was named ahead: `Session::pull` turns it into what a pull of the same indices returns. Move-only. One that is
+// dropped instead must be dropped on all ranks. C: a session's edge to its communicator.
+template <Communicator C, class... Handles>
+class BasicPrefetched {
+ public:
+  explicit BasicPrefetched(Shared<detail::Fetch<C, Handles...>> fetch) : fetch_{std::move(fetch)} {}
+  BasicPrefetched(BasicPrefetched&&) noexcept = default;
+  BasicPrefetched& operator=(BasicPrefetched&& other) noexcept {
+    BasicPrefetched gone{std::move(other)};
+    std::swap(fetch_, gone.fetch_);
+    return *this;
+  }
+  ~BasicPrefetched() {
+    if (fetch_) fetch_->dropped = true;
+  }
+
+  // For the session.
+  Shared<detail::Fetch<C, Handles...>> release() { return std::move(fetch_); }
+
+ private:
+  Shared<detail::Fetch<C, Handles...>> fetch_;
+};
+
+// What `prefetch` of a session over C returns.
+template <Communicator C, class... Handles>
+using Prefetched = BasicPrefetched<detail::edge_of<C>, Handles...>;
+
+}  // namespace parallax

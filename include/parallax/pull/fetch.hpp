@@ -1,0 +1,263 @@
+// A pull on its way: batches of indices planned, agreed on and fetched. `Session::pull` makes one and awaits it; one of `prefetch`
+// is brought by a step.
+// The room `pull` fetches rows of tables, and has the handles by which trainers read them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/function_ref.hpp"
+#include "parallax/core/pointer.hpp"
+#include "parallax/policy/journey/pull_journey.hpp"
+#include "parallax/pull/handle.hpp"
+
+namespace parallax {
+namespace detail {
+
+// Local, once the rows of a pull are here: what a handle shows of them.
+template <class State>
+void finish_pull(PulledRows<State> const& handle) {
+  if (handle.dropped() > 0)
+    handle.plan()->append_zeros(handle.state().ops(),
+                                static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
+}
+template <class State>
+void finish_pull(PulledBags<State> const& handle) {
+  using T = typename State::scalar_type;
+  finish_pull(handle.rows());
+  auto& plan = *handle.plan();
+  auto& bags = plan.bags;
+  auto const& ops = handle.state().ops();
+  bags.pooled.resize_with_slack(bags.count * static_cast<std::size_t>(handle.width()) * sizeof(T));
+  T* const out = reinterpret_cast<T*>(bags.pooled.data());
+  RowTerms<T> const terms{handle.rows().values(), ops.inverse(plan.shown(0, ops)).data(),
+                          bags.mean ? nullptr : bags.template shown_factors<T>(ops)};
+  ops.sum_term_runs(terms, bags.shown_begins(ops), out);
+  if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.shown_kept(ops));
+}
+
+// One pull of one or several tables, without their types. As a journey (see `carry`) it is theirs together.
+template <Communicator C>
+class FetchBase : public Counted {
+ public:
+  // How far a fetch has come that was named ahead: its ids climb to the owners with a step, its rows come after that step.
+  enum class Stage : unsigned char { named, climbed, falling, here };
+
+  virtual ~FetchBase() = default;
+
+  virtual std::size_t counts() const = 0;  // numbers that ride in an agreement
+  virtual void tell(FunctionRef<void(int rank, std::size_t which, std::size_t count)>) const = 0;
+  virtual void hear(FunctionRef<std::size_t(int rank, std::size_t which)>) = 0;
+  // The ids begin to travel; with `held`, what comes after them waits for `release`.
+  virtual void begin(Topology<C> const&, bool held) = 0;
+  // Whether rows have moved since they were named: then no ids are sent, and its pull plans anew.
+  virtual bool outdated() const = 0;
+  // The rows begin to travel. False, and nothing happens, where rows have moved since the ids began to.
+  virtual bool release() = 0;
+  // Tables of which every rank has all rows: reads them, as they are now.
+  virtual void read_replicas() = 0;
+  // What the handles show of the rows, once they are here.
+  virtual void finish() = 0;
+  // Whether no update has changed a row since `release`.
+  virtual bool current() const = 0;
+  // Plans the same ids anew, where rows have moved since.
+  virtual void plan_again(Topology<C> const&) = 0;
+
+  // Gives back what it holds of the tables.
+  virtual void clear() = 0;
+
+  virtual bool next(Mails<C>&) = 0;
+  virtual void write(Mails<C>&) = 0;
+  virtual void read(Mails<C>&) = 0;
+  bool travelling = false;
+
+  virtual std::uint64_t hash() const = 0;
+  virtual std::string names() const = 0;
+  virtual std::string_view first_name() const = 0;
+  virtual std::string describe() const = 0;
+
+  std::optional<Error> error;  // this rank's refusal
+  Stage stage = Stage::named;
+  bool dropped = false;  // nobody is going to pull it
+};
+
+template <Communicator C, class... Handles>
+class Fetch final : public FetchBase<C> {
+  template <class State>
+  using Journey = PullJourney<C, typename State::index_type, typename State::scalar_type, State, wire_of<typename State::Exchange>>;
+  static constexpr auto each = std::index_sequence_for<Handles...>{};
+
+ public:
+  // Local. `check(state)` may throw; what goes wrong is kept for the agreement. `current` names the table at hand, for errors.
+  template <class Check, class... Indices>
+  void plan(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const&... indices) {
+    this->error.reset();
+    this->stage = FetchBase<C>::Stage::named;
+    this->dropped = false;
+    states_ = {Shared{indices.state}...};
+    try {
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (begin_one(topology, check, current, indices, std::get<I>(handles_)), ...);
+        (finish_one(topology, current, indices, std::get<I>(handles_)), ...);
+      }(each);
+    } catch (...) {
+      this->error = current_error(topology.rank(), "pull", current);
+    }
+  }
+  std::tuple<Handles...> take() {
+    auto taken = std::move(handles_);
+    clear();
+    return taken;
+  }
+  void clear() override {
+    handles_ = {};
+    states_ = {};
+  }
+
+  std::size_t counts() const override { return sizeof...(Handles); }
+  void tell(FunctionRef<void(int, std::size_t, std::size_t)> tell) const override {
+    if (!this->error)
+      number([&](std::size_t which, auto& handle, auto&) {
+        tell_plan(*handle.plan(), [&](int rank, std::size_t count) { tell(rank, which, count); });
+      });
+  }
+  void hear(FunctionRef<std::size_t(int, std::size_t)> told) override {
+    number([&](std::size_t which, auto& handle, auto&) {
+      hear_plan(*handle.plan(), [&](int rank) { return told(rank, which); });
+    });
+  }
+  void begin(Topology<C> const& topology, bool held) override {
+    number([&](std::size_t, auto& handle, auto& journey) {
+      auto& state = handle.state();
+      if (state.shards())
+        journey.start(*handle.plan(), state, state.placement().bases(), state.rows(), state.width(), topology.owner(), held);
+      else journey.stop();
+    });
+    moves_ = moves();
+  }
+  bool outdated() const override {
+    bool any = false;
+    number([&](std::size_t, auto const& handle, auto&) { any = any || handle.plan()->retired; });
+    return any;
+  }
+  bool release() override {
+    if (moves_ != moves()) return false;
+    changes_ = changes();
+    number([](std::size_t, auto&, auto& journey) { journey.release(); });
+    return true;
+  }
+  void read_replicas() override {
+    number([](std::size_t, auto& handle, auto&) {
+      auto& state = handle.state();
+      auto& plan = *handle.plan();
+      using T = typename std::remove_cvref_t<decltype(state)>::scalar_type;
+      if (state.shards()) return;
+      plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
+      auto const rows = state.rows_of(plan.groups.keys.span());
+      state.touch(rows);
+      state.gather(plan.shown_keys(state.ops(), rows), reinterpret_cast<T*>(plan.values.data()));
+    });
+  }
+  void finish() override {
+    number([](std::size_t, auto& handle, auto&) { finish_pull(handle); });
+  }
+  bool current() const override { return changes_ == changes(); }
+  void plan_again(Topology<C> const& topology) override {
+    number([&](std::size_t, auto& handle, auto&) {
+      auto& state = handle.state();
+      auto& plan = *handle.plan();
+      plan.agreed = 0;
+      if (!plan.retired) return;
+      auto& fresh = state.take_plan();
+      remake_plan(topology, state, fresh, plan, false);
+      handle = {state, fresh};
+    });
+  }
+
+  bool next(Mails<C>& mail) override {
+    bool any = false;
+    number([&](std::size_t, auto&, auto& journey) { any |= journey.travelling = journey.next(mail); });
+    return any;
+  }
+  void write(Mails<C>& mail) override {
+    number([&](std::size_t, auto&, auto& journey) {
+      if (journey.travelling) journey.write(mail);
+    });
+  }
+  void read(Mails<C>& mail) override {
+    number([&](std::size_t, auto&, auto& journey) {
+      if (journey.travelling) journey.read(mail);
+    });
+  }
+
+  std::uint64_t hash() const override {
+    Fingerprint hash;
+    each_state([&](auto const& state) { hash.add(state.registration()->hash); });
+    return hash.value();
+  }
+  std::string names() const override {
+    std::string list;
+    each_state([&](auto const& state) { (list += list.empty() ? "" : ", ") += state.name(); });
+    return list;
+  }
+  std::string_view first_name() const override { return std::get<0>(states_)->name(); }
+  std::string describe() const override {
+    std::string lines;
+    each_state([&](auto const& state) { ((lines += state.name() + "\t") += state.registration()->signature) += '\n'; });
+    return lines;
+  }
+
+ private:
+  template <class Check, class Indices, class Handle>
+  static void begin_one(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const& indices,
+                        Handle& handle) {
+    current = indices.state->name();
+    check(*indices.state);
+    handle = {*indices.state, indices.state->take_plan()};
+    begin_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
+  }
+  template <class Indices, class Handle>
+  static void finish_one(Topology<C> const& topology, std::string_view& current, Indices const& indices, Handle& handle) {
+    current = indices.state->name();
+    finish_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
+    if constexpr (requires { indices.offsets; }) make_bags(indices, *handle.plan(), topology.rank());
+    indices.state->seen.pulled += static_cast<double>(handle.plan()->size());
+  }
+  // Calls f with the number, the handle and the journey of each table.
+  template <class F>
+  void number(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(handles_), std::get<I>(journeys_)), ...); }(each);
+  }
+  template <class F>
+  void number(F&& f) const {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(handles_), std::get<I>(journeys_)), ...); }(each);
+  }
+  template <class F>
+  void each_state(F&& f) const {
+    std::apply([&](auto&... states) { (f(*states), ...); }, states_);
+  }
+  std::int64_t changes() const {
+    std::int64_t sum = 0;
+    each_state([&](auto const& state) { sum += state.changes(); });
+    return sum;
+  }
+  std::int64_t moves() const {
+    std::int64_t sum = 0;
+    each_state([&](auto const& state) { sum += state.moves(); });
+    return sum;
+  }
+
+  std::tuple<Shared<typename Handles::state_type>...> states_;
+  std::tuple<Handles...> handles_;
+  std::tuple<Journey<typename Handles::state_type>...> journeys_;
+  std::int64_t changes_ = -1;  // of the tables, when the rows began to travel
+  std::int64_t moves_ = -1;    // when the ids did
+};
+
+}  // namespace detail
+}  // namespace parallax

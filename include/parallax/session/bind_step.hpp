@@ -1,0 +1,37 @@
+// `Session::bind_step`: the agreement on which a BoundStep stands.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "parallax/step/bound_step.hpp"
+#include "parallax/session/core.hpp"
+
+namespace parallax::detail {
+
+// `world`: the communicator itself, past the edge that the engine works on.
+template <Communicator Edge, Communicator C, class... Updates>
+auto bind_step(SessionCore<Edge>& core, C& world, Updates const&... updates) {
+  return core.waiting.guarded("bind_step", [&] {
+    auto const names = [&] {
+      std::string list;
+      ((list += (list.empty() ? "" : ", ") + updates.state->name()), ...);
+      return list;
+    };
+    Fingerprint hash = core.begin(Operation::bind_step);
+    (updates.state->add_update(hash), ...);
+    std::optional<Error> error;
+    try {
+      (check_binding(core.topology, updates), ...);
+      (core.check_owned(*updates.state, "bind_step"), ...);
+    } catch (...) {
+      error = current_error(core.topology.rank(), "bind_step", core.waiting.current);
+    }
+    core.rounds.agreement.begin(hash.value(), !error, core.joined, 0);
+    core.rounds.agree("bind_step", error, names,
+                      [&] { return ((updates.state->name() + "\t" + updates.state->update_text() + '\n') + ...); });
+    return BoundStep<C, Updates...>{world, updates...};
+  });
+}
+
+}  // namespace parallax::detail

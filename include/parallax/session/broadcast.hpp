@@ -1,0 +1,59 @@
+// `Session::broadcast`: every replica becomes that of rank 0.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "parallax/comm/dense.hpp"
+#include "parallax/session/core.hpp"
+
+namespace parallax::detail {
+
+// Rank 0 deals the parts, then all gather them: 2 w (N - 1) / N bytes at the busiest rank instead of w (N - 1).
+template <MemorySpace Space, Communicator C, class T>
+void broadcast_values(SessionCore<C>& core, std::span<T> values, std::string const& name) {
+  auto const& topology = core.topology;
+  auto& lane = core.dense;
+  auto& begins = core.begins;
+  int const owners = topology.owners();
+  begins.clear();
+  for (int owner = 0; owner <= owners; ++owner) begins.push_back(part_begin(values.size(), owner, owners));
+  lane.clear();
+  for (int owner = 0; owner < owners; ++owner) {
+    auto const o = static_cast<std::size_t>(owner);
+    std::size_t const at = begins[o] * sizeof(T), bytes = (begins[o + 1] - begins[o]) * sizeof(T);
+    int const rank = topology.owner_rank(owner);
+    if (topology.rank() == 0 && rank != 0) lane.send(rank, at, bytes, Payload::dense);
+    if (topology.rank() != 0 && rank == topology.rank()) lane.expect(0, at, bytes, Payload::dense);
+  }
+  auto const names = [&] { return name; };
+  Named<Lane<C>> const awaited{lane, names};
+  lane.template post<Space>(values.data(), values.data());
+  core.waiting.drive("broadcast", [&] { return lane.test(); }, awaited);
+  Allgather<T, C, Space> gather;
+  gather.start(values.data(), begins);
+  core.waiting.drive("broadcast", [&] { return gather.poll(lane); }, awaited);
+}
+
+template <Communicator C, class V>
+void broadcast(SessionCore<C>& core, V const& variable) {
+  static_assert(std::same_as<typename V::kind, Dense> || !V::State::sharded,
+                "parallax: a sharded variable has one copy of every row; there is nothing to broadcast");
+  using T = typename V::scalar_type;
+  using Space = typename V::State::space;
+  core.waiting.guarded("broadcast", [&] {
+    auto& state = variable.state();
+    core.agree_on(state, Operation::broadcast, state.registration()->signature, state.registration()->hash);
+    std::span<T> values;
+    if constexpr (std::same_as<typename V::kind, Dense>) {
+      values = variable.values();
+    } else {
+      auto const table = state.local();
+      values = {table.data, static_cast<std::size_t>(table.rows * table.width)};
+    }
+    broadcast_values<Space>(core, values, variable.name());
+  });
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,39 @@
+// `Session::finish`: the normal end, which all ranks come to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "parallax/session/completion.hpp"
+#include "parallax/session/core.hpp"
+
+namespace parallax::detail {
+
+template <Communicator C>
+Completion finish(SessionCore<C>& core) {
+  return core.waiting.guarded("finish", [&] {
+    auto& rounds = core.rounds;
+    core.await_rows("finish");
+    std::optional<Error> error;
+    if (core.flights.any_started())
+      error = Error{Errc::misuse, core.topology.rank(), "finish", core.flights.started().front()->names(),
+                    "updates were started and no step completed them"};
+    rounds.agreement.begin(core.begin(Operation::finish).value(), !error, core.joined, 0);
+    rounds.agree("finish", error, [] { return std::string{}; }, [] { return std::string{}; });
+    rounds.words.assign({static_cast<double>(core.steps), static_cast<double>(rounds.operations()),
+                         static_cast<double>(core.traffic.payload_sent()),
+                         static_cast<double>(core.traffic.payload_received())});
+    rounds.tell_all("finish", [] { return std::string{}; });
+    Completion completion{core.topology.rank(), {}};
+    for (int rank = 0; rank < core.topology.size(); ++rank) {
+      auto const words = rounds.told(rank);
+      completion.records.push_back({static_cast<std::int64_t>(words[0]), static_cast<std::uint64_t>(words[1]),
+                                    static_cast<std::uint64_t>(words[2]), static_cast<std::uint64_t>(words[3])});
+    }
+    core.finished = true;
+    return completion;
+  });
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,26 @@
+// `Session::join`: for ranks that run out of data before others.
+#pragma once
+
+#include <cstdint>
+
+#include "parallax/session/core.hpp"
+
+namespace parallax::detail {
+
+template <Communicator C, class Body>
+void join(SessionCore<C>& core, Body& body) {
+  struct Joined {
+    bool& flag;
+    ~Joined() { flag = false; }
+  } const leaving{core.joined};
+  core.joined = true;
+  do {
+    std::uint64_t const before = core.rounds.operations();
+    core.all_joined = false;
+    body();
+    if (core.rounds.operations() == before)
+      throw Error{Errc::misuse, core.topology.rank(), "join", "", "the body given to join called no operation of the session"};
+  } while (!core.all_joined);
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,50 @@
+// What a session uses again from operation to operation: flights of updates and fetches of rows, by their types.
+#pragma once
+
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/pointer.hpp"
+#include "parallax/pull/fetch.hpp"
+#include "parallax/step/flight.hpp"
+
+namespace parallax::detail {
+
+// Owns them.
+template <Communicator C>
+class Pools {
+ public:
+  // A flight of this type on these channels that nobody uses.
+  template <class F>
+  F& flight(FlightRoom<C> const& room, FlightChannels route) {
+    for (auto& pooled : flights_)
+      if (pooled.channel == route.rows && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(F))
+        return static_cast<F&>(*pooled.flight);
+    auto* const flight = new F(room, route);
+    flights_.push_back({route.rows, Owned<Flight<C>>{flight}});
+    return *flight;
+  }
+  // A fetch of this type that nobody uses.
+  template <class F>
+  Shared<F> fetch() {
+    for (auto& pooled : fetches_)
+      if (pooled.owners() == 1 && typeid(*pooled) == typeid(F)) return Shared<F>{static_cast<F*>(pooled.get())};
+    auto fetch = make_counted<F>();
+    fetches_.push_back(Shared<FetchBase<C>>{fetch.get()});
+    return fetch;
+  }
+  void withdraw() noexcept {
+    for (auto& pooled : flights_) pooled.flight->withdraw();
+  }
+
+ private:
+  struct Pooled {
+    int channel;
+    Owned<Flight<C>> flight;
+  };
+  std::vector<Pooled> flights_;
+  std::vector<Shared<FetchBase<C>>> fetches_;  // that were named ahead
+};
+
+}  // namespace parallax::detail

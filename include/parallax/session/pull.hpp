@@ -1,0 +1,98 @@
+// `Session::pull` and `Session::prefetch`: rows of batches, fetched at once or brought by the next step.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "parallax/session/core.hpp"
+
+namespace parallax::detail {
+
+template <class Indices>
+struct HandleOf {
+  using type = PulledRows<typename Indices::state_type>;
+};
+template <class S, class Id, class Offset>
+struct HandleOf<BagsOf<S, Id, Offset>> {
+  using type = PulledBags<S>;
+};
+template <Communicator C, class... Indices>
+using FetchOf = Fetch<C, typename HandleOf<Indices>::type...>;
+
+// Local. What is wrong with the indices is kept for the agreement.
+template <Communicator C, class... Indices>
+void plan(SessionCore<C>& core, FetchOf<C, Indices...>& fetch, Indices const&... indices) {
+  fetch.plan(core.topology, [&](auto const& state) { core.check_owned(state, "pull"); }, core.waiting.current, indices...);
+}
+
+// Collective. All of a pull that has been planned.
+template <Communicator C>
+void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
+  auto const names = [&] { return fetch.names(); };
+  auto& agreement = core.rounds.agreement;
+  Fingerprint hash = core.begin(Operation::pull);
+  core.waiting.journal().name(fetch.first_name());
+  hash.add(fetch.hash());
+  try {
+    agreement.reserve(fetch.counts());
+  } catch (...) {
+    if (!fetch.error) fetch.error = current_error(core.topology.rank(), "pull", core.waiting.current);
+  }
+  agreement.begin(hash.value(), !fetch.error, core.joined, fetch.counts());
+  fetch.tell([&](int rank, std::size_t which, std::size_t count) { agreement.tell(rank, which, count); });
+  core.rounds.agree("pull", fetch.error, names, [&] { return fetch.describe(); });
+  fetch.hear([&](int rank, std::size_t which) { return static_cast<std::size_t>(agreement.told(rank, which)); });
+  fetch.begin(core.topology, false);
+  core.waiting.drive("pull", [&] { return carry(core.mail, [&](auto&& f) { f(fetch); }); },
+                     Named<Mails<C>>{core.mail, names});
+}
+
+template <Communicator C, class... Indices>
+auto pull(SessionCore<C>& core, Indices const&... indices) {
+  return core.waiting.guarded("pull", [&] {
+    core.await_rows("pull");
+    FetchOf<C, Indices...> fetch;
+    plan(core, fetch, indices...);
+    carry_out(core, fetch);
+    fetch.read_replicas();
+    fetch.finish();
+    return fetch.take();
+  });
+}
+
+template <Communicator C, class... Indices>
+auto prefetch(SessionCore<C>& core, Indices const&... indices) {
+  return core.waiting.guarded("prefetch", [&] {
+    auto fetch = core.pools.template fetch<FetchOf<C, Indices...>>();
+    plan(core, *fetch, indices...);
+    core.ahead.add(Shared<FetchBase<C>>{fetch.get()});
+    return BasicPrefetched{std::move(fetch)};
+  });
+}
+
+template <Communicator C, class... Handles>
+auto pull(SessionCore<C>& core, BasicPrefetched<C, Handles...>&& batch) {
+  return core.waiting.guarded("pull", [&] {
+    auto const fetch = batch.release();
+    if (!fetch || !core.ahead.has(*fetch))
+      throw Refused{{Errc::misuse, core.topology.rank(), "pull", "",
+                     "this batch was pulled before, or named to another session"}};
+    struct Clearing {  // also after a refusal, a fetch of the pool keeps no variable alive
+      FetchBase<C>& fetch;
+      ~Clearing() { fetch.clear(); }
+    } const clearing{*fetch};
+    core.await_rows("pull");
+    bool const here = fetch->stage == FetchBase<C>::Stage::here && fetch->current();
+    core.ahead.remove(*fetch);
+    if (!here) {
+      if (!fetch->error) fetch->plan_again(core.topology);
+      carry_out<C>(core, *fetch);
+    }
+    fetch->read_replicas();
+    fetch->finish();
+    return fetch->take();
+  });
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,31 @@
+// `Session::start` and `Session::poll`: updates that are under way while the backward pass goes on.
+#pragma once
+
+#include "parallax/session/core.hpp"
+
+namespace parallax::detail {
+
+template <Communicator C, class... Updates>
+void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
+  core.waiting.guarded("start", [&] {
+    auto& flights = core.flights;
+    if (auto* const earlier = flights.before_next())  // its channels are free once it has arrived
+      core.waiting.drive("start", [&] { return earlier->poll(); }, *earlier);
+    using Core = SessionCore<C>;
+    int const rows = static_cast<int>(Core::first_flight + 2 * (flights.started().size() % Core::most_flights));
+    auto& flight = core.pools.template flight<FlightOf<C, Updates...>>(core.flight_room(), {rows, rows, rows + 1});
+    flight.prepare(true, updates...);
+    flight.set_priority(priority);
+    flights.start(flight);
+    flight.post(core.begin(Operation::start).value());
+    core.waiting.journal().name(flight.first_name());
+    flights.poll_started();
+  });
+}
+
+template <Communicator C>
+void poll(SessionCore<C>& core) {
+  core.waiting.guarded("poll", [&] { core.progress(); });
+}
+
+}  // namespace parallax::detail

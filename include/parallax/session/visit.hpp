@@ -1,0 +1,53 @@
+// `Session::visit`: all that outlives a step of a session and of its variables, shown to an archive.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "parallax/core/archive.hpp"
+#include "parallax/session/core.hpp"
+
+namespace parallax::detail {
+
+// Throws Error (misuse) where something is under way, or a variable of the session is not among those that are named.
+template <Communicator C, class... Variables>
+void check_visit(SessionCore<C> const& core, Variables const&... variables) {
+  auto const refuse = [&](std::string const& name, char const* why) {
+    throw Error{Errc::misuse, core.topology.rank(), "visit", name, why};
+  };
+  if (core.flights.any_started()) refuse(core.flights.started().front()->names(), "updates were started and no step completed them");
+  if (core.ahead.falling()) refuse("", "rows that were named ahead are on their way");
+  (core.check_owned(variables.state(), "visit"), ...);
+  for (auto const& known : core.registry.variables())
+    if (!known->gone && !(false || ... || (variables.state().registration().get() == known.get())))
+      refuse(known->name, "it is not among the variables that are visited");
+}
+
+// What the session itself remembers from step to step.
+template <Communicator C, Archive A>
+void visit_session(SessionCore<C>& core, A& archive) {
+  Items<A> items{archive, ""};
+  items.number("session.steps", core.steps);
+  items.fields("session.costs", core.own_costs);
+  items.fields("session.device_costs", core.own_device_costs);
+  std::uint64_t made = core.decisions.size();
+  items.number("session.decisions", made);
+  if constexpr (A::reads) core.decisions.resize(static_cast<std::size_t>(made));
+  for (std::size_t i = 0; i < core.decisions.size(); ++i) {
+    std::string const name = "session.decision." + std::to_string(i);
+    items.number(name + ".step", core.decisions[i].step);
+    items.text(name + ".variable", core.decisions[i].variable);
+    items.text(name + ".text", core.decisions[i].text);
+  }
+}
+
+template <Communicator C, Archive A, class... Variables>
+void visit(SessionCore<C>& core, A& archive, Variables&... variables) {
+  check_visit(core, variables...);
+  visit_session(core, archive);
+  (variables.visit(archive), ...);
+  if constexpr (A::reads)  // a search goes on by this session's clock
+    ([&] { if constexpr (requires { variables.state().step_began; }) variables.state().step_began = core.waiting.seconds(); }(), ...);
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,160 @@
+// How an engine waits: every wait of its operations under a deadline, with the journal that says what it waits for, and the one way
+// in which an operation fails or ends the session.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "parallax/comm/journal_report.hpp"
+#include "parallax/comm/lane.hpp"
+#include "parallax/core/error.hpp"
+#include "parallax/core/function_ref.hpp"
+#include "parallax/session/words.hpp"
+
+namespace parallax::detail {
+
+// What a wait is for, told if it takes too long: `waiting_for`, the rank that is behind, and `names`, the variables concerned.
+// Flights have both; a lane or an agreement is given names by this.
+template <class Exchange>
+struct Named {
+  Exchange const& exchange;
+  FunctionRef<std::string()> names;
+  int waiting_for() const { return exchange.waiting_for(); }
+};
+template <class Exchange, class Names>
+Named(Exchange const&, Names&) -> Named<Exchange>;
+
+// Thrown inside an engine for what all ranks agreed to refuse: the session stays usable.
+struct Refused {
+  Error error;
+};
+
+// What an engine has under way beside the operation at hand.
+class Underway {
+ public:
+  virtual void progress() = 0;               // lets it move on; throws what a Request's `test` throws
+  virtual void drop(char const* operation) = 0;  // collective: where ranks called different operations, it ends on all of them
+  virtual void withdraw() noexcept = 0;      // after an abort: returns once no peer touches our memory
+  virtual std::string settings() const = 0;  // what ranks must have in common, in words
+
+ protected:
+  ~Underway() = default;
+};
+
+// Refers to the topology, the traffic and the engine. C: an edge to any communicator.
+template <Communicator C>
+class Waiting {
+ public:
+  Waiting(Topology<C> const& topology, Traffic const& traffic, Underway& underway)
+      : topology_{&topology}, traffic_{&traffic}, underway_{&underway}, journal_{&topology.world().journal()} {}
+  Waiting(Waiting&&) = delete;
+
+  // Polls `done`, and what is under way, until it is true or the deadline has passed. A failure here ends the session before
+  // the caller's memory goes out of scope: no peer reads it any more when this throws.
+  template <class Done, class Awaited>
+  void drive(char const* operation, Done&& done, Awaited const& awaited) {
+    Patience<C> patience{topology_->world()};
+    try {
+      while (!done()) {
+        underway_->progress();
+        if (patience.idles()) idle(awaited.waiting_for());
+        if (patience.pause()) continue;
+        if (done()) break;  // it was this rank that stood still
+        throw timed_out(operation, awaited.waiting_for(), awaited.names());
+      }
+    } catch (...) {
+      end(current_error(topology_->rank(), operation));
+      throw;
+    }
+  }
+
+  // Runs one public operation: a refusal is thrown on as the Error that all ranks agreed on; anything else ends the session.
+  template <class Body>
+  auto guarded(char const* operation, Body&& body) {
+    Guard const turn{takes_turns_ ? &turns_ : nullptr};
+    if (poisoned_)
+      throw Error{Errc::poisoned, poisoned_->rank(), operation, "",
+                  std::string{"an earlier failure ended the session: "} + poisoned_->what()};
+    struct Leaving {  // notes that the operation has ended, however it did
+      Waiting& waiting;
+      ~Leaving() { waiting.journal_->leave(waiting.sent(), waiting.clock()); }
+    } const leaving{*this};
+    sent_before_ = traffic_->payload_sent();
+    current = {};
+    try {
+      return body();
+    } catch (Refused const& refused) {
+      throw refused.error;
+    } catch (...) {
+      if (!poisoned_) end(current_error(topology_->rank(), operation));
+      throw Error{*poisoned_};
+    }
+  }
+
+  // Local, by another thread than the session's: a little progress, if the session is not at work itself.
+  void help() noexcept {
+    if (!turns_.try_lock()) return;
+    try {
+      if (!poisoned_) underway_->progress();
+    } catch (...) {
+      end(current_error(topology_->rank(), "poll"));
+    }
+    turns_.unlock();
+  }
+  void take_turns(bool on) {
+    if (on && !topology_->world().serialized())
+      throw Error{Errc::misuse, topology_->rank(), "ProgressThread", "",
+                  "only the thread that made the communicator may use it (MPI: less than MPI_THREAD_SERIALIZED)"};
+    takes_turns_ = on;
+  }
+
+  // After this nothing of the session is in flight, and its peers are told.
+  void end(Error const& error) {
+    poisoned_ = error;
+    topology_->world().abort(error);
+    underway_->withdraw();
+  }
+  bool ended() const { return poisoned_.has_value(); }
+  Underway& underway() { return *underway_; }
+  // Whether an exception is on its way that was not when the session was made.
+  bool unwinding() const { return std::uncaught_exceptions() > exceptions_; }
+
+  Journal& journal() { return *journal_; }
+  std::int64_t clock() const { return now(topology_->world()).count(); }
+  double seconds() const { return std::chrono::duration<double>{now(topology_->world())}.count(); }
+  void advance(Phase phase) { journal_->advance(word(phase), sent(), clock()); }
+
+  std::string_view current;  // the variable being worked on, for errors
+
+ private:
+  std::uint64_t sent() const { return traffic_->payload_sent() - sent_before_; }  // in the operation at hand
+
+  // A sign of life from a long wait, for those whose wait is longer.
+  void idle(int waiting_for) {
+    journal_->wait(waiting_for, clock());
+    topology_->world().answer();
+  }
+  Error timed_out(char const* operation, int missing, std::string const& names) {
+    idle(missing);
+    Status const own = journal_->status();
+    std::string_view const phase = own.count ? own.latest()->phase.text() : "";
+    if (!topology_->world().keeps_journals()) return timeout_error(topology_->world(), missing, operation, names, phase);
+    JournalReport<C> const report{topology_->world()};
+    return timeout_error(topology_->world(), report.end_of_chain(missing), operation, names, phase, report.text());
+  }
+
+  Topology<C> const* topology_;
+  Traffic const* traffic_;
+  Underway* underway_;
+  int exceptions_ = std::uncaught_exceptions();
+  std::optional<Error> poisoned_;
+  SpinLock turns_;  // held by whoever works on the session, where two threads do
+  bool takes_turns_ = false;
+  Journal* journal_;
+  std::uint64_t sent_before_ = 0;  // payload, by the operations before the current one
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,34 @@
+// The words that a session's journal is kept in, for session/core.hpp and its operations: what was called, and how far it is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "parallax/comm/journal.hpp"
+
+namespace parallax {
+
+// Its number is part of what ranks compare before an operation.
+enum class Operation : std::uint8_t { pull = 1, start, step, broadcast, bind_step, search_pieces, finish };
+// How far an operation has come between its call and its return: waits for all ranks to agree; exchanges; waits for the commit;
+// gathers and applies.
+enum class Phase : std::uint8_t { agreeing = 1, exchanging, committing, applying };
+
+namespace detail {
+// As the journal keeps them.
+inline constexpr JournalWord operation_words[] = {"nothing", "pull", "start", "step", "broadcast", "bind_step", "search_pieces",
+                                                  "finish"};
+inline constexpr JournalWord phase_words[] = {"", "agreeing", "exchanging", "committing", "applying"};
+inline JournalWord const& word(Operation operation) { return operation_words[static_cast<std::size_t>(operation)]; }
+inline JournalWord const& word(Phase phase) { return phase_words[static_cast<std::size_t>(phase)]; }
+}  // namespace detail
+
+constexpr std::string_view to_string(Operation operation) {
+  return detail::operation_words[static_cast<std::size_t>(operation)].text();
+}
+constexpr std::string_view to_string(Phase phase) {
+  return detail::phase_words[static_cast<std::size_t>(phase)].text();
+}
+
+}  // namespace parallax

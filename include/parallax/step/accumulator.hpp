@@ -1,0 +1,156 @@
+// Gradient accumulation: the gradients of several micro-batches, summed on this rank, as one update.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parallax/step/grad.hpp"
+
+namespace parallax {
+
+// What becomes of k micro-batches: their mean, as if they were one batch, or their sum.
+enum class Micro : unsigned char { mean, sum };
+
+// Owns its sums; refers to the variable's state, which must outlive it. All functions are local: nothing is sent before the
+// step that takes `grad()`, and every rank takes it in the same step, after as many micro-batches as it likes. The first `add`
+// after `grad()` begins a new sum. Steady use allocates nothing.
+//   px::Accumulator sums{hidden};
+//   for (Batch const& micro : batch) sums.add(gradient_of(micro));
+//   session.step(sums.grad());
+template <class V>
+class Accumulator {
+  static_assert(detail::never<V>, "parallax: an Accumulator is made of a Dense or Sparse variable");
+
+ public:
+  explicit Accumulator(V const&, Micro = Micro::mean) {}
+};
+
+template <detail::DenseVariable V>
+class Accumulator<V> {
+  static_assert(V::State::space::host_readable, "parallax: an Accumulator sums on the host: give a device's updates to `start`");
+  using T = typename V::scalar_type;
+
+ public:
+  explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
+
+  // A gradient of the variable's size. Throws Error (invalid_argument) for another.
+  template <class Tensor>
+  void add(Tensor const& gradient) {
+    if constexpr (!FlatTensor<Tensor const>)
+      static_assert(detail::never<Tensor>,
+                    "parallax: a Dense variable's gradient is a tensor with contiguous elements (see tensor_traits)");
+    else if constexpr (!std::same_as<typename decltype(flat_view(gradient))::value_type, T>)
+      static_assert(detail::never<Tensor>, "parallax: the gradient's elements are not of the variable's scalar type");
+    else add_values(flat_view(gradient));
+  }
+  std::int64_t count() const { return count_; }
+
+  // The update by what was added; zeros if nothing was. Valid until the next `add`.
+  auto grad() {
+    if (count_ == 0) sums_.assign(state_->size(), T{});
+    if (!taken_ && micro_ == Micro::mean && count_ > 1)
+      RowOps<HostSpace>::scale_down(sums_.data(), static_cast<std::int64_t>(sums_.size()), static_cast<T>(count_));
+    taken_ = true;
+    return DenseUpdate<typename V::State>{state_, std::span<T const>{sums_}};
+  }
+
+ private:
+  void add_values(std::span<T const> values) {
+    if (values.size() != state_->size())
+      throw Error{Errc::invalid_argument, -1, "add", state_->name(),
+                  "a gradient of " + std::to_string(values.size()) + " elements for a variable of " +
+                      std::to_string(state_->size())};
+    if (taken_ || count_ == 0) sums_.assign(values.begin(), values.end());
+    else RowOps<HostSpace>::add_to(sums_.data(), values.data(), static_cast<std::int64_t>(values.size()));
+    count_ = taken_ ? 1 : count_ + 1;
+    taken_ = false;
+  }
+
+  typename V::State* state_;
+  Micro micro_;
+  std::vector<T> sums_;
+  std::int64_t count_ = 0;
+  bool taken_ = false;
+};
+
+// Of a table: the rows of all micro-batches with their ids, which the step coalesces. What a pull named is summed by row first.
+template <detail::SparseVariable V>
+class Accumulator<V> {
+  static_assert(V::State::space::host_readable, "parallax: an Accumulator sums on the host: give a device's updates to `start`");
+  using State = typename V::State;
+  using T = typename V::scalar_type;
+
+ public:
+  explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
+
+  // Updates by grad(handle, …) or grad(variable, ids, rows), in the words of a step: sums.add(grad(rows, gradient)).
+  // Throws Error (invalid_argument) for another number of rows than of indices.
+  template <class Id>
+  void add(RowUpdate<State, Id> const& update) {
+    if (taken_) clear();
+    auto const width = static_cast<std::size_t>(state_->width());
+    OwnRows<T> const own{update.rows, update.per};
+    std::size_t const ids = update.plan ? update.plan->size() : update.ids.size();
+    std::size_t const expected = !update.plan                       ? ids
+                                 : update.per == RowsPer::distinct ? ids
+                                 : update.per == RowsPer::bag      ? update.plan->bags.count
+                                                                    : update.plan->indices();
+    if (update.rows.width != state_->width() || update.rows.rows != static_cast<std::int64_t>(expected))
+      throw Error{Errc::invalid_argument, -1, "add", state_->name(),
+                  std::to_string(update.rows.rows) + " gradient rows for " + std::to_string(expected) + " pulled or named"};
+    std::size_t const at = ids_.size();
+    ids_.resize(at + ids);
+    rows_.resize((at + ids) * width);
+    if (update.plan) {
+      for (std::size_t i = 0; i < ids; ++i) ids_[at + i] = state_->placement().row(update.plan->groups.keys[i]);
+      write_level(state_->ops(), *update.plan, 0, own, ArrivedRows<T, HostSpace>{}, 0, ids,
+                          rows_.data() + at * width);
+    } else {
+      for (std::size_t i = 0; i < ids; ++i) {
+        ids_[at + i] = static_cast<std::int64_t>(update.ids[i]);
+        RowOps<HostSpace>::copy_from(rows_.data() + (at + i) * width, update.rows.row(static_cast<std::int64_t>(i)),
+                                     state_->width());
+      }
+    }
+    ++count_;
+  }
+  template <class Other>
+  void add(Other const&) {
+    static_assert(std::same_as<Other, detail::Mistaken>,
+                  "parallax: rows are accumulated as updates of the variable: grad(handle, rows) or grad(variable, ids, rows)");
+  }
+  std::int64_t count() const { return count_; }
+
+  // The update by what was added; no rows if nothing was. Valid until the next `add`.
+  auto grad() {
+    if (!taken_ && micro_ == Micro::mean && count_ > 1)
+      RowOps<HostSpace>::scale_down(rows_.data(), static_cast<std::int64_t>(rows_.size()), static_cast<T>(count_));
+    taken_ = true;
+    RowsView<T const> const rows{rows_.data(), static_cast<std::int64_t>(ids_.size()), state_->width()};
+    return RowUpdate<State, std::int64_t>{state_, nullptr, std::span<std::int64_t const>{ids_}, rows};
+  }
+
+ private:
+  void clear() {
+    ids_.clear();
+    rows_.clear();
+    count_ = 0;
+    taken_ = false;
+  }
+
+  State* state_;
+  Micro micro_;
+  std::vector<std::int64_t> ids_;
+  std::vector<T> rows_;
+  std::int64_t count_ = 0;
+  bool taken_ = false;
+};
+
+template <class V>
+Accumulator(V const&) -> Accumulator<V>;
+template <class V>
+Accumulator(V const&, Micro) -> Accumulator<V>;
+
+}  // namespace parallax

@@ -1,0 +1,116 @@
+// A step that is checked once: the vendor's all-reduces and the optimizers, with nothing around them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/step/grad.hpp"
+
+namespace parallax {
+namespace detail {
+
+// One variable of a bound step. Owns the sums; refers to the gradient.
+template <class State>
+class BoundUpdate {
+ public:
+  using T = typename State::scalar_type;
+
+  template <class Update>
+  BoundUpdate(Update const& update, int ranks)
+      : gradient_{update.gradient.data()},
+        sums_{update.gradient.size()},
+        state_{update.state},
+        divisor_{update.state->divisor(ranks)} {}
+
+  template <class Bare>
+  void begin(Bare& bare, typename Bare::Request& request) {
+    bare.iallreduce(gradient_, sums_.data(), sums_.size(), request);
+  }
+  void apply() noexcept {
+    state_->apply_sums(0, sums_.data(), sums_.size(), divisor_, T{1}, state_->rule());
+    state_->end_update();
+  }
+
+ private:
+  T const* gradient_;
+  Buffer<T> sums_;
+  Shared<State> state_;
+  T divisor_;
+};
+
+// Local. What a bound step cannot check any more.
+template <Communicator C, class Update>
+void check_binding(Topology<C> const& topology, Update const& update) {
+  auto const refuse = [&](Errc code, std::string const& why) {
+    throw Error{code, topology.rank(), "bind_step", update.state->name(), why};
+  };
+  if (sum_order(topology.world()) != SumOrder::vendor)
+    refuse(Errc::misuse, "a bound step sums in the vendor's order, and the communicator was made with another");
+  std::size_t const size = update.state->size();
+  if (update.gradient.size() != size)
+    refuse(Errc::invalid_argument, "a gradient of " + std::to_string(update.gradient.size()) + " elements for a variable of " +
+                                       std::to_string(size));
+  if (size > std::size_t{std::numeric_limits<std::int32_t>::max()})
+    refuse(Errc::invalid_argument, std::to_string(size) + " elements are more than one all-reduce takes");
+}
+
+template <class U>
+inline constexpr bool is_plain_dense = false;
+template <class S>
+inline constexpr bool is_plain_dense<DenseUpdate<S>> =
+    S::space::host_readable && !S::sharded && S::by_element && !encodes<wire_of<typename S::Exchange>>;
+
+template <class C, class... Updates>
+consteval bool check_bound() {
+  constexpr bool plain = sizeof...(Updates) > 0 && (true && ... && is_plain_dense<Updates>);
+  static_assert(BareAllreduce<C>,
+                "parallax: a bound step needs a communicator with an all-reduce of its own (bare(), see "
+                "comm/communicator.hpp)");
+  static_assert(!BareAllreduce<C> || plain,
+                "parallax: a bound step is of grad(dense variable, gradient) under AllReduce, without a transform or a "
+                "wire, whose optimizer works element by element");
+  return BareAllreduce<C> && plain;
+}
+
+}  // namespace detail
+
+// A step of dense variables bound once (`session.bind_step`), like a persistent operation of MPI: every call is, for each
+// variable, one all-reduce of the vendor's from its gradient's memory, waited for, averaged and applied by the optimizer, as
+// one would write it by hand. Ranks agreed when it was made; afterwards nothing is checked, no deadline passes and no journal
+// is kept: ranks that call it unequally hang or compute nonsense, a transport that fails ends the job. So first make it work
+// with `step`. May alternate with the session's other operations, where all ranks do so alike. Move-only. The gradients' memory
+// and the communicator must outlive it.
+template <Communicator C, class... Updates>
+class BoundStep {
+ public:
+  // Collective; by `session.bind_step`.
+  explicit BoundStep(C& world, Updates const&... updates)
+      : bare_{world.bare()}, updates_{detail::BoundUpdate<typename Updates::State>{updates, world.size()}...} {}
+
+  // Collective.
+  void operator()() {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      typename decltype(bare_)::Request requests[sizeof...(I)];
+      (std::get<I>(updates_).begin(bare_, requests[I]), ...);
+      (finish(requests[I], std::get<I>(updates_)), ...);
+    }(std::index_sequence_for<Updates...>{});
+  }
+
+ private:
+  template <class Request, class Update>
+  void finish(Request& request, Update& update) {
+    while (!bare_.test(request)) {
+    }
+    update.apply();
+  }
+
+  decltype(std::declval<C&>().bare()) bare_;
+  std::tuple<detail::BoundUpdate<typename Updates::State>...> updates_;
+};
+
+}  // namespace parallax

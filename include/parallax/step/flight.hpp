@@ -1,0 +1,372 @@
+// A flight: updates under way together, agreed on in one round and exchanged in shared transfers. `Session::start` and
+// `Session::step` fill one each; the step asks its seats for their phases.
+// The room `step` brings the updates of a step through their phases, whatever their types and policies.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/mail.hpp"
+#include "parallax/pull/ahead.hpp"
+#include "parallax/step/dense_exchange.hpp"
+#include "parallax/step/options.hpp"
+#include "parallax/step/overwritten.hpp"
+#include "parallax/step/seat.hpp"
+
+namespace parallax::detail {
+
+// The channels of a flight. The agreement of a step travels on the channel of all other agreements, so that ranks which
+// call different operations meet there and find out.
+struct FlightChannels {
+  int agreement, rows, dense;
+};
+
+// What flights need of their session. `joined`: this rank has no data any more. `session`: the one whose variables may be
+// updated. `current` names the variable at which a phase failed.
+template <Communicator C>
+struct FlightRoom {
+  Topology<C> const& topology;
+  SessionOptions const& options;
+  bool const& joined;
+  void const* session;
+  Traffic& traffic;
+  std::string_view& current;
+};
+
+template <Communicator C>
+class Flight {
+ public:
+  Flight(FlightRoom<C> const& room, FlightChannels route)
+      : topology_{&room.topology},
+        options_{&room.options},
+        joined_{&room.joined},
+        manifest_{room.topology, room.session, room.current},
+        agreement_{room.topology, route.agreement, room.traffic},
+        mail_{room.topology, route.rows, room.traffic},
+        dense_{room.topology, route.dense, room.traffic, manifest_.buckets} {}
+  Flight(Flight&&) = delete;
+  virtual ~Flight() = default;
+
+  // Calls f(seat, number of its clip group in the step or -1) for every argument; for none while all ranks have joined.
+  template <class F>
+  void seats(F&& f) {
+    if (stage_ == Stage::idle) return;
+    for (Seat<C>* const seat : seats_) f(*seat, seat->group < 0 ? -1 : first_group_ + seat->group);
+  }
+  // Local. The number of its first clip group in the step; returns that of the next flight's.
+  int number_groups(int first) {
+    first_group_ = first;
+    return first + static_cast<int>(limits_.size());
+  }
+
+  // The agreement about these updates begins. `context` is what else the ranks must have in common.
+  void post(std::uint64_t context) {
+    bool const refused = error_.has_value();
+    Fingerprint hash;
+    hash.add(context);
+    hash.add(hash_with(refused ? Fingerprint{} : manifest_.prepared));
+    agreement_.begin(hash.value(), !refused, *joined_, refused ? 0 : manifest_.counts, !ahead_ || ahead_->planned());
+    stage_ = Stage::agreeing;
+    std::size_t which = 0;
+    if (!refused) {
+      if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.tell(agreement_, which); });
+      if (ahead_) ahead_->tell(agreement_, which);
+    }
+    agreement_.post();
+  }
+
+  // Lets it progress; true once everything arrived, or was refused.
+  bool poll() {
+    if (stage_ == Stage::agreeing && agreement_.poll()) agreed();
+    if (stage_ == Stage::exchanging) {
+      if (!carried_) carry_rows();
+      bool const dense = dense_.exchange();
+      if (carried_ && dense) stage_ = Stage::arrived;
+    }
+    return stage_ != Stage::agreeing && stage_ != Stage::exchanging;
+  }
+  bool gather_gradients() { return dense_.gather_gradients(); }
+  bool gather_parameters() { return dense_.gather_parameters(); }
+
+  // Local, once everything is merged. Begins to look for the norms of clip groups and, if `finite` is asked for, for what is not;
+  // what is measured of whole tensors gets its place. The findings are there once all of it is `found`.
+  void seek(bool finite) {
+    manifest_.measured.each([](auto& sums) { sums.sharded.clear(), sums.replicated.clear(); });
+    if (std::any_of(seats_.begin(), seats_.end(), [](Seat<C> const* seat) { return seat->measures; })) {
+      seats([](auto& seat, int) { seat.enrol(); });
+      manifest_.measured.each([&](auto& sums) { sums.sharded.open(*topology_), sums.replicated.open(*topology_); });
+    }
+    if (limits_.empty() && !finite) return;
+    seats([&](auto& seat, int) { seat.seek(finite); });
+    start_looking([](auto& findings) -> auto& { return findings.of_sums; });
+  }
+  bool found() {
+    bool all = true;
+    manifest_.findings.each([&](auto& findings) {
+      all = all && findings.of_gradients.arrived() && findings.of_sums.arrived();
+    });
+    return all;
+  }
+  std::optional<NonFiniteFound> non_finite() {
+    std::optional<NonFiniteFound> found;
+    for (bool const in_gradient : {true, false})
+      seats([&](auto& seat, int) {
+        if (!found) found = seat.non_finite(in_gradient);
+      });
+    return found;
+  }
+  // Whether owners measure what others must know.
+  bool shares_measures() {
+    bool any = false;
+    manifest_.measured.each([&](auto& sums) { any = any || !sums.sharded.empty(); });
+    return any;
+  }
+  bool gather_measures() {
+    bool all = true;
+    manifest_.measured.each([&](auto& sums) { all = all && sums.sharded.gather(dense_.lane()); });
+    return all;
+  }
+
+  // Local, before `prepare`. The ids of these fetches travel with the updates.
+  void bring(Ahead<C>& ahead) { ahead_ = &ahead; }
+  // Local. This rank refuses what it has prepared.
+  void refuse(Error error) {
+    if (!error_) error_ = std::move(error);
+  }
+  // The updates give back what they hold. `applied`: by the step that completed them.
+  void close(bool applied) noexcept {
+    for (Seat<C>* const seat : seats_) {
+      applied && stage_ != Stage::idle ? seat->settled() : seat->refused();
+      seat->close();
+    }
+    dense_.each([](auto& bucket, bool) { bucket.drop(); });
+    stage_ = Stage::free;
+  }
+  // After an abort: waits until no peer reads our memory.
+  void withdraw() noexcept {
+    agreement_.withdraw();
+    mail_.withdraw();
+    dense_.lane().withdraw();
+  }
+
+  void set_priority(Priority priority) { priority_ = priority.value; }
+  int priority() const { return priority_; }
+  bool agreeing() const { return stage_ == Stage::agreeing; }
+  bool exchanging() const { return stage_ == Stage::exchanging; }
+  bool unanimous() const { return stage_ != Stage::refused; }
+  bool idle() const { return stage_ == Stage::idle; }
+  bool busy() const { return stage_ != Stage::free; }
+  bool adapts() const {  // variables under Auto are among those it updates
+    return std::any_of(seats_.begin(), seats_.end(), [](Seat<C> const* seat) { return seat->adapts; });
+  }
+  std::optional<Error> const& error() const { return error_; }
+  std::vector<double> const& limits() const { return limits_; }  // max_norm by clip group
+
+  // Of the updates as they are now.
+  std::uint64_t hash() const {
+    Fingerprint updates;
+    if (!error_)
+      for (UpdateRecord const& record : manifest_.records) record.add_to(updates, *record.registration);
+    return hash_with(updates);
+  }
+  std::string describe() const {
+    std::string lines;
+    if (error_) return lines;
+    for (UpdateRecord const& record : manifest_.records) {
+      Registration const& known = *record.registration;
+      lines += known.name + "\t" + known.signature + ", " + known.update_text(known.state);
+      if (record.rows == NamedRows::of_a_pull) lines += ", rows of a pull";
+      if (record.rows == NamedRows::by_index) lines += ", rows by index";
+      if (record.transformed) lines += ", transformed";
+      if (record.group >= 0) lines += ", clipped to " + number_text(limits_[static_cast<std::size_t>(record.group)]);
+      if (priority_ != 0) lines += ", priority " + std::to_string(priority_);
+      lines += '\n';
+    }
+    return lines;
+  }
+  std::string names() const {
+    std::string list;
+    for (UpdateRecord const& record : manifest_.records) list += (list.empty() ? "" : ", ") + record.registration->name;
+    return list;
+  }
+  std::string_view first_name() const {
+    return manifest_.records.empty() ? std::string_view{} : manifest_.records.front().registration->name;
+  }
+  // The name of a variable that was destroyed, or null.
+  std::string const* gone() const {
+    for (UpdateRecord const& record : manifest_.records)
+      if (record.registration->gone) return &record.registration->name;
+    return nullptr;
+  }
+  int waiting_for() const {
+    if (agreement_.in_flight()) return agreement_.waiting_for();
+    int const rank = mail_.waiting_for();
+    return rank >= 0 ? rank : dense_.lane().waiting_for();
+  }
+
+ protected:
+  // Local. Checks and prepares all updates; what goes wrong is kept for the agreement. `keep`: the updates outlive the call,
+  // and what can be done before the step completes them is. `fill` prepares the seats.
+  template <class Fill>
+  void prepare_seats(bool keep, Fill&& fill) {
+    bool const finite = options_->non_finite == NonFinite::error;
+    clear();
+    manifest_.how = {keep, *joined_, finite};
+    manifest_.spreads_early = keep || topology_->spreads();
+    try {
+      fill();
+      if (manifest_.overwrites) refuse_shared_memory();
+      if (ahead_) manifest_.counts += ahead_->counts();
+      close_buckets();
+      if (finite) start_looking([](auto& findings) -> auto& { return findings.of_gradients; });
+      agreement_.reserve(manifest_.counts);
+    } catch (...) {
+      auto const& records = manifest_.records;
+      error_ = current_error(topology_->rank(), "step", records.empty() ? std::string_view{} : records.back().name());
+    }
+  }
+
+  Manifest<C>& manifest() { return manifest_; }
+  std::vector<Seat<C>*>& seat_list() { return seats_; }
+  int open_group(double max_norm) {
+    limits_.push_back(max_norm);
+    return static_cast<int>(limits_.size()) - 1;
+  }
+
+ private:
+  // `free`: nobody uses it. `refused`, `idle` (all ranks have joined), `arrived`: nothing is on its way any more.
+  enum class Stage : unsigned char { free, prepared, agreeing, refused, idle, exchanging, arrived };
+
+  void clear() {
+    stage_ = Stage::prepared;
+    priority_ = 0;
+    error_.reset();
+    limits_.clear();
+    manifest_.records.clear();
+    manifest_.prepared = {};
+    manifest_.counts = 0;
+    manifest_.overwrites = false;
+    dense_.each([](auto& bucket, bool) { bucket.clear(); });
+    manifest_.findings.each([](auto& findings) { findings.of_gradients.clear(), findings.of_sums.clear(); });
+  }
+  void close_buckets() {
+    Spread const spread = !manifest_.spreads_early ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
+    dense_.each([&](auto& bucket, bool sharded) { bucket.close(*topology_, options_->fusion, sharded, spread); });
+  }
+  // Looks only where gradients have moved since it last looked.
+  void refuse_shared_memory() {
+    if (!manifest_.moved && looked_at_ == manifest_.records.size()) return;
+    gradient_memory_.clear();
+    seats([&](auto& seat, int) { seat.list_memory(gradient_memory_); });
+    auto const shared = shared_memory(gradient_memory_);
+    if (!shared) {
+      manifest_.moved = false;
+      looked_at_ = manifest_.records.size();
+      return;
+    }
+    auto const& [overwritten, other] = *shared;
+    throw Error{Errc::invalid_argument, topology_->rank(), "step", std::string{overwritten.variable},
+                "its gradient was given in_place, and the gradient of " + std::string{other.variable} + " shares memory with it"};
+  }
+
+  // In every space, for those findings that `which` chooses of it.
+  template <class Which>
+  void start_looking(Which which) {
+    manifest_.findings.each([&]<class In>(In& findings) {
+      using Space = typename In::space;
+      which(findings).start(RowOps<Space>{queue_of<Space>(topology_->world())});
+    });
+  }
+  std::uint64_t hash_with(Fingerprint hash) const {
+    for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
+    hash.add(manifest_.spreads_early);
+    hash.add(static_cast<std::uint64_t>(priority_));
+    return hash.value();
+  }
+
+  // The ranks have agreed, or have not.
+  void agreed() {
+    int const active = agreement_.active();
+    manifest_.divisors = {options_->join_divisor == JoinDivisor::active ? active : topology_->size(), active};
+    if (!agreement_.unanimous()) {
+      stage_ = Stage::refused;
+    } else if (active == 0) {
+      dense_.each([](auto& bucket, bool) { bucket.clear(); });
+      stage_ = Stage::idle;
+    } else {
+      stage_ = Stage::exchanging;
+      carried_ = false;
+      dense_.begin(manifest_.spreads_early);
+      std::size_t which = 0;
+      if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.hear(agreement_, which); });
+      if (ahead_ && agreement_.ahead()) ahead_->climb(agreement_, which, *topology_);
+    }
+  }
+  void carry_rows() {
+    bool const climbs = ahead_ && agreement_.ahead();
+    carried_ = carry(mail_, [&](auto&& f) {
+      seats([&](auto& seat, int) { f(seat); });
+      if (climbs) f(*ahead_);
+    });
+    if (carried_ && climbs) ahead_->arrive();
+  }
+
+  Topology<C> const* topology_;
+  SessionOptions const* options_;
+  bool const* joined_;
+  Manifest<C> manifest_;
+  Agreement<C> agreement_;
+  Mails<C> mail_;
+  DenseExchange<C> dense_;
+  std::vector<Seat<C>*> seats_;  // by argument; those of a clip group one after the other
+  std::vector<GradientMemory> gradient_memory_;
+  std::size_t looked_at_ = 0;  // updates, when that was last found to be each one's own
+  std::vector<double> limits_;
+  std::optional<Error> error_;  // this rank's refusal
+  Ahead<C>* ahead_ = nullptr;
+  int priority_ = 0, first_group_ = 0;
+  Stage stage_ = Stage::free;
+  bool carried_ = true;
+};
+
+// With the seats of arguments of these types. Only what prepares them depends on a step's list of arguments.
+template <Communicator C, class... Arguments>
+class FlightOf final : public Flight<C> {
+ public:
+  FlightOf(FlightRoom<C> const& room, FlightChannels route) : Flight<C>{room, route} {
+    each([&](auto& seat) {
+      seat.attach(this->manifest());
+      this->seat_list().push_back(&seat);
+    });
+  }
+
+  void prepare(bool keep, Arguments const&... arguments) {
+    each([](auto& seat) { seat.vacate(); });
+    this->prepare_seats(keep, [&] {
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (take(std::get<I>(seats_), arguments), ...);
+      }(std::index_sequence_for<Arguments...>{});
+    });
+  }
+
+ private:
+  template <class Seats, class Argument>
+  void take(Seats& seats, Argument const& argument) {
+    int group = -1;
+    if constexpr (requires { argument.max_norm; }) group = this->open_group(argument.max_norm);
+    seats.prepare(argument, group);
+  }
+  template <class F>
+  void each(F&& f) {
+    std::apply([&](auto&... seats) { (each_seat(seats, f), ...); }, seats_);
+  }
+
+  std::tuple<typename SeatsOf<C, Arguments>::type...> seats_;
+};
+
+}  // namespace parallax::detail

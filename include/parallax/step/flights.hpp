@@ -1,0 +1,118 @@
+// All flights of a step: those that were started and no step has completed yet, and the step's own as the last.
+#pragma once
+
+#include "parallax/core/algorithm.hpp"
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "parallax/step/flight.hpp"
+
+namespace parallax::detail {
+
+// Refers to the flights. Those that share a channel take turns on it. Each phase of a step is said once, for all of them.
+template <Communicator C>
+class Flights {
+ public:
+  // `channels`: after how many flights the channels are those of an earlier one again.
+  explicit Flights(std::size_t channels) : channels_{channels} {}
+
+  std::vector<Flight<C>*> const& started() const { return started_; }
+  bool any_started() const { return !started_.empty(); }
+  void start(Flight<C>& flight) {
+    done_.resize(started_.size() + 2);
+    started_.push_back(&flight);
+  }
+  // The flight of the step itself, until all are closed.
+  void add_own(Flight<C>& flight) {
+    done_.resize(started_.size() + 1);
+    own_ = &flight;
+  }
+  // Whose channels the next one takes, or null where there are free ones.
+  Flight<C>* before_next() const { return started_.size() < channels_ ? nullptr : started_[started_.size() - channels_]; }
+
+  // Calls f with every flight, in the order of their starts.
+  template <class F>
+  void each(F&& f) const {
+    for (Flight<C>* const flight : started_) f(*flight);
+    if (own_) f(*own_);
+  }
+  // Calls f(seat, number of its clip group in the step or -1) with every argument of every flight.
+  template <class F>
+  void seats(F&& f) const {
+    each([&](Flight<C>& flight) { flight.seats(f); });
+  }
+  template <class Holds>
+  bool any(Holds&& holds) const {
+    bool found = false;
+    each([&](Flight<C>& flight) { found = found || holds(flight); });
+    return found;
+  }
+  template <class Holds>
+  bool all(Holds&& holds) const {
+    return !any([&](Flight<C>& flight) { return !holds(flight); });
+  }
+
+  // What was started moves on; true once all of it has arrived or was refused. A flight waits while one of a higher priority is
+  // being exchanged, to which all ranks have come.
+  bool poll_started() {
+    bool all = true;
+    int least = std::numeric_limits<int>::min();
+    for (auto* flight : started_)
+      if (flight->exchanging()) least = std::max(least, flight->priority());
+    for (auto* flight : started_) all = flight->priority() >= least && flight->poll() && all;
+    return all;
+  }
+  // Numbers the clip groups of all flights and returns how many there are.
+  std::size_t number_groups() const {
+    int groups = 0;
+    each([&](Flight<C>& flight) { groups = flight.number_groups(groups); });
+    return static_cast<std::size_t>(groups);
+  }
+
+  // Before the first poll of a gathering: nobody has gathered.
+  void begin_gathering() { done_.assign(done_.size(), false); }
+  template <class Phase>
+  bool gather(Phase phase) {
+    bool all = true;
+    std::size_t i = 0;
+    each([&](Flight<C>& flight) {
+      bool const waits = &flight != own_ && i >= channels_ && !done_[i - channels_];
+      if (!waits && !done_[i]) done_[i] = phase(flight);
+      all = all && done_[i];
+      ++i;
+    });
+    return all;
+  }
+
+  // Whatever happens, the updates give back what they hold.
+  void close(bool applied) noexcept {
+    each([&](Flight<C>& flight) { flight.close(applied); });
+    started_.clear();
+    own_ = nullptr;
+  }
+
+  int waiting_for() const {
+    int rank = own_ ? own_->waiting_for() : -1;
+    for (auto* flight : started_)
+      if (rank < 0) rank = flight->waiting_for();
+    return rank;
+  }
+  std::string names() const {
+    std::string list;
+    each([&](Flight<C>& flight) {
+      std::string const own = flight.names();
+      list += (list.empty() || own.empty() ? "" : ", ") + own;
+    });
+    return list;
+  }
+
+ private:
+  std::size_t channels_;
+  std::vector<Flight<C>*> started_;
+  Flight<C>* own_ = nullptr;
+  std::vector<char> done_;  // by flight, in the gathering at hand
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,28 @@
+// What a session's user may choose about its steps.
+#pragma once
+
+#include "parallax/policy/auto/choice.hpp"
+#include "parallax/policy/bucket/dense_bucket.hpp"
+
+namespace parallax {
+
+// What a step does about a gradient that holds an infinity or what is not a number, after it was summed over ranks (where the
+// vendor sums, on every rank alike). `propagate`: nothing is looked at. `skip_step`: no rank updates anything, `step` returns
+// false. `error`: gradients are looked at before they are sent, too, so that the rank that brought it is named; nothing is
+// changed.
+enum class NonFinite : unsigned char { propagate, skip_step, error };
+
+// What a mean is over while some ranks have joined: all ranks of the session, or those that still have data.
+enum class JoinDivisor : unsigned char { world, active };
+
+// Alike on all ranks, which is checked. May be changed between operations.
+struct SessionOptions {
+  FusionOptions fusion = {};
+  NonFinite non_finite = NonFinite::propagate;
+  JoinDivisor join_divisor = JoinDivisor::world;
+  AutoOptions choice = {};  // of variables under Auto
+
+  bool operator==(SessionOptions const&) const = default;
+};
+
+}  // namespace parallax

@@ -1,0 +1,345 @@
+// The seat of one argument of a step: the ways of its updates, kept from step to step. A flight asks seats for their phases by
+// one indirect call for each argument, whatever an argument is: one update, or a range of a thousand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/agreement.hpp"
+#include "parallax/policy/auto.hpp"
+#include "parallax/policy/exchange.hpp"
+#include "parallax/policy/way_checks.hpp"
+#include "parallax/step/grad.hpp"
+#include "parallax/step/record.hpp"
+
+namespace parallax::detail {
+
+// What seats write down of their updates as they prepare them, and what they share with the other seats of a flight.
+template <Communicator C>
+struct Manifest {
+  Manifest(Topology<C> const& its_topology, void const* its_session, std::string_view& its_current)
+      : topology{&its_topology}, session{its_session}, current{&its_current} {}
+
+  Topology<C> const* topology;
+  void const* session;        // whose variables may be updated
+  std::string_view* current;  // names the variable at which a phase failed
+  Preparing how{};
+  Buckets<C> buckets;
+  BySpace<C, FindingsIn> findings;
+  MeasuredSums<C> measured;
+  std::vector<UpdateRecord> records;  // of the updates prepared, in the order of the arguments
+  Fingerprint prepared;               // of them as they were then
+  std::size_t counts = 0;             // numbers that ride in the agreement
+  Divisors divisors;
+  bool spreads_early = false;  // whether sums may reach all ranks before the step completes
+  bool overwrites = false;     // a gradient was given in_place
+  bool moved = false;          // a gradient lies elsewhere than in the last step, since memory was looked at
+};
+
+// Where a gradient is not finite: in what this rank was given, or in a sum over ranks.
+struct NonFiniteFound {
+  Error error;
+  bool in_gradient;
+};
+
+// The phases of the updates of one argument, those of policy/exchange.hpp, without their types.
+template <Communicator C>
+class Seat {
+ public:
+  virtual ~Seat() = default;
+
+  bool travelling = false;
+  int group = -1;             // the clip group of the flight, -1 for none
+  bool adapts = false;        // holds variables under Auto
+  bool measures = false;      // holds variables whose optimizer measures whole tensors
+
+  virtual void tell(Agreement<C>&, std::size_t& which) = 0;
+  virtual void hear(Agreement<C>&, std::size_t& which) = 0;
+  virtual bool next(Mails<C>&) = 0;
+  virtual void write(Mails<C>&) = 0;
+  virtual void read(Mails<C>&) = 0;
+  virtual void reduce(int clip_group) = 0;  // reduce, divide and deposit
+  virtual void merge() = 0;
+  virtual void transform() = 0;
+  virtual void enrol() = 0;
+  virtual void seek(bool finite) = 0;
+  virtual void norm(double& squared) = 0;
+  virtual std::optional<NonFiniteFound> non_finite(bool in_gradient) = 0;
+  virtual void measure(double scale) = 0;
+  virtual void apply(double scale) = 0;
+  virtual void settled() noexcept = 0;
+  virtual void refused() noexcept = 0;
+  virtual void close() noexcept = 0;
+
+  // Of tables under Auto: see Adaptation.
+  virtual std::size_t use_words() = 0;
+  virtual void tell_use(std::vector<double>& words, double now) = 0;
+  virtual void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) = 0;
+
+  virtual void list_memory(std::vector<GradientMemory>&) = 0;
+};
+
+// The seat of one update or of a range of updates.
+template <Communicator C, class Argument>
+class SeatOf final : public Seat<C> {
+  template <class A>
+  struct UpdateOf {
+    using type = A;
+  };
+  template <UpdateRange A>
+  struct UpdateOf<A> {
+    using type = update_of<A>;
+  };
+  static constexpr bool ranges = UpdateRange<Argument>;
+  using Update = typename UpdateOf<Argument>::type;
+  using State = typename Update::State;
+  using W = way_of<C, Update>;
+  static constexpr bool adaptive = is_adaptive<typename State::Exchange>;
+
+ public:
+  void attach(Manifest<C>& manifest) { manifest_ = &manifest; }
+  void vacate() { used_ = 0; }
+
+  // Local, may throw; updates before the one that fails are prepared.
+  void prepare(Argument const& argument, int clip_group) {
+    this->group = clip_group;
+    this->adapts = adaptive;
+    this->measures = State::measures;
+    if constexpr (ranges) {
+      for (auto const& update : argument) {
+        if (used_ == ways_.size()) ways_.emplace_back();
+        prepare_one(ways_[used_], update);
+      }
+    } else {
+      prepare_one(ways_, argument);
+    }
+  }
+
+  void tell(Agreement<C>& agreement, std::size_t& which) override {
+    each([&](auto& way) {
+      if (way.counts() == 0) return;
+      way.tell(topology(), [&](int rank, std::size_t count) { agreement.tell(rank, which, count); });
+      which += way.counts();
+    });
+  }
+  void hear(Agreement<C>& agreement, std::size_t& which) override {
+    each([&](auto& way) {
+      if (way.counts() == 0) return;
+      way.hear(topology(), [&](int rank) { return static_cast<std::size_t>(agreement.told(rank, which)); });
+      which += way.counts();
+    });
+  }
+  bool next(Mails<C>& mail) override {
+    bool any = false;
+    each([&](auto& way) { any |= way.travelling = way.next(mail); });
+    return any;
+  }
+  void write(Mails<C>& mail) override {
+    each([&](auto& way) {
+      if (way.travelling) way.write(mail);
+    });
+  }
+  void read(Mails<C>& mail) override {
+    each([&](auto& way) {
+      if (way.travelling) way.read(mail);
+    });
+  }
+  void reduce(int clip_group) override {
+    named([&](auto& way) {
+      way.reduce();
+      way.divide_by(manifest_->divisors);
+      way.deposit(clip_group);
+    });
+  }
+  void merge() override {
+    named([](auto& way) { way.merge(); });
+  }
+  void transform() override {
+    named([](auto& way) { way.transform(); });
+  }
+  void enrol() override {
+    each([&](auto& way) {
+      if (way.leader()) way.enrol(manifest_->measured);
+    });
+  }
+  void seek(bool finite) override {
+    named([&](auto& way) {
+      if (!way.leader()) return;
+      auto& findings = findings_of(way).of_sums;
+      if (way.group() >= 0) way.sought.squares = findings.seek(Sought::squares, way.clipped(topology()));
+      if (finite) way.sought.in_sums = findings.seek(Sought::non_finite, way.result());
+    });
+  }
+  void norm(double& squared) override {
+    each([&](auto& way) {
+      if (way.leader()) squared += findings_of(way).of_sums.sum_of_squares(way.sought.squares);
+    });
+  }
+  std::optional<NonFiniteFound> non_finite(bool in_gradient) override {
+    std::optional<NonFiniteFound> found;
+    each([&](auto& way) {
+      auto const place = in_gradient ? way.sought.in_gradient : way.sought.in_sums;
+      if (found || place == SoughtOf::none) return;
+      auto const& findings = findings_of(way);
+      auto const element = (in_gradient ? findings.of_gradients : findings.of_sums).first_non_finite(place);
+      if (element) found = {non_finite_error(way, *element, in_gradient), in_gradient};
+    });
+    return found;
+  }
+  void measure(double scale) override {
+    each([&](auto& way) {
+      if (way.leader()) way.measure(scale);
+    });
+  }
+  void apply(double scale) override {
+    each([&](auto& way) {
+      if (way.leader()) way.apply(scale);
+    });
+  }
+  void settled() noexcept override {
+    each([](auto& way) { way.settled(); });
+  }
+  void refused() noexcept override {
+    each([](auto& way) { way.refused(); });
+  }
+  void close() noexcept override {
+    each([](auto& way) { way.close(); });
+    used_ = 0;
+  }
+
+  std::size_t use_words() override {
+    std::size_t sum = 0;
+    if constexpr (adaptive) each([&](auto& way) { sum += Adaptation<State>::words(way.state()); });
+    return sum;
+  }
+  void tell_use([[maybe_unused]] std::vector<double>& words, [[maybe_unused]] double now) override {
+    if constexpr (adaptive) each([&](auto& way) { Adaptation<State>::tell(way.state(), words, now); });
+  }
+  void adapt([[maybe_unused]] Adapting<C>& by, [[maybe_unused]] FunctionRef<double const*(int)> words_of,
+             [[maybe_unused]] std::size_t& at) override {
+    if constexpr (adaptive) each([&](auto& way) {
+      auto const told = [&words_of, begin = at](int rank) { return words_of(rank) + begin; };
+      at += Adaptation<State>::words(way.state());
+      if (way.leader()) Adaptation<State>::conclude(way.state(), by, told);
+    });
+  }
+
+  void list_memory(std::vector<GradientMemory>& memory) override {
+    each([&](auto& way) {
+      if (auto const own = way.memory()) memory.push_back(*own);
+    });
+  }
+
+ private:
+  Topology<C> const& topology() const { return *manifest_->topology; }
+
+  void prepare_one(W& given, Update const& update) {
+    Registration const& known = *update.state->registration();
+    if (known.session != manifest_->session) throw known.stranger(topology().rank(), "step");
+    manifest_->records.push_back({&known, this->group, transforms<decltype(update.function)>, NamedRows::none});
+    UpdateRecord& record = manifest_->records.back();
+    ++used_;
+    given.prepare(update, topology(), manifest_->how, this->group);
+    with_way(given, [&](auto& way) {
+      manifest_->overwrites |= update_overwrites(update);
+      manifest_->moved |= way.moved();
+      record.rows = way.named();
+      record.add_to(manifest_->prepared, *update.state);
+      look_at_gradient(way);
+      way.join(manifest_->buckets);
+      manifest_->spreads_early = manifest_->spreads_early && way.gathers_early();
+      manifest_->counts += way.counts();
+    });
+  }
+  static bool update_overwrites([[maybe_unused]] Update const& update) {
+    if constexpr (requires { update.in_place; }) return update.in_place != nullptr;
+    else return false;
+  }
+
+  // In the host's memory a gradient is looked at before it is sent; elsewhere with all others, when the step is to be completed.
+  template <class Way>
+  void look_at_gradient(Way& way) {
+    way.sought = {};
+    if (!manifest_->how.finite || manifest_->how.joined) return;
+    if constexpr (State::space::host_readable) {
+      if (auto const found = first_non_finite(way.gradient())) throw non_finite_error(way, *found, true);
+    } else {
+      way.sought.in_gradient = findings_of(way).of_gradients.seek(Sought::non_finite, way.gradient());
+    }
+  }
+  template <class Way>
+  auto& findings_of(Way const&) {
+    return manifest_->findings.template of<typename State::space>();
+  }
+  template <class Way>
+  Error non_finite_error(Way& way, NonFiniteElement const& found, bool in_gradient) const {
+    return {Errc::non_finite, topology().rank(), "step", way.state().name(),
+            std::string{in_gradient ? "of the gradient, " : "of the sum over ranks, "} + way.place_of(found, !in_gradient) +
+                " is " + number_text(static_cast<typename State::scalar_type>(found.value))};
+  }
+
+  // Calls f with every way that was prepared.
+  template <class F>
+  void each(F&& f) {
+    if constexpr (ranges) {
+      for (std::size_t i = 0; i < used_; ++i) with_way(ways_[i], f);
+    } else {
+      if (used_ > 0) with_way(ways_, f);
+    }
+  }
+  // The same, where errors are to name the variable.
+  template <class F>
+  void named(F&& f) {
+    State const* at = nullptr;
+    try {
+      each([&](auto& way) {
+        at = &way.state();
+        f(way);
+      });
+    } catch (...) {
+      if (at) *manifest_->current = at->name();
+      throw;
+    }
+  }
+
+  Manifest<C>* manifest_ = nullptr;
+  std::conditional_t<ranges, std::vector<W>, W> ways_;
+  std::size_t used_ = 0;
+};
+
+// The seats of one argument: of a clip group those of its updates, which share its number.
+template <Communicator C, class Argument>
+struct SeatsOf {
+  using type = SeatOf<C, Argument>;
+};
+template <Communicator C, class... Updates>
+struct GroupOfSeats {
+  std::tuple<typename SeatsOf<C, std::remove_cvref_t<Updates>>::type...> seats;
+
+  void prepare(ClipGroup<Updates...> const& clip, int group) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (std::get<I>(seats).prepare(std::get<I>(clip.updates), group), ...);
+    }(std::index_sequence_for<Updates...>{});
+  }
+};
+template <Communicator C, class... Updates>
+struct SeatsOf<C, ClipGroup<Updates...>> {
+  using type = GroupOfSeats<C, Updates...>;
+};
+template <Communicator C, class Argument, class F>
+void each_seat(SeatOf<C, Argument>& seat, F&& f) {
+  f(seat);
+}
+template <Communicator C, class... Updates, class F>
+void each_seat(GroupOfSeats<C, Updates...>& group, F&& f) {
+  std::apply([&](auto&... seats) { (each_seat(seats, f), ...); }, group.seats);
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,50 @@
+// Which rows of an array a rank holds, and how an archive sees them in any memory space. Called by the states of variables.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/archive.hpp"
+#include "parallax/kernel/host.hpp"
+#include "parallax/memory/buffer.hpp"
+
+namespace parallax {
+
+// `count` rows here, of `rows` in all; `row(i)` is the number of local row i. Does not own.
+struct Extent {
+  std::int64_t rows;
+  Share share;
+  std::int64_t count;
+  FunctionRef<std::int64_t(std::int64_t)> row;
+};
+
+// Shows rows of `width` elements that lie packed in memory of the space: a device's in parts, over memory of the host.
+template <class A, MemorySpace Space, class T>
+void visit_rows(Items<A>& items, RowOps<Space> const& ops, std::string_view name, T* memory, std::int64_t width,
+                Extent const& extent) {
+  if constexpr (Space::host_readable) {
+    items.rows(name, memory, extent.rows, width, extent.share, extent.count, extent.row);
+  } else {
+    std::int64_t const at_once = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / std::max<std::int64_t>(width, 1));
+    Buffer<T> here{static_cast<std::size_t>(std::min(at_once, extent.count) * width)};
+    std::int64_t first = 0;
+    do {
+      std::int64_t const count = std::min(at_once, extent.count - first);
+      auto const elements = static_cast<std::size_t>(count * width);
+      if constexpr (!A::reads) ops.to_host(here.data(), memory + first * width, elements);
+      items.rows(name, here.data(), extent.rows, width, extent.share, count,
+                 [&](std::int64_t i) { return extent.row(first + i); });
+      if constexpr (A::reads) ops.from_host(memory + first * width, here.data(), elements);
+      first += count;
+    } while (first < extent.count);
+  }
+}
+
+// Shows what the policy keeps of a variable, where it keeps something: `policy_state`, a member of the variable's state.
+template <class A, class State>
+void visit_policy_state(Items<A>& items, State& state) {
+  if constexpr (requires { state.policy_state.visit(items); }) state.policy_state.visit(items);
+}
+
+}  // namespace parallax

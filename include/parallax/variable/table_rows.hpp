@@ -1,0 +1,268 @@
+// The owner's side of a table: the rows that a rank keeps and the optimizer's state beside them, read and updated by key.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/view.hpp"
+#include "parallax/kernel/host.hpp"
+#include "parallax/memory/buffer.hpp"
+#include "parallax/optimizer/optimizer.hpp"
+#include "parallax/variable/optimizer_history.hpp"
+#include "parallax/variable/slots.hpp"
+
+namespace parallax {
+
+// `rows` rows of `width` elements in memory of the space, owned or borrowed, and the steps that were taken with them. The
+// directory says which row a key means. A step: reserve_update, then apply (or apply_runs, or apply_densified for all parts),
+// then end_update. Rows that exact semantics move without a gradient are settled, step by step, before they are next read or
+// updated. All functions are local. On a device they put work in the queue of `ops`.
+template <class T, class Index, Optimizer O, MemorySpace Space>
+class TableRows {
+ public:
+  using Ops = RowOps<Space>;
+  using Slots = OptimizerState<T, O, Space>;
+  static constexpr bool settles = untouched<O> == Untouched::moves;
+
+  TableRows(Ops const& ops, Directory<Index> directory, std::int64_t rows, std::int64_t width, O const& optimizer)
+      : ops_{ops},
+        directory_{directory},
+        table_{nullptr, rows, width},
+        optimizer_{optimizer},
+        slots_{ops, optimizer, static_cast<std::size_t>(rows), static_cast<std::size_t>(width)},
+        settled_(settles ? static_cast<std::size_t>(rows) : 0),
+        zeros_(settles ? static_cast<std::size_t>(width) : 0) {
+    settled_.fill(0);
+    ops_.fill(zeros_.data(), zeros_.size(), T{});
+    if constexpr (settles) history_.note(1, optimizer);
+  }
+
+  // The rows' memory: owned, `fill(row, T* out)` writes a row's first values to memory of the host; or the user's.
+  template <class Fill>
+  void allocate(Fill const& fill) {
+    owned_.resize(elements(rows()));
+    table_.data = owned_.data();
+    if constexpr (Space::host_readable) {
+      for (std::int64_t row = 0; row < rows(); ++row) fill(row, table_.row(row));
+    } else {
+      std::int64_t const at_once = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / std::max<std::int64_t>(width(), 1));
+      Buffer<T> filled{elements(std::min(at_once, rows()))};
+      for (std::int64_t first = 0; first < rows(); first += at_once) {
+        std::int64_t const count = std::min(at_once, rows() - first);
+        for (std::int64_t i = 0; i < count; ++i) fill(first + i, filled.data() + i * width());
+        ops_.from_host(table_.row(first), filled.data(), elements(count));
+      }
+    }
+  }
+  void borrow(T* memory) { table_.data = memory; }
+
+  Ops const& ops() const { return ops_; }
+  Directory<Index> directory() const { return directory_; }
+  std::int64_t rows() const { return table_.rows; }
+  std::int64_t width() const { return table_.width; }
+  O& optimizer() { return optimizer_; }
+  O const& optimizer() const { return optimizer_; }
+  std::int64_t steps() const { return steps_; }
+  Slots const& slots() const { return slots_; }
+
+  // All rows as of the last update. On a device: as of the work put in its queue so far.
+  RowsView<T> settled() {
+    settle(rows(), [](std::int64_t i) { return i; });
+    return table_;
+  }
+
+  // Brings the rows of `keys` up to date.
+  void touch(std::span<Index const> keys) {
+    settle(static_cast<std::int64_t>(keys.size()),
+           [&](std::int64_t i) { return directory_(keys[static_cast<std::size_t>(i)]); });
+  }
+  // Row i of out = the row of keys[i], which was touched. `keys` as operations in the space find them.
+  void gather(std::span<Index const> keys, T* out) const {
+    ops_.gather_rows(RowsView<T const>{table_}, keys, directory_, out);
+  }
+
+  // Sums of so many rows, divided by a number, or each by its own.
+  void divide(T* sums, std::size_t count, T by) const { ops_.scale_down(sums, static_cast<std::int64_t>(count) * width(), by); }
+  void divide_each(T* sums, std::span<std::uint32_t const> counts) {
+    ops_.scale_rows_down(sums, width(), shown(counts));
+  }
+
+  // Notes the optimizer's settings if they changed. When many notes have gathered all rows are settled, which changes no
+  // bit that is ever read, and the notes are dropped.
+  void reserve_update() {
+    static_cast<void>(optimizer_.at(steps_ + 1));  // what `at` throws, it throws before the commit
+    if constexpr (settles) {
+      if (history_.last_is(optimizer_)) return;
+      if (history_.full()) {
+        settled();
+        history_.forget();
+      }
+      history_.note(steps_ + 1, optimizer_);
+    }
+  }
+  // The rows of `keys`, each once, by the packed rows of `gradients`.
+  void apply(std::span<Index const> keys, T const* gradients, T scale) noexcept(Space::host_readable) {
+    touch(keys);
+    applied_.renew();
+    slots_.apply_rows(applied_.of(ops_, keys), directory_, table_, gradients, scale, optimizer_.at(steps_ + 1));
+    note_settled(keys);
+  }
+  // On a device: by sums that are not there yet, of `addends` by `groups`, each divided by its count, where there are counts,
+  // else by `divisor`.
+  template <class Groups>
+  void apply_runs(std::span<Index const> keys, RowsView<T const> addends, Groups const& groups, T divisor,
+                  std::span<std::uint32_t const> counts) {
+    touch(keys);
+    std::uint32_t const* const found = counts.data() ? shown(counts).data() : nullptr;
+    slots_.apply_runs(addends, groups, directory_, divisor, found, table_, optimizer_.at(steps_ + 1));
+    note_settled(keys);
+  }
+  // The rows from `first` on of a gradient of all rows. With `counted` the element behind a row says by how many indices it was
+  // named, and rows named by none are left alone by a lazy optimizer.
+  void apply_densified(std::int64_t first, RowsView<T const> gradients, bool counted, T scale) noexcept(Space::host_readable) {
+    settle(gradients.rows, [&](std::int64_t i) { return first + i; });
+    slots_.apply_spaced_rows(first, gradients, counted && untouched<O> == Untouched::lazy, table_, scale,
+                             optimizer_.at(steps_ + 1));
+    if constexpr (settles)
+      std::fill_n(settled_.data() + first, gradients.rows, steps_ + 1);
+  }
+  void end_update() { ++steps_; }
+
+  // Room for other rows, which a move brings. May throw std::bad_alloc, and then nothing has changed.
+  struct Room {
+    std::int64_t rows;
+    Buffer<T, Space> table;
+    Slots slots;
+    Buffer<std::int64_t> settled;
+  };
+  Room room_for(std::int64_t rows) {
+    settled();
+    return {rows, Buffer<T, Space>{elements(rows)},
+            Slots{ops_, optimizer_, static_cast<std::size_t>(rows), static_cast<std::size_t>(width())},
+            Buffer<std::int64_t>(settles ? static_cast<std::size_t>(rows) : 0)};
+  }
+  // Calls f(from, to, bytes of a row) for every array whose rows are to be brought. The table must be owned.
+  template <class F>
+  void each_array(Room& room, F&& f) {
+    f(reinterpret_cast<std::byte*>(owned_.data()), reinterpret_cast<std::byte*>(room.table.data()), elements(1) * sizeof(T));
+    std::vector<std::byte*> there;
+    room.slots.each_row_array([&](std::byte* memory, std::size_t) { there.push_back(memory); });
+    auto to = there.begin();
+    slots_.each_row_array([&](std::byte* memory, std::size_t bytes) { f(memory, *to++, bytes); });
+  }
+  // After every row has been brought, to where `directory` finds it.
+  void enter(Room&& room, Directory<Index> directory) {
+    directory_ = directory;
+    owned_ = std::move(room.table);
+    table_ = {owned_.data(), room.rows, width()};
+    slots_ = std::move(room.slots);
+    settled_ = std::move(room.settled);
+    settled_.fill(steps_);
+  }
+
+  // The slot of this name beside all rows, as of the last update.
+  template <class S>
+  RowsView<S> slot(std::string_view name, std::string const& variable) {
+    settled();
+    return slots_.template slot<S>(name, variable);
+  }
+
+  // Shows all that outlives a step, rows that are not settled as they are. `extent`: where the rows lie in the table.
+  template <class A>
+  void visit(Items<A>& items, Extent const& extent) {
+    items.number("steps", steps_);
+    items.fields("optimizer", optimizer_);
+    visit_rows(items, ops_, "values", table_.data, width(), extent);
+    slots_.visit(items, extent);
+    if constexpr (settles) {
+      visit_rows(items, RowOps<HostSpace>{}, "settled", settled_.data(), 1, extent);
+      std::int64_t least = steps_, most = 0;
+      for (std::int64_t const step : settled_.span()) least = std::min(least, step), most = std::max(most, step);
+      if (least < 0 || most > steps_) throw item_error(items.variable(), "settled", "its steps are not those of the variable");
+      history_.visit(items, least, steps_);
+    }
+  }
+
+ private:
+  std::size_t elements(std::int64_t rows) const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()); }
+
+  std::span<std::uint32_t const> shown(std::span<std::uint32_t const> counts) {
+    counts_.renew();
+    return counts_.of(ops_, counts);
+  }
+
+  // Replays the steps that passed rows by, with a gradient of zero: of rows row_at(0) … row_at(n - 1), which may repeat. The
+  // host takes one row after the other, all its steps; a device one step after the other, all rows that it passed by.
+  template <class RowAt>
+  void settle([[maybe_unused]] std::int64_t n, [[maybe_unused]] RowAt&& row_at) noexcept(Space::host_readable) {
+    if constexpr (!settles) return;
+    stale_.clear();
+    for (std::int64_t i = 0; settles && i < n; ++i) {
+      std::int64_t const row = row_at(i);
+      std::int64_t& settled = settled_[static_cast<std::size_t>(row)];
+      if (settled == steps_) continue;
+      if constexpr (!Space::host_readable) {
+        stale_.push_back({settled, static_cast<Index>(row)});
+      } else {
+        std::size_t const length = elements(1);
+        history_.replay(settled, steps_, [&](std::int64_t, auto const& rule) {
+          slots_.apply(table_.row(row), zeros_.data(), length, static_cast<std::size_t>(row) * length, T{1}, rule);
+        });
+      }
+      settled = steps_;
+    }
+    if constexpr (!Space::host_readable) settle_stale();
+  }
+  void note_settled([[maybe_unused]] std::span<Index const> keys) noexcept {
+    if constexpr (settles)
+      for (Index const key : keys) settled_[static_cast<std::size_t>(directory_(key))] = steps_ + 1;
+  }
+  void settle_stale() {
+    std::sort(stale_.begin(), stale_.end(), [](Stale const& a, Stale const& b) { return a.settled < b.settled; });
+    std::size_t const length = elements(1);
+    std::size_t const at_once = std::max<std::size_t>(1, (std::size_t{1} << 20) / std::max<std::size_t>(length, 1));
+    for (std::size_t begin = 0; begin < stale_.size(); begin += at_once) {
+      std::span<Stale const> const stale{stale_.data() + begin, std::min(at_once, stale_.size() - begin)};
+      if (zeros_.size() < stale.size() * length) {
+        zeros_.resize_with_slack(stale.size() * length);
+        ops_.clear(zeros_.data(), zeros_.size() * sizeof(T));
+      }
+      stale_rows_.resize_with_slack(stale.size());
+      std::transform(stale.begin(), stale.end(), stale_rows_.data(), [](Stale const& s) { return s.row; });
+      shown_stale_.renew();
+      std::span<Index const> const rows = shown_stale_.of(ops_, stale_rows_.span());
+      std::size_t passed = 0;
+      history_.replay(stale.front().settled, steps_, [&](std::int64_t step, auto const& rule) {
+        while (passed < stale.size() && stale[passed].settled < step) ++passed;
+        slots_.apply_rows(rows.first(passed), Directory<Index>{}, table_, zeros_.data(), T{1}, rule);
+      });
+    }
+  }
+
+  [[no_unique_address]] Ops ops_;
+  Directory<Index> directory_;
+  Buffer<T, Space> owned_;
+  RowsView<T> table_;
+  O optimizer_;
+  std::int64_t steps_ = 0;
+  Slots slots_;
+  Buffer<std::int64_t> settled_;  // by row: the last step that has moved it
+  Buffer<T, Space> zeros_;
+  OptimizerHistory<O> history_;
+  struct Stale {
+    std::int64_t settled;
+    Index row;
+  };
+  std::vector<Stale> stale_;  // on a device
+  Buffer<Index> stale_rows_;
+  Shown<Index, Space> shown_stale_;
+  Shown<Index, Space> applied_;
+  Shown<std::uint32_t, Space> counts_;
+};
+
+}  // namespace parallax

@@ -1,0 +1,29 @@
+// expect: parallax: the wire of this policy's exchange<Dense> does not encode the variable's scalar
+#include <concepts>
+#include <vector>
+
+#include <parallax/parallax.hpp>
+
+namespace px = parallax;
+
+struct Halves {
+  template <std::same_as<float> T>
+  using element = short;
+  static void encode(float const*, std::size_t, short*) {}
+  static void decode(short const*, std::size_t, float*) {}
+};
+struct Halving {
+  using axis = px::policy_axis;
+  static constexpr std::string_view name = "Halving";
+  template <class Kind>
+  struct exchange : px::AllReduce::exchange<Kind> {
+    using wire = Halves;
+  };
+};
+
+px::SelfCommunicator world;
+px::Session session{world};
+
+void train(px::Variable<px::Dense, double, Halving> const& layer, std::vector<double> const& gradient) {
+  session.step(px::grad(layer, gradient));
+}

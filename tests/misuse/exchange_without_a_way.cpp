@@ -1,0 +1,26 @@
+// expect: parallax: the exchange of this update policy lacks `template <Communicator C, class Update> way`
+#include <vector>
+
+#include <parallax/parallax.hpp>
+
+namespace px = parallax;
+
+struct Mine {
+  using axis = px::policy_axis;
+  static constexpr std::string_view name = "Mine";
+
+  template <class Kind>
+  struct exchange {
+    static constexpr bool sharded = false;
+    static px::Prediction predict(px::TableFacts const&, px::TableUse const&, px::RankShape const&, px::Costs const&) {
+      return {};
+    }
+  };
+};
+
+px::SelfCommunicator world;
+px::Session session{world};
+std::vector<float> memory(4);
+px::Variable<px::Dense, Mine> weights{session, "weights", px::bind(memory)};
+
+void train(std::vector<float> const& gradient) { session.step(px::grad(weights, gradient)); }

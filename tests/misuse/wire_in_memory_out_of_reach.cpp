@@ -1,0 +1,20 @@
+// expect: parallax: a wire that encodes needs memory that the host reads
+#include <cstddef>
+
+#include <parallax/comm/wire_slip.hpp>
+
+namespace px = parallax;
+
+struct Elsewhere {
+  using axis = px::space_axis;
+  static constexpr bool host_readable = false;
+  static void* allocate(std::size_t bytes) { return ::operator new(bytes); }
+  static void deallocate(void* memory, std::size_t) noexcept { ::operator delete(memory); }
+};
+struct Halves {
+  template <class>
+  using element = short;
+  static void encode(float const*, std::size_t, short*) {}
+  static void decode(short const*, std::size_t, float*) {}
+};
+px::WireSlip<Halves, float, Elsewhere> rows;

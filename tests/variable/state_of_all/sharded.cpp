@@ -1,0 +1,11 @@
+// The state of every optimizer of the library goes to another variable: tables under PsShard.
+#include "../state.hpp"
+
+#include "../../catch.hpp"
+
+namespace px = parallax;
+using namespace parallax_test::state;
+
+TEST_CASE("the state of every optimizer goes to another variable: tables under PsShard", "[variable][state]") {
+  CHECK(complaints<SparseTraining, px::PsShard>(All{}) == "");
+}
