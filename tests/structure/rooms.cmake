@@ -10,9 +10,19 @@ set(may_partition memory core)
 set(may_optimizer core)
 set(may_policy comm kernel partition memory core)
 set(may_variable policy optimizer ${may_policy})
-set(may_session variable ${may_variable})
+set(may_pull variable ${may_variable})
+set(may_step pull ${may_pull})
+set(may_session step ${may_step})
+set(may_data comm memory core)
 set(may_interop session ${may_session})
-set(leaves "comm/(thread|mpi|nccl|staged|cuda_thread|any)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+")  # only users include these
+set(may_conformance comm partition memory core)
+# Only users include these.
+set(leaves "comm/(thread|mpi|nccl|staged|cuda_thread)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+|conformance")
+
+# Large headers of the standard library, which every trainer's compiler would read: there is a lighter one of ours
+# (core/algorithm.hpp, core/reference.hpp, core/pointer.hpp, core/function_ref.hpp), or another way. Leaves may.
+set(heavy "algorithm|functional|iostream|map|memory|ranges|regex|set|sstream|thread|unordered_map|unordered_set")
+set(light "core/(algorithm|reference|clock)[.]hpp|comm/letter_queue[.]hpp|session/progress_thread[.]hpp|partition/greedy[.]hpp")
 
 set(broken 0)
 file(GLOB_RECURSE headers RELATIVE ${include}/parallax ${include}/parallax/*.hpp ${include}/parallax/*.cuh)
@@ -22,7 +32,10 @@ foreach(header IN LISTS headers)
   foreach(line IN LISTS lines)
     set(complaint)
     if(NOT line MATCHES "include[ \t]*[<\"]parallax/(([a-z0-9_]+)/[^>\"]*|[a-z0-9_]+\\.hpp)[>\"]")
-      if(line MATCHES "include[ \t]*\"")
+      if(line MATCHES "include[ \t]*[<\"](${heavy})[>\"]" AND NOT header MATCHES "^(${leaves})|^(${light})$")
+        string(REGEX REPLACE ".*[<\"](.*)[>\"].*" "\\1" name ${line})
+        set(complaint "every trainer's compiler would read <${name}>")
+      elseif(line MATCHES "include[ \t]*\"")
         set(complaint "our own headers are named from parallax/")
       endif()
     else()
@@ -34,7 +47,8 @@ foreach(header IN LISTS headers)
       endif()
       if(target MATCHES "[.]cuh$" AND NOT header MATCHES "[.]cuh$")
         set(complaint "a header for every compiler includes none for nvcc")
-      elseif(leaf STREQUAL "memory/cuda" AND header MATCHES "^(kernel/cuda|comm/(nccl|staged|cuda_thread))[/.]")
+      elseif(leaf STREQUAL "memory/cuda" AND
+             header MATCHES "^(kernel/cuda|comm/(nccl|staged|cuda_thread)|conformance/device_communicator)[/.]")
         continue()  # kernels stand on their memory, and what carries it knows it
       elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/cuda_thread[.]")
         continue()  # threads that share a device are threads

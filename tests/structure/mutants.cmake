@@ -1,0 +1,38 @@
+# cmake -D patches=<folder> -D source=<folder> -P mutants.cmake: fails with one line for each patch that does not apply to the
+# sources, or does not say by which test it is killed (see tests/mutants/run). Nothing is changed.
+cmake_minimum_required(VERSION 3.25)
+
+find_program(git git)
+if(NOT git)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E echo "SKIPPED: there is no git, which applies patches")
+  return()
+endif()
+
+# In a repository around the sources, git would take the paths for that one's, and pass over all of them.
+file(REAL_PATH ${source} source)
+cmake_path(GET source PARENT_PATH around)
+set(ENV{GIT_CEILING_DIRECTORIES} ${around})
+unset(ENV{GIT_DIR})
+unset(ENV{GIT_WORK_TREE})
+
+set(broken 0)
+file(GLOB all ${patches}/*.patch)
+foreach(patch IN LISTS all)
+  cmake_path(GET patch FILENAME name)
+  set(complaint)
+  file(READ ${patch} begin LIMIT 200)
+  if(NOT begin MATCHES "^# killed by: (compiler )?[^ ]+( or timeout)?; [^\n]")
+    set(complaint "its first line names no test that kills it")
+  endif()
+  execute_process(COMMAND ${git} apply --check ${patch} WORKING_DIRECTORY ${source} RESULT_VARIABLE result ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    set(complaint "it does not apply: ${output}")
+  endif()
+  if(complaint)
+    message("${name}: ${complaint}")
+    math(EXPR broken "${broken} + 1")
+  endif()
+endforeach()
+if(broken OR NOT all)
+  message(FATAL_ERROR "${broken} mutants are not what they were")
+endif()
