@@ -1,8 +1,8 @@
-# Writes each ```cpp block of a README to <folder>/snippet_<nn>.cpp and prints its name and the words after ```cpp.
+# Writes each ```cpp block of a page to <folder>/<prefix>_<nn>.cpp and prints its name and the words after ```cpp.
 /^```cpp([ \t]|$)/ {
-  name = sprintf("snippet_%02d", ++count)
+  name = sprintf("%s_%02d", prefix, ++count)
   file = folder "/" name ".cpp"
-  printf "#line %d \"%s\"\n", NR + 1, readme > file
+  printf "#line %d \"%s\"\n", NR + 1, page > file
   sub(/^```cpp[ \t]*/, "")
   print name, $0
   inside = 1
