@@ -54,6 +54,8 @@ struct ChosenExchange {
   static constexpr bool sharded = choices[0].sharded;
   static_assert((true && ... && !is_direct<typename Policies::template exchange<Sparse>>),
                 "parallax: a policy that goes past the levels of a topology is not among those that are chosen from while training goes on");
+  static_assert((true && ... && std::same_as<wire_of<typename Policies::template exchange<Sparse>>, IdentityWire>),
+                "parallax: a policy with a wire is not among those that are chosen from while training goes on");
 
   template <Communicator C, class Update>
   using way = ChosenWay<C, Update, Policies...>;
