@@ -54,6 +54,27 @@ TEST_CASE("a type-erased communicator over MPI passes the mailboxes' suite", "[c
   parallax_conformance::check_mailbox(AnyMpiRanks{}, 1, 1);
 }
 
+// More than MPI keeps between two processes: the last of them wait at their writer, which has gone on to an exchange.
+TEST_CASE("letters go on while their writer waits for an exchange", "[comm][mpi][mailbox]") {
+  constexpr int many = 4000;
+  constexpr std::size_t bytes = 4096;
+  for (bool const shared_memory : {true, false}) {
+    CAPTURE(shared_memory);
+    px::MpiCommunicator comm{MPI_COMM_WORLD, {.shared_memory = shared_memory}};
+    std::vector<std::byte> const words(bytes, std::byte{7});
+    px::Letter letter;
+    if (comm.rank() == 0)
+      for (int i = 0; i < many; ++i) REQUIRE(px::post_letter(comm, px::LetterLane::answers, comm.size() - 1, i, std::span{words}));
+    if (comm.rank() == comm.size() - 1)
+      for (int i = 0; i < many; ++i) {
+        parallax_conformance::until("letter " + std::to_string(i),
+                                    [&] { return comm.take(px::LetterLane::answers, 0, letter); });
+        REQUIRE(letter.bytes.size() == sizeof i + bytes);
+      }
+    parallax_conformance::meet(comm, 1);
+  }
+}
+
 TEST_CASE("mailboxes of two communicators, and journals, are apart", "[comm][mpi][mailbox]") {
   px::MpiCommunicator one, two;
   int const next = (one.rank() + 1) % one.size(), before = (one.rank() + one.size() - 1) % one.size();

@@ -236,7 +236,7 @@ inline bool MpiEndpoint::progress(int channel) {
         [&](int peer, std::string const& sent, std::size_t expected) { messages.disagree(peer, sent, expected); });
   if (!messages.none(channel)) {
     if (!messages.progress(channel)) return false;
-  } else if (messages.any()) {
+  } else if (messages.any() || mailbox.sends()) {
     mailbox.move_on();
   }
   if (neighbours && !neighbours->complete(channel)) return false;

@@ -63,7 +63,8 @@ class MpiMailbox {
     used_ = true;
     auto const send = request ? MPI_Issend : MPI_Isend;
     int const code = send(sent.bytes.data(), mpi_count(sent.bytes.size()), MPI_BYTE, to, tag(lane), comm_, &sent.request);
-    if (code != MPI_SUCCESS) under_way.pop_back();
+    if (code == MPI_SUCCESS) ++sending_;
+    else under_way.pop_back();
     mpi_check(code, "post", to);
     return true;
   }
@@ -79,11 +80,16 @@ class MpiMailbox {
     return false;
   }
 
+  // Whether letters were under way when that was last looked at: then their writer has to be at MPI for them to arrive.
+  bool sends() const { return sending_ > 0; }
   // Moves MPI on, and with it all that is under way.
-  void move_on() const {
+  void move_on() {
     MpiErrorsAreReturned const returned;
     MPI_Status status;
     static_cast<void>(probe(LetterLane::requests, MPI_ANY_SOURCE, status));
+    if (!sends()) return;
+    for (auto& lane : under_way_)
+      for (Messages& to_one : lane) settle(to_one);
   }
 
  private:
@@ -112,6 +118,7 @@ class MpiMailbox {
   void settle(Messages& under_way) {
     auto const first = std::find_if(under_way.begin(), under_way.end(), [](Message& message) { return !test(message); });
     for (auto gone = under_way.begin(); gone != first; ++gone) spare_.push_back(std::move(gone->bytes));
+    sending_ -= static_cast<std::size_t>(first - under_way.begin());
     under_way.erase(under_way.begin(), first);
   }
 
@@ -189,6 +196,7 @@ class MpiMailbox {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int first_tag_ = 0, rank_ = 0, size_ = 1;
   bool used_ = false;
+  std::size_t sending_ = 0;  // letters in `under_way_`
   MailboxBounds bounds_;
   std::array<std::vector<Messages>, 2> under_way_;  // by lane and receiver
   std::array<Messages, 2> incoming_;      // by lane and writer: the letter that has begun to come
