@@ -29,7 +29,7 @@ auto bind_step(SessionCore<Edge>& core, C& world, Updates const&... updates) {
     }
     core.rounds.agreement.begin(hash.value(), !error, core.joined, 0);
     core.rounds.agree("bind_step", error, names,
-                      [&] { return ((updates.state->name() + "\t" + updates.state->update_text() + '\n') + ...); });
+                      [&] { return (updates.state->registration()->update_lines("") + ...); });
     return BoundStep<C, Updates...>{world, updates...};
   });
 }

@@ -224,6 +224,7 @@ class Session<C> {
     static_assert(requires { State::Exchange::sharded; },
                   "parallax: a Session updates variables by their policy's exchange<Kind>, and this one has none");
     world_->core.registry.enter(state.registration(), rank());
+    state.registration()->compares_values = options().compare_replicas && size() > 1;
   }
 
  private:

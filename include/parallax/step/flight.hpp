@@ -179,13 +179,13 @@ class Flight {
     if (error_) return lines;
     for (UpdateRecord const& record : manifest_.records) {
       Registration const& known = *record.registration;
-      lines += known.name + "\t" + known.signature + ", " + known.update_text(known.state);
-      if (record.rows == NamedRows::of_a_pull) lines += ", rows of a pull";
-      if (record.rows == NamedRows::by_index) lines += ", rows by index";
-      if (record.transformed) lines += ", transformed";
-      if (record.group >= 0) lines += ", clipped to " + number_text(limits_[static_cast<std::size_t>(record.group)]);
-      if (priority_ != 0) lines += ", priority " + std::to_string(priority_);
-      lines += '\n';
+      std::string more;
+      if (record.rows == NamedRows::of_a_pull) more += ", rows of a pull";
+      if (record.rows == NamedRows::by_index) more += ", rows by index";
+      if (record.transformed) more += ", transformed";
+      if (record.group >= 0) more += ", clipped to " + number_text(limits_[static_cast<std::size_t>(record.group)]);
+      if (priority_ != 0) more += ", priority " + std::to_string(priority_);
+      lines += known.update_lines(more);
     }
     return lines;
   }

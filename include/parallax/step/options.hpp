@@ -21,6 +21,10 @@ struct SessionOptions {
   NonFinite non_finite = NonFinite::propagate;
   JoinDivisor join_divisor = JoinDivisor::world;
   AutoOptions choice = {};  // of variables under Auto
+  // Whether the first update of a variable compares a checksum of what each rank's replica begins with, so that a forgotten
+  // `broadcast` is an error (mismatch) and no silence: one pass over the memory, no message and no byte. Of variables made from
+  // now on, in memory of the host.
+  bool compare_replicas = true;
 
   bool operator==(SessionOptions const&) const = default;
 };

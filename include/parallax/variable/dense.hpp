@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/checksum.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/policy/exchange.hpp"
 #include "parallax/variable/binding.hpp"
@@ -75,6 +77,13 @@ class DenseState : public Counted {
     hash.fold(registration_->hash);
     hash.fold(static_cast<std::uint64_t>(steps_));
     fold_fields(optimizer_, hash);
+    if (steps_ == 0)
+      if (auto const values = first_values()) hash.fold(*values);
+  }
+  // Of a replica in memory of the host that was never updated, where its session compares replicas.
+  std::optional<std::uint64_t> first_values() const {
+    if (sharded || !Space::host_readable || steps_ > 0 || !registration_->compares_values) return std::nullopt;
+    return detail::checksum(values_.data(), values_.size_bytes());
   }
   std::string update_text() const {
     return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + fields_text(optimizer_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,11 +42,20 @@ struct Registration : Counted {
     describe = [](void const* known) { return static_cast<State const*>(known)->description(); };
     hash_update = [](void const* known, Fingerprint& into) { static_cast<State const*>(known)->add_update(into); };
     update_text = [](void const* known) { return static_cast<State const*>(known)->update_text(); };
+    first_values = [](void const* known) { return static_cast<State const*>(known)->first_values(); };
   }
   void detach() noexcept { state = nullptr; }
 
   // As the state's own.
   void add_update(Fingerprint& into) const { hash_update(state, into); }
+  // What there is to tell of the next update, where the ranks differ in something: `more` about the update, and, of a replica
+  // that was never updated, what it begins with. A line each.
+  std::string update_lines(std::string const& more) const {
+    std::string lines = name + "\t" + signature + ", " + update_text(state) + more + '\n';
+    if (auto const values = first_values(state))
+      lines += name + "\tfirst values of checksum " + number_text(*values) + "; Session::broadcast makes them those of rank 0\n";
+    return lines;
+  }
 
   // Of an operation of a session that is not the variable's.
   Error stranger(int rank, char const* operation) const {
@@ -60,6 +70,8 @@ struct Registration : Counted {
   Description (*describe)(void const* state) = nullptr;
   void (*hash_update)(void const* state, Fingerprint& into) = nullptr;
   std::string (*update_text)(void const* state) = nullptr;
+  std::optional<std::uint64_t> (*first_values)(void const* state) = nullptr;
+  bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with
   bool gone = false;  // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;  // of name and signature
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/checksum.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/partition/placement.hpp"
 #include "parallax/partition/search.hpp"
@@ -110,6 +111,14 @@ class SparseState : public Counted {
     hash.fold(static_cast<std::uint64_t>(steps()));
     hash.fold(static_cast<std::uint64_t>(moves_));
     fold_fields(optimizer(), hash);
+    if (steps() == 0)
+      if (auto const values = first_values()) hash.fold(*values);
+  }
+  // Of a replica in memory of the host that was never updated, where its session compares replicas.
+  std::optional<std::uint64_t> first_values() const {
+    if (shards() || !Space::host_readable || steps() > 0 || !registration_->compares_values) return std::nullopt;
+    auto const table = rows_.stored();
+    return detail::checksum(table.data, static_cast<std::size_t>(table.rows * table.width) * sizeof(T));
   }
   std::string update_text() const {
     return "update " + std::to_string(steps() + 1) + " by " + optimizer_name<O>() + fields_text(optimizer());

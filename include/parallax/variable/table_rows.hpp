@@ -76,6 +76,9 @@ class TableRows {
     return table_;
   }
 
+  // All rows as they lie, some perhaps as of an earlier update.
+  RowsView<T const> stored() const { return table_; }
+
   // Brings the rows of `keys` up to date.
   void touch(std::span<Index const> keys) {
     settle(static_cast<std::int64_t>(keys.size()),

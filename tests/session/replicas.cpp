@@ -1,0 +1,121 @@
+// Replicas that do not begin alike: a forgotten broadcast is an error on all ranks at the first update, and names the variable.
+#include <string>
+#include <vector>
+
+#include "../catch.hpp"
+#include "model.hpp"
+
+namespace parallax_test::replicas {
+namespace {
+
+using px::grad;
+
+constexpr int ranks = 3;
+std::vector<float> const gradient(4, 1.0f);
+std::vector<int> const ids{1, 0};
+
+// What every rank answered to a first update of replicas of which rank 1's last value is another, and whether training went on
+// after a broadcast, or, where nothing was refused, as it was.
+struct Seen {
+  std::vector<Answer> answers = std::vector<Answer>(ranks), after = std::vector<Answer>(ranks);
+  std::vector<std::vector<float>> values = std::vector<std::vector<float>>(ranks);
+};
+
+// `update(session, variable)` is the first update.
+template <class Policy, class Update>
+Seen dense(px::SessionOptions const& options, Update&& update) {
+  Seen seen;
+  px::run_threads(ranks, [&](px::ThreadCommunicator& world) {
+    auto const r = static_cast<std::size_t>(world.rank());
+    px::Session session{world, options};
+    std::vector<float> same(4, 2.0f), own(4, 1.0f);
+    if (world.rank() == 1) own[3] = -1.0f;
+    px::Variable<px::Dense, px::AllReduce> first{session, "first", px::bind(same)};
+    px::Variable<px::Dense, Policy> layer{session, "layer", px::bind(own)};
+    session.step(grad(first, gradient));
+    seen.answers[r] = answer_of([&] { update(session, layer); });
+    seen.values[r] = own;
+    if (seen.answers[r].refused) {
+      session.broadcast(layer);
+      seen.after[r] = answer_of([&] { session.step(grad(first, gradient), grad(layer, gradient)); });
+      seen.values[r].insert(seen.values[r].end(), own.begin(), own.end());
+    }
+    session.finish();
+  }, patient);
+  return seen;
+}
+
+void check_refused(Seen const& seen, std::string const& variable) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    INFO("rank " << rank << ": " << seen.answers[static_cast<std::size_t>(rank)].what);
+    auto const& answer = seen.answers[static_cast<std::size_t>(rank)];
+    CHECK(answer == seen.answers[0]);
+    CHECK(answer.code == px::Errc::mismatch);
+    CHECK(answer.rank == 1);
+    CHECK(answer.variable == variable);
+    CHECK_THAT(answer.detail, contains("rank 1 has «" + variable + " first values of checksum "));
+    CHECK_THAT(answer.detail, contains("; Session::broadcast makes them those of rank 0», rank 0 and 1 more have «"));
+    CHECK(!seen.after[static_cast<std::size_t>(rank)].refused);
+  }
+}
+
+TEST_CASE("the first update of replicas that differ is refused, and works after a broadcast", "[session][replicas]") {
+  auto const check = [](Seen const& seen) {
+    check_refused(seen, "layer");
+    for (int rank = 0; rank < ranks; ++rank) {
+      float const last = rank == 1 ? -1.0f : 1.0f;
+      CHECK(seen.values[static_cast<std::size_t>(rank)] == std::vector<float>{1, 1, 1, last, 0.99f, 0.99f, 0.99f, 0.99f});
+    }
+  };
+  SECTION("by step") {
+    check(dense<px::AllReduce>({}, [](auto& session, auto& layer) { session.step(grad(layer, gradient)); }));
+  }
+  SECTION("by start") {
+    check(dense<px::AllReduce>({}, [](auto& session, auto& layer) {
+      session.start(grad(layer, gradient));
+      session.step();
+    }));
+  }
+  SECTION("of a rank that has joined") {
+    check(dense<px::AllReduce>({}, [](auto& session, auto& layer) {
+      if (session.rank() != 2) session.step(grad(layer, gradient));
+      else session.join([&] { session.step(grad(layer, std::vector<float>{})); });
+    }));
+  }
+}
+
+TEST_CASE("replicas that differ are not looked at where that is turned off, nor where owners deal the values",
+          "[session][replicas]") {
+  auto const first = [](auto& session, auto& layer) { session.step(grad(layer, gradient)); };
+  Seen const off = dense<px::AllReduce>({.compare_replicas = false}, first);
+  Seen const owned = dense<px::PsShard>({}, first);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    CHECK(!off.answers[rank].refused);
+    CHECK(off.values[rank] == std::vector<float>{0.99f, 0.99f, 0.99f, rank == 1 ? -1.01f : 0.99f});
+    CHECK(!owned.answers[rank].refused);
+    CHECK(owned.values[rank] == owned.values[0]);
+  }
+}
+
+TEMPLATE_TEST_CASE("replicas of a table are compared as well", "[session][replicas]", px::AllReduce, px::AllGather) {
+  Seen seen;
+  px::run_threads(ranks, [&](px::ThreadCommunicator& world) {
+    auto const r = static_cast<std::size_t>(world.rank());
+    px::Session session{world};
+    std::vector<float> own(8, 1.0f);
+    if (world.rank() == 1) own[7] = 0.0f;
+    px::Variable<px::Sparse, TestType> table{session, "table", px::bind_rows(own, 2)};
+    px::Variable<px::Sparse, TestType> made{session, "made", {.rows = 4, .width = 2, .initial = px::uniform(-1, 1)}};
+    session.step(grad(made, ids, gradient));
+    seen.answers[r] = answer_of([&] { session.step(grad(table, ids, gradient)); });
+    session.broadcast(table);
+    seen.after[r] = answer_of([&] { session.step(grad(table, ids, gradient)); });
+    if (world.rank() == 1) own[7] = 5.0f;  // the first update is compared, and no later one
+    session.step(grad(table, ids, gradient));
+    session.finish();
+  }, patient);
+  check_refused(seen, "table");
+}
+
+}  // namespace
+}  // namespace parallax_test::replicas
