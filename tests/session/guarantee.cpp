@@ -216,6 +216,34 @@ std::vector<Fault> const faults{
        m.session.options().fusion = {};
        return answer;
      }},
+    {"a batch named ahead that one rank pulls twice", {px::Errc::misuse, "pull", "", "this batch was pulled before"},
+     [](ThreadModel& m, bool bad, std::uint64_t) {
+       auto next = m.session.prefetch(m.words, word_ids(false, 0));
+       auto const rows = m.session.pull(std::move(next));
+       return answer_of([&] {
+         if (!bad) return step_both(m);
+         auto const again = m.session.pull(std::move(next));
+       });
+     }},
+    {"a join that calls nothing", {px::Errc::misuse, "join", "", "called no operation of the session"},
+     [](ThreadModel& m, bool bad, std::uint64_t) {
+       return answer_of([&] { bad ? m.session.join([] {}) : step_both(m); });
+     }},
+    {"a join that calls nothing where others pull", {px::Errc::misuse, "join", "", "called no operation of the session"},
+     [](ThreadModel& m, bool bad, std::uint64_t) {
+       return answer_of([&] {
+         if (bad) m.session.join([] {});
+         else auto const rows = m.session.pull(m.words, word_ids(false, 0));
+       });
+     }},
+    {"the gradient of an empty handle", {px::Errc::misuse, "step", "", "a handle is empty"},
+     [](ThreadModel& m, bool bad, std::uint64_t) {
+       auto rows = m.session.pull(m.words, word_ids(false, 0));
+       auto const moved = std::move(rows);
+       return answer_of([&] {
+         m.session.step(grad(m.bias, bias_gradient), px::clip_by_global_norm(1.0, grad(bad ? rows : moved, word_rows)));
+       });
+     }},
     {"updates of one variable in two clip groups", {px::Errc::misuse, "step", "hidden", "different clip groups", false},
      [](ThreadModel& m, bool, std::uint64_t) {
        return answer_of([&] {

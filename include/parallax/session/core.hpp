@@ -65,6 +65,14 @@ class SessionCore final : private Underway {
     rounds.agree(word, error, [&] { return state.name(); }, [&] { return state.name() + "\t" + text + '\n'; });
   }
 
+  // Collective: this rank can take no part in the operation. Whatever its peers call meets this refusal in their agreement.
+  [[noreturn]] void refuse(Operation operation, char const* as, std::string const& why) {
+    Error const error{Errc::misuse, topology.rank(), as, "", why};
+    rounds.agreement.begin(begin(operation).value(), false, joined, 0);
+    rounds.agree(as, error, [] { return std::string{}; }, [] { return std::string{}; });
+    throw Refused{error};
+  }
+
   // Collective. The rows that an earlier step has sent on their way are here.
   void await_rows(char const* operation) {
     auto const names = [&] { return ahead.describe(); };

@@ -19,7 +19,10 @@ void join(SessionCore<C>& core, Body& body) {
     core.all_joined = false;
     body();
     if (core.rounds.operations() == before)
-      throw Error{Errc::misuse, core.topology.rank(), "join", "", "the body given to join called no operation of the session"};
+      core.waiting.guarded("join", [&] {
+        core.await_rows("join");
+        core.refuse(Operation::step, "join", "the body given to join called no operation of the session");
+      });
   } while (!core.all_joined);
 }
 

@@ -75,9 +75,10 @@ template <Communicator C, class... Handles>
 auto pull(SessionCore<C>& core, BasicPrefetched<C, Handles...>&& batch) {
   return core.waiting.guarded("pull", [&] {
     auto const fetch = batch.release();
-    if (!fetch || !core.ahead.has(*fetch))
-      throw Refused{{Errc::misuse, core.topology.rank(), "pull", "",
-                     "this batch was pulled before, or named to another session"}};
+    if (!fetch || !core.ahead.has(*fetch)) {
+      core.await_rows("pull");
+      core.refuse(Operation::pull, "pull", "this batch was pulled before, or named to another session");
+    }
     struct Clearing {  // also after a refusal, a fetch of the pool keeps no variable alive
       FetchBase<C>& fetch;
       ~Clearing() { fetch.clear(); }

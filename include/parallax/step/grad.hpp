@@ -96,10 +96,11 @@ auto checked_rows(Rows const& rows, std::int64_t width) {
 template <class Handle, class Rows>
 auto grad_of_pull(Handle const& handle, Rows const& rows, RowsPer per) {
   using State = typename Handle::state_type;
-  if (!handle.plan()) throw Error{Errc::misuse, -1, "grad", "", "the handle is empty: nothing was pulled, or it was moved"};
-  auto const view = checked_rows<typename State::scalar_type>(rows, handle.width());
-  if constexpr (std::same_as<decltype(view), Mistaken const>) return view;
-  else return RowUpdate<State, typename State::index_type>{&handle.state(), handle.plan(), {}, view, per};
+  using Update = RowUpdate<State, typename State::index_type>;
+  using View = decltype(checked_rows<typename State::scalar_type>(rows, std::int64_t{}));
+  if constexpr (std::same_as<View, Mistaken>) return Mistaken{};
+  else if (!handle.plan()) return Update{};  // which `step` refuses, on all ranks
+  else return Update{&handle.state(), handle.plan(), {}, checked_rows<typename State::scalar_type>(rows, handle.width()), per};
 }
 
 }  // namespace detail

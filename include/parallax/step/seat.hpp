@@ -241,6 +241,7 @@ class SeatOf final : public Seat<C> {
   Topology<C> const& topology() const { return *manifest_->topology; }
 
   void prepare_one(W& given, Update const& update) {
+    if (!update.state) refuse_empty_handle();
     Registration const& known = *update.state->registration();
     if (known.session != manifest_->session) throw known.stranger(topology().rank(), "step");
     manifest_->records.push_back({&known, this->group, transforms<decltype(update.function)>, NamedRows::none});
@@ -257,6 +258,9 @@ class SeatOf final : public Seat<C> {
       manifest_->spreads_early = manifest_->spreads_early && way.gathers_early();
       manifest_->counts += way.counts();
     });
+  }
+  [[noreturn]] void refuse_empty_handle() const {
+    throw Error{Errc::misuse, topology().rank(), "step", "", "a handle is empty: nothing was pulled, or it was moved"};
   }
   static bool update_overwrites([[maybe_unused]] Update const& update) {
     if constexpr (requires { update.in_place; }) return update.in_place != nullptr;
