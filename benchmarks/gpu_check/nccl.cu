@@ -63,10 +63,10 @@ bool right_everywhere(Nccl& world, char const* what, bool right) {
 }
 
 bool sum_is_right(Nccl& world, std::size_t count) {
-  auto const [stream, pool] = world.queue();
+  px::CudaQueue const queue = world.queue();
   std::vector<float> mine(count), sum(count);
   for (std::size_t i = 0; i < count; ++i) mine[i] = static_cast<float>(i % 1000 + static_cast<std::size_t>(world.rank()));
-  px::DeviceBuffer<float> data{pool, stream, count};
+  px::DeviceBuffer<float> data{queue.memory, queue.stream, count};
   data.copy_from(mine.data(), count);
   complete(world.iallreduce_device(0, static_cast<float const*>(data.data()), data.data(), count));
   data.copy_to(sum.data(), count);
@@ -79,7 +79,7 @@ bool sum_is_right(Nccl& world, std::size_t count) {
 
 // Every rank sends 1000 · (source + 1) + 10 · target bytes that name both.
 bool exchange_is_right(Nccl& world) {
-  auto const [stream, pool] = world.queue();
+  px::CudaQueue const queue = world.queue();
   auto const ranks = static_cast<std::size_t>(world.size()), self = static_cast<std::size_t>(world.rank());
   auto const bytes = [](std::size_t source, std::size_t target) { return 1000 * (source + 1) + 10 * target; };
   auto const name = [](std::size_t source, std::size_t target) { return static_cast<std::byte>(1 + 16 * source + target); };
@@ -91,7 +91,7 @@ bool exchange_is_right(Nccl& world) {
     from.push_back({expected.size(), bytes(peer, self)});
     expected.resize(expected.size() + bytes(peer, self), name(peer, self));
   }
-  px::DeviceBuffer<std::byte> out{pool, stream, sent.size()}, in{pool, stream, expected.size()};
+  px::DeviceBuffer<std::byte> out{queue.memory, queue.stream, sent.size()}, in{queue.memory, queue.stream, expected.size()};
   out.copy_from(sent.data(), sent.size());
   complete(world.ialltoallv_device(1, {out.data(), to, in.data(), from}));
   std::vector<std::byte> arrived(expected.size());
@@ -101,10 +101,10 @@ bool exchange_is_right(Nccl& world) {
 }
 
 void print_sum_times(Nccl& world, std::size_t bytes, int samples) {
-  auto const [stream, pool] = world.queue();
+  px::CudaQueue const queue = world.queue();
   std::size_t const count = bytes / sizeof(float);
-  px::DeviceBuffer<float> data{pool, stream, count};
-  px::cuda::check(cudaMemsetAsync(data.data(), 0, bytes, stream), "cudaMemsetAsync");
+  px::DeviceBuffer<float> data{queue.memory, queue.stream, count};
+  px::cuda::check(cudaMemsetAsync(data.data(), 0, bytes, queue.stream), "cudaMemsetAsync");
   std::vector<double> us;
   for (int i = -2; i < samples; ++i) {
     world.synchronize();

@@ -2,6 +2,8 @@
 #include <atomic>
 #include <concepts>
 #include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "../catch.hpp"
@@ -93,6 +95,38 @@ TEST_CASE("device memory sent by NCCL arrives in every order of streams", "[cuda
   passes_in_every_order(NcclThreads{ranks}, "NCCL");
   CHECK(emulator::nccl.misuses == 0);
   CHECK(emulator::nccl.report == "");
+}
+
+TEST_CASE("NCCL between devices of a process needs memory that peers may touch: a pool's is, once it says so", "[cuda][comm]") {
+  struct Private {  // a resource of the user's, of which no other device knows
+    void* allocate(std::size_t bytes, std::size_t, cudaStream_t stream) {
+      void* memory = nullptr;
+      px::cuda::check(cudaMallocAsync(&memory, bytes, stream), "cudaMallocAsync");
+      return memory;
+    }
+    void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept {
+      static_cast<void>(cudaFreeAsync(memory, stream));
+    }
+  };
+  auto const error_of = [](auto of_peers) {
+    std::string text = "no error";
+    try {
+      NcclThreads{2}.run(std::chrono::seconds{60}, [&](auto& comm) {
+        decltype(of_peers) resource;
+        px::DeviceBuffer<float> data{resource, comm.queue().stream, 10};
+        auto request = comm.iallreduce_device(0, static_cast<float const*>(data.data()), data.data(), 10);
+        parallax_conformance::complete(comm, request);
+        comm.synchronize();
+      });
+    } catch (px::Error const& error) {
+      text = error.what();
+    }
+    return text + ": " + std::exchange(emulator::nccl.report, "");
+  };
+  CHECK(error_of(px::CudaPool{}) == "no error: ");
+  auto const refused = error_of(Private{});
+  CHECK_THAT(refused, parallax_test::contains("unhandled cuda error"));
+  CHECK_THAT(refused, parallax_test::contains("may not touch memory of rank"));
 }
 
 TEST_CASE("device memory arrives where streams run at once, too", "[cuda][comm]") {

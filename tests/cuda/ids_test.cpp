@@ -110,6 +110,8 @@ TEST_CASE("indices on the device are read in the order of streams, whatever it i
     emulated::Deferred const deferred{seed};
     check<px::PsShard, px::Hash, std::int64_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean_by_count);
   }
+  emulated::Deferred const deferred{first};  // a device that is not ready yet when it is asked, and CUB's sort afterwards
+  check<px::PsShard, px::Cyclic, std::int64_t, std::int64_t>(px::BadIds::error, px::Reduce::mean, {}, 9000);
 }
 
 TEST_CASE("an index on the device that is outside the table is refused with its place", "[cuda][ids]") {

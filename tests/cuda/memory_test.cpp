@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <vector>
 
 #include "../catch.hpp"
@@ -68,6 +69,21 @@ TEST_CASE("a call of the runtime that fails is an error with its name", "[cuda][
   emulator::next_error = cudaErrorInsufficientDriver;
   CHECK_THROWS_WITH(CudaSpace::allocate(8),
                     "parallax: device failure in cudaMalloc: cudaErrorInsufficientDriver: an error");
+}
+
+TEST_CASE("what an error has told, and what is not ready yet, is left behind for no other call", "[cuda][memory]") {
+  emulator::next_error = cudaErrorMemoryAllocation;
+  CHECK(code_of([] { CudaSpace::allocate(8); }) == Errc::out_of_memory);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  parallax::CudaStream const stream;
+  CudaEvent event;
+  std::atomic<bool> over{false};
+  emulator::put(emulator::of(stream.get()), {{}, nullptr, 0, [&] { return over.load(); }});
+  event.record(stream.get());
+  CHECK_FALSE(event.reached());
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  over = true;
+  CHECK(event.reached());
 }
 
 TEST_CASE("a device buffer allocates in its stream, and only when it grows", "[cuda][memory]") {

@@ -1,5 +1,6 @@
 // What a session says of variables on a device, beside training them: what is not finite, indices outside the table, sizes.
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../catch.hpp"
@@ -16,6 +18,7 @@
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/comm/staged.hpp"
 #include "parallax/kernel/cuda.cuh"
+#include "parallax/session/progress_thread.hpp"
 #include "two_ranks.hpp"
 #include "../../benchmarks/baseline/naive_ps.hpp"
 
@@ -214,4 +217,59 @@ TEST_CASE("an index outside a table on a device that is dropped brings a row of 
   });
   float const moved = 3 - 2 * static_cast<float>(px::Sgd{}.learning_rate);  // the mean of two ranks' sums of two
   for (auto const& found : seen) CHECK(found == std::vector<float>{3, 3, 0, 0, 0, 1, 0, 3, 3, moved, moved});
+}
+
+namespace {
+
+// Counts the exchanges of a rank, for whichever thread asks.
+struct Counting {
+  px::ThreadCommunicator* inner;
+  std::atomic<int>* exchanges;
+
+  int rank() const { return inner->rank(); }
+  int size() const { return inner->size(); }
+  auto deadline() const { return inner->deadline(); }
+  void abort(px::Error const& reason) { inner->abort(reason); }
+  auto ialltoallv(int channel, px::Transfer const& transfer) {
+    ++*exchanges;
+    return inner->ialltoallv(channel, transfer);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a progress thread works on the device of the session's queue", "[cuda][session]") {
+  std::vector<std::string> told(2);
+  px::run_threads(2, [&](px::ThreadCommunicator& threads) {
+    int const device = 1;  // a new thread has device 0
+    px::cuda::check(cudaSetDevice(device), "cudaSetDevice");
+    std::atomic<int> exchanges{0};
+    Counting host{&threads, &exchanges};
+    px::CudaPool pool;
+    px::CudaStream const stream;
+    px::Staged<Counting> world{host, {stream.get(), pool}};
+    told[static_cast<std::size_t>(threads.rank())] = error_of([&] {
+      Ops const ops{world.queue()};
+      px::Session session{world};
+      Memory<float, px::CudaSpace> parameters{ops, {1, 1, 1, 1}}, gradient{ops, {2, 2, 4, 4}};
+      Layer layer{session, "layer", px::bind(parameters.span())};
+      {
+        px::ProgressThread const thread{session};
+        int const before = exchanges;
+        session.start(px::grad(layer, gradient.span()));
+        auto const patience = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+        while (exchanges < before + 2 && std::chrono::steady_clock::now() < patience)  // the agreement, and what is exchanged
+          std::this_thread::sleep_for(std::chrono::microseconds{100});
+        bool const exchanged = exchanges >= before + 2;
+        session.step();
+        if (!exchanged) throw px::Error{px::Errc::timeout, threads.rank(), "test", "", "nothing was exchanged"};
+      }
+      float const rate = static_cast<float>(px::Sgd{}.learning_rate);
+      if (parameters.read() != std::vector<float>{1 - 2 * rate, 1 - 2 * rate, 1 - 4 * rate, 1 - 4 * rate})
+        throw px::Error{px::Errc::mismatch, threads.rank(), "test", "", "parameters are wrong"};
+      session.finish();
+    });
+    px::cuda::check(cudaSetDevice(0), "cudaSetDevice");
+  });
+  for (auto const& text : told) CHECK(text == "no error");
 }

@@ -19,9 +19,14 @@
 namespace parallax {
 namespace cuda {
 
+// A call that did not succeed leaves its status behind as the thread's last error, which CUB, Thrust and a user's check of a
+// launch take for one of theirs. For those who know it already.
+inline void forget_last_error() noexcept { static_cast<void>(cudaGetLastError()); }
+
 // Throws Error (out_of_memory, else device) that names the call, unless it succeeded.
 inline void check(cudaError_t status, char const* call) {
   if (status == cudaSuccess) return;
+  forget_last_error();
   throw Error{status == cudaErrorMemoryAllocation ? Errc::out_of_memory : Errc::device, -1, call, "",
               std::string{cudaGetErrorName(status)} + ": " + cudaGetErrorString(status)};
 }
@@ -71,6 +76,13 @@ inline void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
 }
 
 inline constexpr std::size_t device_alignment = 256;  // of whatever the runtime allocates
+
+// Of the calling thread; 0 where there is none.
+inline int current_device() noexcept {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) forget_last_error();
+  return device;
+}
 
 }  // namespace cuda
 
@@ -189,9 +201,9 @@ class CudaEvent {
   // Whether all has been done that the stream had to do before the last `record`.
   bool reached() const {
     cudaError_t const status = cudaEventQuery(event_);
-    if (status == cudaErrorNotReady) return false;
-    cuda::check(status, "cudaEventQuery");
-    return true;
+    if (status != cudaErrorNotReady) cuda::check(status, "cudaEventQuery");
+    else cuda::forget_last_error();
+    return status == cudaSuccess;
   }
   void synchronize() const noexcept { static_cast<void>(cudaEventSynchronize(event_)); }
   cudaEvent_t get() const noexcept { return event_; }
@@ -200,19 +212,14 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-// Owns a pool of the runtime's on the current device that keeps what it was given back. Movable.
+// Owns a pool of the runtime's on the current device that keeps what it was given back. Its memory is open to all devices that
+// reach this one, for NCCL, which writes into memory of other devices of its process. Movable.
 class CudaPool {
  public:
-  CudaPool() {
-    int device = 0;
-    cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-    cudaMemPoolProps properties{};
-    properties.allocType = cudaMemAllocationTypePinned;
-    properties.location.type = cudaMemLocationTypeDevice;
-    properties.location.id = device;
-    cuda::check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
-    std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
-    static_cast<void>(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
+  CudaPool() : CudaPool{cuda::current_device()} {
+    int devices = 0;
+    cuda::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    for (int peer = 0; peer < devices; ++peer) open_to(peer, cuda::current_device());
   }
   CudaPool(CudaPool&& other) noexcept : pool_{std::exchange(other.pool_, nullptr)} {}
   CudaPool& operator=(CudaPool&& other) noexcept {
@@ -234,14 +241,41 @@ class CudaPool {
   }
 
  private:
+  explicit CudaPool(int device) {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = device;
+    cuda::check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+    std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
+    static_cast<void>(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
+  }
+  void open_to(int peer, int device) {
+    int reaches = 0;
+    if (peer != device) cuda::check(cudaDeviceCanAccessPeer(&reaches, peer, device), "cudaDeviceCanAccessPeer");
+    if (!reaches) return;
+    cudaMemAccessDesc access{};
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = peer;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    cuda::check(cudaMemPoolSetAccess(pool_, &access, 1), "cudaMemPoolSetAccess");
+  }
+
   cudaMemPool_t pool_ = nullptr;
 };
 
-// Does not own. Where work of a device is put, and where its scratch comes from: a CudaPool, or a resource of the user's.
+// Does not own. Where work of a device is put, and where its scratch comes from: a CudaPool, or a resource of the user's. Made
+// while the stream's device is the current one.
 struct CudaQueue {
   cudaStream_t stream = nullptr;
   cuda::AnyResource memory = {};
+  int device = cuda::current_device();
 };
+
+// The queue's device becomes the calling thread's. Where that fails, so does what the thread puts in the queue.
+inline void make_current(CudaQueue const& queue) noexcept {
+  if (cudaSetDevice(queue.device) != cudaSuccess) cuda::forget_last_error();
+}
 
 // Does not own. Hands out one block of memory from its beginning to its end, and all of it again after `reset`: the scratch of
 // a step, which a graph can capture, for nothing is allocated. Giving back a piece does nothing.

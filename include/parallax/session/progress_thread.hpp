@@ -21,6 +21,7 @@ class ProgressThread {
   explicit ProgressThread(Session<C>& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
       : turns_{session},
         thread_{[&session, interval](std::stop_token stop) {
+          session.begin_help();
           while (!stop.stop_requested()) {
             session.help();
             std::this_thread::sleep_for(interval);

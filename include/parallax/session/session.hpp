@@ -214,8 +214,12 @@ class Session<C> {
 
   // For a Trace. Local.
   void record(TraceRoom* room) { world_->core.waiting.journal().record(room); }
-  // For a ProgressThread. Local.
+  // For a ProgressThread. Local. begin_help: for its thread, which like any new one has device 0, whatever the queue's is.
   void take_turns(bool on) { world_->core.waiting.take_turns(on); }
+  void begin_help() const noexcept {
+    auto const& world = world_->core.topology.world();
+    if constexpr (requires { make_current(world.queue()); }) make_current(world.queue());
+  }
   void help() noexcept { world_->core.waiting.help(); }
   // For variables: makes this one known. Local. Throws Error (invalid_argument) for a name that the session already holds. The
   // variable's type is seen here: an engine that has no way for its policy says so.

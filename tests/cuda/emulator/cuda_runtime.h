@@ -101,8 +101,11 @@ T atomicAdd(T* at, T value) {
 // What kernel/cuda/launch.cuh asks of a compiler that is not CUDA's.
 namespace parallax_emulator {
 template <class... P, class... A>
-void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(P...), A const&... arguments) {
+cudaError_t launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(P...),
+                   A const&... arguments) {
+  if (emulator::of(stream).device != emulator::current_device) return emulator::answer(cudaErrorInvalidResourceHandle);
   emulator::enqueue(stream, [=] { emulator::run(grid, block, shared_bytes, [&] { kernel(arguments...); }); });
+  return cudaSuccess;
 }
 inline void* shared_memory() { return emulator::Block::instance().shared.data(); }
 }  // namespace parallax_emulator

@@ -2,9 +2,14 @@
 // it is handed out, and streams are queues. They run at once; or, where emulator::deferred says so, when something waits for
 // them or asks about an event, in an order drawn from a seed among those that streams and events allow, so that an event that
 // nobody waits for is found out. For several threads: whoever waits or asks runs what can run, of any stream, one at a time.
+// As strict as the runtime: a call that fails, or that says "not ready", leaves a last error of its thread behind; a new thread
+// has device 0; a kernel is launched on a stream of the current device, an event recorded on one of its own; and peers see a
+// pool's memory where they were given access.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,10 +18,12 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 struct CUstream_st;
@@ -29,6 +36,8 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719,
 };
@@ -43,6 +52,7 @@ enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16, cudaDevAttrMemoryPool
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 enum cudaMemAllocationType { cudaMemAllocationTypePinned = 1 };
 enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
+enum cudaMemAccessFlags { cudaMemAccessFlagsProtNone = 0, cudaMemAccessFlagsProtRead = 1, cudaMemAccessFlagsProtReadWrite = 3 };
 inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventDefault = 0;
 
 namespace emulator {
@@ -56,16 +66,30 @@ struct Operation {
   std::uint64_t record = 0;
   std::function<bool()> ready = nullptr;  // asked when it is the first of its stream: what depends on other threads
 };
+inline constexpr int devices = 2;
+inline thread_local int current_device = 0;
+
 struct Stream {
   std::deque<Operation> operations;
+  int device = current_device;
+};
+struct Pool {
+  int device = current_device;
+  std::array<bool, devices> peers{};  // that were given access
+};
+struct Memory {
+  std::size_t bytes = 0;
+  std::shared_ptr<Pool const> pool;  // null: cudaMalloc's, which NCCL makes visible itself, or the host's
 };
 
 inline bool deferred = false;
 inline std::mutex mutex;  // of all that follows; held while operations run
 inline std::uint64_t stream_seed = 1;
-inline Stream default_stream;
-inline std::vector<Stream*> streams{&default_stream};
+inline Stream default_streams[devices]{{{}, 0}, {{}, 1}};
+inline std::vector<Stream*> streams{&default_streams[0], &default_streams[1]};
+inline std::map<std::byte const*, Memory> memory;          // by where it begins
 inline thread_local cudaError_t next_error = cudaSuccess;  // of this thread's next call that can fail
+inline thread_local cudaError_t last_error = cudaSuccess;  // that a call of this thread came back with
 inline std::int64_t blocks_in_use = 0;                     // of memory
 inline std::int64_t allocations = 0, host_allocations = 0;  // of memory, and of the host's among it, ever
 inline std::int64_t copies_to_host = 0, synchronizations = 0;  // asked for, ever; those of whole streams and of the device
@@ -73,12 +97,13 @@ inline int multiprocessors = 2;                            // of the device, for
 
 using Locked = std::lock_guard<std::mutex>;
 
-inline cudaError_t take_error() {
-  cudaError_t const error = next_error;
-  next_error = cudaSuccess;
+// What a call comes back with.
+inline cudaError_t answer(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
   return error;
 }
-inline Stream& of(CUstream_st* stream) { return stream ? *reinterpret_cast<Stream*>(stream) : default_stream; }
+inline cudaError_t take_error() { return answer(std::exchange(next_error, cudaSuccess)); }
+inline Stream& of(CUstream_st* stream) { return stream ? *reinterpret_cast<Stream*>(stream) : default_streams[current_device]; }
 
 [[noreturn]] inline void stuck(char const* what) {
   std::fprintf(stderr, "emulator: %s\n", what);
@@ -146,15 +171,47 @@ template <class F>
 void enqueue(CUstream_st* stream, F&& run) {
   put(of(stream), {std::forward<F>(run)});
 }
-inline void give_back(void* memory) {  // with the lock held
-  blocks_in_use -= memory != nullptr;
-  std::free(memory);
+// PARALLAX_EMULATOR_FAILS=n: the program's n-th allocation fails.
+inline std::int64_t const failing_allocation = [] {
+  char const* const given = std::getenv("PARALLAX_EMULATOR_FAILS");
+  return given ? std::strtoll(given, nullptr, 10) : 0;
+}();
+inline std::atomic<std::int64_t> asked{0};
+
+inline cudaError_t take(void** block, std::size_t bytes, std::shared_ptr<Pool const> pool) {
+  if (cudaError_t const error = take_error()) return error;
+  if (++asked == failing_allocation) return answer(cudaErrorMemoryAllocation);
+  *block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (!*block) return answer(cudaErrorMemoryAllocation);
+  std::memset(*block, 0xCD, bytes);
+  Locked const locked{mutex};
+  memory[static_cast<std::byte const*>(*block)] = {bytes, std::move(pool)};
+  ++blocks_in_use, ++allocations;
+  return cudaSuccess;
+}
+inline void give_back(void* block) {  // with the lock held
+  blocks_in_use -= block != nullptr;
+  memory.erase(static_cast<std::byte const*>(block));
+  std::free(block);
+}
+// Whether a device may touch it, as a peer's kernels do. With the lock held.
+inline bool visible(void const* at, int device) {
+  auto const* const byte = static_cast<std::byte const*>(at);
+  auto after = memory.upper_bound(byte);
+  if (after == memory.begin()) return true;
+  auto const& [begin, block] = *--after;
+  if (byte >= begin + block.bytes || !block.pool) return true;
+  return block.pool->device == device || block.pool->peers[static_cast<std::size_t>(device)];
 }
 
 }  // namespace emulator
 
 struct CUevent_st {
   std::shared_ptr<emulator::Event> state = std::make_shared<emulator::Event>();
+  int device = emulator::current_device;
+};
+struct CUmemPoolHandle_st {
+  std::shared_ptr<emulator::Pool> state = std::make_shared<emulator::Pool>();
 };
 
 using cudaStream_t = CUstream_st*;
@@ -169,27 +226,58 @@ struct cudaMemPoolProps {
   int handleTypes;
   cudaMemLocation location;
 };
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;
+};
+struct cudaMemAccessDesc {
+  cudaMemLocation location;
+  cudaMemAccessFlags flags;
+};
 
 inline char const* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaSuccess: return "cudaSuccess";
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
     case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
+    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+    case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
+    case cudaErrorNotReady: return "cudaErrorNotReady";
     default: return "cudaError";
   }
 }
 inline char const* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "out of memory" : error == cudaSuccess ? "no error" : "an error";
 }
-inline cudaError_t cudaGetLastError() { return emulator::take_error(); }
-inline cudaError_t cudaPeekAtLastError() { return emulator::next_error; }
+inline cudaError_t cudaGetLastError() { return std::exchange(emulator::last_error, cudaSuccess); }
+inline cudaError_t cudaPeekAtLastError() { return emulator::last_error; }
 inline cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = emulator::current_device;
   return cudaSuccess;
 }
-inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= emulator::devices) return emulator::answer(cudaErrorInvalidDevice);
+  emulator::current_device = device;
+  return cudaSuccess;
+}
 inline cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = emulator::devices;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"emulator", 0, 0};
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 0;  // there is no driver
+  return cudaSuccess;
+}
+inline cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != peer;
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
@@ -197,23 +285,15 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
   return cudaSuccess;
 }
 
-inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  if (cudaError_t const error = emulator::take_error()) return error;
-  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (!*memory) return cudaErrorMemoryAllocation;
-  std::memset(*memory, 0xCD, bytes);
-  emulator::Locked const locked{emulator::mutex};
-  ++emulator::blocks_in_use, ++emulator::allocations;
-  return cudaSuccess;
-}
-// All that any stream was given before.
+inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return emulator::take(memory, bytes, nullptr); }
+// All that any stream of the current device was given before.
 inline cudaError_t cudaDeviceSynchronize() {
   auto const left = std::make_shared<std::size_t>(0);
   {
     emulator::Locked const locked{emulator::mutex};
     ++emulator::synchronizations;
     for (emulator::Stream* stream : emulator::streams) {
-      if (stream->operations.empty()) continue;
+      if (stream->operations.empty() || stream->device != emulator::current_device) continue;
       ++*left;
       stream->operations.push_back({[left] { --*left; }});
     }
@@ -235,21 +315,31 @@ inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   return status;
 }
 inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
-inline cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) { return cudaMalloc(memory, bytes); }
-inline cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
-  return cudaMalloc(memory, bytes);
+inline cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) {
+  return emulator::take(memory, bytes, std::make_shared<emulator::Pool>());  // which gives nobody access
+}
+inline cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool, cudaStream_t) {
+  return emulator::take(memory, bytes, pool->state);
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   emulator::enqueue(stream, [memory] { emulator::give_back(memory); });
   return cudaSuccess;
 }
-inline cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const*) {
+inline cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties) {
   if (cudaError_t const error = emulator::take_error()) return error;
-  *pool = reinterpret_cast<cudaMemPool_t>(new int{});
+  *pool = new CUmemPoolHandle_st;
+  (*pool)->state->device = properties->location.id;
   return cudaSuccess;
 }
 inline cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-  delete reinterpret_cast<int*>(pool);
+  delete pool;  // what was taken from it keeps what it needs
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, cudaMemAccessDesc const* list, std::size_t count) {
+  if (cudaError_t const error = emulator::take_error()) return error;
+  emulator::Locked const locked{emulator::mutex};
+  for (std::size_t i = 0; i < count; ++i)
+    pool->state->peers.at(static_cast<std::size_t>(list[i].location.id)) = list[i].flags == cudaMemAccessFlagsProtReadWrite;
   return cudaSuccess;
 }
 inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
@@ -290,7 +380,7 @@ inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error()) return error;
   emulator::Locked const locked{emulator::mutex};
   emulator::go_on();
-  return emulator::of(stream).operations.empty() ? cudaSuccess : cudaErrorNotReady;
+  return emulator::answer(emulator::of(stream).operations.empty() ? cudaSuccess : cudaErrorNotReady);
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   emulator::run_until([&] { return emulator::of(stream).operations.empty(); });
@@ -315,6 +405,7 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   std::uint64_t record = 0;
   {
     emulator::Locked const locked{emulator::mutex};
+    if (event->device != emulator::of(stream).device) return emulator::answer(cudaErrorInvalidResourceHandle);
     marked = event->state;
     record = ++marked->recorded;
   }
@@ -345,7 +436,7 @@ inline cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (cudaError_t const error = emulator::take_error()) return error;
   emulator::Locked const locked{emulator::mutex};
   emulator::go_on();
-  return event->state->reached >= event->state->recorded ? cudaSuccess : cudaErrorNotReady;
+  return emulator::answer(event->state->reached >= event->state->recorded ? cudaSuccess : cudaErrorNotReady);
 }
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   *milliseconds = 1;  // time does not pass here

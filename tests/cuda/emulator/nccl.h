@@ -1,7 +1,8 @@
 // Stands in for <nccl.h> over the emulator's streams, for ranks that are threads. What is put in a stream is one operation,
 // which waits, as a kernel would, until all that it sends and receives has met its counterpart at the peer, pair by pair in
 // order; sizes that differ never meet, so that it hangs, and emulator::nccl.report says so. Sums are formed from the last rank
-// to the first. A communicator that does not block comes back with ncclInProgress and does its work some polls later.
+// to the first. A communicator that does not block comes back with ncclInProgress and does its work some polls later. A rank is
+// on the device that was current for it: where a peer's may not touch what it sends or receives, both fail.
 #pragma once
 
 #include <array>
@@ -104,7 +105,7 @@ inline thread_local std::vector<std::shared_ptr<NcclWork>> nccl_group;
 
 struct ncclComm {
   std::shared_ptr<emulator::NcclClique> clique;
-  int rank = 0;
+  int rank = 0, device = emulator::current_device;
   bool blocking = true, gone = false;
   ncclResult_t failed = ncclSuccess;  // what ncclCommGetAsyncError says
   std::uint64_t collectives = 0;
@@ -116,6 +117,21 @@ struct ncclComm {
 namespace emulator {
 
 inline std::size_t nccl_size(ncclDataType_t type) { return type == ncclUint8 ? 1 : type == ncclFloat32 ? 4 : 8; }
+
+// Whether the devices of both may touch the memory of both; else both fail.
+inline bool nccl_reaches(NcclClique::End const& a, NcclClique::End const& b) {
+  auto const sees = [](NcclClique::End const& peer, NcclClique::End const& owner) {
+    for (void* const at : {owner.of().from, owner.of().to}) {
+      if (owner.of().count == 0 || !at || visible(at, peer.work->comm->device)) continue;
+      nccl.report += "the device of rank " + std::to_string(peer.work->comm->rank) + " may not touch memory of rank " +
+                     std::to_string(owner.work->comm->rank) + "; ";
+      peer.work->comm->failed = owner.work->comm->failed = ncclUnhandledCudaError;
+      return false;
+    }
+    return true;
+  };
+  return sees(a, b) && sees(b, a);
+}
 
 inline bool NcclWork::ready() {
   if (comm->gone) return true;
@@ -149,6 +165,7 @@ inline void NcclClique::match(int source, int target) {
                      std::to_string(target) + " receives " + std::to_string(to.count) + "; ";
       return;
     }
+    if (!nccl_reaches(out.front(), in.front())) return;
     std::memcpy(to.to, from.from, from.count);
     ++out.front().work->met, ++in.front().work->met;
     out.pop_front(), in.pop_front();
@@ -177,6 +194,9 @@ inline void NcclClique::match(std::uint64_t number) {
       nccl.report += "rank " + std::to_string(rank) + " is in another collective operation than rank 0; ";
       return;
     }
+  for (auto const& [rank, end] : ends)
+    for (auto const& [other, peer] : ends)
+      if (rank < other && !nccl_reaches(end, peer)) return;
   if (first.what == NcclWork::Part::gathers) {
     std::size_t const bytes = first.count * nccl_size(first.type);
     std::vector<std::byte> all(bytes * static_cast<std::size_t>(size));
@@ -237,6 +257,7 @@ inline ncclResult_t nccl_call(ncclComm* comm, cudaStream_t stream, NcclWork::Par
   {
     Locked const locked{mutex};
     if (!nccl_usable(comm)) return ncclInvalidUsage;
+    if (of(stream).device != comm->device) return ncclUnhandledCudaError;
     if (part.peer < 0 || part.peer >= comm->clique->size) return ncclInvalidArgument;
   }
   std::shared_ptr<NcclWork> work;

@@ -28,7 +28,7 @@ void launch(cudaStream_t stream, unsigned blocks, unsigned threads, std::size_t 
   check(cudaLaunchKernel(reinterpret_cast<void const*>(kernel), dim3{blocks}, dim3{threads}, pointers, shared_bytes, stream),
         "cudaLaunchKernel");
 #else
-  parallax_emulator::launch(stream, blocks, threads, shared_bytes, kernel, arguments...);
+  check(parallax_emulator::launch(stream, blocks, threads, shared_bytes, kernel, arguments...), "cudaLaunchKernel");
 #endif
 }
 

@@ -1,4 +1,5 @@
-// Stands in for CUB's radix sort: a stable sort on the host, by the given bits of the keys.
+// Stands in for CUB's radix sort: a stable sort on the host, by the given bits of the keys. Like CUB it takes an error that an
+// earlier call of the thread has left behind for one of its own, so that it finds no device.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +25,7 @@ struct DeviceRadixSort {
   template <class Key, class Value>
   static cudaError_t SortPairs(void* scratch, std::size_t& bytes, DoubleBuffer<Key>& keys, DoubleBuffer<Value>& values,
                                std::uint64_t n, int begin_bit, int end_bit, cudaStream_t stream = nullptr) {
+    if (cudaGetLastError() != cudaSuccess) return cudaErrorInvalidDevice;
     if (!scratch) {
       bytes = 64;
       return cudaSuccess;
