@@ -68,7 +68,12 @@ inline bool device_answers() {
   int count = 0;
   cudaError_t const status = cudaGetDeviceCount(&count);
   if (status == cudaSuccess && count > 0) return true;
-  std::printf("SKIPPED: no device answers: %s\n", status == cudaSuccess ? "there are none" : cudaGetErrorString(status));
+  int driver = 0, runtime = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  static_cast<void>(cudaRuntimeGetVersion(&runtime));
+  std::printf("SKIPPED: no device answers: %s (driver for CUDA %d.%d, runtime %d.%d)\n",
+              status == cudaSuccess ? "there are none" : cudaGetErrorString(status), driver / 1000, driver % 1000 / 10,
+              runtime / 1000, runtime % 1000 / 10);
   return false;
 }
 

@@ -104,11 +104,10 @@ class Training {
   std::vector<Batch> batches_;
 };
 
-template <class C>
-std::string shape_text(C const& world, char const* over, Shape const& shape) {
-  return "\"over\": " + quoted(over) + ", \"ranks\": " + std::to_string(world.size()) +
-         ", \"rows\": " + std::to_string(shape.rows) + ", \"ids\": " + std::to_string(shape.ids) +
-         ", \"width\": " + std::to_string(shape.width) + ", \"distribution\": " + quoted(shape.distribution);
+inline std::string shape_text(int ranks, char const* over, Shape const& shape) {
+  return "\"over\": " + quoted(over) + ", \"ranks\": " + std::to_string(ranks) + ", \"rows\": " + std::to_string(shape.rows) +
+         ", \"ids\": " + std::to_string(shape.ids) + ", \"width\": " + std::to_string(shape.width) +
+         ", \"distribution\": " + quoted(shape.distribution);
 }
 
 template <class Space, bool there = false, class C>
@@ -134,7 +133,7 @@ bool training_has_host_bits(C& world, char const* over, Shape const& shape, int 
   for (int const each : px::allgather(world, (same(host, once) && same(host, there) ? 1 : 0) + (same(there, again) ? 2 : 0)))
     host_bits = host_bits && (each & 1), same_again = same_again && (each & 2);
   if (world.rank() == 0)
-    print_object("\"training\": \"Adagrad and Sgd\", " + shape_text(world, over, shape) +
+    print_object("\"training\": \"Adagrad and Sgd\", " + shape_text(world.size(), over, shape) +
                  ", \"host_bits\": " + boolean(host_bits) + ", \"same_again\": " + boolean(same_again));
   return host_bits && same_again;
 }
@@ -177,7 +176,7 @@ void print_step_times(C& world, char const* over, Shape const& shape, int sample
   training.finish();
   if (world.rank() != 0) return;
   auto const print = [&](char const* part, std::vector<double> const& times) {
-    print_object("\"part\": " + quoted(part) + ", " + shape_text(world, over, shape) +
+    print_object("\"part\": " + quoted(part) + ", " + shape_text(world.size(), over, shape) +
                  ", \"indices\": " + quoted(there ? "device" : "host") + ", " + times_text(times));
   };
   print("pull", pulls), print("step", steps), print("whole", whole);
