@@ -80,6 +80,21 @@ TEST_CASE("patience yields once it has spun for some microseconds, and at once w
   CHECK(pauses == 1000);  // a microsecond: still spinning
 }
 
+TEST_CASE("who seldom gets a turn gives a sign of life in each", "[comm]") {
+  Stuck comm;
+  comm.tick = std::chrono::milliseconds{3};
+  px::Patience<Stuck> patience{comm};
+  CHECK_FALSE(patience.idles());
+  patience.pause();
+  CHECK_FALSE(patience.idles());  // the wait has just begun
+  int signs = 0;
+  for (int turn = 0; turn < 20; ++turn) {
+    patience.pause();
+    signs += patience.idles() + patience.idles();
+  }
+  CHECK(signs == 20);
+}
+
 TEST_CASE("a communicator without a clock or an order of its own has the steady clock and fixed sums", "[comm]") {
   px::SelfCommunicator comm;
   auto const before = std::chrono::steady_clock::now().time_since_epoch();

@@ -122,7 +122,8 @@ std::chrono::nanoseconds now(C const& comm) {
 // which say nothing.
 //   journal()          local: this rank's own, which its session writes
 //   status_of(rank)    local: what that rank tells of itself; asks it where it must be asked, so that an answer may come with a
-//                      later call. `fresh`: it answered just now, from inside a wait
+//                      later call. `fresh`: it answered just now, from inside a wait. What is not fresh has the times of this
+//                      rank's clock
 //   answer()           local: answers those who asked. Called now and then while waiting
 template <class C>
 concept KeepsJournals = requires(C& comm, int rank, bool& fresh) {
@@ -302,8 +303,12 @@ class Patience {
     return true;
   }
 
-  // True now and then, once the wait is a long one.
-  bool idles() const { return polls_ != 0 && polls_ % 64 == 0 && waited_ > spin_; }
+  // True now and then, once the wait is a long one: every 64 polls, and in every turn of a rank that is given few of them.
+  bool idles() {
+    if ((polls_ == 0 || polls_ % 64 != 0 || waited_ <= spin_) && waited_ < quiet_) return false;
+    quiet_ = waited_ + std::chrono::microseconds{100};
+    return true;
+  }
 
   std::chrono::nanoseconds waited() const {
     return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_;
@@ -312,7 +317,7 @@ class Patience {
  private:
   C const* comm_;
   std::uint32_t polls_ = 0;
-  std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0};
+  std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0}, quiet_{100'000};
 };
 
 // The error of a wait that outlasted the deadline: names the operation, the variable, a rank that has not delivered, and how

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
 #include "parallax/core/algorithm.hpp"
@@ -52,6 +53,8 @@ struct Status {
   std::int32_t waiting_for = -1;
 
   JournalEntry const* latest() const { return count ? &last[(count - 1) % entries] : nullptr; }
+  // ns of the teller's clock when it did or said anything; of a rank that has called nothing, before all times.
+  std::int64_t heard() const { return count ? std::max(told, latest()->changed) : std::numeric_limits<std::int64_t>::min(); }
 };
 
 // What a trace keeps of every phase of every operation: when it began.

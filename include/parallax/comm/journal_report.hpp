@@ -1,8 +1,10 @@
-// The report of a wait that took too long: which ranks wait, which are behind, which say nothing, and what each did last.
+// The report of a wait that took too long: who is to blame, who waits, is behind or says nothing, and what each rank did last.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,26 +13,69 @@
 
 namespace parallax {
 
+// What is known of one rank where a wait took too long.
+struct LastWord {
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min();
+  static constexpr std::int64_t just_now = std::numeric_limits<std::int64_t>::max();
+
+  std::int64_t heard = never;  // ns, of one clock for all ranks: when it did or said anything; just_now: it answers
+  int waiting_for = -1;        // the rank that it waited for then, or -1
+};
+
+// Pure. Whom rank `self` is to blame, which has waited too long for `missing` (-1: nobody knows whom); `words` by rank.
+// The way leads from `missing` to the rank that it waited for when it was last heard of, from there to the rank that this one
+// waited for, and so on. It ends where a rank waits for nobody or for `self`, or after as many links as there are ranks. Blamed
+// is the rank on the way of which nobody has heard for longest; of several that were heard of at the same time, the last.
+//
+// Why: a rank that waits says so again and again, and a rank that is stuck says nothing any more. So the way is true as far as
+// the stuck rank, and beyond it, or round in a circle, it goes only by the stuck rank's last word, which need not be true any
+// more. This is exact where one rank is stuck, and every rank that waits has said since then for whom it waits now. `self` is
+// awake: no word of a peer, which is older than its own wait, can make it the one.
+constexpr int rank_to_blame(std::span<LastWord const> words, int self, int missing) {
+  int blamed = missing, rank = missing;
+  for (std::size_t links = 0; rank >= 0 && rank != self && links < words.size(); ++links) {
+    LastWord const& word = words[static_cast<std::size_t>(rank)];
+    if (word.heard <= words[static_cast<std::size_t>(blamed)].heard) blamed = rank;
+    rank = word.waiting_for;
+  }
+  return blamed;
+}
+
 template <KeepsJournals C>
 class JournalReport {
  public:
-  // Local. Asks all ranks; waits a tenth of the deadline, at most 200 ms, for those that must be asked.
+  // Local. Asks all ranks; waits a tenth of the deadline, at most 200 ms, for those that must be asked. Where a rank's journal
+  // lies open, what it said within as much time before counts as an answer.
   explicit JournalReport(C& comm)
       : comm_{&comm}, known_(static_cast<std::size_t>(comm.size())), answers_(static_cast<std::size_t>(comm.size())) {
     auto const begin = now(comm);
     auto const grace =
         std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds{comm.deadline()} / 10, std::chrono::milliseconds{200});
-    for (std::size_t missing = 1; missing > 0 && now(comm) - begin <= grace; detail::yield()) {
+    std::size_t missing = 0;
+    do {  // at least one look, however long this rank was kept from it
+      detail::yield();
       missing = 0;
       comm.answer();
       for (std::size_t rank = 0; rank < known_.size(); ++rank) {
         if (answers_[rank]) continue;
         bool fresh = static_cast<int>(rank) == comm.rank();
-        if (auto status = comm.status_of(static_cast<int>(rank), fresh)) known_[rank] = status;
+        if (auto status = comm.status_of(static_cast<int>(rank), fresh)) {
+          known_[rank] = status;
+          fresh = fresh || (status->waiting && status->told >= (begin - grace).count());
+        }
         answers_[rank] = fresh;
         missing += !fresh;
       }
-    }
+    } while (missing > 0 && now(comm) - begin <= grace);
+  }
+
+  // Who is to blame where this rank waits for `missing`.
+  int to_blame(int missing) const {
+    std::vector<LastWord> words(known_.size());
+    for (std::size_t rank = 0; rank < words.size(); ++rank)
+      if (auto const& known = known_[rank])
+        words[rank] = {answers_[rank] ? LastWord::just_now : known->heard(), known->waiting ? known->waiting_for : -1};
+    return rank_to_blame(words, comm_->rank(), missing);
   }
 
   // What every rank is doing, a line each, each with its last operations.
@@ -43,18 +88,6 @@ class JournalReport {
       if (known_[rank]) report += history_lines(*known_[rank]);
     }
     return report;
-  }
-
-  // Who is to blame where this rank waits for `rank`: the first that does not itself wait for another, and never this rank on
-  // the word of a peer.
-  int end_of_chain(int rank) const {
-    for (std::size_t links = 0; rank >= 0 && links < known_.size(); ++links) {
-      auto const at = static_cast<std::size_t>(rank);
-      if (!answers_[at] || known_[at]->waiting_for < 0) break;
-      if (rank == comm_->rank() || known_[at]->waiting_for == comm_->rank()) break;  // what it said is older than our wait
-      rank = known_[at]->waiting_for;
-    }
-    return rank;
   }
 
   // A line on one rank. `own`: the number of the operation of the rank that reports; `now` and the status are of one clock, or

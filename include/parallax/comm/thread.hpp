@@ -153,10 +153,8 @@ class ThreadCommunicator {
 
   Journal& journal() { return group_->journals_[static_cast<std::size_t>(rank_)]; }
   std::optional<Status> status_of(int rank, bool& fresh) const {
-    Status const status = group_->journals_[static_cast<std::size_t>(rank)].status();
-    auto const age = std::chrono::steady_clock::now().time_since_epoch() - std::chrono::nanoseconds{status.told};
-    fresh = rank == rank_ || (status.waiting && age < std::chrono::milliseconds{50});
-    return status;
+    fresh = rank == rank_;
+    return group_->journals_[static_cast<std::size_t>(rank)].status();
   }
   void answer() const {}  // the journals lie open to all ranks
 

@@ -143,7 +143,7 @@ class Waiting {
     std::string_view const phase = own.count ? own.latest()->phase.text() : "";
     if (!topology_->world().keeps_journals()) return timeout_error(topology_->world(), missing, operation, names, phase);
     JournalReport<C> const report{topology_->world()};
-    return timeout_error(topology_->world(), report.end_of_chain(missing), operation, names, phase, report.text());
+    return timeout_error(topology_->world(), report.to_blame(missing), operation, names, phase, report.text());
   }
 
   Topology<C> const* topology_;
