@@ -3,42 +3,88 @@
 
 #include <Eigen/Core>
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
+#include <utility>
 
+#include "parallax/core/error.hpp"
 #include "parallax/core/tensor_traits.hpp"
 
 namespace parallax {
 
 namespace detail {
 
+// An expression that lies in memory: a matrix or an array, a map of one, a block, a transpose, a diagonal.
+template <class D>
+void eigen_expression(Eigen::DenseBase<D> const&);
 template <class M>
-concept EigenMatrix = std::is_base_of_v<Eigen::DenseBase<M>, M> && requires(M& matrix) {
+concept EigenMatrix = requires(M& matrix) {
+  eigen_expression(matrix);
   matrix.data();
   matrix.innerStride();
   matrix.outerStride();
 };
 
 template <class M>
-inline constexpr bool is_vector_at_compile_time = M::IsVectorAtCompileTime;
+using eigen_element = std::remove_pointer_t<decltype(std::declval<M&>().data())>;
+
+// Whether the type of an expression shows gaps: of `size` things that lie `stride` apart, and `packed` apart without gaps.
+consteval bool has_eigen_gaps(int size, int stride, int packed) {
+  bool const known = stride != Eigen::Dynamic && packed != Eigen::Dynamic;
+  return size != 0 && size != 1 && known && stride != packed;
+}
+template <class M>
+inline constexpr bool has_gaps_within = has_eigen_gaps(M::InnerSizeAtCompileTime, M::InnerStrideAtCompileTime, 1);
+template <class M>
+inline constexpr bool has_gaps_between =
+    !M::IsVectorAtCompileTime && has_eigen_gaps(M::IsRowMajor ? M::RowsAtCompileTime : M::ColsAtCompileTime,
+                                                M::OuterStrideAtCompileTime, M::InnerSizeAtCompileTime);
+
+[[noreturn]] inline void refuse_eigen_gaps(std::string const& what, std::int64_t rows, std::int64_t columns,
+                                           std::string const& strides) {
+  throw Error{Errc::invalid_argument, -1, "", "",
+              "an Eigen expression of " + std::to_string(rows) + " x " + std::to_string(columns) + " with " + strides + what +
+                  ": copy it, as by eval()"};
+}
 
 }  // namespace detail
 
-// Matrix, Array, Map and Ref whose inner stride is one. As a dense tensor: any storage order, all columns (or rows) adjacent.
-// As a row table: row-major only.
+// An expression that Eigen holds in memory, by its strides. A dense tensor's coefficients lie one after another, in the order
+// of its storage: a whole matrix, or whole columns of one in columns. Those of each row of a row table do: a matrix of
+// Eigen::RowMajor, a block of one, or a vector, whose elements are rows. Gaps that the type shows are told by an assertion.
+// Gaps that strides show at run time are an Error (invalid_argument), thrown where the tensor is named: in `grad`, `bind`, `at`.
 template <detail::EigenMatrix M>
 struct tensor_traits<M> {
   template <class Self>
-  static auto flat(Self& matrix) {
-    return std::span{matrix.data(), static_cast<std::size_t>(matrix.size())};
+  static std::span<detail::eigen_element<Self>> flat(Self& matrix) {
+    static_assert(M::SizeAtCompileTime == 0 || !(detail::has_gaps_within<M> || detail::has_gaps_between<M>),
+                  "parallax: the coefficients of this Eigen expression have gaps between them: copy it, as by eval()");
+    bool const packed = (matrix.innerSize() <= 1 || matrix.innerStride() == 1) &&
+                        (matrix.outerSize() <= 1 || matrix.outerStride() == matrix.innerSize());
+    if (!packed && matrix.size() > 0)
+      detail::refuse_eigen_gaps(
+          " is no contiguous run of elements", matrix.rows(), matrix.cols(),
+          "inner stride " + std::to_string(matrix.innerStride()) + " and outer stride " + std::to_string(matrix.outerStride()));
+    return {matrix.data(), static_cast<std::size_t>(matrix.size())};
   }
 
   template <class Self>
-  static auto rows(Self& matrix) {
-    static_assert(M::IsRowMajor || detail::is_vector_at_compile_time<M>,
+  static RowsView<detail::eigen_element<Self>> rows(Self& matrix) {
+    static_assert(M::IsRowMajor || M::IsVectorAtCompileTime,
                   "parallax: rows of a table lie one after another: use an Eigen matrix with Eigen::RowMajor");
-    using T = std::remove_pointer_t<decltype(matrix.data())>;
-    return RowsView<T>{matrix.data(), matrix.rows(), matrix.cols(), M::IsRowMajor ? matrix.outerStride() : 1};
+    static_assert(!M::IsRowMajor || M::SizeAtCompileTime == 0 || !detail::has_gaps_within<M>,
+                  "parallax: the rows of this Eigen expression have gaps between their coefficients: copy it, as by eval()");
+    if constexpr (!M::IsRowMajor) {
+      return {matrix.data(), matrix.rows(), matrix.cols(), matrix.innerStride()};
+    } else {
+      if (matrix.innerStride() != 1 && matrix.cols() > 1 && matrix.rows() > 0)
+        detail::refuse_eigen_gaps(" has no contiguous rows", matrix.rows(), matrix.cols(),
+                                  "inner stride " + std::to_string(matrix.innerStride()));
+      return {matrix.data(), matrix.rows(), matrix.cols(), matrix.outerStride()};
+    }
   }
 };
 
