@@ -74,4 +74,43 @@ TEST_CASE("what does not fit is not added", "[session][accumulator]") {
   CHECK(rows.count() == 0);
 }
 
+TEST_CASE("rows of a table without width are accumulated as a step takes them", "[session][accumulator]") {
+  px::SelfCommunicator world;
+  px::Session session{world};
+  px::Variable<px::Sparse> thin{session, "thin", {5, 0}};
+  std::vector<int> const ids{4, 0, 4};
+  std::vector<float> const nothing;
+  auto const rows = session.pull(thin, ids);
+  px::Accumulator sums{thin};
+  CHECK(answer_of([&] { sums.add(grad(thin, ids, nothing)); }).what.empty());
+  CHECK(answer_of([&] { sums.add(grad(rows, nothing)); }).what.empty());
+  CHECK(answer_of([&] { sums.add(grad(rows, px::distinct(nothing))); }).what.empty());
+  CHECK(sums.count() == 3);
+  CHECK(sums.grad().ids.size() == 3 + 2 + 2);
+  CHECK(session.step(sums.grad()));
+  CHECK(thin.steps() == 1);
+}
+
+TEST_CASE("the sizes of a gradient's rows are told with what its rows are for", "[session][accumulator]") {
+  px::SelfCommunicator world;
+  px::Session session{world};
+  px::Variable<px::Sparse> table{session, "table", {6, 2}};
+  std::vector<int> const ids{3, 1, 3};
+  auto const rows = session.pull(table, ids);
+  px::Accumulator sums{table};
+  auto const detail = [&](auto const& update) {
+    Answer const added = answer_of([&] { sums.add(update); }), stepped = answer_of([&] { session.step(update); });
+    CHECK(added.detail == stepped.detail);
+    CHECK(stepped.code == px::Errc::invalid_argument);
+    return stepped.detail;
+  };
+  CHECK(detail(grad(rows, std::vector<float>(2))) == "gradient rows of 1 x 2 for 3 x 2 pulled or named");
+  CHECK(detail(grad(rows, std::vector<float>(3))) == "gradient rows of ? x 2 for 3 x 2 pulled or named");
+  CHECK(detail(grad(rows, std::vector<float>(4))) ==
+        "gradient rows of 2 x 2 for 3 x 2 pulled or named: px::distinct(rows) gives one for each distinct index");
+  std::vector<float> const three(6);
+  CHECK(detail(grad(rows, px::distinct(three))) ==
+        "gradient rows of 3 x 2 for 2 x 2 by px::distinct, one for each distinct index");
+}
+
 }  // namespace parallax_test::accumulator

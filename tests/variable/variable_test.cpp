@@ -88,6 +88,23 @@ TEST_CASE("names that are empty, taken or break lines are refused, and shapes th
   CHECK(table(10, 2).detail() == "nothing was thrown");  // a name is free again when its variable is gone
 }
 
+TEST_CASE("a name with a control byte is refused, and shown without it", "[variable]") {
+  Solo solo;
+  std::vector<float> memory(6);
+  auto const text = [&](std::string const& name) {
+    std::string const dense = refusal([&] { px::Variable<px::Dense>{solo.session, name, px::bind(memory)}; }).what();
+    CHECK(refusal([&] { px::Variable<px::Sparse>{solo.session, name, px::Table{1, 1}}; }).what() == dense);
+    return dense;
+  };
+  std::string const why = ": a variable's name is not empty and has no control bytes";
+  CHECK(text(std::string{"a\0b", 3}) == "parallax: invalid argument (rank 0) in Variable of 'a\\x00b'" + why);
+  CHECK(text("two\nlines") == "parallax: invalid argument (rank 0) in Variable of 'two\\x0alines'" + why);
+  CHECK(text("a\ttab\x1b[31m\x7f") == "parallax: invalid argument (rank 0) in Variable of 'a\\x09tab\\x1b[31m\\x7f'" + why);
+  CHECK(text("") == "parallax: invalid argument (rank 0) in Variable" + why);
+  px::Variable<px::Dense> const words{solo.session, "W\xc3\xb6rter", px::bind(memory)};  // bytes of UTF-8 are no control bytes
+  CHECK(words.name() == "W\xc3\xb6rter");
+}
+
 TEST_CASE("a bound table must have adjacent rows", "[variable]") {
   Solo solo;
   std::vector<float> memory(12);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -47,6 +48,31 @@ struct OwnRows {
   RowsPer per = RowsPer::index;
 
   bool distinct() const { return per == RowsPer::distinct; }
+};
+
+// For how many things a gradient of a batch may have rows.
+struct BatchSize {
+  std::size_t indices, distinct, bags;
+
+  std::int64_t rows(RowsPer per) const {
+    return static_cast<std::int64_t>(per == RowsPer::distinct ? distinct : per == RowsPer::bag ? bags : indices);
+  }
+  // Whether `given` has a row for each. Rows without a width cannot be counted, and none stand for all.
+  template <class T>
+  bool fits(RowsView<T const>& given, RowsPer per, std::int64_t width) const {
+    if (width == 0 && given.rows == 0) given.rows = rows(per);
+    return given.rows == rows(per) && given.width == width;
+  }
+  // What is wrong with rows that do not fit; -1 of them do not divide.
+  std::string misfit(std::int64_t given, std::int64_t given_width, RowsPer per, std::int64_t width) const {
+    auto const shape = [](std::int64_t count, std::int64_t elements) {
+      return (count < 0 ? std::string{"?"} : std::to_string(count)) + " x " + std::to_string(elements);
+    };
+    std::string const text = "gradient rows of " + shape(given, given_width) + " for " + shape(rows(per), width);
+    if (per == RowsPer::distinct) return text + " by px::distinct, one for each distinct index";
+    bool const by_distinct = per == RowsPer::index && given == rows(RowsPer::distinct) && given_width == width;
+    return text + " pulled or named" + (by_distinct ? ": px::distinct(rows) gives one for each distinct index" : "");
+  }
 };
 
 struct NoTransform {};

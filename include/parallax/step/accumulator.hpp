@@ -91,15 +91,12 @@ class Accumulator<V> {
   void add(RowUpdate<State, Id> const& update) {
     if (taken_) clear();
     auto const width = static_cast<std::size_t>(state_->width());
-    OwnRows<T> const own{update.rows, update.per};
     std::size_t const ids = update.plan ? update.plan->size() : update.ids.size();
-    std::size_t const expected = !update.plan                       ? ids
-                                 : update.per == RowsPer::distinct ? ids
-                                 : update.per == RowsPer::bag      ? update.plan->bags.count
-                                                                    : update.plan->indices();
-    if (update.rows.width != state_->width() || update.rows.rows != static_cast<std::int64_t>(expected))
+    BatchSize const size{update.plan ? update.plan->indices() : ids, ids, update.plan ? update.plan->bags.count : 0};
+    OwnRows<T> own{update.rows, update.per};
+    if (!size.fits(own.values, own.per, state_->width()))
       throw Error{Errc::invalid_argument, -1, "add", state_->name(),
-                  std::to_string(update.rows.rows) + " gradient rows for " + std::to_string(expected) + " pulled or named"};
+                  size.misfit(own.values.rows, own.values.width, own.per, state_->width())};
     std::size_t const at = ids_.size();
     ids_.resize(at + ids);
     rows_.resize((at + ids) * width);
@@ -110,7 +107,7 @@ class Accumulator<V> {
     } else {
       for (std::size_t i = 0; i < ids; ++i) {
         ids_[at + i] = static_cast<std::int64_t>(update.ids[i]);
-        RowOps<HostSpace>::copy_from(rows_.data() + (at + i) * width, update.rows.row(static_cast<std::int64_t>(i)),
+        RowOps<HostSpace>::copy_from(rows_.data() + (at + i) * width, own.values.row(static_cast<std::int64_t>(i)),
                                      state_->width());
       }
     }

@@ -60,10 +60,19 @@ consteval bool check_archive() {
 template <class Candidate, class... Allowed>
 inline constexpr bool one_of = (false || ... || std::same_as<Candidate, Allowed>);
 
-// A name ends where a line or field of the ranks' comparison ends, so it holds neither.
+// A name holds no control byte: lines and fields of the ranks' comparison end at such bytes, and what() ends at a NUL.
 inline void check_name(std::string const& name, int rank) {
-  if (name.empty() || name.find_first_of("\n\t") != std::string::npos)
-    throw Error{Errc::invalid_argument, rank, "Variable", name, "a variable's name is not empty and has no tab or newline"};
+  std::string shown;
+  bool printable = !name.empty();
+  for (unsigned char const c : name) {
+    bool const control = c < 0x20 || c == 0x7f;
+    printable = printable && !control;
+    constexpr std::string_view digits = "0123456789abcdef";
+    if (control) ((shown += "\\x") += digits[c / 16u]) += digits[c % 16u];
+    else shown += static_cast<char>(c);
+  }
+  if (!printable)
+    throw Error{Errc::invalid_argument, rank, "Variable", shown, "a variable's name is not empty and has no control bytes"};
 }
 
 template <class State>

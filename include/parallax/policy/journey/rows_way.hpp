@@ -42,9 +42,6 @@ class RowWayBase : public WayBase<C, Update> {
       detail::remake_plan(topology, *state_, plan, *update.plan, own_.distinct());
       if (own_.distinct()) own_.per = RowsPer::index;
     }
-    auto const expected = static_cast<std::int64_t>(own_.per == RowsPer::distinct ? plan.size()
-                                                    : own_.per == RowsPer::bag    ? plan.bags.count
-                                                                                  : plan.indices());
     state_->seen.pushed += static_cast<double>(plan.size());
     if (how.joined && plan.indices() > 0)
       throw this->refusal(Errc::misuse, topology.rank(),
@@ -52,11 +49,10 @@ class RowWayBase : public WayBase<C, Update> {
     if (how.joined) own_ = {{nullptr, 0, state_->width()}, RowsPer::index};
     given_ = own_.values;
     if (how.joined) return;
-    if (state_->width() == 0 && own_.values.rows == 0) own_.values.rows = expected;  // empty rows cannot be counted
-    if (own_.values.rows != expected || own_.values.width != state_->width())
+    BatchSize const size{plan.indices(), plan.size(), plan.bags.count};
+    if (!size.fits(own_.values, own_.per, state_->width()))
       throw this->refusal(Errc::invalid_argument, topology.rank(),
-                          "gradient rows of " + shape(own_.values.rows, own_.values.width) + " for " +
-                              shape(expected, state_->width()) + " pulled or named");
+                          size.misfit(own_.values.rows, own_.values.width, own_.per, state_->width()));
     given_ = own_.values;
     if (how.keep) keep_rows(every_occurrence);
   }
@@ -70,10 +66,6 @@ class RowWayBase : public WayBase<C, Update> {
   }
 
  protected:
-  static std::string shape(std::int64_t rows, std::int64_t width) {
-    return (rows < 0 ? std::string{"?"} : std::to_string(rows)) + " x " + std::to_string(width);
-  }
-
   // Past the call, rows lie in memory of the update: summed by index, or all occurrences where the policy sends them all.
   void keep_rows(bool every_occurrence) {
     std::int64_t const width = state_->width();
