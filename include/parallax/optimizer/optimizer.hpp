@@ -8,11 +8,11 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 
 #include "parallax/core/measures.hpp"
 #include "parallax/core/option.hpp"
+#include "parallax/core/type.hpp"
 
 namespace parallax {
 
@@ -134,7 +134,7 @@ template <class O>
 std::string optimizer_name() {
   std::string text;
   if constexpr (requires { O::name; }) text = O::name;
-  else text = typeid(O).name();
+  else text = name_of_type<O>();
   if constexpr (requires { typename O::adapted; }) ((text += '<') += optimizer_name<typename O::adapted>()) += '>';
   return text;
 }

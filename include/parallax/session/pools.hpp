@@ -1,11 +1,11 @@
 // What a session uses again from operation to operation: flights of updates and fetches of rows, by their types.
 #pragma once
 
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "parallax/core/pointer.hpp"
+#include "parallax/core/type.hpp"
 #include "parallax/pull/fetch.hpp"
 #include "parallax/step/flight.hpp"
 
@@ -19,19 +19,19 @@ class Pools {
   template <class F>
   F& flight(FlightRoom<C> const& room, FlightChannels route) {
     for (auto& pooled : flights_)
-      if (pooled.channel == route.rows && !pooled.flight->busy() && typeid(*pooled.flight) == typeid(F))
+      if (pooled.channel == route.rows && !pooled.flight->busy() && pooled.type == type_tag<F>())
         return static_cast<F&>(*pooled.flight);
     auto* const flight = new F(room, route);
-    flights_.push_back({route.rows, Owned<Flight<C>>{flight}});
+    flights_.push_back({type_tag<F>(), route.rows, Owned<Flight<C>>{flight}});
     return *flight;
   }
   // A fetch of this type that nobody uses.
   template <class F>
   Shared<F> fetch() {
     for (auto& pooled : fetches_)
-      if (pooled.owners() == 1 && typeid(*pooled) == typeid(F)) return Shared<F>{static_cast<F*>(pooled.get())};
+      if (pooled.fetch.owners() == 1 && pooled.type == type_tag<F>()) return Shared<F>{static_cast<F*>(pooled.fetch.get())};
     auto fetch = make_counted<F>();
-    fetches_.push_back(Shared<FetchBase<C>>{fetch.get()});
+    fetches_.push_back({type_tag<F>(), Shared<FetchBase<C>>{fetch.get()}});
     return fetch;
   }
   void withdraw() noexcept {
@@ -39,12 +39,17 @@ class Pools {
   }
 
  private:
-  struct Pooled {
+  struct PooledFlight {
+    TypeTag type;
     int channel;
     Owned<Flight<C>> flight;
   };
-  std::vector<Pooled> flights_;
-  std::vector<Shared<FetchBase<C>>> fetches_;  // that were named ahead
+  struct PooledFetch {
+    TypeTag type;
+    Shared<FetchBase<C>> fetch;
+  };
+  std::vector<PooledFlight> flights_;
+  std::vector<PooledFetch> fetches_;  // that were named ahead
 };
 
 }  // namespace parallax::detail

@@ -1,10 +1,10 @@
 // Buckets of dense gradients that travel encoded: what a step calls of them, whatever their wires.
 #pragma once
 
-#include <typeinfo>
 #include <utility>
 
 #include "parallax/core/pointer.hpp"
+#include "parallax/core/type.hpp"
 #include "parallax/policy/bucket/dense_bucket.hpp"
 #include "parallax/policy/policy.hpp"
 
@@ -34,6 +34,7 @@ using dense_wire_of = std::conditional_t<detail::check_dense_wire<T, Space, wire
 template <class C>
 class EncodedBucket {
  public:
+  explicit EncodedBucket(TypeTag its_type) : type{its_type} {}
   virtual ~EncodedBucket() = default;
 
   virtual void clear() = 0;
@@ -46,6 +47,7 @@ class EncodedBucket {
   virtual bool gather_parameters(Lane<C>&) = 0;
   virtual void drop() = 0;
 
+  TypeTag const type;  // of the bucket itself
   Owned<EncodedBucket> next;
 };
 
@@ -54,6 +56,8 @@ class EncodedBucketOf final : public EncodedBucket<C> {
   using EncodedBucket<C>::next;
 
  public:
+  EncodedBucketOf() : EncodedBucket<C>{type_tag<EncodedBucketOf>()} {}
+
   void clear() override {
     bucket.clear();
     if (next) next->clear();
@@ -98,9 +102,8 @@ class EncodedBucketOf final : public EncodedBucket<C> {
 template <class T, class Space, class W, class C>
 DenseBucket<T, C, Space, W>& bucket_among(Owned<EncodedBucket<C>>& first) {
   using Mine = EncodedBucketOf<T, C, Space, W>;
-  auto const is_mine = [](EncodedBucket<C> const& bucket) { return typeid(bucket) == typeid(Mine); };
   auto* at = &first;
-  while (*at && !is_mine(**at)) at = &(*at)->next;
+  while (*at && (*at)->type != type_tag<Mine>()) at = &(*at)->next;
   if (*at && !static_cast<Mine&>(**at).bucket.empty()) return static_cast<Mine&>(**at).bucket;
   Owned<EncodedBucket<C>> mine = *at ? std::move(*at) : make_owned<Mine>();
   *at = std::move(mine->next);
