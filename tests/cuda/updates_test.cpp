@@ -5,11 +5,13 @@
 #include "parallax/kernel/cuda/updates.cuh"
 #include "parallax/kernel/host.hpp"
 #include "parallax/kernel/host_measure.hpp"
+#include "parallax/optimizer/adadelta.hpp"
 #include "parallax/optimizer/adagrad.hpp"
 #include "parallax/optimizer/adam.hpp"
 #include "parallax/optimizer/ftrl.hpp"
 #include "parallax/optimizer/lamb.hpp"
 #include "parallax/optimizer/momentum.hpp"
+#include "parallax/optimizer/proximal.hpp"
 #include "parallax/optimizer/rms_prop.hpp"
 #include "parallax/optimizer/rowwise_adagrad.hpp"
 #include "parallax/optimizer/sgd.hpp"
@@ -137,6 +139,11 @@ TEST_CASE("rules of elements have the host's bits where gradients are summed on 
   updates_floats(draw, parallax::Nesterov{0.1, 0.9});
   updates_floats(draw, parallax::Adagrad{});
   updates_floats(draw, parallax::RmsProp{});
+  updates_floats(draw, parallax::CenteredRmsProp{});
+  updates_floats(draw, parallax::LazyAdadelta{});
+  updates_floats(draw, parallax::ProximalSgd{.learning_rate = 0.1, .l1 = 0.3, .l2 = 0.1});
+  updates_floats(draw, parallax::LazyProximalAdagrad{.learning_rate = 0.1, .l1 = 0.3, .l2 = 0.1});
+  updates_floats(draw, parallax::AdagradDa{.learning_rate = 0.1, .l1 = 0.3, .l2 = 0.1});
   updates_floats(draw, parallax::Adam{});
   updates_floats(draw, parallax::LazyAdamW{});
   updates_floats(draw, parallax::Ftrl{.l1 = 0.3, .l2 = 0.1});

@@ -11,7 +11,7 @@
 namespace parallax_test {
 namespace {
 
-using Optimizers = std::tuple<px::Sgd, px::Adagrad, px::Adam, px::LazyAdam, Tempered>;
+using Optimizers = std::tuple<px::Sgd, px::Adagrad, px::Adam, px::LazyAdam, px::Adadelta, px::AdagradDa, Tempered>;
 using DensePolicies = std::tuple<px::AllReduce, px::PsShard>;
 using RowPolicies = std::tuple<px::PsShard, px::AllGather, px::AllReduce, baseline::NaivePs>;
 using Partitioners = std::tuple<px::Cyclic, px::Block, px::Hash>;

@@ -19,11 +19,12 @@ template <class T>
   return a * b;
 }
 
-enum class Rule : unsigned char { sgd, adagrad, adam, lazy_adam, tempered };
+enum class Rule : unsigned char { sgd, adagrad, adam, lazy_adam, adadelta, adagrad_da, tempered };
 
 struct Formula {
   Rule rule = Rule::sgd;
   double rate = 0, epsilon = 0, beta1 = 0, beta2 = 0;
+  double second = 0;  // what the second slot begins as
 };
 
 enum class Average : unsigned char { mean, sum, by_count };
@@ -86,7 +87,8 @@ template <class T>
 class Parameters {
  public:
   Parameters() = default;
-  explicit Parameters(Values<T> first) : values{std::move(first)}, one_(values.size(), T{0}), two_(values.size(), T{0}) {}
+  Parameters(Formula const& f, Values<T> first)
+      : values{std::move(first)}, one_(values.size(), T{0}), two_(values.size(), static_cast<T>(f.second)) {}
 
   // The update number `step` (from 1) of elements [first, first + gradient.size()).
   void update(Formula const& f, int step, std::size_t first, Values<T> const& gradient) {
@@ -114,6 +116,19 @@ class Parameters {
         p = p - product(corrected, one) / (std::sqrt(two) / root + epsilon);
         return;
       }
+      case Rule::adadelta: {
+        T const share = static_cast<T>(1 - f.beta1);
+        one = one + product(share, product(g, g) - one);
+        T const moved = product(std::sqrt(two + epsilon) / std::sqrt(one + epsilon), g);
+        two = two + product(share, product(moved, moved) - two);
+        p = p - product(rate, moved);
+        return;
+      }
+      case Rule::adagrad_da:  // without a penalty
+        one = one + g;
+        two = two + product(g, g);
+        p = product(rate, T{0} - one) / std::sqrt(two);
+        return;
       case Rule::tempered:  // `two` counts the gradients that are not zero
         if (g != T{0}) two = two + T{1};
         one = one + product(g, g);
@@ -137,8 +152,10 @@ template <class T>
 class Training {
  public:
   Training(Settings settings, Shape const& shape, std::vector<Values<T>> layers, Values<T> table)
-      : settings_{std::move(settings)}, width_{static_cast<std::size_t>(shape.width)}, table_{std::move(table)} {
-    for (auto& values : layers) layers_.emplace_back(std::move(values));
+      : settings_{std::move(settings)},
+        width_{static_cast<std::size_t>(shape.width)},
+        table_{settings_.formula, std::move(table)} {
+    for (auto& values : layers) layers_.emplace_back(settings_.formula, std::move(values));
     layer_steps_.resize(layers_.size(), 0);
   }
 
@@ -258,13 +275,14 @@ class Training {
     return merged;
   }
 
-  // Rows that nobody touched rest, except under Adam, which moves them as a gradient of zero would.
+  // Rows that nobody touched rest, except under rules that move them as a gradient of zero would.
   void update_table(Formula const& formula, Table const& rows) {
     ++table_steps_;
+    bool const rests = formula.rule != Rule::adam && formula.rule != Rule::adadelta && formula.rule != Rule::adagrad_da;
     std::int64_t const count = width_ ? static_cast<std::int64_t>(table_.values.size() / width_) : 0;
     for (std::int64_t id = 0; id < count; ++id) {
       auto const touched = rows.find(id);
-      if (touched == rows.end() && formula.rule != Rule::adam) continue;
+      if (touched == rows.end() && rests) continue;
       table_.update(formula, table_steps_, static_cast<std::size_t>(id) * width_,
                     touched == rows.end() ? Values<T>(width_, T{0}) : touched->second.sum);
     }

@@ -52,6 +52,12 @@ inline oracle::Formula formula_of(px::Adam const& o) {
 inline oracle::Formula formula_of(px::LazyAdam const& o) {
   return {oracle::Rule::lazy_adam, o.learning_rate, o.epsilon, o.beta1, o.beta2};
 }
+inline oracle::Formula formula_of(px::Adadelta const& o) {
+  return {oracle::Rule::adadelta, o.learning_rate, o.epsilon, o.decay, 0};
+}
+inline oracle::Formula formula_of(px::AdagradDa const& o) {
+  return {oracle::Rule::adagrad_da, o.learning_rate, 0, 0, 0, o.initial_accumulator};
+}
 inline oracle::Formula formula_of(Tempered const& o) { return {oracle::Rule::tempered, o.learning_rate, 0, 0, 0}; }
 
 // The types of a model: layers of one, a table of the other.

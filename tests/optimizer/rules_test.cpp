@@ -1,6 +1,7 @@
 // Each rule against its formula from the paper, in float and double, and the optimizer concept with an optimizer of one's own.
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <tuple>
@@ -122,15 +123,21 @@ TEMPLATE_TEST_CASE("the first step of Adam moves by the learning rate, whatever 
   }
 }
 
-// One element through 200 steps of a rule, beside the same formula in long double.
+// One element through 200 steps of a rule, beside the same formula in long double. The slots begin as the optimizer says, what
+// the formula keeps as `a` and `b`.
 template <class T, class O, class Formula>
-void compare_with(O const& optimizer, std::uint64_t seed, Formula formula) {
+void compare_with(O const& optimizer, std::uint64_t seed, Formula formula, long double a = 0, long double b = 0) {
   using L = long double;
   T p{1}, one{0}, two{0};
-  L exact = 1, a = 0, b = 0;
+  if constexpr (requires { optimizer.initial(); }) {
+    one = static_cast<T>(std::get<0>(optimizer.initial()));
+    if constexpr (O::element_slots::count == 2) two = static_cast<T>(std::get<1>(optimizer.initial()));
+  }
+  L exact = 1;
   std::int64_t t = 0;
   for (T const g : gradients<T>(seed)) {
-    if constexpr (O::element_slots::count == 1) optimizer.at(++t)(p, g, one);
+    if constexpr (O::element_slots::count == 0) optimizer.at(++t)(p, g);
+    else if constexpr (O::element_slots::count == 1) optimizer.at(++t)(p, g, one);
     else optimizer.at(++t)(p, g, one, two);
     formula(exact, static_cast<L>(g), a, b, static_cast<L>(t));
     REQUIRE(static_cast<double>(p) ==
@@ -172,6 +179,94 @@ TEMPLATE_TEST_CASE("rules with state follow their papers to rounding", "[optimiz
     n += g * g;
     p = std::abs(z) <= 0.4L ? 0 : -(z - (z < 0 ? -0.4L : 0.4L)) / ((1 + std::sqrt(n)) / 0.5L + 0.2L);
   });
+}
+
+// The formulas of TensorFlow's raw operations of these names and, where they differ, of PyTorch: its Adadelta is
+// ApplyAdadelta, and its centred RMSprop adds epsilon to the root, as RmsProp does, not to what it is the root of.
+TEMPLATE_TEST_CASE("Adadelta and centred RMSProp follow TensorFlow and PyTorch to rounding", "[optimizer]", float, double) {
+  using T = TestType;
+  using L = long double;
+  // accum = rho accum + (1 - rho) g², update = sqrt(accum_update + epsilon) / sqrt(accum + epsilon) g,
+  // accum_update = rho accum_update + (1 - rho) update², var -= lr update
+  compare_with<T>(px::Adadelta{.learning_rate = 0.5, .decay = 0.8, .epsilon = 1e-4}, 11,
+                  [](L& p, L g, L& accum, L& updates, L) {
+                    accum = 0.8L * accum + 0.2L * g * g;
+                    L const update = std::sqrt(updates + 1e-4L) * (1 / std::sqrt(accum + 1e-4L)) * g;
+                    updates = 0.8L * updates + 0.2L * update * update;
+                    p -= 0.5L * update;
+                  });
+  // mean_square = decay mean_square + (1 - decay) g², mean_grad = decay mean_grad + (1 - decay) g,
+  // var -= lr g / (sqrt(mean_square - mean_grad²) + epsilon)
+  compare_with<T>(px::CenteredRmsProp{.learning_rate = 0.01, .decay = 0.9, .epsilon = 0.5}, 12,
+                  [](L& p, L g, L& square, L& mean, L) {
+                    square = 0.9L * square + 0.1L * g * g;
+                    mean = 0.9L * mean + 0.1L * g;
+                    p -= 0.01L * g / (std::sqrt(square - mean * mean) + 0.5L);
+                  });
+}
+
+namespace {
+
+// sign(x) max(|x| - by, 0)
+long double soft_threshold(long double x, long double by) { return std::copysign(std::fmax(std::fabs(x) - by, 0.0L), x); }
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("proximal rules follow TensorFlow's operations to rounding", "[optimizer]", float, double) {
+  using T = TestType;
+  using L = long double;
+  // ApplyProximalGradientDescent: prox_v = var - alpha delta, var = sign(prox_v) / (1 + alpha l2) max{|prox_v| - alpha l1, 0}
+  compare_with<T>(px::ProximalSgd{.learning_rate = 0.1, .l1 = 0.75, .l2 = 0.5}, 13, [](L& p, L g, L&, L&, L) {
+    p = soft_threshold(p - 0.1L * g, 0.1L * 0.75L) / (1 + 0.1L * 0.5L);
+  });
+  // ApplyProximalAdagrad: accum += g², and the same at the rate lr / sqrt(accum)
+  compare_with<T>(px::ProximalAdagrad{.learning_rate = 0.5, .initial_accumulator = 0.25, .l1 = 0.75, .l2 = 0.5}, 14,
+                  [](L& p, L g, L& accum, L&, L) {
+                    accum += g * g;
+                    L const rate = 0.5L / std::sqrt(accum);
+                    p = soft_threshold(p - rate * g, rate * 0.75L) / (1 + rate * 0.5L);
+                  }, 0.25L);
+  // ApplyAdagradDA: gradient_accum += g, gradient_squared_accum += g²,
+  // var = sign(-gradient_accum) lr max{|gradient_accum| - l1 global_step, 0} /
+  //       (l2 global_step lr + sqrt(gradient_squared_accum))
+  compare_with<T>(px::AdagradDa{.learning_rate = 0.5, .initial_accumulator = 0.25, .l1 = 0.03, .l2 = 0.02}, 15,
+                  [](L& p, L g, L& sum, L& squares, L t) {
+                    sum += g;
+                    squares += g * g;
+                    p = -0.5L * soft_threshold(sum, 0.03L * t) / (0.02L * t * 0.5L + std::sqrt(squares));
+                  }, 0, 0.25L);
+}
+
+TEST_CASE("a penalty on the absolute value makes parameters exactly zero, and hides no value that is not a number",
+          "[optimizer]") {
+  double p = 0.01, q = -0.01, sum = 1, mean = 0, squares = 1;
+  px::ProximalSgd{.learning_rate = 0.5, .l1 = 0.1}.at(1)(p, 0.0);
+  px::ProximalAdagrad{.learning_rate = 0.5, .l1 = 0.1}.at(1)(q, 0.0, sum);
+  CHECK(std::tuple{p, q} == std::tuple{0.0, 0.0});
+  CHECK_FALSE(std::signbit(q));
+  double r = 1;
+  px::AdagradDa const averaging{.learning_rate = 0.5, .l1 = 0.25};
+  averaging.at(1)(r, 0.5, mean, squares);
+  CHECK(r < 0);
+  averaging.at(2)(r, 0.0, mean, squares);  // |0.5| is not more than 2 times 0.25
+  CHECK(r == 0);
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  px::ProximalSgd{.l1 = 0.1}.at(1)(p, nan);
+  px::ProximalAdagrad{.l1 = 0.1}.at(1)(q, nan, sum);
+  averaging.at(3)(r, nan, mean, squares);
+  CHECK((std::isnan(p) && std::isnan(q) && std::isnan(r)));
+}
+
+TEMPLATE_TEST_CASE("centred RMSProp takes a variance that rounding makes negative for none", "[optimizer]", float, double) {
+  using T = TestType;
+  T p{1}, v{0}, m{0};
+  bool negative = false;
+  for (int step = 1; step <= 300; ++step) {
+    px::CenteredRmsProp{.decay = 0.5, .epsilon = 1}.at(step)(p, static_cast<T>(1.7), v, m);
+    negative = negative || (Rounded<T>{v} - Rounded<T>{m} * m).get() < T{0};
+    REQUIRE(std::isfinite(p));
+  }
+  CHECK(negative);  // else this says nothing
 }
 
 TEMPLATE_TEST_CASE("row-wise Adagrad keeps one sum of mean squares for a row", "[optimizer]", float, double) {
@@ -265,6 +360,8 @@ TEST_CASE("lazy and exact Adam are one rule under two names", "[optimizer]") {
   STATIC_REQUIRE(px::untouched<px::Adam> == px::Untouched::moves);
   STATIC_REQUIRE(px::untouched<px::LazyAdam> == px::Untouched::lazy);
   STATIC_REQUIRE(px::untouched<px::Adagrad> == px::Untouched::rests);
+  STATIC_REQUIRE(px::untouched<px::ProximalSgd> == px::Untouched::moves);
+  STATIC_REQUIRE(px::untouched<px::LazyAdagradDa> == px::Untouched::lazy);
   STATIC_REQUIRE(px::untouched<px::WeightDecay<px::Sgd>> == px::Untouched::moves);
   STATIC_REQUIRE(px::untouched<px::WeightDecay<px::LazyAdam>> == px::Untouched::lazy);
   CHECK(px::optimizer_name<px::LazyWeightDecay<px::Sgd>>() == "LazyWeightDecay<Sgd>");

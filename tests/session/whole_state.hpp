@@ -28,7 +28,7 @@ inline constexpr std::int64_t rows = 29, width = 3;
 inline constexpr std::size_t elements = 30;
 inline constexpr int steps = 40, cut = 20, search_from = 12;
 
-// Model number m: the variable under policy p has optimizer (m + 7 p) mod 19. All 19 models have every pair.
+// Model number m: the variable under policy p has optimizer (m + 7 p) mod 24. All 24 models have every pair.
 template <std::size_t m, std::size_t p, class List = All>
 struct optimizer_of;
 template <std::size_t m, std::size_t p, class... O>

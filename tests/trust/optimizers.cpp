@@ -131,6 +131,11 @@ TEST_CASE("every exact optimizer on a table equals the dense one bit for bit", "
   check_exact(px::Adagrad{});
   check_exact(px::RowwiseAdagrad{.initial_accumulator = 0.1});
   check_exact(px::RmsProp{});
+  check_exact(px::CenteredRmsProp{});
+  check_exact(px::Adadelta{});
+  check_exact(px::ProximalSgd{.l1 = 0.1, .l2 = 0.1});
+  check_exact(px::ProximalAdagrad{.l1 = 0.1, .l2 = 0.1});
+  check_exact(px::AdagradDa{.l1 = 0.05, .l2 = 0.1});
   check_exact(px::AdamW{});
   check_exact(px::Ftrl{.l1 = 0.01, .l2 = 0.01});
   check_exact(px::Lamb{});
@@ -142,6 +147,11 @@ TEST_CASE("every lazy optimizer moves the rows that a step touched by its rule, 
   check_lazy(px::LazyMomentum{});
   check_lazy(px::LazyNesterov{});
   check_lazy(px::LazyRmsProp{});
+  check_lazy(px::LazyCenteredRmsProp{});
+  check_lazy(px::LazyAdadelta{});
+  check_lazy(px::LazyProximalSgd{.l1 = 0.1, .l2 = 0.1});
+  check_lazy(px::LazyProximalAdagrad{.l1 = 0.1, .l2 = 0.1});
+  check_lazy(px::LazyAdagradDa{.l1 = 0.05, .l2 = 0.1});
   check_lazy(px::LazyAdam{});
   check_lazy(px::LazyAdamW{});
   check_lazy(px::LazyLamb{});
@@ -153,6 +163,7 @@ TEST_CASE("every optimizer moves a dense variable alike under both policies, fus
   check_dense(px::Momentum{});
   check_dense(px::RowwiseAdagrad{});
   check_dense(px::AdamW{});
+  check_dense(px::AdagradDa{.l1 = 0.05, .l2 = 0.1});
   check_dense(px::Lamb{});
   check_dense(px::WeightDecay<px::Lamb>{.rate = 0.01});
 }

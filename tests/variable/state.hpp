@@ -22,7 +22,8 @@ template <class... O>
 struct Optimizers {};
 using All = Optimizers<px::Sgd, px::Adagrad, px::RowwiseAdagrad, px::Adam, px::LazyAdam, px::AdamW, px::LazyAdamW, px::Momentum,
                        px::LazyMomentum, px::Nesterov, px::LazyNesterov, px::RmsProp, px::LazyRmsProp, px::Lamb, px::LazyLamb,
-                       px::Ftrl, px::WeightDecay<px::Lamb>, px::WeightDecay<px::RowwiseAdagrad>, px::LazyWeightDecay<px::Sgd>>;
+                       px::Ftrl, px::WeightDecay<px::Lamb>, px::WeightDecay<px::RowwiseAdagrad>, px::LazyWeightDecay<px::Sgd>,
+                       px::Adadelta, px::CenteredRmsProp, px::ProximalSgd, px::ProximalAdagrad, px::AdagradDa>;
 
 template <class O>
 double& rate_of(O& optimizer) {

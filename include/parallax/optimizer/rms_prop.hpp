@@ -1,4 +1,4 @@
-// RMSProp: Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5 (2012).
+// RMSProp: Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5 (2012); centred: Graves, arXiv 1308.0850.
 #pragma once
 
 #include "parallax/core/math.hpp"
@@ -38,6 +38,40 @@ struct BasicRmsProp {
 using RmsProp = BasicRmsProp<Untouched::moves>;
 // Lazy: it decays only in the steps that touch the row.
 using LazyRmsProp = BasicRmsProp<Untouched::lazy>;
+
+// v += (1 - decay)(g² - v), m += (1 - decay)(g - m), p -= learning_rate · g / (sqrt(v - m²) + epsilon): divided by what the
+// gradients deviate from their mean. Where rounding makes v - m² negative it is 0.
+template <Untouched Semantics>
+struct BasicCenteredRmsProp {
+  using axis = optimizer_axis;
+  using element_slots = slots<scalar, scalar>;
+  static constexpr std::string_view slot_names[] = {"v", "m"};
+  static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyCenteredRmsProp" : "CenteredRmsProp";
+  static constexpr Untouched untouched = Semantics;
+
+  double learning_rate = 0.01;
+  double decay = 0.99;
+  double epsilon = 1e-8;
+
+  struct Rule {
+    double rate, share, epsilon;
+
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& v, auto& m) const noexcept {
+      PARALLAX_NO_CONTRACT
+      using T = decltype(g);
+      v += static_cast<T>(share) * (g * g - v);
+      m += static_cast<T>(share) * (g - m);
+      T const variance = v - m * m;
+      T const positive = variance < T{0} ? T{0} : variance;
+      p -= static_cast<T>(rate) * g / (parallax::sqrt(positive) + static_cast<T>(epsilon));
+    }
+  };
+  Rule at(std::int64_t /*step*/) const { return {learning_rate, 1 - decay, epsilon}; }
+};
+
+// Exact, and lazy, as above.
+using CenteredRmsProp = BasicCenteredRmsProp<Untouched::moves>;
+using LazyCenteredRmsProp = BasicCenteredRmsProp<Untouched::lazy>;
 
 PARALLAX_STRICT_ARITHMETIC_END
 

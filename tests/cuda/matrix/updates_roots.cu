@@ -1,7 +1,9 @@
 // Instantiations of rules with divisions and square roots.
+#include "parallax/optimizer/adadelta.hpp"
 #include "parallax/optimizer/adagrad.hpp"
 #include "parallax/optimizer/adam.hpp"
 #include "parallax/optimizer/ftrl.hpp"
+#include "parallax/optimizer/proximal.hpp"
 #include "parallax/optimizer/rms_prop.hpp"
 #include "updates.hpp"
 
@@ -11,6 +13,11 @@ using namespace parallax;
 UPDATE(Adagrad, float, float, std::int32_t, Slots<float>, Slots<>)
 UPDATE(Adagrad, __half, float, std::int32_t, Slots<float>, Slots<>)
 UPDATE(LazyRmsProp, float, float, std::int32_t, Slots<float>, Slots<>)
+UPDATE(LazyCenteredRmsProp, float, float, std::int32_t, PAIR, Slots<>)
+UPDATE(LazyAdadelta, float, float, std::int32_t, PAIR, Slots<>)
+UPDATE(LazyProximalSgd, float, float, std::int32_t, Slots<>, Slots<>)
+UPDATE(LazyProximalAdagrad, float, float, std::int32_t, Slots<float>, Slots<>)
+UPDATE(LazyAdagradDa, float, float, std::int32_t, PAIR, Slots<>)
 UPDATE(LazyAdam, float, float, std::int64_t, PAIR, Slots<>)
 UPDATE(LazyAdam, double, double, std::int64_t, PAIR_OF_DOUBLES, Slots<>)
 UPDATE(LazyAdamW, float, float, std::int32_t, PAIR, Slots<>)
