@@ -243,7 +243,8 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
 // Optional ability: exchanges blocks that lie in memory of another space than the host's, in the order of that space's queue
 // (of CUDA: a stream).
 //   device_space                    the MemorySpace
-//   queue()                         local: this rank's; what RowOps<device_space> is made of
+//   queue()                         local: this rank's; what RowOps<device_space> is made of. A ProgressThread begins by
+//                                   make_current(queue), where there is one beside its type
 //   ialltoallv_device(channel, t)   as ialltoallv, of blocks in that memory. It sees what was put in the queue before; once
 //                                   `test` was true, what is put in the queue afterwards sees what arrived, and may change
 //                                   what was sent. `test` is true as soon as that order is certain: it does not wait for the

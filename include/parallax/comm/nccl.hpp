@@ -33,8 +33,8 @@ struct NcclOptions {
 
 // The host communicator, for all that is the host's, and exchanges of device memory by the user's ncclComm_t, whose ranks are
 // the host's. Refers to both and to the queue, which must outlive it; does not own. Whoever makes or uses it has the queue's
-// device as the current one. Move-only. Communicators that do not block are polled; the first may still be initialising when
-// this is made.
+// device as the current one. Between devices of one process, what is sent and received is open to all of them: a CudaPool's, or
+// cudaMalloc's. Move-only. Communicators that do not block are polled; the first may still be initialising when this is made.
 //   constructing   local, waits for NCCL at most the deadline. Error mismatch where rank or size is not the host's
 //   operations     on device memory are put in the stream one after another, and are NCCL's: one that is in the stream and has
 //                  not been done within the deadline when another is posted or polled is an Error (timeout), after an abort
