@@ -25,11 +25,11 @@ inline bool under_mpiexec() {
 inline int run_ranks([[maybe_unused]] int argc, [[maybe_unused]] char** argv, int threads,
                      std::function<int(px::AnyCommunicator&)> const& body) {
 #ifdef PARALLAX_HAS_MPI
-  if (under_mpiexec()) {
-    px::MpiEnvironment mpi{argc, argv};
-    px::AnyCommunicator world{px::MpiCommunicator{}};
-    return body(world);
-  }
+  if (under_mpiexec())
+    return px::run_mpi(argc, argv, [&](px::MpiCommunicator& own) {
+      px::AnyCommunicator world{std::ref(own)};
+      return body(world);
+    });
 #endif
   int status = 0;
   px::run_threads(threads, [&](px::ThreadCommunicator& own) {

@@ -6,12 +6,8 @@
 #include <random>
 #include <vector>
 
-#include <parallax/comm/thread.hpp>
-
+#include "../ranks.hpp"
 #include "top_k.hpp"
-#ifdef PARALLAX_HAS_MPI
-#include <parallax/comm/mpi.hpp>
-#endif
 
 namespace px = parallax;
 
@@ -57,11 +53,7 @@ int main([[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
     train<px::AllReduce>(world);
   };
 #ifdef PARALLAX_HAS_MPI
-  px::MpiEnvironment mpi{argc, argv};
-  if (px::MpiCommunicator world; world.size() > 1) {
-    both(world);
-    return 0;
-  }
+  if (example::under_mpiexec()) return px::run_mpi(argc, argv, both);
 #endif
   px::run_threads(4, both);
 }

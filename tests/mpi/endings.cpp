@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "parallax/comm/mpi.hpp"
+#include "parallax/parallax.hpp"
 
 namespace px = parallax;
 
@@ -235,6 +236,158 @@ void letters_left(int argc, char** argv) {
   exchange(comm, 100);
 }
 
+// A session with a table, and what a trainer does with it.
+struct Training {
+  explicit Training(px::MpiCommunicator& world) : session{world} {}
+  px::Session<px::MpiCommunicator> session;
+  px::Variable<px::Sparse> words{session, "words", {6, 2}};
+
+  void step() {
+    auto const rows = session.pull(words, std::vector{0, 5});
+    session.step(px::grad(rows, std::vector<float>(4, 0.5f)));
+  }
+  // What one rank must not ask for, and all are refused.
+  void ask_for_too_much() {
+    auto const rows = session.pull(words, std::vector{session.rank() == 1 ? 77 : 0});
+  }
+};
+
+void body_returns(int argc, char** argv) {
+  int const nothing = px::run_mpi(argc, argv, [](px::MpiCommunicator& world) {
+    Training training{world};
+    training.step();
+    training.session.finish();
+  }, chosen());
+  require(nothing == 0, "a body that returns nothing has the status 0");
+  int finalised = 0;
+  MPI_Finalized(&finalised);
+  require(finalised, "run_mpi left MPI as it was");
+}
+
+void body_returns_a_status(int argc, char** argv) {
+  std::exit(px::run_mpi(argc, argv, [](auto& world) {
+    Training training{world};
+    training.step();
+    training.session.finish();
+    return 7;
+  }));
+}
+
+void body_throws(int argc, char** argv) {
+  px::run_mpi(argc, argv, [](px::MpiCommunicator& world) {
+    Training training{world};
+    training.step();
+    if (world.rank() == 1) throw std::runtime_error{"no batch left"};
+    training.step();
+  });
+}
+
+void body_is_refused(int argc, char** argv) {
+  px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { Training{world}.ask_for_too_much(); });
+}
+
+void body_waits_in_vain(int argc, char** argv) {
+  px::run_mpi(argc, argv, [](px::MpiCommunicator& world) {
+    Training training{world};
+    training.step();
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::minutes{1});
+    training.step();
+  }, {.deadline = brief});
+}
+
+// The handler of a user, around everything.
+template <class Body>
+void caught_outside(int argc, char** argv, Body const& body) {
+  try {
+    px::MpiEnvironment mpi{argc, argv};
+    px::MpiCommunicator world{MPI_COMM_WORLD, chosen()};
+    Training training{world};
+    training.step();
+    body(training);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "caught: %s\n", error.what());
+  }
+}
+
+void refusal_leaves(int argc, char** argv) {
+  caught_outside(argc, argv, [](Training& training) { training.ask_for_too_much(); });
+}
+
+void exception_leaves_session(int argc, char** argv) {
+  caught_outside(argc, argv, [](Training& training) {
+    if (training.session.rank() == 1) throw std::runtime_error{"no batch left"};
+    training.step();
+  });
+}
+
+// Who catches the exception goes on as if nothing were the matter, where it wants to train again and where it does not.
+void handler_goes_on(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator world{MPI_COMM_WORLD, chosen()};
+  try {
+    Training training{world};
+    training.step();
+    if (world.rank() == 1) throw std::runtime_error{"no batch left"};
+    training.step();
+  } catch (std::runtime_error const&) {}
+  if (by_messages) Training{world}.step();
+  std::this_thread::sleep_for(std::chrono::hours{1});
+}
+
+void handler_in_a_body(int argc, char** argv) {
+  px::run_mpi(argc, argv, [](px::MpiCommunicator& world) {
+    try {
+      Training training{world};
+      training.step();
+      if (world.rank() == 1) throw std::runtime_error{"no batch left"};
+      training.step();
+    } catch (std::runtime_error const& error) {
+      std::fprintf(stderr, "caught: %s\n", error.what());
+    }
+  });
+}
+
+void exits(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator world{MPI_COMM_WORLD, chosen()};
+  Training training{world};
+  for (int i = 0; i < 20; ++i) {
+    if (i == 10 && world.rank() == 1) std::exit(0);
+    training.step();
+  }
+  training.session.finish();
+}
+
+void exits_before_a_step(int argc, char** argv) {
+  px::run_mpi(argc, argv, [](px::MpiCommunicator& world) {
+    Training training{world};
+    if (world.rank() == 1) std::exit(0);
+    training.step();
+  });
+}
+
+void not_finished(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator world{MPI_COMM_WORLD, chosen()};
+  Training{world}.step();
+}
+
+void body_does_not_finish(int argc, char** argv) {
+  std::exit(px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { Training{world}.step(); }));
+}
+
+// A session that nobody used, one that has finished before another, and one whose process exits at once afterwards.
+void nothing_to_finish(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator world{MPI_COMM_WORLD, chosen()};
+  for (int i = 0; i < 2; ++i) {
+    Training training{world};
+    training.step();
+    training.session.finish();
+  }
+  Training const unused{world};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -260,6 +413,20 @@ int main(int argc, char** argv) {
       {"given_up", given_up},
       {"cancelled", cancelled},
       {"letters_left", letters_left},
+      {"body_returns", body_returns},
+      {"body_returns_a_status", body_returns_a_status},
+      {"body_throws", body_throws},
+      {"body_is_refused", body_is_refused},
+      {"body_waits_in_vain", body_waits_in_vain},
+      {"body_does_not_finish", body_does_not_finish},
+      {"refusal_leaves", refusal_leaves},
+      {"exception_leaves_session", exception_leaves_session},
+      {"handler_goes_on", handler_goes_on},
+      {"handler_in_a_body", handler_in_a_body},
+      {"exits", exits},
+      {"exits_before_a_step", exits_before_a_step},
+      {"not_finished", not_finished},
+      {"nothing_to_finish", nothing_to_finish},
   };
   auto const ending = endings.find(argc > 1 ? argv[1] : "");
   require(ending != endings.end(), "usage: endings <name> [messages]");

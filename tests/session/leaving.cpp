@@ -93,6 +93,30 @@ TEST_CASE("an exception that leaves the training loop wakes every other rank, wh
   }
 }
 
+TEST_CASE("a rank whose own handler stands outside of the session tells the others what was refused", "[session][leaving]") {
+  Answer caught, told;
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    std::vector<int> const bad{0, world.rank() == 1 ? 77 : 5};
+    if (world.rank() == 1) {
+      caught = answer_of([&] {
+        Small s{world};
+        auto const rows = s.session.pull(s.words, bad);
+      });
+    } else {
+      told = answer_of([&] {
+        Small s{world};
+        answer_of([&] { auto const rows = s.session.pull(s.words, bad); });
+        s.step();
+      });
+    }
+  }, patient);
+  CHECK(caught.code == px::Errc::bad_id);
+  CHECK(told.code == px::Errc::aborted);
+  CHECK(told.rank == 1);
+  CHECK_THAT(told.detail, contains("rank 1 left the session by an exception, after parallax: bad id (rank 1) in pull of "
+                                   "'words': index 77"));
+}
+
 TEST_CASE("a rank that never comes is named by a timeout, with operation and variable, and is told so itself",
           "[session][leaving]") {
   int const ranks = GENERATE(2, 3, 4);

@@ -1,4 +1,6 @@
-// What is told of a wait that took too long, and of a run that came to its end.
+// What is told of a wait that took too long, and of a run that came to its end, or did not.
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -18,6 +20,25 @@ using Report = px::JournalReport<px::ThreadCommunicator>;
 bool holds(std::string const& text, std::string const& part) {
   INFO(text);
   return text.find(part) != std::string::npos;
+}
+
+// What this process says on stderr while `body` runs.
+template <class Body>
+std::string said_on_stderr(Body&& body) {
+  std::FILE* const kept = std::tmpfile();
+  REQUIRE(kept);
+  std::fflush(stderr);
+  int const before = ::dup(2);
+  ::dup2(::fileno(kept), 2);
+  body();
+  std::fflush(stderr);
+  ::dup2(before, 2);
+  ::close(before);
+  std::string text;
+  std::rewind(kept);
+  for (int c = std::fgetc(kept); c != EOF; c = std::fgetc(kept)) text += static_cast<char>(c);
+  std::fclose(kept);
+  return text;
 }
 
 }  // namespace
@@ -95,6 +116,25 @@ TEST_CASE("finish returns the records of all ranks, and one file proves the run"
   std::remove(path.c_str());
   CHECK_THROWS_AS(completions[0].save("/nowhere/at/all.json"), px::Error);
   completions[1].save("/nowhere/at/all.json");  // not its task
+}
+
+TEST_CASE("a session that is left without finish is told of once for all ranks, and no other", "[session][completion]") {
+  auto const said_after = [](auto const& end) {
+    return said_on_stderr([&] {
+      px::run_threads(3, [&](px::ThreadCommunicator& world) {
+        px::Session session{world};
+        std::vector<float> memory(31, 1.0f);
+        px::Variable<px::Dense> hidden{session, "hidden", px::bind(memory)};
+        end(session, [&] { session.step(grad(hidden, memory)); });
+      }, patient);
+    });
+  };
+  std::string const told =
+      "parallax: the session was destroyed without finish: nothing proves that every rank has completed its steps\n";
+  CHECK(said_after([](auto&, auto const& step) { step(); }) == told);
+  CHECK(said_after([](auto& session, auto const& step) { step(), session.finish(); }) == "");
+  CHECK(said_after([](auto& session, auto const& step) { step(), session.finish(), step(); }) == told);
+  CHECK(said_after([](auto&, auto const&) {}) == "");
 }
 
 TEST_CASE("of two sessions in a process one fails, and the other goes on", "[session]") {

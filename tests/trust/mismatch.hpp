@@ -308,6 +308,7 @@ inline Seen one_rank(World& world, Kind const& kind, bool bad, std::uint64_t ran
       seen.later = answer_of([&] { desk.step(); });
       seen.right_after = kind.after == After::poisoned ? seen.later.code == px::Errc::poisoned && desk.hash() == before
                                                        : !seen.later.refused && desk.layer_memory[5] == 1.75f;
+      if (!seen.later.refused) desk.session.finish();
       return seen;
     }
     seen.unchanged = seen.unchanged && answer_of([&] { desk.step(); }).code == px::Errc::mismatch && desk.hash() == before;
@@ -315,6 +316,7 @@ inline Seen one_rank(World& world, Kind const& kind, bool bad, std::uint64_t ran
   Desk again{world};
   seen.later = answer_of([&] { again.step(); });
   seen.right_after = !seen.later.refused && again.layer_memory[0] == 1.75f;
+  if (!seen.later.refused) again.session.finish();
   return seen;
 }
 

@@ -88,6 +88,15 @@ class Journal {
     detail::Guard const guard{lock_};
     trace_ = room;
   }
+  // Whether its owner has begun and not come to its normal end, which peers wait for.
+  void open(bool on) {
+    detail::Guard const guard{lock_};
+    open_ = on;
+  }
+  bool open() const {
+    detail::Guard const guard{lock_};
+    return open_;
+  }
   void enter(JournalWord const& operation, std::uint64_t number, std::int64_t step, std::int64_t now) {
     detail::Guard const guard{lock_};
     JournalEntry& entry = status_.last[status_.count++ % Status::entries];
@@ -140,6 +149,7 @@ class Journal {
 
   mutable detail::SpinLock lock_;
   Status status_;
+  bool open_ = false;
   TraceRoom* trace_ = nullptr;
 };
 

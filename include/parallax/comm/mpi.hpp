@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,13 +22,24 @@
 
 namespace parallax {
 
+// Runs `body(MpiCommunicator&)` on this rank of the job, and returns what the process is to exit with: what `body` returns, if
+// that is an int, else 0; `mpi_abort_code` if a session was left without `finish`. Initialises MPI, unless somebody has, and
+// finalises what it initialised. When a rank leaves by an exception, its words, with the rank, are the last line of the program
+// on stderr, and the job ends with `mpi_abort_code`, all ranks with it. Throws Error (transport) where MPI cannot be initialised.
+//   int main(int argc, char** argv) {
+//     return px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { … });
+//   }
+template <class Body>
+int run_mpi(int& argc, char**& argv, Body&& body, MpiOptions options = {});
+
 // One rank's end of a private duplicate of a user's MPI communicator. Owns the duplicate; move-only, also while
 // operations are in flight. MPI must be initialised (any thread level), every call comes from its main thread.
 //   constructing   collective over `comm`. A rank that does not come within the deadline ends the job. All options but the
 //                  deadline must be the same on all ranks (Error mismatch)
 //   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding; says
 //                  on stderr if a block has come that no operation expected
-//   abort          reports on stderr and ends the whole job with `mpi_abort_code`, within a second; does not return
+//   abort          reports on stderr and ends the whole job with `mpi_abort_code`, within a second; returns only where the
+//                  reason is that an exception leaves (Errc::aborted), so that its handler can speak: destroy it then
 // Where ranks disagree: a block of another size than expected is a mismatch at the receiver. A block that only the
 // receiver knows of is waited for until the deadline, or, through shared memory, until the sender's next operation on the
 // channel, and is a mismatch then; one that only the sender knows of is reported when the communicator is destroyed, or, if it
@@ -66,7 +78,7 @@ class MpiCommunicator {
   // Collective. For steps that are checked once. Error transport.
   MpiBareSums bare() { return MpiBareSums{end_->comm}; }
 
-  [[noreturn]] void abort(Error const& reason) { detail::end_mpi_job(rank(), reason.what()); }
+  void abort(Error const& reason);
 
   // Letters have a duplicate of their own, and are MPI's messages also within a host.
   int window() const { return end_->mailbox.bounds().window; }
@@ -135,6 +147,13 @@ inline std::vector<int> mpi_hosts(MpiCommunicator const& comm) { return comm.hos
 
 // ---- below: how it is done ----
 
+// The ranks that leave by one error, of which one is the cause, say it once.
+inline void MpiCommunicator::abort(Error const& reason) {
+  if (reason.code() != Errc::aborted) detail::end_mpi_job(rank(), reason);
+  bool const speaks = rank() == (reason.rank() < 0 ? 0 : reason.rank());
+  detail::MpiEnd::soon(rank(), reason.what(), speaks && !detail::mpi_body_is_run);
+}
+
 inline std::byte* MpiCommunicator::window(int channel, std::size_t bytes) {
   auto& window = end_->windows[static_cast<std::size_t>(channel)];
   window.resize_with_slack(bytes);
@@ -200,5 +219,26 @@ inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double 
 static_assert(BareAllreduce<MpiCommunicator> && KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> &&
               OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && LendsMemory<MpiCommunicator> &&
               Mailbox<MpiCommunicator>);
+
+template <class Body>
+int run_mpi(int& argc, char**& argv, Body&& body, MpiOptions options) {
+  int status = 0;
+  {
+    MpiEnvironment const environment{argc, argv};
+    detail::mpi_body_is_run = true;
+    try {
+      MpiCommunicator world{MPI_COMM_WORLD, options};
+      if constexpr (std::is_same_v<decltype(body(world)), int>) status = body(world);
+      else body(world);
+    } catch (...) {
+      int rank = 0;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      detail::end_mpi_job(rank, current_error(rank, "the training of a rank"));
+    }
+    if (detail::mpi_job_is_ending) detail::MpiEnd::await();  // `body` caught what had left a session
+    detail::mpi_body_is_run = false;
+  }
+  return detail::MpiDebts::status(status);
+}
 
 }  // namespace parallax

@@ -27,6 +27,10 @@ struct ThreadOptions {
 
 // Runs `body(ThreadCommunicator&)` on `size` threads, one per rank, and returns when all have ended. When a rank leaves by an
 // exception, every other rank's pending or next operation throws an Error that names it, and the first one is rethrown here.
+// Ranks that are threads share all that belongs to the process: of your libraries, too. A generator of random numbers that a
+// framework keeps for everybody (torch::manual_seed) is drawn from by all ranks in no certain order, and its seed is that of
+// whoever set it last; so are its number of threads, its flags and caches, the locale and the working directory. Give each rank
+// what it changes, a generator of its own for one, or make ranks processes: run_mpi takes the same body.
 template <class Body>
 void run_threads(int size, Body&& body, ThreadOptions options = {});
 

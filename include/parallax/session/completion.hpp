@@ -53,4 +53,13 @@ struct Completion {
   }
 };
 
+namespace detail {
+
+// Where the session of rank 0 ended, and it was not by `finish`: the ranks that forget it do so together.
+inline void tell_unfinished() noexcept {
+  std::fputs("parallax: the session was destroyed without finish: nothing proves that every rank has completed its steps\n",
+             stderr);
+}
+
+}  // namespace detail
 }  // namespace parallax

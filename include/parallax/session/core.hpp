@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/session/completion.hpp"
 #include "parallax/session/pools.hpp"
 #include "parallax/variable/registry.hpp"
 #include "parallax/session/rounds.hpp"
@@ -35,12 +36,13 @@ class SessionCore final : private Underway {
     for (int const host : topology.hosts()) hash.add(static_cast<std::uint64_t>(host));
     hash.add(static_cast<std::uint64_t>(topology.hops().size()));
     registry.add(hash.value());
+    waiting.journal().open(true);
   }
   SessionCore(SessionCore&&) = delete;
 
   // Local. What every agreement about an operation includes.
   Fingerprint begin(Operation operation) {
-    finished = false;
+    if (std::exchange(finished, false)) waiting.journal().open(true);
     if (!options_hash_ || !(options == hashed_)) options_hash_ = fields_hash(hashed_ = options);
     return rounds.begin(operation, steps, *options_hash_);
   }
@@ -89,18 +91,20 @@ class SessionCore final : private Underway {
     return given.measured() ? given : on_device ? own_device_costs : own_costs;
   }
 
-  // An end by exception takes the peers along; so does one with updates in flight.
+  // An end by exception takes the peers along; so does one with updates in flight. One without `finish` is told of.
   void leave() noexcept {
     try {
       if (waiting.unwinding() && !finished && !waiting.ended())
-        topology.world().abort({Errc::aborted, topology.rank(), "session", "",
-                                "rank " + std::to_string(topology.rank()) + " left the session by an exception"});
+        topology.world().abort(waiting.left());
       else if ((flights.any_started() || ahead.falling()) && !waiting.ended())
         topology.world().abort({Errc::misuse, topology.rank(), "session",
                                 flights.any_started() ? flights.started().front()->names() : std::string{},
                                 "the session was destroyed with updates or rows in flight"});
+      else if (rounds.operations() > 0 && !finished && !waiting.ended() && topology.rank() == 0)
+        tell_unfinished();
     } catch (...) {
     }
+    if (rounds.operations() == 0) waiting.journal().open(false);
     withdraw();
     flights.close(false);
   }

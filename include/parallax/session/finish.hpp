@@ -32,6 +32,7 @@ Completion finish(SessionCore<C>& core) {
                                     static_cast<std::uint64_t>(words[2]), static_cast<std::uint64_t>(words[3])});
     }
     core.finished = true;
+    core.waiting.journal().open(false);
     return completion;
   });
 }

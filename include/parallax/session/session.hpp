@@ -35,7 +35,8 @@ namespace parallax {
 // which ranks differ fails on every rank with the same Error, nothing is changed, and the session goes on. What was started
 // is dropped with the step that fails, and where ranks called different operations. The session ends where ranks started
 // different numbers of updates, the transport fails, a deadline passes or memory fails in the middle of an exchange: every
-// rank gets the error, and later calls throw Error (poisoned). A session that is left by an exception aborts its peers.
+// rank gets the error, and later calls throw Error (poisoned). A session that is left by an exception aborts its peers; one that
+// is left without `finish` says so on stderr.
 //
 // Refers to the communicator or copies the topology; the communicator must outlive it. Move-only; variables may be made and
 // moved freely. One thread at a time.

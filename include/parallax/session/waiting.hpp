@@ -84,9 +84,11 @@ class Waiting {
     } const leaving{*this};
     sent_before_ = traffic_->payload_sent();
     current = {};
+    refused_.reset();
     try {
       return body();
     } catch (Refused const& refused) {
+      refused_ = refused.error;
       throw refused.error;
     } catch (...) {
       if (!poisoned_) end(current_error(topology_->rank(), operation));
@@ -118,6 +120,14 @@ class Waiting {
     underway_->withdraw();
   }
   bool ended() const { return poisoned_.has_value(); }
+  // An exception leaves the session. Its words cannot be had while it is under way; where the last operation was refused they
+  // are those of the refusal, the same on all ranks, and so is the rank that is named.
+  Error left() const {
+    int const rank = topology_->rank();
+    std::string said = "rank " + std::to_string(rank) + " left the session by an exception";
+    if (refused_) (said += ", after ") += refused_->what();
+    return {Errc::aborted, refused_ ? refused_->rank() : rank, "session", "", said};
+  }
   Underway& underway() { return *underway_; }
   // Whether an exception is on its way that was not when the session was made.
   bool unwinding() const { return std::uncaught_exceptions() > exceptions_; }
@@ -150,7 +160,7 @@ class Waiting {
   Traffic const* traffic_;
   Underway* underway_;
   int exceptions_ = std::uncaught_exceptions();
-  std::optional<Error> poisoned_;
+  std::optional<Error> poisoned_, refused_;  // refused_: by the last operation
   SpinLock turns_;  // held by whoever works on the session, where two threads do
   bool takes_turns_ = false;
   Journal* journal_;

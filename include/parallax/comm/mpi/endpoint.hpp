@@ -89,6 +89,7 @@ struct MpiEndpoint {
 };
 
 inline MpiEndpoint::MpiEndpoint(MPI_Comm parent, MpiOptions const& given) : options{given} {
+  if (mpi_job_is_ending) MpiEnd::await();
   auto const refuse = [](Errc code, std::string const& why) { throw Error{code, -1, "MpiCommunicator", "", why}; };
   if (!mpi_is_usable())
     refuse(Errc::misuse, "MPI is not initialised, or finalised: call MPI_Init or own an MpiEnvironment");
@@ -129,7 +130,7 @@ inline void MpiEndpoint::duplicate(MPI_Comm parent) {
     mpi_check(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Comm_idup");
     if (complete) break;
     if (MPI_Wtime() - begin > std::chrono::duration<double>{options.deadline}.count())
-      end_mpi_job(rank, "a rank did not construct its MpiCommunicator within the deadline");
+      MpiEnd::now(rank, "a rank did not construct its MpiCommunicator within the deadline");
     std::this_thread::yield();
   }
   mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -208,6 +209,7 @@ inline void MpiEndpoint::release() noexcept {
 }
 
 inline void MpiEndpoint::open(int channel, std::string_view operation) {
+  if (mpi_job_is_ending) MpiEnd::await();
   auto const refuse = [&](Errc code, std::string const& why) {
     throw Error{code, rank, std::string{operation}, "", why + std::to_string(channel)};
   };
@@ -260,7 +262,7 @@ inline void MpiEndpoint::withdraw(int channel) noexcept {
     if (messages.none(channel) && neighbours) peer = neighbours->untaken(channel);
     if (messages.none(channel) && peer < 0) break;
     if (MPI_Wtime() - begin > patience)
-      end_mpi_job(rank, "an operation is given up while " + (peer < 0 ? "others" : "rank " + std::to_string(peer)) +
+      MpiEnd::now(rank, "an operation is given up while " + (peer < 0 ? "others" : "rank " + std::to_string(peer)) +
                             " may still use its memory");
     if (neighbours) neighbours->progress_sends();
   }

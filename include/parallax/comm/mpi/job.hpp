@@ -2,8 +2,10 @@
 #pragma once
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -13,18 +15,22 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "parallax/comm/journal.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/error.hpp"
 
 namespace parallax {
 
-// A job that this library ends, ends by MPI_Abort with this exit code, after one report on stderr.
+// A job that this library ends, ends by MPI_Abort with this exit code, after one report on stderr. A process that leaves a
+// session without `finish` exits with it, too.
 inline constexpr int mpi_abort_code = 86;
 
 // Opt-in. Initialises MPI (MPI_THREAD_SERIALIZED, of which a ProgressThread makes use) unless somebody has, and finalises what
 // it initialised. When an exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it
-// reports on stderr and ends the job with `mpi_abort_code` instead. Construct it first, so that it is destroyed last.
+// reports on stderr, and the job ends with `mpi_abort_code` within a second. Construct it first, so that it is destroyed last.
 class MpiEnvironment {
  public:
   MpiEnvironment() { initialise(nullptr, nullptr); }
@@ -42,8 +48,9 @@ class MpiEnvironment {
 
 namespace detail {
 
-inline bool mpi_job_is_ending = false;
-inline std::string mpi_last_failure;  // what a communicator threw last, for the report of the one that ends the job
+inline bool mpi_job_is_ending = false;  // MPI is not called any more, but to end the job
+inline bool mpi_body_is_run = false;    // by run_mpi, which quotes what leaves it
+inline std::string mpi_last_failure;    // what a communicator threw last, for the report of the one that ends the job
 
 inline bool mpi_is_usable() {
   int initialised = 0, finalised = 0;
@@ -52,25 +59,131 @@ inline bool mpi_is_usable() {
   return initialised && !finalised;
 }
 
-// One line on stderr, then the end of the job. Ranks often find the same failure together: they take turns, so that one
-// reports; and the launcher, which drops what is in its pipes when the job ends, gets time to pass the line on. It must
-// be MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck neighbour
-// is on its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
-[[noreturn]] inline void end_mpi_job(int rank, std::string_view report) {
-  std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " +
-                     std::to_string(mpi_abort_code) + "): " + std::string{report};
-  if (!mpi_last_failure.empty() && line.find(mpi_last_failure) == line.npos)
-    line += "; last error: " + mpi_last_failure;
-  line += '\n';
-  auto const turn = std::chrono::milliseconds{100};
-  std::this_thread::sleep_for(turn * std::min(rank, 8));
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fflush(stderr);
-  mpi_job_is_ending = true;
-  std::this_thread::sleep_for(turn / 2);
-  if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, mpi_abort_code);
-  std::_Exit(mpi_abort_code);
+// How this process ends its job: one thread does, the main one or that of a grace, and one report is said.
+class MpiEnd {
+ public:
+  // Says the report on stderr, the lines `before` it, and ends the job. Ranks often find the same failure together: they take
+  // turns, so that one reports: `culprit`, where it is known, and half a second later the others.
+  [[noreturn]] static void now(int rank, std::string_view report, int culprit = -1, std::string_view before = {}) {
+    if (taken_.exchange(true)) await();
+    mpi_job_is_ending = true;
+    auto const turn = std::chrono::milliseconds{100};
+    if (culprit != rank) std::this_thread::sleep_for(turn * (culprit < 0 ? std::min(rank, 8) : 5 + std::min(rank, 4)));
+    say(std::string{before} + last_words(rank, report));
+    abort();
+  }
+
+  // The same after a second, in which the handler of the exception at hand can say what it is: this returns. The report is
+  // said `at_once`, or after that second, if the job lasts so long.
+  static void soon(int rank, std::string_view report, bool at_once) {
+    if (std::exchange(mpi_job_is_ending, true)) return;
+    std::string line = last_words(rank, report);
+    if (at_once) {
+      line.insert(line.size() - 1, "; its handler has a second to say more");
+      say(std::exchange(line, {}));
+      said_ = true;
+    }
+    std::thread{[line] {
+      std::this_thread::sleep_for(std::chrono::seconds{1});
+      if (taken_.exchange(true)) return;
+      say(line);
+      abort();
+    }}.detach();
+  }
+
+  // Another thread ends the job, or another rank does: here that is waited for, within reason.
+  [[noreturn]] static void await() {
+    std::this_thread::sleep_for(std::chrono::seconds{2});
+    std::_Exit(mpi_abort_code);
+  }
+
+  // The process exits before that second is over: the handler has said what it had to say.
+  [[noreturn]] static void at_exit() {
+    if (!said_ || taken_.exchange(true)) await();
+    abort();
+  }
+  // This thread ends the job: MPI_Abort may call `exit`.
+  static bool here() { return here_; }
+
+ private:
+  static std::string last_words(int rank, std::string_view report) {
+    std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " +
+                       std::to_string(mpi_abort_code) + "): " + std::string{report};
+    if (!mpi_last_failure.empty() && line.find(mpi_last_failure) == line.npos)
+      line += "; last error: " + mpi_last_failure;
+    return line += '\n';
+  }
+  static void say(std::string const& text) {
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    std::fflush(stderr);
+  }
+  // The launcher, which drops what is in its pipes when the job ends, gets time to pass the report on. It must be
+  // MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck neighbour is on
+  // its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
+  [[noreturn]] static void abort() {
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    here_ = true;
+    if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, mpi_abort_code);
+    std::_Exit(mpi_abort_code);
+  }
+
+  static inline std::atomic<bool> taken_{false};
+  static inline bool said_ = false;
+  static inline thread_local bool here_ = false;
+};
+
+// The sentence of an error comes last, behind what its report tells of every rank.
+[[noreturn]] inline void end_mpi_job(int rank, Error const& error) {
+  std::string_view sentence = error.what();
+  sentence.remove_suffix(error.report().size());
+  std::string before = error.report();
+  if (!before.empty()) before = "parallax: when rank " + std::to_string(rank) + " gave up:" + before + '\n';
+  MpiEnd::now(rank, sentence, error.rank(), before);
 }
+
+// What a process owes its peers: the sessions on its communicators that began and have not finished.
+class MpiDebts {
+ public:
+  // From now on exiting is watched.
+  static void watch() {
+    debtors();  // are constructed first, so that they are destroyed last
+    static bool const watched = std::atexit(at_exit) == 0;
+    if (watched) process_ = getpid();
+  }
+  static void enter(Journal const& journal, int rank) {
+    watch();
+    debtors().push_back({&journal, rank});
+  }
+  // The communicator goes, and its journal with it.
+  static void leave(Journal const& journal) {
+    forgotten_ = forgotten_ || (journal.open() && !mpi_job_is_ending);
+    std::erase_if(debtors(), [&](Debtor const& debtor) { return debtor.journal == &journal; });
+  }
+  // What a process exits with that would exit with `status`.
+  static int status(int status) { return forgotten_ ? mpi_abort_code : status; }
+
+ private:
+  struct Debtor {
+    Journal const* journal;
+    int rank;
+  };
+  static std::vector<Debtor>& debtors() {
+    static std::vector<Debtor> all;
+    return all;
+  }
+  static void at_exit() {
+    if (MpiEnd::here() || getpid() != process_) return;  // another process is a child of the one that trains
+    if (mpi_job_is_ending) MpiEnd::at_exit();
+    for (Debtor const& debtor : debtors())
+      if (debtor.journal->open()) MpiEnd::now(debtor.rank, "its process exits before its session has finished", debtor.rank);
+    if (!forgotten_) return;
+    std::fflush(nullptr);
+    std::_Exit(mpi_abort_code);
+  }
+
+  static inline bool forgotten_ = false;
+  static inline pid_t process_ = 0;
+};
 
 inline Error mpi_error(int code, int rank, std::string_view operation) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
@@ -130,6 +243,7 @@ inline void MpiEnvironment::initialise(int* argc, char*** argv) {
   if (int const code = MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided); code != MPI_SUCCESS)
     throw detail::mpi_error(code, -1, "MPI_Init_thread");
   owner_ = true;
+  detail::MpiDebts::watch();
 }
 
 inline MpiEnvironment::~MpiEnvironment() {
@@ -140,7 +254,7 @@ inline MpiEnvironment::~MpiEnvironment() {
   }
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  detail::end_mpi_job(rank, "it leaves the scope of its MpiEnvironment by an exception");
+  detail::MpiEnd::soon(rank, "it leaves the scope of its MpiEnvironment by an exception", true);
 }
 
 }  // namespace parallax

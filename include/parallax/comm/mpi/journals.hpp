@@ -20,6 +20,11 @@ class MpiJournals {
  public:
   static constexpr MailboxBounds bounds{.window = 1, .largest = sizeof(Status)};
 
+  MpiJournals() = default;
+  MpiJournals(MpiJournals const&) = delete;
+  MpiJournals& operator=(MpiJournals const&) = delete;
+  ~MpiJournals() { MpiDebts::leave(journal); }
+
   Journal journal;
 
   // Uses two tags.
@@ -30,6 +35,7 @@ class MpiJournals {
     MPI_Comm_size(comm, &size);
     heard_.resize(static_cast<std::size_t>(size));
     asked_.resize(static_cast<std::size_t>(size));
+    MpiDebts::enter(journal, rank_);
   }
   bool used() const { return mailbox_.used(); }
 
