@@ -388,6 +388,34 @@ void nothing_to_finish(int argc, char** argv) {
   Training const unused{world};
 }
 
+// Rank 1 is away for some deadlines, and says so before.
+constexpr std::chrono::milliseconds unhurried{1500};
+
+template <class Others>
+void pause(int argc, char** argv, std::chrono::nanoseconds at_most, std::chrono::nanoseconds away, Others const& others) {
+  px::run_mpi(argc, argv, [&](px::MpiCommunicator& world) {
+    Training training{world};
+    training.step();
+    if (world.rank() == 1) {
+      auto const pause = training.session.pause("evaluation", at_most);
+      std::this_thread::sleep_for(away);
+    } else {
+      others();
+    }
+    training.step();
+    training.session.finish();
+  }, chosen({.deadline = unhurried}));
+}
+void pauses(int argc, char** argv) {
+  pause(argc, argv, std::chrono::minutes{1}, unhurried * 5 / 2, [] {});
+}
+void pauses_unheard(int argc, char** argv) {  // nobody listens when it is announced, and for long afterwards
+  pause(argc, argv, std::chrono::minutes{1}, 3 * unhurried, [] { std::this_thread::sleep_for(unhurried * 3 / 2); });
+}
+void pauses_for_too_long(int argc, char** argv) {
+  pause(argc, argv, unhurried, std::chrono::hours{1}, [] {});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -424,6 +452,9 @@ int main(int argc, char** argv) {
       {"handler_goes_on", handler_goes_on},
       {"handler_in_a_body", handler_in_a_body},
       {"exits", exits},
+      {"pauses", pauses},
+      {"pauses_unheard", pauses_unheard},
+      {"pauses_for_too_long", pauses_for_too_long},
       {"exits_before_a_step", exits_before_a_step},
       {"not_finished", not_finished},
       {"nothing_to_finish", nothing_to_finish},

@@ -1,14 +1,19 @@
 // What is told of a wait that took too long, and of a run that came to its end, or did not.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "../catch.hpp"
 #include "model.hpp"
+#include "parallax/comm/collectives.hpp"
 
 namespace parallax_test::watch {
 namespace {
@@ -85,6 +90,83 @@ TEST_CASE("a rank that answers from an older operation is behind", "[session][wa
   CHECK(Report::status_line(2, journal.status(), true, 4, 0).find("ahead, in step") != std::string::npos);
   CHECK(Report::status_line(2, journal.status(), false, 7, 9'000'000'000) ==
         "  rank 2: silent in step " + named + ", exchanging, 7.0 s ago");
+}
+
+TEST_CASE("a rank that has announced a pause is waited for as much longer, and no more afterwards", "[session][watch]") {
+  using namespace std::chrono_literals;
+  auto const deadline = 500ms;
+  struct Seen {
+    bool went_on = false;
+    Answer late, pause;
+    std::string report;
+  };
+  Meeting announced{3}, end{3};
+  auto const seen = on_ranks(3, [&](px::ThreadCommunicator& world) {
+    px::Session session{world};
+    std::vector<float> memory(300, 1.0f);
+    px::Variable<px::Dense> hidden{session, "hidden", px::bind(memory)};
+    Seen result;
+    auto const step = [&] { return answer_of([&] { session.step(grad(hidden, memory)); }); };
+    if (world.rank() == 1) {
+      auto const pause = session.pause("evaluation", 1min);
+      result.pause = answer_of([&] { auto const another = session.pause("saving", 1s); });
+      announced.wait();
+      std::this_thread::sleep_for(4 * deadline);
+    } else {
+      announced.wait();
+    }
+    result.went_on = !step().refused;
+    px::allreduce(world, std::span{memory});  // nor is there an end to patience outside of the session
+    if (world.rank() == 1) {
+      auto const pause = session.pause("saving", deadline);
+      announced.wait();
+      end.wait();
+      return result;
+    }
+    announced.wait();
+    try {
+      session.step(grad(hidden, memory));
+    } catch (px::Error const& error) {
+      result.late = answer_of([&] { throw error; });
+      result.report = error.report();
+    }
+    end.wait();
+    return result;
+  }, {.deadline = deadline});
+  for (Seen const& each : seen) CHECK(each.went_on);
+  CHECK(seen[1].pause.code == px::Errc::misuse);
+  CHECK(seen[1].pause.detail == "this rank is in a pause already");
+  bool named = false;  // one of two gives up first, and tells the other
+  for (std::size_t const rank : {0u, 2u}) {
+    CHECK(seen[rank].late.code == px::Errc::timeout);
+    CHECK(holds(seen[rank].late.detail, " waited longer than the deadline of 0.500000 s and a pause of 0.500000 s for rank 1"));
+    named = named || seen[rank].report.find("in a pause for saving of at most 0.5 s") != std::string::npos;
+  }
+  CHECK(named);
+}
+
+TEST_CASE("a pause ends with its scope: who is late afterwards is late", "[session][watch]") {
+  using namespace std::chrono_literals;
+  Meeting end{2};
+  auto const answers = on_ranks(2, [&](px::ThreadCommunicator& world) {
+    px::Session session{world};
+    std::vector<float> memory(3, 1.0f);
+    px::Variable<px::Dense> hidden{session, "hidden", px::bind(memory)};
+    Answer answer;
+    if (world.rank() == 1) {
+      auto const refused = answer_of([&] { auto const pause = session.pause("nothing", 0s); });
+      auto first = session.pause("evaluation", 1min);
+      auto const pause = std::move(first);
+      answer = refused;
+    } else {
+      answer = answer_of([&] { session.step(grad(hidden, memory)); });
+    }
+    end.wait();
+    return answer;
+  }, {.deadline = 200ms});
+  CHECK(answers[1].code == px::Errc::invalid_argument);
+  CHECK(answers[0].code == px::Errc::timeout);
+  CHECK_FALSE(holds(answers[0].detail, "pause"));
 }
 
 TEST_CASE("finish returns the records of all ranks, and one file proves the run", "[session][completion]") {

@@ -244,7 +244,7 @@ using edge_of = std::remove_reference_t<edge_to<C>>;
 
 }  // namespace detail
 
-static_assert(KeepsJournals<AnyCommunicator> && VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> &&
+static_assert(AnnouncesPauses<AnyCommunicator> && VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> &&
               KnowsOversubscription<AnyCommunicator> && LendsMemory<AnyCommunicator> && Mailbox<AnyCommunicator>);
 
 }  // namespace parallax

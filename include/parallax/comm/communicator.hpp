@@ -132,6 +132,15 @@ concept KeepsJournals = requires(C& comm, int rank, bool& fresh) {
   comm.answer();
 };
 
+// Optional ability: a rank that will be busy for a while says so, and is waited for as much longer than the deadline.
+//   announce()        local: the other ranks hear of the pause in this rank's journal, or that there is none any more
+//   longest_pause()   local: of those that other ranks have announced and not ended; 0: none
+template <class C>
+concept AnnouncesPauses = KeepsJournals<C> && requires(C& comm, C const& view) {
+  comm.announce();
+  { view.longest_pause() } -> std::convertible_to<std::chrono::nanoseconds>;
+};
+
 // A mailbox's lanes. Who asks may be refused, and comes again later; an answer is never refused, for who asked has made room.
 enum class LetterLane : unsigned char { requests, answers };
 
@@ -293,13 +302,14 @@ class Patience {
     if constexpr (KnowsOversubscription<C>) spin_ = comm.oversubscribed() ? std::chrono::nanoseconds{-1} : spin_;
   }
 
-  // Call after a poll that found nothing new. False once the communicator's deadline has passed since the first call.
+  // Call after a poll that found nothing new. False once the communicator's deadline has passed since the first call, and
+  // the pause that another rank has announced, if one has.
   bool pause() {
     auto const time = now(*comm_);
     if (polls_++ == 0) started_ = time;
     waited_ = time - started_;
     if (waited_ <= spin_) return true;
-    if (waited_ > comm_->deadline()) return false;
+    if (waited_ > comm_->deadline() + more_ && !paused()) return false;
     detail::yield();
     return true;
   }
@@ -316,9 +326,15 @@ class Patience {
   }
 
  private:
+  // Asked again after another deadline, for the pause may have ended.
+  bool paused() {
+    if constexpr (AnnouncesPauses<C>) more_ = std::min<std::chrono::nanoseconds>(waited_, comm_->longest_pause());
+    return waited_ <= comm_->deadline() + more_;
+  }
+
   C const* comm_;
   std::uint32_t polls_ = 0;
-  std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0}, quiet_{100'000};
+  std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0}, quiet_{100'000}, more_{0};
 };
 
 // The error of a wait that outlasted the deadline: names the operation, the variable, a rank that has not delivered, and how
@@ -329,6 +345,9 @@ Error timeout_error(C const& comm, int missing, std::string_view operation, std:
   auto const limit = std::chrono::duration<double>{std::chrono::nanoseconds{comm.deadline()}}.count();
   std::string detail = "rank " + std::to_string(comm.rank()) + " waited longer than the deadline of " +
                        std::to_string(limit) + " s";
+  if constexpr (AnnouncesPauses<C>)
+    if (auto const pause = comm.longest_pause(); pause.count() > 0)
+      detail += " and a pause of " + std::to_string(std::chrono::duration<double>{pause}.count()) + " s";
   if (missing >= 0) detail += " for rank " + std::to_string(missing);
   if (!phase.empty()) (detail += ", ") += phase;
   return {Errc::timeout, missing, std::string{operation}, std::string{variable}, detail, std::move(report)};

@@ -51,6 +51,8 @@ struct Status {
   std::int64_t told = 0;    // ns of the teller's clock when it said this
   std::int32_t waiting = 0; // inside an operation, waiting for others
   std::int32_t waiting_for = -1;
+  std::int64_t pause = 0;    // ns for which it is busy at most, with what is called `pausing`; 0: it has announced nothing
+  JournalWord pausing;
 
   JournalEntry const* latest() const { return count ? &last[(count - 1) % entries] : nullptr; }
   // ns of the teller's clock when it did or said anything; of a rank that has called nothing, before all times.
@@ -127,6 +129,13 @@ class Journal {
     detail::Guard const guard{lock_};
     status_.waiting = 1;
     status_.waiting_for = rank;
+    status_.told = now;
+  }
+  // The rank will be busy for so long (ns), or is no more (0).
+  void pause(JournalWord const& pausing, std::int64_t at_most, std::int64_t now) {
+    detail::Guard const guard{lock_};
+    status_.pausing = pausing;
+    status_.pause = at_most;
     status_.told = now;
   }
   Status status() const {

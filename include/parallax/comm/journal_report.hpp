@@ -95,19 +95,22 @@ class JournalReport {
   static std::string status_line(int rank, std::optional<Status> const& status, bool answers, std::uint64_t own,
                                  std::int64_t now) {
     std::string line = "  rank " + std::to_string(rank) + ": ";
+    std::string pause;
+    if (status && status->pause > 0)
+      pause = ", in a pause for " + std::string{status->pausing.text()} + " of at most " + seconds_text(status->pause);
     JournalEntry const* const latest = status ? status->latest() : nullptr;
     if (!status) return line + "silent";
-    if (!latest) return line + (answers ? "has called nothing yet" : "silent, has called nothing yet");
+    if (!latest) return line + (answers ? "has called nothing yet" : "silent, has called nothing yet") + pause;
     if (!answers) {
       line += "silent";
       line += latest->done ? " since it left " : " in ";
       return line + entry_text(*latest) + ", " + std::string{latest->phase.text()} + ", " +
-             seconds_text(now - latest->changed) + " ago";
+             seconds_text(now - latest->changed) + " ago" + pause;
     }
     line += latest->number < own ? "behind, in " : latest->number > own ? "ahead, in " : "waits in ";
     line += entry_text(*latest) + ", " + std::string{latest->phase.text()};
     if (status->waiting_for >= 0) line += ", for rank " + std::to_string(status->waiting_for);
-    return line + ", since " + seconds_text(status->told - latest->changed);
+    return line + ", since " + seconds_text(status->told - latest->changed) + pause;
   }
 
   // The operations of one rank before its latest, newest first.

@@ -90,6 +90,8 @@ class MpiCommunicator {
   Journal& journal() { return end_->journals.journal; }
   std::optional<Status> status_of(int rank, bool& fresh) { return end_->journals.status_of(rank, fresh); }
   void answer() { end_->journals.answer(); }
+  void announce() { end_->journals.announce(); }
+  std::chrono::nanoseconds longest_pause() const { return end_->journals.longest_pause(); }
 
   // What lies in SharedSpace is lent where it lies. A job that aborts ends, so that nothing needs to be held.
   bool lends(int one, int other) const { return one == other || end_->meet(end_->loans, one, other); }
@@ -216,7 +218,7 @@ inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double 
   return sum(channel, MPI_DOUBLE, send, receive, count);
 }
 
-static_assert(BareAllreduce<MpiCommunicator> && KeepsJournals<MpiCommunicator> && VendorAllreduce<MpiCommunicator> &&
+static_assert(BareAllreduce<MpiCommunicator> && AnnouncesPauses<MpiCommunicator> && VendorAllreduce<MpiCommunicator> &&
               OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && LendsMemory<MpiCommunicator> &&
               Mailbox<MpiCommunicator>);
 

@@ -161,6 +161,13 @@ class ThreadCommunicator {
     return group_->journals_[static_cast<std::size_t>(rank)].status();
   }
   void answer() const {}  // the journals lie open to all ranks
+  void announce() const {}
+  std::chrono::nanoseconds longest_pause() const {
+    std::int64_t longest = 0;
+    for (int other = 0; other < size(); ++other)
+      if (other != rank_) longest = std::max(longest, group_->journals_[static_cast<std::size_t>(other)].status().pause);
+    return std::chrono::nanoseconds{longest};
+  }
 
   // All memory can be lent: a place is an address.
   bool lends(int /*one*/, int /*other*/) const { return true; }
@@ -352,7 +359,7 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
   return {this, channel};
 }
 
-static_assert(KeepsJournals<ThreadCommunicator> && LendsMemory<ThreadCommunicator> && TellsOfAborts<ThreadCommunicator> &&
+static_assert(AnnouncesPauses<ThreadCommunicator> && LendsMemory<ThreadCommunicator> && TellsOfAborts<ThreadCommunicator> &&
               Mailbox<ThreadCommunicator>);
 
 template <class Body>

@@ -19,6 +19,7 @@
 #include "parallax/session/describe.hpp"
 #include "parallax/session/finish.hpp"
 #include "parallax/session/join.hpp"
+#include "parallax/session/pause.hpp"
 #include "parallax/session/pull.hpp"
 #include "parallax/session/search_pieces.hpp"
 #include "parallax/session/start.hpp"
@@ -29,7 +30,7 @@
 namespace parallax {
 
 // Ranks that train together. Everything that communicates is a member function here and is collective: all ranks call the same
-// operations, in the same order, on the same variables; only `poll` and the construction of variables are local.
+// operations, in the same order, on the same variables; only `poll`, `pause` and the construction of variables are local.
 //
 // Errors. An operation that one rank refuses (a bad id, a gradient of a wrong size, an exception in a transform, memory) or on
 // which ranks differ fails on every rank with the same Error, nothing is changed, and the session goes on. What was started
@@ -181,6 +182,15 @@ class Session<C> {
     constexpr bool right = requires { requires V::State::adaptive; };
     static_assert(right, "parallax: pieces are searched for a variable under Auto: Variable<Sparse, Auto>");
     if constexpr (right) detail::search_pieces(world_->core, variable, search);
+  }
+
+  // Local. This rank will be busy with `what` (of which 15 letters are kept), an evaluation for one, and takes part in nothing
+  // for `at_most` so long. Until the Pause is destroyed, the waits of other ranks last as much longer than the deadline, and
+  // what they report says so. Errors: misuse where a pause is under way or the communicator cannot announce one,
+  // invalid_argument.
+  //   auto const pause = session.pause("evaluation", std::chrono::minutes{10});
+  [[nodiscard]] Pause pause(std::string_view what, std::chrono::nanoseconds at_most) {
+    return {world_->edge, what, at_most};
   }
 
   // Local. Shows an archive (core/archive.hpp) all that outlives a step: what the session remembers, then each variable's

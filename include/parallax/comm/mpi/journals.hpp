@@ -3,7 +3,9 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -11,6 +13,7 @@
 
 #include "parallax/comm/journal.hpp"
 #include "parallax/comm/mpi/mailbox.hpp"
+#include "parallax/core/algorithm.hpp"
 
 namespace parallax::detail {
 
@@ -35,20 +38,21 @@ class MpiJournals {
     MPI_Comm_size(comm, &size);
     heard_.resize(static_cast<std::size_t>(size));
     asked_.resize(static_cast<std::size_t>(size));
+    answered_.resize(static_cast<std::size_t>(size));
     MpiDebts::enter(journal, rank_);
   }
   bool used() const { return mailbox_.used(); }
 
-  // Asks another rank once; what it has answered so far. `fresh`: whether that is its answer to this question.
+  // Asks another rank once; what it has answered so far, or announced. `fresh`: whether that is its answer to this question.
   std::optional<Status> status_of(int other, bool& fresh) {
     if (other == rank_) return journal.status();
     auto const at = static_cast<std::size_t>(other);
     if (!std::exchange(asked_[at], 1)) {
-      heard_[at].reset();
+      answered_[at] = 0;
       tell(LetterLane::requests, other);
     }
-    fresh = heard_[at].has_value();
-    return heard_[at];
+    fresh = answered_[at];
+    return fresh || paused(at) ? heard_[at] : std::nullopt;
   }
   // Takes in what has come, and answers it.
   void answer() {
@@ -56,7 +60,23 @@ class MpiJournals {
     while (hear(LetterLane::answers)) {}
   }
 
+  // A rank that announces may be away from MPI afterwards: so it waits a moment for the letters to go.
+  void announce() {
+    if (mpi_job_is_ending) return;
+    for (std::size_t other = 0; other < heard_.size(); ++other)
+      if (static_cast<int>(other) != rank_) tell(LetterLane::answers, static_cast<int>(other));
+    mailbox_.send_off(std::chrono::seconds{1});
+  }
+  std::chrono::nanoseconds longest_pause() {
+    answer();
+    std::int64_t longest = 0;
+    for (std::size_t other = 0; other < heard_.size(); ++other)
+      if (paused(other)) longest = std::max(longest, heard_[other]->pause);
+    return std::chrono::nanoseconds{longest};
+  }
+
  private:
+  bool paused(std::size_t other) const { return heard_[other] && heard_[other]->pause > 0; }
   void tell(LetterLane lane, int other) {
     Status const own = journal.status();
     std::span<std::byte const> const part = std::as_bytes(std::span{&own, 1});
@@ -66,15 +86,19 @@ class MpiJournals {
     if (!mailbox_.take(lane, -1, letter_)) return false;
     Status told;
     if (letter_.bytes.size() == sizeof told) std::memcpy(&told, letter_.bytes.data(), sizeof told);
+    auto const late = static_cast<std::int64_t>(MPI_Wtime() * 1e9) - told.told;  // as if its clock were ours
+    for (JournalEntry& entry : told.last) entry.began += late, entry.changed += late;
+    told.told += late;
     heard_[static_cast<std::size_t>(letter_.from)] = told;
+    answered_[static_cast<std::size_t>(letter_.from)] = 1;
     return true;
   }
 
   MpiMailbox mailbox_;
   Letter letter_;
   int rank_ = 0;
-  std::vector<std::optional<Status>> heard_;  // by rank, since this rank asked
-  std::vector<char> asked_;
+  std::vector<std::optional<Status>> heard_;  // by rank
+  std::vector<char> asked_, answered_;        // by rank; answered_: since this rank asked
 };
 
 }  // namespace parallax::detail

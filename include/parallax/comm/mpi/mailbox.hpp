@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <utility>
@@ -82,6 +83,15 @@ class MpiMailbox {
 
   // Whether letters were under way when that was last looked at: then their writer has to be at MPI for them to arrive.
   bool sends() const { return sending_ > 0; }
+  // Waits for what was posted to be gone, so long at most.
+  void send_off(std::chrono::nanoseconds at_most) {
+    MpiErrorsAreReturned const returned;
+    double const begin = MPI_Wtime();
+    for (auto& lane : under_way_)
+      for (Messages& to_one : lane)
+        while (settle(to_one), !to_one.empty() && MPI_Wtime() - begin < std::chrono::duration<double>{at_most}.count()) yield();
+  }
+
   // Moves MPI on, and with it all that is under way.
   void move_on() {
     MpiErrorsAreReturned const returned;

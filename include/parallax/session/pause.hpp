@@ -1,0 +1,43 @@
+// `Session::pause`: a rank announces that others will wait for it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "parallax/comm/any.hpp"
+
+namespace parallax {
+
+// While it lives, the other ranks know that this one is busy: what `Session::pause` returns. Does not outlive the session.
+class Pause {
+ public:
+  Pause(Pause&& other) noexcept : world_{std::exchange(other.world_, nullptr)} {}
+  Pause& operator=(Pause&&) = delete;
+  ~Pause() {
+    if (!world_) return;
+    try {
+      tell({}, 0);
+    } catch (...) {  // who waits hears of it by what ended the communicator
+    }
+  }
+
+ private:
+  template <class>
+  friend class Session;
+
+  Pause(AnyCommunicator& world, std::string_view what, std::chrono::nanoseconds at_most) : world_{&world} {
+    auto const refuse = [&](Errc code, char const* why) { throw Error{code, world.rank(), "pause", "", why}; };
+    if (at_most.count() <= 0) refuse(Errc::invalid_argument, "a pause lasts longer than nothing");
+    if (world.journal().status().pause > 0) refuse(Errc::misuse, "this rank is in a pause already");
+    tell(what, at_most.count());
+  }
+  void tell(std::string_view what, std::int64_t at_most) {
+    world_->journal().pause(what, at_most, world_->now().count());
+    if (world_->size() > 1) world_->announce();
+  }
+
+  AnyCommunicator* world_;
+};
+
+}  // namespace parallax
