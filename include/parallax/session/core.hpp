@@ -11,8 +11,8 @@
 #include "parallax/session/completion.hpp"
 #include "parallax/session/pools.hpp"
 #include "parallax/variable/registry.hpp"
-#include "parallax/session/rounds.hpp"
-#include "parallax/session/waiting.hpp"
+#include "parallax/engine/rounds.hpp"
+#include "parallax/engine/waiting.hpp"
 #include "parallax/step/flights.hpp"
 
 namespace parallax::detail {

@@ -1,5 +1,5 @@
 // A session: the ranks that train together, and the collective operations on their variables.
-// The room `session` has an operation a file, and how all of them wait, agree and fail.
+// The room `session` has an operation a file.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 #include "parallax/comm/agreement.hpp"
 #include "parallax/comm/explanation.hpp"
 #include "parallax/variable/registry.hpp"
-#include "parallax/session/waiting.hpp"
+#include "parallax/engine/waiting.hpp"
 
 namespace parallax::detail {
 

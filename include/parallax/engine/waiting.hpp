@@ -1,5 +1,6 @@
 // How an engine waits: every wait of its operations under a deadline, with the journal that says what it waits for, and the one way
 // in which an operation fails or ends the session.
+// The room `engine` has what a session is put together of and another engine would be: how ranks wait, agree and fail.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include "parallax/comm/lane.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/function_ref.hpp"
-#include "parallax/session/words.hpp"
+#include "parallax/engine/words.hpp"
 
 namespace parallax::detail {
 

@@ -1,4 +1,4 @@
-// The words that a session's journal is kept in, for session/core.hpp and its operations: what was called, and how far it is.
+// The words that an engine's journal is kept in: what was called, and how far it is.
 #pragma once
 
 #include <cstddef>
