@@ -10,7 +10,7 @@
 namespace parallax {
 
 // Its number is part of what ranks compare before an operation.
-enum class Operation : std::uint8_t { pull = 1, start, step, broadcast, bind_step, search_pieces, finish };
+enum class Operation : std::uint8_t { pull = 1, start, step, broadcast, bind_step, search_pieces, assign, scale, finish };
 // How far an operation has come between its call and its return: waits for all ranks to agree; exchanges; waits for the commit;
 // gathers and applies.
 enum class Phase : std::uint8_t { agreeing = 1, exchanging, committing, applying };
@@ -18,7 +18,7 @@ enum class Phase : std::uint8_t { agreeing = 1, exchanging, committing, applying
 namespace detail {
 // As the journal keeps them.
 inline constexpr JournalWord operation_words[] = {"nothing", "pull", "start", "step", "broadcast", "bind_step", "search_pieces",
-                                                  "finish"};
+                                                  "assign", "scale", "finish"};
 inline constexpr JournalWord phase_words[] = {"", "agreeing", "exchanging", "committing", "applying"};
 inline JournalWord const& word(Operation operation) { return operation_words[static_cast<std::size_t>(operation)]; }
 inline JournalWord const& word(Phase phase) { return phase_words[static_cast<std::size_t>(phase)]; }

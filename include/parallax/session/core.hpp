@@ -54,12 +54,18 @@ class SessionCore final : private Underway {
   // in common.
   template <class State>
   void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more) {
+    agree_on(state, operation, text, more, [] {});
+  }
+  // `prepare` is local: what it throws is this rank's refusal.
+  template <class State, class Prepare>
+  void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more, Prepare&& prepare) {
     auto const word = to_string(operation).data();
     Fingerprint hash = begin(operation);
     hash.add(more);
     std::optional<Error> error;
     try {
       check_owned(state, word);
+      prepare();
     } catch (...) {
       error = current_error(topology.rank(), word, state.name());
     }

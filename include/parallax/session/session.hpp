@@ -13,6 +13,7 @@
 #include "parallax/comm/any.hpp"
 #include "parallax/comm/communicator_checks.hpp"
 #include "parallax/comm/self.hpp"
+#include "parallax/session/assign.hpp"
 #include "parallax/session/bind_step.hpp"
 #include "parallax/session/broadcast.hpp"
 #include "parallax/session/completion.hpp"
@@ -172,6 +173,23 @@ class Session<C> {
   void broadcast(Variables const&... variables) {
     static_assert((true && ... && detail::AnyVariable<Variables>), "parallax: broadcast is given variables");
     if constexpr ((true && ... && detail::AnyVariable<Variables>)) (detail::broadcast(world_->core, variables), ...);
+  }
+
+  // Collective. Sets rows of a table in the host's memory: `rows` has one for each id, [ids x width]. Who holds a row writes it;
+  // the optimizer's slots beside it stay, and so does what handles show that were pulled before. Ranks may name different ids,
+  // or none; a row that is named twice is given the same bits. All is set or, with an Error, nothing: bad_id, as the variable's
+  // BadIds says; invalid_argument for rows of another shape, or a row that one rank gives twice and not alike; mismatch for one
+  // that two ranks give so.
+  template <class V, class Ids, class Rows>
+  void assign(V const& table, Ids const& ids, Rows const& rows) {
+    if constexpr (detail::check_assigned<V, Rows>())
+      detail::assign(world_->core, table.at(ids), RowsView<typename V::scalar_type const>{rows_view(rows, table.width())});
+  }
+  // Collective. Multiplies rows of a table in the host's memory by a factor, the same on all ranks. A row that any rank names is
+  // multiplied once, however often it is named; all else, and the errors, are those of `assign`.
+  template <class V, class Ids>
+  void scale(V const& table, Ids const& ids, double factor) {
+    if constexpr (detail::check_rewritten<V>()) detail::scale(world_->core, table.at(ids), factor);
   }
 
   // Collective. Searches, while training goes on, the number of pieces under which steps take least time: see PieceSearch. The

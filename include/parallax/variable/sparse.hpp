@@ -102,7 +102,7 @@ class SparseState : public Counted {
   void count_dropped(std::size_t indices) { dropped_ += indices; }
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
   std::int64_t steps() const { return rows_.steps(); }
-  std::int64_t changes() const { return steps() + moves_; }  // of rows, by updates and moves; the same on all ranks
+  std::int64_t changes() const { return steps() + moves_ + rewritten_; }  // of rows; the same on all ranks
   std::int64_t moves() const { return moves_; }
   auto const& slots() const { return rows_.slots(); }
 
@@ -147,6 +147,12 @@ class SparseState : public Counted {
     rows_.apply_densified(first, gradients, counted, scale);
   }
   void end_update() { rows_.end_update(); }
+  // Calls f(i, row) with this rank's row of keys[i], of the placement, to be changed. Called on all ranks.
+  template <class F>
+  void rewrite(std::span<IndexType const> keys, F&& f) {
+    rows_.rewrite(shards() ? keys : rows_of(keys), f);
+    ++rewritten_;
+  }
 
   // The numbers of the rows that keys of the placement stand for.
   std::span<IndexType const> rows_of(std::span<IndexType const> keys) {
@@ -289,7 +295,7 @@ class SparseState : public Counted {
   BadIds bad_ids_;
   std::uint64_t dropped_ = 0;
   std::size_t choice_ = 0;  // under Auto: of the policies that are chosen from
-  std::int64_t moves_ = 0;
+  std::int64_t moves_ = 0, rewritten_ = 0;
   P partitioner_;
   Placement<IndexType, P> placement_;
   Rows rows_;

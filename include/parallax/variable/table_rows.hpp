@@ -89,6 +89,13 @@ class TableRows {
     ops_.gather_rows(RowsView<T const>{table_}, keys, directory_, out);
   }
 
+  // Calls f(i, row) with the row of keys[i], up to date, for each key once: f may change it.
+  template <class F>
+  void rewrite(std::span<Index const> keys, F&& f) {
+    touch(keys);
+    for (std::size_t i = 0; i < keys.size(); ++i) f(i, table_.row(directory_(keys[i])));
+  }
+
   // Sums of so many rows, divided by a number, or each by its own.
   void divide(T* sums, std::size_t count, T by) const { ops_.scale_down(sums, static_cast<std::int64_t>(count) * width(), by); }
   void divide_each(T* sums, std::span<std::uint32_t const> counts) {

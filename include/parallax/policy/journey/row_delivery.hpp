@@ -1,0 +1,127 @@
+// The journey of rows to all ranks that hold them, each row as it is: what `Session::assign` and `Session::scale` send.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "parallax/policy/journey/legs.hpp"
+
+namespace parallax {
+
+// Two rows that are given for one key and differ: by their positions in what was grouped.
+struct RowConflict {
+  std::size_t key;  // its number among the distinct ones
+  std::uint32_t first, second;
+  std::int64_t column;
+};
+
+// The first two rows of a group that do not have the same bits.
+template <class Index, class T>
+std::optional<RowConflict> conflict_in(Grouping<Index> const& groups, RowsView<T const> rows) {
+  for (std::size_t key = 0; key < groups.size(); ++key) {
+    std::uint32_t const first = groups.order[groups.offsets[key]];
+    for (std::uint32_t at = groups.offsets[key] + 1; at < groups.offsets[key + 1]; ++at) {
+      std::uint32_t const second = groups.order[at];
+      for (std::int64_t column = 0; column < rows.width; ++column)
+        if (std::memcmp(rows.row(first) + column, rows.row(second) + column, sizeof(T)) != 0)
+          return RowConflict{key, first, second, column};
+    }
+  }
+  return std::nullopt;
+}
+
+// Distinct keys, each with a row, go to the rows' owners, past all levels, or, of a table of which every rank has all rows, to
+// all ranks. A leg of counts goes before. Nothing is summed: the plan's top level groups what all ranks gave.
+template <Communicator C, class Index, class T>
+class RowDelivery {
+ public:
+  using Plan = RowPlan<Index>;
+  bool travelling = false;
+
+  // Local. The plan is cut for the topology's direct hop; `rows` has a row for each of its keys. Both outlive the journey.
+  RowDelivery(Topology<C> const& topology, Plan& plan, RowsView<T const> rows, std::int64_t table_rows, bool to_owners)
+      : plan_{&plan}, own_{rows, RowsPer::distinct}, rows_{table_rows}, to_owners_{to_owners} {
+    for (int rank = 0; rank < topology.size(); ++rank) everyone_.push_back(rank);
+  }
+
+  bool next(Mails<C>& mail) {
+    if (leg_ == Leg::none) return false;
+    if (leg_ == Leg::counts && to_owners_) {
+      counts_leg_.open(mail.of(), *plan_, 0);
+    } else if (leg_ == Leg::counts) {
+      gather_leg_.open_sizes(mail.of(), true, everyone_, everyone_);
+    } else if (to_owners_) {
+      keys_leg_.open(mail.of(), *plan_, 0);
+      rows_leg_.open(mail, *plan_, 0, own_.values.width, false);
+    } else {
+      gather_leg_.open(mail, plan_->size(), everyone_, everyone_, own_.values.width, false);
+    }
+    return true;
+  }
+  void write(Mails<C>& mail) {
+    if (leg_ == Leg::counts && to_owners_) {
+      counts_leg_.write(mail.of(), *plan_, 0);
+    } else if (leg_ == Leg::counts) {
+      gather_leg_.write_size(mail.of(), plan_->size());
+    } else if (to_owners_) {
+      keys_leg_.write(mail.of(), *plan_, 0);
+      rows_leg_.write(mail, {}, *plan_, 0, own_, arrived_, false);
+    } else {
+      auto const rows = [&](T* out) { write_level<Index, T, HostSpace>({}, *plan_, 0, own_, arrived_, 0, plan_->size(), out); };
+      gather_leg_.write(mail, {plan_->groups.keys.span(), rows, [](std::uint32_t*) {}}, false);
+    }
+  }
+  void read(Mails<C>& mail) {
+    if (leg_ == Leg::counts) {
+      if (to_owners_) counts_leg_.read(mail.of(), *plan_, 0);
+      else gather_leg_.read_sizes(mail.of(), everyone_);
+      leg_ = Leg::rows;
+      return;
+    }
+    if (to_owners_) {
+      keys_leg_.read(mail.of(), *plan_, 0, rows_);
+      rows_leg_.read(mail, *plan_, 0, arrived_, false);
+    } else {
+      gather_leg_.read(mail, everyone_, arrived_, false);
+      std::swap(plan_->received, gather_leg_.keys);
+      plan_->merge_received(0, rows_);
+    }
+    leg_ = Leg::none;
+  }
+
+  // Local, once it is over: all rows that arrived, rank after rank, as the plan's top level groups them.
+  RowsView<T const> arrived() const {
+    return {arrived_.first(), static_cast<std::int64_t>(plan_->top().count()), own_.values.width};
+  }
+  // The rank that gave the row at this position.
+  int giver(std::uint32_t position) const {
+    std::size_t source = 0, end = expected(0);
+    while (end <= position) end += expected(++source);
+    return to_owners_ ? plan_->hops->front().sources[source] : everyone_[source];
+  }
+
+ private:
+  enum class Leg : unsigned char { counts, rows, none };
+
+  std::size_t expected(std::size_t source) const {
+    return to_owners_ ? plan_->received_from(0, source) : gather_leg_.expected[source];
+  }
+
+  Plan* plan_;
+  OwnRows<T> own_;
+  std::int64_t rows_;
+  bool to_owners_;
+  Leg leg_ = Leg::counts;
+  std::vector<int> everyone_;
+  CountsLeg<C, Plan> counts_leg_;
+  KeysLeg<C, Plan> keys_leg_;
+  RowsLeg<C, Index, T, HostSpace> rows_leg_;
+  GatherLeg<C, Index, T, HostSpace> gather_leg_;
+  ArrivedRows<T, HostSpace> arrived_;
+};
+
+}  // namespace parallax

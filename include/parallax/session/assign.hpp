@@ -1,0 +1,131 @@
+// `Session::assign` and `Session::scale`: rows of a table, set or multiplied where they are held.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "parallax/policy/journey/batch.hpp"
+#include "parallax/policy/journey/row_delivery.hpp"
+#include "parallax/session/core.hpp"
+
+namespace parallax::detail {
+
+// For `assign` and `scale`: false where the assertion has told the user.
+template <class V>
+consteval bool check_rewritten() {
+  constexpr bool right = requires { requires V::State::space::host_readable && std::same_as<typename V::kind, Sparse>; };
+  static_assert(right, "parallax: rows are assigned and scaled in a Sparse variable in the host's memory");
+  return right;
+}
+template <class V, class Rows>
+consteval bool check_assigned() {
+  if constexpr (check_rewritten<V>()) {
+    constexpr bool right = requires(Rows const& rows) {
+      requires std::same_as<typename decltype(rows_view(rows, 1))::value_type, typename V::scalar_type>;
+    };
+    static_assert(right, "parallax: assign is given a row of the table's scalar type for each index: a row-major table or a "
+                         "contiguous range");
+    return right;
+  }
+  return false;
+}
+
+inline std::string differing(std::int64_t row, std::int64_t column, std::string const& one, std::string const& first,
+                             std::string const& other, std::string const& second) {
+  return "row " + std::to_string(row) + ", column " + std::to_string(column) + ": " + first + " " + one + ", " + second + " " +
+         other;
+}
+
+// Local. What this rank names: a plan for the direct hop, and in `packed` a row of `width` for each distinct key. Throws where a
+// row is given twice and not alike.
+template <Communicator C, class State, class Id, class T>
+void name_rows(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
+               RowsView<T const> given, std::int64_t width, Buffer<T>& packed, char const* operation) {
+  auto const refuse = [&](std::string text) {
+    throw Error{Errc::invalid_argument, topology.rank(), operation, state.name(), std::move(text)};
+  };
+  auto const named = static_cast<std::int64_t>(ids.size());
+  if (width == 0 && given.rows == 0) given.rows = named;  // empty rows cannot be counted
+  if (given.rows != named || given.width != width)
+    refuse("rows of " + (given.rows < 0 ? "?" : std::to_string(given.rows)) + " x " + std::to_string(given.width) + " for " +
+           std::to_string(named) + " x " + std::to_string(width) + " named");
+  plan.prepare(topology.direct());
+  make_keys(state, plan, ids, topology.rank(), operation);
+  plan.group(ids.size(), state.rows());
+  plan.cut(0, state.placement().bases());
+  state.count_dropped(plan.dropped);
+  auto const& groups = plan.groups;
+  if (auto const found = conflict_in(groups, given)) {
+    auto const value = [&](std::uint32_t at) { return number_text(given.row(at)[found->column]); };
+    refuse(differing(state.placement().row(groups.keys[found->key]), found->column, value(found->first),
+                     "position " + std::to_string(found->first) + " gives", value(found->second),
+                     "position " + std::to_string(found->second) + " gives"));
+  }
+  packed.resize_with_slack(groups.size() * static_cast<std::size_t>(width));
+  for (std::size_t key = 0; key < groups.size(); ++key)
+    std::copy_n(given.row(groups.order[groups.offsets[key]]), width, packed.data() + key * static_cast<std::size_t>(width));
+}
+
+// Collective. The rows that any rank names are changed, each once, by change(T* row, T const* given), by all ranks that hold
+// them or, with an Error, by none. `text`: what the ranks must have in common.
+template <Communicator C, class State, class Id, class T, class Change>
+void change_rows(SessionCore<C>& core, Operation operation, State& state, std::span<Id const> ids, RowsView<T const> given,
+                 std::int64_t width, std::string const& text, Change&& change) {
+  char const* const word = to_string(operation).data();
+  core.waiting.guarded(word, [&] {
+    core.await_rows(word);
+    typename State::Plan plan;
+    Buffer<T> packed;
+    Fingerprint common;
+    common.add(std::string_view{text});
+    core.agree_on(state, operation, text, common.value(),
+                  [&] { name_rows(core.topology, state, plan, ids, given, width, packed, word); });
+    RowsView<T const> const own{packed.data(), static_cast<std::int64_t>(plan.size()), width};
+    RowDelivery<C, typename State::index_type, T> delivery{core.topology, plan, own, state.rows(), state.shards()};
+    auto const names = [&] { return state.name(); };
+    core.waiting.drive(word, [&] { return carry(core.mail, [&](auto&& f) { f(delivery); }); },
+                       Named<Mails<C>>{core.mail, names});
+    auto const arrived = delivery.arrived();
+    auto const& groups = plan.top();
+    std::optional<Error> error;
+    if (auto const found = conflict_in(groups, arrived)) {
+      auto const value = [&](std::uint32_t at) { return number_text(arrived.row(at)[found->column]); };
+      auto const rank = [&](std::uint32_t at) { return "rank " + std::to_string(delivery.giver(at)) + " gives"; };
+      error = Error{Errc::mismatch, -1, word, state.name(),
+                    differing(state.placement().row(groups.keys[found->key]), found->column, value(found->first),
+                              rank(found->first), value(found->second), rank(found->second))};
+    }
+    core.waiting.advance(Phase::committing);
+    core.rounds.words.assign(1, error ? 0.0 : 1.0);
+    core.rounds.tell_all(word, names);
+    for (double const can : core.rounds.all_told())
+      if (can == 0) throw Refused{core.rounds.explain(word, error ? &*error : nullptr, "")};
+    core.waiting.advance(Phase::applying);
+    state.rewrite(groups.keys.span(),
+                  [&](std::size_t key, T* row) { change(row, arrived.row(groups.order[groups.offsets[key]])); });
+  });
+}
+
+template <Communicator C, class Indices, class T>
+void assign(SessionCore<C>& core, Indices const& indices, RowsView<T const> rows) {
+  auto& state = *indices.state;
+  std::int64_t const width = state.width();
+  change_rows(core, Operation::assign, state, indices.ids, rows, width, state.registration()->signature,
+              [&](T* row, T const* given) { std::copy_n(given, width, row); });
+}
+
+template <Communicator C, class Indices>
+void scale(SessionCore<C>& core, Indices const& indices, double factor) {
+  using T = typename Indices::state_type::scalar_type;
+  auto& state = *indices.state;
+  RowsView<T const> const none{nullptr, static_cast<std::int64_t>(indices.ids.size()), 0};
+  change_rows(core, Operation::scale, state, indices.ids, none, 0,
+              state.registration()->signature + ", factor " + number_text(factor), [&](T* row, T const*) {
+                for (std::int64_t c = 0; c < state.width(); ++c) row[c] *= static_cast<T>(factor);
+              });
+}
+
+}  // namespace parallax::detail
