@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../catch.hpp"
@@ -245,6 +246,56 @@ TEST_CASE("starting updates changes no bit, also where a variable has several", 
     CHECK(at_once[rank] == at_once[0]);
   }
   for (auto const& values : at_once[0]) CHECK(values.back() != 0);
+}
+
+TEST_CASE("clipping adds no message: the norm of a group travels with the commit, 8 bytes of it", "[session][overlap]") {
+  struct Sent {
+    std::size_t operations = 0, messages = 0, bytes = 0;
+    bool operator==(Sent const&) const = default;
+  };
+  enum Way { plain, clipped, started, started_and_clipped };
+  auto const sent = [](int ranks, bool hosts, Way way) {
+    std::vector<Sent> sent(static_cast<std::size_t>(ranks));
+    px::run_threads(ranks, [&](px::ThreadCommunicator& comm) {
+      Recording world{comm};
+      std::vector<int> host_of(static_cast<std::size_t>(ranks));
+      for (std::size_t rank = 0; rank < host_of.size(); ++rank) host_of[rank] = hosts ? static_cast<int>(rank / 2) : int(rank);
+      px::Session session{hosts ? px::Topology<Recording>{world, host_of} : px::Topology<Recording>{world}};
+      Layer<px::AllReduce> layer{session, "layer"};
+      Layer<px::PsShard> shards{session, "shards"};
+      px::Variable<px::Sparse, px::Adagrad> words{session, "words", {50, 4}};
+      px::Variable<px::Sparse, px::AllGather> copy{session, "copy", {50, 4}};
+      px::Variable<px::Sparse, px::AllReduce> whole{session, "whole", {50, 4}};
+      std::vector<int> const ids{1, 7, 7, 30 + world.rank()};
+      std::vector<float> const rows(4 * ids.size(), 0.5f);
+      auto const of = [&](auto& table) { return px::grad(table, ids, rows); };
+      world.clear();
+      if (way == started) session.start(layer.grad(), of(words));
+      if (way == started_and_clipped) session.start(px::clip_by_global_norm(1.0, layer.grad(), of(words)));
+      if (way == plain) session.step(layer.grad(), of(words), shards.grad(), of(copy), of(whole));
+      if (way == clipped)
+        session.step(px::clip_by_global_norm(1.0, layer.grad(), of(words)),
+                     px::clip_by_global_norm(0.5, shards.grad(), of(copy), of(whole)));
+      if (way == started) session.step(shards.grad(), of(copy), of(whole));
+      if (way == started_and_clipped) session.step(px::clip_by_global_norm(0.5, shards.grad(), of(copy), of(whole)));
+      Sent& mine = sent[static_cast<std::size_t>(comm.rank())];
+      for (auto const& record : world.records())
+        for (int peer = 0; peer < ranks; ++peer)
+          if (peer != comm.rank()) mine.messages += record.sent[static_cast<std::size_t>(peer)] > 0;
+      mine.operations = world.records().size();
+      mine.bytes = world.bytes_sent();
+      session.finish();
+    });
+    return sent;
+  };
+  for (auto const& [ranks, hosts] : {std::pair{2, false}, {3, false}, {4, false}, {4, true}})
+    for (Way const without : {plain, started}) {
+      auto expected = sent(ranks, hosts, without);
+      for (Sent& each : expected) each.bytes += static_cast<std::size_t>(ranks - 1) * 2 * sizeof(double);  // two groups
+      bool const same = sent(ranks, hosts, without == plain ? clipped : started_and_clipped) == expected;
+      INFO(ranks << " ranks, " << (hosts ? "two a host" : "flat") << (without == started ? ", started" : ""));
+      CHECK(same);
+    }
 }
 
 TEST_CASE("while updates of a higher priority are exchanged, others wait", "[session][overlap]") {
