@@ -40,7 +40,7 @@ PARALLAX_ABILITY(KeepsJournals, std::optional<Status>, status_of, (int other, bo
                  other == rank() ? std::optional{own_journal.status()} : std::nullopt)
 PARALLAX_ABILITY(KeepsJournals, void, answer, (), (), , void())
 
-PARALLAX_ABILITY(AnnouncesPauses, void, announce, (), (), , lacks("announce", "way to announce a pause"))
+PARALLAX_ABILITY(AnnouncesPauses, void, announce, (), (), , void(lacks("announce", "way to announce a pause")))
 PARALLAX_ABILITY(AnnouncesPauses, std::chrono::nanoseconds, longest_pause, (), (), const, std::chrono::nanoseconds{})
 
 PARALLAX_ABILITY(Mailbox, int, window, (), (), const, 0)

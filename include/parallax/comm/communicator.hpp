@@ -326,14 +326,19 @@ class Patience {
   }
 
  private:
-  // Asked again after another deadline, for the pause may have ended.
+  // Asked again after another deadline, for the pause may have ended. Whose pause has ended gets a whole deadline to come.
   bool paused() {
-    if constexpr (AnnouncesPauses<C>) more_ = std::min<std::chrono::nanoseconds>(waited_, comm_->longest_pause());
+    if constexpr (AnnouncesPauses<C>) {
+      std::chrono::nanoseconds const longest = comm_->longest_pause();
+      bool const was_paused = std::exchange(paused_, longest.count() > 0);
+      if (paused_ || was_paused) more_ = paused_ && longest < waited_ ? longest : waited_;
+    }
     return waited_ <= comm_->deadline() + more_;
   }
 
   C const* comm_;
   std::uint32_t polls_ = 0;
+  bool paused_ = false;  // a rank was in a pause when the deadline had passed
   std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0}, quiet_{100'000}, more_{0};
 };
 
