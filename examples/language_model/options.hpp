@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -48,7 +49,8 @@ template <class T>
 T number(std::string_view option, std::string_view text) {
   T value{};
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < T{0})
+  bool const in_range = value >= T{0} && value <= std::numeric_limits<T>::max();  // which "nan" and "inf" are not
+  if (error != std::errc{} || end != text.data() + text.size() || !in_range)
     throw std::invalid_argument{std::string{option} + " wants a number, not '" + std::string{text} + "'"};
   return value;
 }
