@@ -131,6 +131,8 @@ TEST_CASE("aggregates of no and of eight fields, classes that show their fields,
   CHECK(px::fields_text(Opaque{0.25}) == "{}");
   CHECK(px::fields_hash(Opaque{0.25}) == px::fields_hash(Opaque{0.5}));
   CHECK(px::fields_text(px::Adam{}) == "{0.001, 0.9, 0.999, 1e-08}");
+  CHECK(px::settings_text(px::Adam{}) == "{.learning_rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-08}");
+  CHECK(px::settings_text(Settings{}) == px::fields_text(Settings{}));  // which says no names
 }
 
 TEST_CASE("an object goes through words, and comes out of them with the same bits", "[core][fields]") {

@@ -137,7 +137,7 @@ std::vector<Fault> const faults{
        m.hidden.optimizer().learning_rate = rate;
        return answer;
      }},
-    {"another learning rate after a start", {px::Errc::mismatch, "step", "exact", "Adam{0.5"},
+    {"another learning rate after a start", {px::Errc::mismatch, "step", "exact", "Adam{.learning_rate = 0.5, .beta1 = "},
      [](AnyModel& m, bool bad, std::uint64_t) {
        double const rate = m.exact.optimizer().learning_rate;
        m.session.start(grad(m.exact, exact_ids, std::vector<double>(6, 1.0)));

@@ -172,7 +172,7 @@ inline std::vector<Kind> const kinds{
        make<px::Variable<px::Dense>>(kept, d, bad ? "a" : "b", px::bind(memory));
        return first_call(d, random);
      }},
-    {"settings of an optimizer", {"words"}, "Adam{0.5", "Adam{0.001", After::goes_on,
+    {"settings of an optimizer", {"words"}, "Adam{.learning_rate = 0.5", "Adam{.learning_rate = 0.001", After::goes_on,
      [](World&, Desk& d, bool bad, std::uint64_t) {
        double const rate = d.words.optimizer().learning_rate;
        if (bad) d.words.optimizer().learning_rate = 0.5;
@@ -180,14 +180,16 @@ inline std::vector<Kind> const kinds{
        d.words.optimizer().learning_rate = rate;
        return answer;
      }},
-    {"settings of an optimizer, in the last bit", {"layer"}, "Sgd{0.25000000000000006", "Sgd{0.25", After::goes_on,
+    {"settings of an optimizer, in the last bit", {"layer"}, "Sgd{.learning_rate = 0.25000000000000006",
+     "Sgd{.learning_rate = 0.25", After::goes_on,
      [](World&, Desk& d, bool bad, std::uint64_t) {
        if (bad) d.layer.optimizer().learning_rate = std::nextafter(0.25, 1.0);
        auto const answer = answer_of([&] { d.step(); });
        d.layer.optimizer().learning_rate = 0.25;
        return answer;
      }},
-    {"settings of an optimizer after a start", {"layer"}, "Sgd{0.5", "Sgd{0.25", After::goes_on,
+    {"settings of an optimizer after a start", {"layer"}, "Sgd{.learning_rate = 0.5", "Sgd{.learning_rate = 0.25",
+     After::goes_on,
      [](World&, Desk& d, bool bad, std::uint64_t) {
        d.session.start(d.layer_update());
        if (bad) d.layer.optimizer().learning_rate = 0.5;

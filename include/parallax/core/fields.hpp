@@ -153,4 +153,25 @@ std::string fields_text(T const& object) {
   return text + '}';
 }
 
+// The same with the names of the fields, as a user writes them, where the class has `field_names`, one for each field.
+template <class T>
+std::string settings_text(T const& object) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return number_text(object);
+  } else if constexpr (std::is_enum_v<T>) {
+    return number_text(static_cast<std::int64_t>(object));
+  } else if constexpr (requires { T::field_names; }) {
+    static_assert(std::size(T::field_names) == detail::field_count<T>(), "parallax: field_names has one entry for each field");
+    std::string text = "{";
+    std::size_t i = 0;
+    for_each_field(object, [&](auto const& field) {
+      text += (i > 0 ? ", ." : ".") + std::string{T::field_names[i]} + " = " + settings_text(field);
+      ++i;
+    });
+    return text + '}';
+  } else {
+    return fields_text(object);
+  }
+}
+
 }  // namespace parallax

@@ -16,6 +16,7 @@ struct Adagrad {
   using element_slots = slots<scalar>;
   static constexpr std::string_view slot_names[] = {"sum"};
   static constexpr std::string_view name = "Adagrad";
+  static constexpr std::string_view field_names[] = {"learning_rate", "initial_accumulator", "epsilon"};
 
   double learning_rate = 0.01;
   double initial_accumulator = 0.0;

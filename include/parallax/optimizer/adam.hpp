@@ -19,6 +19,7 @@ struct BasicAdam {
   static constexpr std::string_view slot_names[] = {"m", "v"};
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyAdam" : "Adam";
   static constexpr Untouched untouched = Semantics;
+  static constexpr std::string_view field_names[] = {"learning_rate", "beta1", "beta2", "epsilon"};
 
   double learning_rate = 0.001;
   double beta1 = 0.9, beta2 = 0.999;
@@ -56,6 +57,7 @@ struct BasicAdamW {
   static constexpr std::string_view slot_names[] = {"m", "v"};
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyAdamW" : "AdamW";
   static constexpr Untouched untouched = Semantics;
+  static constexpr std::string_view field_names[] = {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"};
 
   double learning_rate = 0.001;
   double beta1 = 0.9, beta2 = 0.999;

@@ -16,6 +16,7 @@ struct Ftrl {
   using element_slots = slots<scalar, scalar>;
   static constexpr std::string_view slot_names[] = {"z", "n"};
   static constexpr std::string_view name = "Ftrl";
+  static constexpr std::string_view field_names[] = {"learning_rate", "beta", "l1", "l2"};
 
   double learning_rate = 0.1;  // α
   double beta = 1.0;

@@ -19,6 +19,7 @@ struct BasicLamb {
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyLamb" : "Lamb";
   static constexpr Untouched untouched = Semantics;
   static constexpr Unit unit = Unit::tensor;
+  static constexpr std::string_view field_names[] = {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"};
 
   double learning_rate = 0.001;
   double beta1 = 0.9, beta2 = 0.999;

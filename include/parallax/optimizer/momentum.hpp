@@ -19,6 +19,7 @@ struct BasicMomentum {
   static constexpr std::string_view name =
       Look == LookAhead::none ? (lazy ? "LazyMomentum" : "Momentum") : (lazy ? "LazyNesterov" : "Nesterov");
   static constexpr Untouched untouched = Semantics;
+  static constexpr std::string_view field_names[] = {"learning_rate", "momentum"};
 
   double learning_rate = 0.01;
   double momentum = 0.9;

@@ -48,8 +48,9 @@ enum class Unit : unsigned char { element, row, tensor };
 //                                                 and returns the rule
 //   rule(auto& p, auto g, auto&... slots) noexcept    updates one element; called for every element of every touched row
 // Optional: `static constexpr std::string_view name`, `static constexpr Untouched untouched` (default rests),
-// `static constexpr std::string_view slot_names[]`, by which users and archives find the slots (default slot0, slot1, …), and
-// `auto initial() const`, a tuple of the slots' first values.
+// `static constexpr std::string_view slot_names[]`, by which users and archives find the slots (default slot0, slot1, …),
+// `static constexpr std::string_view field_names[]`, by which messages show the settings, and `auto initial() const`, a tuple
+// of the slots' first values.
 // One that measures says so by `static constexpr Unit unit`; it may keep `using row_slots = slots<...>`, initially
 // `row_initial()` or zero, one per row, and `row_slot_names` (default row_slot0, …). Its rule is
 //   rule.measure(auto& p, auto g, auto&... slots) noexcept -> Measures<K>    of one element; K sums are formed of them, in the

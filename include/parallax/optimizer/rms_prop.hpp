@@ -16,6 +16,7 @@ struct BasicRmsProp {
   static constexpr std::string_view slot_names[] = {"v"};
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyRmsProp" : "RmsProp";
   static constexpr Untouched untouched = Semantics;
+  static constexpr std::string_view field_names[] = {"learning_rate", "decay", "epsilon"};
 
   double learning_rate = 0.01;
   double decay = 0.99;

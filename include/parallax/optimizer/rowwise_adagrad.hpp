@@ -19,6 +19,7 @@ struct RowwiseAdagrad {
   static constexpr std::string_view row_slot_names[] = {"sum"};
   static constexpr std::string_view name = "RowwiseAdagrad";
   static constexpr Unit unit = Unit::row;
+  static constexpr std::string_view field_names[] = {"learning_rate", "initial_accumulator", "epsilon"};
 
   double learning_rate = 0.01;
   double initial_accumulator = 0.0;

@@ -12,6 +12,7 @@ struct Sgd {
   using axis = optimizer_axis;
   using element_slots = slots<>;
   static constexpr std::string_view name = "Sgd";
+  static constexpr std::string_view field_names[] = {"learning_rate"};
 
   double learning_rate = 0.01;
 

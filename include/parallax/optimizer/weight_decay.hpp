@@ -39,6 +39,7 @@ struct WeightDecay<O, Semantics> {
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyWeightDecay" : "WeightDecay";
   static constexpr Untouched untouched = Semantics;
   static constexpr Unit unit = parallax::unit<O>;
+  static constexpr std::string_view field_names[] = {"optimizer", "rate"};
 
   O optimizer = {};
   double rate = 0.0;

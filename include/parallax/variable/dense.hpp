@@ -86,7 +86,7 @@ class DenseState : public Counted {
     return detail::checksum(values_.data(), values_.size_bytes());
   }
   std::string update_text() const {
-    return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + fields_text(optimizer_);
+    return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + settings_text(optimizer_);
   }
 
   // What a sum over `ranks` is divided by. A dense gradient is named once by every rank, so that mean_by_count is the mean.

@@ -121,7 +121,7 @@ class SparseState : public Counted {
     return detail::checksum(table.data, static_cast<std::size_t>(table.rows * table.width) * sizeof(T));
   }
   std::string update_text() const {
-    return "update " + std::to_string(steps() + 1) + " by " + optimizer_name<O>() + fields_text(optimizer());
+    return "update " + std::to_string(steps() + 1) + " by " + optimizer_name<O>() + settings_text(optimizer());
   }
 
   // This rank's rows: the functions of TableRows, with the variable's own way to average. Keys are those of the placement, or,
