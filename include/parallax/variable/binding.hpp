@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "parallax/core/tensor_traits.hpp"
+#include "parallax/policy/update.hpp"
 
 namespace parallax {
 
@@ -71,6 +72,15 @@ auto bind(Tensor&& tensor, std::size_t row = 0) {
   }
 }
 
+// Of anything else.
+template <class Tensor>
+  requires(!FlatTensor<Tensor> && !RowTensor<Tensor>)
+detail::Mistaken bind(Tensor&&, std::size_t = 0) {
+  static_assert(detail::never<Tensor>, "parallax: bind takes a tensor, which is a contiguous range or a type of which "
+                                       "px::tensor_traits is specialised (see core/tensor_traits.hpp)");
+  return {};
+}
+
 // A table in the user's memory.
 template <class T>
 auto bind(RowsView<T> table) {
@@ -84,6 +94,14 @@ auto bind_rows(Tensor&& tensor, std::int64_t width) {
   auto const values = flat_view(tensor);
   using T = typename decltype(values)::element_type;
   return bind(RowsView<T>{values.data(), width > 0 ? static_cast<std::int64_t>(values.size()) / width : 0, width});
+}
+
+template <class Tensor>
+  requires(!FlatTensor<Tensor>)
+detail::Mistaken bind_rows(Tensor&&, std::int64_t) {
+  static_assert(detail::never<Tensor>, "parallax: bind_rows takes a contiguous range, or a type whose px::tensor_traits has "
+                                       "flat (see core/tensor_traits.hpp)");
+  return {};
 }
 
 template <class Allocate>

@@ -153,7 +153,7 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
 
   template <class Session, class Other, class... Settings>
   BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
-    static_assert(detail::never<Other>,
+    static_assert(std::same_as<Other, detail::Mistaken>,
                   "parallax: a Dense variable is given the memory of its parameters: a session, a name, bind(tensor)");
   }
   template <detail::Name Text, class Session, class... Others>
@@ -229,7 +229,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
 
   template <class Session, class Other, class... Settings>
   BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
-    static_assert(detail::never<Other>,
+    static_assert(std::same_as<Other, detail::Mistaken>,
                   "parallax: a Sparse variable is given its rows: a Table{rows, width}, or memory of yours by bind_rows or bind_shard");
   }
   template <detail::Name Text, class Session, class... Others>
