@@ -162,7 +162,8 @@ detail::Mistaken grad(detail::Mistaken mistaken, Gradient const&) {
 
 // The gradient of the batch of a pull: one row per index, in the order of the indices (duplicates are summed here), or
 // distinct(rows): one row per distinct index, in the order of handle.values(). Of bags: one row per bag, from which each index
-// takes its share; an index's gradient is never held by itself.
+// takes its share; an index's gradient is never held by itself. A handle serves any number of updates, of one step or of
+// several: each is applied.
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::index);
