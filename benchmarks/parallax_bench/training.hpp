@@ -160,7 +160,7 @@ class SessionTraining final : public Training {
     for (; tables_.size() - table >= 4; table += 4) pull_together(table, batch, std::make_index_sequence<4>{});
     if (tables_.size() - table == 3) pull_together(table, batch, std::make_index_sequence<3>{});
     if (tables_.size() - table == 2) pull_together(table, batch, std::make_index_sequence<2>{});
-    if (tables_.size() - table == 1) pull_together(table, batch, std::make_index_sequence<1>{});
+    if (tables_.size() - table == 1) pulled_.push_back(session_.pull(tables_[table], ids(table, batch)));
   }
   template <std::size_t... I>
   void pull_together(std::size_t first, std::size_t batch, std::index_sequence<I...>) {

@@ -10,6 +10,6 @@ px::Session session{world};
 px::Variable<px::Sparse> words{session, "words", {4, 2}};
 
 void train(std::vector<int> const& ids, std::vector<int> const& offsets, std::vector<float> const& rows) {
-  auto const [bags] = session.pull(words.bags(ids, offsets));
+  auto const bags = session.pull(words.bags(ids, offsets));
   session.step(px::grad(bags, px::distinct(rows)));
 }

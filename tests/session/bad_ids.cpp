@@ -61,7 +61,7 @@ TEST_CASE("bags do not count the indices that were dropped", "[session][bad_ids]
   px::Variable<px::Sparse> table{session, "table", {3, 1, px::constant(2)}, px::Sgd{.learning_rate = 1},
                                  px::BadIds::drop_and_count};
   std::vector<int> const ids{0, 9, 1, 9}, offsets{0, 3, 4};
-  auto const [bags] = session.pull(table.bags(ids, offsets, px::Pool::mean));
+  auto const bags = session.pull(table.bags(ids, offsets, px::Pool::mean));
   CHECK(bags[0][0] == 2);
   CHECK(bags[1][0] == 0);
   session.step(grad(bags, std::vector<float>{1, 5}));

@@ -330,7 +330,7 @@ class Rank {
     if (op.pulls.size() == 1) {
       with_table(type_of(variable), [&](auto t) {
         auto& table = held<t>(variable).variable;
-        if (first.bags) keep(first, std::get<0>(session_.pull(bags_of(table, first))));
+        if (first.bags) keep(first, session_.pull(bags_of(table, first)));
         else keep(first, session_.pull(table, batch.ids));
       });
       return;

@@ -73,6 +73,13 @@ concept Communicator = requires(C& comm, C const& view, int channel, Transfer co
   { view.deadline() } -> std::convertible_to<std::chrono::nanoseconds>;
 };
 
+// What a communicator throws for a second operation on a channel.
+inline Error busy_channel(int rank, std::string operation, int channel) {
+  return {Errc::misuse, rank, std::move(operation), "",
+          "an operation is in flight on channel " + std::to_string(channel) +
+              ": two sessions, or two threads, use this communicator at once; each needs one of its own"};
+}
+
 template <Communicator C>
 using request_of = decltype(std::declval<C&>().ialltoallv(0, std::declval<Transfer const&>()));
 

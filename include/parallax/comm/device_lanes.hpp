@@ -57,7 +57,7 @@ class DeviceLanes : public Beside {
   }
   template <Communicator Host>
   void check_idle(Host const& host, int channel, char const* operation) const {
-    if (carries(channel)) throw Error{Errc::misuse, host.rank(), operation, "", "an operation is in flight on this channel"};
+    if (carries(channel)) throw busy_channel(host.rank(), operation, channel);
   }
   void set_out(int channel) {
     state(channel) = State::under_way;

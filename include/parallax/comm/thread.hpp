@@ -334,7 +334,7 @@ class ThreadCommunicator::Request {
 inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, Transfer const& transfer) {
   group_->check();
   Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
-  if (lane.busy) throw Error{Errc::misuse, rank_, "ialltoallv", "", "an operation is in flight on this channel"};
+  if (lane.busy) throw busy_channel(rank_, "ialltoallv", channel);
   ByteRange const out = transfer.to[static_cast<std::size_t>(rank_)], in = transfer.from[static_cast<std::size_t>(rank_)];
   if (out.bytes != in.bytes) throw disagreement(rank_, "sends to itself another size than it expects:");
   lane.transfer = transfer;

@@ -11,7 +11,7 @@
 
 namespace parallax::detail {
 
-// One line per variable, columns aligned, under a line of headings.
+// One line per variable, columns aligned, under a line of headings. Below them, why what is not known is not.
 template <Communicator C>
 std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> const& registry, Costs const& of_host,
                       Costs const& of_device) {
@@ -23,11 +23,14 @@ std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> 
   };
   std::vector<std::vector<std::string>> lines{
       {"variable", "kind", "policy", "method", "elements", "owners", "pieces", "touched", "MB/step", "ms/step"}};
+  bool unused = false, unmeasured = false;
   for (auto const& known : registry) {
     if (!known->state) continue;
     Description const about = known->describe(known->state);
     Costs const& costs = about.on_device ? of_device : of_host;
     bool const predictable = !about.sparse || about.use.pushed > 0 || about.use.pulled > 0;
+    unused = unused || !predictable;
+    unmeasured = unmeasured || !costs.measured();
     Prediction const step = predictable ? about.predict(about.facts, about.use, shape, costs) : Prediction{};
     std::string const elements = number("%.0f", about.facts.rows);
     lines.push_back({known->name, about.sparse ? "Sparse" : "Dense", std::string{about.policy}, std::string{about.in_force},
@@ -50,6 +53,9 @@ std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> 
     text.resize(text.find_last_not_of(' ') + 1);
     text += '\n';
   }
+  if (unused) text += "touched, MB/step and ms/step of a table: known once it was used\n";
+  if (unmeasured)
+    text += "ms/step: known once the machine was measured, as by session.options().choice.costs = px::calibrate(world)\n";
   return text;
 }
 

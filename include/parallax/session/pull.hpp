@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "parallax/session/core.hpp"
@@ -19,6 +20,13 @@ struct HandleOf<BagsOf<S, Id, Offset>> {
 };
 template <Communicator C, class... Indices>
 using FetchOf = Fetch<C, typename HandleOf<Indices>::type...>;
+
+// Several handles are a tuple; one is itself.
+template <class... Handles>
+auto unpacked(std::tuple<Handles...> handles) {
+  if constexpr (sizeof...(Handles) == 1) return std::get<0>(std::move(handles));
+  else return handles;
+}
 
 // Local. What is wrong with the indices is kept for the agreement.
 template <Communicator C, class... Indices>

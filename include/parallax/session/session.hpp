@@ -74,16 +74,16 @@ class Session<C> {
   Traffic const& traffic() const { return world_->core.traffic; }
   std::int64_t steps() const { return world_->core.steps; }
 
-  // Collective. The rows of the indices of one batch, each distinct row once; with several tables (table.at(ids)…) all share
-  // one exchange and a tuple of handles is returned; table.bags(ids, offsets…) pools rows. Errors:
-  // bad_id names rank, position and value.
+  // Collective. The rows of the indices of one batch, each distinct row once, as a handle. Several tables (table.at(ids)…)
+  // share one exchange, and a tuple of their handles is returned; table.bags(ids, offsets…) pools rows. Errors: bad_id names
+  // rank, position and value.
   template <detail::SparseVariable V, class Ids>
   [[nodiscard]] auto pull(V const& variable, Ids const& ids) {
-    return std::get<0>(detail::pull(world_->core, variable.at(ids)));
+    return detail::unpacked(detail::pull(world_->core, variable.at(ids)));
   }
   template <detail::NamesRows... Indices>
   [[nodiscard]] auto pull(Indices const&... indices) {
-    return detail::pull(world_->core, indices...);
+    return detail::unpacked(detail::pull(world_->core, indices...));
   }
   // Local, and alike on all ranks. Names the batch after this one while this one is worked on. The next `step` takes its ids
   // along, and sends its rows on their way when the updates are applied: `pull` of what this returns finds them there, without
@@ -103,8 +103,7 @@ class Session<C> {
   }
   template <class... Handles>
   [[nodiscard]] auto pull(Prefetched<C, Handles...>&& batch) {
-    if constexpr (sizeof...(Handles) == 1) return std::get<0>(detail::pull(world_->core, std::move(batch)));
-    else return detail::pull(world_->core, std::move(batch));
+    return detail::unpacked(detail::pull(world_->core, std::move(batch)));
   }
   template <class... Others>
   detail::Mistaken prefetch(Others const&...) {
@@ -232,6 +231,7 @@ class Session<C> {
   }
   // Local. A line per variable: policy, owners, pieces, the fraction of rows that a host touches in a step, and what the step
   // is expected to send from this rank to other hosts (MB, 10^6 bytes) and to take, where costs are known: agreements apart.
+  // What is not known is «-», and a line below says why.
   std::string describe() const {
     auto const& core = world_->core;
     return detail::described(core.topology, core.registry.variables(), core.costs_of(false), core.costs_of(true));

@@ -105,7 +105,7 @@ int wrong_rowwise() {
     std::vector<int> const offsets{0, 2, 5};
     for (int step = 0; step < 10; ++step) {
       auto const rows = session.pull(words, ids);
-      auto const [bags] = session.pull(words.bags(ids, offsets, px::Pool::mean));
+      auto const bags = session.pull(words.bags(ids, offsets, px::Pool::mean));
       std::vector<float> gradient(ids.size() * 6);
       for (std::size_t i = 0; i < gradient.size(); ++i)
         gradient[i] = static_cast<float>(i % 7) * 0.25f - static_cast<float>(step);

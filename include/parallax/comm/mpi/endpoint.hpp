@@ -214,7 +214,7 @@ inline void MpiEndpoint::open(int channel, std::string_view operation) {
     throw Error{code, rank, std::string{operation}, "", why + std::to_string(channel)};
   };
   if (channel < 0 || channel >= channels) refuse(Errc::invalid_argument, "there is no channel ");
-  if (lane(channel).busy) refuse(Errc::misuse, "an operation is in flight on channel ");
+  if (lane(channel).busy) throw busy_channel(rank, std::string{operation}, channel);
   lane(channel).number += 1;
   lane(channel).busy = true;
 }
