@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "../comm/hostile.hpp"
+#include "../support/lockstep.hpp"
 #include "model.hpp"
 #include "parallax/comm/collectives.hpp"
 
@@ -50,24 +52,31 @@ std::string said_on_stderr(Body&& body) {
 
 TEST_CASE("a timeout tells who waits, who is silent and what they did last", "[session][watch]") {
   Meeting end{3};
-  auto const answers = on_ranks(3, [&](px::ThreadCommunicator& world) {
+  std::chrono::milliseconds const deadline{300};
+  Lockstep time{3, deadline / 100};
+  auto const answers = on_ranks(3, [&](px::ThreadCommunicator& threads) {
+    int const rank = threads.rank();
+    HostileCommunicator<px::ThreadCommunicator> world{threads, {.clock = [&time, rank] { return time.look(rank); }}};
     px::Session session{world};
     std::vector<float> memory(300, 1.0f);
     px::Variable<px::Dense> hidden{session, "hidden", px::bind(memory)};
     px::Variable<px::Sparse> words{session, "words", {9, 2}};
     for (int step = 0; step < 12; ++step) session.step(grad(hidden, memory));
     std::string report;
-    if (world.rank() != 1) {
+    if (rank == 1) {
+      time.begin(rank);
+    } else {
       try {
         auto const rows = session.pull(words, std::vector{1});
       } catch (px::Error const& error) {
         report = error.report();
         if (error.detail().find("for rank 1, agreeing") == std::string::npos) report.clear();
       }
+      time.leave(rank);
     }
     end.wait();
     return report;
-  }, {.deadline = std::chrono::milliseconds{300}});
+  }, {.deadline = deadline});
   for (std::size_t const rank : {0u, 2u}) {
     CHECK(holds(answers[rank], "rank 0: waits in pull (operation 13, after step 12, 'words'), agreeing, for rank 1, since "));
     CHECK(holds(answers[rank], "rank 1: silent since it left step (operation 12, after step 11, 'hidden', "));
