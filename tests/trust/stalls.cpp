@@ -1,5 +1,6 @@
 // A rank that stops answering, wherever that is: the others are told in time who, in what and of which variable. And a rank
 // that is only slow raises no alarm.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,15 +11,17 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "../support/lockstep.hpp"
 #include "desk.hpp"
 
 namespace parallax_test::trust_stalls {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using Real = std::chrono::steady_clock;
 using Threads = px::ThreadCommunicator;
 using Hostile = HostileCommunicator<Threads>;
 using Desk = parallax_test::Desk<Hostile>;
@@ -28,13 +31,11 @@ struct Stall {
   explicit Stall(int given) : others{given} {}
   int others;
   std::atomic<int> told{0};
-  std::atomic<bool> reached{false};
-  Clock::time_point since{};
+  Real::time_point since{};
 
   void wait() {
-    since = Clock::now();
-    reached = true;
-    while (told < others && Clock::now() - since < 20s) std::this_thread::sleep_for(200us);
+    since = Real::now();
+    while (told < others && Real::now() - since < 60s) std::this_thread::sleep_for(200us);
   }
 };
 
@@ -84,237 +85,244 @@ std::vector<Phase> const phases{
 
 struct Seen {
   Answer answer, later;
-  Clock::duration waited{};
-  bool early = false;  // told before the stall was reached
+  Real::time_point at{};
+  std::chrono::nanoseconds waited{};  // since its call, and since the other rank is stuck
 };
 
-std::vector<Seen> stalled(Phase const& phase, int ranks, int stuck, std::chrono::milliseconds deadline) {
+// By the steady clock, or in lockstep.
+enum class By { clock, lockstep };
+
+std::vector<Seen> stalled(Phase const& phase, int ranks, int stuck, std::chrono::milliseconds deadline, By by = By::lockstep) {
   Stall stall{ranks - 1};
+  Lockstep time{ranks, std::chrono::nanoseconds{deadline} / 100};
   Meeting meeting{ranks};
   return on_ranks(ranks, [&](Threads& threads) {
-    bool const here = threads.rank() == stuck;
+    int const rank = threads.rank();
+    bool const here = rank == stuck;
     Hostility hostility;
+    if (by == By::lockstep) hostility.clock = [&time, rank] { return time.look(rank); };
+    auto const get_stuck = [&] {
+      time.begin(rank);
+      stall.wait();
+    };
     bool armed = false;
     int postings = 0;
     hostility.before = [&](int channel) {
-      if (here && armed && channel == phase.channel && ++postings == phase.posting) stall.wait();
+      if (here && armed && channel == phase.channel && ++postings == phase.posting) get_stuck();
     };
     Hostile world{threads, hostility};
     Desk desk{world};
     Seen seen;
     meeting.wait();
     armed = true;
-    if (here && phase.channel == -1) stall.wait();
-    auto const begin = Clock::now();
+    if (here && phase.channel == -1) get_stuck();
+    auto const begin = Real::now();
     seen.answer = answer_of([&] {
-      phase.run(desk, [&] { if (here && phase.channel == -2) stall.wait(); });
+      phase.run(desk, [&] { if (here && phase.channel == -2) get_stuck(); });
     });
-    seen.early = !stall.reached;
-    if (!seen.early) seen.waited = Clock::now() - std::max(begin, stall.since);
-    if (!here) ++stall.told;
+    seen.at = Real::now();
+    if (by == By::lockstep) seen.waited = world.now();
+    if (!here) {
+      time.leave(rank);
+      ++stall.told;
+    }
+    meeting.wait();  // also the stuck rank has said since when
+    if (by == By::clock) seen.waited = seen.at - std::max(begin, stall.since);
     seen.later = answer_of([&] { desk.session.finish(); });
     return seen;
   }, {.deadline = deadline});
 }
 
-std::string complaint_of(Phase const& phase, std::vector<Seen> const& seen, int stuck, std::chrono::milliseconds deadline) {
+// `late`: what may come on top of the deadline.
+std::string complaint_of(Phase const& phase, std::vector<Seen> const& seen, int stuck, std::chrono::milliseconds deadline,
+                         std::chrono::nanoseconds late) {
   for (std::size_t rank = 0; rank < seen.size(); ++rank) {
     Answer const& a = seen[rank].answer;
     std::string const said = "rank " + std::to_string(rank) + " of " + std::to_string(seen.size()) + ", stuck " +
-                             std::to_string(stuck) + ", " + std::to_string(deadline.count()) + " ms: " + a.what;
+                             std::to_string(stuck) + ", " + std::to_string(deadline.count()) + " ms, after " +
+                             std::to_string(seen[rank].waited.count() / 1000) + " us: " + a.what;
     if (!a.refused) return "not told, " + said;
     if (a.code != px::Errc::timeout) return "another code, " + said;
     if (a.rank != stuck) return "another rank is named, " + said;
     if (a.operation != phase.operation) return "another operation is named, " + said;
     if (a.variable.find(phase.variable) == std::string::npos) return "the variable is not named, " + said;
     if (seen[rank].later.code != px::Errc::poisoned) return "not poisoned, " + said;
-    if (static_cast<int>(rank) != stuck && seen[rank].waited > deadline + 3s) return "late, " + said;
+    if (static_cast<int>(rank) != stuck && seen[rank].waited > deadline + late) return "late, " + said;
   }
   return {};
 }
 
-// By how much longer than the deadline ranks waited.
-class Delays {
- public:
-  void add(Clock::duration waited, std::chrono::milliseconds deadline) {
-    over_.push_back(std::chrono::duration<double, std::milli>(waited - deadline).count());
-  }
-  void print() {
-    std::ranges::sort(over_);
-    auto const at = [&](double q) { return over_[static_cast<std::size_t>(q * static_cast<double>(over_.size() - 1))]; };
-    auto const within = std::ranges::count_if(over_, [](double ms) { return ms <= 250; });
-    std::printf("  told after the deadline by ms: median %.1f, 90 %% %.1f, 99 %% %.1f, most %.1f; %ld of %zu within 250 ms\n",
-                at(0.5), at(0.9), at(0.99), at(1), static_cast<long>(within), over_.size());
-  }
+bool hung(std::string const& complaint) { return complaint.starts_with("late") || complaint.starts_with("not told"); }
 
- private:
-  std::vector<double> over_;
-};
+// Counts one stall, in lockstep. On top of the deadline comes the report, which waits for a tenth of it, and some ticks, of a
+// hundredth each.
+void count(Table& table, Phase const& phase, int ranks, int stuck, std::chrono::milliseconds deadline) {
+  auto const late = std::chrono::nanoseconds{deadline} / 4;
+  auto const complaint = complaint_of(phase, stalled(phase, ranks, stuck, deadline), stuck, deadline, late);
+  table.count(phase.name, complaint, hung(complaint));
+}
 
 }  // namespace
 
 TEST_CASE("R3 a rank that stops answering is named in time, with operation and variable", "[trust][stalls]") {
-  Table table{"R3 stalls: deadlines of 20 to 500 ms, 2 to 8 ranks"};
-  Delays delays;
+  Table table{"R3 stalls: deadlines of 20 to 500 ms, 2 to 8 ranks, told within 1.25 deadlines"};
   std::chrono::milliseconds const deadlines[] = {20ms, 30ms, 50ms, 20ms, 100ms, 20ms, 40ms, 30ms, 200ms, 20ms, 60ms, 500ms};
   int const all_ranks[] = {2, 3, 4, 2, 3, 4, 2, 3, 8};
   std::uint64_t number = 0;
   for (int round = 0; round < 25; ++round)
     for (Phase const& phase : phases) {
-      auto const deadline = deadlines[number % std::size(deadlines)];
       int const ranks = all_ranks[number % std::size(all_ranks)];
       int const stuck = static_cast<int>(number / 3 % static_cast<std::uint64_t>(ranks));
+      count(table, phase, ranks, stuck, deadlines[number % std::size(deadlines)]);
       ++number;
-      std::string complaint;
-      for (int attempt = 0; attempt < 3; ++attempt) {
-        auto const seen = stalled(phase, ranks, stuck, deadline);
-        complaint = complaint_of(phase, seen, stuck, deadline);
-        bool const disturbed = std::ranges::any_of(seen, &Seen::early) ||
-                               (deadline < 100ms && complaint.starts_with("another rank"));
-        if (complaint.empty() || !disturbed) {
-          for (int rank = 0; rank < ranks; ++rank)
-            if (rank != stuck) delays.add(seen[static_cast<std::size_t>(rank)].waited, deadline);
-          break;
-        }
-        ++table[phase.name].disturbed;
-      }
-      table.count(phase.name, complaint, complaint.starts_with("late") || complaint.starts_with("not told"));
     }
-  delays.print();
   table.check(500);
 }
 
 // Here some ranks wait for one that is itself held up by the stuck one, and know nothing of that.
-TEST_CASE("R3 a stuck rank is named by those who wait for others that wait for it", "[trust][stalls][!mayfail]") {
+TEST_CASE("R3 a stuck rank is named by those who wait for others that wait for it", "[trust][stalls]") {
   Table table{"R3 stalls of which ranks hear only through others"};
   Phase const parts{"broadcast: parts", "broadcast", "layer", 2, 1, broadcast};
-  for (int attempt = 0; attempt < 20; ++attempt) {
-    int const ranks = 3 + attempt % 2, stuck = 1 + attempt % (ranks - 1);
-    table.count("broadcast: parts", complaint_of(parts, stalled(parts, ranks, stuck, 150ms), stuck, 150ms));
+  for (int i = 0; i < 20; ++i) {
+    int const ranks = 3 + i % 2, stuck = 1 + i % (ranks - 1);
+    count(table, parts, ranks, stuck, 150ms);
   }
-  Phase const chain{"", "pull", "words", 3, 1, [](Desk& d, std::function<void()> const&) {
-    std::vector<int> const ids{d.session.rank() == 1 ? 0 : 1};
-    auto const rows = d.session.pull(d.words, ids);
-  }};
-  for (int attempt = 0; attempt < 20; ++attempt)
-    table.count("pull: rank 1 owes rows to ranks 0 and 2, and 2 never takes its own",
-                complaint_of(chain, stalled(chain, 3, 2, 150ms), 2, 150ms));
+  Phase const chain{"pull: rank 1 owes rows to ranks 0 and 2, and 2 never takes its own", "pull", "words", 3, 1,
+                    [](Desk& d, std::function<void()> const&) {
+                      std::vector<int> const ids{d.session.rank() == 1 ? 0 : 1};
+                      auto const rows = d.session.pull(d.words, ids);
+                    }};
+  for (int i = 0; i < 20; ++i) count(table, chain, 3, 2, 150ms);
   table.check(40);
+}
+
+// By the clock on the wall, where threads want a core first.
+TEST_CASE("R3 a rank that stops answering is named within 250 ms of the deadline", "[trust][stalls]") {
+  Table table{"R3 stalls by the steady clock: a deadline of 500 ms, 2 to 4 ranks"};
+  std::vector<double> over;
+  int number = 0;
+  for (Phase const& phase : phases) {
+    int const ranks = 2 + number % 3, stuck = number / 3 % ranks;
+    ++number;
+    auto const seen = stalled(phase, ranks, stuck, 500ms, By::clock);
+    auto const complaint = complaint_of(phase, seen, stuck, 500ms, 250ms);
+    table.count(phase.name, complaint, hung(complaint));
+    for (int rank = 0; rank < ranks; ++rank)
+      if (rank != stuck)
+        over.push_back(std::chrono::duration<double, std::milli>(seen[static_cast<std::size_t>(rank)].waited - 500ms).count());
+  }
+  std::ranges::sort(over);
+  std::printf("  told after the deadline by ms: median %.1f, most %.1f\n", over[over.size() / 2], over.back());
+  table.check(static_cast<int>(phases.size()));
 }
 
 namespace {
 
-// Trains `steps` steps in which one rank after another stays away; says how many alarms there were that it did not deserve.
-// `away(rank, step)` returns how long it was away, by the clock of `hostility`.
+// Trains `steps` steps in which one rank after another stays away. An alarm, which it does not deserve, ends the training.
+// `away(rank, step)` stays away, by the clock of `hostility`.
 template <class Away>
 void check_no_alarm(Table& table, std::string const& kind, int ranks, int steps, std::chrono::milliseconds deadline,
                     Hostility const& hostility, Away const& away) {
-  std::atomic<std::int64_t> longest{0};
-  for (int done = 0; done < steps;) {
-    longest = 0;
-    std::atomic<int> reached{done};
-    Meeting meeting{ranks};
-    auto const answers = on_ranks(ranks, [&](Threads& threads) {
-      Hostile world{threads, hostility};
-      Desk desk{world};
-      return answer_of([&] {
-        for (int i = done; i < steps; ++i) {
-          meeting.wait();
-          std::chrono::nanoseconds const was_away = away(threads.rank(), i);
-          for (auto seen = longest.load(); seen < was_away.count() && !longest.compare_exchange_weak(seen, was_away.count());) {
+  std::atomic<int> reached{0};
+  Meeting meeting{ranks};
+  auto const answers = on_ranks(ranks, [&](Threads& threads) {
+    Hostile world{threads, hostility};
+    Desk desk{world};
+    return answer_of([&] {
+      for (int i = 0; i < steps; ++i) {
+        meeting.wait();
+        away(threads.rank(), i);
+        switch (i % 3) {
+          case 0: desk.step(); break;
+          case 1: {
+            desk.session.start(desk.layer_update());
+            auto const rows = desk.session.pull(desk.words, desk.ids);
+            desk.session.step(px::grad(rows, desk.row_gradients));
+            break;
           }
-          switch (i % 3) {
-            case 0: desk.step(); break;
-            case 1: {
-              desk.session.start(desk.layer_update());
-              auto const rows = desk.session.pull(desk.words, desk.ids);
-              desk.session.step(px::grad(rows, desk.row_gradients));
-              break;
-            }
-            default: desk.session.broadcast(desk.layer);
-          }
-          if (threads.rank() == 0) reached = i + 1;
+          default: desk.session.broadcast(desk.layer);
         }
-        desk.session.finish();
-      });
-    }, {.deadline = deadline});
-    for (int i = done; i < reached; ++i) table.count(kind, "");
-    done = reached;
-    if (!answers[0].refused) continue;
-    if (longest > std::chrono::nanoseconds{deadline}.count() * 9 / 10) {  // the machine kept it away longer than it asked for
-      ++table[kind].disturbed;
-    } else {
-      table.count(kind, "after " + std::to_string(longest.load() / 1000000) + " ms: " + answers[0].what);
-      ++done;
-    }
-  }
+        if (threads.rank() == 0) reached = i + 1;
+      }
+      desk.session.finish();
+    });
+  }, {.deadline = deadline});
+  for (int i = 0; i < reached; ++i) table.count(kind, "");
+  if (answers[0].refused) table.count(kind, answers[0].what);
 }
 
 }  // namespace
 
 TEST_CASE("R4 a rank that is slow, but within the deadline, raises no alarm", "[trust][slow]") {
   Table table{"R4 steps with a slow rank (wrong: false alarms)"};
-  auto const sleeper = [](std::chrono::milliseconds time) {
-    return [time](int rank, int step) -> std::chrono::nanoseconds {
-      if (rank != step % 3) return 0ns;
-      auto const begin = Clock::now();
-      std::this_thread::sleep_for(time);
-      return Clock::now() - begin;
-    };
-  };
-  check_no_alarm(table, "asleep for 80 % of a deadline of 125 ms", 3, 300, 125ms, {}, sleeper(100ms));
-
   // By a clock of its own, to the nanosecond.
-  for (int const ranks : {2, 3, 8}) {
-    std::atomic<std::int64_t> time{0};
-    Hostility hostility;
-    hostility.clock = [&] { return std::chrono::nanoseconds{time.load()}; };
-    auto const away = [&](int rank, int step) -> std::chrono::nanoseconds {
-      if (rank == step % ranks) time += 999'999'999;
-      return 0ns;
-    };
-    check_no_alarm(table, "away for 1 ns less than the deadline, " + std::to_string(ranks) + " ranks", ranks, 300, 1000ms,
-                   hostility, away);
-  }
+  std::pair<char const*, std::int64_t> const times[] = {{"away for 80 % of the deadline", 800'000'000},
+                                                        {"away for 1 ns less than the deadline", 999'999'999}};
+  for (auto const& [kind, ns] : times)
+    for (int const ranks : {2, 3, 8}) {
+      std::atomic<std::int64_t> time{0};
+      Hostility hostility;
+      hostility.clock = [&] { return std::chrono::nanoseconds{time.load()}; };
+      auto const away = [&, absence = ns](int rank, int step) {
+        if (rank == step % ranks) time += absence;
+      };
+      check_no_alarm(table, std::string{kind} + ", " + std::to_string(ranks) + " ranks", ranks, 300, 1000ms, hostility, away);
+    }
+  // By the clock on the wall, few enough that the 200 ms which are left are enough on a busy machine.
+  auto const sleeper = [](int rank, int step) {
+    if (rank == step % 3) std::this_thread::sleep_for(800ms);
+  };
+  check_no_alarm(table, "asleep for 80 % of a deadline of 1 s", 3, 15, 1000ms, {}, sleeper);
+  table.check(2 * 3 * 300 + 15);
 }
 
 TEST_CASE("R4 a process that is stopped and continued within the deadline raises no alarm", "[trust][slow]") {
+  constexpr int stops = 20;
+  std::string const kind = "SIGSTOP, 480 ms, SIGCONT under a deadline of 600 ms";
   Table table{"R4 stops of the whole process (wrong: false alarms)"};
+  int told[2];
+  REQUIRE(pipe2(told, O_NONBLOCK) == 0);
   pid_t const own = getpid();
   pid_t const child = fork();
   if (child == 0) {
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < stops; ++i) {
       usleep(30'000);
       kill(own, SIGSTOP);
-      usleep(160'000);
+      usleep(480'000);
       kill(own, SIGCONT);
+      if (write(told[1], "x", 1) != 1) _exit(1);
     }
     _exit(0);
   }
   REQUIRE(child > 0);
-  std::atomic<bool> over{false};
-  std::atomic<int> steps{0};
+  std::atomic<int> steps{0}, survived{0};  // stops after which a step was trained
   auto const answers = on_ranks(3, [&](Threads& threads) {
     Hostile world{threads, {}};
     Desk desk{world};
     return answer_of([&] {
-      bool more = true;
+      bool more = true, ended = false;
       while (more) {
-        if (threads.rank() == 0 && waitpid(child, nullptr, WNOHANG) == child) over = true;
+        int heard = 0;
+        if (threads.rank() == 0) {
+          ended = waitpid(child, nullptr, WNOHANG) == child;  // whatever it told, it told before
+          for (char x; read(told[0], &x, 1) == 1;) ++heard;
+        }
         desk.step();
         ++steps;
-        std::vector<float> on(24, over ? 0.0f : 1.0f);  // what rank 0 says is the end
+        survived += heard;
+        std::vector<float> on(24, ended ? 0.0f : 1.0f);  // what rank 0 says is the end
         desk.layer_memory = on;
         desk.session.broadcast(desk.layer);
         more = desk.layer_memory[0] == 1.0f;
       }
       desk.session.finish();
     });
-  }, {.deadline = 200ms});
-  for (int i = 0; i < 20; ++i)
-    table.count("SIGSTOP, 160 ms, SIGCONT under a deadline of 200 ms", answers[0].refused && i == 0 ? answers[0].what : "");
+  }, {.deadline = 600ms});
+  close(told[0]), close(told[1]);
+  for (int i = 0; i < survived; ++i) table.count(kind, "");
+  if (answers[0].refused) table.count(kind, answers[0].what);
   std::printf("  %d steps were trained meanwhile\n", steps.load());
-  table.check(20);
+  table.check(stops);
 }
 
 }  // namespace parallax_test::trust_stalls
