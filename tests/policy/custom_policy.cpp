@@ -316,7 +316,9 @@ void check_bytes(px::AnyCommunicator& world, bool hosts, Notes& notes) {
   double const n = world.size();
   char predicted[48];
   std::snprintf(predicted, sizeof predicted, "%.4g", (n - (hosts ? n / 2 : 1)) * static_cast<double>(bytes) / 1e6);
-  std::istringstream line{session.describe().substr(session.describe().find('\n') + 1)};
+  std::string const table = session.describe();
+  std::size_t const row = table.find('\n') + 1;
+  std::istringstream line{table.substr(row, table.find('\n', row) - row)};
   std::vector<std::string> words;
   for (std::string word; line >> word;) words.push_back(word);
   notes.check(words.size() == 10 && words[0] == "layer" && words[1] == "Dense" && words[2] == "TopK" && words[3] == "TopK" &&

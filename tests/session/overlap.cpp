@@ -255,7 +255,7 @@ TEST_CASE("clipping adds no message: the norm of a group travels with the commit
   };
   enum Way { plain, clipped, started, started_and_clipped };
   auto const sent = [](int ranks, bool hosts, Way way) {
-    std::vector<Sent> sent(static_cast<std::size_t>(ranks));
+    std::vector<Sent> by_rank(static_cast<std::size_t>(ranks));
     px::run_threads(ranks, [&](px::ThreadCommunicator& comm) {
       Recording world{comm};
       std::vector<int> host_of(static_cast<std::size_t>(ranks));
@@ -278,7 +278,7 @@ TEST_CASE("clipping adds no message: the norm of a group travels with the commit
                      px::clip_by_global_norm(0.5, shards.grad(), of(copy), of(whole)));
       if (way == started) session.step(shards.grad(), of(copy), of(whole));
       if (way == started_and_clipped) session.step(px::clip_by_global_norm(0.5, shards.grad(), of(copy), of(whole)));
-      Sent& mine = sent[static_cast<std::size_t>(comm.rank())];
+      Sent& mine = by_rank[static_cast<std::size_t>(comm.rank())];
       for (auto const& record : world.records())
         for (int peer = 0; peer < ranks; ++peer)
           if (peer != comm.rank()) mine.messages += record.sent[static_cast<std::size_t>(peer)] > 0;
@@ -286,7 +286,7 @@ TEST_CASE("clipping adds no message: the norm of a group travels with the commit
       mine.bytes = world.bytes_sent();
       session.finish();
     });
-    return sent;
+    return by_rank;
   };
   for (auto const& [ranks, hosts] : {std::pair{2, false}, {3, false}, {4, false}, {4, true}})
     for (Way const without : {plain, started}) {
