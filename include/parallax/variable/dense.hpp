@@ -82,7 +82,7 @@ class DenseState : public Counted {
   }
   // Of a replica in memory of the host that was never updated, where its session compares replicas.
   std::optional<std::uint64_t> first_values() const {
-    if (sharded || !Space::host_readable || steps_ > 0 || !registration_->compares_values) return std::nullopt;
+    if (sharded || !Space::host_readable || steps_ > 0 || !registration_->replica_is_compared()) return std::nullopt;
     return detail::checksum(values_.data(), values_.size_bytes());
   }
   std::string update_text() const {

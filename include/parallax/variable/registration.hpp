@@ -57,6 +57,9 @@ struct Registration : Counted {
     return lines;
   }
 
+  // Not once the variable is gone: its memory may be.
+  bool replica_is_compared() const { return compares_values && !gone; }
+
   // Of an operation of a session that is not the variable's.
   Error stranger(int rank, char const* operation) const {
     return {Errc::misuse, rank, operation, name, "the variable belongs to another session"};

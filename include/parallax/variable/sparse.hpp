@@ -116,7 +116,7 @@ class SparseState : public Counted {
   }
   // Of a replica in memory of the host that was never updated, where its session compares replicas.
   std::optional<std::uint64_t> first_values() const {
-    if (shards() || !Space::host_readable || steps() > 0 || !registration_->compares_values) return std::nullopt;
+    if (shards() || !Space::host_readable || steps() > 0 || !registration_->replica_is_compared()) return std::nullopt;
     auto const table = rows_.stored();
     return detail::checksum(table.data, static_cast<std::size_t>(table.rows * table.width) * sizeof(T));
   }
