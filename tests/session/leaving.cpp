@@ -103,11 +103,10 @@ TEST_CASE("a rank whose own handler stands outside of the session tells the othe
         auto const rows = s.session.pull(s.words, bad);
       });
     } else {
-      told = answer_of([&] {
-        Small s{world};
-        answer_of([&] { auto const rows = s.session.pull(s.words, bad); });
-        s.step();
-      });
+      Small s{world};
+      told = answer_of([&] { auto const rows = s.session.pull(s.words, bad); });
+      // Rank 1 may be gone before this rank has read what was refused.
+      if (told.code != px::Errc::aborted) told = answer_of([&] { s.step(); });
     }
   }, patient);
   CHECK(caught.code == px::Errc::bad_id);
