@@ -113,4 +113,24 @@ TEST_CASE("the sizes of a gradient's rows are told with what its rows are for", 
         "gradient rows of 3 x 2 for 2 x 2 by px::distinct, one for each distinct index");
 }
 
+TEST_CASE("what is no update of the table is not added: of an empty handle, or of another table", "[session][accumulator]") {
+  px::SelfCommunicator world;
+  px::Session session{world};
+  px::Variable<px::Sparse, px::Sgd> words{session, "words", {4, 2}}, others{session, "others", {4, 2}};
+  px::Accumulator sums{words};
+  std::vector<int> const ids{1, 2};
+  std::vector<float> const rows(4, 1.0f);
+  auto handle = session.pull(words, ids);
+  auto const moved = std::move(handle);
+  Answer const empty = answer_of([&] { sums.add(px::grad(handle, rows)); });
+  CHECK(empty.code == px::Errc::misuse);
+  CHECK(empty.variable == "words");
+  CHECK(empty.detail == "a handle is empty: nothing was pulled, or it was moved");
+  CHECK(answer_of([&] { sums.add(px::grad(others, ids, rows)); }).detail == "the update is of another table");
+  CHECK(sums.count() == 0);
+  sums.add(px::grad(moved, rows));
+  CHECK(sums.count() == 1);
+  session.finish();
+}
+
 }  // namespace parallax_test::accumulator

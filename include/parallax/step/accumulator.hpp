@@ -86,9 +86,13 @@ class Accumulator<V> {
   explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
 
   // Updates by grad(handle, …) or grad(variable, ids, rows), in the words of a step: sums.add(grad(rows, gradient)).
-  // Throws Error (invalid_argument) for another number of rows than of indices.
+  // Throws Error: invalid_argument for another number of rows than of indices, misuse for an update of another table or of an
+  // empty handle.
   template <class Id>
   void add(RowUpdate<State, Id> const& update) {
+    if (update.state != state_)
+      throw Error{Errc::misuse, -1, "add", state_->name(),
+                  update.state ? "the update is of another table" : "a handle is empty: nothing was pulled, or it was moved"};
     if (taken_) clear();
     auto const width = static_cast<std::size_t>(state_->width());
     std::size_t const ids = update.plan ? update.plan->size() : update.ids.size();
