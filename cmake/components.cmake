@@ -1,6 +1,6 @@
 # The components of parallax: the package that each needs, and the target that it becomes. The project and the installed
 # parallaxConfig.cmake both read this file, so that both define the same targets.
-set(parallax_components parallax threads mpi eigen cuda nccl conformance)
+set(parallax_components parallax compiled threads mpi eigen cuda nccl conformance)
 
 # NCCL has no CMake package. It is looked for where NCCL_ROOT says, beside cudart, and where headers and libraries are. Where it
 # is found, with cudart, defines parallax_nccl_library.
@@ -19,11 +19,28 @@ function(parallax_find_nccl)
   endif()
 endfunction()
 
+# parallax::compiled: the engine as a library, for projects of many programs. It is built, from installed sources and with the
+# project's own settings, only where something links it. What links it has PARALLAX_COMPILED defined.
+function(parallax_add_compiled)
+  if(TARGET parallax_compiled)
+    return()
+  endif()
+  add_library(parallax_compiled STATIC EXCLUDE_FROM_ALL ${parallax_compiled_sources}/engine.cpp ${parallax_compiled_sources}/rows.cpp)
+  target_link_libraries(parallax_compiled PUBLIC parallax::parallax)
+  target_compile_definitions(parallax_compiled PUBLIC PARALLAX_COMPILED)
+  set_target_properties(parallax_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  add_library(parallax::compiled ALIAS parallax_compiled)
+endfunction()
+
 # Looks for what a component needs. Where it is found, defines parallax::<component> and sets parallax_<component>_FOUND;
 # else sets parallax_<component>_FOUND to FALSE and parallax_<component>_reason to a sentence.
 function(parallax_find_component component)
   if(component STREQUAL "parallax")
     set(parallax_parallax_FOUND TRUE PARENT_SCOPE)
+    return()
+  elseif(component STREQUAL "compiled")
+    parallax_add_compiled()
+    set(parallax_compiled_FOUND TRUE PARENT_SCOPE)
     return()
   elseif(component STREQUAL "threads")
     set(dependency "Threads")

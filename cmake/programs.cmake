@@ -10,6 +10,12 @@ target_compile_options(parallax_warnings INTERFACE
 target_compile_options(parallax_warnings INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-error=stringop-overflow;-Wno-error=array-bounds;-Wno-error=maybe-uninitialized>)
 
+# What every program links: the headers, or the engine compiled once as well.
+set(parallax_engine parallax::parallax)
+if(PARALLAX_TESTS_COMPILED)
+  set(parallax_engine parallax::compiled)
+endif()
+
 # The first of the given targets that is a component not found, or nothing.
 function(parallax_missing_component result)
   set(${result} "" PARENT_SCOPE)
@@ -42,7 +48,7 @@ function(parallax_program target)
     return()
   endif()
   add_executable(${target} ${arg_SOURCES})
-  target_link_libraries(${target} PRIVATE parallax::parallax ${arg_LIBS} parallax_warnings)
+  target_link_libraries(${target} PRIVATE ${parallax_engine} ${arg_LIBS} parallax_warnings)
   target_compile_options(${target} PRIVATE ${arg_OPTIONS})
   foreach(library IN LISTS arg_OPTIONAL_LIBS)
     if(TARGET ${library})

@@ -25,3 +25,8 @@
 #include "parallax/step/accumulator.hpp"
 #include "parallax/variable/variable.hpp"
 #include "parallax/version.hpp"
+
+#if defined(PARALLAX_COMPILED)
+#include "parallax/compiled/engine.hpp"
+#include "parallax/compiled/rows.hpp"
+#endif

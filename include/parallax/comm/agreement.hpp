@@ -23,45 +23,20 @@ class Agreement {
       : lane_{topology, channel, traffic}, out_(ranks()), in_(ranks()) {}
 
   // Local. Room for so many numbers, so that `begin` allocates nothing.
-  void reserve(std::size_t counts) {
-    extra_out_.reserve(extra_words(counts));
-    extra_in_.reserve(extra_words(counts));
-  }
+  void reserve(std::size_t counts);
   // Local. `counts` numbers will be told to each rank.
-  void begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts, bool ahead = true) {
-    counts_ = counts;
-    std::uint64_t const flags =
-        is_ok * std::uint64_t{ok} + has_joined * std::uint64_t{joined} + looks_ahead * std::uint64_t{ahead};
-    for (Record& record : out_) record = {hash, flags, {}};
-    extra_out_.assign(extra_words(counts), 0);
-    extra_in_.assign(extra_out_.size(), 0);
-    stage_ = Stage::records;
-  }
+  void begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts, bool ahead = true);
   void tell(int rank, std::size_t which, std::uint64_t count) { slot(out_, extra_out_, rank, which) = count; }
   std::uint64_t told(int rank, std::size_t which) { return slot(in_, extra_in_, rank, which); }
 
   // Collective in the order of the channel.
   void post() { post_words(out_.data(), in_.data(), sizeof(Record)); }
-  bool poll() {
-    while (stage_ != Stage::done) {
-      if (!lane_.test()) return false;
-      if (stage_ == Stage::records && unanimous() && !extra_out_.empty()) {
-        stage_ = Stage::extra;
-        post_words(extra_out_.data(), extra_in_.data(), extra_out_.size() / ranks() * sizeof(std::uint64_t));
-      } else {
-        stage_ = Stage::done;
-      }
-    }
-    return true;
-  }
+  bool poll();
   bool in_flight() const { return lane_.in_flight(); }
   int waiting_for() const { return lane_.waiting_for(); }
   void withdraw() noexcept { lane_.withdraw(); }
 
-  bool unanimous() const {
-    return std::all_of(in_.begin(), in_.end(),
-                       [&](Record const& r) { return (r.flags & is_ok) && r.hash == in_.front().hash; });
-  }
+  bool unanimous() const;
   // Whether every rank can do what was named ahead.
   bool ahead() const {
     return std::all_of(in_.begin(), in_.end(), [](Record const& r) { return (r.flags & looks_ahead) != 0; });
@@ -81,24 +56,9 @@ class Agreement {
 
   std::size_t ranks() const { return static_cast<std::size_t>(lane_.topology().size()); }
   std::size_t extra_words(std::size_t counts) const { return counts > inline_counts ? (counts - inline_counts) * ranks() : 0; }
-  std::uint64_t& slot(std::vector<Record>& records, std::vector<std::uint64_t>& extra, int rank, std::size_t which) {
-    auto const r = static_cast<std::size_t>(rank);
-    if (which < inline_counts) return records[r].counts[which];
-    return extra[r * (counts_ - inline_counts) + which - inline_counts];
-  }
+  std::uint64_t& slot(std::vector<Record>& records, std::vector<std::uint64_t>& extra, int rank, std::size_t which);
 
-  void post_words(void const* out, void* in, std::size_t bytes) {
-    int const self = lane_.topology().rank();
-    lane_.clear();
-    for (int rank = 0; rank < lane_.topology().size(); ++rank) {
-      if (rank == self) continue;
-      lane_.send(rank, static_cast<std::size_t>(rank) * bytes, bytes, Payload::control);
-      lane_.expect(rank, static_cast<std::size_t>(rank) * bytes, bytes, Payload::control);
-    }
-    std::memcpy(static_cast<std::byte*>(in) + static_cast<std::size_t>(self) * bytes,
-                static_cast<std::byte const*>(out) + static_cast<std::size_t>(self) * bytes, bytes);
-    lane_.post(out, in);
-  }
+  void post_words(void const* out, void* in, std::size_t bytes);
 
   Lane<C> lane_;
   std::size_t counts_ = 0;
@@ -106,5 +66,63 @@ class Agreement {
   std::vector<Record> out_, in_;
   std::vector<std::uint64_t> extra_out_, extra_in_;
 };
+
+template <Communicator C>
+void Agreement<C>::reserve(std::size_t counts) {
+  extra_out_.reserve(extra_words(counts));
+  extra_in_.reserve(extra_words(counts));
+}
+
+template <Communicator C>
+void Agreement<C>::begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts, bool ahead) {
+  counts_ = counts;
+  std::uint64_t const flags =
+      is_ok * std::uint64_t{ok} + has_joined * std::uint64_t{joined} + looks_ahead * std::uint64_t{ahead};
+  for (Record& record : out_) record = {hash, flags, {}};
+  extra_out_.assign(extra_words(counts), 0);
+  extra_in_.assign(extra_out_.size(), 0);
+  stage_ = Stage::records;
+}
+
+template <Communicator C>
+bool Agreement<C>::poll() {
+  while (stage_ != Stage::done) {
+    if (!lane_.test()) return false;
+    if (stage_ == Stage::records && unanimous() && !extra_out_.empty()) {
+      stage_ = Stage::extra;
+      post_words(extra_out_.data(), extra_in_.data(), extra_out_.size() / ranks() * sizeof(std::uint64_t));
+    } else {
+      stage_ = Stage::done;
+    }
+  }
+  return true;
+}
+
+template <Communicator C>
+bool Agreement<C>::unanimous() const {
+  return std::all_of(in_.begin(), in_.end(), [&](Record const& r) { return (r.flags & is_ok) && r.hash == in_.front().hash; });
+}
+
+template <Communicator C>
+std::uint64_t& Agreement<C>::slot(std::vector<Record>& records, std::vector<std::uint64_t>& extra, int rank,
+                                  std::size_t which) {
+  auto const r = static_cast<std::size_t>(rank);
+  if (which < inline_counts) return records[r].counts[which];
+  return extra[r * (counts_ - inline_counts) + which - inline_counts];
+}
+
+template <Communicator C>
+void Agreement<C>::post_words(void const* out, void* in, std::size_t bytes) {
+  int const self = lane_.topology().rank();
+  lane_.clear();
+  for (int rank = 0; rank < lane_.topology().size(); ++rank) {
+    if (rank == self) continue;
+    lane_.send(rank, static_cast<std::size_t>(rank) * bytes, bytes, Payload::control);
+    lane_.expect(rank, static_cast<std::size_t>(rank) * bytes, bytes, Payload::control);
+  }
+  std::memcpy(static_cast<std::byte*>(in) + static_cast<std::size_t>(self) * bytes,
+              static_cast<std::byte const*>(out) + static_cast<std::size_t>(self) * bytes, bytes);
+  lane_.post(out, in);
+}
 
 }  // namespace parallax

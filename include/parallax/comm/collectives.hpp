@@ -56,8 +56,8 @@ inline std::vector<std::size_t> even_parts(std::size_t n, int ranks) {
 template <class T>
 void require_size(std::span<T> given, std::size_t needed, int rank, char const* operation, char const* what) {
   if (given.size() != needed)
-    throw Error{Errc::invalid_argument, rank, operation, "", std::string{what} + " has " + std::to_string(given.size()) +
-                                                                 " elements instead of " + std::to_string(needed)};
+    throw Error{Errc::invalid_argument, rank, operation, "",
+                joined({what, " has ", given.size(), " elements instead of ", needed})};
 }
 
 }  // namespace detail

@@ -69,16 +69,19 @@ concept Communicator = requires(C& comm, C const& view, int channel, Transfer co
   { view.rank() } -> std::same_as<int>;
   { view.size() } -> std::same_as<int>;
   { comm.ialltoallv(channel, transfer) } -> Request;
-  { comm.abort(reason) };
+  {comm.abort(reason)};
   { view.deadline() } -> std::convertible_to<std::chrono::nanoseconds>;
 };
 
 // What a communicator throws for a second operation on a channel.
-inline Error busy_channel(int rank, std::string operation, int channel) {
-  return {Errc::misuse, rank, std::move(operation), "",
-          "an operation is in flight on channel " + std::to_string(channel) +
-              ": two sessions, or two threads, use this communicator at once; each needs one of its own"};
+Error busy_channel(int rank, std::string_view operation, int channel);
+#if PARALLAX_BODIES
+PARALLAX_INLINE Error busy_channel(int rank, std::string_view operation, int channel) {
+  return {Errc::misuse, rank, operation, "",
+          joined({"an operation is in flight on channel ", channel,
+                  ": two sessions, or two threads, use this communicator at once; each needs one of its own"})};
 }
+#endif
 
 template <Communicator C>
 using request_of = decltype(std::declval<C&>().ialltoallv(0, std::declval<Transfer const&>()));
@@ -111,7 +114,9 @@ concept BareSums = requires(B& bare, typename B::Request& request, float* f, dou
   { bare.test(request) } -> std::same_as<bool>;
 };
 template <class C>
-concept BareAllreduce = VendorAllreduce<C> && requires(C& comm) { { comm.bare() } -> BareSums; };
+concept BareAllreduce = VendorAllreduce<C> && requires(C& comm) {
+  { comm.bare() } -> BareSums;
+};
 
 // Optional ability: a clock of its own (simulated time). The default is the steady clock.
 template <class C>
@@ -178,8 +183,8 @@ struct MailboxBounds {
 // Both throw the reason once the communicator was aborted, and neither ever waits. Letters that nobody took are lost with the
 // communicator. At most window() x largest() bytes of requests lie at a rank for each that writes to it.
 template <class C>
-concept Mailbox = Communicator<C> && requires(C& comm, C const& view, LetterLane lane, int rank, LetterParts parts,
-                                              Letter& letter) {
+concept Mailbox = Communicator<C> &&
+    requires(C& comm, C const& view, LetterLane lane, int rank, LetterParts parts, Letter& letter) {
   { comm.post(lane, rank, parts) } -> std::same_as<bool>;
   { comm.take(lane, rank, letter) } -> std::same_as<bool>;
   { view.window() } -> std::same_as<int>;
@@ -222,7 +227,9 @@ concept KnowsThreads = requires(C const& comm) {
 // Optional ability: tells of an abort to who is not waiting for a peer.
 //   check()   local: throws the reason once the communicator was aborted
 template <class C>
-concept TellsOfAborts = requires(C& comm) { comm.check(); };
+concept TellsOfAborts = requires(C& comm) {
+  comm.check();
+};
 
 // Optional ability: says between which ranks blocks go through memory, and not over a wire: the same on every rank that asks.
 template <class C>
@@ -252,8 +259,10 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
   { comm.address_of(place) } -> std::same_as<std::byte*>;
   { comm.lend(channel) } -> std::same_as<std::uint64_t>;
   { comm.hold(channel, rank, number) } -> std::same_as<bool>;
-  { comm.release(channel, rank) } noexcept;
-  { comm.reclaim(channel) } noexcept;
+  { comm.release(channel, rank) }
+  noexcept;
+  { comm.reclaim(channel) }
+  noexcept;
 };
 
 // Optional ability: exchanges blocks that lie in memory of another space than the host's, in the order of that space's queue
@@ -328,9 +337,7 @@ class Patience {
     return true;
   }
 
-  std::chrono::nanoseconds waited() const {
-    return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_;
-  }
+  std::chrono::nanoseconds waited() const { return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_; }
 
  private:
   // Asked again after another deadline, for the pause may have ended. Whose pause has ended gets a whole deadline to come.
@@ -353,16 +360,15 @@ class Patience {
 // far the operation had come.
 template <Communicator C>
 Error timeout_error(C const& comm, int missing, std::string_view operation, std::string_view variable = {},
-                    std::string_view phase = {}, std::string report = {}) {
+                    std::string_view phase = {}, std::string_view report = {}) {
   auto const limit = std::chrono::duration<double>{std::chrono::nanoseconds{comm.deadline()}}.count();
-  std::string detail = "rank " + std::to_string(comm.rank()) + " waited longer than the deadline of " +
-                       std::to_string(limit) + " s";
+  std::string said = joined({"rank ", comm.rank(), " waited longer than the deadline of ", std::to_string(limit), " s"});
   if constexpr (AnnouncesPauses<C>)
     if (auto const pause = comm.longest_pause(); pause.count() > 0)
-      detail += " and a pause of " + std::to_string(std::chrono::duration<double>{pause}.count()) + " s";
-  if (missing >= 0) detail += " for rank " + std::to_string(missing);
-  if (!phase.empty()) (detail += ", ") += phase;
-  return {Errc::timeout, missing, std::string{operation}, std::string{variable}, detail, std::move(report)};
+      append(said, {" and a pause of ", std::to_string(std::chrono::duration<double>{pause}.count()), " s"});
+  if (missing >= 0) append(said, {" for rank ", missing});
+  if (!phase.empty()) append(said, {", ", phase});
+  return {Errc::timeout, missing, operation, variable, said, report};
 }
 
 // Polls until the request is complete. Past the deadline, or when the request fails, aborts the communicator and throws.

@@ -31,144 +31,26 @@ class ReduceScatter {
   // wire encodes. `result` may be where this part lies in `input`, else they do not overlap. Where the topology spreads sums
   // and the wire does not encode, `whole` (null, or as many elements as the input, which it may be) ends with all of them; else
   // it is not touched.
-  void start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result, T* whole = nullptr) {
-    input_ = input;
-    result_ = result;
-    whole_ = whole;
-    origin_ = 0;
-    offsets_ = offsets;
-    largest_piece_ = std::max<std::size_t>(piece, 1);
-    hop_ = 0;
-    begun_ = false;
-  }
+  void start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result, T* whole = nullptr);
 
   // Makes progress on `lane`; true once `result` holds the sum.
-  bool poll(Lane<C>& lane) {
-    auto const& hops = lane.topology().hops();
-    for (; hop_ < hops.size() && (encodes<W> || lane.topology().size() > 1); close_hop(hops[hop_])) {
-      if (!begun_) open_hop(lane, hops[hop_]);
-      bool const done = lends(hops[hop_]) ? poll_lent(lane, hops[hop_]) : poll_rounds(lane, hops[hop_]);
-      if (!done) return false;
-    }
-    return true;
-  }
+  bool poll(Lane<C>& lane);
 
  private:
   static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
 
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
-  void open_hop(Lane<C>& lane, Hop const& hop) {
-    begun_ = true;
-    round_ = 0;
-    piece_ = piece_of(hop);
-    if (hop.self >= 0) {
-      if (!last_hop(lane)) partial_.resize_with_slack(own_size(hop));
-      output_ = last_hop(lane) ? result_ : partial_.data();
-    }
-    if (lends(hop) && !hop.targets.empty())
-      lent_.start(offsets_, largest_piece_,
-                  {input_ + (detail::digit_begin(offsets_, hop, 0) - origin_), hop.self >= 0 ? output_ : nullptr,
-                   lane.topology().spreads() ? whole_ : nullptr});
-    else if (lends(hop)) lent_.start(offsets_, largest_piece_, {});
-  }
+  void open_hop(Lane<C>& lane, Hop const& hop);
   bool poll_lent(Lane<C>& lane, Hop const& hop) { return lent_.poll(lane, hop); }
-  bool poll_rounds(Lane<C>& lane, Hop const& hop) {
-    while (true) {
-      if (lane.in_flight()) {
-        if (!lane.test()) return false;
-        if constexpr (encodes<W>) add_decoded_round(hop);
-        else if constexpr (on_host) add_round(hop);
-        else add_round(hop, queue_of<Space>(lane.topology().world()));
-        ++round_;
-      }
-      if (round_ * piece_ >= detail::largest_digit(offsets_, hop)) return true;
-      post_round(lane, hop);
-    }
-  }
+  bool poll_rounds(Lane<C>& lane, Hop const& hop);
 
-  void post_round(Lane<C>& lane, Hop const& hop) {
-    lane.clear();
-    if constexpr (encodes<W>) send_encoded(lane, hop);
-    else send(lane, hop);
-    if (hop.self >= 0) {
-      std::size_t const count = round_of(own_size(hop)).count;
-      received_.resize_with_slack(count * (hop.sources.size() - 1));
-      std::size_t slot = 0;
-      for (int const source : hop.sources)
-        if (source != lane.topology().rank())
-          lane.expect(source, slot++ * count * sizeof(Element), count * sizeof(Element), Payload::dense);
-      rank_ = lane.topology().rank();
-    }
-    if constexpr (encodes<W>) lane.template post<Space>(encoded_.addends.data(), received_.data());
-    else lane.template post<Space>(input_, received_.data());
-  }
-  void send(Lane<C>& lane, Hop const& hop) {
-    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      if (static_cast<int>(t) == hop.self) continue;
-      auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
-      std::size_t const first = detail::digit_begin(offsets_, hop, t) - origin_ + begin;
-      lane.send(hop.targets[t], first * sizeof(T), count * sizeof(T), Payload::dense);
-    }
-  }
+  void post_round(Lane<C>& lane, Hop const& hop);
+  void send(Lane<C>& lane, Hop const& hop);
   // Encoded for all targets, this rank too, and packed one after the other.
-  void send_encoded(Lane<C>& lane, Hop const& hop)
-    requires encodes<W>
-  {
-    std::size_t size = 0, at = 0;
-    for (std::size_t t = 0; t < hop.targets.size(); ++t) size += round_of(detail::digit_size(offsets_, hop, t)).count;
-    encoded_.addends.resize_with_slack(size);
-    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
-      W::encode(input_ + (detail::digit_begin(offsets_, hop, t) - origin_ + begin), count, encoded_.addends.data() + at);
-      if (static_cast<int>(t) == hop.self) encoded_.own = at;
-      else lane.send(hop.targets[t], at * sizeof(Element), count * sizeof(Element), Payload::dense);
-      at += count;
-    }
-  }
-  void add_decoded_round(Hop const& hop)
-    requires encodes<W>
-  {
-    if (hop.self < 0) return;
-    Round const round = round_of(own_size(hop));
-    T* const out = output_ + round.begin;
-    T decoded[tile];
-    for (std::size_t first = 0; first < round.count; first += tile) {
-      std::size_t const n = std::min(tile, round.count - first);
-      std::size_t slot = 0;
-      for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-        bool const own = hop.sources[s] == rank_;
-        Element const* const addend = own ? encoded_.addends.data() + encoded_.own : received_.data() + slot++ * round.count;
-        W::decode(addend + first, n, s == 0 ? out + first : decoded);
-        if (s > 0) add(out + first, decoded, n);
-      }
-    }
-  }
+  void send_encoded(Lane<C>& lane, Hop const& hop) requires encodes<W>;
+  void add_decoded_round(Hop const& hop) requires encodes<W>;
 
-  void add_round(Hop const& hop) {
-    if (hop.self < 0) return;
-    Round const round = round_of(own_size(hop));
-    T* const out = output_ + round.begin;
-    T const* const own = input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) +
-                   round.begin;
-    T kept[tile];  // of this rank's addend, where it is overwritten before its turn
-    for (std::size_t first = 0; first < round.count; first += tile) {
-      std::size_t const n = std::min(tile, round.count - first);
-      bool const keeps = out == own && hop.sources.size() > 2;
-      if (keeps) std::memcpy(kept, own + first, n * sizeof(T));
-      std::size_t slot = 0;
-      auto const addend = [&](std::size_t s) -> T const* {
-        if (hop.sources[s] != rank_) return received_.data() + slot++ * round.count + first;
-        return keeps ? kept : own + first;
-      };
-      if (hop.sources.size() == 1) {
-        std::memmove(out + first, addend(0), n * sizeof(T));
-        continue;
-      }
-      T const *const a = addend(0), *const b = addend(1);
-      for (std::size_t i = 0; i < n; ++i) out[first + i] = a[i] + b[i];
-      for (std::size_t s = 2; s < hop.sources.size(); ++s) add(out + first, addend(s), n);
-    }
-  }
+  void add_round(Hop const& hop);
 
   template <class Queue>
   void add_round(Hop const& hop, Queue const& queue) {
@@ -187,34 +69,18 @@ class ReduceScatter {
   }
 
   // The part just summed becomes the input of the next hop.
-  void close_hop(Hop const& hop) {
-    if (hop.self >= 0) {
-      origin_ = detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
-      input_ = output_;
-    }
-    ++hop_;
-    begun_ = false;
-  }
+  void close_hop(Hop const& hop);
 
   static void add(T* __restrict out, T const* __restrict in, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
   }
-  std::size_t piece_of(Hop const& hop) const {
-    constexpr std::size_t in_cache = std::size_t{256} << 10;  // bytes
-    std::size_t const fits = in_cache / sizeof(T) / static_cast<std::size_t>(hop.group);
-    return hop.in_memory ? std::clamp(fits, std::size_t{1}, largest_piece_) : largest_piece_;
-  }
+  std::size_t piece_of(Hop const& hop) const;
   bool last_hop(Lane<C> const& lane) const { return hop_ + 1 == lane.topology().hops().size(); }
-  std::size_t own_size(Hop const& hop) const {
-    return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self));
-  }
+  std::size_t own_size(Hop const& hop) const { return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self)); }
   struct Round {
     std::size_t begin, count;
   };
-  Round round_of(std::size_t size) const {
-    std::size_t const begin = std::min(size, round_ * piece_);
-    return {begin, std::min(size - begin, piece_)};
-  }
+  Round round_of(std::size_t size) const;
 
   T const* input_ = nullptr;
   std::size_t origin_ = 0;  // the offset that input_[0] stands for
@@ -233,6 +99,171 @@ class ReduceScatter {
   [[no_unique_address]] detail::IfEncodes<W, Encoded> encoded_;
 };
 
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result,
+                                          T* whole) {
+  input_ = input;
+  result_ = result;
+  whole_ = whole;
+  origin_ = 0;
+  offsets_ = offsets;
+  largest_piece_ = std::max<std::size_t>(piece, 1);
+  hop_ = 0;
+  begun_ = false;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool ReduceScatter<T, C, Space, W>::poll(Lane<C>& lane) {
+  auto const& hops = lane.topology().hops();
+  for (; hop_ < hops.size() && (encodes<W> || lane.topology().size() > 1); close_hop(hops[hop_])) {
+    if (!begun_) open_hop(lane, hops[hop_]);
+    bool const done = lends(hops[hop_]) ? poll_lent(lane, hops[hop_]) : poll_rounds(lane, hops[hop_]);
+    if (!done) return false;
+  }
+  return true;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::open_hop(Lane<C>& lane, Hop const& hop) {
+  begun_ = true;
+  round_ = 0;
+  piece_ = piece_of(hop);
+  if (hop.self >= 0) {
+    if (!last_hop(lane)) partial_.resize_with_slack(own_size(hop));
+    output_ = last_hop(lane) ? result_ : partial_.data();
+  }
+  if (lends(hop) && !hop.targets.empty())
+    lent_.start(offsets_, largest_piece_,
+                {input_ + (detail::digit_begin(offsets_, hop, 0) - origin_), hop.self >= 0 ? output_ : nullptr,
+                 lane.topology().spreads() ? whole_ : nullptr});
+  else if (lends(hop)) lent_.start(offsets_, largest_piece_, {});
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool ReduceScatter<T, C, Space, W>::poll_rounds(Lane<C>& lane, Hop const& hop) {
+  while (true) {
+    if (lane.in_flight()) {
+      if (!lane.test()) return false;
+      if constexpr (encodes<W>) add_decoded_round(hop);
+      else if constexpr (on_host) add_round(hop);
+      else add_round(hop, queue_of<Space>(lane.topology().world()));
+      ++round_;
+    }
+    if (round_ * piece_ >= detail::largest_digit(offsets_, hop)) return true;
+    post_round(lane, hop);
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::post_round(Lane<C>& lane, Hop const& hop) {
+  lane.clear();
+  if constexpr (encodes<W>) send_encoded(lane, hop);
+  else send(lane, hop);
+  if (hop.self >= 0) {
+    std::size_t const count = round_of(own_size(hop)).count;
+    received_.resize_with_slack(count * (hop.sources.size() - 1));
+    std::size_t slot = 0;
+    for (int const source : hop.sources)
+      if (source != lane.topology().rank())
+        lane.expect(source, slot++ * count * sizeof(Element), count * sizeof(Element), Payload::dense);
+    rank_ = lane.topology().rank();
+  }
+  if constexpr (encodes<W>) lane.template post<Space>(encoded_.addends.data(), received_.data());
+  else lane.template post<Space>(input_, received_.data());
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::send(Lane<C>& lane, Hop const& hop) {
+  for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+    if (static_cast<int>(t) == hop.self) continue;
+    auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
+    std::size_t const first = detail::digit_begin(offsets_, hop, t) - origin_ + begin;
+    lane.send(hop.targets[t], first * sizeof(T), count * sizeof(T), Payload::dense);
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::send_encoded(Lane<C>& lane, Hop const& hop) requires encodes<W> {
+  std::size_t size = 0, at = 0;
+  for (std::size_t t = 0; t < hop.targets.size(); ++t) size += round_of(detail::digit_size(offsets_, hop, t)).count;
+  encoded_.addends.resize_with_slack(size);
+  for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+    auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
+    W::encode(input_ + (detail::digit_begin(offsets_, hop, t) - origin_ + begin), count, encoded_.addends.data() + at);
+    if (static_cast<int>(t) == hop.self) encoded_.own = at;
+    else lane.send(hop.targets[t], at * sizeof(Element), count * sizeof(Element), Payload::dense);
+    at += count;
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::add_decoded_round(Hop const& hop) requires encodes<W> {
+  if (hop.self < 0) return;
+  Round const round = round_of(own_size(hop));
+  T* const out = output_ + round.begin;
+  T decoded[tile];
+  for (std::size_t first = 0; first < round.count; first += tile) {
+    std::size_t const n = std::min(tile, round.count - first);
+    std::size_t slot = 0;
+    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+      bool const own = hop.sources[s] == rank_;
+      Element const* const addend = own ? encoded_.addends.data() + encoded_.own : received_.data() + slot++ * round.count;
+      W::decode(addend + first, n, s == 0 ? out + first : decoded);
+      if (s > 0) add(out + first, decoded, n);
+    }
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::add_round(Hop const& hop) {
+  if (hop.self < 0) return;
+  Round const round = round_of(own_size(hop));
+  T* const out = output_ + round.begin;
+  T const* const own =
+      input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) + round.begin;
+  T kept[tile];  // of this rank's addend, where it is overwritten before its turn
+  for (std::size_t first = 0; first < round.count; first += tile) {
+    std::size_t const n = std::min(tile, round.count - first);
+    bool const keeps = out == own && hop.sources.size() > 2;
+    if (keeps) std::memcpy(kept, own + first, n * sizeof(T));
+    std::size_t slot = 0;
+    auto const addend = [&](std::size_t s) -> T const* {
+      if (hop.sources[s] != rank_) return received_.data() + slot++ * round.count + first;
+      return keeps ? kept : own + first;
+    };
+    if (hop.sources.size() == 1) {
+      std::memmove(out + first, addend(0), n * sizeof(T));
+      continue;
+    }
+    T const *const a = addend(0), *const b = addend(1);
+    for (std::size_t i = 0; i < n; ++i) out[first + i] = a[i] + b[i];
+    for (std::size_t s = 2; s < hop.sources.size(); ++s) add(out + first, addend(s), n);
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::close_hop(Hop const& hop) {
+  if (hop.self >= 0) {
+    origin_ = detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
+    input_ = output_;
+  }
+  ++hop_;
+  begun_ = false;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+std::size_t ReduceScatter<T, C, Space, W>::piece_of(Hop const& hop) const {
+  constexpr std::size_t in_cache = std::size_t{256} << 10;  // bytes
+  std::size_t const fits = in_cache / sizeof(T) / static_cast<std::size_t>(hop.group);
+  return hop.in_memory ? std::clamp(fits, std::size_t{1}, largest_piece_) : largest_piece_;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+typename ReduceScatter<T, C, Space, W>::Round ReduceScatter<T, C, Space, W>::round_of(std::size_t size) const {
+  std::size_t const begin = std::min(size, round_ * piece_);
+  return {begin, std::min(size - begin, piece_)};
+}
+
 // The converse: every owner's part of a vector laid out owner after owner reaches every rank, in place. Where the wire encodes,
 // each part is encoded once, by its owner, and decoded by all ranks, the owner too: all end with the same bits. The encoded
 // vector is in scratch.
@@ -244,63 +275,19 @@ class Allgather {
  public:
   // Collective in the order of the lane. The part of this rank in `values` is what it gives; all others are overwritten, and,
   // where the wire encodes, this one as well.
-  void start(T* values, std::span<std::size_t const> offsets) {
-    values_ = values;
-    offsets_ = offsets;
-    hop_ = 0;
-    begun_ = false;
-  }
+  void start(T* values, std::span<std::size_t const> offsets);
 
-  bool poll(Lane<C>& lane) {
-    auto const& hops = lane.topology().hops();
-    for (; hop_ < hops.size() && (encodes<W> || lane.topology().size() > 1); ++hop_, begun_ = false) {
-      Hop const& hop = hops[hops.size() - 1 - hop_];
-      if (!begun_) open_hop(lane, hop);
-      if (lends(hop) ? !lent_.poll(lane, hop) : !lane.test()) return false;
-    }
-    if constexpr (encodes<W>) W::decode(encoded_.data(), offsets_.back(), values_);
-    return true;
-  }
+  bool poll(Lane<C>& lane);
 
  private:
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
-  void open_hop(Lane<C>& lane, Hop const& hop) {
-    begun_ = true;
-    if (lends(hop)) return lend_hop(hop);
-    if constexpr (encodes<W>)
-      if (hop_ == 0) encode_own_part(lane.topology().owner());
-    lane.clear();
-    if (hop.self >= 0)
-      for (int const source : hop.sources)
-        if (source != lane.topology().rank()) give(lane, hop, source);
-    for (std::size_t t = 0; t < hop.targets.size(); ++t)
-      if (static_cast<int>(t) != hop.self)
-        lane.expect(hop.targets[t], detail::digit_begin(offsets_, hop, t) * sizeof(Element),
-                    detail::digit_size(offsets_, hop, t) * sizeof(Element), Payload::dense);
-    if constexpr (encodes<W>) lane.template post<Space>(encoded_.data(), encoded_.data());
-    else lane.template post<Space>(values_, values_);
-  }
+  void open_hop(Lane<C>& lane, Hop const& hop);
 
-  void encode_own_part(int owner)
-    requires encodes<W>
-  {
-    encoded_.resize_with_slack(offsets_.back());
-    if (owner < 0) return;
-    std::size_t const begin = offsets_[static_cast<std::size_t>(owner)], end = offsets_[static_cast<std::size_t>(owner) + 1];
-    W::encode(values_ + begin, end - begin, encoded_.data() + begin);
-  }
+  void encode_own_part(int owner) requires encodes<W>;
 
-  void lend_hop(Hop const& hop) {
-    if (hop.targets.empty()) return lent_.start(offsets_, whole_piece, {});
-    T* const own = hop.self < 0 ? nullptr : values_ + detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
-    lent_.start(offsets_, whole_piece, {nullptr, own, values_ + detail::digit_begin(offsets_, hop, 0)});
-  }
+  void lend_hop(Hop const& hop);
 
-  void give(Lane<C>& lane, Hop const& hop, int rank) {
-    auto const digit = static_cast<std::size_t>(hop.self);
-    lane.send(rank, detail::digit_begin(offsets_, hop, digit) * sizeof(Element),
-              detail::digit_size(offsets_, hop, digit) * sizeof(Element), Payload::dense);
-  }
+  void give(Lane<C>& lane, Hop const& hop, int rank);
 
   static constexpr std::size_t whole_piece = std::size_t{1} << 20;  // elements
 
@@ -311,5 +298,65 @@ class Allgather {
   LentHop<T, C> lent_;
   [[no_unique_address]] detail::IfEncodes<W, Buffer<Element, Space>> encoded_;
 };
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::start(T* values, std::span<std::size_t const> offsets) {
+  values_ = values;
+  offsets_ = offsets;
+  hop_ = 0;
+  begun_ = false;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool Allgather<T, C, Space, W>::poll(Lane<C>& lane) {
+  auto const& hops = lane.topology().hops();
+  for (; hop_ < hops.size() && (encodes<W> || lane.topology().size() > 1); ++hop_, begun_ = false) {
+    Hop const& hop = hops[hops.size() - 1 - hop_];
+    if (!begun_) open_hop(lane, hop);
+    if (lends(hop) ? !lent_.poll(lane, hop) : !lane.test()) return false;
+  }
+  if constexpr (encodes<W>) W::decode(encoded_.data(), offsets_.back(), values_);
+  return true;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::open_hop(Lane<C>& lane, Hop const& hop) {
+  begun_ = true;
+  if (lends(hop)) return lend_hop(hop);
+  if constexpr (encodes<W>)
+    if (hop_ == 0) encode_own_part(lane.topology().owner());
+  lane.clear();
+  if (hop.self >= 0)
+    for (int const source : hop.sources)
+      if (source != lane.topology().rank()) give(lane, hop, source);
+  for (std::size_t t = 0; t < hop.targets.size(); ++t)
+    if (static_cast<int>(t) != hop.self)
+      lane.expect(hop.targets[t], detail::digit_begin(offsets_, hop, t) * sizeof(Element),
+                  detail::digit_size(offsets_, hop, t) * sizeof(Element), Payload::dense);
+  if constexpr (encodes<W>) lane.template post<Space>(encoded_.data(), encoded_.data());
+  else lane.template post<Space>(values_, values_);
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::encode_own_part(int owner) requires encodes<W> {
+  encoded_.resize_with_slack(offsets_.back());
+  if (owner < 0) return;
+  std::size_t const begin = offsets_[static_cast<std::size_t>(owner)], end = offsets_[static_cast<std::size_t>(owner) + 1];
+  W::encode(values_ + begin, end - begin, encoded_.data() + begin);
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::lend_hop(Hop const& hop) {
+  if (hop.targets.empty()) return lent_.start(offsets_, whole_piece, {});
+  T* const own = hop.self < 0 ? nullptr : values_ + detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
+  lent_.start(offsets_, whole_piece, {nullptr, own, values_ + detail::digit_begin(offsets_, hop, 0)});
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::give(Lane<C>& lane, Hop const& hop, int rank) {
+  auto const digit = static_cast<std::size_t>(hop.self);
+  lane.send(rank, detail::digit_begin(offsets_, hop, digit) * sizeof(Element),
+            detail::digit_size(offsets_, hop, digit) * sizeof(Element), Payload::dense);
+}
 
 }  // namespace parallax

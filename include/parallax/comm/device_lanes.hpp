@@ -51,8 +51,8 @@ class DeviceLanes : public Beside {
       throw Error{Errc::invalid_argument, host.rank(), "ialltoallv_device", "", "the lists of blocks need one entry per rank"};
     if (transfer.to[self].bytes != transfer.from[self].bytes)
       throw Error{Errc::mismatch, host.rank(), "ialltoallv_device", "",
-                  "rank " + std::to_string(host.rank()) + " sends " + std::to_string(transfer.to[self].bytes) +
-                      " bytes to itself but expects " + std::to_string(transfer.from[self].bytes)};
+                  joined({"rank ", host.rank(), " sends ", transfer.to[self].bytes, " bytes to itself but expects ",
+                          transfer.from[self].bytes})};
     check_idle(host, channel, "ialltoallv_device");
   }
   template <Communicator Host>

@@ -10,6 +10,7 @@
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/text.hpp"
 
 namespace parallax {
 
@@ -41,107 +42,127 @@ constexpr int rank_to_blame(std::span<LastWord const> words, int self, int missi
   return blamed;
 }
 
-template <KeepsJournals C>
-class JournalReport {
+// What ranks have told of themselves, and what follows from it.
+class RankTales {
  public:
-  // Local. Asks all ranks; waits a tenth of the deadline, at most 200 ms, for those that must be asked. Where a rank's journal
-  // lies open, what it said within as much time before counts as an answer.
-  explicit JournalReport(C& comm)
-      : comm_{&comm}, known_(static_cast<std::size_t>(comm.size())), answers_(static_cast<std::size_t>(comm.size())) {
-    auto const begin = now(comm);
-    auto const grace =
-        std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds{comm.deadline()} / 10, std::chrono::milliseconds{200});
-    std::size_t missing = 0;
-    do {  // at least one look, however long this rank was kept from it
-      detail::yield();
-      missing = 0;
-      comm.answer();
-      for (std::size_t rank = 0; rank < known_.size(); ++rank) {
-        if (answers_[rank]) continue;
-        bool fresh = static_cast<int>(rank) == comm.rank();
-        if (auto status = comm.status_of(static_cast<int>(rank), fresh)) {
-          known_[rank] = status;
-          fresh = fresh || (status->waiting && status->told >= (begin - grace).count());
-        }
-        answers_[rank] = fresh;
-        missing += !fresh;
-      }
-    } while (missing > 0 && now(comm) - begin <= grace);
-  }
-
   // Who is to blame where this rank waits for `missing`.
-  int to_blame(int missing) const {
-    std::vector<LastWord> words(known_.size());
-    for (std::size_t rank = 0; rank < words.size(); ++rank)
-      if (auto const& known = known_[rank])
-        words[rank] = {answers_[rank] ? LastWord::just_now : known->heard(), known->waiting ? known->waiting_for : -1};
-    return rank_to_blame(words, comm_->rank(), missing);
-  }
-
+  int to_blame(int missing) const;
   // What every rank is doing, a line each, each with its last operations.
-  std::string text() const {
-    auto const& own = known_[static_cast<std::size_t>(comm_->rank())];
-    std::uint64_t const number = own && own->latest() ? own->latest()->number : 0;
-    std::string report;
-    for (std::size_t rank = 0; rank < known_.size(); ++rank) {
-      report += '\n' + status_line(static_cast<int>(rank), known_[rank], answers_[rank], number, now(*comm_).count());
-      if (known_[rank]) report += history_lines(*known_[rank]);
-    }
-    return report;
-  }
+  std::string text() const;
 
   // A line on one rank. `own`: the number of the operation of the rank that reports; `now` and the status are of one clock, or
   // of clocks that `now` was taken from alike.
   static std::string status_line(int rank, std::optional<Status> const& status, bool answers, std::uint64_t own,
-                                 std::int64_t now) {
-    std::string line = "  rank " + std::to_string(rank) + ": ";
-    std::string pause;
-    if (status && status->pause > 0)
-      pause = ", in a pause for " + std::string{status->pausing.text()} + " of at most " + seconds_text(status->pause);
-    JournalEntry const* const latest = status ? status->latest() : nullptr;
-    if (!status) return line + "silent";
-    if (!latest) return line + (answers ? "has called nothing yet" : "silent, has called nothing yet") + pause;
-    if (!answers) {
-      line += "silent";
-      line += latest->done ? " since it left " : " in ";
-      return line + entry_text(*latest) + ", " + std::string{latest->phase.text()} + ", " +
-             seconds_text(now - latest->changed) + " ago" + pause;
-    }
-    line += latest->number < own ? "behind, in " : latest->number > own ? "ahead, in " : "waits in ";
-    line += entry_text(*latest) + ", " + std::string{latest->phase.text()};
-    if (status->waiting_for >= 0) line += ", for rank " + std::to_string(status->waiting_for);
-    return line + ", since " + seconds_text(status->told - latest->changed) + pause;
-  }
-
+                                 std::int64_t now);
   // The operations of one rank before its latest, newest first.
-  static std::string history_lines(Status const& status) {
-    std::string lines;
-    for (std::uint64_t back = 2; back <= Status::entries && back <= status.count; ++back) {
-      JournalEntry const& entry = status.last[(status.count - back) % Status::entries];
-      lines += "\n    before: " + entry_text(entry) + ", " + std::string{entry.phase.text()} + ", took " +
-               std::to_string((entry.changed - entry.began) / 1000) + " us";
-    }
-    return lines;
-  }
+  static std::string history_lines(Status const& status);
 
- private:
-  static std::string seconds_text(std::int64_t ns) {
-    auto const tenths = (ns + 50'000'000) / 100'000'000;
-    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
-  }
+ protected:
+  RankTales(int self, int size)
+      : self_{static_cast<std::size_t>(self)},
+        known_(static_cast<std::size_t>(size)),
+        answers_(static_cast<std::size_t>(size)) {}
 
-  static std::string entry_text(JournalEntry const& entry) {
-    std::string text{entry.operation.text()};
-    ((text += " (operation ") += std::to_string(entry.number)) += ", after step ";
-    text += std::to_string(entry.step);
-    if (entry.variable[0]) ((text += ", '") += entry.variable) += '\'';
-    if (entry.bytes) ((text += ", ") += std::to_string(entry.bytes)) += " bytes sent";
-    return text += ')';
-  }
-
-  C* comm_;
+  std::size_t self_;
   std::vector<std::optional<Status>> known_;  // by rank
   std::vector<char> answers_;                 // by rank: it told so just now
+  std::int64_t asked_until_ = 0;              // ns of this rank's clock
 };
+
+template <KeepsJournals C>
+class JournalReport : public RankTales {
+ public:
+  // Local. Asks all ranks; waits a tenth of the deadline, at most 200 ms, for those that must be asked. Where a rank's journal
+  // lies open, what it said within as much time before counts as an answer.
+  explicit JournalReport(C& comm);
+};
+
+template <KeepsJournals C>
+JournalReport<C>::JournalReport(C& comm) : RankTales{comm.rank(), comm.size()} {
+  auto const begin = now(comm);
+  auto const grace =
+      std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds{comm.deadline()} / 10, std::chrono::milliseconds{200});
+  std::size_t missing = 0;
+  do {  // at least one look, however long this rank was kept from it
+    detail::yield();
+    missing = 0;
+    comm.answer();
+    for (std::size_t rank = 0; rank < known_.size(); ++rank) {
+      if (answers_[rank]) continue;
+      bool fresh = static_cast<int>(rank) == comm.rank();
+      if (auto status = comm.status_of(static_cast<int>(rank), fresh)) {
+        known_[rank] = status;
+        fresh = fresh || (status->waiting && status->told >= (begin - grace).count());
+      }
+      answers_[rank] = fresh;
+      missing += !fresh;
+    }
+  } while (missing > 0 && now(comm) - begin <= grace);
+  asked_until_ = now(comm).count();
+}
+
+#if PARALLAX_BODIES
+namespace detail {
+
+inline std::string seconds_text(std::int64_t ns) {
+  auto const tenths = (ns + 50'000'000) / 100'000'000;
+  return joined({tenths / 10, ".", tenths % 10, " s"});
+}
+inline std::string entry_text(JournalEntry const& entry) {
+  std::string text = joined({entry.operation.text(), " (operation ", entry.number, ", after step ", entry.step});
+  if (entry.variable[0]) append(text, {", '", entry.variable, "'"});
+  if (entry.bytes) append(text, {", ", entry.bytes, " bytes sent"});
+  return text += ')';
+}
+
+}  // namespace detail
+
+PARALLAX_INLINE int RankTales::to_blame(int missing) const {
+  std::vector<LastWord> words(known_.size());
+  for (std::size_t rank = 0; rank < words.size(); ++rank)
+    if (auto const& known = known_[rank])
+      words[rank] = {answers_[rank] ? LastWord::just_now : known->heard(), known->waiting ? known->waiting_for : -1};
+  return rank_to_blame(words, static_cast<int>(self_), missing);
+}
+PARALLAX_INLINE std::string RankTales::text() const {
+  auto const& own = known_[self_];
+  std::uint64_t const number = own && own->latest() ? own->latest()->number : 0;
+  std::string report;
+  for (std::size_t rank = 0; rank < known_.size(); ++rank) {
+    append(report, {'\n', status_line(static_cast<int>(rank), known_[rank], answers_[rank], number, asked_until_)});
+    if (known_[rank]) report += history_lines(*known_[rank]);
+  }
+  return report;
+}
+PARALLAX_INLINE std::string RankTales::status_line(int rank, std::optional<Status> const& status, bool answers,
+                                                   std::uint64_t own, std::int64_t now) {
+  std::string line = joined({"  rank ", rank, ": "});
+  if (!status) return line + "silent";
+  JournalEntry const* const latest = status->latest();
+  if (!latest) {
+    line += answers ? "has called nothing yet" : "silent, has called nothing yet";
+  } else if (!answers) {
+    append(line, {"silent", latest->done ? " since it left " : " in ", detail::entry_text(*latest), ", ", latest->phase.text(),
+                  ", ", detail::seconds_text(now - latest->changed), " ago"});
+  } else {
+    line += latest->number < own ? "behind, in " : latest->number > own ? "ahead, in " : "waits in ";
+    append(line, {detail::entry_text(*latest), ", ", latest->phase.text()});
+    if (status->waiting_for >= 0) append(line, {", for rank ", status->waiting_for});
+    append(line, {", since ", detail::seconds_text(status->told - latest->changed)});
+  }
+  if (status->pause > 0)
+    append(line, {", in a pause for ", status->pausing.text(), " of at most ", detail::seconds_text(status->pause)});
+  return line;
+}
+PARALLAX_INLINE std::string RankTales::history_lines(Status const& status) {
+  std::string lines;
+  for (std::uint64_t back = 2; back <= Status::entries && back <= status.count; ++back) {
+    JournalEntry const& entry = status.last[(status.count - back) % Status::entries];
+    append(lines, {"\n    before: ", detail::entry_text(entry), ", ", entry.phase.text(), ", took ",
+                   (entry.changed - entry.began) / 1000, " us"});
+  }
+  return lines;
+}
+#endif
 
 }  // namespace parallax

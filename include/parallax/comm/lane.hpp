@@ -128,7 +128,7 @@ struct HeldDeviceRequest<C> {
 
 // Whether the communicator carries memory of this space, and the queue of this rank's work on it.
 template <class C, class Space>
-concept Carries = std::same_as<Space, HostSpace> || (CarriesDevice<C> && std::same_as<typename C::device_space, Space>);
+concept Carries = std::same_as<Space, HostSpace> ||(CarriesDevice<C>&& std::same_as<typename C::device_space, Space>);
 template <MemorySpace Space, Communicator C>
 auto queue_of([[maybe_unused]] C& world) {
   static_assert(
@@ -145,36 +145,17 @@ auto queue_of([[maybe_unused]] C& world) {
 template <Communicator C>
 class Lane {
  public:
-  Lane(Topology<C> const& topology, int channel, Traffic& traffic)
-      : topology_{&topology},
-        traffic_{&traffic},
-        channel_{channel},
-        to_(static_cast<std::size_t>(topology.size())),
-        from_(static_cast<std::size_t>(topology.size())),
-        loan_room_{static_cast<std::size_t>(LendsMemory<C> ? topology.size() : 0)} {}
+  Lane(Topology<C> const& topology, int channel, Traffic& traffic);
 
   Topology<C> const& topology() const { return *topology_; }
   int channel() const { return channel_; }
 
-  void clear() {
-    std::fill(to_.begin(), to_.end(), ByteRange{});
-    std::fill(from_.begin(), from_.end(), ByteRange{});
-    for (; tallied_; tallied_ &= tallied_ - 1) sent_[first_tallied()] = received_[first_tallied()] = {};
-  }
-  void send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
-    extend(to_[static_cast<std::size_t>(rank)], offset, bytes);
-    tally(sent_, rank, bytes, payload);
-  }
-  void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
-    extend(from_[static_cast<std::size_t>(rank)], offset, bytes);
-    tally(received_, rank, bytes, payload);
-  }
+  void clear();
+  void send(int rank, std::size_t offset, std::size_t bytes, Payload payload);
+  void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload);
 
   // Counts what the rank and this one read and write in each other's memory, with the transfer at hand.
-  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
-    tally(sent_, rank, sent, payload);
-    tally(received_, rank, received, payload);
-  }
+  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload);
 
   // Of memory of the space, which the communicator carries.
   template <class Space = HostSpace>
@@ -203,58 +184,23 @@ class Lane {
   }
 
   bool in_flight() const { return request_.has_value() || device_request_.has_value(); }
-  bool test() {
-    if (request_ && request_->test()) request_.reset();
-    if constexpr (CarriesDevice<C>)
-      if (device_request_ && device_request_->test()) device_request_.reset();
-    return !in_flight();
-  }
-  int waiting_for() const {
-    if constexpr (CarriesDevice<C>)
-      if (device_request_) return device_request_->waiting_for();
-    return request_ ? request_->waiting_for() : -1;
-  }
+  bool test();
+  int waiting_for() const;
   // Legal after an abort. Returns once no peer touches the memory of the transfer, or what is lent, any more.
-  void withdraw() noexcept {
-    request_.reset();
-    device_request_.reset();
-    loan_.close();
-  }
+  void withdraw() noexcept;
 
   // Local. Opens a loan on the channel and returns its number; `reclaim` ends it once no peer uses it.
-  std::uint64_t lend()
-    requires LendsMemory<C>
-  {
-    return loan_.open(topology_->world(), channel_);
-  }
+  std::uint64_t lend() requires LendsMemory<C>;
   void reclaim() noexcept { loan_.close(); }
   detail::LoanRoom& loan_room() { return loan_room_; }
 
  private:
   using Counts = std::array<Traffic::Bytes, payloads>;
 
-  static void extend(ByteRange& block, std::size_t offset, std::size_t bytes) {
-    if (block.bytes == 0) block.offset = offset;
-    block.bytes += bytes;
-  }
-  void tally(Counts& counts, int rank, std::size_t bytes, Payload payload) {
-    if (rank == topology_->rank()) return;
-    tallied_ |= 1u << static_cast<unsigned>(payload);
-    auto& entry = counts[static_cast<std::size_t>(payload)];
-    entry.all += bytes;
-    if (!topology_->same_host(rank)) entry.between_hosts += bytes;
-  }
+  static void extend(ByteRange& block, std::size_t offset, std::size_t bytes);
+  void tally(Counts& counts, int rank, std::size_t bytes, Payload payload);
   std::size_t first_tallied() const { return static_cast<std::size_t>(std::countr_zero(tallied_)); }
-  void count() {
-    ++traffic_->transfers;
-    for (unsigned rest = tallied_; rest; rest &= rest - 1) {
-      auto const p = static_cast<std::size_t>(std::countr_zero(rest));
-      traffic_->sent[p].all += sent_[p].all;
-      traffic_->sent[p].between_hosts += sent_[p].between_hosts;
-      traffic_->received[p].all += received_[p].all;
-      traffic_->received[p].between_hosts += received_[p].between_hosts;
-    }
-  }
+  void count();
 
   Topology<C> const* topology_;
   Traffic* traffic_;
@@ -267,5 +213,93 @@ class Lane {
   std::optional<typename detail::HeldDeviceRequest<C>::type> device_request_;
   detail::OpenLoan<C> loan_;
 };
+
+template <Communicator C>
+Lane<C>::Lane(Topology<C> const& topology, int channel, Traffic& traffic)
+    : topology_{&topology},
+      traffic_{&traffic},
+      channel_{channel},
+      to_(static_cast<std::size_t>(topology.size())),
+      from_(static_cast<std::size_t>(topology.size())),
+      loan_room_{static_cast<std::size_t>(LendsMemory<C> ? topology.size() : 0)} {}
+
+template <Communicator C>
+void Lane<C>::clear() {
+  std::fill(to_.begin(), to_.end(), ByteRange{});
+  std::fill(from_.begin(), from_.end(), ByteRange{});
+  for (; tallied_; tallied_ &= tallied_ - 1) sent_[first_tallied()] = received_[first_tallied()] = {};
+}
+
+template <Communicator C>
+void Lane<C>::send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
+  extend(to_[static_cast<std::size_t>(rank)], offset, bytes);
+  tally(sent_, rank, bytes, payload);
+}
+
+template <Communicator C>
+void Lane<C>::expect(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
+  extend(from_[static_cast<std::size_t>(rank)], offset, bytes);
+  tally(received_, rank, bytes, payload);
+}
+
+template <Communicator C>
+void Lane<C>::count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
+  tally(sent_, rank, sent, payload);
+  tally(received_, rank, received, payload);
+}
+
+template <Communicator C>
+bool Lane<C>::test() {
+  if (request_ && request_->test()) request_.reset();
+  if constexpr (CarriesDevice<C>)
+    if (device_request_ && device_request_->test()) device_request_.reset();
+  return !in_flight();
+}
+
+template <Communicator C>
+int Lane<C>::waiting_for() const {
+  if constexpr (CarriesDevice<C>)
+    if (device_request_) return device_request_->waiting_for();
+  return request_ ? request_->waiting_for() : -1;
+}
+
+template <Communicator C>
+void Lane<C>::withdraw() noexcept {
+  request_.reset();
+  device_request_.reset();
+  loan_.close();
+}
+
+template <Communicator C>
+std::uint64_t Lane<C>::lend() requires LendsMemory<C> {
+  return loan_.open(topology_->world(), channel_);
+}
+
+template <Communicator C>
+void Lane<C>::extend(ByteRange& block, std::size_t offset, std::size_t bytes) {
+  if (block.bytes == 0) block.offset = offset;
+  block.bytes += bytes;
+}
+
+template <Communicator C>
+void Lane<C>::tally(Counts& counts, int rank, std::size_t bytes, Payload payload) {
+  if (rank == topology_->rank()) return;
+  tallied_ |= 1u << static_cast<unsigned>(payload);
+  auto& entry = counts[static_cast<std::size_t>(payload)];
+  entry.all += bytes;
+  if (!topology_->same_host(rank)) entry.between_hosts += bytes;
+}
+
+template <Communicator C>
+void Lane<C>::count() {
+  ++traffic_->transfers;
+  for (unsigned rest = tallied_; rest; rest &= rest - 1) {
+    auto const p = static_cast<std::size_t>(std::countr_zero(rest));
+    traffic_->sent[p].all += sent_[p].all;
+    traffic_->sent[p].between_hosts += sent_[p].between_hosts;
+    traffic_->received[p].all += received_[p].all;
+    traffic_->received[p].between_hosts += received_[p].between_hosts;
+  }
+}
 
 }  // namespace parallax

@@ -41,6 +41,16 @@ inline std::size_t largest_digit(std::span<std::size_t const> offsets, Hop const
   return largest;
 }
 
+// Rank `rank` lends something else than this one.
+Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own);
+#if PARALLAX_BODIES
+PARALLAX_INLINE Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own) {
+  return {Errc::mismatch, rank, "reduction in memory", "",
+          joined({"rank ", rank, " brought ", loan.bytes / loan.unit, " elements of ", loan.unit, " bytes where ",
+                  own.bytes / own.unit, " of ", own.unit, " were expected by rank ", self})};
+}
+#endif
+
 }  // namespace detail
 
 // The owner of a part reads the addends of all ranks, in the order of sums, and writes the sum to whoever needs it; nothing is
@@ -59,30 +69,10 @@ class LentHop {
 
   // Collective in the order of the lane, with the same members of `work` wanted on all ranks. All that is given must stay until
   // `poll` is true. A rank that takes no part in the hop gives nothing.
-  void start(std::span<std::size_t const> offsets, std::size_t piece, Work work) {
-    offsets_ = offsets;
-    largest_piece_ = piece;
-    work_ = work;
-    open_ = false;
-  }
+  void start(std::span<std::size_t const> offsets, std::size_t piece, Work work);
 
   // Makes progress; true once nobody touches what was given any more. Error mismatch where ranks bring different sizes.
-  bool poll(Lane<C>& lane, Hop const& hop) {
-    if constexpr (LendsMemory<C>) {
-      if (!open_ && !open(lane, hop)) return true;
-      while (lane.test()) {
-        if (step_ == 0) reach(lane, hop);
-        if (step_ == rounds_) return close(lane, hop);
-        ++step_;
-        stage(hop, step_);
-        sum(lane, hop, step_ - 1);
-        if (step_ >= 2) take(hop, step_ - 2);
-        post_step(lane, hop);
-        if (step_ % 4 == 0) return false;  // polls are short
-      }
-    }
-    return false;
-  }
+  bool poll(Lane<C>& lane, Hop const& hop);
 
  private:
   static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
@@ -94,134 +84,28 @@ class LentHop {
   using Peer = detail::LoanRoom::Peer;
 
   // False where there is nothing to do, on all ranks.
-  bool open(Lane<C>& lane, Hop const& hop) {
-    auto const group = static_cast<std::size_t>(hop.group);
-    std::size_t const largest = detail::largest_digit(offsets_, hop);
-    piece_ = std::clamp(step_bytes / sizeof(T) / group, std::size_t{1}, std::max<std::size_t>(largest_piece_, 1));
-    rounds_ = (largest + piece_ - 1) / piece_;
-    if (rounds_ == 0) return false;
-    open_ = true;
-    step_ = 0;
-    lost_ = -1;
-    room_ = &lane.loan_room();
-    mine() = {};
-    lane.clear();
-    post_loans(lane, hop);
-    return true;
-  }
+  bool open(Lane<C>& lane, Hop const& hop);
 
-  void post_loans(Lane<C>& lane, Hop const& hop) {
-    if (!hop.targets.empty()) make_loan(lane, hop);
-    int const self = lane.topology().rank();
-    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      if (hop.targets[t] == self) continue;
-      std::size_t const bytes = detail::digit_size(offsets_, hop, t) * sizeof(T);
-      lane.send(hop.targets[t], 0, sizeof(Loan), Payload::control);
-      lane.count_lent(hop.targets[t], work_.input ? bytes : 0, work_.whole ? bytes : 0, Payload::dense);
-    }
-    room_->heard.resize(hop.sources.size());
-    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      if (hop.sources[s] == self) continue;
-      std::size_t const bytes = own_size(hop) * sizeof(T);
-      lane.expect(hop.sources[s], s * sizeof(Loan), sizeof(Loan), Payload::control);
-      lane.count_lent(hop.sources[s], work_.whole ? bytes : 0, work_.input ? bytes : 0, Payload::dense);
-    }
-    lane.post(&mine(), room_->heard.data());
-  }
+  void post_loans(Lane<C>& lane, Hop const& hop);
 
-  void make_loan(Lane<C>& lane, Hop const& hop) {
-    C& world = lane.topology().world();
-    Loan& loan = mine();
-    std::size_t const size = detail::digit_begin(offsets_, hop, hop.targets.size()) - detail::digit_begin(offsets_, hop, 0);
-    loan.bytes = size * sizeof(T);
-    loan.unit = sizeof(T);
-    loan.input = place_of(world, work_.input, loan.bytes);
-    loan.whole = place_of(world, work_.whole, loan.bytes);
-    bool const alone = hop.targets.size() == 1 && hop.self == 0;
-    loan.stages_input = work_.input && !loan.input.id && !alone;
-    loan.stages_whole = work_.whole && !loan.whole.id && !alone;
-    window_ = nullptr;
-    if (stages()) {
-      window_ = reinterpret_cast<T*>(world.window(lane.channel(), slots * hop.targets.size() * piece_ * sizeof(T)));
-      loan.window = world.place_of(window_);
-    }
-    loan.number = lane.lend();
-    stage(hop, 0);
-  }
+  void make_loan(Lane<C>& lane, Hop const& hop);
   // None where not all of it lies in one block.
-  static Place place_of(C& world, T const* memory, std::size_t bytes) {
-    Place const place = memory ? world.place_of(memory) : Place{};
-    return place.bytes - place.offset >= bytes ? place : Place{};
-  }
+  static Place place_of(C& world, T const* memory, std::size_t bytes);
   Loan& mine() const { return room_->mine; }
   std::vector<Peer>& peers() { return room_->peers; }
   bool stages() const { return mine().stages_input || mine().stages_whole; }
 
-  void reach(Lane<C>& lane, Hop const& hop) {
-    C& world = lane.topology().world();
-    peers().clear();
-    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      int const rank = hop.sources[s];
-      if (rank == world.rank()) {
-        peers().push_back({rank, 0, work_.input, work_.whole, nullptr, false, false});
-        continue;
-      }
-      Loan const& loan = room_->heard[s];
-      if (loan.bytes != mine().bytes || loan.unit != mine().unit) throw disagreement(rank, loan, world.rank());
-      auto const find = [&](Place const& place) { return place.id ? world.address_of(place) : nullptr; };
-      std::byte* const window = find(loan.window);
-      std::size_t const slot = static_cast<std::size_t>(hop.self) * piece_ * sizeof(T);
-      peers().push_back({rank, loan.number, find(loan.input), find(loan.whole), window ? window + slot : nullptr,
-                         loan.stages_input, loan.stages_whole});
-    }
-  }
-  Error disagreement(int rank, Loan const& loan, int self) const {
-    return {Errc::mismatch, rank, "reduction in memory", "",
-            "rank " + std::to_string(rank) + " brought " + std::to_string(loan.bytes / loan.unit) + " elements of " +
-                std::to_string(loan.unit) + " bytes where " + std::to_string(mine().bytes / mine().unit) + " of " +
-                std::to_string(mine().unit) + " were expected by rank " + std::to_string(self)};
-  }
+  void reach(Lane<C>& lane, Hop const& hop);
 
   // Who stages hears from the owners after each step, and they from it; after the last step all hear from the owners. An owner
   // that has lost a peer tells nobody that it is done.
-  void post_step(Lane<C>& lane, Hop const& hop) {
-    lane.clear();
-    bool const last = step_ == rounds_;
-    auto const meet = [&](int rank, bool sends, bool expects) {
-      if (sends && lost_ < 0) lane.send(rank, 0, 1, Payload::control);
-      if (expects) lane.expect(rank, 2 + 2 * static_cast<std::size_t>(rank), 1, Payload::control);
-    };
-    int const self = lane.topology().rank();
-    for (int const owner : hop.targets)
-      if (owner != self) meet(owner, !last && stages(), last || stages());
-    for (Peer const& peer : peers())
-      if (peer.rank != self) {
-        bool const staged = peer.stages_input || peer.stages_whole;
-        meet(peer.rank, last || staged, (!last && staged) || peer.rank == lost_);
-      }
-    lane.post(room_->tokens.data(), room_->tokens.data());
-  }
+  void post_step(Lane<C>& lane, Hop const& hop);
 
-  bool close(Lane<C>& lane, Hop const& hop) {
-    take(hop, rounds_ - 1);
-    lane.reclaim();
-    open_ = false;
-    return true;
-  }
+  bool close(Lane<C>& lane, Hop const& hop);
 
   // Piece j of this rank's addends for others goes into the window, or the sums come out of it.
-  void stage(Hop const& hop, std::size_t j) {
-    if (!mine().stages_input) return;
-    each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) { copy(slot, work_.input + at, count); });
-  }
-  void take(Hop const& hop, std::size_t j) {
-    if (!mine().stages_whole) return;
-    bool const streams = mine().bytes >= detail::many_bytes;
-    each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) {
-      if (streams) detail::stream_bytes(work_.whole + at, slot, count * sizeof(T));
-      else copy(work_.whole + at, slot, count);
-    });
-  }
+  void stage(Hop const& hop, std::size_t j);
+  void take(Hop const& hop, std::size_t j);
   template <class F>
   void each_part(Hop const& hop, std::size_t j, F&& f) {
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
@@ -232,28 +116,7 @@ class LentHop {
   }
 
   // This owner's piece j, held against a peer that leaves: then nothing is summed, and the abort that it left by is awaited.
-  void sum(Lane<C>& lane, Hop const& hop, std::size_t j) {
-    if (hop.self < 0 || lost_ >= 0) return;
-    auto const [begin, count] = piece_of(own_size(hop), j);
-    if (count == 0) return;
-    C& world = lane.topology().world();
-    std::size_t held = 0;
-    for (; held < peers().size(); ++held) {
-      Peer const& peer = peers()[held];
-      if (peer.rank == world.rank() || world.hold(lane.channel(), peer.rank, peer.number)) continue;
-      lost_ = peer.rank;
-      break;
-    }
-    if (lost_ < 0) {
-      std::size_t const slot = (j % slots) * hop.targets.size() * piece_;
-      std::size_t const own = first_of(hop, static_cast<std::size_t>(hop.self));
-      std::size_t const run = peers().size() == 2 ? count : tile;
-      for (std::size_t at = 0; at < count; at += run)
-        sum_run({begin + at, own + begin + at, slot + at, std::min(run, count - at)});
-    }
-    for (std::size_t p = 0; p < held; ++p)
-      if (peers()[p].rank != world.rank()) world.release(lane.channel(), peers()[p].rank);
-  }
+  void sum(Lane<C>& lane, Hop const& hop, std::size_t j);
 
   // A run of elements: where it lies in the own part, in the whole, and in a window.
   struct Run {
@@ -265,16 +128,7 @@ class LentHop {
   T* target(Peer const& p, Run const& run) const {
     return p.stages_whole ? static_cast<T*>(p.window) + run.in_window : static_cast<T*>(p.whole) + run.in_whole;
   }
-  void sum_run(Run const& run) {
-    T* const own = work_.own ? work_.own + run.in_part : nullptr;
-    if (!work_.input) return spread(own, run);
-    if (peers().size() == 2) return sum_pair(own, run);
-    T sums[tile];  // for a sum in place would overwrite addends whose turn is to come
-    copy(sums, addend(peers()[0], run), run.count);
-    for (std::size_t p = 1; p < peers().size(); ++p) add_to(sums, addend(peers()[p], run), run.count);
-    if (own) copy(own, sums, run.count);
-    if (work_.whole) spread(sums, run);
-  }
+  void sum_run(Run const& run);
   // In one pass over memory.
   void sum_pair(T* own, Run const& run) {
     Peer const &p = peers()[0], &q = peers()[1];
@@ -324,9 +178,7 @@ class LentHop {
   std::size_t first_of(Hop const& hop, std::size_t t) const {
     return detail::digit_begin(offsets_, hop, t) - detail::digit_begin(offsets_, hop, 0);
   }
-  std::size_t own_size(Hop const& hop) const {
-    return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self));
-  }
+  std::size_t own_size(Hop const& hop) const { return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self)); }
   struct Piece {
     std::size_t begin, count;
   };
@@ -343,6 +195,196 @@ class LentHop {
   T* window_ = nullptr;
   detail::LoanRoom* room_ = nullptr;
 };
+
+template <class T, Communicator C>
+void LentHop<T, C>::start(std::span<std::size_t const> offsets, std::size_t piece, Work work) {
+  offsets_ = offsets;
+  largest_piece_ = piece;
+  work_ = work;
+  open_ = false;
+}
+
+template <class T, Communicator C>
+bool LentHop<T, C>::poll(Lane<C>& lane, Hop const& hop) {
+  if constexpr (LendsMemory<C>) {
+    if (!open_ && !open(lane, hop)) return true;
+    while (lane.test()) {
+      if (step_ == 0) reach(lane, hop);
+      if (step_ == rounds_) return close(lane, hop);
+      ++step_;
+      stage(hop, step_);
+      sum(lane, hop, step_ - 1);
+      if (step_ >= 2) take(hop, step_ - 2);
+      post_step(lane, hop);
+      if (step_ % 4 == 0) return false;  // polls are short
+    }
+  }
+  return false;
+}
+
+template <class T, Communicator C>
+bool LentHop<T, C>::open(Lane<C>& lane, Hop const& hop) {
+  auto const group = static_cast<std::size_t>(hop.group);
+  std::size_t const largest = detail::largest_digit(offsets_, hop);
+  piece_ = std::clamp(step_bytes / sizeof(T) / group, std::size_t{1}, std::max<std::size_t>(largest_piece_, 1));
+  rounds_ = (largest + piece_ - 1) / piece_;
+  if (rounds_ == 0) return false;
+  open_ = true;
+  step_ = 0;
+  lost_ = -1;
+  room_ = &lane.loan_room();
+  mine() = {};
+  lane.clear();
+  post_loans(lane, hop);
+  return true;
+}
+
+template <class T, Communicator C>
+void LentHop<T, C>::post_loans(Lane<C>& lane, Hop const& hop) {
+  if (!hop.targets.empty()) make_loan(lane, hop);
+  int const self = lane.topology().rank();
+  for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+    if (hop.targets[t] == self) continue;
+    std::size_t const bytes = detail::digit_size(offsets_, hop, t) * sizeof(T);
+    lane.send(hop.targets[t], 0, sizeof(Loan), Payload::control);
+    lane.count_lent(hop.targets[t], work_.input ? bytes : 0, work_.whole ? bytes : 0, Payload::dense);
+  }
+  room_->heard.resize(hop.sources.size());
+  for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+    if (hop.sources[s] == self) continue;
+    std::size_t const bytes = own_size(hop) * sizeof(T);
+    lane.expect(hop.sources[s], s * sizeof(Loan), sizeof(Loan), Payload::control);
+    lane.count_lent(hop.sources[s], work_.whole ? bytes : 0, work_.input ? bytes : 0, Payload::dense);
+  }
+  lane.post(&mine(), room_->heard.data());
+}
+
+template <class T, Communicator C>
+void LentHop<T, C>::make_loan(Lane<C>& lane, Hop const& hop) {
+  C& world = lane.topology().world();
+  Loan& loan = mine();
+  std::size_t const size = detail::digit_begin(offsets_, hop, hop.targets.size()) - detail::digit_begin(offsets_, hop, 0);
+  loan.bytes = size * sizeof(T);
+  loan.unit = sizeof(T);
+  loan.input = place_of(world, work_.input, loan.bytes);
+  loan.whole = place_of(world, work_.whole, loan.bytes);
+  bool const alone = hop.targets.size() == 1 && hop.self == 0;
+  loan.stages_input = work_.input && !loan.input.id && !alone;
+  loan.stages_whole = work_.whole && !loan.whole.id && !alone;
+  window_ = nullptr;
+  if (stages()) {
+    window_ = reinterpret_cast<T*>(world.window(lane.channel(), slots * hop.targets.size() * piece_ * sizeof(T)));
+    loan.window = world.place_of(window_);
+  }
+  loan.number = lane.lend();
+  stage(hop, 0);
+}
+
+template <class T, Communicator C>
+Place LentHop<T, C>::place_of(C& world, T const* memory, std::size_t bytes) {
+  Place const place = memory ? world.place_of(memory) : Place{};
+  return place.bytes - place.offset >= bytes ? place : Place{};
+}
+
+template <class T, Communicator C>
+void LentHop<T, C>::reach(Lane<C>& lane, Hop const& hop) {
+  C& world = lane.topology().world();
+  peers().clear();
+  for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+    int const rank = hop.sources[s];
+    if (rank == world.rank()) {
+      peers().push_back({rank, 0, work_.input, work_.whole, nullptr, false, false});
+      continue;
+    }
+    Loan const& loan = room_->heard[s];
+    if (loan.bytes != mine().bytes || loan.unit != mine().unit)
+      throw detail::loan_disagreement(rank, loan, world.rank(), mine());
+    auto const find = [&](Place const& place) { return place.id ? world.address_of(place) : nullptr; };
+    std::byte* const window = find(loan.window);
+    std::size_t const slot = static_cast<std::size_t>(hop.self) * piece_ * sizeof(T);
+    peers().push_back({rank, loan.number, find(loan.input), find(loan.whole), window ? window + slot : nullptr,
+                       loan.stages_input, loan.stages_whole});
+  }
+}
+
+template <class T, Communicator C>
+void LentHop<T, C>::post_step(Lane<C>& lane, Hop const& hop) {
+  lane.clear();
+  bool const last = step_ == rounds_;
+  auto const meet = [&](int rank, bool sends, bool expects) {
+    if (sends && lost_ < 0) lane.send(rank, 0, 1, Payload::control);
+    if (expects) lane.expect(rank, 2 + 2 * static_cast<std::size_t>(rank), 1, Payload::control);
+  };
+  int const self = lane.topology().rank();
+  for (int const owner : hop.targets)
+    if (owner != self) meet(owner, !last && stages(), last || stages());
+  for (Peer const& peer : peers())
+    if (peer.rank != self) {
+      bool const staged = peer.stages_input || peer.stages_whole;
+      meet(peer.rank, last || staged, (!last && staged) || peer.rank == lost_);
+    }
+  lane.post(room_->tokens.data(), room_->tokens.data());
+}
+
+template <class T, Communicator C>
+bool LentHop<T, C>::close(Lane<C>& lane, Hop const& hop) {
+  take(hop, rounds_ - 1);
+  lane.reclaim();
+  open_ = false;
+  return true;
+}
+
+template <class T, Communicator C>
+void LentHop<T, C>::stage(Hop const& hop, std::size_t j) {
+  if (!mine().stages_input) return;
+  each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) { copy(slot, work_.input + at, count); });
+}
+
+template <class T, Communicator C>
+void LentHop<T, C>::take(Hop const& hop, std::size_t j) {
+  if (!mine().stages_whole) return;
+  bool const streams = mine().bytes >= detail::many_bytes;
+  each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) {
+    if (streams) detail::stream_bytes(work_.whole + at, slot, count * sizeof(T));
+    else copy(work_.whole + at, slot, count);
+  });
+}
+
+template <class T, Communicator C>
+void LentHop<T, C>::sum(Lane<C>& lane, Hop const& hop, std::size_t j) {
+  if (hop.self < 0 || lost_ >= 0) return;
+  auto const [begin, count] = piece_of(own_size(hop), j);
+  if (count == 0) return;
+  C& world = lane.topology().world();
+  std::size_t held = 0;
+  for (; held < peers().size(); ++held) {
+    Peer const& peer = peers()[held];
+    if (peer.rank == world.rank() || world.hold(lane.channel(), peer.rank, peer.number)) continue;
+    lost_ = peer.rank;
+    break;
+  }
+  if (lost_ < 0) {
+    std::size_t const slot = (j % slots) * hop.targets.size() * piece_;
+    std::size_t const own = first_of(hop, static_cast<std::size_t>(hop.self));
+    std::size_t const run = peers().size() == 2 ? count : tile;
+    for (std::size_t at = 0; at < count; at += run)
+      sum_run({begin + at, own + begin + at, slot + at, std::min(run, count - at)});
+  }
+  for (std::size_t p = 0; p < held; ++p)
+    if (peers()[p].rank != world.rank()) world.release(lane.channel(), peers()[p].rank);
+}
+
+template <class T, Communicator C>
+void LentHop<T, C>::sum_run(Run const& run) {
+  T* const own = work_.own ? work_.own + run.in_part : nullptr;
+  if (!work_.input) return spread(own, run);
+  if (peers().size() == 2) return sum_pair(own, run);
+  T sums[tile];  // for a sum in place would overwrite addends whose turn is to come
+  copy(sums, addend(peers()[0], run), run.count);
+  for (std::size_t p = 1; p < peers().size(); ++p) add_to(sums, addend(peers()[p], run), run.count);
+  if (own) copy(own, sums, run.count);
+  if (work_.whole) spread(sums, run);
+}
 
 // Scratch where peers reach it, if ranks lend each other their memory; else, and where that cannot be had, on the heap.
 // Of a device no memory is lent, and none to an exchange that is not `direct`.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,78 +20,27 @@ namespace parallax {
 template <Communicator C, MemorySpace Space = HostSpace>
 class Mail {
  public:
-  Mail(Topology<C> const& topology, int channel, Traffic& traffic)
-      : lane_{topology, channel, traffic},
-        queue_{queue_of<Space>(topology.world())},
-        ranks_{static_cast<std::size_t>(topology.size())} {}
+  Mail(Topology<C> const& topology, int channel, Traffic& traffic);
 
   Topology<C> const& topology() const { return lane_.topology(); }
   Lane<C>& lane() { return lane_; }
   Lane<C> const& lane() const { return lane_; }
 
   bool empty() const { return units_.empty(); }
-  void clear() {
-    units_.clear();
-    sizes_ = 0;
-  }
+  void clear();
 
   static constexpr std::size_t largest_unit = 16;
 
   // A slip holds elements of `unit` bytes (a power of two up to `largest_unit`, else Error misuse), one run per rank, empty
   // until declared.
-  int open(std::size_t unit, Payload payload) {
-    if (unit == 0 || unit > largest_unit || (unit & (unit - 1)) != 0)
-      throw misuse("a slip of " + std::to_string(unit) + " bytes an element: only 1, 2, 4, 8 and 16 can be laid out");
-    units_.push_back({unit, payload});
-    sizes_ |= unit;
-    int const slip = static_cast<int>(units_.size()) - 1;
-    std::size_t const first = at(slip, 0), last = first + ranks_;
-    if (out_.size() < last) out_.resize(last), in_.resize(last);
-    std::fill(out_.data() + first, out_.data() + last, ByteRange{});
-    std::fill(in_.data() + first, in_.data() + last, ByteRange{});
-    return slip;
-  }
+  int open(std::size_t unit, Payload payload);
   // The same run goes to several ranks (see `write_shared`). A mail of shared slips only holds the message once.
-  int open_shared(std::size_t unit, Payload payload) {
-    int const slip = open(unit, payload);
-    units_.back().shared = true;
-    return slip;
-  }
+  int open_shared(std::size_t unit, Payload payload);
   void send(int slip, int rank, std::size_t bytes) { out_[at(slip, rank)].bytes = bytes; }
   void expect(int slip, int rank, std::size_t bytes) { in_[at(slip, rank)].bytes = bytes; }
 
   // Local; allocates. Error misuse where a run is not of whole elements.
-  void layout() {
-    lane_.clear();
-    std::size_t const align = alignment();
-    bool const shared = std::all_of(units_.begin(), units_.end(), [](Unit const& unit) { return unit.shared; });
-    std::size_t sent = 0, received = 0, largest = 0, part_of_unit = 0;
-    for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      bool const self = static_cast<int>(rank) == topology().rank();
-      received = round_up(received, align);
-      std::size_t const message = sent = shared ? 0 : round_up(sent, align);
-      for (std::size_t unit = align; unit > 0; unit /= 2) {
-        if (!(sizes_ & unit)) continue;
-        for (std::size_t slip = 0; slip < units_.size(); ++slip) {
-          if (units_[slip].unit != unit) continue;
-          ByteRange &in = in_[slip * ranks_ + rank], &out = out_[slip * ranks_ + rank];
-          part_of_unit |= (in.bytes | out.bytes) & (unit - 1);
-          in.offset = received;
-          received += in.bytes;
-          out.offset = self ? in.offset : sent;
-          if (self) continue;
-          lane_.expect(static_cast<int>(rank), in.offset, in.bytes, units_[slip].payload);
-          lane_.send(static_cast<int>(rank), out.offset, out.bytes, units_[slip].payload);
-          sent += out.bytes;
-        }
-      }
-      largest = std::max(largest, sent);
-      if (shared) sent = message;
-    }
-    if (part_of_unit) throw misuse("a run that is not of whole elements");
-    outgoing_.resize_with_slack(largest);
-    incoming_.resize_with_slack(received);
-  }
+  void layout();
 
   template <class T>
   T* outgoing(int slip, int rank) {
@@ -146,11 +96,7 @@ class Mail {
 
   std::size_t at(int slip, int rank) const { return static_cast<std::size_t>(slip) * ranks_ + static_cast<std::size_t>(rank); }
   // The largest unit of all slips: a power of two, as each is.
-  std::size_t alignment() const {
-    std::size_t largest = largest_unit;
-    while (largest > std::max<std::size_t>(sizes_, 1)) largest /= 2;
-    return largest;
-  }
+  std::size_t alignment() const;
   Error misuse(std::string const& what) const { return {Errc::misuse, topology().rank(), "mail", "", what}; }
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
@@ -162,6 +108,79 @@ class Mail {
   std::vector<ByteRange> out_, in_;  // by slip, then rank; those of open slips count
   Buffer<std::byte, Space> outgoing_, incoming_;
 };
+
+template <Communicator C, MemorySpace Space>
+Mail<C, Space>::Mail(Topology<C> const& topology, int channel, Traffic& traffic)
+    : lane_{topology, channel, traffic},
+      queue_{queue_of<Space>(topology.world())},
+      ranks_{static_cast<std::size_t>(topology.size())} {}
+
+template <Communicator C, MemorySpace Space>
+void Mail<C, Space>::clear() {
+  units_.clear();
+  sizes_ = 0;
+}
+
+template <Communicator C, MemorySpace Space>
+int Mail<C, Space>::open(std::size_t unit, Payload payload) {
+  if (unit == 0 || unit > largest_unit || (unit & (unit - 1)) != 0)
+    throw misuse(joined({"a slip of ", unit, " bytes an element: only 1, 2, 4, 8 and 16 can be laid out"}));
+  units_.push_back({unit, payload});
+  sizes_ |= unit;
+  int const slip = static_cast<int>(units_.size()) - 1;
+  std::size_t const first = at(slip, 0), last = first + ranks_;
+  if (out_.size() < last) out_.resize(last), in_.resize(last);
+  std::fill(out_.data() + first, out_.data() + last, ByteRange{});
+  std::fill(in_.data() + first, in_.data() + last, ByteRange{});
+  return slip;
+}
+
+template <Communicator C, MemorySpace Space>
+int Mail<C, Space>::open_shared(std::size_t unit, Payload payload) {
+  int const slip = open(unit, payload);
+  units_.back().shared = true;
+  return slip;
+}
+
+template <Communicator C, MemorySpace Space>
+void Mail<C, Space>::layout() {
+  lane_.clear();
+  std::size_t const align = alignment();
+  bool const shared = std::all_of(units_.begin(), units_.end(), [](Unit const& unit) { return unit.shared; });
+  std::size_t sent = 0, received = 0, largest = 0, part_of_unit = 0;
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    bool const self = static_cast<int>(rank) == topology().rank();
+    received = round_up(received, align);
+    std::size_t const message = sent = shared ? 0 : round_up(sent, align);
+    for (std::size_t unit = align; unit > 0; unit /= 2) {
+      if (!(sizes_ & unit)) continue;
+      for (std::size_t slip = 0; slip < units_.size(); ++slip) {
+        if (units_[slip].unit != unit) continue;
+        ByteRange &in = in_[slip * ranks_ + rank], &out = out_[slip * ranks_ + rank];
+        part_of_unit |= (in.bytes | out.bytes) & (unit - 1);
+        in.offset = received;
+        received += in.bytes;
+        out.offset = self ? in.offset : sent;
+        if (self) continue;
+        lane_.expect(static_cast<int>(rank), in.offset, in.bytes, units_[slip].payload);
+        lane_.send(static_cast<int>(rank), out.offset, out.bytes, units_[slip].payload);
+        sent += out.bytes;
+      }
+    }
+    largest = std::max(largest, sent);
+    if (shared) sent = message;
+  }
+  if (part_of_unit) throw misuse("a run that is not of whole elements");
+  outgoing_.resize_with_slack(largest);
+  incoming_.resize_with_slack(received);
+}
+
+template <Communicator C, MemorySpace Space>
+std::size_t Mail<C, Space>::alignment() const {
+  std::size_t largest = largest_unit;
+  while (largest > std::max<std::size_t>(sizes_, 1)) largest /= 2;
+  return largest;
+}
 
 namespace detail {
 
@@ -192,80 +211,114 @@ class Mails {
     else return device_;
   }
   Lane<C>& lane() { return host_.lane(); }
-  int waiting_for() const {
-    if constexpr (CarriesDevice<C>)
-      if (device_.lane().in_flight()) return device_.lane().waiting_for();
-    return host_.lane().waiting_for();
-  }
-  void withdraw() noexcept {
-    host_.lane().withdraw();
-    if constexpr (CarriesDevice<C>) device_.lane().withdraw();
-  }
+  int waiting_for() const;
+  void withdraw() noexcept;
 
-  void clear() {
-    host_.clear();
-    if constexpr (CarriesDevice<C>) device_.clear();
-  }
-  void layout() {
-    host_.layout();
-    if constexpr (CarriesDevice<C>) device_.layout();
-  }
-  void post() {
-    if constexpr (CarriesDevice<C>) {
-      device_waits_ = !device_.empty();
-      if (host_.empty()) return post_device();
-    }
-    host_.post();
-  }
-  bool in_flight() const {
-    if constexpr (CarriesDevice<C>)
-      if (device_.lane().in_flight()) return true;
-    return host_.lane().in_flight();
-  }
+  void clear();
+  void layout();
+  void post();
+  bool in_flight() const;
   // True once both have arrived.
-  bool test() {
-    if (!host_.test()) return false;
-    if constexpr (CarriesDevice<C>) {
-      if (device_waits_) post_device();
-      return device_.test();
-    }
-    return true;
-  }
+  bool test();
 
  private:
-  void post_device() {
-    device_waits_ = false;
-    device_.post();
-  }
+  void post_device() requires CarriesDevice<C>;
 
   Mail<C> host_;
   [[no_unique_address]] detail::DeviceMail<C> device_;
   bool device_waits_ = false;  // for the host's
 };
 
-// Carries journeys, each a sequence of legs, through the same transfers; true once all have arrived. A journey offers
-//   bool next(Mails&)    declares its next leg's slips, of which there is one; false when it has arrived
-//   void write(Mails&)   fills what it sends on this leg
-//   void read(Mails&)    takes what came in on this leg
-//   bool travelling      kept here
-// and has equally many legs on every rank. `visit(f)` calls f with every journey. Throws what a journey throws.
-template <Communicator C, class Visit>
-bool carry(Mails<C>& mail, Visit&& visit) {
+template <Communicator C>
+int Mails<C>::waiting_for() const {
+  if constexpr (CarriesDevice<C>)
+    if (device_.lane().in_flight()) return device_.lane().waiting_for();
+  return host_.lane().waiting_for();
+}
+
+template <Communicator C>
+void Mails<C>::withdraw() noexcept {
+  host_.lane().withdraw();
+  if constexpr (CarriesDevice<C>) device_.lane().withdraw();
+}
+
+template <Communicator C>
+void Mails<C>::clear() {
+  host_.clear();
+  if constexpr (CarriesDevice<C>) device_.clear();
+}
+
+template <Communicator C>
+void Mails<C>::layout() {
+  host_.layout();
+  if constexpr (CarriesDevice<C>) device_.layout();
+}
+
+template <Communicator C>
+void Mails<C>::post() {
+  if constexpr (CarriesDevice<C>) {
+    device_waits_ = !device_.empty();
+    if (host_.empty()) return post_device();
+  }
+  host_.post();
+}
+
+template <Communicator C>
+bool Mails<C>::in_flight() const {
+  if constexpr (CarriesDevice<C>)
+    if (device_.lane().in_flight()) return true;
+  return host_.lane().in_flight();
+}
+
+template <Communicator C>
+bool Mails<C>::test() {
+  if (!host_.test()) return false;
+  if constexpr (CarriesDevice<C>) {
+    if (device_waits_) post_device();
+    return device_.test();
+  }
+  return true;
+}
+
+template <Communicator C>
+void Mails<C>::post_device() requires CarriesDevice<C> {
+  device_waits_ = false;
+  device_.post();
+}
+
+// What travels by mail: a journey, which is a sequence of legs, or several that go together. It has equally many legs on every rank.
+template <Communicator C>
+class Traveller {
+ public:
+  virtual bool next(Mails<C>&) = 0;   // declares its next leg's slips, of which there is one; false when it has arrived
+  virtual void write(Mails<C>&) = 0;  // fills what it sends on this leg
+  virtual void read(Mails<C>&) = 0;   // takes what came in on this leg
+
+  bool travelling = false;  // the mail's
+
+ protected:
+  Traveller() = default;
+  Traveller(Traveller const&) = default;
+  Traveller& operator=(Traveller const&) = default;
+  ~Traveller() = default;
+};
+
+// Carries travellers through the same transfers; true once all have arrived. Throws what they throw.
+template <Communicator C>
+bool carry(Mails<C>& mail, std::span<Traveller<C>* const> travellers) {
   while (true) {
     if (mail.in_flight()) {
       if (!mail.test()) return false;
-      visit([&](auto& journey) {
-        if (journey.travelling) journey.read(mail);
-      });
+      for (Traveller<C>* const traveller : travellers)
+        if (traveller->travelling) traveller->read(mail);
     }
     mail.clear();
     bool any = false;
-    visit([&](auto& journey) { any |= journey.travelling = journey.next(mail); });
+    for (Traveller<C>* const traveller : travellers) any |= traveller->travelling = traveller->next(mail);
     if (!any) return true;
     mail.layout();
-    visit([&](auto& journey) {
-      if (journey.travelling) journey.write(mail);
-    });
+    for (Traveller<C>* const traveller : travellers)
+      if (traveller->travelling) traveller->write(mail);
     mail.post();
   }
 }

@@ -24,8 +24,8 @@ class SelfCommunicator {
     if (reason_) throw *reason_;
     ByteRange const out = transfer.to[0], in = transfer.from[0];
     if (out.bytes != in.bytes)
-      throw Error{Errc::mismatch, 0, "ialltoallv", "", "sends " + std::to_string(out.bytes) + " bytes to itself but " +
-                                                           "expects " + std::to_string(in.bytes)};
+      throw Error{Errc::mismatch, 0, "ialltoallv", "",
+                  joined({"sends ", out.bytes, " bytes to itself but expects ", in.bytes})};
     if (out.bytes) std::memmove(transfer.receive + in.offset, transfer.send + out.offset, out.bytes);
     return {};
   }

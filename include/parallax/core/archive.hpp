@@ -58,9 +58,9 @@ concept Archive = requires(A& archive, Item const& item, std::span<std::byte> by
   archive.item(item, bytes);
 };
 
-inline std::string type_text(ElementType type) { return type.kind + std::to_string(8 * type.bytes); }
+inline std::string type_text(ElementType type) { return joined({type.kind, 8 * type.bytes}); }
 inline std::string shape_text(ElementType type, std::int64_t rows, std::int64_t width) {
-  return std::to_string(rows) + " x " + std::to_string(width) + " of " + type_text(type);
+  return joined({rows, " x ", width, " of ", type_text(type)});
 }
 // What is thrown of an item that an archive cannot give back. `found`: what it has, or that it has nothing.
 inline Error item_error(std::string_view variable, std::string_view name, std::string const& found) {
@@ -127,8 +127,7 @@ class Items {
   void same(std::string_view name, std::string_view expected) {
     std::string held{expected};
     this->text(name, held);
-    if (held != expected)
-      throw item_error(variable_, name, "it is of '" + held + "', not of '" + std::string{expected} + "'");
+    if (held != expected) throw item_error(variable_, name, "it is of '" + held + "', not of '" + std::string{expected} + "'");
   }
 
  private:

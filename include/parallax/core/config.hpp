@@ -2,6 +2,21 @@
 // The room `core` has what all others stand on: errors, options, clocks, views, archives, and these macros.
 #pragma once
 
+// Where what is no template, and the engine over AnyCommunicator, is compiled: in every program that includes it, or once, in the
+// library parallax::compiled, whose users have PARALLAX_COMPILED defined. PARALLAX_BODIES says whether bodies are read at all;
+// PARALLAX_COMPILING is defined by the one source of the library that has them.
+#if !defined(PARALLAX_COMPILED)
+#define PARALLAX_INLINE inline
+#define PARALLAX_BODIES 1
+#else
+#define PARALLAX_INLINE
+#if defined(PARALLAX_COMPILING)
+#define PARALLAX_BODIES 1
+#else
+#define PARALLAX_BODIES 0
+#endif
+#endif
+
 // Rules and views are callable from device code when a CUDA compiler reads them.
 #if defined(__CUDACC__)
 #define PARALLAX_HOST_DEVICE __host__ __device__
@@ -17,9 +32,9 @@
 #define PARALLAX_STRICT_ARITHMETIC_END
 #define PARALLAX_NO_CONTRACT _Pragma("clang fp contract(off)")
 #elif defined(__CUDACC__)  // which hands them on to g++
-#define PARALLAX_STRICT_ARITHMETIC_BEGIN                               \
-  _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 1675")       \
-  _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")")
+#define PARALLAX_STRICT_ARITHMETIC_BEGIN                                                     \
+  _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 1675") _Pragma("GCC push_options") \
+      _Pragma("GCC optimize(\"fp-contract=off\")")
 #define PARALLAX_STRICT_ARITHMETIC_END _Pragma("GCC pop_options") _Pragma("nv_diagnostic pop")
 #define PARALLAX_NO_CONTRACT
 #elif defined(__GNUC__)

@@ -6,7 +6,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
+
+#include "parallax/core/text.hpp"
 
 namespace parallax {
 
@@ -25,7 +26,41 @@ enum class Errc : int {
   device,                // a call to the device's runtime failed
 };
 
-constexpr std::string_view to_string(Errc code) {
+std::string_view to_string(Errc code);
+
+// Thrown by every operation of the library. `rank` is the rank that caused it (-1 where no single one did), `operation` the
+// call ("pull", "step", …), `variable` the variable's name or empty, `detail` the sentence with the offending values.
+// When ranks agree on an error, all of them throw the same code, rank, operation, variable and detail. `report`, lines that
+// `what` ends with, says of a wait that took too long what every rank was doing.
+class Error : public std::runtime_error {
+ public:
+  Error(Errc code, int rank, std::string_view operation, std::string_view variable, std::string_view detail,
+        std::string_view report = {});
+  Error(Error const&);
+  Error(Error&&) noexcept;
+  Error& operator=(Error const&);
+  Error& operator=(Error&&) noexcept;
+  ~Error() override;
+
+  Errc code() const noexcept { return code_; }
+  int rank() const noexcept { return rank_; }
+  std::string const& operation() const noexcept { return operation_; }
+  std::string const& variable() const noexcept { return variable_; }
+  std::string const& detail() const noexcept { return detail_; }
+  std::string const& report() const noexcept { return report_; }
+
+ private:
+  Errc code_;
+  int rank_;
+  std::string operation_, variable_, detail_, report_;
+};
+
+// The error in flight as one of ours: an Error as it is, bad_alloc as out_of_memory, all else as user_exception.
+// Call it inside a catch block.
+Error current_error(int rank, std::string_view operation, std::string_view variable = {});
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE std::string_view to_string(Errc code) {
   switch (code) {
     case Errc::invalid_argument: return "invalid argument";
     case Errc::bad_id: return "bad id";
@@ -43,59 +78,48 @@ constexpr std::string_view to_string(Errc code) {
   return "unknown error";
 }
 
-// Thrown by every operation of the library. `rank` is the rank that caused it (-1 where no single one did), `operation` the
-// call ("pull", "step", …), `variable` the variable's name or empty, `detail` the sentence with the offending values.
-// When ranks agree on an error, all of them throw the same code, rank, operation, variable and detail. `report`, lines that
-// `what` ends with, says of a wait that took too long what every rank was doing.
-class Error : public std::runtime_error {
- public:
-  Error(Errc code, int rank, std::string operation, std::string variable, std::string detail, std::string report = {})
-      : std::runtime_error{compose(code, rank, operation, variable, detail) + report},
-        code_{code},
-        rank_{rank},
-        operation_{std::move(operation)},
-        variable_{std::move(variable)},
-        detail_{std::move(detail)},
-        report_{std::move(report)} {}
+namespace detail {
 
-  Errc code() const noexcept { return code_; }
-  int rank() const noexcept { return rank_; }
-  std::string const& operation() const noexcept { return operation_; }
-  std::string const& variable() const noexcept { return variable_; }
-  std::string const& detail() const noexcept { return detail_; }
-  std::string const& report() const noexcept { return report_; }
+inline std::string error_text(Errc code, int rank, std::string_view operation, std::string_view variable,
+                              std::string_view detail, std::string_view report) {
+  std::string text = joined({"parallax: ", to_string(code)});
+  if (rank >= 0) append(text, {" (rank ", rank, ")"});
+  if (!operation.empty()) append(text, {" in ", operation});
+  if (!variable.empty()) append(text, {" of '", variable, "'"});
+  append(text, {": ", detail, report});
+  return text;
+}
 
- private:
-  static std::string compose(Errc code, int rank, std::string const& operation, std::string const& variable,
-                             std::string const& detail) {
-    std::string text = "parallax: ";
-    text += to_string(code);
-    if (rank >= 0) text += " (rank " + std::to_string(rank) + ")";
-    if (!operation.empty()) text += " in " + operation;
-    if (!variable.empty()) text += " of '" + variable + "'";
-    return text + ": " + detail;
-  }
+}  // namespace detail
 
-  Errc code_;
-  int rank_;
-  std::string operation_, variable_, detail_, report_;
-};
+PARALLAX_INLINE Error::Error(Errc code, int rank, std::string_view operation, std::string_view variable,
+                             std::string_view detail, std::string_view report)
+    : std::runtime_error{detail::error_text(code, rank, operation, variable, detail, report)},
+      code_{code},
+      rank_{rank},
+      operation_{operation},
+      variable_{variable},
+      detail_{detail},
+      report_{report} {}
+PARALLAX_INLINE Error::Error(Error const&) = default;
+PARALLAX_INLINE Error::Error(Error&&) noexcept = default;
+PARALLAX_INLINE Error& Error::operator=(Error const&) = default;
+PARALLAX_INLINE Error& Error::operator=(Error&&) noexcept = default;
+PARALLAX_INLINE Error::~Error() = default;
 
-// The error in flight as one of ours: an Error as it is, bad_alloc as out_of_memory, all else as user_exception.
-// Call it inside a catch block.
-inline Error current_error(int rank, std::string_view operation, std::string_view variable = {}) {
-  std::string const op{operation}, var{variable};
+PARALLAX_INLINE Error current_error(int rank, std::string_view operation, std::string_view variable) {
   try {
     throw;
   } catch (Error const& error) {
     return error;
   } catch (std::bad_alloc const&) {
-    return {Errc::out_of_memory, rank, op, var, "an allocation failed"};
+    return {Errc::out_of_memory, rank, operation, variable, "an allocation failed"};
   } catch (std::exception const& error) {
-    return {Errc::user_exception, rank, op, var, error.what()};
+    return {Errc::user_exception, rank, operation, variable, error.what()};
   } catch (...) {
-    return {Errc::user_exception, rank, op, var, "an exception that is no std::exception"};
+    return {Errc::user_exception, rank, operation, variable, "an exception that is no std::exception"};
   }
 }
+#endif
 
 }  // namespace parallax

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <bit>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "parallax/core/config.hpp"
+#include "parallax/core/text.hpp"
 
 namespace parallax {
 
@@ -67,14 +67,31 @@ template <class T, class F>
 constexpr void for_each_field(T&& object, F&& f) {
   constexpr std::size_t count = detail::field_count<std::remove_cvref_t<T>>();
   auto const each = [&](auto&... fields) { (f(fields), ...); };
-  if constexpr (count == 1) { auto& [a] = object; each(a); }
-  else if constexpr (count == 2) { auto& [a, b] = object; each(a, b); }
-  else if constexpr (count == 3) { auto& [a, b, c] = object; each(a, b, c); }
-  else if constexpr (count == 4) { auto& [a, b, c, d] = object; each(a, b, c, d); }
-  else if constexpr (count == 5) { auto& [a, b, c, d, e] = object; each(a, b, c, d, e); }
-  else if constexpr (count == 6) { auto& [a, b, c, d, e, g] = object; each(a, b, c, d, e, g); }
-  else if constexpr (count == 7) { auto& [a, b, c, d, e, g, h] = object; each(a, b, c, d, e, g, h); }
-  else if constexpr (count == 8) { auto& [a, b, c, d, e, g, h, i] = object; each(a, b, c, d, e, g, h, i); }
+  if constexpr (count == 1) {
+    auto& [a] = object;
+    each(a);
+  } else if constexpr (count == 2) {
+    auto& [a, b] = object;
+    each(a, b);
+  } else if constexpr (count == 3) {
+    auto& [a, b, c] = object;
+    each(a, b, c);
+  } else if constexpr (count == 4) {
+    auto& [a, b, c, d] = object;
+    each(a, b, c, d);
+  } else if constexpr (count == 5) {
+    auto& [a, b, c, d, e] = object;
+    each(a, b, c, d, e);
+  } else if constexpr (count == 6) {
+    auto& [a, b, c, d, e, g] = object;
+    each(a, b, c, d, e, g);
+  } else if constexpr (count == 7) {
+    auto& [a, b, c, d, e, g, h] = object;
+    each(a, b, c, d, e, g, h);
+  } else if constexpr (count == 8) {
+    auto& [a, b, c, d, e, g, h, i] = object;
+    each(a, b, c, d, e, g, h, i);
+  }
 }
 
 // The arithmetic fields of an object and of aggregates in it, as a hash and as text. Types that are no aggregates offer
@@ -142,15 +159,14 @@ std::size_t word_count(T const& object) {
 // The shortest text from which the same number is read again, so that different numbers have different texts.
 template <class Number>
 std::string number_text(Number number) {
-  char text[64];
-  return {text, std::to_chars(text, text + sizeof text, +number).ptr};
+  return joined({+number});
 }
 
 template <class T>
 std::string fields_text(T const& object) {
   std::string text = "{";
-  visit_fields(object, [&](auto field) { text += (text.size() > 1 ? ", " : "") + number_text(field); });
-  return text + '}';
+  visit_fields(object, [&](auto field) { append(text, {text.size() > 1 ? ", " : "", +field}); });
+  return text += '}';
 }
 
 // The same with the names of the fields, as a user writes them, where the class has `field_names`, one for each field.
@@ -165,7 +181,7 @@ std::string settings_text(T const& object) {
     std::string text = "{";
     std::size_t i = 0;
     for_each_field(object, [&](auto const& field) {
-      text += (i > 0 ? ", ." : ".") + std::string{T::field_names[i]} + " = " + settings_text(field);
+      append(text, {i > 0 ? ", ." : ".", T::field_names[i], " = ", settings_text(field)});
       ++i;
     });
     return text + '}';

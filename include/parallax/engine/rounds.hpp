@@ -10,8 +10,8 @@
 
 #include "parallax/comm/agreement.hpp"
 #include "parallax/comm/explanation.hpp"
-#include "parallax/variable/registry.hpp"
 #include "parallax/engine/waiting.hpp"
+#include "parallax/variable/registry.hpp"
 
 namespace parallax::detail {
 
@@ -20,87 +20,39 @@ namespace parallax::detail {
 template <Communicator C>
 class Rounds {
  public:
-  Rounds(Topology<C> const& topology, int channel, Traffic& traffic, Waiting<C>& waiting, Registry const& registry)
-      : agreement{topology, channel, traffic},
-        topology_{&topology},
-        waiting_{&waiting},
-        registry_{&registry},
-        lane_{topology, channel, traffic} {}
+  Rounds(Topology<C> const& topology, int channel, Traffic& traffic, Waiting<C>& waiting, Registry const& registry);
 
   // Local. An operation begins: what every agreement about it includes is the operation, its number in the session, and all
   // variables made so far. `step`: completed before it.
-  Fingerprint begin(Operation operation, std::int64_t step, std::uint64_t options) {
-    Fingerprint hash;
-    hash.add(static_cast<std::uint64_t>(operation));
-    waiting_->journal().enter(word(operation), ++operations_, step, waiting_->clock());
-    hash.add(operations_);
-    hash.add(registry_->hash());
-    hash.add(options);
-    return hash;
-  }
+  Fingerprint begin(Operation operation, std::int64_t step, std::uint64_t options);
   std::uint64_t operations() const { return operations_; }
 
   // Collective. What was begun, and told, in `agreement` is agreed on, or Refused is thrown. `error`: this rank's refusal;
   // `names`: the variables concerned; `describe`: of what this rank is about to do, asked where the ranks do not agree.
   void agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names,
-             FunctionRef<std::string()> describe) {
-    agreement.post();
-    waiting_->advance(Phase::agreeing);
-    waiting_->drive(operation, [&] { return agreement.poll(); }, Named<Agreement<C>>{agreement, names});
-    waiting_->advance(Phase::exchanging);
-    if (agreement.unanimous()) return;
-    throw Refused{explain(operation, error ? &*error : nullptr, describe())};
-  }
+             FunctionRef<std::string()> describe);
 
   // Collective. The error that all ranks arrive at. Throws it where the ranks are out of step, which ends the session. Where they
   // called different operations, one of which may have been a step, what is under way is dropped on all of them.
-  Error explain(char const* operation, Error const* error, std::string const& details) {
-    Testimony const own{operation, operations_, error, error ? std::string{} : context(operation) + details};
-    Verdict const verdict =
-        Explanation<C>::of(lane_, own, [&](auto& lane) { await(lane, operation, [] { return std::string{}; }); });
-    if (!verdict.in_step) throw verdict.error;
-    if (!verdict.same_operation) waiting_->underway().drop(operation);
-    return verdict.error;
-  }
+  Error explain(char const* operation, Error const* error, std::string const& details);
 
   // Collective. Every rank's `words` to every rank, equally many.
-  void tell_all(char const* operation, FunctionRef<std::string()> names) {
-    std::size_t const count = words.size(), ranks = static_cast<std::size_t>(topology_->size());
-    told_.assign(count * ranks, 0.0);
-    lane_.clear();
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      if (static_cast<int>(rank) == topology_->rank()) continue;
-      lane_.send(static_cast<int>(rank), 0, count * sizeof(double), Payload::control);
-      lane_.expect(static_cast<int>(rank), rank * count * sizeof(double), count * sizeof(double), Payload::control);
-    }
-    lane_.post(words.data(), told_.data());
-    await(lane_, operation, names);
-    std::copy_n(words.data(), count, told_.data() + static_cast<std::size_t>(topology_->rank()) * count);
-  }
+  void tell_all(char const* operation, FunctionRef<std::string()> names);
   std::span<double const> told(int rank) const {
     return std::span{told_}.subspan(static_cast<std::size_t>(rank) * words.size(), words.size());
   }
   std::vector<double> const& all_told() const { return told_; }
 
-  void withdraw() noexcept {
-    agreement.withdraw();
-    lane_.withdraw();
-  }
+  void withdraw() noexcept;
 
   Agreement<C> agreement;
   std::vector<double> words;  // of this rank, for `tell_all`
 
  private:
   void await(Lane<C>& lane, char const* operation, FunctionRef<std::string()> names) {
-    waiting_->drive(operation, [&] { return lane.test(); }, Named<Lane<C>>{lane, names});
+    waiting_->drive(operation, [&] { return lane.test(); }, {lane, names});
   }
-  std::string context(char const* operation) const {
-    std::string text = "\toperation " + std::to_string(operations_) + ": " + operation + "\n\thosts";
-    for (int const host : topology_->hosts()) (text += ' ') += std::to_string(host);
-    text += " in " + std::to_string(topology_->hops().size()) + " hops\n\t" + waiting_->underway().settings() + "\n";
-    for (auto const& known : registry_->variables()) text += known->name + "\t" + known->signature + '\n';
-    return text + Testimony::section_end;
-  }
+  std::string context(char const* operation) const;
 
   Topology<C> const* topology_;
   Waiting<C>* waiting_;
@@ -109,5 +61,74 @@ class Rounds {
   std::vector<double> told_;
   std::uint64_t operations_ = 0;
 };
+
+template <Communicator C>
+Rounds<C>::Rounds(Topology<C> const& topology, int channel, Traffic& traffic, Waiting<C>& waiting, Registry const& registry)
+    : agreement{topology, channel, traffic},
+      topology_{&topology},
+      waiting_{&waiting},
+      registry_{&registry},
+      lane_{topology, channel, traffic} {}
+
+template <Communicator C>
+Fingerprint Rounds<C>::begin(Operation operation, std::int64_t step, std::uint64_t options) {
+  Fingerprint hash;
+  hash.add(static_cast<std::uint64_t>(operation));
+  waiting_->journal().enter(word(operation), ++operations_, step, waiting_->clock());
+  hash.add(operations_);
+  hash.add(registry_->hash());
+  hash.add(options);
+  return hash;
+}
+
+template <Communicator C>
+void Rounds<C>::agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names,
+                      FunctionRef<std::string()> describe) {
+  agreement.post();
+  waiting_->advance(Phase::agreeing);
+  waiting_->drive(operation, [&] { return agreement.poll(); }, {agreement, names});
+  waiting_->advance(Phase::exchanging);
+  if (agreement.unanimous()) return;
+  throw Refused{explain(operation, error ? &*error : nullptr, describe())};
+}
+
+template <Communicator C>
+Error Rounds<C>::explain(char const* operation, Error const* error, std::string const& details) {
+  Testimony const own{operation, operations_, error, error ? std::string{} : context(operation) + details};
+  Verdict const verdict = explain_difference(lane_, own, [&] { await(lane_, operation, [] { return std::string{}; }); });
+  if (!verdict.in_step) throw verdict.error;
+  if (!verdict.same_operation) waiting_->underway().drop(operation);
+  return verdict.error;
+}
+
+template <Communicator C>
+void Rounds<C>::tell_all(char const* operation, FunctionRef<std::string()> names) {
+  std::size_t const count = words.size(), ranks = static_cast<std::size_t>(topology_->size());
+  told_.assign(count * ranks, 0.0);
+  lane_.clear();
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (static_cast<int>(rank) == topology_->rank()) continue;
+    lane_.send(static_cast<int>(rank), 0, count * sizeof(double), Payload::control);
+    lane_.expect(static_cast<int>(rank), rank * count * sizeof(double), count * sizeof(double), Payload::control);
+  }
+  lane_.post(words.data(), told_.data());
+  await(lane_, operation, names);
+  std::copy_n(words.data(), count, told_.data() + static_cast<std::size_t>(topology_->rank()) * count);
+}
+
+template <Communicator C>
+void Rounds<C>::withdraw() noexcept {
+  agreement.withdraw();
+  lane_.withdraw();
+}
+
+template <Communicator C>
+std::string Rounds<C>::context(char const* operation) const {
+  std::string text = joined({"\toperation ", operations_, ": ", operation, "\n\thosts"});
+  for (int const host : topology_->hosts()) append(text, {" ", host});
+  append(text, {" in ", topology_->hops().size(), " hops\n\t", waiting_->underway().settings(), "\n"});
+  for (auto const& known : registry_->variables()) append(text, {known->name, "\t", known->signature, "\n"});
+  return text + Testimony::section_end;
+}
 
 }  // namespace parallax::detail

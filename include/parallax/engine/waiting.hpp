@@ -7,6 +7,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "parallax/comm/journal_report.hpp"
@@ -17,16 +18,24 @@
 
 namespace parallax::detail {
 
-// What a wait is for, told if it takes too long: `waiting_for`, the rank that is behind, and `names`, the variables concerned.
-// Flights have both; a lane or an agreement is given names by this.
-template <class Exchange>
-struct Named {
-  Exchange const& exchange;
+// What a wait is for, told if it takes too long: the exchange, which says what rank is behind, and who names the variables
+// concerned. Refers to both.
+class Awaited {
+ public:
+  template <class Exchange>
+  Awaited(Exchange const& exchange, FunctionRef<std::string()> its_names)
+      : names{its_names}, exchange_{&exchange}, waiting_for_{[](void const* given) {
+          return static_cast<Exchange const*>(given)->waiting_for();
+        }} {}
+
+  int waiting_for() const { return waiting_for_(exchange_); }  // a rank, or -1
+
   FunctionRef<std::string()> names;
-  int waiting_for() const { return exchange.waiting_for(); }
+
+ private:
+  void const* exchange_;
+  int (*waiting_for_)(void const*);
 };
-template <class Exchange, class Names>
-Named(Exchange const&, Names&) -> Named<Exchange>;
 
 // Thrown inside an engine for what all ranks agreed to refuse: the session stays usable.
 struct Refused {
@@ -36,10 +45,10 @@ struct Refused {
 // What an engine has under way beside the operation at hand.
 class Underway {
  public:
-  virtual void progress() = 0;               // lets it move on; throws what a Request's `test` throws
+  virtual void progress() = 0;                   // lets it move on; throws what a Request's `test` throws
   virtual void drop(char const* operation) = 0;  // collective: where ranks called different operations, it ends on all of them
-  virtual void withdraw() noexcept = 0;      // after an abort: returns once no peer touches our memory
-  virtual std::string settings() const = 0;  // what ranks must have in common, in words
+  virtual void withdraw() noexcept = 0;          // after an abort: returns once no peer touches our memory
+  virtual std::string settings() const = 0;      // what ranks must have in common, in words
 
  protected:
   ~Underway() = default;
@@ -55,80 +64,31 @@ class Waiting {
 
   // Polls `done`, and what is under way, until it is true or the deadline has passed. A failure here ends the session before
   // the caller's memory goes out of scope: no peer reads it any more when this throws.
-  template <class Done, class Awaited>
-  void drive(char const* operation, Done&& done, Awaited const& awaited) {
-    Patience<C> patience{topology_->world()};
-    try {
-      while (!done()) {
-        underway_->progress();
-        if (patience.idles()) idle(awaited.waiting_for());
-        if (patience.pause()) continue;
-        if (done()) break;  // it was this rank that stood still
-        throw timed_out(operation, awaited.waiting_for(), awaited.names());
-      }
-    } catch (...) {
-      end(current_error(topology_->rank(), operation));
-      throw;
-    }
-  }
+  void drive(char const* operation, FunctionRef<bool()> done, Awaited const& awaited);
 
   // Runs one public operation: a refusal is thrown on as the Error that all ranks agreed on; anything else ends the session.
   template <class Body>
   auto guarded(char const* operation, Body&& body) {
-    Guard const turn{takes_turns_ ? &turns_ : nullptr};
-    if (poisoned_)
-      throw Error{Errc::poisoned, poisoned_->rank(), operation, "",
-                  std::string{"an earlier failure ended the session: "} + poisoned_->what()};
-    struct Leaving {  // notes that the operation has ended, however it did
-      Waiting& waiting;
-      ~Leaving() { waiting.journal_->leave(waiting.sent(), waiting.clock()); }
-    } const leaving{*this};
-    sent_before_ = traffic_->payload_sent();
-    current = {};
-    refused_.reset();
-    try {
-      return body();
-    } catch (Refused const& refused) {
-      refused_ = refused.error;
-      throw refused.error;
-    } catch (...) {
-      if (!poisoned_) end(current_error(topology_->rank(), operation));
-      throw Error{*poisoned_};
+    using Result = decltype(body());
+    if constexpr (std::is_void_v<Result>) {
+      guard(operation, body);
+    } else {
+      std::optional<Result> result;
+      guard(operation, [&] { result.emplace(body()); });
+      return std::move(*result);
     }
   }
 
   // Local, by another thread than the session's: a little progress, if the session is not at work itself.
-  void help() noexcept {
-    if (!turns_.try_lock()) return;
-    try {
-      if (!poisoned_) underway_->progress();
-    } catch (...) {
-      end(current_error(topology_->rank(), "poll"));
-    }
-    turns_.unlock();
-  }
-  void take_turns(bool on) {
-    if (on && !topology_->world().serialized())
-      throw Error{Errc::misuse, topology_->rank(), "ProgressThread", "",
-                  "only the thread that made the communicator may use it (MPI: less than MPI_THREAD_SERIALIZED)"};
-    takes_turns_ = on;
-  }
+  void help() noexcept;
+  void take_turns(bool on);
 
   // After this nothing of the session is in flight, and its peers are told.
-  void end(Error const& error) {
-    poisoned_ = error;
-    topology_->world().abort(error);
-    underway_->withdraw();
-  }
+  void end(Error const& error);
   bool ended() const { return poisoned_.has_value(); }
   // An exception leaves the session. Its words cannot be had while it is under way; where the last operation was refused they
   // are those of the refusal, the same on all ranks, and so is the rank that is named.
-  Error left() const {
-    int const rank = topology_->rank();
-    std::string said = "rank " + std::to_string(rank) + " left the session by an exception";
-    if (refused_) (said += ", after ") += refused_->what();
-    return {Errc::aborted, refused_ ? refused_->rank() : rank, "session", "", said};
-  }
+  Error left() const;
   Underway& underway() { return *underway_; }
   // Whether an exception is on its way that was not when the session was made.
   bool unwinding() const { return std::uncaught_exceptions() > exceptions_; }
@@ -143,29 +103,111 @@ class Waiting {
  private:
   std::uint64_t sent() const { return traffic_->payload_sent() - sent_before_; }  // in the operation at hand
 
+  void guard(char const* operation, FunctionRef<void()> body);
   // A sign of life from a long wait, for those whose wait is longer.
-  void idle(int waiting_for) {
-    journal_->wait(waiting_for, clock());
-    topology_->world().answer();
-  }
-  Error timed_out(char const* operation, int missing, std::string const& names) {
-    idle(missing);
-    Status const own = journal_->status();
-    std::string_view const phase = own.count ? own.latest()->phase.text() : "";
-    if (!topology_->world().keeps_journals()) return timeout_error(topology_->world(), missing, operation, names, phase);
-    JournalReport<C> const report{topology_->world()};
-    return timeout_error(topology_->world(), report.to_blame(missing), operation, names, phase, report.text());
-  }
+  void idle(int waiting_for);
+  Error timed_out(char const* operation, int missing, std::string const& names);
 
   Topology<C> const* topology_;
   Traffic const* traffic_;
   Underway* underway_;
   int exceptions_ = std::uncaught_exceptions();
   std::optional<Error> poisoned_, refused_;  // refused_: by the last operation
-  SpinLock turns_;  // held by whoever works on the session, where two threads do
+  SpinLock turns_;                           // held by whoever works on the session, where two threads do
   bool takes_turns_ = false;
   Journal* journal_;
   std::uint64_t sent_before_ = 0;  // payload, by the operations before the current one
 };
+
+template <Communicator C>
+void Waiting<C>::drive(char const* operation, FunctionRef<bool()> done, Awaited const& awaited) {
+  Patience<C> patience{topology_->world()};
+  try {
+    while (!done()) {
+      underway_->progress();
+      if (patience.idles()) idle(awaited.waiting_for());
+      if (patience.pause()) continue;
+      if (done()) break;  // it was this rank that stood still
+      throw timed_out(operation, awaited.waiting_for(), awaited.names());
+    }
+  } catch (...) {
+    end(current_error(topology_->rank(), operation));
+    throw;
+  }
+}
+
+template <Communicator C>
+void Waiting<C>::guard(char const* operation, FunctionRef<void()> body) {
+  Guard const turn{takes_turns_ ? &turns_ : nullptr};
+  if (poisoned_)
+    throw Error{Errc::poisoned, poisoned_->rank(), operation, "",
+                joined({"an earlier failure ended the session: ", poisoned_->what()})};
+  struct Leaving {  // notes that the operation has ended, however it did
+    Waiting& waiting;
+    ~Leaving() { waiting.journal_->leave(waiting.sent(), waiting.clock()); }
+  } const leaving{*this};
+  sent_before_ = traffic_->payload_sent();
+  current = {};
+  refused_.reset();
+  try {
+    body();
+  } catch (Refused const& refused) {
+    refused_ = refused.error;
+    throw refused.error;
+  } catch (...) {
+    if (!poisoned_) end(current_error(topology_->rank(), operation));
+    throw Error{*poisoned_};
+  }
+}
+
+template <Communicator C>
+void Waiting<C>::help() noexcept {
+  if (!turns_.try_lock()) return;
+  try {
+    if (!poisoned_) underway_->progress();
+  } catch (...) {
+    end(current_error(topology_->rank(), "poll"));
+  }
+  turns_.unlock();
+}
+
+template <Communicator C>
+void Waiting<C>::take_turns(bool on) {
+  if (on && !topology_->world().serialized())
+    throw Error{Errc::misuse, topology_->rank(), "ProgressThread", "",
+                "only the thread that made the communicator may use it (MPI: less than MPI_THREAD_SERIALIZED)"};
+  takes_turns_ = on;
+}
+
+template <Communicator C>
+void Waiting<C>::end(Error const& error) {
+  poisoned_ = error;
+  topology_->world().abort(error);
+  underway_->withdraw();
+}
+
+template <Communicator C>
+Error Waiting<C>::left() const {
+  int const rank = topology_->rank();
+  std::string said = joined({"rank ", rank, " left the session by an exception"});
+  if (refused_) append(said, {", after ", refused_->what()});
+  return {Errc::aborted, refused_ ? refused_->rank() : rank, "session", "", said};
+}
+
+template <Communicator C>
+void Waiting<C>::idle(int waiting_for) {
+  journal_->wait(waiting_for, clock());
+  topology_->world().answer();
+}
+
+template <Communicator C>
+Error Waiting<C>::timed_out(char const* operation, int missing, std::string const& names) {
+  idle(missing);
+  Status const own = journal_->status();
+  std::string_view const phase = own.count ? own.latest()->phase.text() : "";
+  if (!topology_->world().keeps_journals()) return timeout_error(topology_->world(), missing, operation, names, phase);
+  JournalReport<C> const report{topology_->world()};
+  return timeout_error(topology_->world(), report.to_blame(missing), operation, names, phase, report.text());
+}
 
 }  // namespace parallax::detail

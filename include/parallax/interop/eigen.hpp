@@ -46,8 +46,7 @@ inline constexpr bool has_gaps_between =
 [[noreturn]] inline void refuse_eigen_gaps(std::string const& what, std::int64_t rows, std::int64_t columns,
                                            std::string const& strides) {
   throw Error{Errc::invalid_argument, -1, "", "",
-              "an Eigen expression of " + std::to_string(rows) + " x " + std::to_string(columns) + " with " + strides + what +
-                  ": copy it, as by eval()"};
+              joined({"an Eigen expression of ", rows, " x ", columns, " with ", strides, what, ": copy it, as by eval()"})};
 }
 
 }  // namespace detail
@@ -65,9 +64,8 @@ struct tensor_traits<M> {
     bool const packed = (matrix.innerSize() <= 1 || matrix.innerStride() == 1) &&
                         (matrix.outerSize() <= 1 || matrix.outerStride() == matrix.innerSize());
     if (!packed && matrix.size() > 0)
-      detail::refuse_eigen_gaps(
-          " is no contiguous run of elements", matrix.rows(), matrix.cols(),
-          "inner stride " + std::to_string(matrix.innerStride()) + " and outer stride " + std::to_string(matrix.outerStride()));
+      detail::refuse_eigen_gaps(" is no contiguous run of elements", matrix.rows(), matrix.cols(),
+                                joined({"inner stride ", matrix.innerStride(), " and outer stride ", matrix.outerStride()}));
     return {matrix.data(), static_cast<std::size_t>(matrix.size())};
   }
 
@@ -82,7 +80,7 @@ struct tensor_traits<M> {
     } else {
       if (matrix.innerStride() != 1 && matrix.cols() > 1 && matrix.rows() > 0)
         detail::refuse_eigen_gaps(" has no contiguous rows", matrix.rows(), matrix.cols(),
-                                  "inner stride " + std::to_string(matrix.innerStride()));
+                                  joined({"inner stride ", matrix.innerStride()}));
       return {matrix.data(), matrix.rows(), matrix.cols(), matrix.outerStride()};
     }
   }

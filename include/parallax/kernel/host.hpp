@@ -92,8 +92,8 @@ struct RowOps<HostSpace> {
   // Throws Error (invalid_argument) beyond 2^32 - 1 keys, and std::bad_alloc. A key outside the bound makes wrong
   // groups, but no stray access.
   template <class Index>
-  static void unique_with_inverse(std::span<std::type_identity_t<Index> const> keys, std::int64_t bound,
-                                  Grouping<Index>& out, SortScratch<Index>& scratch) {
+  static void unique_with_inverse(std::span<std::type_identity_t<Index> const> keys, std::int64_t bound, Grouping<Index>& out,
+                                  SortScratch<Index>& scratch) {
     static_assert(std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>);
     detail::group_keys<Index>(keys, bound, out, scratch);
   }
@@ -104,14 +104,7 @@ struct RowOps<HostSpace> {
   // in order.
   template <class T, class Index>
   static void coalesce(RowsView<std::type_identity_t<T> const> values, Grouping<Index> const& groups, std::size_t first,
-                       std::size_t last, T* out) {
-    std::span const order = groups.order.span();
-    for (std::size_t k = first; k < last; ++k, out += values.width) {
-      std::size_t const begin = groups.offsets[k], end = groups.offsets[k + 1];
-      detail::sum_one_chunk<T>(values, order, begin, std::min(end, begin + sum_chunk), {0, values.width}, out);
-      if (end - begin > sum_chunk) detail::add_later_chunks<T>(values, order, begin, end, out);
-    }
-  }
+                       std::size_t last, T* out);
 
   // out[k - first] = the number of positions of distinct key k.
   template <class Index>
@@ -146,27 +139,14 @@ struct RowOps<HostSpace> {
   // Row i of out = table row directory(indices[i]). Output of 8 MB and more is not left in the caches.
   template <class T, class I>
   static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
-                          Directory<std::remove_const_t<I>> directory, T* out) {
-    std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(T);
-    if (detail::can_stream(out, row_bytes, indices.size())) {
-      detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {
-        detail::stream_words(out + i * table.width, row, row_bytes);
-      });
-      detail::end_stream();
-    } else {
-      detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {
-        detail::copy_row(out + i * table.width, row, table.width);
-      });
-    }
-  }
+                          Directory<std::remove_const_t<I>> directory, T* out);
 
   // Table row directory(indices[i]) = row i of rows; of equal indices the last one stays.
   template <class T, class I>
   static void scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                            std::type_identity_t<T> const* rows) {
-    detail::for_each_row<detail::Access::write>(table, indices, directory, [&](std::int64_t i, T* row) {
-      detail::copy_row(row, rows + i * table.width, table.width);
-    });
+    detail::for_each_row<detail::Access::write>(
+        table, indices, directory, [&](std::int64_t i, T* row) { detail::copy_row(row, rows + i * table.width, table.width); });
   }
 
   // Table row directory(indices[i]) += row i of rows, in the order given; indices may repeat.
@@ -188,20 +168,19 @@ struct RowOps<HostSpace> {
   // As coalesce and gather_rows, of terms that are never held.
   template <class T, class Index>
   static void coalesce_terms(RowTerms<T> const& terms, Grouping<Index> const& groups, std::size_t first, std::size_t last,
-                             T* out) {
-    for (std::size_t k = first; k < last; ++k, out += terms.rows.width)
-      sum_terms(terms, groups.offsets[k], groups.offsets[k + 1], [&](std::size_t at) { return groups.order[at]; }, out);
-  }
+                             T* out);
   // Row k of out = the sum of the terms offsets[k] … offsets[k + 1] - 1, zeros if there are none.
   template <class T>
   static void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) {
     for (std::size_t k = 0; k + 1 < offsets.size(); ++k, out += terms.rows.width)
-      sum_terms(terms, offsets[k], offsets[k + 1], [](std::size_t at) { return at; }, out);
+      sum_terms(
+          terms, offsets[k], offsets[k + 1], [](std::size_t at) { return at; }, out);
   }
   template <class T>
   static void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) {
     for (std::size_t i = 0; i < positions.size(); ++i, out += terms.rows.width)
-      sum_terms(terms, i, i + 1, [&](std::size_t at) { return positions[at]; }, out);
+      sum_terms(
+          terms, i, i + 1, [&](std::size_t at) { return positions[at]; }, out);
   }
 
   template <class T>
@@ -327,6 +306,41 @@ struct RowOps<HostSpace> {
     detail::apply_each_row<scaled>(arguments...);
   }
 };
+
+template <class T, class Index>
+void RowOps<HostSpace>::coalesce(RowsView<std::type_identity_t<T> const> values, Grouping<Index> const& groups,
+                                 std::size_t first, std::size_t last, T* out) {
+  std::span const order = groups.order.span();
+  for (std::size_t k = first; k < last; ++k, out += values.width) {
+    std::size_t const begin = groups.offsets[k], end = groups.offsets[k + 1];
+    detail::sum_one_chunk<T>(values, order, begin, std::min(end, begin + sum_chunk), {0, values.width}, out);
+    if (end - begin > sum_chunk) detail::add_later_chunks<T>(values, order, begin, end, out);
+  }
+}
+
+template <class T, class I>
+void RowOps<HostSpace>::gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
+                                    Directory<std::remove_const_t<I>> directory, T* out) {
+  std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(T);
+  if (detail::can_stream(out, row_bytes, indices.size())) {
+    detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {
+      detail::stream_words(out + i * table.width, row, row_bytes);
+    });
+    detail::end_stream();
+  } else {
+    detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {
+      detail::copy_row(out + i * table.width, row, table.width);
+    });
+  }
+}
+
+template <class T, class Index>
+void RowOps<HostSpace>::coalesce_terms(RowTerms<T> const& terms, Grouping<Index> const& groups, std::size_t first,
+                                       std::size_t last, T* out) {
+  for (std::size_t k = first; k < last; ++k, out += terms.rows.width)
+    sum_terms(
+        terms, groups.offsets[k], groups.offsets[k + 1], [&](std::size_t at) { return groups.order[at]; }, out);
+}
 
 }  // namespace parallax
 

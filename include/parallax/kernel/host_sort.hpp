@@ -135,8 +135,8 @@ void move_pairs(std::size_t n, PairAt const& pair_at, Keys form, Digit digit, st
 // Sorts (key, position) pairs by key, stably; returns the buffer of `work` in which they lie. The first digit in which
 // keys differ is moved from the keys themselves, later ones from pairs.
 template <class Index, class Keys, class Item = typename Keys::Item>
-Buffer<Item>& sort_pairs(std::span<Index const> keys, Keys form, DigitPlan const& plan,
-                         std::array<Buffer<Item>, 2>& work, Buffer<std::uint32_t>& counters) {
+Buffer<Item>& sort_pairs(std::span<Index const> keys, Keys form, DigitPlan const& plan, std::array<Buffer<Item>, 2>& work,
+                         Buffer<std::uint32_t>& counters) {
   std::size_t const n = keys.size();
   for (Buffer<Item>& buffer : work) buffer.resize_with_slack(n);
   auto const from_keys = [keys, form](std::size_t i) {
@@ -155,9 +155,9 @@ Buffer<Item>& sort_pairs(std::span<Index const> keys, Keys form, DigitPlan const
     if (!make_places(places, n)) continue;
     Digit const digit{plan, pass};
     if (from)
-      move_pairs(n, [pairs = from->data()](std::size_t i) { return pairs[i]; }, form, digit, places.data(), to->data());
-    else
-      move_pairs(n, from_keys, form, digit, places.data(), to->data());
+      move_pairs(
+          n, [pairs = from->data()](std::size_t i) { return pairs[i]; }, form, digit, places.data(), to->data());
+    else move_pairs(n, from_keys, form, digit, places.data(), to->data());
     from = to;
     to = from == &work[0] ? &work[1] : &work[0];
   }
@@ -198,12 +198,11 @@ void emit_groups(Buffer<typename Keys::Item> const& sorted, Keys form, Grouping<
 }
 
 template <class Index>
-void group_keys(std::span<Index const> keys, std::int64_t bound, Grouping<Index>& out,
-                SortScratch<Index, HostSpace>& scratch) {
+void group_keys(std::span<Index const> keys, std::int64_t bound, Grouping<Index>& out, SortScratch<Index, HostSpace>& scratch) {
   std::size_t const n = keys.size();
   if (n > std::numeric_limits<std::uint32_t>::max())
     throw Error{Errc::invalid_argument, -1, "unique_with_inverse", "",
-                std::to_string(n) + " keys; at most 2^32 - 1 can be grouped at once"};
+                joined({n, " keys; at most 2^32 - 1 can be grouped at once"})};
   int const key_bits = bound > 1 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(bound - 1))) : 0;
   int const position_bits = n > 1 ? static_cast<int>(std::bit_width(n - 1)) : 0;
   DigitPlan const plan{key_bits, n};

@@ -99,7 +99,7 @@ class SharedBlocks {
     if (block.memory) return;
     if (block.file >= 0) ::close(block.file);
     throw Error{Errc::out_of_memory, -1, "SharedSpace", "",
-                std::to_string(block.bytes) + " bytes cannot be had as memory that processes share"};
+                joined({block.bytes, " bytes cannot be had as memory that processes share"})};
   }
   static void close(Block const& block) noexcept {
     __atomic_store_n(&mark_of(block).gone, 1, __ATOMIC_RELEASE);

@@ -97,7 +97,7 @@ class FrontRows {
   }
   std::size_t after(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
 
-  std::vector<std::int64_t> front_;                            // the exchange, for rows at the front
+  std::vector<std::int64_t> front_;                           // the exchange, for rows at the front
   std::vector<std::pair<std::int64_t, std::int64_t>> slots_;  // for rows that come from further back; -1: free
 };
 
@@ -125,9 +125,10 @@ class Greedy::Layout {
   std::int64_t global_row(int owner, std::int64_t local) const {
     if (!deal_) return light_.global_row(owner, local);
     auto const& held = deal_->held[static_cast<std::size_t>(owner)];
-    std::int64_t const item = *(std::upper_bound(held.begin(), held.end(), local, [&](std::int64_t at, std::int64_t number) {
-                                  return at < first_local(number);
-                                }) - 1);
+    std::int64_t const item =
+        *(std::upper_bound(held.begin(), held.end(), local,
+                           [&](std::int64_t at, std::int64_t number) { return at < first_local(number); }) -
+          1);
     if (item < heavy_) return deal_->front(item);
     return deal_->front(heavy_ + light_.global_row(static_cast<int>(item - heavy_), local - first_local(item)));
   }
@@ -147,10 +148,10 @@ class Greedy::Layout {
   }
 
   struct Deal {
-    detail::FrontRows front;                     // heavy rows first
-    std::vector<Location> items;                 // where each begins: heavy rows, then bundles
+    detail::FrontRows front;                      // heavy rows first
+    std::vector<Location> items;                  // where each begins: heavy rows, then bundles
     std::vector<std::vector<std::int64_t>> held;  // by owner: its items, as they lie
-    std::vector<std::int64_t> local_rows;        // by owner
+    std::vector<std::int64_t> local_rows;         // by owner
   };
 
   Layout(std::vector<double> const& weights, int owners, std::int64_t bins, Plan plan)
@@ -213,7 +214,7 @@ inline Greedy::Greedy(std::vector<double> weights) {
   for (std::size_t row = 0; row < weights.size(); ++row) {
     double& weight = weights[row];
     if (!(weight >= 0 && weight <= std::numeric_limits<double>::max()))
-      refuse("the weight of row " + std::to_string(row) + " is " + number_text(weight));
+      refuse(joined({"the weight of row ", row, " is ", number_text(weight)}));
     weight += 0.0;  // -0 counts as 0
     total += weight;
     hash.add(std::bit_cast<std::uint64_t>(weight));
@@ -228,7 +229,7 @@ inline Greedy::Layout Greedy::layout(std::int64_t rows, int owners) const {
   if (!weights_) return {rows, owners, bins};
   if (std::ssize(*weights_) != rows)
     throw Error{Errc::invalid_argument, -1, "layout", "",
-                "Greedy has " + std::to_string(weights_->size()) + " weights for a table of " + std::to_string(rows) + " rows"};
+                joined({"Greedy has ", weights_->size(), " weights for a table of ", rows, " rows"})};
   return {*weights_, owners, bins};
 }
 

@@ -28,14 +28,13 @@ struct Location {
 // never changes. Arguments outside these ranges are preconditions violated; `locate` runs once per id and checks nothing. A
 // layout that says so (`static constexpr bool on_device = true`) is trivially copyable, and kernels may call `locate`.
 template <class L>
-concept PartitionLayout =
-    std::copyable<L> && requires(L const& layout, std::int64_t row, int owner) {
-      { layout.rows() } -> std::same_as<std::int64_t>;
-      { layout.owners() } -> std::same_as<int>;
-      { layout.locate(row) } -> std::same_as<Location>;
-      { layout.global_row(owner, row) } -> std::same_as<std::int64_t>;
-      { layout.local_rows(owner) } -> std::same_as<std::int64_t>;
-    };
+concept PartitionLayout = std::copyable<L> && requires(L const& layout, std::int64_t row, int owner) {
+  { layout.rows() } -> std::same_as<std::int64_t>;
+  { layout.owners() } -> std::same_as<int>;
+  { layout.locate(row) } -> std::same_as<Location>;
+  { layout.global_row(owner, row) } -> std::same_as<std::int64_t>;
+  { layout.local_rows(owner) } -> std::same_as<std::int64_t>;
+};
 
 // An option on the partitioner axis. A *piece* is a unit of ownership: piece p belongs to owner p mod owners, and
 // `pieces` of them are dealt (0: one per owner). `layout` accepts zero rows and fewer rows or pieces than owners, and
@@ -43,11 +42,11 @@ concept PartitionLayout =
 // behaviour of a model.
 template <class P>
 concept Partitioner = std::copyable<P> && std::same_as<typename P::axis, partitioner_axis> &&
-                      requires(P partitioner, P const& view, std::int64_t rows, int owners) {
-                        { P::name } -> std::convertible_to<std::string_view>;
-                        { partitioner.pieces } -> std::same_as<std::int64_t&>;
-                        { view.layout(rows, owners) } -> PartitionLayout;
-                      };
+    requires(P partitioner, P const& view, std::int64_t rows, int owners) {
+  { P::name } -> std::convertible_to<std::string_view>;
+  { partitioner.pieces } -> std::same_as<std::int64_t&>;
+  { view.layout(rows, owners) } -> PartitionLayout;
+};
 
 namespace detail {
 
@@ -86,13 +85,15 @@ PARALLAX_HOST_DEVICE constexpr std::int64_t dealt_to(std::int64_t count, int own
 }
 
 // The number of pieces that is meant, after the checks that all partitioners share.
-inline std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners) {
+std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners);
+#if PARALLAX_BODIES
+PARALLAX_INLINE std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners) {
   if (rows < 0 || owners < 1 || pieces < 0)
     throw Error{Errc::invalid_argument, -1, "layout", "",
-                std::string{name} + " cannot deal " + std::to_string(rows) + " rows in " + std::to_string(pieces) +
-                    " pieces to " + std::to_string(owners) + " owners"};
+                joined({name, " cannot deal ", rows, " rows in ", pieces, " pieces to ", owners, " owners"})};
   return pieces == 0 ? owners : pieces;
 }
+#endif
 
 }  // namespace detail
 }  // namespace parallax

@@ -46,10 +46,11 @@ class DensifiedRows : public RowWayBase<C, Update> {
   bool gathers_early() const { return false; }
 
   void join(Buckets<C>& buckets) {
-    static_assert(!encodes<wire_of<typename S::Exchange>>,
-                  "parallax: AllReduce sends rows, and their counts, as they are: leave out the wire of exchange<Sparse>, or take "
-                  "another policy");
-    bucket_ = &buckets.template of<Space>().template of<T, false>();
+    static_assert(
+        !encodes<wire_of<typename S::Exchange>>,
+        "parallax: AllReduce sends rows, and their counts, as they are: leave out the wire of exchange<Sparse>, or take "
+        "another policy");
+    bucket_ = &buckets.template of<T, Space, false>();
     segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
   }
   void deposit(int group) { this->enter(ReducedRows<Index, T>{{}, bucket_->owned(segment_).values.data(), nullptr}, group); }

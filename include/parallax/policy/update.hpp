@@ -64,16 +64,19 @@ struct BatchSize {
     return given.rows == rows(per) && given.width == width;
   }
   // What is wrong with rows that do not fit; -1 of them do not divide.
-  std::string misfit(std::int64_t given, std::int64_t given_width, RowsPer per, std::int64_t width) const {
-    auto const shape = [](std::int64_t count, std::int64_t elements) {
-      return (count < 0 ? std::string{"?"} : std::to_string(count)) + " x " + std::to_string(elements);
-    };
-    std::string const text = "gradient rows of " + shape(given, given_width) + " for " + shape(rows(per), width);
-    if (per == RowsPer::distinct) return text + " by px::distinct, one for each distinct index";
-    bool const by_distinct = per == RowsPer::index && given == rows(RowsPer::distinct) && given_width == width;
-    return text + " pulled or named" + (by_distinct ? ": px::distinct(rows) gives one for each distinct index" : "");
-  }
+  std::string misfit(std::int64_t given, std::int64_t given_width, RowsPer per, std::int64_t width) const;
 };
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE std::string BatchSize::misfit(std::int64_t given, std::int64_t given_width, RowsPer per,
+                                              std::int64_t width) const {
+  auto const count = [](std::int64_t n) { return n < 0 ? std::string{"?"} : joined({n}); };
+  std::string text = joined({"gradient rows of ", count(given), " x ", given_width, " for ", count(rows(per)), " x ", width});
+  if (per == RowsPer::distinct) return text + " by px::distinct, one for each distinct index";
+  bool const by_distinct = per == RowsPer::index && given == rows(RowsPer::distinct) && given_width == width;
+  return text + " pulled or named" + (by_distinct ? ": px::distinct(rows) gives one for each distinct index" : "");
+}
+#endif
 
 struct NoTransform {};
 

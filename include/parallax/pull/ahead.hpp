@@ -1,11 +1,11 @@
 // What was named ahead: batches whose ids the next step takes along, and whose rows follow it.
 #pragma once
 
-#include "parallax/core/algorithm.hpp"
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+#include "parallax/core/algorithm.hpp"
 
 #include "parallax/comm/agreement.hpp"
 #include "parallax/comm/any.hpp"
@@ -16,7 +16,7 @@ namespace detail {
 
 // The fetches that were named ahead and are not pulled yet, in order. What the next step does for them it does for all.
 template <Communicator C>
-class Ahead {
+class Ahead final : public Traveller<C> {
   using Base = FetchBase<C>;
   using Stage = typename Base::Stage;
 
@@ -31,93 +31,29 @@ class Ahead {
   bool falling() const { return falling_; }
 
   // What all ranks must have in common, and how it is told.
-  std::uint64_t hash() const {
-    Fingerprint hash;
-    for (auto const& fetch : fetches_) {
-      hash.add(fetch->hash());
-      hash.add(static_cast<std::uint64_t>(fetch->stage));
-    }
-    return hash.value();
-  }
-  std::string describe() const {
-    std::string lines;
-    for (auto const& fetch : fetches_) lines += "\tnamed ahead\n" + fetch->describe();
-    return lines;
-  }
+  std::uint64_t hash() const;
+  std::string describe() const;
 
   // In a step: whether this rank can plan them all, and the counts in its agreement.
-  bool planned() const {
-    return std::none_of(fetches_.begin(), fetches_.end(),
-                        [](auto const& fetch) { return fetch->error.has_value() || fetch->outdated(); });
-  }
-  std::size_t counts() const {
-    std::size_t sum = 0;
-    named([&](Base const& fetch) { sum += fetch.counts(); });
-    return sum;
-  }
-  void tell(Agreement<C>& agreement, std::size_t which) const {
-    named([&](Base const& fetch) {
-      fetch.tell([&](int rank, std::size_t mine, std::size_t count) { agreement.tell(rank, which + mine, count); });
-      which += fetch.counts();
-    });
-  }
-  void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
-    named([&](Base& fetch) {
-      fetch.hear([&](int rank, std::size_t mine) { return static_cast<std::size_t>(agreement.told(rank, which + mine)); });
-      fetch.begin(topology, true);
-      which += fetch.counts();
-    });
-  }
+  bool planned() const;
+  std::size_t counts() const;
+  void tell(Agreement<C>& agreement, std::size_t which) const;
+  void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology);
   // As a journey: the ids of all.
-  bool travelling = false;
-  bool next(Mails<C>& mail) {
-    bool any = false;
-    named([&](Base& fetch) { any |= fetch.travelling = fetch.next(mail); });
-    return any;
-  }
-  void write(Mails<C>& mail) {
-    named([&](Base& fetch) {
-      if (fetch.travelling) fetch.write(mail);
-    });
-  }
-  void read(Mails<C>& mail) {
-    named([&](Base& fetch) {
-      if (fetch.travelling) fetch.read(mail);
-    });
-  }
+  bool next(Mails<C>& mail) override;
+  void write(Mails<C>& mail) override;
+  void read(Mails<C>& mail) override;
   void arrive() {
     named([](Base& fetch) { fetch.stage = Stage::climbed; });
   }
 
   // After a step: the rows begin to travel.
-  void release(Mails<C>& mail) {
-    sweep();
-    for (auto const& fetch : fetches_)
-      if (fetch->stage == Stage::climbed && fetch->release()) fetch->stage = Stage::falling, falling_ = true;
-    poll(mail);
-  }
+  void release(Mails<C>& mail);
   // True once no row is on its way.
-  bool poll(Mails<C>& mail) {
-    if (!falling_) return true;
-    bool const arrived = carry(mail, [&](auto&& f) {
-      for (auto const& fetch : fetches_)
-        if (fetch->stage == Stage::falling) f(*fetch);
-    });
-    if (!arrived) return false;
-    for (auto const& fetch : fetches_)
-      if (fetch->stage == Stage::falling) fetch->stage = Stage::here;
-    falling_ = false;
-    return true;
-  }
+  bool poll(Mails<C>& mail);
 
   // Forgets those that nobody is going to pull, unless their rows are on their way.
-  void sweep() {
-    std::erase_if(fetches_, [](auto const& fetch) {
-      bool const gone = fetch->dropped && fetch->stage != Stage::falling;
-      if (gone) fetch->clear();
-      return gone;
-    });
-  }
+  void sweep();
 
  private:
   template <class F>
@@ -127,8 +63,107 @@ class Ahead {
   }
 
   std::vector<Shared<Base>> fetches_;
+  std::vector<Traveller<C>*> travellers_;  // scratch of `poll`
   bool falling_ = false;
 };
+
+template <Communicator C>
+std::uint64_t Ahead<C>::hash() const {
+  Fingerprint hash;
+  for (auto const& fetch : fetches_) {
+    hash.add(fetch->hash());
+    hash.add(static_cast<std::uint64_t>(fetch->stage));
+  }
+  return hash.value();
+}
+
+template <Communicator C>
+std::string Ahead<C>::describe() const {
+  std::string lines;
+  for (auto const& fetch : fetches_) lines += "\tnamed ahead\n" + fetch->describe();
+  return lines;
+}
+
+template <Communicator C>
+bool Ahead<C>::planned() const {
+  return std::none_of(fetches_.begin(), fetches_.end(),
+                      [](auto const& fetch) { return fetch->error.has_value() || fetch->outdated(); });
+}
+
+template <Communicator C>
+std::size_t Ahead<C>::counts() const {
+  std::size_t sum = 0;
+  named([&](Base const& fetch) { sum += fetch.counts(); });
+  return sum;
+}
+
+template <Communicator C>
+void Ahead<C>::tell(Agreement<C>& agreement, std::size_t which) const {
+  named([&](Base const& fetch) {
+    fetch.tell([&](int rank, std::size_t mine, std::size_t count) { agreement.tell(rank, which + mine, count); });
+    which += fetch.counts();
+  });
+}
+
+template <Communicator C>
+void Ahead<C>::climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
+  named([&](Base& fetch) {
+    fetch.hear([&](int rank, std::size_t mine) { return static_cast<std::size_t>(agreement.told(rank, which + mine)); });
+    fetch.begin(topology, true);
+    which += fetch.counts();
+  });
+}
+
+template <Communicator C>
+bool Ahead<C>::next(Mails<C>& mail) {
+  bool any = false;
+  named([&](Base& fetch) { any |= fetch.travelling = fetch.next(mail); });
+  return any;
+}
+
+template <Communicator C>
+void Ahead<C>::write(Mails<C>& mail) {
+  named([&](Base& fetch) {
+    if (fetch.travelling) fetch.write(mail);
+  });
+}
+
+template <Communicator C>
+void Ahead<C>::read(Mails<C>& mail) {
+  named([&](Base& fetch) {
+    if (fetch.travelling) fetch.read(mail);
+  });
+}
+
+template <Communicator C>
+void Ahead<C>::release(Mails<C>& mail) {
+  sweep();
+  for (auto const& fetch : fetches_)
+    if (fetch->stage == Stage::climbed && fetch->release()) fetch->stage = Stage::falling, falling_ = true;
+  poll(mail);
+}
+
+template <Communicator C>
+bool Ahead<C>::poll(Mails<C>& mail) {
+  if (!falling_) return true;
+  travellers_.clear();
+  for (auto const& fetch : fetches_)
+    if (fetch->stage == Stage::falling) travellers_.push_back(fetch.get());
+  if (!carry<C>(mail, travellers_)) return false;
+  for (auto const& fetch : fetches_)
+    if (fetch->stage == Stage::falling) fetch->stage = Stage::here;
+  falling_ = false;
+  return true;
+}
+
+template <Communicator C>
+void Ahead<C>::sweep() {
+  std::erase_if(fetches_, [](auto const& fetch) {
+    bool const gone = fetch->dropped && fetch->stage != Stage::falling;
+    if (gone) fetch->clear();
+    return gone;
+  });
+}
 
 }  // namespace detail
 

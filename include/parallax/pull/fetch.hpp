@@ -43,7 +43,7 @@ void finish_pull(PulledBags<State> const& handle) {
 
 // One pull of one or several tables, without their types. As a journey (see `carry`) it is theirs together.
 template <Communicator C>
-class FetchBase : public Counted {
+class FetchBase : public Counted, public Traveller<C> {
  public:
   // How far a fetch has come that was named ahead: its ids climb to the owners with a step, its rows come after that step.
   enum class Stage : unsigned char { named, climbed, falling, here };
@@ -71,11 +71,6 @@ class FetchBase : public Counted {
   // Gives back what it holds of the tables.
   virtual void clear() = 0;
 
-  virtual bool next(Mails<C>&) = 0;
-  virtual void write(Mails<C>&) = 0;
-  virtual void read(Mails<C>&) = 0;
-  bool travelling = false;
-
   virtual std::uint64_t hash() const = 0;
   virtual std::string names() const = 0;
   virtual std::string_view first_name() const = 0;
@@ -89,7 +84,8 @@ class FetchBase : public Counted {
 template <Communicator C, class... Handles>
 class Fetch final : public FetchBase<C> {
   template <class State>
-  using Journey = PullJourney<C, typename State::index_type, typename State::scalar_type, State, wire_of<typename State::Exchange>>;
+  using Journey =
+      PullJourney<C, typename State::index_type, typename State::scalar_type, State, wire_of<typename State::Exchange>>;
   static constexpr auto each = std::index_sequence_for<Handles...>{};
 
  public:
@@ -104,7 +100,8 @@ class Fetch final : public FetchBase<C> {
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         (begin_one(topology, check, current, indices, std::get<I>(handles_)), ...);
         (finish_one(topology, current, indices, std::get<I>(handles_)), ...);
-      }(each);
+      }
+      (each);
     } catch (...) {
       this->error = current_error(topology.rank(), "pull", current);
     }
@@ -231,11 +228,13 @@ class Fetch final : public FetchBase<C> {
   // Calls f with the number, the handle and the journey of each table.
   template <class F>
   void number(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(handles_), std::get<I>(journeys_)), ...); }(each);
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(handles_), std::get<I>(journeys_)), ...); }
+    (each);
   }
   template <class F>
   void number(F&& f) const {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(handles_), std::get<I>(journeys_)), ...); }(each);
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(handles_), std::get<I>(journeys_)), ...); }
+    (each);
   }
   template <class F>
   void each_state(F&& f) const {

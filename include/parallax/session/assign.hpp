@@ -26,8 +26,9 @@ consteval bool check_assigned() {
     constexpr bool right = requires(Rows const& rows) {
       requires std::same_as<typename decltype(rows_view(rows, 1))::value_type, typename V::scalar_type>;
     };
-    static_assert(right, "parallax: assign is given a row of the table's scalar type for each index: a row-major table or a "
-                         "contiguous range");
+    static_assert(right,
+                  "parallax: assign is given a row of the table's scalar type for each index: a row-major table or a "
+                  "contiguous range");
     return right;
   }
   return false;
@@ -35,8 +36,7 @@ consteval bool check_assigned() {
 
 inline std::string differing(std::int64_t row, std::int64_t column, std::string const& one, std::string const& first,
                              std::string const& other, std::string const& second) {
-  return "row " + std::to_string(row) + ", column " + std::to_string(column) + ": " + first + " " + one + ", " + second + " " +
-         other;
+  return joined({"row ", row, ", column ", column, ": ", first, " ", one, ", ", second, " ", other});
 }
 
 // Local. What this rank names: a plan for the direct hop, and in `packed` a row of `width` for each distinct key. Throws where a
@@ -50,8 +50,8 @@ void name_rows(Topology<C> const& topology, State& state, typename State::Plan& 
   auto const named = static_cast<std::int64_t>(ids.size());
   if (width == 0 && given.rows == 0) given.rows = named;  // empty rows cannot be counted
   if (given.rows != named || given.width != width)
-    refuse("rows of " + (given.rows < 0 ? "?" : std::to_string(given.rows)) + " x " + std::to_string(given.width) + " for " +
-           std::to_string(named) + " x " + std::to_string(width) + " named");
+    refuse(joined({"rows of ", (given.rows < 0 ? "?" : std::to_string(given.rows)), " x ", given.width, " for ", named, " x ",
+                   width, " named"}));
   plan.prepare(topology.direct());
   make_keys(state, plan, ids, topology.rank(), operation);
   plan.group(ids.size(), state.rows());
@@ -61,8 +61,8 @@ void name_rows(Topology<C> const& topology, State& state, typename State::Plan& 
   if (auto const found = conflict_in(groups, given)) {
     auto const value = [&](std::uint32_t at) { return number_text(given.row(at)[found->column]); };
     refuse(differing(state.placement().row(groups.keys[found->key]), found->column, value(found->first),
-                     "position " + std::to_string(found->first) + " gives", value(found->second),
-                     "position " + std::to_string(found->second) + " gives"));
+                     joined({"position ", found->first, " gives"}), value(found->second),
+                     joined({"position ", found->second, " gives"})));
   }
   packed.resize_with_slack(groups.size() * static_cast<std::size_t>(width));
   for (std::size_t key = 0; key < groups.size(); ++key)
@@ -86,14 +86,14 @@ void change_rows(SessionCore<C>& core, Operation operation, State& state, std::s
     RowsView<T const> const own{packed.data(), static_cast<std::int64_t>(plan.size()), width};
     RowDelivery<C, typename State::index_type, T> delivery{core.topology, plan, own, state.rows(), state.shards()};
     auto const names = [&] { return state.name(); };
-    core.waiting.drive(word, [&] { return carry(core.mail, [&](auto&& f) { f(delivery); }); },
-                       Named<Mails<C>>{core.mail, names});
+    Traveller<C>* const traveller = &delivery;
+    core.waiting.drive(word, [&] { return carry<C>(core.mail, {&traveller, 1}); }, {core.mail, names});
     auto const arrived = delivery.arrived();
     auto const& groups = plan.top();
     std::optional<Error> error;
     if (auto const found = conflict_in(groups, arrived)) {
       auto const value = [&](std::uint32_t at) { return number_text(arrived.row(at)[found->column]); };
-      auto const rank = [&](std::uint32_t at) { return "rank " + std::to_string(delivery.giver(at)) + " gives"; };
+      auto const rank = [&](std::uint32_t at) { return joined({"rank ", delivery.giver(at), " gives"}); };
       error = Error{Errc::mismatch, -1, word, state.name(),
                     differing(state.placement().row(groups.keys[found->key]), found->column, value(found->first),
                               rank(found->first), value(found->second), rank(found->second))};

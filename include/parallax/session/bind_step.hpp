@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "parallax/step/bound_step.hpp"
 #include "parallax/session/core.hpp"
+#include "parallax/step/bound_step.hpp"
 
 namespace parallax::detail {
 
@@ -28,8 +28,7 @@ auto bind_step(SessionCore<Edge>& core, C& world, Updates const&... updates) {
       error = current_error(core.topology.rank(), "bind_step", core.waiting.current);
     }
     core.rounds.agreement.begin(hash.value(), !error, core.joined, 0);
-    core.rounds.agree("bind_step", error, names,
-                      [&] { return (updates.state->registration()->update_lines("") + ...); });
+    core.rounds.agree("bind_step", error, names, [&] { return (updates.state->registration()->update_lines("") + ...); });
     return BoundStep<C, Updates...>{world, updates...};
   });
 }

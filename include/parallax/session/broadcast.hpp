@@ -28,12 +28,14 @@ void broadcast_values(SessionCore<C>& core, std::span<T> values, std::string con
     if (topology.rank() != 0 && rank == topology.rank()) lane.expect(0, at, bytes, Payload::dense);
   }
   auto const names = [&] { return name; };
-  Named<Lane<C>> const awaited{lane, names};
+  Awaited const awaited{lane, names};
   lane.template post<Space>(values.data(), values.data());
-  core.waiting.drive("broadcast", [&] { return lane.test(); }, awaited);
+  core.waiting.drive(
+      "broadcast", [&] { return lane.test(); }, awaited);
   Allgather<T, C, Space> gather;
   gather.start(values.data(), begins);
-  core.waiting.drive("broadcast", [&] { return gather.poll(lane); }, awaited);
+  core.waiting.drive(
+      "broadcast", [&] { return gather.poll(lane); }, awaited);
 }
 
 template <Communicator C, class V>

@@ -14,8 +14,8 @@ namespace parallax {
 // What one rank had done when it finished.
 struct RankRecord {
   std::int64_t steps = 0;
-  std::uint64_t operations = 0;            // collective ones
-  std::uint64_t sent = 0, received = 0;    // bytes of payload
+  std::uint64_t operations = 0;          // collective ones
+  std::uint64_t sent = 0, received = 0;  // bytes of payload
 };
 
 // What `finish` returns: the records of all ranks, alike on all of them. A launcher's exit status proves less: mpiexec may
@@ -27,8 +27,8 @@ struct Completion {
   // As JSON.
   std::string text() const {
     std::string text = "{\"parallax\": \"" + std::to_string(PARALLAX_VERSION_MAJOR) + '.' +
-                       std::to_string(PARALLAX_VERSION_MINOR) + '.' + std::to_string(PARALLAX_VERSION_PATCH) + "\", \"ranks\": " + std::to_string(records.size()) +
-                       ", \"records\": [";
+                       std::to_string(PARALLAX_VERSION_MINOR) + '.' + std::to_string(PARALLAX_VERSION_PATCH) +
+                       "\", \"ranks\": " + std::to_string(records.size()) + ", \"records\": [";
     for (std::size_t r = 0; r < records.size(); ++r) {
       RankRecord const& record = records[r];
       if (r > 0) text += ", ";

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
-#include "parallax/session/completion.hpp"
-#include "parallax/session/pools.hpp"
-#include "parallax/variable/registry.hpp"
 #include "parallax/engine/rounds.hpp"
 #include "parallax/engine/waiting.hpp"
+#include "parallax/session/completion.hpp"
+#include "parallax/session/pools.hpp"
 #include "parallax/step/flights.hpp"
+#include "parallax/variable/registry.hpp"
 
 namespace parallax::detail {
 
@@ -23,29 +23,11 @@ class SessionCore final : private Underway {
   enum Channel : int { control = 0, step_rows = 1, step_dense = 2, pull_rows = 3, first_flight = 4 };
   static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
 
-  SessionCore(Topology<C> given, SessionOptions const& given_options)
-      : topology{std::move(given)},
-        options{given_options},
-        registry{this},
-        waiting{topology, traffic, *this},
-        rounds{topology, control, traffic, waiting, registry},
-        dense{topology, step_dense, traffic},
-        mail{topology, pull_rows, traffic},
-        flights{most_flights} {
-    Fingerprint hash;
-    for (int const host : topology.hosts()) hash.add(static_cast<std::uint64_t>(host));
-    hash.add(static_cast<std::uint64_t>(topology.hops().size()));
-    registry.add(hash.value());
-    waiting.journal().open(true);
-  }
+  SessionCore(Topology<C> given, SessionOptions const& given_options);
   SessionCore(SessionCore&&) = delete;
 
   // Local. What every agreement about an operation includes.
-  Fingerprint begin(Operation operation) {
-    if (std::exchange(finished, false)) waiting.journal().open(true);
-    if (!options_hash_ || !(options == hashed_)) options_hash_ = fields_hash(hashed_ = options);
-    return rounds.begin(operation, steps, *options_hash_);
-  }
+  Fingerprint begin(Operation operation);
   template <class State>
   void check_owned(State const& state, char const* operation) const {
     registry.check_owned(*state.registration(), topology.rank(), operation);
@@ -70,56 +52,25 @@ class SessionCore final : private Underway {
       error = current_error(topology.rank(), word, state.name());
     }
     rounds.agreement.begin(hash.value(), !error, joined, 0);
-    rounds.agree(word, error, [&] { return state.name(); }, [&] { return state.name() + "\t" + text + '\n'; });
+    rounds.agree(
+        word, error, [&] { return state.name(); }, [&] { return state.name() + "\t" + text + '\n'; });
   }
 
   // Collective: this rank can take no part in the operation. Whatever its peers call meets this refusal in their agreement.
-  [[noreturn]] void refuse(Operation operation, char const* as, std::string const& why) {
-    Error const error{Errc::misuse, topology.rank(), as, "", why};
-    rounds.agreement.begin(begin(operation).value(), false, joined, 0);
-    rounds.agree(as, error, [] { return std::string{}; }, [] { return std::string{}; });
-    throw Refused{error};
-  }
+  [[noreturn]] void refuse(Operation operation, char const* as, std::string const& why);
 
   // Collective. The rows that an earlier step has sent on their way are here.
-  void await_rows(char const* operation) {
-    auto const names = [&] { return ahead.describe(); };
-    waiting.drive(operation, [&] { return ahead.poll(mail); }, Named<Mails<C>>{mail, names});
-    ahead.sweep();
-  }
-  FlightRoom<C> flight_room() {
-    return {topology, options, joined, this, traffic, waiting.current};
-  }
+  void await_rows(char const* operation);
+  FlightRoom<C> flight_room() { return {topology, options, joined, this, traffic, waiting.current}; }
 
   // As the options have them, or as they were measured.
-  Costs const& costs_of(bool on_device) const {
-    Costs const& given = on_device ? options.choice.device_costs : options.choice.costs;
-    return given.measured() ? given : on_device ? own_device_costs : own_costs;
-  }
+  Costs const& costs_of(bool on_device) const;
 
   // An end by exception takes the peers along; so does one with updates in flight. One without `finish` is told of.
-  void leave() noexcept {
-    try {
-      if (waiting.unwinding() && !finished && !waiting.ended())
-        topology.world().abort(waiting.left());
-      else if ((flights.any_started() || ahead.falling()) && !waiting.ended())
-        topology.world().abort({Errc::misuse, topology.rank(), "session",
-                                flights.any_started() ? flights.started().front()->names() : std::string{},
-                                "the session was destroyed with updates or rows in flight"});
-      else if (rounds.operations() > 0 && !finished && !waiting.ended() && topology.rank() == 0)
-        tell_unfinished();
-    } catch (...) {
-    }
-    if (rounds.operations() == 0) waiting.journal().open(false);
-    withdraw();
-    flights.close(false);
-  }
+  void leave() noexcept;
 
   // What was started, and rows that were fetched ahead.
-  void progress() override {
-    flights.poll_started();
-    ahead.poll(mail);
-  }
+  void progress() override;
 
   Topology<C> topology;
   SessionOptions options;
@@ -141,20 +92,93 @@ class SessionCore final : private Underway {
   std::vector<std::size_t> begins;       // scratch of broadcasts: the owners' parts
 
  private:
-  void drop(char const* operation) override {
-    waiting.drive(operation, [&] { return flights.poll_started(); }, flights);
-    flights.close(false);
-  }
-  void withdraw() noexcept override {
-    rounds.withdraw();
-    dense.withdraw();
-    mail.withdraw();
-    pools.withdraw();
-  }
+  void drop(char const* operation) override;
+  void withdraw() noexcept override;
   std::string settings() const override { return "options " + fields_text(options); }
 
   SessionOptions hashed_;  // the options, as they were hashed last
   std::optional<std::uint64_t> options_hash_;
 };
+
+template <Communicator C>
+SessionCore<C>::SessionCore(Topology<C> given, SessionOptions const& given_options)
+    : topology{std::move(given)},
+      options{given_options},
+      registry{this},
+      waiting{topology, traffic, *this},
+      rounds{topology, control, traffic, waiting, registry},
+      dense{topology, step_dense, traffic},
+      mail{topology, pull_rows, traffic},
+      flights{most_flights} {
+  Fingerprint hash;
+  for (int const host : topology.hosts()) hash.add(static_cast<std::uint64_t>(host));
+  hash.add(static_cast<std::uint64_t>(topology.hops().size()));
+  registry.add(hash.value());
+  waiting.journal().open(true);
+}
+
+template <Communicator C>
+Fingerprint SessionCore<C>::begin(Operation operation) {
+  if (std::exchange(finished, false)) waiting.journal().open(true);
+  if (!options_hash_ || !(options == hashed_)) options_hash_ = fields_hash(hashed_ = options);
+  return rounds.begin(operation, steps, *options_hash_);
+}
+
+template <Communicator C>
+void SessionCore<C>::refuse(Operation operation, char const* as, std::string const& why) {
+  Error const error{Errc::misuse, topology.rank(), as, "", why};
+  rounds.agreement.begin(begin(operation).value(), false, joined, 0);
+  rounds.agree(
+      as, error, [] { return std::string{}; }, [] { return std::string{}; });
+  throw Refused{error};
+}
+
+template <Communicator C>
+void SessionCore<C>::await_rows(char const* operation) {
+  auto const names = [&] { return ahead.describe(); };
+  waiting.drive(operation, [&] { return ahead.poll(mail); }, {mail, names});
+  ahead.sweep();
+}
+
+template <Communicator C>
+Costs const& SessionCore<C>::costs_of(bool on_device) const {
+  Costs const& given = on_device ? options.choice.device_costs : options.choice.costs;
+  return given.measured() ? given : on_device ? own_device_costs : own_costs;
+}
+
+template <Communicator C>
+void SessionCore<C>::leave() noexcept {
+  try {
+    if (waiting.unwinding() && !finished && !waiting.ended()) topology.world().abort(waiting.left());
+    else if ((flights.any_started() || ahead.falling()) && !waiting.ended())
+      topology.world().abort({Errc::misuse, topology.rank(), "session",
+                              flights.any_started() ? flights.started().front()->names() : std::string{},
+                              "the session was destroyed with updates or rows in flight"});
+    else if (rounds.operations() > 0 && !finished && !waiting.ended() && topology.rank() == 0) tell_unfinished();
+  } catch (...) {}
+  if (rounds.operations() == 0) waiting.journal().open(false);
+  withdraw();
+  flights.close(false);
+}
+
+template <Communicator C>
+void SessionCore<C>::progress() {
+  flights.poll_started();
+  ahead.poll(mail);
+}
+
+template <Communicator C>
+void SessionCore<C>::drop(char const* operation) {
+  waiting.drive(operation, [&] { return flights.poll_started(); }, {flights, [&] { return flights.names(); }});
+  flights.close(false);
+}
+
+template <Communicator C>
+void SessionCore<C>::withdraw() noexcept {
+  rounds.withdraw();
+  dense.withdraw();
+  mail.withdraw();
+  pools.withdraw();
+}
 
 }  // namespace parallax::detail

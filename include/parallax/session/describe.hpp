@@ -34,7 +34,7 @@ std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> 
     Prediction const step = predictable ? about.predict(about.facts, about.use, shape, costs) : Prediction{};
     std::string const elements = number("%.0f", about.facts.rows);
     lines.push_back({known->name, about.sparse ? "Sparse" : "Dense", std::string{about.policy}, std::string{about.in_force},
-                     about.sparse ? elements + " x " + std::to_string(about.width) : elements,
+                     about.sparse ? joined({elements, " x ", about.width}) : elements,
                      std::to_string(about.replicated ? topology.size() : topology.owners()),
                      about.sparse ? std::to_string(about.pieces) : "-",
                      about.sparse && predictable ? number("%.4g", about.use.by_host / std::max(about.facts.rows, 1.0)) : "-",

@@ -20,7 +20,8 @@ Completion finish(SessionCore<C>& core) {
       error = Error{Errc::misuse, core.topology.rank(), "finish", core.flights.started().front()->names(),
                     "updates were started and no step completed them"};
     rounds.agreement.begin(core.begin(Operation::finish).value(), !error, core.joined, 0);
-    rounds.agree("finish", error, [] { return std::string{}; }, [] { return std::string{}; });
+    rounds.agree(
+        "finish", error, [] { return std::string{}; }, [] { return std::string{}; });
     rounds.words.assign({static_cast<double>(core.steps), static_cast<double>(rounds.operations()),
                          static_cast<double>(core.traffic.payload_sent()),
                          static_cast<double>(core.traffic.payload_received())});

@@ -19,8 +19,7 @@ template <Communicator C>
 class ProgressThread {
  public:
   explicit ProgressThread(Session<C>& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
-      : turns_{session},
-        thread_{[&session, interval](std::stop_token stop) {
+      : turns_{session}, thread_{[&session, interval](std::stop_token stop) {
           session.begin_help();
           while (!stop.stop_requested()) {
             session.help();

@@ -31,7 +31,8 @@ auto unpacked(std::tuple<Handles...> handles) {
 // Local. What is wrong with the indices is kept for the agreement.
 template <Communicator C, class... Indices>
 void plan(SessionCore<C>& core, FetchOf<C, Indices...>& fetch, Indices const&... indices) {
-  fetch.plan(core.topology, [&](auto const& state) { core.check_owned(state, "pull"); }, core.waiting.current, indices...);
+  fetch.plan(
+      core.topology, [&](auto const& state) { core.check_owned(state, "pull"); }, core.waiting.current, indices...);
 }
 
 // Collective. All of a pull that has been planned.
@@ -52,8 +53,8 @@ void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
   core.rounds.agree("pull", fetch.error, names, [&] { return fetch.describe(); });
   fetch.hear([&](int rank, std::size_t which) { return static_cast<std::size_t>(agreement.told(rank, which)); });
   fetch.begin(core.topology, false);
-  core.waiting.drive("pull", [&] { return carry(core.mail, [&](auto&& f) { f(fetch); }); },
-                     Named<Mails<C>>{core.mail, names});
+  Traveller<C>* const traveller = &fetch;
+  core.waiting.drive("pull", [&] { return carry<C>(core.mail, {&traveller, 1}); }, {core.mail, names});
 }
 
 template <Communicator C, class... Indices>

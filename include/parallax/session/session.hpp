@@ -107,8 +107,9 @@ class Session<C> {
   }
   template <class... Others>
   detail::Mistaken prefetch(Others const&...) {
-    static_assert(detail::never<std::tuple<Others...>>, "parallax: a prefetch is of a Sparse variable and the next batch's "
-                                                        "indices, or of table.at(ids) and table.bags(ids, offsets)");
+    static_assert(detail::never<std::tuple<Others...>>,
+                  "parallax: a prefetch is of a Sparse variable and the next batch's "
+                  "indices, or of table.at(ids) and table.bags(ids, offsets)");
     return {};
   }
   template <class... Others>
@@ -149,7 +150,8 @@ class Session<C> {
   // elements.
   template <class... Updates>
   auto bind_step(Updates const&... updates) {
-    if constexpr (detail::check_bound<C, Updates...>()) return detail::bind_step(world_->core, world_->given.world(), updates...);
+    if constexpr (detail::check_bound<C, Updates...>())
+      return detail::bind_step(world_->core, world_->given.world(), updates...);
     else return detail::Mistaken{};
   }
 
@@ -206,9 +208,7 @@ class Session<C> {
   // what they report says so. Errors: misuse where a pause is under way or the communicator cannot announce one,
   // invalid_argument.
   //   auto const pause = session.pause("evaluation", std::chrono::minutes{10});
-  [[nodiscard]] Pause pause(std::string_view what, std::chrono::nanoseconds at_most) {
-    return {world_->edge, what, at_most};
-  }
+  [[nodiscard]] Pause pause(std::string_view what, std::chrono::nanoseconds at_most) { return {world_->edge, what, at_most}; }
 
   // Local. Shows an archive (core/archive.hpp) all that outlives a step: what the session remembers, then each variable's
   // parameters, optimizer, policy and choices. One that reads gives them to a fresh session of as many ranks whose variables were
@@ -254,8 +254,9 @@ class Session<C> {
   // variable's type is seen here: an engine that has no way for its policy says so.
   template <class State>
   void enter(State& state) {
-    static_assert(requires { State::Exchange::sharded; },
-                  "parallax: a Session updates variables by their policy's exchange<Kind>, and this one has none");
+    static_assert(
+        requires { State::Exchange::sharded; },
+        "parallax: a Session updates variables by their policy's exchange<Kind>, and this one has none");
     world_->core.registry.enter(state.registration(), rank());
     state.registration()->compares_values = options().compare_replicas && size() > 1;
   }

@@ -10,7 +10,7 @@ void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
   core.waiting.guarded("start", [&] {
     auto& flights = core.flights;
     if (auto* const earlier = flights.before_next())  // its channels are free once it has arrived
-      core.waiting.drive("start", [&] { return earlier->poll(); }, *earlier);
+      core.waiting.drive("start", [&] { return earlier->poll(); }, {*earlier, [&] { return earlier->names(); }});
     using Core = SessionCore<C>;
     int const rows = static_cast<int>(Core::first_flight + 2 * (flights.started().size() % Core::most_flights));
     auto& flight = core.pools.template flight<FlightOf<C, Updates...>>(core.flight_room(), {rows, rows, rows + 1});

@@ -21,92 +21,19 @@ class Completing {
       : core_{&core}, flights_{&core.flights}, norms_{core.norms}, told_{core.told_uses} {}
 
   // Collective. False where the step was skipped, on all ranks.
-  bool complete() {
-    std::optional<Error> error, found;
-    bool const finite = core_->options.non_finite != NonFinite::propagate;
-    groups_ = flights_->number_groups();
-    norms_.assign(groups_, 0.0);
-    try {
-      flights_->seats([](auto& seat, int group) { seat.reduce(group); });
-      flights_->seats([](auto& seat, int) { seat.merge(); });
-      flights_->seats([](auto& seat, int) { seat.transform(); });
-      flights_->each([&](auto& flight) { flight.seek(finite); });
-    } catch (...) {
-      error = current_error(core_->topology.rank(), "step", core_->waiting.current);
-    }
-    if (!error) {
-      drive([&] { return flights_->all([](auto& flight) { return flight.found(); }); });
-      flights_->seats([&](auto& seat, int group) {
-        if (group >= 0) seat.norm(norms_[static_cast<std::size_t>(group)]);
-      });
-    }
-    if (!error && finite) {
-      std::optional<NonFiniteFound> non_finite;
-      flights_->each([&](auto& flight) {
-        if (!non_finite) non_finite = flight.non_finite();
-      });
-      if (non_finite) (non_finite->in_gradient ? error : found) = std::move(non_finite->error);
-    }
-    if (!commit(error, found)) return false;
-    core_->waiting.advance(Phase::applying);
-    scales_from_norms();
-    gather([](auto& flight) { return flight.gather_gradients(); });
-    flights_->seats([&](auto& seat, int group) {
-      if (seat.measures) seat.measure(scale_of(group));
-    });
-    if (flights_->any([](auto& flight) { return flight.shares_measures(); }))
-      gather([](auto& flight) { return flight.gather_measures(); });
-    flights_->seats([&](auto& seat, int group) { seat.apply(scale_of(group)); });
-    gather([](auto& flight) { return flight.gather_parameters(); });
-    if (uses_ > 0) adapt();
-    return true;
-  }
+  bool complete();
 
  private:
-  template <class Done>
-  void drive(Done&& done) {
-    core_->waiting.drive("step", done, *flights_);
+  void drive(FunctionRef<bool()> done) {
+    core_->waiting.drive("step", done, {*flights_, [&] { return flights_->names(); }});
   }
 
   // Collective. {ok and finite, norms} of all ranks: the second agreement. Sums the norms of clip groups in the order of ranks.
   // False where a rank has found a sum that is not finite, as `found` says, and the step is to be skipped.
-  bool commit(std::optional<Error> const& error, std::optional<Error> const& found) {
-    auto& rounds = core_->rounds;
-    core_->waiting.advance(Phase::committing);
-    rounds.words.assign(1 + groups_, error ? 0.0 : found ? 1.0 : 2.0);
-    std::copy(norms_.begin(), norms_.end(), rounds.words.begin() + 1);
-    uses_ = 0;
-    if (flights_->any([](auto& flight) { return flight.adapts(); })) {
-      flights_->seats([&](auto& seat, int) { uses_ += seat.use_words(); });
-      double const seconds = core_->waiting.seconds();
-      if (!error) flights_->seats([&](auto& seat, int) { seat.tell_use(rounds.words, seconds); });
-      rounds.words.resize(1 + groups_ + uses_);
-    }
-    rounds.tell_all("step", [&] { return flights_->names(); });
-    double least = 2.0;
-    std::fill(norms_.begin(), norms_.end(), 0.0);
-    for (int rank = 0; rank < core_->topology.size(); ++rank) {
-      std::span const words = rounds.told(rank);
-      least = std::min(least, words[0]);
-      for (std::size_t g = 0; g < groups_; ++g) norms_[g] += words[1 + g];
-    }
-    auto const refuse = [&](auto const& why) { throw Refused{rounds.explain("step", why ? &*why : nullptr, "")}; };
-    if (least == 0.0) refuse(error);
-    if (least == 1.0 && core_->options.non_finite == NonFinite::error) refuse(found);
-    if (uses_ > 0) told_ = rounds.all_told();
-    return least == 2.0;
-  }
+  bool commit(std::optional<Error> const& error, std::optional<Error> const& found);
 
   // From the squared norms of clip groups to the factors of their gradients.
-  void scales_from_norms() {
-    std::size_t at = 0;
-    flights_->each([&](auto& flight) {
-      for (double const limit : flight.limits()) {
-        double const norm = square_root(norms_[at]);
-        norms_[at++] = norm > limit ? limit / norm : 1.0;
-      }
-    });
-  }
+  void scales_from_norms();
   double scale_of(int group) const { return group < 0 ? 1.0 : norms_[static_cast<std::size_t>(group)]; }
 
   template <class Phase>
@@ -116,25 +43,7 @@ class Completing {
   }
 
   // Collective, the last act of a step whose commit told of the use of variables: policies are chosen and rows moved.
-  void adapt() {
-    auto& core = *core_;
-    std::size_t const stride = 1 + groups_ + uses_;
-    auto const drive_move = [&](std::string const& name, FunctionRef<bool()> poll) {
-      auto const names = [&] { return name; };
-      core.waiting.drive("step", [&] { return poll(); }, Named<Mails<C>>{core.mail, names});
-    };
-    auto const all = [&](std::string const& name, bool mine) {
-      core.rounds.words.assign(1, mine ? 1.0 : 0.0);
-      core.rounds.tell_all("step", [&] { return name; });
-      auto const& told = core.rounds.all_told();
-      return *std::min_element(told.begin(), told.end()) == 1.0;
-    };
-    Adapting<C> by{core.topology,   core.options.choice, core.own_costs, core.own_device_costs, core.steps + 1,
-                   core.mail.lane(), drive_move,          all,            core.decisions};
-    auto const words_of = [&](int rank) { return told_.data() + static_cast<std::size_t>(rank) * stride; };
-    std::size_t at = 1 + groups_;
-    flights_->seats([&](auto& seat, int) { seat.adapt(by, words_of, at); });
-  }
+  void adapt();
 
   SessionCore<C>* core_;
   Flights<C>* flights_;
@@ -142,6 +51,109 @@ class Completing {
   std::vector<double>& norms_;         // of the clip groups, then their factors
   std::vector<double>& told_;          // with the commit
 };
+
+template <Communicator C>
+bool Completing<C>::complete() {
+  std::optional<Error> error, found;
+  bool const finite = core_->options.non_finite != NonFinite::propagate;
+  groups_ = flights_->number_groups();
+  norms_.assign(groups_, 0.0);
+  try {
+    flights_->seats([](auto& seat, int group) { seat.reduce(group); });
+    flights_->seats([](auto& seat, int) { seat.merge(); });
+    flights_->seats([](auto& seat, int) { seat.transform(); });
+    flights_->each([&](auto& flight) { flight.seek(finite); });
+  } catch (...) {
+    error = current_error(core_->topology.rank(), "step", core_->waiting.current);
+  }
+  if (!error) {
+    drive([&] { return flights_->all([](auto& flight) { return flight.found(); }); });
+    flights_->seats([&](auto& seat, int group) {
+      if (group >= 0) seat.norm(norms_[static_cast<std::size_t>(group)]);
+    });
+  }
+  if (!error && finite) {
+    std::optional<NonFiniteFound> non_finite;
+    flights_->each([&](auto& flight) {
+      if (!non_finite) non_finite = flight.non_finite();
+    });
+    if (non_finite) (non_finite->in_gradient ? error : found) = std::move(non_finite->error);
+  }
+  if (!commit(error, found)) return false;
+  core_->waiting.advance(Phase::applying);
+  scales_from_norms();
+  gather([](auto& flight) { return flight.gather_gradients(); });
+  flights_->seats([&](auto& seat, int group) {
+    if (seat.measures) seat.measure(scale_of(group));
+  });
+  if (flights_->any([](auto& flight) { return flight.shares_measures(); }))
+    gather([](auto& flight) { return flight.gather_measures(); });
+  flights_->seats([&](auto& seat, int group) { seat.apply(scale_of(group)); });
+  gather([](auto& flight) { return flight.gather_parameters(); });
+  if (uses_ > 0) adapt();
+  return true;
+}
+
+template <Communicator C>
+bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Error> const& found) {
+  auto& rounds = core_->rounds;
+  core_->waiting.advance(Phase::committing);
+  rounds.words.assign(1 + groups_, error ? 0.0 : found ? 1.0 : 2.0);
+  std::copy(norms_.begin(), norms_.end(), rounds.words.begin() + 1);
+  uses_ = 0;
+  if (flights_->any([](auto& flight) { return flight.adapts(); })) {
+    flights_->seats([&](auto& seat, int) { uses_ += seat.use_words(); });
+    double const seconds = core_->waiting.seconds();
+    if (!error) flights_->seats([&](auto& seat, int) { seat.tell_use(rounds.words, seconds); });
+    rounds.words.resize(1 + groups_ + uses_);
+  }
+  rounds.tell_all("step", [&] { return flights_->names(); });
+  double least = 2.0;
+  std::fill(norms_.begin(), norms_.end(), 0.0);
+  for (int rank = 0; rank < core_->topology.size(); ++rank) {
+    std::span const words = rounds.told(rank);
+    least = std::min(least, words[0]);
+    for (std::size_t g = 0; g < groups_; ++g) norms_[g] += words[1 + g];
+  }
+  auto const refuse = [&](auto const& why) { throw Refused{rounds.explain("step", why ? &*why : nullptr, "")}; };
+  if (least == 0.0) refuse(error);
+  if (least == 1.0 && core_->options.non_finite == NonFinite::error) refuse(found);
+  if (uses_ > 0) told_ = rounds.all_told();
+  return least == 2.0;
+}
+
+template <Communicator C>
+void Completing<C>::scales_from_norms() {
+  std::size_t at = 0;
+  flights_->each([&](auto& flight) {
+    for (double const limit : flight.limits()) {
+      double const norm = square_root(norms_[at]);
+      norms_[at++] = norm > limit ? limit / norm : 1.0;
+    }
+  });
+}
+
+template <Communicator C>
+void Completing<C>::adapt() {
+  auto& core = *core_;
+  std::size_t const stride = 1 + groups_ + uses_;
+  auto const drive_move = [&](std::string const& name, FunctionRef<bool()> poll) {
+    auto const names = [&] { return name; };
+    core.waiting.drive("step", [&] { return poll(); }, {core.mail, names});
+  };
+  auto const all = [&](std::string const& name, bool mine) {
+    core.rounds.words.assign(1, mine ? 1.0 : 0.0);
+    core.rounds.tell_all("step", [&] { return name; });
+    auto const& told = core.rounds.all_told();
+    return *std::min_element(told.begin(), told.end()) == 1.0;
+  };
+  Adapting<C> by{core.topology,  core.options.choice, core.own_costs, core.own_device_costs,
+                 core.steps + 1, core.mail.lane(),    drive_move,     all,
+                 core.decisions};
+  auto const words_of = [&](int rank) { return told_.data() + static_cast<std::size_t>(rank) * stride; };
+  std::size_t at = 1 + groups_;
+  flights_->seats([&](auto& seat, int) { seat.adapt(by, words_of, at); });
+}
 
 // Collective. Every rank testifies to the first refusal of its own, of what was started earlier or of the step. Where the step
 // itself was refused, what was started may still be under way: it ends before anything is closed.
@@ -156,7 +168,7 @@ void refuse_unless_unanimous(SessionCore<C>& core, Flight<C>& own) {
     description += (&flight == &own ? "\tstep\n" : "\tstarted earlier\n") + flight.describe();
   });
   Error const error = core.rounds.explain("step", first, description + core.ahead.describe());
-  core.waiting.drive("step", [&] { return flights.poll_started(); }, flights);
+  core.waiting.drive("step", [&] { return flights.poll_started(); }, {flights, [&] { return flights.names(); }});
   throw Refused{error};
 }
 
@@ -182,14 +194,16 @@ bool take_step(SessionCore<C>& core, Flight<C>& own, FunctionRef<void()> prepare
   own.post(hash.value());
   core.waiting.advance(Phase::agreeing);
   bool agreeing = true;
-  core.waiting.drive("step", [&] {
-    bool const arrived = core.flights.poll_started(), complete = own.poll();
-    if (agreeing && !own.agreeing()) {
-      agreeing = false;
-      core.waiting.advance(Phase::exchanging);
-    }
-    return complete && (arrived || !own.unanimous());
-  }, core.flights);
+  core.waiting.drive("step",
+                     [&] {
+                       bool const arrived = core.flights.poll_started(), complete = own.poll();
+                       if (agreeing && !own.agreeing()) {
+                         agreeing = false;
+                         core.waiting.advance(Phase::exchanging);
+                       }
+                       return complete && (arrived || !own.unanimous());
+                     },
+                     {core.flights, [&] { return core.flights.names(); }});
   refuse_unless_unanimous(core, own);
   core.all_joined = own.idle();
   bool const idle = core.flights.all([](auto& flight) { return flight.idle(); });

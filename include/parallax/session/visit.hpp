@@ -15,7 +15,8 @@ void check_visit(SessionCore<C> const& core, Variables const&... variables) {
   auto const refuse = [&](std::string const& name, char const* why) {
     throw Error{Errc::misuse, core.topology.rank(), "visit", name, why};
   };
-  if (core.flights.any_started()) refuse(core.flights.started().front()->names(), "updates were started and no step completed them");
+  if (core.flights.any_started())
+    refuse(core.flights.started().front()->names(), "updates were started and no step completed them");
   if (core.ahead.falling()) refuse("", "rows that were named ahead are on their way");
   (core.check_owned(variables.state(), "visit"), ...);
   for (auto const& known : core.registry.variables())
@@ -47,7 +48,11 @@ void visit(SessionCore<C>& core, A& archive, Variables&... variables) {
   visit_session(core, archive);
   (variables.visit(archive), ...);
   if constexpr (A::reads)  // a search goes on by this session's clock
-    ([&] { if constexpr (requires { variables.state().step_began; }) variables.state().step_began = core.waiting.seconds(); }(), ...);
+    (
+        [&] {
+          if constexpr (requires { variables.state().step_began; }) variables.state().step_began = core.waiting.seconds();
+        }(),
+        ...);
 }
 
 }  // namespace parallax::detail

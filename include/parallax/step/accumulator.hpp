@@ -29,7 +29,8 @@ class Accumulator {
 
 template <detail::DenseVariable V>
 class Accumulator<V> {
-  static_assert(V::State::space::host_readable, "parallax: an Accumulator sums on the host: give a device's updates to `start`");
+  static_assert(V::State::space::host_readable,
+                "parallax: an Accumulator sums on the host: give a device's updates to `start`");
   using T = typename V::scalar_type;
 
  public:
@@ -60,8 +61,7 @@ class Accumulator<V> {
   void add_values(std::span<T const> values) {
     if (values.size() != state_->size())
       throw Error{Errc::invalid_argument, -1, "add", state_->name(),
-                  "a gradient of " + std::to_string(values.size()) + " elements for a variable of " +
-                      std::to_string(state_->size())};
+                  joined({"a gradient of ", values.size(), " elements for a variable of ", state_->size()})};
     if (taken_ || count_ == 0) sums_.assign(values.begin(), values.end());
     else RowOps<HostSpace>::add_to(sums_.data(), values.data(), static_cast<std::int64_t>(values.size()));
     count_ = taken_ ? 1 : count_ + 1;
@@ -78,7 +78,8 @@ class Accumulator<V> {
 // Of a table: the rows of all micro-batches with their ids, which the step coalesces. What a pull named is summed by row first.
 template <detail::SparseVariable V>
 class Accumulator<V> {
-  static_assert(V::State::space::host_readable, "parallax: an Accumulator sums on the host: give a device's updates to `start`");
+  static_assert(V::State::space::host_readable,
+                "parallax: an Accumulator sums on the host: give a device's updates to `start`");
   using State = typename V::State;
   using T = typename V::scalar_type;
 
@@ -106,8 +107,7 @@ class Accumulator<V> {
     rows_.resize((at + ids) * width);
     if (update.plan) {
       for (std::size_t i = 0; i < ids; ++i) ids_[at + i] = state_->placement().row(update.plan->groups.keys[i]);
-      write_level(state_->ops(), *update.plan, 0, own, ArrivedRows<T, HostSpace>{}, 0, ids,
-                          rows_.data() + at * width);
+      write_level(state_->ops(), *update.plan, 0, own, ArrivedRows<T, HostSpace>{}, 0, ids, rows_.data() + at * width);
     } else {
       for (std::size_t i = 0; i < ids; ++i) {
         ids_[at + i] = static_cast<std::int64_t>(update.ids[i]);

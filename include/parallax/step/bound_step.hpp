@@ -53,10 +53,9 @@ void check_binding(Topology<C> const& topology, Update const& update) {
     refuse(Errc::misuse, "a bound step sums in the vendor's order, and the communicator was made with another");
   std::size_t const size = update.state->size();
   if (update.gradient.size() != size)
-    refuse(Errc::invalid_argument, "a gradient of " + std::to_string(update.gradient.size()) + " elements for a variable of " +
-                                       std::to_string(size));
+    refuse(Errc::invalid_argument, joined({"a gradient of ", update.gradient.size(), " elements for a variable of ", size}));
   if (size > std::size_t{std::numeric_limits<std::int32_t>::max()})
-    refuse(Errc::invalid_argument, std::to_string(size) + " elements are more than one all-reduce takes");
+    refuse(Errc::invalid_argument, joined({size, " elements are more than one all-reduce takes"}));
 }
 
 template <class U>
@@ -98,14 +97,14 @@ class BoundStep {
       typename decltype(bare_)::Request requests[sizeof...(I)];
       (std::get<I>(updates_).begin(bare_, requests[I]), ...);
       (finish(requests[I], std::get<I>(updates_)), ...);
-    }(std::index_sequence_for<Updates...>{});
+    }
+    (std::index_sequence_for<Updates...>{});
   }
 
  private:
   template <class Request, class Update>
   void finish(Request& request, Update& update) {
-    while (!bare_.test(request)) {
-    }
+    while (!bare_.test(request)) {}
     update.apply();
   }
 

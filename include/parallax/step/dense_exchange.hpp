@@ -18,54 +18,18 @@ class DenseExchange {
   Lane<C> const& lane() const { return lane_; }
 
   // Local. `gathers`: the sums reach all ranks as soon as they are formed, for nobody needs to see them before.
-  void begin(bool gathers) {
-    stage_ = Stage::reducing;
-    gathers_ = gathers;
-    bucket_ = 0;
-  }
+  void begin(bool gathers);
   // Collective in the order of the lane; true once all that can be done before the commit is.
-  bool exchange() {
-    if (stage_ == Stage::reducing) {
-      if (!pass(Which::all, [](auto& bucket, auto& lane) { return bucket.reduce(lane); })) return false;
-      stage_ = gathers_ ? Stage::gathering : Stage::exchanged;
-    }
-    if (stage_ == Stage::gathering) {
-      if (!pass(Which::replicated, [](auto& bucket, auto& lane) { return bucket.gather_sums(lane); })) return false;
-      stage_ = Stage::exchanged;
-    }
-    return true;
-  }
-  bool gather_gradients() {
-    return pass(Which::replicated, [](auto& bucket, auto& lane) { return bucket.gather_gradients(lane); });
-  }
-  bool gather_parameters() {
-    return pass(Which::sharded, [](auto& bucket, auto& lane) { return bucket.gather_parameters(lane); });
-  }
-
-  // Calls f with every bucket, and whether it is sharded.
-  template <class F>
-  void each(F&& f) {
-    buckets_->each([&](auto& in_space) { in_space.each(f); });
-  }
+  bool exchange();
+  bool gather_gradients() { return pass(Which::replicated, &Bucket<C>::gather_gradients); }
+  bool gather_parameters() { return pass(Which::sharded, &Bucket<C>::gather_parameters); }
 
  private:
   enum class Stage : unsigned char { reducing, gathering, exchanged };
   enum class Which : unsigned char { all, replicated, sharded };
 
   // The buckets take turns on the lane; true once all have passed.
-  template <class Phase>
-  bool pass(Which which, Phase phase) {
-    std::size_t number = 0;
-    bool done = true;
-    each([&](auto& bucket, bool sharded) {
-      bool const mine = which == Which::all || (which == Which::sharded) == sharded;
-      if (number++ != bucket_ || !done) return;
-      done = !mine || bucket.empty() || phase(bucket, lane_);
-      if (done) ++bucket_;
-    });
-    if (done) bucket_ = 0;
-    return done;
-  }
+  bool pass(Which which, bool (Bucket<C>::*phase)(Lane<C>&));
 
   Lane<C> lane_;
   Buckets<C>* buckets_;
@@ -73,5 +37,37 @@ class DenseExchange {
   bool gathers_ = false;
   std::size_t bucket_ = 0;  // whose turn it is
 };
+
+template <Communicator C>
+void DenseExchange<C>::begin(bool gathers) {
+  stage_ = Stage::reducing;
+  gathers_ = gathers;
+  bucket_ = 0;
+}
+
+template <Communicator C>
+bool DenseExchange<C>::exchange() {
+  if (stage_ == Stage::reducing) {
+    if (!pass(Which::all, &Bucket<C>::reduce)) return false;
+    stage_ = gathers_ ? Stage::gathering : Stage::exchanged;
+  }
+  if (stage_ == Stage::gathering) {
+    if (!pass(Which::replicated, &Bucket<C>::gather_sums)) return false;
+    stage_ = Stage::exchanged;
+  }
+  return true;
+}
+
+template <Communicator C>
+bool DenseExchange<C>::pass(Which which, bool (Bucket<C>::*phase)(Lane<C>&)) {
+  auto const& buckets = buckets_->all();
+  for (; bucket_ < buckets.size(); ++bucket_) {
+    Bucket<C>& bucket = *buckets[bucket_];
+    bool const mine = which == Which::all || (which == Which::sharded) == bucket.sharded;
+    if (mine && !bucket.empty() && !(bucket.*phase)(lane_)) return false;
+  }
+  bucket_ = 0;
+  return true;
+}
 
 }  // namespace parallax::detail

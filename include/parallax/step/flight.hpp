@@ -41,96 +41,35 @@ struct FlightRoom {
 template <Communicator C>
 class Flight {
  public:
-  Flight(FlightRoom<C> const& room, FlightChannels route)
-      : topology_{&room.topology},
-        options_{&room.options},
-        joined_{&room.joined},
-        manifest_{room.topology, room.session, room.current},
-        agreement_{room.topology, route.agreement, room.traffic},
-        mail_{room.topology, route.rows, room.traffic},
-        dense_{room.topology, route.dense, room.traffic, manifest_.buckets} {}
+  Flight(FlightRoom<C> const& room, FlightChannels route);
   Flight(Flight&&) = delete;
   virtual ~Flight() = default;
 
   // Calls f(seat, number of its clip group in the step or -1) for every argument; for none while all ranks have joined.
   template <class F>
-  void seats(F&& f) {
+  void seats(F&& f) const {
     if (stage_ == Stage::idle) return;
     for (Seat<C>* const seat : seats_) f(*seat, seat->group < 0 ? -1 : first_group_ + seat->group);
   }
   // Local. The number of its first clip group in the step; returns that of the next flight's.
-  int number_groups(int first) {
-    first_group_ = first;
-    return first + static_cast<int>(limits_.size());
-  }
+  int number_groups(int first);
 
   // The agreement about these updates begins. `context` is what else the ranks must have in common.
-  void post(std::uint64_t context) {
-    bool const refused = error_.has_value();
-    Fingerprint hash;
-    hash.add(context);
-    hash.add(hash_with(refused ? Fingerprint{} : manifest_.prepared));
-    agreement_.begin(hash.value(), !refused, *joined_, refused ? 0 : manifest_.counts, !ahead_ || ahead_->planned());
-    stage_ = Stage::agreeing;
-    std::size_t which = 0;
-    if (!refused) {
-      if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.tell(agreement_, which); });
-      if (ahead_) ahead_->tell(agreement_, which);
-    }
-    agreement_.post();
-  }
+  void post(std::uint64_t context);
 
   // Lets it progress; true once everything arrived, or was refused.
-  bool poll() {
-    if (stage_ == Stage::agreeing && agreement_.poll()) agreed();
-    if (stage_ == Stage::exchanging) {
-      if (!carried_) carry_rows();
-      bool const dense = dense_.exchange();
-      if (carried_ && dense) stage_ = Stage::arrived;
-    }
-    return stage_ != Stage::agreeing && stage_ != Stage::exchanging;
-  }
+  bool poll();
   bool gather_gradients() { return dense_.gather_gradients(); }
   bool gather_parameters() { return dense_.gather_parameters(); }
 
   // Local, once everything is merged. Begins to look for the norms of clip groups and, if `finite` is asked for, for what is not;
   // what is measured of whole tensors gets its place. The findings are there once all of it is `found`.
-  void seek(bool finite) {
-    manifest_.measured.each([](auto& sums) { sums.sharded.clear(), sums.replicated.clear(); });
-    if (std::any_of(seats_.begin(), seats_.end(), [](Seat<C> const* seat) { return seat->measures; })) {
-      seats([](auto& seat, int) { seat.enrol(); });
-      manifest_.measured.each([&](auto& sums) { sums.sharded.open(*topology_), sums.replicated.open(*topology_); });
-    }
-    if (limits_.empty() && !finite) return;
-    seats([&](auto& seat, int) { seat.seek(finite); });
-    start_looking([](auto& findings) -> auto& { return findings.of_sums; });
-  }
-  bool found() {
-    bool all = true;
-    manifest_.findings.each([&](auto& findings) {
-      all = all && findings.of_gradients.arrived() && findings.of_sums.arrived();
-    });
-    return all;
-  }
-  std::optional<NonFiniteFound> non_finite() {
-    std::optional<NonFiniteFound> found;
-    for (bool const in_gradient : {true, false})
-      seats([&](auto& seat, int) {
-        if (!found) found = seat.non_finite(in_gradient);
-      });
-    return found;
-  }
+  void seek(bool finite);
+  bool found();
+  std::optional<NonFiniteFound> non_finite();
   // Whether owners measure what others must know.
-  bool shares_measures() {
-    bool any = false;
-    manifest_.measured.each([&](auto& sums) { any = any || !sums.sharded.empty(); });
-    return any;
-  }
-  bool gather_measures() {
-    bool all = true;
-    manifest_.measured.each([&](auto& sums) { all = all && sums.sharded.gather(dense_.lane()); });
-    return all;
-  }
+  bool shares_measures() const { return manifest_.measured.shared(); }
+  bool gather_measures() { return manifest_.measured.gather(dense_.lane()); }
 
   // Local, before `prepare`. The ids of these fetches travel with the updates.
   void bring(Ahead<C>& ahead) { ahead_ = &ahead; }
@@ -139,20 +78,9 @@ class Flight {
     if (!error_) error_ = std::move(error);
   }
   // The updates give back what they hold. `applied`: by the step that completed them.
-  void close(bool applied) noexcept {
-    for (Seat<C>* const seat : seats_) {
-      applied && stage_ != Stage::idle ? seat->settled() : seat->refused();
-      seat->close();
-    }
-    dense_.each([](auto& bucket, bool) { bucket.drop(); });
-    stage_ = Stage::free;
-  }
+  void close(bool applied) noexcept;
   // After an abort: waits until no peer reads our memory.
-  void withdraw() noexcept {
-    agreement_.withdraw();
-    mail_.withdraw();
-    dense_.lane().withdraw();
-  }
+  void withdraw() noexcept;
 
   void set_priority(Priority priority) { priority_ = priority.value; }
   int priority() const { return priority_; }
@@ -168,111 +96,33 @@ class Flight {
   std::vector<double> const& limits() const { return limits_; }  // max_norm by clip group
 
   // Of the updates as they are now.
-  std::uint64_t hash() const {
-    Fingerprint updates;
-    if (!error_)
-      for (UpdateRecord const& record : manifest_.records) record.add_to(updates, *record.registration);
-    return hash_with(updates);
-  }
-  std::string describe() const {
-    std::string lines;
-    if (error_) return lines;
-    for (UpdateRecord const& record : manifest_.records) {
-      Registration const& known = *record.registration;
-      std::string more;
-      if (record.rows == NamedRows::of_a_pull) more += ", rows of a pull";
-      if (record.rows == NamedRows::by_index) more += ", rows by index";
-      if (record.transformed) more += ", transformed";
-      if (record.group >= 0) more += ", clipped to " + number_text(limits_[static_cast<std::size_t>(record.group)]);
-      if (priority_ != 0) more += ", priority " + std::to_string(priority_);
-      lines += known.update_lines(more);
-    }
-    return lines;
-  }
-  std::string names() const {
-    std::string list;
-    for (UpdateRecord const& record : manifest_.records) list += (list.empty() ? "" : ", ") + record.registration->name;
-    return list;
-  }
+  std::uint64_t hash() const;
+  std::string describe() const;
+  std::string names() const;
   std::string_view first_name() const {
     return manifest_.records.empty() ? std::string_view{} : manifest_.records.front().registration->name;
   }
   // The name of a variable that was destroyed, or null.
-  std::string const* gone() const {
-    for (UpdateRecord const& record : manifest_.records)
-      if (record.registration->gone) return &record.registration->name;
-    return nullptr;
-  }
-  int waiting_for() const {
-    if (agreement_.in_flight()) return agreement_.waiting_for();
-    int const rank = mail_.waiting_for();
-    return rank >= 0 ? rank : dense_.lane().waiting_for();
-  }
+  std::string const* gone() const;
+  int waiting_for() const;
 
  protected:
   // Local. Checks and prepares all updates; what goes wrong is kept for the agreement. `keep`: the updates outlive the call,
   // and what can be done before the step completes them is. `fill` prepares the seats.
-  template <class Fill>
-  void prepare_seats(bool keep, Fill&& fill) {
-    bool const finite = options_->non_finite == NonFinite::error;
-    clear();
-    manifest_.how = {keep, *joined_, finite};
-    manifest_.spreads_early = keep || topology_->spreads();
-    try {
-      fill();
-      if (manifest_.overwrites) refuse_shared_memory();
-      if (ahead_) manifest_.counts += ahead_->counts();
-      close_buckets();
-      if (finite) start_looking([](auto& findings) -> auto& { return findings.of_gradients; });
-      agreement_.reserve(manifest_.counts);
-    } catch (...) {
-      auto const& records = manifest_.records;
-      error_ = current_error(topology_->rank(), "step", records.empty() ? std::string_view{} : records.back().name());
-    }
-  }
+  void prepare_seats(bool keep, FunctionRef<void()> fill);
 
   Manifest<C>& manifest() { return manifest_; }
   std::vector<Seat<C>*>& seat_list() { return seats_; }
-  int open_group(double max_norm) {
-    limits_.push_back(max_norm);
-    return static_cast<int>(limits_.size()) - 1;
-  }
+  int open_group(double max_norm);
 
  private:
   // `free`: nobody uses it. `refused`, `idle` (all ranks have joined), `arrived`: nothing is on its way any more.
   enum class Stage : unsigned char { free, prepared, agreeing, refused, idle, exchanging, arrived };
 
-  void clear() {
-    stage_ = Stage::prepared;
-    priority_ = 0;
-    error_.reset();
-    limits_.clear();
-    manifest_.records.clear();
-    manifest_.prepared = {};
-    manifest_.counts = 0;
-    manifest_.overwrites = false;
-    dense_.each([](auto& bucket, bool) { bucket.clear(); });
-    manifest_.findings.each([](auto& findings) { findings.of_gradients.clear(), findings.of_sums.clear(); });
-  }
-  void close_buckets() {
-    Spread const spread = !manifest_.spreads_early ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
-    dense_.each([&](auto& bucket, bool sharded) { bucket.close(*topology_, options_->fusion, sharded, spread); });
-  }
+  void clear();
+  void close_buckets();
   // Looks only where gradients have moved since it last looked.
-  void refuse_shared_memory() {
-    if (!manifest_.moved && looked_at_ == manifest_.records.size()) return;
-    gradient_memory_.clear();
-    seats([&](auto& seat, int) { seat.list_memory(gradient_memory_); });
-    auto const shared = shared_memory(gradient_memory_);
-    if (!shared) {
-      manifest_.moved = false;
-      looked_at_ = manifest_.records.size();
-      return;
-    }
-    auto const& [overwritten, other] = *shared;
-    throw Error{Errc::invalid_argument, topology_->rank(), "step", std::string{overwritten.variable},
-                "its gradient was given in_place, and the gradient of " + std::string{other.variable} + " shares memory with it"};
-  }
+  void refuse_shared_memory();
 
   // In every space, for those findings that `which` chooses of it.
   template <class Which>
@@ -282,39 +132,11 @@ class Flight {
       which(findings).start(RowOps<Space>{queue_of<Space>(topology_->world())});
     });
   }
-  std::uint64_t hash_with(Fingerprint hash) const {
-    for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
-    hash.add(manifest_.spreads_early);
-    hash.add(static_cast<std::uint64_t>(priority_));
-    return hash.value();
-  }
+  std::uint64_t hash_with(Fingerprint hash) const;
 
   // The ranks have agreed, or have not.
-  void agreed() {
-    int const active = agreement_.active();
-    manifest_.divisors = {options_->join_divisor == JoinDivisor::active ? active : topology_->size(), active};
-    if (!agreement_.unanimous()) {
-      stage_ = Stage::refused;
-    } else if (active == 0) {
-      dense_.each([](auto& bucket, bool) { bucket.clear(); });
-      stage_ = Stage::idle;
-    } else {
-      stage_ = Stage::exchanging;
-      carried_ = false;
-      dense_.begin(manifest_.spreads_early);
-      std::size_t which = 0;
-      if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.hear(agreement_, which); });
-      if (ahead_ && agreement_.ahead()) ahead_->climb(agreement_, which, *topology_);
-    }
-  }
-  void carry_rows() {
-    bool const climbs = ahead_ && agreement_.ahead();
-    carried_ = carry(mail_, [&](auto&& f) {
-      seats([&](auto& seat, int) { f(seat); });
-      if (climbs) f(*ahead_);
-    });
-    if (carried_ && climbs) ahead_->arrive();
-  }
+  void agreed();
+  void carry_rows();
 
   Topology<C> const* topology_;
   SessionOptions const* options_;
@@ -323,7 +145,8 @@ class Flight {
   Agreement<C> agreement_;
   Mails<C> mail_;
   DenseExchange<C> dense_;
-  std::vector<Seat<C>*> seats_;  // by argument; those of a clip group one after the other
+  std::vector<Traveller<C>*> travellers_;  // scratch of `carry_rows`
+  std::vector<Seat<C>*> seats_;            // by argument; those of a clip group one after the other
   std::vector<GradientMemory> gradient_memory_;
   std::size_t looked_at_ = 0;  // updates, when that was last found to be each one's own
   std::vector<double> limits_;
@@ -333,6 +156,238 @@ class Flight {
   Stage stage_ = Stage::free;
   bool carried_ = true;
 };
+
+template <Communicator C>
+Flight<C>::Flight(FlightRoom<C> const& room, FlightChannels route)
+    : topology_{&room.topology},
+      options_{&room.options},
+      joined_{&room.joined},
+      manifest_{room.topology, room.session, room.current},
+      agreement_{room.topology, route.agreement, room.traffic},
+      mail_{room.topology, route.rows, room.traffic},
+      dense_{room.topology, route.dense, room.traffic, manifest_.buckets} {}
+
+template <Communicator C>
+int Flight<C>::number_groups(int first) {
+  first_group_ = first;
+  return first + static_cast<int>(limits_.size());
+}
+
+template <Communicator C>
+void Flight<C>::post(std::uint64_t context) {
+  bool const refused = error_.has_value();
+  Fingerprint hash;
+  hash.add(context);
+  hash.add(hash_with(refused ? Fingerprint{} : manifest_.prepared));
+  agreement_.begin(hash.value(), !refused, *joined_, refused ? 0 : manifest_.counts, !ahead_ || ahead_->planned());
+  stage_ = Stage::agreeing;
+  std::size_t which = 0;
+  if (!refused) {
+    if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.tell(agreement_, which); });
+    if (ahead_) ahead_->tell(agreement_, which);
+  }
+  agreement_.post();
+}
+
+template <Communicator C>
+bool Flight<C>::poll() {
+  if (stage_ == Stage::agreeing && agreement_.poll()) agreed();
+  if (stage_ == Stage::exchanging) {
+    if (!carried_) carry_rows();
+    bool const dense = dense_.exchange();
+    if (carried_ && dense) stage_ = Stage::arrived;
+  }
+  return stage_ != Stage::agreeing && stage_ != Stage::exchanging;
+}
+
+template <Communicator C>
+void Flight<C>::seek(bool finite) {
+  manifest_.measured.clear();
+  if (std::any_of(seats_.begin(), seats_.end(), [](Seat<C> const* seat) { return seat->measures; })) {
+    seats([](auto& seat, int) { seat.enrol(); });
+    manifest_.measured.open(*topology_);
+  }
+  if (limits_.empty() && !finite) return;
+  seats([&](auto& seat, int) { seat.seek(finite); });
+  start_looking([](auto& findings) -> auto& { return findings.of_sums; });
+}
+
+template <Communicator C>
+bool Flight<C>::found() {
+  bool all = true;
+  manifest_.findings.each([&](auto& findings) { all = all && findings.of_gradients.arrived() && findings.of_sums.arrived(); });
+  return all;
+}
+
+template <Communicator C>
+std::optional<NonFiniteFound> Flight<C>::non_finite() {
+  std::optional<NonFiniteFound> found;
+  for (bool const in_gradient : {true, false})
+    seats([&](auto& seat, int) {
+      if (!found) found = seat.non_finite(in_gradient);
+    });
+  return found;
+}
+
+template <Communicator C>
+void Flight<C>::close(bool applied) noexcept {
+  for (Seat<C>* const seat : seats_) {
+    applied&& stage_ != Stage::idle ? seat->settled() : seat->refused();
+    seat->close();
+  }
+  for (auto& bucket : manifest_.buckets.all()) bucket->drop();
+  stage_ = Stage::free;
+}
+
+template <Communicator C>
+void Flight<C>::withdraw() noexcept {
+  agreement_.withdraw();
+  mail_.withdraw();
+  dense_.lane().withdraw();
+}
+
+template <Communicator C>
+std::uint64_t Flight<C>::hash() const {
+  Fingerprint updates;
+  if (!error_)
+    for (UpdateRecord const& record : manifest_.records) record.add_to(updates, *record.registration);
+  return hash_with(updates);
+}
+
+template <Communicator C>
+std::string Flight<C>::describe() const {
+  std::string lines;
+  if (error_) return lines;
+  for (UpdateRecord const& record : manifest_.records) {
+    Registration const& known = *record.registration;
+    std::string more;
+    if (record.rows == NamedRows::of_a_pull) more += ", rows of a pull";
+    if (record.rows == NamedRows::by_index) more += ", rows by index";
+    if (record.transformed) more += ", transformed";
+    if (record.group >= 0) append(more, {", clipped to ", number_text(limits_[static_cast<std::size_t>(record.group)])});
+    if (priority_ != 0) append(more, {", priority ", priority_});
+    lines += known.update_lines(more);
+  }
+  return lines;
+}
+
+template <Communicator C>
+std::string Flight<C>::names() const {
+  std::string list;
+  for (UpdateRecord const& record : manifest_.records) append(list, {list.empty() ? "" : ", ", record.registration->name});
+  return list;
+}
+
+template <Communicator C>
+std::string const* Flight<C>::gone() const {
+  for (UpdateRecord const& record : manifest_.records)
+    if (record.registration->gone) return &record.registration->name;
+  return nullptr;
+}
+
+template <Communicator C>
+int Flight<C>::waiting_for() const {
+  if (agreement_.in_flight()) return agreement_.waiting_for();
+  int const rank = mail_.waiting_for();
+  return rank >= 0 ? rank : dense_.lane().waiting_for();
+}
+
+template <Communicator C>
+void Flight<C>::prepare_seats(bool keep, FunctionRef<void()> fill) {
+  bool const finite = options_->non_finite == NonFinite::error;
+  clear();
+  manifest_.how = {keep, *joined_, finite};
+  manifest_.spreads_early = keep || topology_->spreads();
+  try {
+    fill();
+    if (manifest_.overwrites) refuse_shared_memory();
+    if (ahead_) manifest_.counts += ahead_->counts();
+    close_buckets();
+    if (finite) start_looking([](auto& findings) -> auto& { return findings.of_gradients; });
+    agreement_.reserve(manifest_.counts);
+  } catch (...) {
+    auto const& records = manifest_.records;
+    error_ = current_error(topology_->rank(), "step", records.empty() ? std::string_view{} : records.back().name());
+  }
+}
+
+template <Communicator C>
+int Flight<C>::open_group(double max_norm) {
+  limits_.push_back(max_norm);
+  return static_cast<int>(limits_.size()) - 1;
+}
+
+template <Communicator C>
+void Flight<C>::clear() {
+  stage_ = Stage::prepared;
+  priority_ = 0;
+  error_.reset();
+  limits_.clear();
+  manifest_.records.clear();
+  manifest_.prepared = {};
+  manifest_.counts = 0;
+  manifest_.overwrites = false;
+  for (auto& bucket : manifest_.buckets.all()) bucket->clear();
+  manifest_.findings.each([](auto& findings) { findings.of_gradients.clear(), findings.of_sums.clear(); });
+}
+
+template <Communicator C>
+void Flight<C>::close_buckets() {
+  Spread const spread = !manifest_.spreads_early ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
+  for (auto& bucket : manifest_.buckets.all()) bucket->close(*topology_, options_->fusion, spread);
+}
+
+template <Communicator C>
+void Flight<C>::refuse_shared_memory() {
+  if (!manifest_.moved && looked_at_ == manifest_.records.size()) return;
+  gradient_memory_.clear();
+  seats([&](auto& seat, int) { seat.list_memory(gradient_memory_); });
+  auto const shared = shared_memory(gradient_memory_);
+  if (!shared) {
+    manifest_.moved = false;
+    looked_at_ = manifest_.records.size();
+    return;
+  }
+  auto const& [overwritten, other] = *shared;
+  throw Error{Errc::invalid_argument, topology_->rank(), "step", overwritten.variable,
+              joined({"its gradient was given in_place, and the gradient of ", other.variable, " shares memory with it"})};
+}
+
+template <Communicator C>
+std::uint64_t Flight<C>::hash_with(Fingerprint hash) const {
+  for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
+  hash.add(manifest_.spreads_early);
+  hash.add(static_cast<std::uint64_t>(priority_));
+  return hash.value();
+}
+
+template <Communicator C>
+void Flight<C>::agreed() {
+  int const active = agreement_.active();
+  manifest_.divisors = {options_->join_divisor == JoinDivisor::active ? active : topology_->size(), active};
+  if (!agreement_.unanimous()) {
+    stage_ = Stage::refused;
+  } else if (active == 0) {
+    for (auto& bucket : manifest_.buckets.all()) bucket->clear();
+    stage_ = Stage::idle;
+  } else {
+    stage_ = Stage::exchanging;
+    carried_ = false;
+    dense_.begin(manifest_.spreads_early);
+    std::size_t which = 0;
+    if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.hear(agreement_, which); });
+    if (ahead_ && agreement_.ahead()) ahead_->climb(agreement_, which, *topology_);
+  }
+}
+
+template <Communicator C>
+void Flight<C>::carry_rows() {
+  bool const climbs = ahead_ && agreement_.ahead();
+  travellers_.assign(seats_.begin(), seats_.end());
+  if (climbs) travellers_.push_back(ahead_);
+  carried_ = carry<C>(mail_, travellers_);
+  if (carried_ && climbs) ahead_->arrive();
+}
 
 // With the seats of arguments of these types. Only what prepares them depends on a step's list of arguments.
 template <Communicator C, class... Arguments>
@@ -348,9 +403,8 @@ class FlightOf final : public Flight<C> {
   void prepare(bool keep, Arguments const&... arguments) {
     each([](auto& seat) { seat.vacate(); });
     this->prepare_seats(keep, [&] {
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (take(std::get<I>(seats_), arguments), ...);
-      }(std::index_sequence_for<Arguments...>{});
+      [&]<std::size_t... I>(std::index_sequence<I...>) { (take(std::get<I>(seats_), arguments), ...); }
+      (std::index_sequence_for<Arguments...>{});
     });
   }
 

@@ -1,11 +1,11 @@
 // All flights of a step: those that were started and no step has completed yet, and the step's own as the last.
 #pragma once
 
-#include "parallax/core/algorithm.hpp"
 #include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>
+#include "parallax/core/algorithm.hpp"
 
 #include "parallax/step/flight.hpp"
 
@@ -20,15 +20,9 @@ class Flights {
 
   std::vector<Flight<C>*> const& started() const { return started_; }
   bool any_started() const { return !started_.empty(); }
-  void start(Flight<C>& flight) {
-    done_.resize(started_.size() + 2);
-    started_.push_back(&flight);
-  }
+  void start(Flight<C>& flight);
   // The flight of the step itself, until all are closed.
-  void add_own(Flight<C>& flight) {
-    done_.resize(started_.size() + 1);
-    own_ = &flight;
-  }
+  void add_own(Flight<C>& flight);
   // Whose channels the next one takes, or null where there are free ones.
   Flight<C>* before_next() const { return started_.size() < channels_ ? nullptr : started_[started_.size() - channels_]; }
 
@@ -43,70 +37,24 @@ class Flights {
   void seats(F&& f) const {
     each([&](Flight<C>& flight) { flight.seats(f); });
   }
-  template <class Holds>
-  bool any(Holds&& holds) const {
-    bool found = false;
-    each([&](Flight<C>& flight) { found = found || holds(flight); });
-    return found;
-  }
-  template <class Holds>
-  bool all(Holds&& holds) const {
-    return !any([&](Flight<C>& flight) { return !holds(flight); });
-  }
+  bool any(FunctionRef<bool(Flight<C>&)> holds) const;
+  bool all(FunctionRef<bool(Flight<C>&)> holds) const;
 
   // What was started moves on; true once all of it has arrived or was refused. A flight waits while one of a higher priority is
   // being exchanged, to which all ranks have come.
-  bool poll_started() {
-    bool all = true;
-    int least = std::numeric_limits<int>::min();
-    for (auto* flight : started_)
-      if (flight->exchanging()) least = std::max(least, flight->priority());
-    for (auto* flight : started_) all = flight->priority() >= least && flight->poll() && all;
-    return all;
-  }
+  bool poll_started();
   // Numbers the clip groups of all flights and returns how many there are.
-  std::size_t number_groups() const {
-    int groups = 0;
-    each([&](Flight<C>& flight) { groups = flight.number_groups(groups); });
-    return static_cast<std::size_t>(groups);
-  }
+  std::size_t number_groups() const;
 
   // Before the first poll of a gathering: nobody has gathered.
   void begin_gathering() { done_.assign(done_.size(), false); }
-  template <class Phase>
-  bool gather(Phase phase) {
-    bool all = true;
-    std::size_t i = 0;
-    each([&](Flight<C>& flight) {
-      bool const waits = &flight != own_ && i >= channels_ && !done_[i - channels_];
-      if (!waits && !done_[i]) done_[i] = phase(flight);
-      all = all && done_[i];
-      ++i;
-    });
-    return all;
-  }
+  bool gather(FunctionRef<bool(Flight<C>&)> phase);
 
   // Whatever happens, the updates give back what they hold.
-  void close(bool applied) noexcept {
-    each([&](Flight<C>& flight) { flight.close(applied); });
-    started_.clear();
-    own_ = nullptr;
-  }
+  void close(bool applied) noexcept;
 
-  int waiting_for() const {
-    int rank = own_ ? own_->waiting_for() : -1;
-    for (auto* flight : started_)
-      if (rank < 0) rank = flight->waiting_for();
-    return rank;
-  }
-  std::string names() const {
-    std::string list;
-    each([&](Flight<C>& flight) {
-      std::string const own = flight.names();
-      list += (list.empty() || own.empty() ? "" : ", ") + own;
-    });
-    return list;
-  }
+  int waiting_for() const;
+  std::string names() const;
 
  private:
   std::size_t channels_;
@@ -114,5 +62,84 @@ class Flights {
   Flight<C>* own_ = nullptr;
   std::vector<char> done_;  // by flight, in the gathering at hand
 };
+
+template <Communicator C>
+bool Flights<C>::any(FunctionRef<bool(Flight<C>&)> holds) const {
+  bool found = false;
+  each([&](Flight<C>& flight) { found = found || holds(flight); });
+  return found;
+}
+
+template <Communicator C>
+bool Flights<C>::all(FunctionRef<bool(Flight<C>&)> holds) const {
+  return !any([&](Flight<C>& flight) { return !holds(flight); });
+}
+
+template <Communicator C>
+bool Flights<C>::gather(FunctionRef<bool(Flight<C>&)> phase) {
+  bool all = true;
+  std::size_t i = 0;
+  each([&](Flight<C>& flight) {
+    bool const waits = &flight != own_ && i >= channels_ && !done_[i - channels_];
+    if (!waits && !done_[i]) done_[i] = phase(flight);
+    all = all && done_[i];
+    ++i;
+  });
+  return all;
+}
+
+template <Communicator C>
+void Flights<C>::start(Flight<C>& flight) {
+  done_.resize(started_.size() + 2);
+  started_.push_back(&flight);
+}
+
+template <Communicator C>
+void Flights<C>::add_own(Flight<C>& flight) {
+  done_.resize(started_.size() + 1);
+  own_ = &flight;
+}
+
+template <Communicator C>
+bool Flights<C>::poll_started() {
+  bool all = true;
+  int least = std::numeric_limits<int>::min();
+  for (auto* flight : started_)
+    if (flight->exchanging()) least = std::max(least, flight->priority());
+  for (auto* flight : started_) all = flight->priority() >= least && flight->poll() && all;
+  return all;
+}
+
+template <Communicator C>
+std::size_t Flights<C>::number_groups() const {
+  int groups = 0;
+  each([&](Flight<C>& flight) { groups = flight.number_groups(groups); });
+  return static_cast<std::size_t>(groups);
+}
+
+template <Communicator C>
+void Flights<C>::close(bool applied) noexcept {
+  each([&](Flight<C>& flight) { flight.close(applied); });
+  started_.clear();
+  own_ = nullptr;
+}
+
+template <Communicator C>
+int Flights<C>::waiting_for() const {
+  int rank = own_ ? own_->waiting_for() : -1;
+  for (auto* flight : started_)
+    if (rank < 0) rank = flight->waiting_for();
+  return rank;
+}
+
+template <Communicator C>
+std::string Flights<C>::names() const {
+  std::string list;
+  each([&](Flight<C>& flight) {
+    std::string const own = flight.names();
+    append(list, {list.empty() || own.empty() ? "" : ", ", own});
+  });
+  return list;
+}
 
 }  // namespace parallax::detail

@@ -51,20 +51,16 @@ struct NonFiniteFound {
 
 // The phases of the updates of one argument, those of policy/exchange.hpp, without their types.
 template <Communicator C>
-class Seat {
+class Seat : public Traveller<C> {
  public:
   virtual ~Seat() = default;
 
-  bool travelling = false;
-  int group = -1;             // the clip group of the flight, -1 for none
-  bool adapts = false;        // holds variables under Auto
-  bool measures = false;      // holds variables whose optimizer measures whole tensors
+  int group = -1;         // the clip group of the flight, -1 for none
+  bool adapts = false;    // holds variables under Auto
+  bool measures = false;  // holds variables whose optimizer measures whole tensors
 
   virtual void tell(Agreement<C>&, std::size_t& which) = 0;
   virtual void hear(Agreement<C>&, std::size_t& which) = 0;
-  virtual bool next(Mails<C>&) = 0;
-  virtual void write(Mails<C>&) = 0;
-  virtual void read(Mails<C>&) = 0;
   virtual void reduce(int clip_group) = 0;  // reduce, divide and deposit
   virtual void merge() = 0;
   virtual void transform() = 0;
@@ -224,11 +220,12 @@ class SeatOf final : public Seat<C> {
   }
   void adapt([[maybe_unused]] Adapting<C>& by, [[maybe_unused]] FunctionRef<double const*(int)> words_of,
              [[maybe_unused]] std::size_t& at) override {
-    if constexpr (adaptive) each([&](auto& way) {
-      auto const told = [&words_of, begin = at](int rank) { return words_of(rank) + begin; };
-      at += Adaptation<State>::words(way.state());
-      if (way.leader()) Adaptation<State>::conclude(way.state(), by, told);
-    });
+    if constexpr (adaptive)
+      each([&](auto& way) {
+        auto const told = [&words_of, begin = at](int rank) { return words_of(rank) + begin; };
+        at += Adaptation<State>::words(way.state());
+        if (way.leader()) Adaptation<State>::conclude(way.state(), by, told);
+      });
   }
 
   void list_memory(std::vector<GradientMemory>& memory) override {
@@ -328,9 +325,8 @@ struct GroupOfSeats {
   std::tuple<typename SeatsOf<C, std::remove_cvref_t<Updates>>::type...> seats;
 
   void prepare(ClipGroup<Updates...> const& clip, int group) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (std::get<I>(seats).prepare(std::get<I>(clip.updates), group), ...);
-    }(std::index_sequence_for<Updates...>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (std::get<I>(seats).prepare(std::get<I>(clip.updates), group), ...); }
+    (std::index_sequence_for<Updates...>{});
   }
 };
 template <Communicator C, class... Updates>

@@ -68,8 +68,8 @@ class DenseState : public Counted {
   Description description() const {
     auto const elements = static_cast<double>(size());
     double const row = static_cast<double>(OptimizerState<T, O, Space>::row_bytes(unit_)) / static_cast<double>(unit_);
-    return {false, !sharded, Policy::name, Policy::name, &Exchange::predict, {elements, sizeof(T), sizeof(T) + row, 0}, 1, 0,
-            {}, !Space::host_readable};
+    return {false, !sharded, Policy::name, Policy::name,         &Exchange::predict, {elements, sizeof(T), sizeof(T) + row, 0},
+            1,     0,        {},           !Space::host_readable};
   }
 
   // What the ranks compare before an update: which variable, at which of its steps, with which optimizer settings.
@@ -86,7 +86,7 @@ class DenseState : public Counted {
     return detail::checksum(values_.data(), values_.size_bytes());
   }
   std::string update_text() const {
-    return "update " + std::to_string(steps_ + 1) + " by " + optimizer_name<O>() + settings_text(optimizer_);
+    return joined({"update ", steps_ + 1, " by ", optimizer_name<O>(), settings_text(optimizer_)});
   }
 
   // What a sum over `ranks` is divided by. A dense gradient is named once by every rank, so that mean_by_count is the mean.
@@ -143,7 +143,7 @@ class DenseState : public Counted {
     visit_policy_state(items, *this);
   }
 
-  Merging<std::span<T>> merging;  // owned parts of this step's sums
+  Merging<std::span<T>> merging;                                                              // owned parts of this step's sums
   [[no_unique_address]] typename detail::memory_of<Exchange, DenseState>::type policy_state;  // the policy's, from step to step
 
  private:

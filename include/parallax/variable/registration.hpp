@@ -28,13 +28,7 @@ struct Description {
 
 // Shared by a variable and its session; a registration that only the session holds belongs to a variable that is gone.
 struct Registration : Counted {
-  Registration(std::string its_name, std::string its_signature)
-      : name{std::move(its_name)}, signature{std::move(its_signature)} {
-    Fingerprint h;
-    h.add(std::string_view{name});
-    h.add(std::string_view{signature});
-    hash = h.value();
-  }
+  Registration(std::string its_name, std::string its_signature);
 
   template <class State>
   void attach(State const& its_state) {
@@ -50,12 +44,7 @@ struct Registration : Counted {
   void add_update(Fingerprint& into) const { hash_update(state, into); }
   // What there is to tell of the next update, where the ranks differ in something: `more` about the update, and, of a replica
   // that was never updated, what it begins with. A line each.
-  std::string update_lines(std::string const& more) const {
-    std::string lines = name + "\t" + signature + ", " + update_text(state) + more + '\n';
-    if (auto const values = first_values(state))
-      lines += name + "\tfirst values of checksum " + number_text(*values) + "; Session::broadcast makes them those of rank 0\n";
-    return lines;
-  }
+  std::string update_lines(std::string const& more) const;
 
   // Not once the variable is gone: its memory may be.
   bool replica_is_compared() const { return compares_values && !gone; }
@@ -75,9 +64,26 @@ struct Registration : Counted {
   std::string (*update_text)(void const* state) = nullptr;
   std::optional<std::uint64_t> (*first_values)(void const* state) = nullptr;
   bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with
-  bool gone = false;  // the variable was destroyed; handles and updates in flight may still hold its state
-  std::uint64_t hash;  // of name and signature
+  bool gone = false;             // the variable was destroyed; handles and updates in flight may still hold its state
+  std::uint64_t hash;            // of name and signature
 };
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE Registration::Registration(std::string its_name, std::string its_signature)
+    : name{std::move(its_name)}, signature{std::move(its_signature)} {
+  Fingerprint h;
+  h.add(std::string_view{name});
+  h.add(std::string_view{signature});
+  hash = h.value();
+}
+
+PARALLAX_INLINE std::string Registration::update_lines(std::string const& more) const {
+  std::string lines = name + "\t" + signature + ", " + update_text(state) + more + '\n';
+  if (auto const values = first_values(state))
+    lines += name + "\tfirst values of checksum " + number_text(*values) + "; Session::broadcast makes them those of rank 0\n";
+  return lines;
+}
+#endif
 
 using RegistrationPtr = Shared<Registration>;
 

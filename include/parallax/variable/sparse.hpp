@@ -82,11 +82,7 @@ class SparseState : public Counted {
   Placement<IndexType, P> const& placement() const { return placement_; }
   P const& partitioner() const { return partitioner_; }
   // Under Auto: the policies that are chosen from, and the number of the one in force.
-  static std::span<Choice const> choices()
-    requires adaptive
-  {
-    return Exchange::choices;
-  }
+  static std::span<Choice const> choices() requires adaptive { return Exchange::choices; }
   std::size_t choice() const { return choice_; }
   // Whether a rank holds its shard only.
   bool shards() const {
@@ -121,7 +117,7 @@ class SparseState : public Counted {
     return detail::checksum(table.data, static_cast<std::size_t>(table.rows * table.width) * sizeof(T));
   }
   std::string update_text() const {
-    return "update " + std::to_string(steps() + 1) + " by " + optimizer_name<O>() + settings_text(optimizer());
+    return joined({"update ", steps() + 1, " by ", optimizer_name<O>(), settings_text(optimizer())});
   }
 
   // This rank's rows: the functions of TableRows, with the variable's own way to average. Keys are those of the placement, or,
@@ -210,8 +206,11 @@ class SparseState : public Counted {
     std::string_view in_force = Policy::name;
     auto predict = &Exchange::predict;
     if constexpr (adaptive) in_force = choices()[choice_].name, predict = choices()[choice_].predict;
-    return {true, !shards(), Policy::name, in_force, predict, facts(), width(),
-            partitioner_.pieces ? partitioner_.pieces : placement_.owners(), use, !Space::host_readable};
+    return {true,         !shards(),
+            Policy::name, in_force,
+            predict,      facts(),
+            width(),      partitioner_.pieces ? partitioner_.pieces : placement_.owners(),
+            use,          !Space::host_readable};
   }
 
   // Where the rows are going to be: another policy's place for them, or other pieces.
@@ -257,7 +256,7 @@ class SparseState : public Counted {
   [[no_unique_address]] typename detail::memory_of<Exchange, SparseState>::type policy_state;  // from step to step
   Merging<ReducedRows<IndexType, T>> merging;  // of a densified gradient only `rows` is set: the part of this rank
   Chooser chooser;
-  Chooser::Seen seen;  // by this rank since the last step of the variable
+  Chooser::Seen seen;                 // by this rank since the last step of the variable
   std::optional<PieceSearch> search;  // while one is on
   double step_began = 0;              // when the last step of the variable ended, seconds of the session's clock
 
@@ -270,7 +269,7 @@ class SparseState : public Counted {
   void deal(std::size_t choice, P const& partitioner) {
     if (choice == choice_ && partitioner.pieces == partitioner_.pieces) return;
     if (choice >= choices().size())
-      throw item_error(name(), "choice", "there is no policy number " + std::to_string(choice) + " to choose");
+      throw item_error(name(), "choice", joined({"there is no policy number ", choice, " to choose"}));
     Placement<IndexType, P> placement{partitioner, rows(), placement_.owners()};
     auto room = rows_.room_for(choices()[choice].sharded ? placement.local_rows(owner_) : rows());
     end_move({choice, partitioner, std::move(placement), std::move(room), {}, {}}, true);

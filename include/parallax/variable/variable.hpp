@@ -23,15 +23,23 @@ namespace detail {
 
 template <class T>
 inline constexpr std::string_view type_name = "?";
-template <> inline constexpr std::string_view type_name<float> = "float";
-template <> inline constexpr std::string_view type_name<double> = "double";
-template <> inline constexpr std::string_view type_name<std::int32_t> = "int32";
-template <> inline constexpr std::string_view type_name<std::int64_t> = "int64";
+template <>
+inline constexpr std::string_view type_name<float> = "float";
+template <>
+inline constexpr std::string_view type_name<double> = "double";
+template <>
+inline constexpr std::string_view type_name<std::int32_t> = "int32";
+template <>
+inline constexpr std::string_view type_name<std::int64_t> = "int64";
 
 // The run-time member on one axis among a variable's settings, or its default.
 template <class Setting, class... Settings>
 Setting setting_or(Setting fallback, Settings const&... settings) {
-  ([&] { if constexpr (std::same_as<Setting, Settings>) fallback = settings; }(), ...);
+  (
+      [&] {
+        if constexpr (std::same_as<Setting, Settings>) fallback = settings;
+      }(),
+      ...);
   return fallback;
 }
 
@@ -40,7 +48,8 @@ template <class Ids, MemorySpace Space = HostSpace>
 consteval bool check_indices() {
   if constexpr (FlatTensor<Ids const>) {
     using Id = typename decltype(flat_view(std::declval<Ids const&>()))::value_type;
-    static_assert(std::integral<Id> || is_on_device<Id>, "parallax: a table is indexed by integers: a contiguous range of them");
+    static_assert(std::integral<Id> || is_on_device<Id>,
+                  "parallax: a table is indexed by integers: a contiguous range of them");
     static_assert(!is_on_device<Id> || !Space::host_readable,
                   "parallax: a table in the host's memory is indexed by numbers there, not by px::on_device");
     return std::integral<Id> || (is_on_device<Id> && !Space::host_readable);
@@ -60,20 +69,61 @@ consteval bool check_archive() {
 template <class Candidate, class... Allowed>
 inline constexpr bool one_of = (false || ... || std::same_as<Candidate, Allowed>);
 
-// A name holds no control byte: lines and fields of the ranks' comparison end at such bytes, and what() ends at a NUL.
-inline void check_name(std::string const& name, int rank) {
+// Throws Error (invalid_argument) for an empty name, and one with a control byte: lines and fields of the ranks' comparison end at
+// such bytes, and what() ends at a NUL.
+void check_name(std::string_view name, int rank);
+// The same for a table that is none, or has more rows than indices.
+void check_shape(std::string_view name, std::int64_t rows, std::int64_t width, int rank, std::int64_t most_rows,
+                 std::string_view index_type);
+
+// What ranks compare of a variable.
+struct SignatureWords {
+  std::string_view scalar, space, policy, optimizer;
+  Reduce reduce;
+  // Of a table:
+  std::string_view index = {}, partitioner = {};
+  std::string partitioner_fields = {};
+  BadIds bad_ids = BadIds::error;
+};
+std::string dense_signature(SignatureWords const& words, std::size_t size, std::int64_t row);  // row: -1 where it has none
+std::string table_signature(SignatureWords const& words, std::int64_t rows, std::int64_t width, std::string_view initial);
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE void check_name(std::string_view name, int rank) {
   std::string shown;
   bool printable = !name.empty();
   for (unsigned char const c : name) {
     bool const control = c < 0x20 || c == 0x7f;
     printable = printable && !control;
     constexpr std::string_view digits = "0123456789abcdef";
-    if (control) ((shown += "\\x") += digits[c / 16u]) += digits[c % 16u];
+    if (control) append(shown, {"\\x", digits[c / 16u], digits[c % 16u]});
     else shown += static_cast<char>(c);
   }
   if (!printable)
     throw Error{Errc::invalid_argument, rank, "Variable", shown, "a variable's name is not empty and has no control bytes"};
 }
+PARALLAX_INLINE void check_shape(std::string_view name, std::int64_t rows, std::int64_t width, int rank, std::int64_t most_rows,
+                                 std::string_view index_type) {
+  auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", name, why}; };
+  if (rows < 0 || width < 0) refuse(joined({"a table of ", rows, " x ", width}));
+  if (rows > most_rows) refuse(joined({rows, " x ", width, " rows do not fit the index type ", index_type}));
+}
+PARALLAX_INLINE std::string dense_signature(SignatureWords const& words, std::size_t size, std::int64_t row) {
+  std::string text = joined({"Dense ", words.scalar, " of ", size, words.space.empty() ? "" : " in ", words.space, " by "});
+  append(text, {words.policy, ", ", words.optimizer, ", ", to_string(words.reduce)});
+  if (row >= 0) append(text, {" in rows of ", row});
+  return text;
+}
+PARALLAX_INLINE std::string table_signature(SignatureWords const& words, std::int64_t rows, std::int64_t width,
+                                            std::string_view initial) {
+  std::string text =
+      joined({"Sparse ", words.scalar, " of ", rows, " x ", width, words.space.empty() ? "" : " in ", words.space});
+  append(text,
+         {" by ", words.index, ", ", words.policy, ", ", words.partitioner, words.partitioner_fields, ", ", words.optimizer});
+  append(text, {", ", to_string(words.reduce), ", bad ids ", to_string(words.bad_ids), initial});
+  return text;
+}
+#endif
 
 template <class State>
 struct check_memory_of_user {
@@ -86,9 +136,9 @@ RowOps<Space> ops_for(Topology const& topology) {
   return RowOps<Space>{queue_of<Space>(topology.world())};
 }
 template <MemorySpace Space>
-std::string space_text() {
+constexpr std::string_view space_word() {
   if constexpr (std::same_as<Space, HostSpace>) return {};
-  else return " in " + std::string{Space::name};
+  else return Space::name;
 }
 
 inline RegistrationPtr make_registration(std::string name, std::string signature) {
@@ -138,12 +188,11 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     std::size_t const row = binding.row ? binding.row : binding.values.size();
     if (row > 0 && binding.values.size() % row != 0)
       throw Error{Errc::invalid_argument, session.rank(), "Variable", name,
-                  "rows of " + std::to_string(row) + " do not divide " + std::to_string(binding.values.size()) + " elements"};
+                  joined({"rows of ", row, " do not divide ", binding.values.size(), " elements"})};
     Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
-    std::string signature = "Dense " + std::string{detail::type_name<T>} + " of " + std::to_string(binding.values.size()) +
-                            detail::space_text<Space>() + " by " + std::string{Policy::name} + ", " + optimizer_name<O>() +
-                            ", " + std::string{to_string(reduce)};
-    if constexpr (unit<O> == Unit::row) ((signature += " in rows of ") += std::to_string(row));
+    std::string signature =
+        detail::dense_signature({detail::type_name<T>, detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce},
+                                binding.values.size(), unit<O> == Unit::row ? static_cast<std::int64_t>(row) : -1);
     auto const& topology = session.topology();
     state_ = Holder{make_counted<State>(detail::ops_for<Space>(topology),
                                         detail::make_registration(std::move(name), std::move(signature)), binding.values, row,
@@ -229,8 +278,9 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
 
   template <class Session, class Other, class... Settings>
   BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
-    static_assert(std::same_as<Other, detail::Mistaken>,
-                  "parallax: a Sparse variable is given its rows: a Table{rows, width}, or memory of yours by bind_rows or bind_shard");
+    static_assert(
+        std::same_as<Other, detail::Mistaken>,
+        "parallax: a Sparse variable is given its rows: a Table{rows, width}, or memory of yours by bind_rows or bind_shard");
   }
   template <detail::Name Text, class Session, class... Others>
   BasicVariable(Text const&, Session&, Others const&...) {
@@ -320,28 +370,18 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                   "parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner, "
                   "a Reduce and a BadIds");
     detail::check_name(name, session.rank());
-    check_shape(name, rows, width, session.rank());
+    detail::check_shape(name, rows, width, session.rank(), std::numeric_limits<IndexType>::max(), detail::type_name<IndexType>);
     Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
     BadIds const bad_ids = detail::setting_or(BadIds::error, settings...);
     P const partitioner = detail::setting_or(P{}, settings...);
-    std::string signature = "Sparse " + std::string{detail::type_name<T>} + " of " + std::to_string(rows) + " x " +
-                            std::to_string(width) + detail::space_text<Space>() + " by " +
-                            std::string{detail::type_name<IndexType>} + ", " + std::string{Policy::name} + ", " +
-                            std::string{P::name} + fields_text(partitioner) + ", " + optimizer_name<O>() + ", " +
-                            std::string{to_string(reduce)} + ", bad ids " + std::string{to_string(bad_ids)} + initial;
+    std::string signature =
+        detail::table_signature({detail::type_name<T>, detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce,
+                                 detail::type_name<IndexType>, P::name, fields_text(partitioner), bad_ids},
+                                rows, width, initial);
     auto const& topology = session.topology();
-    state_ = Holder{make_counted<State>(detail::ops_for<Space>(topology),
-                                        detail::make_registration(std::move(name), std::move(signature)), rows, width,
-                                            topology.owner(), topology.owners(), detail::setting_or(O{}, settings...),
-                                            partitioner, reduce, bad_ids)};
-  }
-
-  static void check_shape(std::string const& name, std::int64_t rows, std::int64_t width, int rank) {
-    std::string const shape = std::to_string(rows) + " x " + std::to_string(width);
-    if (rows < 0 || width < 0) throw Error{Errc::invalid_argument, rank, "Variable", name, "a table of " + shape};
-    if (rows > std::numeric_limits<IndexType>::max())
-      throw Error{Errc::invalid_argument, rank, "Variable", name, shape + " rows do not fit the index type " +
-                                                                      std::string{detail::type_name<IndexType>}};
+    state_ = Holder{make_counted<State>(
+        detail::ops_for<Space>(topology), detail::make_registration(std::move(name), std::move(signature)), rows, width,
+        topology.owner(), topology.owners(), detail::setting_or(O{}, settings...), partitioner, reduce, bad_ids)};
   }
 
   Holder<State> state_;
@@ -354,8 +394,8 @@ template <class Kind, class... Options>
 struct check_options {
   static_assert(std::same_as<Kind, Dense> || std::same_as<Kind, Sparse>,
                 "parallax: the first argument of Variable is its kind: Dense or Sparse");
-  static_assert(sizeof(std::conditional_t<all_are_options<Options...> || !one_of<Kind, Dense, Sparse>, std::type_identity<Kind>,
-                                          check_each_option<Options...>>) > 0);
+  static_assert(sizeof(std::conditional_t < all_are_options<Options...> || !one_of<Kind, Dense, Sparse>,
+                       std::type_identity<Kind>, check_each_option < Options... >>) > 0);
   static_assert(one_option_per_axis<Options...>,
                 "parallax: two options of one Variable lie on the same axis: give at most one policy, one optimizer, one "
                 "partitioner, one memory space, one scalar and one index type");
@@ -365,8 +405,9 @@ template <class Opt, class Part, class Space, class T, class IndexType>
 struct check_choices {
   static_assert(MemorySpace<Space>,
                 "parallax: a memory space has allocate, deallocate and host_readable (see memory/space.hpp)");
-  static_assert(!MemorySpace<Space> || requires { sizeof(RowOps<Space>); },
-                "parallax: no row operations are known for this memory space: specialise RowOps (see kernel/row_ops.hpp)");
+  static_assert(
+      !MemorySpace<Space> || requires { sizeof(RowOps<Space>); },
+      "parallax: no row operations are known for this memory space: specialise RowOps (see kernel/row_ops.hpp)");
   static_assert(sizeof(std::conditional_t<Partitioner<Part>, Part, check_partitioner<Part>>) > 0);
   static_assert(sizeof(std::conditional_t<OptimizerFor<Opt, T>, Opt, check_optimizer<Opt, T>>) > 0);
   static_assert(one_of<IndexType, std::int32_t, std::int64_t>, "parallax: a table is indexed by std::int32_t or std::int64_t");

@@ -1,12 +1,12 @@
 // What a step does, as its last act, for tables under Auto: choices are made from what all ranks told, and rows are moved.
 #pragma once
 
-#include "parallax/core/algorithm.hpp"
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+#include "parallax/core/algorithm.hpp"
 
 #include "parallax/core/function_ref.hpp"
 #include "parallax/partition/search.hpp"
@@ -25,7 +25,7 @@ struct Adapting {
   std::int64_t step;
   Lane<C>& lane;
   FunctionRef<void(std::string const&, FunctionRef<bool()>)> drive;  // variable, poll
-  FunctionRef<bool(std::string const&, bool)> all;        // whether it is so on every rank
+  FunctionRef<bool(std::string const&, bool)> all;                   // whether it is so on every rank
   std::vector<Decision>& decisions;
 
   // Collective where they have to be measured. Of tables in the space's memory.
@@ -114,16 +114,14 @@ struct Adaptation {
   template <Communicator C>
   static void go_on(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
     double seconds = 0;
-    for (int rank = 0; rank < by.topology.size(); ++rank)
-      seconds = std::max(seconds, words_of(rank)[Chooser::words]);
+    for (int rank = 0; rank < by.topology.size(); ++rank) seconds = std::max(seconds, words_of(rank)[Chooser::words]);
     PieceSearch& search = *state.search;
     std::int64_t const before = search.pieces();
     std::size_t const probes = search.probes().size();
     search.add(seconds);
     if (search.probes().size() == probes) return;
-    std::string reason = std::to_string(before) + " pieces took " + short_text(1e3 * search.probes().back().seconds) +
-                         " ms a step; the search " + (search.done() ? "ends with " : "tries ") +
-                         std::to_string(search.pieces());
+    std::string reason = joined({before, " pieces took ", short_text(1e3 * search.probes().back().seconds),
+                                 " ms a step; the search ", (search.done() ? "ends with " : "tries "), search.pieces()});
     P partitioner = state.partitioner();
     partitioner.pieces = search.pieces();
     bool const moved = search.pieces() == before;

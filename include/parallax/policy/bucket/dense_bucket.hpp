@@ -35,57 +35,16 @@ class DenseBucket {
   // memory or null; it must stay until the next `clear`, and may be overwritten: instead of scratch it holds the sums, where
   // that is no slower. `parameters` is where `gather_parameters` puts the updated variable, or null. Returns the segment's
   // number. Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows); 0 is like 1.
-  std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1, T* in_place = nullptr) {
-    std::size_t const segment = layout_.add(size, unit);
-    if (segment >= segments_.size()) segments_.resize(segment + 1);
-    Segment& s = segments_[segment];
-    s.gradient = gradient;
-    s.in_place = in_place;
-    s.parameters = parameters;
-    s.leads = true;
-    return segment;
-  }
+  std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1, T* in_place = nullptr);
   bool empty() const { return layout_.empty(); }
 
   // Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments. `sharded`: the sums
   // are needed by their owners only, so that a vendor's all-reduce is of no use. `spread` is of use where ranks lend their
   // memory. A wire that encodes goes by messages: it knows no vendor, and has every `spread` later.
-  void close(Topology<C> const& topology, FusionOptions const& options, bool sharded, Spread spread = Spread::later) {
-    if (empty()) return layout_.forget();
-    ops_.emplace(queue_of<Space>(topology.world()));
-    Terms const terms{&topology, on_host && !encodes<W> && topology.spreads() && !sharded ? spread : Spread::later,
-                      !encodes<W> && !sharded && vendor_sums(topology.world()), sharded};
-    bool const whole_segments = terms.vendor || terms.spread == Spread::in_place;
-    bool const stands = !layout_.close({static_cast<std::size_t>(topology.owners()), sizeof(T),
-                                        whole_segments ? Packing::by_segment : Packing::by_owner, options});
-    if (!stands || terms != terms_) allotted_ = false;
-    terms_ = terms;
-    lent_.resize(parcels().size());
-    for (std::size_t p = 0; p < lent_.size(); ++p) {
-      T* const memory = lent(parcels()[p]);
-      allotted_ = allotted_ && memory == lent_[p];
-      lent_[p] = memory;
-    }
-    if (!allotted_) allot();
-    for (std::size_t p = 0; p < lent_.size(); ++p)
-      if (staged(p)) stage_gradients(p);
-    at_ = 0;
-    running_ = holds_sums_ = false;
-  }
+  void close(Topology<C> const& topology, FusionOptions const& options, bool sharded, Spread spread = Spread::later);
 
   // Collective in the order of the lane; true once every owned part holds the sum over ranks.
-  bool reduce(Lane<C>& lane) {
-    bool const done = each_parcel([&](std::size_t p) {
-      if (terms_.vendor) return vendor_reduce(lane, p);
-      if (!running_) scatter_.start(input(p), begins(p), largest_piece(), own_part(p), spreads() ? gathered(p) : nullptr);
-      running_ = true;
-      if (!scatter_.poll(lane)) return false;
-      if (!exchanges()) ops().copy_from(own_part(p), input(p), static_cast<std::int64_t>(parcels()[p].size));
-      return true;
-    });
-    holds_sums_ = done && spreads();
-    return done;
-  }
+  bool reduce(Lane<C>& lane);
 
   // The part of a segment that this rank owns, to be read and changed between `reduce` and what follows, and the first
   // element that it begins with. Where the vendor sums, every rank has, and changes alike, the whole.
@@ -109,10 +68,7 @@ class DenseBucket {
   // were gathered before.
   bool gather_gradients(Lane<C>& lane) { return holds_sums_ || gather(lane); }
   // The same, of the parts as `reduce` left them.
-  bool gather_sums(Lane<C>& lane) {
-    if (has_whole()) return true;
-    return holds_sums_ || (holds_sums_ = gather(lane));
-  }
+  bool gather_sums(Lane<C>& lane);
   bool holds_sums() const { return holds_sums_; }  // whether `whole` is from before the owned parts were changed
   void drop_sums() { holds_sums_ = false; }        // on all ranks: `gather_gradients` is to gather again
 
@@ -134,26 +90,10 @@ class DenseBucket {
   void leave_parameters(std::size_t segment) { segments_[segment].leads = false; }
 
   // Collective in the order of the lane: the owned parts of all parameters reach every rank.
-  bool gather_parameters(Lane<C>& lane) {
-    return each_parcel([&](std::size_t p) {
-      Segment const& first = segments_[parcels()[p].first];
-      if (!exchanges() || (!packed(p) && !first.leads)) return true;
-      if (!running_) {
-        if (packed(p)) stage_own_parameters(p);
-        gather_.start(packed(p) ? staging(p) : first.parameters, begins(p));
-      }
-      running_ = true;
-      if (!gather_.poll(lane)) return false;
-      if (packed(p)) unstage_parameters(p);
-      return true;
-    });
-  }
+  bool gather_parameters(Lane<C>& lane);
 
   // Frees a bucket that a failure left half way for its next use.
-  void drop() {
-    at_ = 0;
-    running_ = false;
-  }
+  void drop();
 
  private:
   // What one update brings, and where this rank's part and the whole lie for as long as the layout stands.
@@ -176,11 +116,7 @@ class DenseBucket {
   Topology<C> const& topology() const { return *terms_.topology; }
   bool owns() const { return topology().owner() >= 0; }
   std::size_t owner() const { return static_cast<std::size_t>(topology().owner()); }
-  static bool vendor_sums(C const& world) {
-    if constexpr (on_host) return sum_order(world) == SumOrder::vendor;
-    else if constexpr (DeviceAllreduce<C>) return world.device_sum_order() == SumOrder::vendor;
-    else return false;
-  }
+  static bool vendor_sums(C const& world);
   bool spreads() const { return !terms_.vendor && terms_.spread != Spread::later; }
   bool exchanges() const { return encodes<W> || topology().size() > 1; }  // one rank alone sees what its wire makes of it, too
   bool has_whole() const { return terms_.vendor || !exchanges(); }        // once it is reduced
@@ -194,126 +130,29 @@ class DenseBucket {
   bool staged(std::size_t p) const { return packed(p) && !lent_[p]; }
   T* staging(std::size_t p) { return staged_.data() + parcels()[p].staged_at; }
   T const* input(std::size_t p) { return staged(p) ? staging(p) : segments_[parcels()[p].first].gradient; }
-  T* gathered(std::size_t p) {
-    if (lent_[p]) return lent_[p];
-    return packed(p) ? staging(p) : whole_.data() + parcels()[p].whole_at;
-  }
-  T* own_part(std::size_t p) {
-    if (terms_.spread != Spread::in_place) return owned_.data() + parcels()[p].own_at;
-    return gathered(p) + begins(p)[owner()];
-  }
+  T* gathered(std::size_t p);
+  T* own_part(std::size_t p);
 
   // Of a parcel whose gradients may hold the sums: their memory, if they lie in a row there, and in it as in scratch. Where
   // ranks lend each other memory, if it can be lent.
-  T* lent(DenseLayout::Parcel const& parcel) const {
-    T* const first = segments_[parcel.first].in_place;
-    if (!first || !gathers() || parcel.packing == Packing::by_owner) return nullptr;
-    T* end = first;
-    for (std::size_t s = parcel.first; s < parcel.last; ++s) {
-      if (segments_[s].in_place != end) return nullptr;
-      end += layout_.segment(s).size;
-    }
-    return staged_.can_be(topology(), first) ? first : nullptr;
-  }
+  T* lent(DenseLayout::Parcel const& parcel) const;
   // Scratch, and where in it everything lies.
-  void allot() {
-    std::size_t p = 0;
-    auto const scratch = layout_.allot(topology().owner(), gathers(), [&](auto const&) { return lent_[p++] != nullptr; });
-    owned_.resize_with_slack(owns_in_place() ? 0 : scratch.own);
-    staged_.resize_with_slack(topology(), scratch.staged);
-    whole_.resize_with_slack(topology(), scratch.whole);
-    for (std::size_t s = 0; s < layout_.segments().size(); ++s) place(s);
-    allotted_ = true;
-  }
-  void place(std::size_t segment) {
-    Segment& s = segments_[segment];
-    std::size_t const p = layout_.segment(segment).parcel, in_order = layout_.segment(segment).place;
-    bool const by_segment = parcels()[p].packing == Packing::by_segment;
-    s.own = {};
-    if (terms_.vendor) {
-      s.own = {0, {gathered(p) + in_order, layout_.segment(segment).size}};
-    } else if (owns()) {
-      auto const part = layout_.part(segment, owner());
-      T* const values = by_segment ? gathered(p) + in_order + part.begin
-                                   : own_part(p) + (layout_.place(segment, owner()) - begins(p)[owner()]);
-      s.own = {part.begin, {values, part.size()}};
-    }
-    s.whole = has_whole() ? s.own.values.data() : gathered(p) + (by_segment ? in_order : 0);
-    s.in_parts = !has_whole() && parcels()[p].packing == Packing::by_owner;
-  }
+  void allot();
+  void place(std::size_t segment);
 
-  void stage_gradients(std::size_t p) {
-    T* const to = staging(p);
-    Segment const* const segments = segments_.data();
-    auto copies = ops().copies(copies_);
-    layout_.each_run(parcels()[p], [&, to, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
-      if (count) copies.add(to + place, segments[s].gradient + begin, count * sizeof(T));
-    });
-    copies.start();
-  }
+  void stage_gradients(std::size_t p);
   // Peers may be writing their parts of a variable for an earlier update of it: of its memory only the own part is read, and
   // only the update that leads writes it.
-  void stage_own_parameters(std::size_t p) {
-    if (!owns()) return;
-    auto copies = ops().copies(copies_);
-    for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
-      if (auto const part = layout_.part(s, owner()); part.size() > 0)
-        copies.add(staging(p) + layout_.place(s, owner()), segments_[s].parameters + part.begin, part.size() * sizeof(T));
-    copies.start();
-  }
-  void unstage_parameters(std::size_t p) {
-    T const* const from = staging(p);
-    Segment const* const segments = segments_.data();
-    auto copies = ops().copies(copies_);
-    layout_.each_run(parcels()[p], [&, from, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
-      if (count && segments[s].leads) copies.add(segments[s].parameters + begin, from + place, count * sizeof(T));
-    });
-    copies.start();
-  }
+  void stage_own_parameters(std::size_t p);
+  void unstage_parameters(std::size_t p);
 
   // What is packed by segment is dealt to owners first, for it is gathered after owners have changed their parts.
-  bool gather(Lane<C>& lane) {
-    return each_parcel([&](std::size_t p) {
-      if (has_whole()) return true;
-      bool const by_segment = parcels()[p].packing == Packing::by_segment;
-      if (!running_) {
-        if (by_segment) dealt_.resize_with_slack(parcels()[p].size);
-        T* const target = by_segment ? dealt_.data() : gathered(p);
-        if (by_segment) deal(p, Dealt::own_parts_there);
-        else copy_own_part(p, target);
-        gather_.start(target, begins(p));
-      }
-      running_ = true;
-      if (!gather_.poll(lane)) return false;
-      if (by_segment) deal(p, Dealt::all_parts_back);
-      return true;
-    });
-  }
-  void copy_own_part(std::size_t p, T* target) {
-    if (owns_in_place() || !owns()) return;
-    auto const [begin, end] = layout_.part(parcels()[p], owner());
-    if (begin < end) ops().copy_from(target + begin, own_part(p), static_cast<std::int64_t>(end - begin));
-  }
+  bool gather(Lane<C>& lane);
+  void copy_own_part(std::size_t p, T* target);
   enum class Dealt : unsigned char { own_parts_there, all_parts_back };
-  void deal(std::size_t p, Dealt what) {
-    bool const there = what == Dealt::own_parts_there;
-    for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
-      for (std::size_t o = 0; o < layout_.owners(); ++o) {
-        auto const part = layout_.part(s, o);
-        T *const dealt = dealt_.data() + layout_.place(s, o), *const here = segments_[s].whole + part.begin;
-        if (part.size() == 0 || (there && (!owns() || o != owner()))) continue;
-        ops().copy_from(there ? dealt : here, there ? here : dealt, static_cast<std::int64_t>(part.size()));
-      }
-  }
+  void deal(std::size_t p, Dealt what);
 
-  bool vendor_reduce(Lane<C>& lane, std::size_t p) {
-    if constexpr (on_host ? VendorAllreduce<C> : DeviceAllreduce<C>) {
-      if (!running_) lane.template post_allreduce<Space>(input(p), gathered(p), parcels()[p].size);
-      running_ = true;
-      return lane.test();
-    }
-    return true;
-  }
+  bool vendor_reduce(Lane<C>& lane, std::size_t p);
 
   // Runs `step` on parcel after parcel, by number, until one is not done yet; true after the last, and ready for another pass.
   template <class Step>
@@ -340,5 +179,225 @@ class DenseBucket {
   ReduceScatter<T, C, Space, W> scatter_;
   Allgather<T, C, Space, W> gather_;
 };
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+std::size_t DenseBucket<T, C, Space, W>::add(T const* gradient, std::size_t size, T* parameters, std::size_t unit,
+                                             T* in_place) {
+  std::size_t const segment = layout_.add(size, unit);
+  if (segment >= segments_.size()) segments_.resize(segment + 1);
+  Segment& s = segments_[segment];
+  s.gradient = gradient;
+  s.in_place = in_place;
+  s.parameters = parameters;
+  s.leads = true;
+  return segment;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void DenseBucket<T, C, Space, W>::close(Topology<C> const& topology, FusionOptions const& options, bool sharded,
+                                        Spread spread) {
+  if (empty()) return layout_.forget();
+  ops_.emplace(queue_of<Space>(topology.world()));
+  Terms const terms{&topology, on_host && !encodes<W> && topology.spreads() && !sharded ? spread : Spread::later,
+                    !encodes<W> && !sharded && vendor_sums(topology.world()), sharded};
+  bool const whole_segments = terms.vendor || terms.spread == Spread::in_place;
+  bool const stands = !layout_.close({static_cast<std::size_t>(topology.owners()), sizeof(T),
+                                      whole_segments ? Packing::by_segment : Packing::by_owner, options});
+  if (!stands || terms != terms_) allotted_ = false;
+  terms_ = terms;
+  lent_.resize(parcels().size());
+  for (std::size_t p = 0; p < lent_.size(); ++p) {
+    T* const memory = lent(parcels()[p]);
+    allotted_ = allotted_ && memory == lent_[p];
+    lent_[p] = memory;
+  }
+  if (!allotted_) allot();
+  for (std::size_t p = 0; p < lent_.size(); ++p)
+    if (staged(p)) stage_gradients(p);
+  at_ = 0;
+  running_ = holds_sums_ = false;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool DenseBucket<T, C, Space, W>::reduce(Lane<C>& lane) {
+  bool const done = each_parcel([&](std::size_t p) {
+    if (terms_.vendor) return vendor_reduce(lane, p);
+    if (!running_) scatter_.start(input(p), begins(p), largest_piece(), own_part(p), spreads() ? gathered(p) : nullptr);
+    running_ = true;
+    if (!scatter_.poll(lane)) return false;
+    if (!exchanges()) ops().copy_from(own_part(p), input(p), static_cast<std::int64_t>(parcels()[p].size));
+    return true;
+  });
+  holds_sums_ = done && spreads();
+  return done;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool DenseBucket<T, C, Space, W>::gather_sums(Lane<C>& lane) {
+  if (has_whole()) return true;
+  return holds_sums_ || (holds_sums_ = gather(lane));
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool DenseBucket<T, C, Space, W>::gather_parameters(Lane<C>& lane) {
+  return each_parcel([&](std::size_t p) {
+    Segment const& first = segments_[parcels()[p].first];
+    if (!exchanges() || (!packed(p) && !first.leads)) return true;
+    if (!running_) {
+      if (packed(p)) stage_own_parameters(p);
+      gather_.start(packed(p) ? staging(p) : first.parameters, begins(p));
+    }
+    running_ = true;
+    if (!gather_.poll(lane)) return false;
+    if (packed(p)) unstage_parameters(p);
+    return true;
+  });
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void DenseBucket<T, C, Space, W>::drop() {
+  at_ = 0;
+  running_ = false;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool DenseBucket<T, C, Space, W>::vendor_sums(C const& world) {
+  if constexpr (on_host) return sum_order(world) == SumOrder::vendor;
+  else if constexpr (DeviceAllreduce<C>) return world.device_sum_order() == SumOrder::vendor;
+  else return false;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+T* DenseBucket<T, C, Space, W>::gathered(std::size_t p) {
+  if (lent_[p]) return lent_[p];
+  return packed(p) ? staging(p) : whole_.data() + parcels()[p].whole_at;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+T* DenseBucket<T, C, Space, W>::own_part(std::size_t p) {
+  if (terms_.spread != Spread::in_place) return owned_.data() + parcels()[p].own_at;
+  return gathered(p) + begins(p)[owner()];
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+T* DenseBucket<T, C, Space, W>::lent(DenseLayout::Parcel const& parcel) const {
+  T* const first = segments_[parcel.first].in_place;
+  if (!first || !gathers() || parcel.packing == Packing::by_owner) return nullptr;
+  T* end = first;
+  for (std::size_t s = parcel.first; s < parcel.last; ++s) {
+    if (segments_[s].in_place != end) return nullptr;
+    end += layout_.segment(s).size;
+  }
+  return staged_.can_be(topology(), first) ? first : nullptr;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void DenseBucket<T, C, Space, W>::allot() {
+  std::size_t p = 0;
+  auto const scratch = layout_.allot(topology().owner(), gathers(), [&](auto const&) { return lent_[p++] != nullptr; });
+  owned_.resize_with_slack(owns_in_place() ? 0 : scratch.own);
+  staged_.resize_with_slack(topology(), scratch.staged);
+  whole_.resize_with_slack(topology(), scratch.whole);
+  for (std::size_t s = 0; s < layout_.segments().size(); ++s) place(s);
+  allotted_ = true;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void DenseBucket<T, C, Space, W>::place(std::size_t segment) {
+  Segment& s = segments_[segment];
+  std::size_t const p = layout_.segment(segment).parcel, in_order = layout_.segment(segment).place;
+  bool const by_segment = parcels()[p].packing == Packing::by_segment;
+  s.own = {};
+  if (terms_.vendor) {
+    s.own = {0, {gathered(p) + in_order, layout_.segment(segment).size}};
+  } else if (owns()) {
+    auto const part = layout_.part(segment, owner());
+    T* const values =
+        by_segment ? gathered(p) + in_order + part.begin : own_part(p) + (layout_.place(segment, owner()) - begins(p)[owner()]);
+    s.own = {part.begin, {values, part.size()}};
+  }
+  s.whole = has_whole() ? s.own.values.data() : gathered(p) + (by_segment ? in_order : 0);
+  s.in_parts = !has_whole() && parcels()[p].packing == Packing::by_owner;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void DenseBucket<T, C, Space, W>::stage_gradients(std::size_t p) {
+  T* const to = staging(p);
+  Segment const* const segments = segments_.data();
+  auto copies = ops().copies(copies_);
+  layout_.each_run(parcels()[p], [&, to, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
+    if (count) copies.add(to + place, segments[s].gradient + begin, count * sizeof(T));
+  });
+  copies.start();
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void DenseBucket<T, C, Space, W>::stage_own_parameters(std::size_t p) {
+  if (!owns()) return;
+  auto copies = ops().copies(copies_);
+  for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
+    if (auto const part = layout_.part(s, owner()); part.size() > 0)
+      copies.add(staging(p) + layout_.place(s, owner()), segments_[s].parameters + part.begin, part.size() * sizeof(T));
+  copies.start();
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void DenseBucket<T, C, Space, W>::unstage_parameters(std::size_t p) {
+  T const* const from = staging(p);
+  Segment const* const segments = segments_.data();
+  auto copies = ops().copies(copies_);
+  layout_.each_run(parcels()[p], [&, from, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
+    if (count && segments[s].leads) copies.add(segments[s].parameters + begin, from + place, count * sizeof(T));
+  });
+  copies.start();
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool DenseBucket<T, C, Space, W>::gather(Lane<C>& lane) {
+  return each_parcel([&](std::size_t p) {
+    if (has_whole()) return true;
+    bool const by_segment = parcels()[p].packing == Packing::by_segment;
+    if (!running_) {
+      if (by_segment) dealt_.resize_with_slack(parcels()[p].size);
+      T* const target = by_segment ? dealt_.data() : gathered(p);
+      if (by_segment) deal(p, Dealt::own_parts_there);
+      else copy_own_part(p, target);
+      gather_.start(target, begins(p));
+    }
+    running_ = true;
+    if (!gather_.poll(lane)) return false;
+    if (by_segment) deal(p, Dealt::all_parts_back);
+    return true;
+  });
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void DenseBucket<T, C, Space, W>::copy_own_part(std::size_t p, T* target) {
+  if (owns_in_place() || !owns()) return;
+  auto const [begin, end] = layout_.part(parcels()[p], owner());
+  if (begin < end) ops().copy_from(target + begin, own_part(p), static_cast<std::int64_t>(end - begin));
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void DenseBucket<T, C, Space, W>::deal(std::size_t p, Dealt what) {
+  bool const there = what == Dealt::own_parts_there;
+  for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
+    for (std::size_t o = 0; o < layout_.owners(); ++o) {
+      auto const part = layout_.part(s, o);
+      T *const dealt = dealt_.data() + layout_.place(s, o), *const here = segments_[s].whole + part.begin;
+      if (part.size() == 0 || (there && (!owns() || o != owner()))) continue;
+      ops().copy_from(there ? dealt : here, there ? here : dealt, static_cast<std::int64_t>(part.size()));
+    }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool DenseBucket<T, C, Space, W>::vendor_reduce(Lane<C>& lane, std::size_t p) {
+  if constexpr (on_host ? VendorAllreduce<C> : DeviceAllreduce<C>) {
+    if (!running_) lane.template post_allreduce<Space>(input(p), gathered(p), parcels()[p].size);
+    running_ = true;
+    return lane.test();
+  }
+  return true;
+}
 
 }  // namespace parallax

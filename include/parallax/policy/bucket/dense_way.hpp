@@ -22,7 +22,7 @@ class BucketSums {
   using W = dense_wire_of<T, Space, typename State::Exchange>;
 
   void join(Buckets<C>& buckets, std::span<T const> gradient, State& state, T* in_place) {
-    bucket_ = &buckets.template of<Space>().template of<T, State::sharded, W>();
+    bucket_ = &buckets.template of<T, Space, State::sharded, W>();
     segment_ = bucket_->add(gradient.data(), gradient.size(), state.values().data(), state.unit(), in_place);
   }
   // The part that this rank owns, and its first element; where ranks own the whole alike, that.
@@ -149,13 +149,13 @@ class DenseWay : public WayBase<C, Update> {
   }
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
     std::size_t const first = of_result ? sums_.own().first : 0;
-    return "element " + std::to_string(first + static_cast<std::size_t>(found.column));
+    return joined({"element ", first + static_cast<std::size_t>(found.column)});
   }
 
   // Owners measure their parts; where every rank has the whole, each measures all parts of it, so that the sums are the same.
   void enrol(MeasuredSums<C>& sums) {
     if constexpr (measures) {
-      measured_.of_parts = &sums.template of<Space>().template of<S::sharded>();
+      measured_.of_parts = &sums.template of<Space, S::sharded>();
       measured_.first = measured_.of_parts->add(S::measured_sums);
     }
   }
@@ -184,10 +184,8 @@ class DenseWay : public WayBase<C, Update> {
     auto const scale = static_cast<T>(given_scale);
     auto const rule = [&] {
       if constexpr (measures)
-        return state_->ops().finish_rule(
-            state_->rule(),
-            measured_.of_parts->template parts<S::measured_sums>(measured_.first),
-            static_cast<std::int64_t>(state_->size()));
+        return state_->ops().finish_rule(state_->rule(), measured_.of_parts->template parts<S::measured_sums>(measured_.first),
+                                         static_cast<std::int64_t>(state_->size()));
       else return state_->rule();
     }();
     auto const update = [&](std::size_t first, T const* values, std::size_t count) {
@@ -223,14 +221,13 @@ class DenseWay : public WayBase<C, Update> {
 
  private:
   Error size_refusal(int rank) const {
-    return this->refusal(Errc::invalid_argument, rank, "a gradient of " + std::to_string(gradient_.size()) +
-                                                           " elements for a variable of " + std::to_string(state_->size()));
+    return this->refusal(Errc::invalid_argument, rank,
+                         joined({"a gradient of ", gradient_.size(), " elements for a variable of ", state_->size()}));
   }
   Error open_refusal() const {
-    return this->refusal(Errc::misuse, -1, "the way of its policy has sums of " +
-                                               std::to_string(sums_.own().values.size()) + " elements, not of " +
-                                               std::to_string(state_->size()) +
-                                               ": `prepare` must call sums_.open(gradient_.size())");
+    return this->refusal(Errc::misuse, -1,
+                         joined({"the way of its policy has sums of ", sums_.own().values.size(), " elements, not of ",
+                                 state_->size(), ": `prepare` must call sums_.open(gradient_.size())"}));
   }
   // In memory of the update; zeros of a rank that has joined.
   void keep_gradient(bool joined) {

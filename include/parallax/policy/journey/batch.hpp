@@ -37,14 +37,13 @@ typename State::index_type key_outside(State const& state, typename State::Plan&
     return static_cast<typename State::index_type>(state.rows());
   }
   if (state.bad_ids() == BadIds::error || state.rows() == 0)
-    throw Error{Errc::bad_id, rank, operation, state.name(), "index " + std::to_string(id) + " at position " +
-                    std::to_string(position) + " is outside [0, " + std::to_string(state.rows()) + ")"};
+    throw Error{Errc::bad_id, rank, operation, state.name(),
+                joined({"index ", id, " at position ", position, " is outside [0, ", state.rows(), ")"})};
   return state.placement().key(hashed_row(static_cast<std::uint64_t>(id), state.rows()));
 }
 
 template <class State, class Id>
-void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank,
-               char const* operation) {
+void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank, char const* operation) {
   plan.keys.resize_with_slack(ids.size());
   auto const rows = static_cast<std::uint64_t>(state.rows());
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -72,8 +71,8 @@ void group_there(State const& state, typename State::Plan& plan, std::span<OnDev
 }
 // Waits for these groups, under the communicator's deadline: the device may be behind what waits for a peer.
 template <Communicator C, class State, class Id>
-void take_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan,
-                 std::span<OnDevice<Id> const> ids, char const* operation) {
+void take_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids,
+                 char const* operation) {
   Patience<C> patience{topology.world()};
   while (!plan.groups_arrived()) {
     if (patience.pause()) continue;
@@ -119,8 +118,8 @@ void finish_plan(Topology<C> const& topology, State& state, typename State::Plan
 // Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
 // or per distinct one.
 template <Communicator C, class State>
-void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan,
-                 typename State::Plan const& old, bool per_distinct) {
+void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan, typename State::Plan const& old,
+                 bool per_distinct) {
   plan.prepare(route_of<typename State::Exchange>(topology));
   std::size_t const count = per_distinct ? old.size() : old.indices();
   plan.keys.resize_with_slack(count);
@@ -145,10 +144,9 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
   auto const& offsets = given.offsets;
   std::size_t const n = given.ids.size();
   if (offsets.empty() || offsets.front() != 0 || static_cast<std::uint64_t>(offsets.back()) != n)
-    refuse("offsets of bags begin with 0 and end with the number of indices, " + std::to_string(n));
-  if (given.weighted && given.weights.size() != n)
-    refuse(std::to_string(given.weights.size()) + " weights for " + std::to_string(n) + " indices");
-  if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(std::to_string(offsets.size() - 1) + " bags");
+    refuse(joined({"offsets of bags begin with 0 and end with the number of indices, ", n}));
+  if (given.weighted && given.weights.size() != n) refuse(joined({given.weights.size(), " weights for ", n, " indices"}));
+  if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(joined({offsets.size() - 1, " bags"}));
   auto& bags = plan.bags;
   bags.count = offsets.size() - 1;
   bags.mean = given.pool == Pool::mean;
@@ -164,8 +162,7 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
                  [](auto const offset) { return static_cast<std::uint32_t>(offset); });
   for (std::size_t bag = 0; bag < bags.count; ++bag) {
     if (offsets[bag] > offsets[bag + 1])
-      refuse("the offsets of bags descend from " + std::to_string(offsets[bag]) + " to " + std::to_string(offsets[bag + 1]) +
-             " at bag " + std::to_string(bag));
+      refuse(joined({"the offsets of bags descend from ", offsets[bag], " to ", offsets[bag + 1], " at bag ", bag}));
     auto const begin = static_cast<std::size_t>(offsets[bag]), end = static_cast<std::size_t>(offsets[bag + 1]);
     std::uint32_t kept = 0;
     for (std::size_t i = begin; i < end; ++i) {

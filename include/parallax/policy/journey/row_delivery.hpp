@@ -37,10 +37,9 @@ std::optional<RowConflict> conflict_in(Grouping<Index> const& groups, RowsView<T
 // Distinct keys, each with a row, go to the rows' owners, past all levels, or, of a table of which every rank has all rows, to
 // all ranks. A leg of counts goes before. Nothing is summed: the plan's top level groups what all ranks gave.
 template <Communicator C, class Index, class T>
-class RowDelivery {
+class RowDelivery final : public Traveller<C> {
  public:
   using Plan = RowPlan<Index>;
-  bool travelling = false;
 
   // Local. The plan is cut for the topology's direct hop; `rows` has a row for each of its keys. Both outlive the journey.
   RowDelivery(Topology<C> const& topology, Plan& plan, RowsView<T const> rows, std::int64_t table_rows, bool to_owners)
@@ -48,7 +47,7 @@ class RowDelivery {
     for (int rank = 0; rank < topology.size(); ++rank) everyone_.push_back(rank);
   }
 
-  bool next(Mails<C>& mail) {
+  bool next(Mails<C>& mail) override {
     if (leg_ == Leg::none) return false;
     if (leg_ == Leg::counts && to_owners_) {
       counts_leg_.open(mail.of(), *plan_, 0);
@@ -62,7 +61,7 @@ class RowDelivery {
     }
     return true;
   }
-  void write(Mails<C>& mail) {
+  void write(Mails<C>& mail) override {
     if (leg_ == Leg::counts && to_owners_) {
       counts_leg_.write(mail.of(), *plan_, 0);
     } else if (leg_ == Leg::counts) {
@@ -75,7 +74,7 @@ class RowDelivery {
       gather_leg_.write(mail, {plan_->groups.keys.span(), rows, [](std::uint32_t*) {}}, false);
     }
   }
-  void read(Mails<C>& mail) {
+  void read(Mails<C>& mail) override {
     if (leg_ == Leg::counts) {
       if (to_owners_) counts_leg_.read(mail.of(), *plan_, 0);
       else gather_leg_.read_sizes(mail.of(), everyone_);

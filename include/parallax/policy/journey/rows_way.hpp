@@ -45,7 +45,7 @@ class RowWayBase : public WayBase<C, Update> {
     state_->seen.pushed += static_cast<double>(plan.size());
     if (how.joined && plan.indices() > 0)
       throw this->refusal(Errc::misuse, topology.rank(),
-                          "a rank that has joined has no data, but names " + std::to_string(plan.indices()) + " indices");
+                          joined({"a rank that has joined has no data, but names ", plan.indices(), " indices"}));
     if (how.joined) own_ = {{nullptr, 0, state_->width()}, RowsPer::index};
     given_ = own_.values;
     if (how.joined) return;
@@ -78,7 +78,7 @@ class RowWayBase : public WayBase<C, Update> {
   }
 
   static std::string place_text(std::int64_t row, NonFiniteElement const& found) {
-    return "row " + std::to_string(row) + ", column " + std::to_string(found.column);
+    return joined({"row ", row, ", column ", found.column});
   }
 
   typename S::Plan* plan_ = nullptr;
@@ -107,8 +107,9 @@ class RowsWay : public RowWayBase<C, Update> {
       throw this->refusal(Errc::invalid_argument, topology.rank(),
                           std::string{Base::S::policy::name} + " pushes every occurrence: give one gradient row per index");
     if (Journey::gathers && topology.serves())
-      throw this->refusal(Errc::misuse, topology.rank(), std::string{Base::S::policy::name} +
-                                                              " gathers at every rank, and in this topology only servers own rows");
+      throw this->refusal(
+          Errc::misuse, topology.rank(),
+          std::string{Base::S::policy::name} + " gathers at every rank, and in this topology only servers own rows");
     journey_.begin(state_->ops(), *plan_, own_, state_->placement().bases(), state_->rows(), state_->counted());
     journey_.prepare();
   }
@@ -220,8 +221,7 @@ class RowsWay : public RowWayBase<C, Update> {
     RowsView<T const> const rows{all_rows_.data(), static_cast<std::int64_t>(n), state_->width()};
     shown_.renew();
     state_->ops().coalesce(rows, shown_.of(state_->ops(), groups_), 0, groups_.size(), merged_rows_.data());
-    if (state_->counted())
-      RowOps<HostSpace>::sum_counts(all_counts_.span(), groups_, 0, groups_.size(), merged_counts_.data());
+    if (state_->counted()) RowOps<HostSpace>::sum_counts(all_counts_.span(), groups_, 0, groups_.size(), merged_counts_.data());
     return {groups_.keys.span(), merged_rows_.data(), state_->counted() ? merged_counts_.data() : nullptr};
   }
 

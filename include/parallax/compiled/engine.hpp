@@ -1,0 +1,55 @@
+// What the library parallax::compiled has of an engine over host memory. parallax.hpp includes it where PARALLAX_COMPILED is
+// defined: then a program that uses sessions compiles what depends on its variables, and links the rest.
+// The room `compiled` has the sources of that library, and what they have in them.
+#pragma once
+
+#include "parallax/session/session.hpp"
+
+// `template` in the one source that has them, else a promise that they are there.
+#if !defined(PARALLAX_ENGINE_ONCE)
+#define PARALLAX_ENGINE_ONCE extern template
+#endif
+
+namespace parallax {
+
+PARALLAX_ENGINE_ONCE class Topology<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Lane<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Mail<AnyCommunicator, HostSpace>;
+PARALLAX_ENGINE_ONCE class Mails<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Agreement<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class JournalReport<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE bool carry(Mails<AnyCommunicator>&, std::span<Traveller<AnyCommunicator>* const>);
+PARALLAX_ENGINE_ONCE Verdict explain_difference(Lane<AnyCommunicator>&, Testimony const&, FunctionRef<void()>);
+PARALLAX_ENGINE_ONCE Error timeout_error(AnyCommunicator const&, int, std::string_view, std::string_view, std::string_view,
+                                         std::string_view);
+
+PARALLAX_ENGINE_ONCE class LentHop<float, AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class LentHop<double, AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class ReduceScatter<float, AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class ReduceScatter<double, AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Allgather<float, AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Allgather<double, AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class DenseBucket<float, AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class DenseBucket<double, AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class BucketOf<float, AnyCommunicator, HostSpace, IdentityWire>;
+PARALLAX_ENGINE_ONCE class BucketOf<double, AnyCommunicator, HostSpace, IdentityWire>;
+PARALLAX_ENGINE_ONCE class Buckets<AnyCommunicator>;
+
+namespace detail {
+
+PARALLAX_ENGINE_ONCE class SumsOfParts<AnyCommunicator, HostSpace>;
+PARALLAX_ENGINE_ONCE class DenseExchange<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Flight<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Flights<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Ahead<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Waiting<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Rounds<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class SessionCore<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE class Completing<AnyCommunicator>;
+PARALLAX_ENGINE_ONCE bool take_step(SessionCore<AnyCommunicator>&, Flight<AnyCommunicator>&, FunctionRef<void()>);
+PARALLAX_ENGINE_ONCE void carry_out(SessionCore<AnyCommunicator>&, FetchBase<AnyCommunicator>&);
+PARALLAX_ENGINE_ONCE Completion finish(SessionCore<AnyCommunicator>&);
+PARALLAX_ENGINE_ONCE void poll(SessionCore<AnyCommunicator>&);
+
+}  // namespace detail
+}  // namespace parallax

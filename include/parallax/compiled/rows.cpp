@@ -1,0 +1,2 @@
+#define PARALLAX_ROWS_ONCE template
+#include "parallax/compiled/rows.hpp"

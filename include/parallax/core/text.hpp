@@ -1,0 +1,74 @@
+// Texts of errors and reports, put together out of line: a sentence costs whoever says it a list of pieces and a call.
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "parallax/core/config.hpp"
+
+namespace parallax {
+
+// A piece of a text: words, which it refers to, or one character, or a number: the shortest text from which the same number is read
+// again, so that different numbers have different texts.
+class TextPiece {
+ public:
+  constexpr TextPiece(char const* words) : words_{words} {}
+  constexpr TextPiece(std::string_view words) : words_{words} {}
+  TextPiece(std::string const& words) : words_{words} {}
+  template <class Number>
+    requires std::is_integral_v<Number>
+  constexpr TextPiece(Number number)
+      : number_{static_cast<std::uint64_t>(number)},
+        kind_{std::is_same_v<Number, char> ? Kind::character
+              : std::is_signed_v<Number>   ? Kind::signed_number
+                                           : Kind::number} {}
+
+  constexpr TextPiece(float number) : value_{number}, kind_{Kind::single} {}
+  constexpr TextPiece(double number) : value_{number}, kind_{Kind::real} {}
+
+  void append_to(std::string& text) const;
+
+ private:
+  enum class Kind : unsigned char { words, character, signed_number, number, single, real };
+
+  std::string_view words_;
+  std::uint64_t number_ = 0;
+  double value_ = 0;
+  Kind kind_ = Kind::words;
+};
+
+// The pieces one after the other.
+std::string joined(std::initializer_list<TextPiece> pieces);
+void append(std::string& text, std::initializer_list<TextPiece> pieces);
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE void TextPiece::append_to(std::string& text) const {
+  char digits[32];
+  char* end = digits;
+  auto const write = [&](auto number) { end = std::to_chars(digits, digits + sizeof digits, number).ptr; };
+  switch (kind_) {
+    case Kind::words: text += words_; return;
+    case Kind::character: text += static_cast<char>(number_); return;
+    case Kind::signed_number: write(static_cast<std::int64_t>(number_)); break;
+    case Kind::number: write(number_); break;
+    case Kind::single: write(static_cast<float>(value_)); break;
+    case Kind::real: write(value_); break;
+  }
+  text.append(digits, static_cast<std::size_t>(end - digits));
+}
+PARALLAX_INLINE void append(std::string& text, std::initializer_list<TextPiece> pieces) {
+  for (TextPiece const& piece : pieces) piece.append_to(text);
+}
+PARALLAX_INLINE std::string joined(std::initializer_list<TextPiece> pieces) {
+  std::string text;
+  append(text, pieces);
+  return text;
+}
+#endif
+
+}  // namespace parallax
