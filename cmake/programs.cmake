@@ -3,6 +3,19 @@
 
 set(PARALLAX_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test has failed")
 
+# GNU ld takes a second for a program that lld and gold link in tenths of one, and there are a hundred programs.
+option(PARALLAX_QUICK_LINKER "Link what is not compiled with options of its own by lld or gold, where there is one" OFF)
+if(PARALLAX_QUICK_LINKER)
+  include(CheckLinkerFlag)
+  foreach(linker IN ITEMS lld gold)
+    check_linker_flag(CXX -fuse-ld=${linker} PARALLAX_LINKS_BY_${linker})
+    if(PARALLAX_LINKS_BY_${linker})
+      set(parallax_linker -fuse-ld=${linker})
+      break()
+    endif()
+  endforeach()
+endif()
+
 add_library(parallax_warnings INTERFACE)
 target_compile_options(parallax_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
@@ -50,6 +63,9 @@ function(parallax_program target)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${parallax_engine} ${arg_LIBS} parallax_warnings)
   target_compile_options(${target} PRIVATE ${arg_OPTIONS})
+  if(NOT arg_OPTIONS)
+    target_link_options(${target} PRIVATE ${parallax_linker})
+  endif()
   foreach(library IN LISTS arg_OPTIONAL_LIBS)
     if(TARGET ${library})
       string(REGEX REPLACE "^parallax::" "PARALLAX_HAS_" definition ${library})
@@ -60,11 +76,11 @@ function(parallax_program target)
   endforeach()
 endfunction()
 
-# parallax_run(name program [ARGS argument...] [MPI n...] [LABELS label...] [TIMEOUT seconds])
+# parallax_run(name program [ARGS argument...] [MPI n...] [LABELS label...] [TIMEOUT seconds] [COST seconds])
 # Runs a program as a test: it passes with exit code 0 and is skipped with 77. With MPI it is run once for each n, under
-# mpiexec, as <name>.np<n>.
+# mpiexec, as <name>.np<n>. What costs most is started first.
 function(parallax_run name program)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "ARGS;MPI;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT;COST" "ARGS;MPI;LABELS")
   if(NOT PARALLAX_BUILD_TESTS)
     return()
   elseif(arg_MPI AND NOT TARGET parallax::mpi)
@@ -98,4 +114,7 @@ function(parallax_run name program)
     set(names ${name})
   endif()
   set_tests_properties(${names} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${arg_LABELS}")
+  if(arg_COST)
+    set_tests_properties(${names} PROPERTIES COST ${arg_COST})
+  endif()
 endfunction()

@@ -6,6 +6,7 @@
 
 #include "../catch.hpp"
 #include "../session/adaptive.hpp"
+#include "../support/size.hpp"
 #include "deferred.hpp"
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/kernel/cuda.cuh"
@@ -38,7 +39,7 @@ TEMPLATE_TEST_CASE("rows on a device that move from method to method keep every 
 
 TEST_CASE("rows on a device move in whatever order streams take", "[cuda][auto]") {
   std::uint64_t const first = emulated::first_seed("orders of streams");
-  for (std::uint64_t seed = first; seed < first + 6; ++seed) {
+  for (std::uint64_t seed = first; seed < first + parallax_test::sized(2u, 6u, 6u); ++seed) {
     INFO("PARALLAX_SEED=" << seed);
     emulated::Deferred const deferred{seed};
     auto const told = on_devices(3, [](auto& world) {

@@ -8,6 +8,7 @@
 
 #include "../catch.hpp"
 #include "../equivalence/memory.hpp"
+#include "../support/size.hpp"
 #include "deferred.hpp"
 #include "two_ranks.hpp"
 
@@ -71,18 +72,19 @@ Asked asked() {
 
 // Of two ranks together, in four steps after the first two, which make what later ones use again.
 Asked asked_in_steps(px::NonFinite non_finite, bool clips) {
+  auto const n = parallax_test::sized<std::size_t>(600, 5000, 5000);
   Asked before{}, after{};
   std::barrier together{2};
   px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
     Ops const ops{world.queue()};
     px::Session session{world, {.non_finite = non_finite}};
-    Memory<float, px::CudaSpace> first{ops, std::vector<float>(5000, 0.5f)}, second{ops, std::vector<float>(30, -1)};
+    Memory<float, px::CudaSpace> first{ops, std::vector<float>(n, 0.5f)}, second{ops, std::vector<float>(30, -1)};
     px::Variable<px::Dense, px::Lamb, px::CudaSpace> layer{session, "layer", px::bind(first.span())};
     px::Variable<px::Dense, px::PsShard, px::Lamb, px::CudaSpace> other{session, "other", px::bind(second.span())};
     px::Variable<px::Sparse, px::Adagrad, px::CudaSpace> words{session, "words", {.rows = 40, .width = 3}};
     px::Variable<px::Sparse, px::AllReduce, px::Sgd, px::CudaSpace> few{session, "few", {.rows = 5, .width = 2}};
     std::vector<int> const ids{4, 0, 4, world.rank()};
-    Memory<float, px::CudaSpace> const of_layer{ops, std::vector<float>(5000, 1)}, of_other{ops, std::vector<float>(30, 1)},
+    Memory<float, px::CudaSpace> const of_layer{ops, std::vector<float>(n, 1)}, of_other{ops, std::vector<float>(30, 1)},
         of_words{ops, std::vector<float>(ids.size() * 3, 1)}, of_few{ops, std::vector<float>(ids.size() * 2, 1)};
     for (int step = 0; step < 6; ++step) {
       together.arrive_and_wait();
@@ -116,7 +118,7 @@ TEST_CASE("optimizers that measure rows or tensors on a device have the host's b
 
 TEST_CASE("what is measured on a device is awaited, in whatever order streams run", "[cuda][session][optimizers]") {
   std::uint64_t const first = emulated::first_seed("orders of streams");
-  for (std::uint64_t seed = first; seed < first + 3; ++seed) {
+  for (std::uint64_t seed = first; seed < first + parallax_test::sized(1u, 3u, 3u); ++seed) {
     INFO("PARALLAX_SEED=" << seed);
     emulated::Deferred const deferred{seed};
     check_measured<px::Lamb, px::AllReduce, px::PsShard>();

@@ -1,5 +1,6 @@
 // What changes no bit of a result: the run, the timing, how dense gradients are fused, and what is started early.
 #include "../catch.hpp"
+#include "../support/size.hpp"
 #include "mixed_models.hpp"
 
 using namespace parallax_test;
@@ -9,9 +10,10 @@ namespace {
 // Three ranks or more, so that a sum has an order.
 std::vector<Case> trainings() {
   using enum px::Reduce;
-  return {{.ranks = 3, .reduce = mean, .clips = true, .seed = 101, .steps = 20},
-          {.ranks = 4, .hosts = {0, 0, 1, 1}, .reduce = mean_by_count, .clips = true, .seed = 102, .steps = 20},
-          {.ranks = 5, .hosts = {0, 0, 0, 1, 1}, .reduce = sum, .clips = true, .seed = 103, .steps = 20}};
+  int const steps = sized(7, 20, 20);
+  return {{.ranks = 3, .reduce = mean, .clips = true, .seed = 101, .steps = steps},
+          {.ranks = 4, .hosts = {0, 0, 1, 1}, .reduce = mean_by_count, .clips = true, .seed = 102, .steps = steps},
+          {.ranks = 5, .hosts = {0, 0, 0, 1, 1}, .reduce = sum, .clips = true, .seed = 103, .steps = steps}};
 }
 
 template <class M>

@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "../support/size.hpp"
 #include "fuzz.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
@@ -699,7 +700,7 @@ int run(std::uint64_t first, std::uint64_t programs, int crews) {
 }  // namespace parallax_test::fuzz
 
 int main(int argc, char** argv) {
-  std::uint64_t first = 1, programs = 50'000;
+  std::uint64_t first = 1, programs = parallax_test::sized(1'000u, 20'000u, 50'000u);
   int crews = 2;
   bool alone = false;
   if (char const* const given = std::getenv("PARALLAX_FUZZ_PROGRAMS")) programs = std::strtoull(given, nullptr, 10);

@@ -9,6 +9,7 @@
 #include "../equivalence/equality.hpp"
 #include "../equivalence/every_pair.hpp"
 #include "../equivalence/mixed_models.hpp"
+#include "../support/size.hpp"
 #include "parallax/conformance/communicator.hpp"
 #include "table.hpp"
 
@@ -61,6 +62,14 @@ struct HostileThreads {
     px::run_threads(ranks, on_a_rank, {deadline});
   }
 };
+
+// Which rank lies on which host; none: the flat topology, of one to four ranks in turn. At full size eight ranks as well, on hosts
+// of their own, on equal hosts and on unequal ones.
+std::vector<std::vector<int>> hosts_of_pairs() {
+  std::vector<std::vector<int>> hosts{{}, {0}, {1, 0}, {0, 0, 1}, {0, 1, 1, 0}};
+  if (full_size()) hosts.insert(hosts.end(), {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 0, 1, 0, 1, 0, 1}, {0, 0, 0, 1, 1, 2, 2, 2}});
+  return hosts;
+}
 
 // The big blocks of the suite would take a million pieces of a byte.
 Hostility coarser(Hostility hostility) {
@@ -118,11 +127,10 @@ TEST_CASE("every policy with every optimizer gives the right bits on hostile ran
   Table table{"every policy with every optimizer against the oracle, on hostile ranks"};
   for (std::size_t s = 0; s < settings.size(); ++s)
     for (std::uint64_t const seed : {11u, 12u})
-      for (std::vector<int> const& hosts : {std::vector<int>{}, std::vector<int>{0}, std::vector<int>{1, 0},
-                                            std::vector<int>{0, 0, 1}, std::vector<int>{0, 1, 1, 0}}) {
+      for (std::vector<int> const& hosts : hosts_of_pairs()) {
         int const flat[] = {1, 2, 3, 4};
         int const ranks = hosts.empty() ? flat[(s + seed) % 4] : static_cast<int>(hosts.size());
-        PairsCase const training{ranks, hosts, seed % 2 == 0, 4};
+        PairsCase const training{ranks, hosts, seed % 2 == 0, sized(4, 4, 50)};
         Hostility hostility = settings[s].hostility;
         hostility.seed = seed;
         std::vector<PairDiaries> seen(static_cast<std::size_t>(ranks));
@@ -146,8 +154,8 @@ TEMPLATE_LIST_TEST_CASE("trainings give the bits of undisturbed ranks on hostile
   Table table{"trainings against undisturbed ranks and the oracle: " + TestType::name()};
   for (std::size_t s = 0; s < settings.size(); ++s)
     for (Case training : cases()) {
-      if (training.ranks > 4) continue;
-      training.steps = 12;
+      if (training.ranks > 4 && !full_size()) continue;
+      training.steps = sized(12, 12, 50);
       Hostility hostility = settings[s].hostility;
       hostility.seed = training.seed;
       auto const undisturbed = train_on_threads<TestType>(training);
@@ -219,11 +227,12 @@ TEST_CASE("a call that fails ends the training of every rank with its error", "[
 TEMPLATE_LIST_TEST_CASE("runs with random delays all end with the same bits", "[trust][hostile][delays]", MixedModels) {
   using T = typename TestType::T;
   Table table{"R17 runs with random delays: " + TestType::name()};
+  std::uint64_t const runs = sized(10u, 20u, 50u);  // of each training
   for (Case training : {Case{.ranks = 3, .reduce = px::Reduce::mean, .seed = 41, .steps = 8},
                         Case{.ranks = 4, .hosts = {0, 0, 1, 1}, .reduce = px::Reduce::mean_by_count, .seed = 42, .steps = 8}}) {
     auto const wanted = oracle::train(workload_of<TestType>(training), oracle_of<TestType>(training), training.steps);
     std::vector<Diary<T>> first;
-    for (std::uint64_t run = 0; run < 50; ++run) {
+    for (std::uint64_t run = 0; run < runs; ++run) {
       Hostility const hostility{.seed = run, .latest = 10, .reversed = true, .naps = 80};
       std::vector<Diary<T>> seen(static_cast<std::size_t>(training.ranks));
       on_hostile_ranks(training.ranks, hostility, [&](px::AnyCommunicator& world) {
@@ -236,5 +245,5 @@ TEMPLATE_LIST_TEST_CASE("runs with random delays all end with the same bits", "[
       table.count(std::to_string(training.ranks) + " ranks", complaint);
     }
   }
-  table.check(100);
+  table.check(2 * static_cast<int>(runs));
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "../support/size.hpp"
 #include "desk.hpp"
 
 namespace parallax_test::trust_throws {
@@ -316,7 +317,8 @@ std::string run_case(Hook const& hook, int ranks, int culprit, std::uint64_t see
 TEST_CASE("R5 an exception anywhere is told to every rank, with its cause and its rank", "[trust][throws]") {
   Table table{"R5 injected exceptions: 2 to 8 ranks, every culprit"};
   int cases = 0;
-  for (std::uint64_t seed = 0; cases < 2000; ++seed)
+  int const wanted = sized(400, 2000, 2000);
+  for (std::uint64_t seed = 0; cases < wanted; ++seed)
     for (Hook const& hook : hooks) {
       int const ranks = 2 + static_cast<int>((seed + static_cast<std::uint64_t>(cases) / hooks.size()) % 7);
       int const culprit = static_cast<int>(std::mt19937_64{seed * 97 + static_cast<std::uint64_t>(cases)}() %
@@ -326,7 +328,7 @@ TEST_CASE("R5 an exception anywhere is told to every rank, with its cause and it
       table.count(hook.name, complaint, hung);
       ++cases;
     }
-  table.check(2000);
+  table.check(wanted);
 }
 
 TEST_CASE("R5 an exception that the user handles in time is nobody else's affair", "[trust][throws]") {
