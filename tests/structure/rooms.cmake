@@ -23,7 +23,7 @@ set(leaves "comm/(thread|mpi|nccl|staged|cuda_thread)|kernel/cuda|memory/cuda|in
 
 # Large headers of the standard library, which every trainer's compiler would read: there is a lighter one of ours
 # (core/algorithm.hpp, core/reference.hpp, core/pointer.hpp, core/function_ref.hpp), or another way. Leaves may.
-set(heavy "algorithm|functional|iostream|map|memory|ranges|regex|set|sstream|thread|unordered_map|unordered_set")
+set(heavy "algorithm|chrono|functional|iostream|map|memory|ranges|regex|set|sstream|thread|unordered_map|unordered_set")
 set(light "core/(algorithm|reference|clock)[.]hpp|comm/letter_queue[.]hpp|session/progress_thread[.]hpp|partition/greedy[.]hpp")
 
 set(broken 0)

@@ -2,7 +2,6 @@
 // communicator is chosen at run time.
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/core/clock.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/core/reference.hpp"
 #include "parallax/memory/shared.hpp"

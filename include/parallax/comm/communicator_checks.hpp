@@ -2,12 +2,12 @@
 // refuse such a type.
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <type_traits>
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/core/clock.hpp"
 
 namespace parallax::detail {
 

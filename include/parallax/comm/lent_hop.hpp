@@ -1,7 +1,6 @@
 // One hop of a reduction between ranks that lend each other their memory: owners sum where the addends lie.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -158,11 +157,11 @@ class LentHop {
     for (std::size_t i = head; i < end; i += line) {
       Half s, t, u, v;
       std::memcpy(&s, a + i, sizeof s), std::memcpy(&t, a + i + half, sizeof t);
-      std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);  // the compiler keeps the order
       std::memcpy(&u, b + i, sizeof u), std::memcpy(&v, b + i + half, sizeof v);
       s += u, t += v;
       std::memcpy(x + i, &s, sizeof s), std::memcpy(x + i + half, &t, sizeof t);
-      std::atomic_signal_fence(std::memory_order_seq_cst);
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
       std::memcpy(y + i, &s, sizeof s), std::memcpy(y + i + half, &t, sizeof t);
     }
     for (std::size_t i = end; i < n; ++i) x[i] = y[i] = a[i] + b[i];

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <variant>
+#include <type_traits>
 #include <vector>
 
 #include "parallax/core/view.hpp"
@@ -29,7 +29,9 @@ class Findings<HostSpace> {
   void clear() { sought_.clear(); }
   template <class T>
   std::uint32_t seek(Sought, RowsView<T const> rows) {
-    sought_.push_back(rows);
+    sought_.emplace_back();
+    if constexpr (std::is_same_v<T, double>) sought_.back() = {{}, rows, true};
+    else sought_.back().singles = rows;
     return static_cast<std::uint32_t>(sought_.size() - 1);
   }
   void start(RowOps<HostSpace> const&) {}
@@ -37,14 +39,23 @@ class Findings<HostSpace> {
 
   // Of all rows: those of each, in the order of RowOps, and theirs added in order.
   double sum_of_squares(std::size_t number) const {
-    return std::visit([](auto rows) { return RowOps<HostSpace>::sum_of_row_squares(rows); }, sought_[number]);
+    Rows const& rows = sought_[number];
+    return rows.doubled ? RowOps<HostSpace>::sum_of_row_squares(rows.doubles)
+                        : RowOps<HostSpace>::sum_of_row_squares(rows.singles);
   }
   std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
-    return std::visit([](auto rows) { return parallax::first_non_finite(rows); }, sought_[number]);
+    Rows const& rows = sought_[number];
+    return rows.doubled ? parallax::first_non_finite(rows.doubles) : parallax::first_non_finite(rows.singles);
   }
 
  private:
-  std::vector<std::variant<RowsView<float const>, RowsView<double const>>> sought_;
+  struct Rows {  // of one scalar
+    RowsView<float const> singles;
+    RowsView<double const> doubles;
+    bool doubled = false;
+  };
+
+  std::vector<Rows> sought_;
 };
 
 }  // namespace parallax

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,7 +67,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
   void transform() {
     if constexpr (transforms<F>) {
       ids_.resize_with_slack(static_cast<std::size_t>(rows().rows));
-      std::iota(ids_.data(), ids_.data() + ids_.size(), static_cast<Index>(first_row()));
+      for (std::size_t i = 0; i < ids_.size(); ++i) ids_[i] = static_cast<Index>(first_row()) + static_cast<Index>(i);
       (*function_)(RowsGradient<Index, T>{ids_.span(), rows()});
     }
   }

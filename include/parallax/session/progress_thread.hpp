@@ -1,10 +1,10 @@
 // A thread that lets a session progress while the rank computes, for those who cannot call `poll` between layers.
 #pragma once
 
-#include <chrono>
 #include <stop_token>
 #include <thread>
 
+#include "parallax/core/clock.hpp"
 #include "parallax/session/session.hpp"
 
 namespace parallax {
