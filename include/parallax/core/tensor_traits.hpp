@@ -45,6 +45,13 @@ concept FlatTensor = requires(Tensor& tensor) { detail::traits_for<Tensor>::flat
 template <class Tensor>
 concept RowTensor = requires(Tensor& tensor) { detail::traits_for<Tensor>::rows(tensor); };
 
+namespace detail {
+// To elements of which a count says how many there are, where the pointer's type is no tensor itself.
+template <class P>
+concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> && !FlatTensor<P> && !RowTensor<P> &&
+                         std::is_object_v<std::remove_pointer_t<std::remove_cvref_t<P>>>;
+}  // namespace detail
+
 template <FlatTensor Tensor>
 auto flat_view(Tensor&& tensor) {
   return detail::traits_for<Tensor>::flat(tensor);

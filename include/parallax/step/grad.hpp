@@ -8,6 +8,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "parallax/pull/handle.hpp"
 
@@ -93,6 +94,12 @@ auto checked_rows(Rows const& rows, std::int64_t width) {
   }
 }
 
+template <class Pointer>
+Mistaken counted_rows() {
+  static_assert(never<Pointer>, "parallax: rows by pointer are a table: px::RowsView{pointer, rows, width}");
+  return {};
+}
+
 template <class Handle, class Rows>
 auto grad_of_pull(Handle const& handle, Rows const& rows, RowsPer per) {
   using State = typename Handle::state_type;
@@ -118,6 +125,12 @@ auto grad(V const& variable, Tensor const& gradient) {
   } else {
     return DenseUpdate<typename V::State>{&variable.state(), flat_view(gradient)};
   }
+}
+
+// The same of the `count` elements at `gradient`. A count that is not the variable's is refused by `step`, on all ranks.
+template <detail::DenseVariable V, detail::ElementPointer Pointer, std::integral Count>
+auto grad(V const& variable, Pointer const& gradient, Count const& count) {
+  return grad(variable, std::span{gradient, static_cast<std::size_t>(count)});
 }
 
 // A gradient whose memory the step may overwrite.
@@ -189,7 +202,19 @@ auto grad(V const& variable, Ids const& ids, Rows const& rows) {
   }
 }
 
+// Of rows a pointer and a count would leave open what is counted.
+template <class Handle, detail::ElementPointer Pointer, std::integral Count>
+  requires requires { typename Handle::Plan; }
+detail::Mistaken grad(Handle const&, Pointer const&, Count const&) {
+  return detail::counted_rows<Pointer>();
+}
+template <detail::SparseVariable V, class Ids, detail::ElementPointer Pointer, std::integral Count>
+detail::Mistaken grad(V const&, Ids const&, Pointer const&, Count const&) {
+  return detail::counted_rows<Pointer>();
+}
+
 template <detail::DenseVariable V, class Ids, class Rows>
+  requires(!(detail::ElementPointer<Ids> && std::integral<Rows>))
 detail::Mistaken grad(V const&, Ids const&, Rows const&) {
   static_assert(detail::never<V>,
                 "parallax: a Dense variable takes a gradient for every element, not rows by index; a function of the reduced "
@@ -202,6 +227,31 @@ detail::Mistaken grad(V const&, Tensor const&) {
                 "parallax: a Sparse variable takes rows by index: grad(handle of a pull, rows) or grad(variable, ids, rows)");
   return {};
 }
+
+namespace detail {
+template <class V>
+struct UpdateBy {
+  static_assert(never<V>, "parallax: Updates is a list for one type of variable: Updates<Variable<Dense, ...>>");
+  using type = Mistaken;
+};
+template <DenseVariable V>
+struct UpdateBy<V> {
+  using type = DenseUpdate<typename V::State>;
+};
+template <SparseVariable V>
+struct UpdateBy<V> {
+  using type = RowUpdate<typename V::State, typename V::index_type>;
+};
+}  // namespace detail
+
+// A list of updates of variables of one type, as many as are known at run time: one argument of `step`, `start` and
+// clip_by_global_norm. Refers to the gradients, as each update does. Of a table it takes what grad(rows of a pull, …) makes,
+// and grad(table, ids, rows) where the ids are of the table's index type.
+//   px::Updates<Layer> updates;
+//   for (std::size_t i = 0; i < layers.size(); ++i) updates.push_back(px::grad(layers[i], gradients[i]));
+//   session.step(updates);
+template <class V>
+using Updates = std::vector<typename detail::UpdateBy<V>::type>;
 
 // Scales the reduced gradients of these updates together by max_norm / norm where their Euclidean norm, over all ranks and
 // dense and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message. A range of updates is

@@ -72,9 +72,22 @@ auto bind(Tensor&& tensor, std::size_t row = 0) {
   }
 }
 
+// The `count` elements at `values`, a pointer to memory of the variable's space.
+template <class Pointer>
+  requires detail::ElementPointer<Pointer>
+auto bind(Pointer&& values, std::size_t count, std::size_t row = 0) {
+  return bind(std::span{values, count}, row);
+}
+template <class Pointer>
+  requires detail::ElementPointer<Pointer>
+detail::Mistaken bind(Pointer&&) {
+  static_assert(detail::never<Pointer>, "parallax: a pointer is bound with the number of elements that lie there: bind(p, n)");
+  return {};
+}
+
 // Of anything else.
 template <class Tensor>
-  requires(!FlatTensor<Tensor> && !RowTensor<Tensor>)
+  requires(!FlatTensor<Tensor> && !RowTensor<Tensor> && !detail::ElementPointer<Tensor>)
 detail::Mistaken bind(Tensor&&, std::size_t = 0) {
   static_assert(detail::never<Tensor>, "parallax: bind takes a tensor, which is a contiguous range or a type of which "
                                        "px::tensor_traits is specialised (see core/tensor_traits.hpp)");
