@@ -15,6 +15,7 @@
 #include "parallax/optimizer/rowwise_adagrad.hpp"
 #include "parallax/optimizer/schedule.hpp"
 #include "parallax/optimizer/sgd.hpp"
+#include "parallax/optimizer/subtract.hpp"
 #include "parallax/optimizer/weight_decay.hpp"
 #include "parallax/partition/block.hpp"
 #include "parallax/partition/cyclic.hpp"

@@ -49,8 +49,9 @@ enum class Unit : unsigned char { element, row, tensor };
 //   rule(auto& p, auto g, auto&... slots) noexcept    updates one element; called for every element of every touched row
 // Optional: `static constexpr std::string_view name`, `static constexpr Untouched untouched` (default rests),
 // `static constexpr std::string_view slot_names[]`, by which users and archives find the slots (default slot0, slot1, …),
-// `static constexpr std::string_view field_names[]`, by which messages show the settings, and `auto initial() const`, a tuple
-// of the slots' first values.
+// `static constexpr std::string_view field_names[]`, by which messages show the settings, `auto initial() const`, a tuple
+// of the slots' first values, and `static constexpr bool subtracts = true` of one whose rule is p -= g, whatever its settings:
+// a gradient may then be what a trainer has changed by itself (px::difference).
 // One that measures says so by `static constexpr Unit unit`; it may keep `using row_slots = slots<...>`, initially
 // `row_initial()` or zero, one per row, and `row_slot_names` (default row_slot0, …). Its rule is
 //   rule.measure(auto& p, auto g, auto&... slots) noexcept -> Measures<K>    of one element; K sums are formed of them, in the
@@ -74,6 +75,12 @@ template <class O>
 constexpr Unit unit_of() {
   if constexpr (requires { O::unit; }) return O::unit;
   else return Unit::element;
+}
+
+template <class O>
+constexpr bool subtracts_of() {
+  if constexpr (requires { O::subtracts; }) return O::subtracts;
+  else return false;
 }
 
 template <class O>
@@ -124,6 +131,8 @@ template <class O>
 inline constexpr Untouched untouched = detail::untouched_of<O>();
 template <class O>
 inline constexpr Unit unit = detail::unit_of<O>();
+template <class O>
+inline constexpr bool subtracts = detail::subtracts_of<O>();
 // How many sums it forms over what it measures, of elements of T.
 template <class O, class T>
 inline constexpr std::size_t measure_count = detail::measure_count_of<O, T>(std::type_identity<typename O::element_slots>{});

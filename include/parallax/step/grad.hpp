@@ -190,6 +190,29 @@ auto grad(PulledBags<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::bag);
 }
 
+// What the trainer has changed in editable rows, pulled - changed, for a table whose optimizer subtracts (px::Subtract, or one
+// of yours). The step adds to each row the changes of all ranks, as the variable's Reduce says: `sum` all of them; `mean`, the
+// default, their sum over the number of ranks, those that changed nothing included, so that the table is the mean of what the
+// ranks made of it; `mean_by_count` their sum over the number of indices that named the row. What other steps did to a row
+// since the pull stays. Arithmetic rounds: a row that one rank alone changed from p to c becomes p - (p - c). Local: the
+// changes are those made until this call, whose update is valid until the next one for the same rows; always those since the
+// pull, so that two steps by the rows of one pull add them twice.
+template <class State>
+auto grad(EditableRows<State> const& rows, Difference) {
+  constexpr bool subtracted = subtracts<typename State::optimizer_type>;
+  static_assert(subtracted,
+                "parallax: a difference is taken by a table whose optimizer is p -= g: px::Subtract, or one that says "
+                "`static constexpr bool subtracts = true`");
+  if constexpr (!subtracted) return detail::Mistaken{};
+  else return detail::grad_of_pull(rows, rows.difference(), RowsPer::distinct);
+}
+template <class State>
+detail::Mistaken grad(PulledRows<State> const&, Difference) {
+  static_assert(detail::never<State>,
+                "parallax: a difference is of rows that the trainer may change: session.pull(table, ids).editable()");
+  return {};
+}
+
 // The gradient of rows that were not pulled: one row per index.
 template <detail::SparseVariable V, class Ids, class Rows>
 auto grad(V const& variable, Ids const& ids, Rows const& rows) {

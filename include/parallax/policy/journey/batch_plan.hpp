@@ -60,6 +60,7 @@ struct BatchPlan {
   Grouping<Index> groups;
   Buffer<Index> keys;               // scratch: keys before grouping
   Buffer<std::byte, Space> values;  // the rows after a pull: size() rows
+  Buffer<std::byte, Space> edited, differences;  // of a pull whose rows the trainer changes: the copy, and what it changed
   SortScratch<Index> sort;
   std::size_t dropped = 0;          // indices outside the table that take no part; their inverse is size()
   int users = 0;                    // handles and updates that hold this plan
