@@ -79,6 +79,20 @@ TEMPLATE_TEST_CASE("SGD is p - rate g", "[optimizer]", float, double) {
   }
 }
 
+TEMPLATE_TEST_CASE("Subtract is p - g, and only who says so subtracts", "[optimizer]", float, double) {
+  using T = TestType;
+  T p{1};
+  Rounded<T> expected{1};
+  for (T const g : gradients<T>(1)) {
+    px::Subtract{}.at(1)(p, g);
+    expected = expected - g;
+    REQUIRE(p == expected.get());
+  }
+  STATIC_REQUIRE(px::subtracts<px::Subtract>);
+  STATIC_REQUIRE_FALSE(px::subtracts<px::Sgd>);
+  STATIC_REQUIRE_FALSE(px::subtracts<px::WeightDecay<px::Subtract>>);
+}
+
 TEMPLATE_TEST_CASE("Adagrad divides by the root of the sum of squares", "[optimizer]", float, double) {
   using T = TestType;
   px::Adagrad const adagrad{.learning_rate = 0.3, .initial_accumulator = 0.1, .epsilon = 1e-6};

@@ -168,6 +168,21 @@ TEST_CASE("steady pulls of many tables with long names allocate nothing", "[sess
   for (Count const& count : counts) CHECK(count == Count{});
 }
 
+TEST_CASE("steady steps by rows that the trainer changes allocate nothing", "[session][allocation]") {
+  auto const counts = on_ranks(2, [](px::ThreadCommunicator& threads) {
+    px::AnyCommunicator world{std::ref(threads)};
+    px::Session session{world};
+    px::Variable<px::Sparse, px::Subtract> words{session, "a table with a name of some length", {9, 2}};
+    std::vector<int> const ids{1, 8, 8};
+    return allocations_of([&](int) {
+      auto rows = session.pull(words, ids).editable();
+      rows.find(8)[0] += 1;
+      session.step(grad(rows, px::difference));
+    });
+  });
+  for (Count const& count : counts) CHECK(count == Count{});
+}
+
 TEST_CASE("steady broadcasts allocate nothing", "[session][allocation]") {
   auto const counts = on_ranks(3, [](px::ThreadCommunicator& threads) {
     px::AnyCommunicator world{std::ref(threads)};
