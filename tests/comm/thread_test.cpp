@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -59,8 +60,7 @@ TEST_CASE("an exception that leaves a rank wakes the others and is rethrown", "[
       auto request = comm.ialltoallv(0, part.transfer());
       px::wait(comm, request, "a test");
     } catch (px::Error const& error) {
-      told +=
-          error.code() == px::Errc::user_exception && error.rank() == culprit && error.detail() == "the batch is empty";
+      told += error.code() == px::Errc::user_exception && error.rank() == culprit && error.detail() == "the batch is empty";
       throw;
     }
   };
@@ -97,6 +97,49 @@ TEST_CASE("a block that was withdrawn is not read", "[comm][thread]") {
   { auto const withdrawn = sender.ialltoallv(0, out.transfer()); }
   CHECK_FALSE(arriving.test());
   CHECK(arriving.waiting_for() == 0);
+}
+
+TEST_CASE("what a block leads to is read once, with all blocks there and every sender waiting", "[comm][thread]") {
+  struct Reading final : px::Arrival {
+    void arrived() override {
+      ++times;
+      sum = 0;
+      for (int const* number : numbers) sum += number ? *number : 0;
+      too_early = sender && sender->test();
+    }
+    px::ThreadCommunicator::Request* sender = nullptr;
+    bool too_early = false;
+    std::vector<int const*> numbers = std::vector<int const*>(3);
+    int times = 0, sum = 0;
+  };
+  auto const group = std::make_shared<px::ThreadGroup>(3);
+  std::vector<px::ThreadCommunicator> ranks;
+  for (int rank = 0; rank < 3; ++rank) ranks.emplace_back(group, rank);
+  std::vector<int> const lent{1, 10, 100};
+  std::vector<int const*> const told{&lent[0], &lent[1], &lent[2]};
+  std::vector<px::ByteRange> const none(3);
+  std::vector<px::ByteRange> const each{{0, sizeof(int*)}, {sizeof(int*), sizeof(int*)}, {0, 0}};
+  std::vector<px::ByteRange> to_last(3);
+  to_last[2].bytes = sizeof(int*);
+  Reading reading, of_first, of_second;
+  auto const bytes = [](auto const* memory) { return reinterpret_cast<std::byte const*>(memory); };
+  auto* const into = reinterpret_cast<std::byte*>(reading.numbers.data());
+  auto last = ranks[2].ialltoallv(0, {nullptr, none, into, each, &reading});
+  auto first = ranks[0].ialltoallv(0, {bytes(&told[0]), to_last, nullptr, none, &of_first});
+  reading.sender = &first;
+  CHECK_FALSE(first.test());
+  CHECK_FALSE(last.test());
+  CHECK(reading.times == 0);
+  CHECK_FALSE(first.test());  // though its block has been there for a while
+  auto second = ranks[1].ialltoallv(0, {bytes(&told[1]), to_last, nullptr, none, &of_second});
+  CHECK_FALSE(second.test());
+  CHECK(last.test());
+  CHECK(reading.times == 1);
+  CHECK(reading.sum == 11);
+  CHECK_FALSE(reading.too_early);
+  CHECK(first.test());
+  CHECK(second.test());
+  CHECK(of_first.times == 1);  // nothing came: read at once
 }
 
 TEST_CASE("an operation that is refused leaves its channel free", "[comm][thread]") {

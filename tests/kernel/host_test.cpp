@@ -112,6 +112,44 @@ TEST_CASE("a sum of negative zeros is negative zero", "[kernel][coalesce]") {
   CHECK(std::signbit(sum[0]));
 }
 
+TEMPLATE_TEST_CASE("rows that ranks lend have the bits of sums that each made before", "[kernel][coalesce]", float, double) {
+  using T = TestType;
+  auto const seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937_64 random{seed};
+  for (std::int64_t const width : {0, 1, 5, 64, 300})
+    for (std::size_t const ranks : {std::size_t{1}, std::size_t{2}, std::size_t{5}}) {
+      std::vector<Table<T>> tables;
+      std::vector<parallax::Grouping<std::int32_t>> groups;
+      std::vector<parallax::LentRows<T>> lent;
+      std::vector<std::size_t> begins{0};
+      std::vector<std::int32_t> keys;
+      std::vector<T> sums;  // of each rank, rank after rank
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        auto const of_rank = naive::skewed_keys<std::int32_t>(700, 60, random);
+        tables.push_back(Table<T>::random(700, width, random));
+        groups.push_back(grouped(of_rank, 60));
+        keys.insert(keys.end(), groups[rank].keys.data(), groups[rank].keys.data() + groups[rank].size());
+        begins.push_back(keys.size());
+        sums.resize(keys.size() * static_cast<std::size_t>(width));
+        Host::coalesce(parallax::RowsView<T const>{tables[rank].view()}, groups[rank], 0, groups[rank].size(),
+                       sums.data() + begins[rank] * static_cast<std::size_t>(width));
+      }
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        T const* const summed = sums.data() + begins[rank] * static_cast<std::size_t>(width);
+        if (rank == 1) lent.push_back({{summed, 700, width}, nullptr, nullptr});
+        else lent.push_back({tables[rank].view(), groups[rank].order.data(), groups[rank].offsets.data()});
+      }
+      auto const together = grouped(keys, 60);
+      std::vector<T> expected(together.size() * static_cast<std::size_t>(width) + 1, T{3}), found = expected;
+      Host::coalesce(parallax::RowsView<T const>{sums.data(), static_cast<std::int64_t>(keys.size()), width}, together, 0,
+                     together.size(), expected.data());
+      Host::coalesce_lent(std::span<parallax::LentRows<T> const>{lent}, std::span<std::size_t const>{begins}, together, width,
+                          found.data());
+      CHECK(std::memcmp(expected.data(), found.data(), expected.size() * sizeof(T)) == 0);
+    }
+}
+
 TEST_CASE("coalescing nothing writes nothing", "[kernel][coalesce]") {
   CHECK(coalesced<float>({}, {}, 4).empty());
   auto const groups = grouped<std::int32_t>({1, 2, 3}, 10);

@@ -33,6 +33,7 @@ PARALLAX_ABILITY(OwnClock, std::chrono::nanoseconds, now, (), (), const, std::ch
 PARALLAX_ABILITY(KnowsOversubscription, bool, oversubscribed, (), (), const, false)
 PARALLAX_ABILITY(KnowsThreads, bool, serialized, (), (), const, true)
 PARALLAX_ABILITY(KnowsSharedMemory, bool, shares_memory, (int one, int other), (one, other), const, false)
+PARALLAX_ABILITY(ReadsInPlace, bool, reads_in_place, (), (), const, false)
 PARALLAX_ABILITY(TellsOfAborts, void, check, (), (), , void())
 
 PARALLAX_ABILITY(KeepsJournals, Journal&, journal, (), (), , own_journal)

@@ -245,6 +245,7 @@ using edge_of = std::remove_reference_t<edge_to<C>>;
 }  // namespace detail
 
 static_assert(AnnouncesPauses<AnyCommunicator> && VendorAllreduce<AnyCommunicator> && OwnClock<AnyCommunicator> &&
-              KnowsOversubscription<AnyCommunicator> && LendsMemory<AnyCommunicator> && Mailbox<AnyCommunicator>);
+              KnowsOversubscription<AnyCommunicator> && LendsMemory<AnyCommunicator> && ReadsInPlace<AnyCommunicator> &&
+              Mailbox<AnyCommunicator>);
 
 }  // namespace parallax

@@ -26,14 +26,26 @@ struct ByteRange {
   std::size_t offset = 0, bytes = 0;
 };
 
+// Who reads in place what the blocks of a transfer lead to, where the communicator `ReadsInPlace`.
+class Arrival {
+ public:
+  // All blocks are here, and their senders wait until this returns.
+  virtual void arrived() = 0;
+
+ protected:
+  ~Arrival() = default;
+};
+
 // Does not own. One rank's part of an alltoallv: `to[r]` of `send` goes to rank r, `from[r]` of `receive` comes from it. Both
 // lists have `size` entries; to[r].bytes here equals from[this rank].bytes there. Blocks of `receive` do not overlap. Blocks
-// of 0 bytes send no message. The block for the rank itself is copied.
+// of 0 bytes send no message. The block for the rank itself is copied. `arrival` is told once, within a `test` of the request;
+// null where nobody reads in place.
 struct Transfer {
   std::byte const* send = nullptr;
   std::span<ByteRange const> to;
   std::byte* receive = nullptr;
   std::span<ByteRange const> from;
+  Arrival* arrival = nullptr;
 };
 
 // Independent lanes: operations on one channel happen in the order of their posting, operations on different channels in
@@ -294,6 +306,20 @@ concept DeviceAllreduce = CarriesDevice<C> && requires(C& comm, C const& view, f
   { comm.iallreduce_device(0, static_cast<float const*>(f), f, count) } -> std::same_as<device_request_of<C>>;
   { comm.iallreduce_device(0, static_cast<double const*>(d), d, count) } -> std::same_as<device_request_of<C>>;
 };
+
+// Optional ability: all ranks find memory of each other by its address, and a Transfer's `arrival` is told: what a block points
+// to is read where it lies, as long as its sender's request is not complete.
+//   reads_in_place()   the same on every rank
+template <class C>
+concept ReadsInPlace = requires(C const& view) {
+  { view.reads_in_place() } -> std::convertible_to<bool>;
+};
+
+template <Communicator C>
+bool reads_in_place(C const& comm) {
+  if constexpr (ReadsInPlace<C>) return comm.reads_in_place();
+  return false;
+}
 
 namespace detail {
 

@@ -157,10 +157,10 @@ class Lane {
   // Counts what the rank and this one read and write in each other's memory, with the transfer at hand.
   void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload);
 
-  // Of memory of the space, which the communicator carries.
+  // Of memory of the space, which the communicator carries. `arrival`: only where it reads in place.
   template <class Space = HostSpace>
-  void post(void const* send, void* receive) {
-    Transfer const transfer{static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_};
+  void post(void const* send, void* receive, Arrival* arrival = nullptr) {
+    Transfer const transfer{static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_, arrival};
     if constexpr (std::same_as<Space, HostSpace>) request_.emplace(topology_->world().ialltoallv(channel_, transfer));
     else device_request_.emplace(topology_->world().ialltoallv_device(channel_, transfer));
     for (int rank = 0; rank < topology_->size(); ++rank)

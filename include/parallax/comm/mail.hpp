@@ -9,6 +9,7 @@
 
 #include "parallax/comm/lane.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/function_ref.hpp"
 #include "parallax/memory/buffer.hpp"
 
 namespace parallax {
@@ -36,6 +37,17 @@ class Mail {
   int open(std::size_t unit, Payload payload);
   // The same run goes to several ranks (see `write_shared`). A mail of shared slips only holds the message once.
   int open_shared(std::size_t unit, Payload payload);
+  // Records that say where what a rank lends lies. Peers read it while the journeys read the mail, which is before the lender's
+  // has arrived; they count it by `count_lent`, once the mail is laid out. Only where the communicator reads in place.
+  template <class Record>
+  int open_lent() {
+    lends_ = true;
+    return open(alignof(Record), Payload::control);
+  }
+  bool lends() const { return lends_; }
+  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
+    lane_.count_lent(rank, sent, received, payload);
+  }
   void send(int slip, int rank, std::size_t bytes) { out_[at(slip, rank)].bytes = bytes; }
   void expect(int slip, int rank, std::size_t bytes) { in_[at(slip, rank)].bytes = bytes; }
 
@@ -84,7 +96,9 @@ class Mail {
     }
   }
 
-  void post() { lane_.template post<Space>(outgoing_.data(), incoming_.data()); }
+  void post(Arrival* arrival = nullptr) {
+    lane_.template post<Space>(outgoing_.data(), incoming_.data(), lends_ ? arrival : nullptr);
+  }
   bool test() { return lane_.test(); }
 
  private:
@@ -104,6 +118,7 @@ class Mail {
   [[no_unique_address]] decltype(queue_of<Space>(std::declval<C&>())) queue_;
   std::size_t ranks_;
   std::vector<Unit> units_;
+  bool lends_ = false;
   std::size_t sizes_ = 0;            // the sum of the different units
   std::vector<ByteRange> out_, in_;  // by slip, then rank; those of open slips count
   Buffer<std::byte, Space> outgoing_, incoming_;
@@ -119,6 +134,7 @@ template <Communicator C, MemorySpace Space>
 void Mail<C, Space>::clear() {
   units_.clear();
   sizes_ = 0;
+  lends_ = false;
 }
 
 template <Communicator C, MemorySpace Space>
@@ -202,7 +218,12 @@ template <Communicator C>
 class Mails {
  public:
   Mails(Topology<C> const& topology, int channel, Traffic& traffic)
-      : host_{topology, channel, traffic}, device_{topology, channel, traffic} {}
+      : host_{topology, channel, traffic},
+        reads_in_place_{!CarriesDevice<C> && parallax::reads_in_place(topology.world())},
+        device_{topology, channel, traffic} {}
+
+  // Whether slips of records may be opened: on all ranks or on none. Not where a device's mail follows the host's.
+  bool reads_in_place() const { return reads_in_place_; }
 
   template <MemorySpace Space = HostSpace>
   auto& of() {
@@ -218,13 +239,26 @@ class Mails {
   void layout();
   void post();
   bool in_flight() const;
-  // True once both have arrived.
-  bool test();
+  // True once everything has arrived and `read` has read it, which it does once.
+  bool test(FunctionRef<void()> read);
 
  private:
+  struct Reading final : Arrival {
+    FunctionRef<void()>* read = nullptr;  // of the `test` at hand
+    bool over = false;
+    void arrived() override {
+      over = true;
+      (*read)();
+    }
+  };
+
+  // True once both have arrived.
+  bool test();
   void post_device() requires CarriesDevice<C>;
 
   Mail<C> host_;
+  Reading reading_;
+  bool reads_in_place_;
   [[no_unique_address]] detail::DeviceMail<C> device_;
   bool device_waits_ = false;  // for the host's
 };
@@ -256,11 +290,12 @@ void Mails<C>::layout() {
 
 template <Communicator C>
 void Mails<C>::post() {
+  reading_.over = false;
   if constexpr (CarriesDevice<C>) {
     device_waits_ = !device_.empty();
     if (host_.empty()) return post_device();
   }
-  host_.post();
+  host_.post(&reading_);
 }
 
 template <Communicator C>
@@ -268,6 +303,14 @@ bool Mails<C>::in_flight() const {
   if constexpr (CarriesDevice<C>)
     if (device_.lane().in_flight()) return true;
   return host_.lane().in_flight();
+}
+
+template <Communicator C>
+bool Mails<C>::test(FunctionRef<void()> read) {
+  reading_.read = &read;
+  if (!test()) return false;
+  if (!reading_.over) read();
+  return true;
 }
 
 template <Communicator C>
@@ -308,9 +351,11 @@ template <Communicator C>
 bool carry(Mails<C>& mail, std::span<Traveller<C>* const> travellers) {
   while (true) {
     if (mail.in_flight()) {
-      if (!mail.test()) return false;
-      for (Traveller<C>* const traveller : travellers)
-        if (traveller->travelling) traveller->read(mail);
+      auto const read = [&] {
+        for (Traveller<C>* const traveller : travellers)
+          if (traveller->travelling) traveller->read(mail);
+      };
+      if (!mail.test(read)) return false;
     }
     mail.clear();
     bool any = false;

@@ -126,8 +126,8 @@ class ThreadCommunicator {
   ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
       : lanes_{std::make_unique<std::array<Lane, channels>>()}, group_{std::move(group)}, rank_{rank} {
     if (rank < 0 || rank >= group_->size())
-      throw Error{Errc::invalid_argument, rank, "ThreadCommunicator", "", "the group has " +
-                                                                          std::to_string(group_->size()) + " ranks"};
+      throw Error{Errc::invalid_argument, rank, "ThreadCommunicator", "",
+                  "the group has " + std::to_string(group_->size()) + " ranks"};
     for (Lane& lane : *lanes_) lane.arrived.resize(static_cast<std::size_t>(group_->size()));
   }
 
@@ -136,6 +136,7 @@ class ThreadCommunicator {
   std::chrono::nanoseconds deadline() const { return group_->options().deadline; }
   bool oversubscribed() const { return group_->oversubscribed_; }
   bool shares_memory(int /*one*/, int /*other*/) const { return true; }
+  bool reads_in_place() const { return true; }
   void abort(Error const& reason) { group_->abort(reason); }
   void check() { group_->check(); }
 
@@ -211,27 +212,56 @@ class ThreadCommunicator {
   static std::uint64_t stamp(std::uint64_t number, Mark mark) { return number * 4 + mark; }
 
   Error disagreement(int source, std::string const& what) const {
-    return {Errc::mismatch, source, "ialltoallv", "", "rank " + std::to_string(source) + " " + what + " rank " +
-                                                          std::to_string(rank_)};
+    return {Errc::mismatch, source, "ialltoallv", "",
+            "rank " + std::to_string(source) + " " + what + " rank " + std::to_string(rank_)};
   }
 
   // Copies the block of `source` if it is there. A box that holds something else than this operation expects is a mismatch.
+  // Where blocks are read in place, all are copied together, once the last is there.
   void receive(int channel, Lane& lane, int source) {
-    Box& box = group_->box(channel, source, rank_);
-    ByteRange const expected = lane.transfer.from[static_cast<std::size_t>(source)];
-    std::uint64_t seen = box.stamp.load(std::memory_order_acquire);
+    std::uint64_t const seen = group_->box(channel, source, rank_).stamp.load(std::memory_order_acquire);
     if (seen < stamp(lane.number, Mark::posted)) return;
     if (seen >= stamp(lane.number + 1, Mark::posted)) throw disagreement(source, "sent nothing in this operation to");
-    seen = stamp(lane.number, Mark::posted);  // it may have been withdrawn
-    if (!box.stamp.compare_exchange_strong(seen, stamp(lane.number, Mark::reading), std::memory_order_acquire)) return;
-    if (box.bytes == expected.bytes) std::memcpy(lane.transfer.receive + expected.offset, box.data, box.bytes);
-    std::size_t const sent = box.bytes;
-    box.stamp.store(stamp(lane.number, Mark::taken), std::memory_order_release);
-    if (sent != expected.bytes)
-      throw disagreement(source, "sent " + std::to_string(sent) + " bytes where " + std::to_string(expected.bytes) +
-                                     " were expected by");
+    if (!lane.transfer.arrival) {
+      Holding const holding{*this, channel, lane, source, source + 1};
+      if (!copy(channel, lane, source)) return;
+    }
     lane.arrived[static_cast<std::size_t>(source)] = 1;
     --lane.missing;
+  }
+  // False where the block was withdrawn.
+  bool copy(int channel, Lane& lane, int source) {
+    Box& box = group_->box(channel, source, rank_);
+    ByteRange const expected = lane.transfer.from[static_cast<std::size_t>(source)];
+    std::uint64_t seen = stamp(lane.number, Mark::posted);
+    if (!box.stamp.compare_exchange_strong(seen, stamp(lane.number, Mark::reading), std::memory_order_acquire)) return false;
+    if (box.bytes != expected.bytes)
+      throw disagreement(
+          source, "sent " + std::to_string(box.bytes) + " bytes where " + std::to_string(expected.bytes) + " were expected by");
+    std::memcpy(lane.transfer.receive + expected.offset, box.data, box.bytes);
+    return true;
+  }
+  // At its end the blocks of these sources that are being read have been.
+  struct Holding {
+    ThreadCommunicator& world;
+    int channel;
+    Lane const& lane;
+    int first, last;
+    ~Holding() {
+      for (int source = first; source < last; ++source) {
+        Box& box = world.group_->box(channel, source, world.rank_);
+        if (box.stamp.load(std::memory_order_relaxed) == stamp(lane.number, Mark::reading))
+          box.stamp.store(stamp(lane.number, Mark::taken), std::memory_order_release);
+      }
+    }
+  };
+  void tell_arrival(int channel, Lane& lane) {
+    Holding const holding{*this, channel, lane, 0, size()};
+    for (int source = 0; source < size(); ++source) {
+      bool const expected = source != rank_ && lane.transfer.from[static_cast<std::size_t>(source)].bytes > 0;
+      if (expected && !copy(channel, lane, source)) return;
+    }
+    std::exchange(lane.transfer.arrival, nullptr)->arrived();
   }
 
   void receive(int channel, Lane& lane) {
@@ -247,7 +277,8 @@ class ThreadCommunicator {
     if (!lane.busy) return true;
     group_->check();
     receive(channel, lane);
-    bool complete = lane.missing == 0;
+    if (lane.missing == 0 && lane.transfer.arrival) tell_arrival(channel, lane);
+    bool complete = lane.missing == 0 && !lane.transfer.arrival;
     for (int target = 0; target < size() && complete; ++target) complete = !unread(channel, lane, target);
     if (complete) {
       lane.busy = false;
@@ -263,10 +294,9 @@ class ThreadCommunicator {
     return target != rank_ && lane.transfer.to[static_cast<std::size_t>(target)].bytes > 0;
   }
   bool unread(int channel, Lane const& lane, int target) const {
-    return sends_to(lane, target) && group_->box(channel, rank_, target).stamp.load(std::memory_order_acquire) !=
-                                         stamp(lane.number, Mark::taken);
+    return sends_to(lane, target) &&
+           group_->box(channel, rank_, target).stamp.load(std::memory_order_acquire) != stamp(lane.number, Mark::taken);
   }
-
   int waiting_for(int channel) const {
     Lane const& lane = (*lanes_)[static_cast<std::size_t>(channel)];
     if (!lane.busy) return -1;
@@ -295,7 +325,7 @@ class ThreadCommunicator {
   std::unique_ptr<std::array<Lane, channels>> lanes_;
   std::shared_ptr<ThreadGroup> group_;
   int rank_, in_flight_ = 0;
-  std::uint64_t loans_ = 0;  // ever made by this rank
+  std::uint64_t loans_ = 0;     // ever made by this rank
   std::array<int, 2> turns_{};  // by lane: the rank whose letter is looked for first
 };
 
@@ -359,8 +389,8 @@ inline ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, T
   return {this, channel};
 }
 
-static_assert(AnnouncesPauses<ThreadCommunicator> && LendsMemory<ThreadCommunicator> && TellsOfAborts<ThreadCommunicator> &&
-              Mailbox<ThreadCommunicator>);
+static_assert(AnnouncesPauses<ThreadCommunicator> && LendsMemory<ThreadCommunicator> && ReadsInPlace<ThreadCommunicator> &&
+              TellsOfAborts<ThreadCommunicator> && Mailbox<ThreadCommunicator>);
 
 template <class Body>
 void run_threads(int size, Body&& body, ThreadOptions options) {

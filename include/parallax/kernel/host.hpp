@@ -106,6 +106,15 @@ struct RowOps<HostSpace> {
   static void coalesce(RowsView<std::type_identity_t<T> const> values, Grouping<Index> const& groups, std::size_t first,
                        std::size_t last, T* out);
 
+  // The same for all distinct keys, of sums that each of several ranks, at most sum_chunk, would make of its own rows: position
+  // p means row p - begins[r] of the rank r for which it is in [begins[r], begins[r + 1]). No rank's sums are held.
+  template <class T, class Index>
+  static void coalesce_lent(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins,
+                            Grouping<Index> const& groups, std::int64_t width, T* out) {
+    detail::LentSums<T> const sums{ranks, begins, groups.order.span(), width};
+    for (std::size_t k = 0; k < groups.size(); ++k, out += width) sums.write(groups.offsets[k], groups.offsets[k + 1], out);
+  }
+
   // out[k - first] = the number of positions of distinct key k.
   template <class Index>
   static void run_lengths(Grouping<Index> const& groups, std::size_t first, std::size_t last, std::uint32_t* out) {
@@ -193,10 +202,11 @@ struct RowOps<HostSpace> {
     detail::add_elements(out, in, n);
   }
 
-  // A true division of every element, not a multiplication by the reciprocal.
+  // A true division of every element: by a power of two it has the bits of a multiplication by the reciprocal.
   template <class T>
   static void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) {
-    for (std::int64_t i = 0; i < n; ++i) values[i] /= divisor;
+    if (detail::is_small_power_of_two(divisor)) detail::multiply_elements(values, T{1} / divisor, n);
+    else detail::divide_elements(values, divisor, n);
   }
 
   // values row i, of `width` elements, /= counts[i].

@@ -63,6 +63,29 @@ inline void add_elements(T* __restrict out, T const* __restrict in, std::int64_t
   for (std::int64_t i = 0; i < n; ++i) out[i] += in[i];
 }
 
+// values[i] *= factor, or /= divisor; line by line, likewise.
+template <class T>
+inline void multiply_elements(T* values, T factor, std::int64_t n) {
+  constexpr std::int64_t line = cache_line / sizeof(T);
+  for (; n >= line; n -= line, values += line)
+    for (std::int64_t i = 0; i < line; ++i) values[i] *= factor;
+  for (std::int64_t i = 0; i < n; ++i) values[i] *= factor;
+}
+template <class T>
+inline void divide_elements(T* values, T divisor, std::int64_t n) {
+  constexpr std::int64_t line = cache_line / sizeof(T);
+  for (; n >= line; n -= line, values += line)
+    for (std::int64_t i = 0; i < line; ++i) values[i] /= divisor;
+  for (std::int64_t i = 0; i < n; ++i) values[i] /= divisor;
+}
+// Whether the divisor is 1, 2, 4, …, 2^30: its reciprocal is exact.
+template <class T>
+bool is_small_power_of_two(T divisor) {
+  if (!(divisor >= T{1} && divisor <= T{1 << 30})) return false;
+  auto const whole = static_cast<std::uint32_t>(divisor);
+  return static_cast<T>(whole) == divisor && (whole & (whole - 1)) == 0;
+}
+
 // Visits the table rows that `indices` name: visit(i, row). The row `near` further on is on its way into all caches, the row
 // `far` further on, unless 0, into the second one and on.
 template <Access access, std::size_t near, std::size_t far, class T, class I, class Visit>
@@ -121,6 +144,71 @@ inline void add_later_chunks(RowsView<T const> values, std::span<std::uint32_t c
     }
   }
 }
+
+// Sums over ranks of what each would sum of its own rows, a tile of columns after the other.
+template <class T>
+class LentSums {
+ public:
+  LentSums(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, std::span<std::uint32_t const> order,
+           std::int64_t width)
+      : ranks_{ranks}, begins_{begins}, order_{order}, width_{width} {}
+
+  // Of the rows at positions order[first] … order[last - 1].
+  void write(std::size_t first, std::size_t last, T* __restrict out) const {
+    constexpr std::int64_t tile = 256;
+    alignas(cache_line) T partial[tile];
+    for (std::int64_t begin = 0; begin < width_; begin += tile) {
+      Columns const columns{begin, std::min(tile, width_ - begin)};
+      copy_or_sum(first, columns, out + begin, partial, false);
+      for (std::size_t i = first + 1; i < last; ++i) copy_or_sum(i, columns, out + begin, partial, true);
+    }
+  }
+
+ private:
+  struct Run {
+    LentRows<T> rank;
+    std::size_t row;
+    std::size_t begin() const { return rank.order ? rank.offsets[row] : row; }
+    std::size_t end() const { return rank.order ? rank.offsets[row + 1] : row + 1; }
+    std::size_t first() const { return rank.order ? rank.order[begin()] : row; }
+  };
+  Run run_at(std::size_t i) const {
+    std::size_t const position = order_[i];
+    std::size_t r = 0;
+    while (begins_[r + 1] <= position) ++r;
+    return {ranks_[r], position - begins_[r]};
+  }
+  T const* row(Run const& run, std::size_t number, Columns columns) const {
+    return run.rank.rows.row(static_cast<std::int64_t>(number)) + columns.begin;
+  }
+  void copy_or_sum(std::size_t i, Columns columns, T* __restrict out, T* __restrict partial, bool adds) const {
+    if (i + rows_ahead < order_.size()) {
+      Run const ahead = run_at(i + rows_ahead);
+      prefetch_row<Access::read>(row(ahead, ahead.first(), columns), columns.count);
+    }
+    Run const run = run_at(i);
+    std::size_t const begin = run.begin(), end = run.end();
+    if (end - begin == 1) {
+      if (adds) add_elements(out, row(run, run.first(), columns), columns.count);
+      else copy_row(out, row(run, run.first(), columns), columns.count);
+      return;
+    }
+    T* const sum = adds ? partial : out;
+    std::span<std::uint32_t const> const order{run.rank.order, end};
+    sum_one_chunk<T>(run.rank.rows, order, begin, std::min(end, begin + sum_chunk), columns, sum);
+    for (std::size_t chunk = begin + sum_chunk; chunk < end; chunk += sum_chunk) {
+      alignas(cache_line) T later[256];
+      sum_one_chunk<T>(run.rank.rows, order, chunk, std::min(end, chunk + sum_chunk), columns, later);
+      add_elements(sum, later, columns.count);
+    }
+    if (adds) add_elements(out, partial, columns.count);
+  }
+
+  std::span<LentRows<T> const> ranks_;
+  std::span<std::size_t const> begins_;
+  std::span<std::uint32_t const> order_;
+  std::int64_t width_;
+};
 
 // Calls the rule on one element, parameter and slots by value, so that they stay in registers and loops vectorise.
 template <class Rule, class T, class... S>

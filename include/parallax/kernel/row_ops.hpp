@@ -78,6 +78,14 @@ inline constexpr std::size_t sum_chunk = 64;
 // added in order, from zero. No vector width changes it, and a GPU sums the blocks side by side.
 inline constexpr std::int64_t measured_block = 4096;
 
+// Does not own. A rank's rows where they lie: row k of it is the sum, as `coalesce` makes it, of rows order[offsets[k]] …
+// order[offsets[k + 1] - 1]; without an order, row k itself.
+template <class T>
+struct LentRows {
+  RowsView<T const> rows;
+  std::uint32_t const *order = nullptr, *offsets = nullptr;
+};
+
 // In place of a scale: gradients as they are, without a question at run time; or sums that are divided on their way, and then
 // scaled.
 struct Unscaled {};

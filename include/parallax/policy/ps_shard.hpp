@@ -39,7 +39,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
       return true;
     }
     if (leg_ == Leg::keys_and_rows) keys_leg_.open(mail.of(), *plan_, hop_);
-    rows_leg_.open(mail, *plan_, hop_, this->width(), counted_);
+    rows_leg_.open(mail, *plan_, hop_, this->width(), counted_, lends(mail));
     return true;
   }
   void write(Mails<C>& mail) {
@@ -54,6 +54,8 @@ class ShardPush : public RowJourney<Index, T, Space> {
     }
     rows_leg_.read(mail, *plan_, hop_, arrived_, counted_);
     if (leg_ == Leg::keys_and_rows) keys_leg_.read(mail.of(), *plan_, hop_, rows_);
+    if constexpr (Rows::can_lend)
+      if (rows_leg_.lends) this->sum_lent(rows_leg_.lent, plan_->runs[0].received, plan_->top());
     hop_counted_ = false;
     finished_ = ++hop_ == plan_->hops->size();
     if (!finished_ && plan_->agreed <= hop_) plan_->cut(hop_, this->bases_);
@@ -61,18 +63,26 @@ class ShardPush : public RowJourney<Index, T, Space> {
 
   // Local, after arrival: this owner's rows summed over all sources.
   void reduce() {
+    if (rows_leg_.lends) return;
     if (plan_->hops->back().sources.size() == 1) this->keep(plan_->top().keys.span());
     else this->sum_by(plan_->top(), plan_->shown(plan_->hops->size(), this->ops()));
   }
 
  private:
   enum class Leg : unsigned char { counts, keys_and_rows, rows };
+  using Rows = RowsLeg<C, Index, T, Space, W>;
+
+  // Whether owners sum rows where their ranks have them: of all ranks in one chunk, as the sums of rows that arrived.
+  bool lends(Mails<C>& mail) const {
+    return Rows::can_lend && mail.reads_in_place() && plan_->hops->size() == 1 &&
+           static_cast<std::size_t>(mail.of().topology().size()) <= sum_chunk;
+  }
 
   Leg leg_ = Leg::rows;
   bool hop_counted_ = false;
   CountsLeg<C, RowPlan<Index, Space>> counts_leg_;
   KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
-  RowsLeg<C, Index, T, Space, W> rows_leg_;
+  Rows rows_leg_;
 };
 
 template <>

@@ -125,6 +125,7 @@ class SparseState : public Counted {
   RowsView<T> local() { return rows_.settled(); }
   void touch(std::span<IndexType const> keys) { rows_.touch(keys); }
   void gather(std::span<IndexType const> keys, T* out) const { rows_.gather(keys, out); }
+  auto lent() const { return rows_.lent(); }
   // Mean over `ranks`, or by the number of indices that named each row.
   void average(ReducedRows<IndexType, T> const& reduced, int ranks) {
     if (reduce_ == Reduce::mean && ranks > 1) rows_.divide(reduced.rows, reduced.keys.size(), static_cast<T>(ranks));

@@ -89,6 +89,13 @@ class TableRows {
     ops_.gather_rows(RowsView<T const>{table_}, keys, directory_, out);
   }
 
+  // Where other ranks find rows by their keys, of memory of the host.
+  struct Lent {
+    T const* rows;
+    Directory<Index> directory;
+  };
+  Lent lent() const { return {table_.data, directory_}; }
+
   // Calls f(i, row) with the row of keys[i], up to date, for each key once: f may change it.
   template <class F>
   void rewrite(std::span<Index const> keys, F&& f) {

@@ -101,32 +101,42 @@ struct KeysLeg {
 template <Communicator C, class Index, class T, MemorySpace Space, class W = IdentityWire>
 struct RowsLeg {
   using Plan = RowPlan<Index, Space>;
-  WireSlip<W, T, Space> rows_slip;
-  int counts_slip = -1;
+  static constexpr bool can_lend = Space::host_readable && !encodes<W>;
 
-  void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted) {
+  WireSlip<W, T, Space> rows_slip;
+  int counts_slip = -1, lent_slip = -1;
+  bool lends = false;                // this rank's own rows are read where they lie, by those who sum them
+  std::vector<LentRows<T>> lent;     // to this rank, by source
+  Buffer<T, Space> summed;           // gradients of bags, summed by index
+
+  void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted, bool in_place = false) {
     Hop const& hop = (*plan.hops)[k];
     auto& rows = mail.template of<Space>();
     auto const elements = static_cast<std::size_t>(width);
-    rows_slip.open(rows, Payload::rows);
+    lends = in_place;
+    if (lends) open_lent(mail.of(), plan);
+    else rows_slip.open(rows, Payload::rows);
     if (counted) counts_slip = mail.of().open(sizeof(std::uint32_t), Payload::counts);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      rows_slip.send(rows, hop.targets[t], plan.sent(k, t) * elements);
+      if (!lends) rows_slip.send(rows, hop.targets[t], plan.sent(k, t) * elements);
       if (counted) mail.of().send(counts_slip, hop.targets[t], plan.sent(k, t) * sizeof(std::uint32_t));
     }
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      rows_slip.expect(rows, hop.sources[s], plan.received_from(k, s) * elements);
+      if (!lends) rows_slip.expect(rows, hop.sources[s], plan.received_from(k, s) * elements);
       if (counted) mail.of().expect(counts_slip, hop.sources[s], plan.received_from(k, s) * sizeof(std::uint32_t));
     }
   }
   void write(Mails<C>& mail, RowOps<Space> const& ops, Plan& plan, std::size_t k, OwnRows<T> const& own,
              ArrivedRows<T, Space> const& arrived, bool counted) {
     Hop const& hop = (*plan.hops)[k];
+    if constexpr (can_lend)
+      if (lends) write_lent(mail.of(), ops, plan, own);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
       std::size_t const begin = plan.runs[k].sent[t], end = plan.runs[k].sent[t + 1];
       if (begin == end) continue;
-      rows_slip.write(mail.template of<Space>(), hop.targets[t],
-                      [&](T* out) { write_level(ops, plan, k, own, arrived, begin, end, out); });
+      if (!lends)
+        rows_slip.write(mail.template of<Space>(), hop.targets[t],
+                        [&](T* out) { write_level(ops, plan, k, own, arrived, begin, end, out); });
       if (counted)
         write_level_counts(plan, k, arrived, begin, end,
                            mail.of().template outgoing<std::uint32_t>(counts_slip, hop.targets[t]));
@@ -134,8 +144,47 @@ struct RowsLeg {
   }
   void read(Mails<C>& mail, Plan const& plan, std::size_t k, ArrivedRows<T, Space>& arrived, bool counted) {
     auto const& sources = (*plan.hops)[k].sources;
-    rows_slip.take(mail.template of<Space>(), sources, arrived.rows);
+    if (lends) read_lent(mail.of(), plan);
+    else rows_slip.take(mail.template of<Space>(), sources, arrived.rows);
     if (counted) mail.of().take(counts_slip, sources, arrived.counts);
+  }
+
+ private:
+  void open_lent(Mail<C>& mail, Plan const& plan) {
+    Hop const& hop = plan.hops->front();
+    lent_slip = mail.template open_lent<LentRows<T>>();
+    for (std::size_t t = 0; t < hop.targets.size(); ++t)
+      if (plan.sent(0, t) > 0) mail.send(lent_slip, hop.targets[t], sizeof(LentRows<T>));
+    for (std::size_t s = 0; s < hop.sources.size(); ++s)
+      if (plan.received_from(0, s) > 0) mail.expect(lent_slip, hop.sources[s], sizeof(LentRows<T>));
+  }
+  void write_lent(Mail<C>& mail, RowOps<Space> const& ops, Plan& plan, OwnRows<T> const& own) {
+    Hop const& hop = plan.hops->front();
+    auto const width = static_cast<std::size_t>(own.values.width);
+    LentRows<T> all{own.values, nullptr, nullptr};
+    if (own.per == RowsPer::bag) {
+      summed.resize_with_slack(plan.size() * width);
+      ops.coalesce_terms(plan.bags.terms(ops, own.values), plan.groups, 0, plan.size(), summed.data());
+      all.rows = {summed.data(), static_cast<std::int64_t>(plan.size()), own.values.width};
+    } else if (own.per == RowsPer::index) {
+      all.order = plan.groups.order.data();
+    }
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      std::size_t const begin = plan.runs[0].sent[t], n = plan.sent(0, t);
+      mail.count_lent(hop.targets[t], n * width * sizeof(T), 0, Payload::rows);
+      if (n == 0) continue;
+      LentRows<T>& run = *mail.template outgoing<LentRows<T>>(lent_slip, hop.targets[t]) = all;
+      if (all.order) run.offsets = plan.groups.offsets.data() + begin;
+      else run.rows.data = all.rows.row(static_cast<std::int64_t>(begin));
+    }
+    for (std::size_t s = 0; s < hop.sources.size(); ++s)
+      mail.count_lent(hop.sources[s], 0, plan.received_from(0, s) * width * sizeof(T), Payload::rows);
+  }
+  void read_lent(Mail<C>& mail, Plan const& plan) {
+    auto const& sources = plan.hops->front().sources;
+    lent.assign(sources.size(), {});
+    for (std::size_t s = 0; s < sources.size(); ++s)
+      if (plan.received_from(0, s) > 0) lent[s] = *mail.template incoming<LentRows<T>>(lent_slip, sources[s]);
   }
 };
 

@@ -9,7 +9,8 @@
 namespace parallax {
 
 // The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way.
-// `Table` is how the owner reads its rows, in memory of its space: ops(), touch(keys), gather(keys shown, out).
+// `Table` is how the owner reads its rows, in memory of its space: ops(), touch(keys), gather(keys shown, out); and lent(), by
+// which they are read where they lie, if ranks can, the pull is over before its owner goes on, and nobody passes them on.
 template <Communicator C, class Index, class T, class Table, class W = IdentityWire>
 class PullJourney {
   using Space = typename Table::space;
@@ -31,7 +32,7 @@ class PullJourney {
     hop_ = 0;
     leg_ = Leg::keys;
     finished_ = false;
-    held_ = held;
+    held_ = held_once_ = held;
   }
   void release() { held_ = false; }
   void stop() { finished_ = true; }
@@ -41,7 +42,11 @@ class PullJourney {
     switch (leg_) {
       case Leg::counts: counts_.open(mail.of(), *plan_, hop_); break;
       case Leg::keys: keys_.open(mail.of(), *plan_, hop_); break;
-      case Leg::rows: open_rows(mail.template of<Space>()); break;
+      case Leg::rows:
+        lends_ = can_lend && mail.reads_in_place() && !held_once_ && plan_->hops->size() == 1;
+        if (!lends_) open_rows(mail.template of<Space>());
+        else if constexpr (can_lend) open_lent(mail.of());
+        break;
     }
     return true;
   }
@@ -50,7 +55,11 @@ class PullJourney {
     switch (leg_) {
       case Leg::counts: return counts_.write(mail.of(), *plan_, hop_);
       case Leg::keys: return keys_.write(mail.of(), *plan_, hop_);
-      case Leg::rows: return write_rows(mail.template of<Space>());
+      case Leg::rows:
+        if (hop_ + 1 == plan_->hops->size() && owner_ >= 0) table_->touch(plan_->top().keys.span());
+        if constexpr (can_lend)
+          if (lends_) return write_lent(mail.of());
+        return write_rows(mail.template of<Space>());
     }
   }
 
@@ -70,7 +79,9 @@ class PullJourney {
         }
         return;
       case Leg::rows:
-        rows_slip_.take(mail.template of<Space>(), (*plan_->hops)[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
+        if (!lends_)
+          rows_slip_.take(mail.template of<Space>(), (*plan_->hops)[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
+        else if constexpr (can_lend) read_lent(mail.of());
         if (hop_-- == 0) finished_ = true;
         return;
     }
@@ -78,6 +89,43 @@ class PullJourney {
 
  private:
   enum class Leg : unsigned char { counts, keys, rows };
+
+  static constexpr bool can_lend = Space::host_readable && !encodes<W>;
+
+  // Owners say where their rows lie, and who asked for some gathers them.
+  void open_lent(Mail<C>& mail) {
+    using Lent = decltype(table_->lent());
+    Hop const& hop = plan_->hops->front();
+    lent_slip_ = mail.template open_lent<Lent>();
+    for (std::size_t s = 0; s < hop.sources.size(); ++s)
+      if (plan_->received_from(0, s) > 0) mail.send(lent_slip_, hop.sources[s], sizeof(Lent));
+    for (std::size_t t = 0; t < hop.targets.size(); ++t)
+      if (plan_->sent(0, t) > 0) mail.expect(lent_slip_, hop.targets[t], sizeof(Lent));
+  }
+  void write_lent(Mail<C>& mail) {
+    using Lent = decltype(table_->lent());
+    Hop const& hop = plan_->hops->front();
+    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+      std::size_t const n = plan_->received_from(0, s);
+      if (n > 0) *mail.template outgoing<Lent>(lent_slip_, hop.sources[s]) = table_->lent();
+      mail.count_lent(hop.sources[s], n * width_ * sizeof(T), 0, Payload::rows);
+    }
+    for (std::size_t t = 0; t < hop.targets.size(); ++t)
+      mail.count_lent(hop.targets[t], 0, plan_->sent(0, t) * width_ * sizeof(T), Payload::rows);
+  }
+  void read_lent(Mail<C>& mail) {
+    using Lent = decltype(table_->lent());
+    Hop const& hop = plan_->hops->front();
+    plan_->values.resize_with_slack(plan_->size() * width_ * sizeof(T));
+    T* const out = reinterpret_cast<T*>(plan_->values.data());
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      std::size_t const first = plan_->runs[0].sent[t], n = plan_->sent(0, t);
+      if (n == 0) continue;
+      Lent const& lent = *mail.template incoming<Lent>(lent_slip_, hop.targets[t]);
+      table_->ops().gather_rows(RowsView<T const>{lent.rows, rows_, static_cast<std::int64_t>(width_)},
+                                plan_->groups.keys.span().subspan(first, n), lent.directory, out + first * width_);
+    }
+  }
 
   void open_rows(Mail<C, Space>& mail) {
     Hop const& hop = (*plan_->hops)[hop_];
@@ -94,7 +142,6 @@ class PullJourney {
     Grouping<Index> const& level = plan_->level(hop_ + 1);
     auto const& ops = table_->ops();
     bool const top = hop_ + 1 == plan_->hops->size();
-    if (top && owner_ >= 0) table_->touch(level.keys.span());
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
       std::size_t const n = plan_->received_from(hop_, s);
       if (n == 0) continue;
@@ -116,7 +163,8 @@ class PullJourney {
   int owner_ = -1;
   WireSlip<W, T, Space> rows_slip_;
   Leg leg_ = Leg::keys;
-  bool finished_ = true, held_ = false;
+  bool finished_ = true, held_ = false, held_once_ = false, lends_ = false;
+  int lent_slip_ = -1;
   CountsLeg<C, Plan> counts_;
   KeysLeg<C, Plan> keys_;
 };

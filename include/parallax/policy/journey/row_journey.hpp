@@ -82,12 +82,22 @@ class RowJourney {
 
   // Sums what arrived by `groups`, on a device not yet. Both must stay until the sums are there.
   void sum_by(Grouping<Index> const& groups, Groups const& shown) {
-    std::size_t const u = groups.size();
     by_ = &shown;
     reduced_count_ = static_cast<std::int64_t>(groups.count());
     reduced_ = {groups.keys.span(), nullptr, nullptr};
     if constexpr (Space::host_readable) sum_up();
+    sum_counts(groups);
+  }
+  // Sums what ranks lend, each the rows of its run of the keys that were grouped.
+  void sum_lent(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, Grouping<Index> const& groups) {
+    sums_.resize_with_slack(groups.size() * static_cast<std::size_t>(width()));
+    RowOps<HostSpace>::coalesce_lent(ranks, begins, groups, width(), sums_.data());
+    reduced_ = {groups.keys.span(), sums_.data(), nullptr};
+    sum_counts(groups);
+  }
+  void sum_counts(Grouping<Index> const& groups) {
     if (!counted_) return;
+    std::size_t const u = groups.size();
     count_sums_.resize_with_slack(u);
     RowOps<HostSpace>::sum_counts(arrived_.count_span(), groups, 0, u, count_sums_.data());
     reduced_.counts = count_sums_.data();
