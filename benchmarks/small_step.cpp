@@ -47,8 +47,10 @@ float gradient_at(std::size_t i) { return static_cast<float>((i * 7 + 3) % 17) /
 
 struct Ours {
   Ours(px::ThreadCommunicator& world, Shape const& shape, Batches const& all)
-      : session{world}, words{session, "words", {shape.rows, width, px::constant(0.5)}, px::Sgd{.learning_rate = rate}},
-        ids{&all[static_cast<std::size_t>(world.rank())]}, gradient(shape.ids * width) {
+      : session{world},
+        words{session, "words", {shape.rows, width, px::constant(0.5)}, px::Sgd{.learning_rate = rate}},
+        ids{&all[static_cast<std::size_t>(world.rank())]},
+        gradient(shape.ids * width) {
     for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = gradient_at(i);
   }
   void step() {
@@ -114,7 +116,8 @@ struct ByHand {
     return read;
   }
   void gather(Ids const& ids) {
-    for (std::size_t i = 0; i < ids.size(); ++i) std::copy_n(table->values.data() + ids[i] * width, width, read.data() + i * width);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      std::copy_n(table->values.data() + ids[i] * width, width, read.data() + i * width);
   }
 
   int rank, turn = 0, steps = 0;

@@ -38,10 +38,8 @@ class HandTraining final : public Training {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
     std::size_t begin = 0;
     for (auto const& tensor : work.dense) {
-      if (how_ == Sums::fused && !pieces_.empty())
-        pieces_[0].elements += static_cast<int>(tensor.elements);
-      else
-        pieces_.push_back({begin, static_cast<int>(tensor.elements), MPI_REQUEST_NULL});
+      if (how_ == Sums::fused && !pieces_.empty()) pieces_[0].elements += static_cast<int>(tensor.elements);
+      else pieces_.push_back({begin, static_cast<int>(tensor.elements), MPI_REQUEST_NULL});
       begin += at(tensor.elements);
     }
     own_counts_.resize(tables_.size());
@@ -64,10 +62,8 @@ class HandTraining final : public Training {
     for (Piece& piece : pieces_) {
       T const* const own = gradients_.dense.data() + piece.begin;
       T* const sum = sums_.data() + piece.begin;
-      if (blocking_)
-        MPI_Allreduce(own, sum, piece.elements, type(), MPI_SUM, comm_);
-      else
-        MPI_Iallreduce(own, sum, piece.elements, type(), MPI_SUM, comm_, &piece.under_way);
+      if (blocking_) MPI_Allreduce(own, sum, piece.elements, type(), MPI_SUM, comm_);
+      else MPI_Iallreduce(own, sum, piece.elements, type(), MPI_SUM, comm_, &piece.under_way);
     }
     if (!tables_.empty() && rows_ == Rows::gathered) exchange_counts(batch);
     for (std::size_t t = 0; t < tables_.size(); ++t) rows_ == Rows::gathered ? gather(t, batch) : densify(t, batch);
@@ -180,10 +176,8 @@ class HandTraining final : public Training {
     }
     table.touched = ids(t, batch);
     int const elements = static_cast<int>(table.own.size());
-    if (blocking_)
-      MPI_Allreduce(table.own.data(), table.all.data(), elements, type(), MPI_SUM, comm_);
-    else
-      MPI_Iallreduce(table.own.data(), table.all.data(), elements, type(), MPI_SUM, comm_, &table.under_way[0]);
+    if (blocking_) MPI_Allreduce(table.own.data(), table.all.data(), elements, type(), MPI_SUM, comm_);
+    else MPI_Iallreduce(table.own.data(), table.all.data(), elements, type(), MPI_SUM, comm_, &table.under_way[0]);
   }
 
   static void apply(std::vector<T>& parameters, std::vector<T> const& sums) {

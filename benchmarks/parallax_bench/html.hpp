@@ -17,16 +17,11 @@ namespace bench {
 inline std::string escaped(std::string_view text) {
   std::string out;
   for (char const c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
+    if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else if (c == '&') out += "&amp;";
+    else if (c == '"') out += "&quot;";
+    else out += c;
   }
   return out;
 }
@@ -178,8 +173,8 @@ inline std::string line_chart(std::string const& title, std::string const& x_lab
   }
   for (std::size_t i = 0; i < lines.size(); ++i) {
     std::string const color{colors[i % std::size(colors)]};
-    std::string const stroke = "fill='none' stroke='" + color + "' stroke-width='2'" +
-                               (i < std::size(colors) ? "" : " stroke-dasharray='6 4'");
+    std::string const stroke =
+        "fill='none' stroke='" + color + "' stroke-width='2'" + (i < std::size(colors) ? "" : " stroke-dasharray='6 4'");
     std::string path;
     for (auto const& point : lines[i].points) {
       if (!drawable(point)) continue;

@@ -44,18 +44,13 @@ void run_report(Options const& options, Environment const& environment, Ranks& r
 template <class T>
 void run(Options const& options, Environment const& environment, Ranks& ranks, Report& report, Progress& progress,
          Ids const* recorded) {
-  if (options.command == "allreduce")
-    run_allreduce<T>(options, ranks, report, progress);
-  else if (options.command == "ps")
-    run_ps<T>(options, ranks, report, progress, recorded);
-  else if (options.command == "report")
-    run_report<T>(options, environment, ranks, report, progress, recorded);
+  if (options.command == "allreduce") run_allreduce<T>(options, ranks, report, progress);
+  else if (options.command == "ps") run_ps<T>(options, ranks, report, progress, recorded);
+  else if (options.command == "report") run_report<T>(options, environment, ranks, report, progress, recorded);
 #ifdef PARALLAX_HAS_MPI
-  else if (options.command == "peers")
-    PeersRun<T>{options, ranks, report, progress}.run();
+  else if (options.command == "peers") PeersRun<T>{options, ranks, report, progress}.run();
 #endif
-  else
-    Comparison<T>{options, ranks, report, progress, recorded}.run();
+  else Comparison<T>{options, ranks, report, progress, recorded}.run();
 }
 
 int complain(Refusal const& refusal) {
@@ -86,22 +81,15 @@ int run(Options const& options, int argc, char** argv) {
     Progress progress{prints};
     if (ranks.oversubscribed() && prints)
       std::printf("# more ranks than cores: times tell of the scheduler, bytes are exact\n");
-    if (options.command == "partition")
-      run_partition(options, prints, report, progress, ids);
-    else if (options.command == "count")
-      MachineCount{options, prints, report, progress, ids}.run();
-    else if (options.command == "kernels")
-      KernelCommand{options, prints, report, progress}.run();
-    else if (options.command == "auto")
-      run_auto(options, prints, report, progress);
+    if (options.command == "partition") run_partition(options, prints, report, progress, ids);
+    else if (options.command == "count") MachineCount{options, prints, report, progress, ids}.run();
+    else if (options.command == "kernels") KernelCommand{options, prints, report, progress}.run();
+    else if (options.command == "auto") run_auto(options, prints, report, progress);
 #ifdef PARALLAX_HAS_EIGEN
-    else if (options.command == "converge")
-      run_converge(options, ranks, report, progress);
+    else if (options.command == "converge") run_converge(options, ranks, report, progress);
 #endif
-    else if (options.doubles)
-      run<double>(options, environment, ranks, report, progress, ids);
-    else
-      run<float>(options, environment, ranks, report, progress, ids);
+    else if (options.doubles) run<double>(options, environment, ranks, report, progress, ids);
+    else run<float>(options, environment, ranks, report, progress, ids);
     progress.clear();
     if (prints) {
       report.write();

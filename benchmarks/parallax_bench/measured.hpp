@@ -145,14 +145,10 @@ inline void count_tables(ByteCount& count, Workload const& work, std::vector<Way
   for_tables(work, asked, count.owners(), scalar_bytes, [&](auto const& rows) {
     auto const& shape = work.tables[table];
     Way const way = ways[table++];
-    if (way == Way::densified)
-      count.dense(at(shape.rows), at(shape.width) * scalar_bytes);
-    else if (way == Way::parameter_server)
-      count.pull_and_push(rows);
-    else if (way == Way::naive)
-      count.pull_directly(rows), count.push_occurrences(rows);
-    else
-      count.gather(rows);
+    if (way == Way::densified) count.dense(at(shape.rows), at(shape.width) * scalar_bytes);
+    else if (way == Way::parameter_server) count.pull_and_push(rows);
+    else if (way == Way::naive) count.pull_directly(rows), count.push_occurrences(rows);
+    else count.gather(rows);
   });
 }
 
@@ -181,19 +177,17 @@ struct Schedule {
 // What a rank says of a method: so many facts, then how the rows of each table travel, then the time of every block.
 inline constexpr std::size_t facts_of_method = 8;
 inline void append_facts(Ranks::Numbers& numbers, px::Traffic const& a, px::Traffic const& b, Checked const& checked) {
-  numbers.insert(numbers.end(),
-                 {real(b.messages - a.messages), real(b.transfers - a.transfers), real(b.payload_sent() - a.payload_sent()),
-                  real(b.payload_sent_between_hosts() - a.payload_sent_between_hosts()),
-                  real(b.payload_received() - a.payload_received()),
-                  real(b.payload_received_between_hosts() - a.payload_received_between_hosts()), real(checked.wrong),
-                  checked.checksum});
+  numbers.insert(
+      numbers.end(),
+      {real(b.messages - a.messages), real(b.transfers - a.transfers), real(b.payload_sent() - a.payload_sent()),
+       real(b.payload_sent_between_hosts() - a.payload_sent_between_hosts()), real(b.payload_received() - a.payload_received()),
+       real(b.payload_received_between_hosts() - a.payload_received_between_hosts()), real(checked.wrong), checked.checksum});
 }
 
 // How the rows of each table travelled.
 inline void append_ways(Ranks::Numbers& numbers, Workload const& work, Method const& method, Training const& training) {
   auto const chosen = training.chosen();
-  for (std::size_t t = 0; t < work.tables.size(); ++t)
-    numbers.push_back(real(chosen.empty() ? method.way : way_of(chosen[t])));
+  for (std::size_t t = 0; t < work.tables.size(); ++t) numbers.push_back(real(chosen.empty() ? method.way : way_of(chosen[t])));
 }
 
 // Collective. Every rank's text, joined, on rank 0.

@@ -177,8 +177,7 @@ class RawTraining final : public Training {
       for (std::size_t rank = 0; rank < ranks; ++rank) {
         if (table.next[rank] == end(rank) || table.all_ids[table.next[rank]] != id) continue;
         T const* __restrict const row = table.all_rows.data() + table.next[rank]++ * width;
-        if (first)
-          std::copy_n(row, width, sum);
+        if (first) std::copy_n(row, width, sum);
         else
           for (std::size_t c = 0; c < width; ++c) sum[c] += row[c];
         first = false;

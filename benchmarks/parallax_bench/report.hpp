@@ -95,12 +95,9 @@ class Report {
     if (!text) return plain(cell);
     std::string out = "\"";
     for (char const c : *text) {
-      if (c == '"' || c == '\\')
-        (out += '\\') += c;
-      else if (static_cast<unsigned char>(c) < 0x20)
-        out += ' ';
-      else
-        out += c;
+      if (c == '"' || c == '\\') (out += '\\') += c;
+      else if (static_cast<unsigned char>(c) < 0x20) out += ' ';
+      else out += c;
     }
     return out + '"';
   }

@@ -71,46 +71,27 @@ inline Options parse(std::vector<std::string_view> const& arguments) {
       if (i + 1 == arguments.size()) throw std::invalid_argument{std::string{name} + " wants a value"};
       return arguments[++i];
     };
-    auto const read = [&](auto& value) {
-      value = detail::number<std::remove_reference_t<decltype(value)>>(name, next());
-    };
+    auto const read = [&](auto& value) { value = detail::number<std::remove_reference_t<decltype(value)>>(name, next()); };
     if (name == "--text") {
       options.texts.emplace_back(next());
       while (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) options.texts.emplace_back(next());
-    } else if (name == "--ranks")
-      read(options.ranks);
-    else if (name == "--policy")
-      options.policy = detail::policy(next());
-    else if (name == "--vocabulary")
-      read(options.shape.vocabulary);
-    else if (name == "--embedding")
-      read(options.shape.embedding);
-    else if (name == "--cell")
-      read(options.shape.cell);
-    else if (name == "--projection")
-      read(options.shape.projection);
-    else if (name == "--samples")
-      read(options.shape.samples);
-    else if (name == "--batch")
-      read(options.streams);
-    else if (name == "--steps")
-      read(options.steps);
-    else if (name == "--batches")
-      read(options.batches);
-    else if (name == "--checkpoints")
-      read(options.checkpoints);
-    else if (name == "--rate")
-      read(options.learning_rate);
-    else if (name == "--clip")
-      read(options.clip);
-    else if (name == "--seed")
-      read(options.seed);
-    else if (name == "--smoke")
-      options.smoke = true;
-    else if (name == "--help" || name == "-h")
-      options.help = true;
-    else
-      throw std::invalid_argument{"no such option: " + std::string{name}};
+    } else if (name == "--ranks") read(options.ranks);
+    else if (name == "--policy") options.policy = detail::policy(next());
+    else if (name == "--vocabulary") read(options.shape.vocabulary);
+    else if (name == "--embedding") read(options.shape.embedding);
+    else if (name == "--cell") read(options.shape.cell);
+    else if (name == "--projection") read(options.shape.projection);
+    else if (name == "--samples") read(options.shape.samples);
+    else if (name == "--batch") read(options.streams);
+    else if (name == "--steps") read(options.steps);
+    else if (name == "--batches") read(options.batches);
+    else if (name == "--checkpoints") read(options.checkpoints);
+    else if (name == "--rate") read(options.learning_rate);
+    else if (name == "--clip") read(options.clip);
+    else if (name == "--seed") read(options.seed);
+    else if (name == "--smoke") options.smoke = true;
+    else if (name == "--help" || name == "-h") options.help = true;
+    else throw std::invalid_argument{"no such option: " + std::string{name}};
   }
   return options;
 }

@@ -26,7 +26,7 @@ std::vector<T> copied(B const& buffer) {
 // A value that has been rounded to T: the compiler can neither contract nor reorder across it.
 template <class T>
 T rounded(T value) {
-  T volatile const stored = value;
+  T const volatile stored = value;
   return stored;
 }
 
@@ -82,10 +82,8 @@ template <class T>
 T chunked_sum(std::vector<T> const& addends) {
   std::vector<T> chunks;
   for (std::size_t i = 0; i < addends.size(); ++i) {
-    if (i % 64 == 0)
-      chunks.push_back(addends[i]);
-    else
-      chunks.back() = rounded(chunks.back() + addends[i]);
+    if (i % 64 == 0) chunks.push_back(addends[i]);
+    else chunks.back() = rounded(chunks.back() + addends[i]);
   }
   T total = chunks[0];
   for (std::size_t c = 1; c < chunks.size(); ++c) total = rounded(total + chunks[c]);

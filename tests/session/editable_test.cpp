@@ -159,8 +159,8 @@ TEST_CASE("what trainers change in their rows is added to the table, under every
 TEST_CASE("rows of indices outside the table may be written, and are not sent", "[session][editable]") {
   auto const seen = on_ranks<Row>(2, [](auto& world) {
     px::Session session{world};
-    px::Variable<px::Sparse, px::Subtract, double> table{session, "table", {4, 1, px::constant(1)}, px::Reduce::sum,
-                                                         px::BadIds::drop_and_count};
+    px::Variable<px::Sparse, px::Subtract, double> table{
+        session, "table", {4, 1, px::constant(1)}, px::Reduce::sum, px::BadIds::drop_and_count};
     auto edited = session.pull(table, std::vector{9, 3, -1}).editable();
     Row result{edited[0][0], edited[2][0]};
     edited[0][0] = 7;
@@ -174,8 +174,7 @@ TEST_CASE("rows of indices outside the table may be written, and are not sent", 
   for (auto const& result : seen) CHECK(result == Row{0, 0, 1, 9});
 }
 
-TEST_CASE("rows that were brought ahead are edited as others, with a gradient beside the difference",
-          "[session][editable]") {
+TEST_CASE("rows that were brought ahead are edited as others, with a gradient beside the difference", "[session][editable]") {
   px::SelfCommunicator world;
   px::Session session{world};
   px::Variable<px::Sparse, px::Subtract, double> table{session, "table", {4, 1, px::constant(1)}};

@@ -47,10 +47,10 @@ Seen train(C& world, px::Topology<C> topology, std::uint64_t seed) {
   Seen seen;
   std::mt19937_64 random{seed + static_cast<std::uint64_t>(world.rank())};
   px::Session<C> session{std::move(topology)};
-  px::Variable<px::Sparse, px::PsShard, px::Adam> words{session, "words", {rows, width, px::uniform(-1, 1)},
-                                                        px::BadIds::drop_and_count};
-  px::Variable<px::Sparse, px::PsShard, px::Adagrad> tags{session, "tags", {rows, width, px::uniform(-1, 1)},
-                                                          px::Reduce::mean_by_count};
+  px::Variable<px::Sparse, px::PsShard, px::Adam> words{
+      session, "words", {rows, width, px::uniform(-1, 1)}, px::BadIds::drop_and_count};
+  px::Variable<px::Sparse, px::PsShard, px::Adagrad> tags{
+      session, "tags", {rows, width, px::uniform(-1, 1)}, px::Reduce::mean_by_count};
   auto const batch = [&](std::int64_t bound) {
     std::vector<std::int64_t> ids(random() % 4 == 0 ? 0 : random() % 300);
     for (auto& id : ids) id = std::min(static_cast<std::int64_t>(random() % 60), static_cast<std::int64_t>(random()) % bound);
@@ -63,7 +63,8 @@ Seen train(C& world, px::Topology<C> topology, std::uint64_t seed) {
     return values;
   };
   auto const note = [&](auto const& pulled) {
-    for (std::size_t i = 0; i < pulled.indices(); ++i) seen.values.insert(seen.values.end(), pulled[i].begin(), pulled[i].end());
+    for (std::size_t i = 0; i < pulled.indices(); ++i)
+      seen.values.insert(seen.values.end(), pulled[i].begin(), pulled[i].end());
   };
   for (int step = 0; step < 12; ++step) {
     auto const of_words = batch(rows + 4), of_tags = batch(rows), more = batch(rows), ahead = batch(rows);

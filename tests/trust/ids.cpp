@@ -99,8 +99,7 @@ Result one_batch(ThreadModel& m, V& variable, std::vector<Bad<Id>> const& all, s
   if (a.code != px::Errc::bad_id || a.rank != plan.culprit || a.variable != variable.name() || a.detail != detail ||
       a.operation != (pulls ? "pull" : "step"))
     result.complaint = "rank " + std::to_string(plan.culprit) + ", " + detail + ": " + (a.refused ? a.what : "silent");
-  else if (m.hash() != before)
-    result.complaint = "something was written: " + a.what;
+  else if (m.hash() != before) result.complaint = "something was written: " + a.what;
   return result;
 }
 

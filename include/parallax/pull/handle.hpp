@@ -27,8 +27,7 @@ class PulledRows {
 
   PulledRows() = default;
   PulledRows(State& state, Plan& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
-  PulledRows(PulledRows&& other) noexcept
-      : state_{std::move(other.state_)}, plan_{std::exchange(other.plan_, nullptr)} {}
+  PulledRows(PulledRows&& other) noexcept : state_{std::move(other.state_)}, plan_{std::exchange(other.plan_, nullptr)} {}
   PulledRows& operator=(PulledRows&& other) noexcept {
     if (this == &other) return *this;
     release();
@@ -50,20 +49,12 @@ class PulledRows {
   }
   // indices() entries, where the rows are: which of `values` belongs to the i-th index; size(), behind which a row of zeros
   // lies, for an index outside the table that was dropped.
-  std::span<std::uint32_t const> inverse() const {
-    return state_->ops().inverse(plan_->shown(0, state_->ops()));
-  }
+  std::span<std::uint32_t const> inverse() const { return state_->ops().inverse(plan_->shown(0, state_->ops())); }
   // The row of the i-th index.
-  std::span<T const> operator[](std::size_t i) const
-    requires on_host
-  {
-    return values()[inverse()[i]];
-  }
+  std::span<T const> operator[](std::size_t i) const requires on_host { return values()[inverse()[i]]; }
   // The row of an id, as of an index of the pull; empty where the pull did not ask for it or dropped it. O(log size()), or
   // O(size()) for a handle that is older than the last move of the table's rows (Auto). Neither allocates.
-  std::span<T const> find(std::int64_t id) const
-    requires on_host
-  {
+  std::span<T const> find(std::int64_t id) const requires on_host {
     std::size_t const j = number_of(id);
     return j < size() ? values()[static_cast<std::int64_t>(j)] : std::span<T const>{};
   }

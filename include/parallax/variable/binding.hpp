@@ -75,9 +75,7 @@ auto bind(Tensor&& tensor, std::size_t row = 0) {
 // The `count` elements at `values`, a pointer to memory of the variable's space.
 template <class Pointer>
   requires detail::ElementPointer<Pointer>
-auto bind(Pointer&& values, std::size_t count, std::size_t row = 0) {
-  return bind(std::span{values, count}, row);
-}
+auto bind(Pointer&& values, std::size_t count, std::size_t row = 0) { return bind(std::span{values, count}, row); }
 template <class Pointer>
   requires detail::ElementPointer<Pointer>
 detail::Mistaken bind(Pointer&&) {
@@ -89,8 +87,9 @@ detail::Mistaken bind(Pointer&&) {
 template <class Tensor>
   requires(!FlatTensor<Tensor> && !RowTensor<Tensor> && !detail::ElementPointer<Tensor>)
 detail::Mistaken bind(Tensor&&, std::size_t = 0) {
-  static_assert(detail::never<Tensor>, "parallax: bind takes a tensor, which is a contiguous range or a type of which "
-                                       "px::tensor_traits is specialised (see core/tensor_traits.hpp)");
+  static_assert(detail::never<Tensor>,
+                "parallax: bind takes a tensor, which is a contiguous range or a type of which "
+                "px::tensor_traits is specialised (see core/tensor_traits.hpp)");
   return {};
 }
 
@@ -112,8 +111,9 @@ auto bind_rows(Tensor&& tensor, std::int64_t width) {
 template <class Tensor>
   requires(!FlatTensor<Tensor>)
 detail::Mistaken bind_rows(Tensor&&, std::int64_t) {
-  static_assert(detail::never<Tensor>, "parallax: bind_rows takes a contiguous range, or a type whose px::tensor_traits has "
-                                       "flat (see core/tensor_traits.hpp)");
+  static_assert(detail::never<Tensor>,
+                "parallax: bind_rows takes a contiguous range, or a type whose px::tensor_traits has "
+                "flat (see core/tensor_traits.hpp)");
   return {};
 }
 

@@ -2,10 +2,10 @@
 // update that brings indices; nothing here knows where keys travel.
 #pragma once
 
-#include "parallax/core/algorithm.hpp"
 #include <cstdint>
 #include <span>
 #include <vector>
+#include "parallax/core/algorithm.hpp"
 
 #include "parallax/kernel/host.hpp"
 
@@ -58,13 +58,13 @@ struct BatchPlan {
   using Ops = RowOps<Space>;
 
   Grouping<Index> groups;
-  Buffer<Index> keys;               // scratch: keys before grouping
-  Buffer<std::byte, Space> values;  // the rows after a pull: size() rows
+  Buffer<Index> keys;                            // scratch: keys before grouping
+  Buffer<std::byte, Space> values;               // the rows after a pull: size() rows
   Buffer<std::byte, Space> edited, differences;  // of a pull whose rows the trainer changes: the copy, and what it changed
   SortScratch<Index> sort;
-  std::size_t dropped = 0;          // indices outside the table that take no part; their inverse is size()
-  int users = 0;                    // handles and updates that hold this plan
-  bool retired = false;             // its keys are those of an earlier placement; `retired_rows` the table rows
+  std::size_t dropped = 0;  // indices outside the table that take no part; their inverse is size()
+  int users = 0;            // handles and updates that hold this plan
+  bool retired = false;     // its keys are those of an earlier placement; `retired_rows` the table rows
   Buffer<Index> retired_rows;
   BagPlan<Space> bags;
 

@@ -61,8 +61,7 @@ struct CountsLeg {
   }
   void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
     auto const& targets = (*plan.hops)[k].targets;
-    for (std::size_t t = 0; t < targets.size(); ++t)
-      *mail.template outgoing<std::uint64_t>(slip, targets[t]) = plan.sent(k, t);
+    for (std::size_t t = 0; t < targets.size(); ++t) *mail.template outgoing<std::uint64_t>(slip, targets[t]) = plan.sent(k, t);
   }
   void read(Mail<C>& mail, Plan& plan, std::size_t k) {
     auto const& sources = (*plan.hops)[k].sources;
@@ -105,9 +104,9 @@ struct RowsLeg {
 
   WireSlip<W, T, Space> rows_slip;
   int counts_slip = -1, lent_slip = -1;
-  bool lends = false;                // this rank's own rows are read where they lie, by those who sum them
-  std::vector<LentRows<T>> lent;     // to this rank, by source
-  Buffer<T, Space> summed;           // gradients of bags, summed by index
+  bool lends = false;             // this rank's own rows are read where they lie, by those who sum them
+  std::vector<LentRows<T>> lent;  // to this rank, by source
+  Buffer<T, Space> summed;        // gradients of bags, summed by index
 
   void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted, bool in_place = false) {
     Hop const& hop = (*plan.hops)[k];
@@ -214,8 +213,7 @@ struct GatherLeg {
   }
   void read_sizes(Mail<C>& mail, std::vector<int> const& givers) {
     expected.assign(givers.size(), 0);
-    for (std::size_t s = 0; s < givers.size(); ++s)
-      expected[s] = *mail.template incoming<std::uint64_t>(keys_slip, givers[s]);
+    for (std::size_t s = 0; s < givers.size(); ++s) expected[s] = *mail.template incoming<std::uint64_t>(keys_slip, givers[s]);
   }
 
   void open(Mails<C>& mail, std::size_t gives, std::vector<int> const& takers, std::vector<int> const& givers,
