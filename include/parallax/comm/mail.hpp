@@ -254,7 +254,7 @@ class Mails {
 
   // True once both have arrived.
   bool test();
-  void post_device() requires CarriesDevice<C>;
+  void post_device();
 
   Mail<C> host_;
   Reading reading_;
@@ -324,9 +324,9 @@ bool Mails<C>::test() {
 }
 
 template <Communicator C>
-void Mails<C>::post_device() requires CarriesDevice<C> {
+void Mails<C>::post_device() {
   device_waits_ = false;
-  device_.post();
+  if constexpr (CarriesDevice<C>) device_.post();
 }
 
 // What travels by mail: a journey, which is a sequence of legs, or several that go together. It has equally many legs on every rank.

@@ -88,6 +88,7 @@ class Bucket {
 
   TypeTag const type;  // of the bucket itself
   bool const sharded;  // what is gathered are parameters, else gradients
+  bool taken = false;  // by an update of the step at hand
 };
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
@@ -95,7 +96,10 @@ class BucketOf final : public Bucket<C> {
  public:
   explicit BucketOf(bool is_sharded) : Bucket<C>{type_tag<BucketOf>(), is_sharded} {}
 
-  void clear() override { bucket.clear(); }
+  void clear() override {
+    this->taken = false;
+    bucket.clear();
+  }
   bool empty() const override { return bucket.empty(); }
   void close(Topology<C> const& topology, FusionOptions const& options, Spread spread) override {
     bucket.close(topology, options, this->sharded, spread);
@@ -138,8 +142,9 @@ Bucket<C>& Buckets<C>::among(TypeTag type, bool sharded, FunctionRef<Owned<Bucke
   std::size_t at = 0;
   while (at < all_.size() && (all_[at]->type != type || all_[at]->sharded != sharded)) ++at;
   if (at == all_.size()) all_.push_back(make());
-  if (!all_[at]->empty()) return *all_[at];
+  if (all_[at]->taken) return *all_[at];
   for (; at + 1 < all_.size(); ++at) std::swap(all_[at], all_[at + 1]);
+  all_.back()->taken = true;
   return *all_.back();
 }
 
