@@ -1,0 +1,72 @@
+// What ranks compare of a variable: its signature in words. Variables make it as they are made, after their name and shape were checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "parallax/core/config.hpp"
+#include "parallax/core/error.hpp"
+#include "parallax/core/kind.hpp"
+#include "parallax/core/text.hpp"
+
+namespace parallax::detail {
+
+// Throws Error (invalid_argument) for an empty name, and one with a control byte: lines and fields of the ranks' comparison end at
+// such bytes, and what() ends at a NUL.
+void check_name(std::string_view name, int rank);
+// The same for a table that is none, or has more rows than indices.
+void check_shape(std::string_view name, std::int64_t rows, std::int64_t width, int rank, std::int64_t most_rows,
+                 std::string_view index_type);
+
+// What ranks compare of a variable.
+struct SignatureWords {
+  std::string_view scalar, space, policy, optimizer;
+  Reduce reduce;
+  // Of a table:
+  std::string_view index = {}, partitioner = {};
+  std::string partitioner_fields = {};
+  BadIds bad_ids = BadIds::error;
+};
+std::string dense_signature(SignatureWords const& words, std::size_t size, std::int64_t row);  // row: -1 where it has none
+std::string table_signature(SignatureWords const& words, std::int64_t rows, std::int64_t width, std::string_view initial);
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE void check_name(std::string_view name, int rank) {
+  std::string shown;
+  bool printable = !name.empty();
+  for (unsigned char const c : name) {
+    bool const control = c < 0x20 || c == 0x7f;
+    printable = printable && !control;
+    constexpr std::string_view digits = "0123456789abcdef";
+    if (control) append(shown, {"\\x", digits[c / 16u], digits[c % 16u]});
+    else shown += static_cast<char>(c);
+  }
+  if (!printable)
+    throw Error{Errc::invalid_argument, rank, "Variable", shown, "a variable's name is not empty and has no control bytes"};
+}
+PARALLAX_INLINE void check_shape(std::string_view name, std::int64_t rows, std::int64_t width, int rank, std::int64_t most_rows,
+                                 std::string_view index_type) {
+  auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", name, why}; };
+  if (rows < 0 || width < 0) refuse(joined({"a table of ", rows, " x ", width}));
+  if (rows > most_rows) refuse(joined({rows, " x ", width, " rows do not fit the index type ", index_type}));
+}
+PARALLAX_INLINE std::string dense_signature(SignatureWords const& words, std::size_t size, std::int64_t row) {
+  std::string text = joined({"Dense ", words.scalar, " of ", size, words.space.empty() ? "" : " in ", words.space, " by "});
+  append(text, {words.policy, ", ", words.optimizer, ", ", to_string(words.reduce)});
+  if (row >= 0) append(text, {" in rows of ", row});
+  return text;
+}
+PARALLAX_INLINE std::string table_signature(SignatureWords const& words, std::int64_t rows, std::int64_t width,
+                                            std::string_view initial) {
+  std::string text =
+      joined({"Sparse ", words.scalar, " of ", rows, " x ", width, words.space.empty() ? "" : " in ", words.space});
+  append(text,
+         {" by ", words.index, ", ", words.policy, ", ", words.partitioner, words.partitioner_fields, ", ", words.optimizer});
+  append(text, {", ", to_string(words.reduce), ", bad ids ", to_string(words.bad_ids), initial});
+  return text;
+}
+#endif
+
+}  // namespace parallax::detail
