@@ -104,6 +104,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
     std::int64_t const width = state_->width();
     std::size_t const distinct = plan_->size();
     table_.resize(static_cast<std::size_t>(state_->rows()) * stride_);
+    if (table_.size() == 0) return;  // a table without rows
     state_->ops().clear(table_.data(), table_.size() * sizeof(T));
     sums_.resize_with_slack(distinct * static_cast<std::size_t>(width));
     write_level(state_->ops(), *plan_, 0, own_, ArrivedRows<T, Space>{}, 0, distinct, sums_.data());
