@@ -90,7 +90,7 @@ class NaivePush : public px::RowJourney<Index, T, Space> {
   }
 
  private:
-  px::Hop const& hop() const { return plan_->hops->front(); }
+  px::Hop const& hop() const { return plan_->hops.front(); }
 
   int keys_slip_ = -1;
   px::WireSlip<Wire, T, Space> rows_slip_;

@@ -16,6 +16,7 @@
 #include "parallax/comm/journal.hpp"
 #include "parallax/core/clock.hpp"
 #include "parallax/core/error.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/memory/place.hpp"
 #include "parallax/memory/space.hpp"
 
@@ -42,9 +43,9 @@ class Arrival {
 // null where nobody reads in place.
 struct Transfer {
   std::byte const* send = nullptr;
-  std::span<ByteRange const> to;
+  Slice<ByteRange const> to;
   std::byte* receive = nullptr;
-  std::span<ByteRange const> from;
+  Slice<ByteRange const> from;
   Arrival* arrival = nullptr;
 };
 
@@ -175,7 +176,7 @@ struct Letter {
 };
 
 // What a letter is put together from, in this order.
-using LetterParts = std::span<std::span<std::byte const> const>;
+using LetterParts = Slice<std::span<std::byte const> const>;
 
 // What a mailbox holds at most. `window`: requests from one rank to another that were not taken yet. `largest`: bytes of a
 // letter.

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstring>
-#include <span>
 
 #include "parallax/comm/lane.hpp"
 #include "parallax/comm/lent_hop.hpp"
 #include "parallax/comm/wire.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/memory/buffer.hpp"
 
 namespace parallax {
@@ -31,7 +31,7 @@ class ReduceScatter {
   // wire encodes. `result` may be where this part lies in `input`, else they do not overlap. Where the topology spreads sums
   // and the wire does not encode, `whole` (null, or as many elements as the input, which it may be) ends with all of them; else
   // it is not touched.
-  void start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result, T* whole = nullptr);
+  void start(T const* input, Slice<std::size_t const> offsets, std::size_t piece, T* result, T* whole = nullptr);
 
   // Makes progress on `lane`; true once `result` holds the sum.
   bool poll(Lane<C>& lane);
@@ -84,7 +84,7 @@ class ReduceScatter {
 
   T const* input_ = nullptr;
   std::size_t origin_ = 0;  // the offset that input_[0] stands for
-  std::span<std::size_t const> offsets_;
+  Slice<std::size_t const> offsets_;
   std::size_t largest_piece_ = 1, piece_ = 1, hop_ = 0, round_ = 0;
   int rank_ = 0;
   bool begun_ = false;
@@ -100,7 +100,7 @@ class ReduceScatter {
 };
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void ReduceScatter<T, C, Space, W>::start(T const* input, std::span<std::size_t const> offsets, std::size_t piece, T* result,
+void ReduceScatter<T, C, Space, W>::start(T const* input, Slice<std::size_t const> offsets, std::size_t piece, T* result,
                                           T* whole) {
   input_ = input;
   result_ = result;
@@ -279,7 +279,7 @@ class Allgather {
  public:
   // Collective in the order of the lane. The part of this rank in `values` is what it gives; all others are overwritten, and,
   // where the wire encodes, this one as well.
-  void start(T* values, std::span<std::size_t const> offsets);
+  void start(T* values, Slice<std::size_t const> offsets);
 
   bool poll(Lane<C>& lane);
 
@@ -296,7 +296,7 @@ class Allgather {
   static constexpr std::size_t whole_piece = std::size_t{1} << 20;  // elements
 
   T* values_ = nullptr;
-  std::span<std::size_t const> offsets_;
+  Slice<std::size_t const> offsets_;
   std::size_t hop_ = 0;  // those behind us
   bool begun_ = false;
   LentHop<T, C> lent_;
@@ -304,7 +304,7 @@ class Allgather {
 };
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void Allgather<T, C, Space, W>::start(T* values, std::span<std::size_t const> offsets) {
+void Allgather<T, C, Space, W>::start(T* values, Slice<std::size_t const> offsets) {
   values_ = values;
   offsets_ = offsets;
   hop_ = 0;

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
-#include "parallax/core/algorithm.hpp"
 
 #include "parallax/comm/lane.hpp"
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/function_ref.hpp"
 
 namespace parallax {
@@ -66,10 +66,10 @@ Verdict explain_difference(Lane<C>& lane, Testimony const& own, FunctionRef<void
   std::string all(to_all(size), '\0');
   lane.post(text.data(), all.data());
   await();
-  std::vector<std::string_view> testimonies;
+  std::vector<std::string_view> testimonies(ranks);
   std::string_view rest = all;
   for (std::size_t rank = 0; rank < ranks; rest.remove_prefix(sizes[rank++]))
-    testimonies.push_back(rank == self ? std::string_view{text} : rest.substr(0, sizes[rank]));
+    testimonies[rank] = rank == self ? std::string_view{text} : rest.substr(0, sizes[rank]);
   return verdict_on(testimonies, own);
 }
 
@@ -84,87 +84,83 @@ PARALLAX_INLINE std::string Testimony::encode() const {
 
 namespace detail {
 
-inline std::vector<std::string_view> split(std::string_view text, char separator, std::size_t at_most = SIZE_MAX) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    std::size_t const end = parts.size() + 1 < at_most ? text.find(separator) : std::string_view::npos;
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
+// Takes the text before the next separator, and that, off the front of `rest`; all of it where there is none.
+inline std::string_view next_part(std::string_view& rest, char separator) {
+  std::size_t const end = std::min(rest.find(separator), rest.size());
+  std::string_view const part = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return part;
+}
+// The same of every text; false when all are used up.
+inline bool next_parts(std::vector<std::string_view>& rests, std::vector<std::string_view>& parts, char separator) {
+  bool any = false;
+  for (std::size_t i = 0; i < rests.size(); ++i) {
+    any = any || !rests[i].empty();
+    parts[i] = next_part(rests[i], separator);
   }
+  return any;
 }
 
-// The first of these lines, by rank, on which they differ; blamed is the lowest rank that is not with the majority.
-// `operations`: what each rank calls, in case that differs.
-inline std::optional<Error> first_difference(std::vector<std::vector<std::string_view>> const& lines,
-                                             std::vector<std::string_view> const& operations) {
-  std::size_t const ranks = lines.size();
-  std::size_t longest = 0;
-  for (auto const& own : lines) longest = std::max(longest, own.size());
-  for (std::size_t i = 0; i < longest; ++i) {
-    auto const line_of = [&](std::size_t rank) { return i < lines[rank].size() ? lines[rank][i] : std::string_view{}; };
-    auto const votes_for = [&](std::string_view line) {
-      std::size_t votes = 0;
-      for (std::size_t rank = 0; rank < ranks; ++rank) votes += line_of(rank) == line;
-      return votes;
-    };
-    std::string_view majority = line_of(0);
-    std::size_t votes = votes_for(majority);
-    if (votes == ranks) continue;
-    for (std::size_t rank = 1; rank < ranks; ++rank)
-      if (std::size_t const own = votes_for(line_of(rank)); own > votes) majority = line_of(rank), votes = own;
-    std::size_t culprit = 0, witness = 0;
-    while (line_of(culprit) == majority) ++culprit;
-    while (line_of(witness) != majority) ++witness;
-    auto const quote = [](std::string_view given) {
-      std::string line{given};
-      std::replace(line.begin(), line.end(), '\t', ' ');
-      line.erase(0, line.find_first_not_of(' '));
-      return line.empty() ? std::string{"nothing"} : joined({"«", line, "»"});
-    };
-    auto const variable_of = [](std::string_view line) { return line.substr(0, line.find('\t')); };
-    std::string_view const own = variable_of(line_of(culprit));
-    std::string said = joined({"rank ", culprit, " has ", quote(line_of(culprit)), ", rank ", witness});
-    if (votes > 1) append(said, {" and ", votes - 1, " more have "});
-    else said += " has ";
-    return Error{Errc::mismatch, static_cast<int>(culprit), operations[witness], own.empty() ? variable_of(majority) : own,
-                 said + quote(majority)};
-  }
-  return std::nullopt;
+inline std::string quoted(std::string_view given) {
+  std::string line{given};
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  line.erase(0, line.find_first_not_of(' '));
+  return line.empty() ? std::string{"nothing"} : joined({"«", line, "»"});
 }
 
-inline Error first_error(std::vector<std::string_view> const& bodies, std::vector<std::string_view> const& operations) {
-  for (std::string_view const body : bodies) {
+// Of these lines, by rank, which differ: blamed is the lowest rank that is not with the majority. `operations`: what each rank
+// calls, in case that differs.
+inline Error difference_of(std::vector<std::string_view> const& lines, std::vector<std::string_view> const& operations) {
+  auto const votes_for = [&](std::string_view given) {
+    std::size_t votes = 0;
+    for (std::string_view const line : lines) votes += line == given;
+    return votes;
+  };
+  std::string_view majority;
+  std::size_t votes = 0, culprit = 0, witness = 0;
+  for (std::string_view const line : lines)
+    if (std::size_t const own = votes_for(line); own > votes) majority = line, votes = own;
+  while (lines[culprit] == majority) ++culprit;
+  while (lines[witness] != majority) ++witness;
+  std::string said = joined({"rank ", culprit, " has ", quoted(lines[culprit]), ", rank ", witness});
+  if (votes > 1) append(said, {" and ", votes - 1, " more have "});
+  else said += " has ";
+  auto const variable_of = [](std::string_view line) { return line.substr(0, line.find('\t')); };
+  std::string_view const own = variable_of(lines[culprit]);
+  return Error{Errc::mismatch, static_cast<int>(culprit), operations[witness], own.empty() ? variable_of(majority) : own,
+               said + quoted(majority)};
+}
+
+inline Error first_error(std::vector<std::string_view>& bodies, std::vector<std::string_view> const& operations) {
+  for (std::string_view body : bodies) {
     if (body.empty() || body[0] != 'E') continue;
-    auto const fields = split(body.substr(1), '\n', 5);
-    auto const number = [&](std::size_t i) { return std::stoi(std::string{fields[i]}); };
-    return Error{static_cast<Errc>(number(0)), number(1), fields[2], fields[3], fields[4]};
+    body.remove_prefix(1);
+    auto const number = [&] { return std::atoi(std::string{next_part(body, '\n')}.c_str()); };
+    auto const code = static_cast<Errc>(number());
+    int const rank = number();
+    std::string_view const operation = next_part(body, '\n'), variable = next_part(body, '\n');
+    return Error{code, rank, operation, variable, body};
   }
-  std::vector<std::vector<std::string_view>> sections;
-  std::size_t most = 0;
-  for (std::string_view const body : bodies) {
-    sections.push_back(split(body.substr(1), Testimony::section_end));
-    most = std::max(most, sections.back().size());
-  }
-  for (std::size_t section = 0; section < most; ++section) {
-    std::vector<std::vector<std::string_view>> lines;
-    for (auto const& own : sections) lines.push_back(split(section < own.size() ? own[section] : std::string_view{}, '\n'));
-    if (auto error = first_difference(lines, operations)) return *error;
-  }
+  for (std::string_view& body : bodies) body.remove_prefix(!body.empty());  // 'D'
+  std::vector<std::string_view> sections(bodies.size()), lines(bodies.size());
+  while (next_parts(bodies, sections, Testimony::section_end))
+    while (next_parts(sections, lines, '\n'))
+      for (std::string_view const line : lines)
+        if (line != lines[0]) return difference_of(lines, operations);
   return {Errc::mismatch, -1, operations[0], "", "the ranks disagree in what no description shows"};
 }
 
 }  // namespace detail
 
 PARALLAX_INLINE Verdict verdict_on(std::vector<std::string_view> const& testimonies, Testimony const& own) {
-  std::vector<std::string_view> operations, bodies;
+  std::vector<std::string_view> operations(testimonies.size()), bodies(testimonies.size());
+  std::string const begun = joined({own.operations});
   bool in_step = true, same_operation = true;
-  for (std::string_view const text : testimonies) {
-    auto const parts = detail::split(text, '\n', 3);
-    operations.push_back(parts[0]);
-    in_step = in_step && parts[1] == std::to_string(own.operations);
-    same_operation = same_operation && parts[0] == own.operation;
-    bodies.push_back(parts[2]);
+  for (std::size_t rank = 0; rank < testimonies.size(); ++rank) {
+    bodies[rank] = testimonies[rank];
+    operations[rank] = detail::next_part(bodies[rank], '\n');
+    in_step = detail::next_part(bodies[rank], '\n') == begun && in_step;
+    same_operation = same_operation && operations[rank] == own.operation;
   }
   return {detail::first_error(bodies, operations), in_step, same_operation};
 }

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/core/text.hpp"
+#include "parallax/memory/buffer.hpp"
 
 namespace parallax {
 
@@ -32,7 +33,7 @@ struct LastWord {
 // the stuck rank, and beyond it, or round in a circle, it goes only by the stuck rank's last word, which need not be true any
 // more. This is exact where one rank is stuck, and every rank that waits has said since then for whom it waits now. `self` is
 // awake: no word of a peer, which is older than its own wait, can make it the one.
-constexpr int rank_to_blame(std::span<LastWord const> words, int self, int missing) {
+constexpr int rank_to_blame(Slice<LastWord const> words, int self, int missing) {
   int blamed = missing, rank = missing;
   for (std::size_t links = 0; rank >= 0 && rank != self && links < words.size(); ++links) {
     LastWord const& word = words[static_cast<std::size_t>(rank)];
@@ -58,15 +59,15 @@ class RankTales {
   static std::string history_lines(Status const& status);
 
  protected:
-  RankTales(int self, int size)
-      : self_{static_cast<std::size_t>(self)},
-        known_(static_cast<std::size_t>(size)),
-        answers_(static_cast<std::size_t>(size)) {}
+  RankTales(int self, int size) : self_{static_cast<std::size_t>(self)}, tales_(static_cast<std::size_t>(size)) {}
 
+  struct Tale {
+    std::optional<Status> known;
+    bool answers = false;  // it told so just now
+  };
   std::size_t self_;
-  std::vector<std::optional<Status>> known_;  // by rank
-  std::vector<char> answers_;                 // by rank: it told so just now
-  std::int64_t asked_until_ = 0;              // ns of this rank's clock
+  std::vector<Tale> tales_;       // by rank
+  std::int64_t asked_until_ = 0;  // ns of this rank's clock
 };
 
 template <KeepsJournals C>
@@ -87,14 +88,15 @@ JournalReport<C>::JournalReport(C& comm) : RankTales{comm.rank(), comm.size()} {
     detail::yield();
     missing = 0;
     comm.answer();
-    for (std::size_t rank = 0; rank < known_.size(); ++rank) {
-      if (answers_[rank]) continue;
-      bool fresh = static_cast<int>(rank) == comm.rank();
-      if (auto status = comm.status_of(static_cast<int>(rank), fresh)) {
-        known_[rank] = status;
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      Tale& tale = tales_[static_cast<std::size_t>(rank)];
+      if (tale.answers) continue;
+      bool fresh = rank == comm.rank();
+      if (auto status = comm.status_of(rank, fresh)) {
+        tale.known = status;
         fresh = fresh || (status->waiting && status->told >= (begin - grace).count());
       }
-      answers_[rank] = fresh;
+      tale.answers = fresh;
       missing += !fresh;
     }
   } while (missing > 0 && now(comm) - begin <= grace);
@@ -118,19 +120,21 @@ inline std::string entry_text(JournalEntry const& entry) {
 }  // namespace detail
 
 PARALLAX_INLINE int RankTales::to_blame(int missing) const {
-  std::vector<LastWord> words(known_.size());
-  for (std::size_t rank = 0; rank < words.size(); ++rank)
-    if (auto const& known = known_[rank])
-      words[rank] = {answers_[rank] ? LastWord::just_now : known->heard(), known->waiting ? known->waiting_for : -1};
+  Buffer<LastWord> words(tales_.size());
+  for (std::size_t rank = 0; rank < words.size(); ++rank) {
+    auto const& [known, answers] = tales_[rank];
+    words[rank] = {};
+    if (known) words[rank] = {answers ? LastWord::just_now : known->heard(), known->waiting ? known->waiting_for : -1};
+  }
   return rank_to_blame(words, static_cast<int>(self_), missing);
 }
 PARALLAX_INLINE std::string RankTales::text() const {
-  auto const& own = known_[self_];
+  auto const& own = tales_[self_].known;
   std::uint64_t const number = own && own->latest() ? own->latest()->number : 0;
   std::string report;
-  for (std::size_t rank = 0; rank < known_.size(); ++rank) {
-    append(report, {'\n', status_line(static_cast<int>(rank), known_[rank], answers_[rank], number, asked_until_)});
-    if (known_[rank]) report += history_lines(*known_[rank]);
+  for (int rank = 0; auto const& [known, answers] : tales_) {
+    append(report, {'\n', status_line(rank++, known, answers, number, asked_until_)});
+    if (known) report += history_lines(*known);
   }
   return report;
 }

@@ -11,6 +11,7 @@
 
 #include "parallax/comm/topology.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/memory/buffer.hpp"
 
 namespace parallax {
 
@@ -63,13 +64,13 @@ struct LoanRoom {
   };
 
   explicit LoanRoom(std::size_t ranks) : tokens(2 * ranks + 2) {
-    heard.reserve(ranks);
-    peers.reserve(ranks);
+    heard.resize(ranks);
+    peers.resize(ranks);
   }
 
   Loan mine{};
-  std::vector<Loan> heard;
-  std::vector<Peer> peers;
+  Buffer<Loan> heard;
+  Buffer<Peer> peers;
   std::vector<std::byte> tokens;
 };
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "parallax/comm/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/core/streamed.hpp"
 #include "parallax/memory/buffer.hpp"
 
@@ -25,14 +25,14 @@ constexpr std::size_t part_begin(std::size_t n, int owner, int owners) {
 namespace detail {
 
 // Elements of `offsets` that the owners of digit t of a hop hold: offsets[first(t)] .. offsets[first(t + 1)].
-inline std::size_t digit_begin(std::span<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
+inline std::size_t digit_begin(Slice<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
   return offsets[static_cast<std::size_t>(hop.base) + digit * static_cast<std::size_t>(hop.stride)];
 }
-inline std::size_t digit_size(std::span<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
+inline std::size_t digit_size(Slice<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
   return digit_begin(offsets, hop, digit + 1) - digit_begin(offsets, hop, digit);
 }
 // The largest part over all digits of all ranks' groups in a hop: what every rank derives its number of rounds from.
-inline std::size_t largest_digit(std::span<std::size_t const> offsets, Hop const& hop) {
+inline std::size_t largest_digit(Slice<std::size_t const> offsets, Hop const& hop) {
   auto const stride = static_cast<std::size_t>(hop.stride);
   std::size_t largest = 0;
   for (std::size_t o = 0; o + stride < offsets.size(); o += stride)
@@ -68,7 +68,7 @@ class LentHop {
 
   // Collective in the order of the lane, with the same members of `work` wanted on all ranks. All that is given must stay until
   // `poll` is true. A rank that takes no part in the hop gives nothing.
-  void start(std::span<std::size_t const> offsets, std::size_t piece, Work work);
+  void start(Slice<std::size_t const> offsets, std::size_t piece, Work work);
 
   // Makes progress; true once nobody touches what was given any more. Error mismatch where ranks bring different sizes.
   bool poll(Lane<C>& lane, Hop const& hop);
@@ -91,7 +91,7 @@ class LentHop {
   // None where not all of it lies in one block.
   static Place place_of(C& world, T const* memory, std::size_t bytes);
   Loan& mine() const { return room_->mine; }
-  std::vector<Peer>& peers() { return room_->peers; }
+  Buffer<Peer>& peers() { return room_->peers; }
   bool stages() const { return mine().stages_input || mine().stages_whole; }
 
   void reach(Lane<C>& lane, Hop const& hop);
@@ -136,7 +136,7 @@ class LentHop {
     if (own) copy(own, work_.whole + run.in_whole, run.count);
   }
   void spread(T const* sums, Run const& run) {
-    for (Peer const& p : peers()) copy(target(p, run), sums, run.count);
+    for (Peer const& p : Slice<Peer const>{peers()}) copy(target(p, run), sums, run.count);
   }
   // Both results may be where an addend lies.
   static void add(T* x, T* y, T const* a, T const* b, std::size_t n) {
@@ -186,7 +186,7 @@ class LentHop {
     return {begin, std::min(size - begin, piece_)};
   }
 
-  std::span<std::size_t const> offsets_;
+  Slice<std::size_t const> offsets_;
   Work work_{};
   std::size_t largest_piece_ = 1, piece_ = 1, rounds_ = 0, step_ = 0;
   bool open_ = false;
@@ -196,7 +196,7 @@ class LentHop {
 };
 
 template <class T, Communicator C>
-void LentHop<T, C>::start(std::span<std::size_t const> offsets, std::size_t piece, Work work) {
+void LentHop<T, C>::start(Slice<std::size_t const> offsets, std::size_t piece, Work work) {
   offsets_ = offsets;
   largest_piece_ = piece;
   work_ = work;
@@ -288,21 +288,25 @@ Place LentHop<T, C>::place_of(C& world, T const* memory, std::size_t bytes) {
 template <class T, Communicator C>
 void LentHop<T, C>::reach(Lane<C>& lane, Hop const& hop) {
   C& world = lane.topology().world();
-  peers().clear();
+  peers().resize(hop.sources.size());
   for (std::size_t s = 0; s < hop.sources.size(); ++s) {
     int const rank = hop.sources[s];
-    if (rank == world.rank()) {
-      peers().push_back({rank, 0, work_.input, work_.whole, nullptr, false, false});
-      continue;
-    }
+    Peer& peer = peers()[s];
+    peer = {rank, 0, work_.input, work_.whole, nullptr, false, false};
+    if (rank == world.rank()) continue;
     Loan const& loan = room_->heard[s];
     if (loan.bytes != mine().bytes || loan.unit != mine().unit)
       throw detail::loan_disagreement(rank, loan, world.rank(), mine());
     auto const find = [&](Place const& place) { return place.id ? world.address_of(place) : nullptr; };
     std::byte* const window = find(loan.window);
     std::size_t const slot = static_cast<std::size_t>(hop.self) * piece_ * sizeof(T);
-    peers().push_back({rank, loan.number, find(loan.input), find(loan.whole), window ? window + slot : nullptr,
-                       loan.stages_input, loan.stages_whole});
+    peer = {rank,
+            loan.number,
+            find(loan.input),
+            find(loan.whole),
+            window ? window + slot : nullptr,
+            loan.stages_input,
+            loan.stages_whole};
   }
 }
 
@@ -317,7 +321,7 @@ void LentHop<T, C>::post_step(Lane<C>& lane, Hop const& hop) {
   int const self = lane.topology().rank();
   for (int const owner : hop.targets)
     if (owner != self) meet(owner, !last && stages(), last || stages());
-  for (Peer const& peer : peers())
+  for (Peer const& peer : Slice<Peer const>{peers()})
     if (peer.rank != self) {
       bool const staged = peer.stages_input || peer.stages_whole;
       meet(peer.rank, last || staged, (!last && staged) || peer.rank == lost_);

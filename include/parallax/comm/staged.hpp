@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallax/comm/device_lanes.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/memory/cuda.hpp"
 
@@ -93,7 +94,7 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes {
   };
 
   // Lays out the blocks of other ranks; returns how many bytes they have.
-  std::size_t pack(std::span<ByteRange const> blocks, std::vector<ByteRange>& packed) const {
+  std::size_t pack(Slice<ByteRange const> blocks, std::vector<ByteRange>& packed) const {
     std::size_t end = 0;
     for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
       packed[rank] = {end, static_cast<int>(rank) == host_->rank() ? 0 : blocks[rank].bytes};

@@ -9,6 +9,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/slice.hpp"
 
 namespace parallax {
 
@@ -38,13 +39,13 @@ class RankLayout {
   int owners() const { return static_cast<int>(owner_ranks_.size()); }
   int owner() const { return owner_; }  // this rank's owner number, -1 if it owns nothing
   int owner_rank(int owner) const { return owner_ranks_[static_cast<std::size_t>(owner)]; }
-  std::vector<Hop> const& hops() const { return hops_; }
-  std::vector<Hop> const& direct() const { return direct_; }  // one hop from every rank to every owner, past all hosts
+  Slice<Hop const> hops() const { return two_levels_ ? Slice<Hop const>{hops_, 2} : direct(); }
+  Slice<Hop const> direct() const { return {&direct_, 1}; }  // one hop from every rank to every owner, past all hosts
   std::vector<int> const& hosts() const { return hosts_; }
   // Whether ranks of one hop own nothing, as where servers are dedicated.
-  bool serves() const { return hops_.size() == 1 && owners() < size(); }
+  bool serves() const { return !two_levels_ && owners() < size(); }
   // Whether all ranks lend each other their memory, so that owners may write sums to where they are needed.
-  bool spreads() const { return size() > 1 && hops_.size() == 1 && owners() == size() && hops_[0].lends; }
+  bool spreads() const { return size() > 1 && !two_levels_ && owners() == size() && direct_.lends; }
   bool same_host(int rank) const { return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(rank_)]; }
 
  protected:
@@ -64,16 +65,16 @@ class RankLayout {
   void lay_out(std::vector<int> hosts, Meets const& meets);
 
  private:
-  // Tells a hop how each of its groups meets.
-  static void describe(Hop& hop, std::vector<std::vector<int>> const& groups, Meets const& meets);
-  Hop flat_hop(Meets const& meets) const;
-  void finish(std::vector<Hop> hops, Meets const& meets);
-  void two_levels(Meets const& meets);
+  // Tells a hop how each of its groups meets. `group_of`: by rank, -1 for a rank that takes no part.
+  void describe(Hop& hop, std::vector<int> const& group_of, Meets const& meets);
+  void lay_out_direct(Meets const& meets);
+  void lay_out_levels(Meets const& meets);
 
   int rank_, size_;
   std::vector<int> hosts_, owner_ranks_;
-  std::vector<Hop> hops_;
-  std::vector<Hop> direct_;
+  Hop hops_[2];  // of two levels
+  Hop direct_;
+  bool two_levels_ = false;
   int owner_ = -1;
 };
 
@@ -134,7 +135,7 @@ PARALLAX_INLINE void RankLayout::lay_out_flat(Meets const& meets) {
     owner_ranks_.push_back(rank);
     hosts_.push_back(rank);  // nothing declared: every byte counts as crossing
   }
-  finish({flat_hop(meets)}, meets);
+  lay_out_direct(meets);
 }
 
 PARALLAX_INLINE void RankLayout::lay_out(Servers servers, Meets const& meets) {
@@ -144,87 +145,81 @@ PARALLAX_INLINE void RankLayout::lay_out(Servers servers, Meets const& meets) {
     if (rank < servers.count) owner_ranks_.push_back(rank);
     hosts_.push_back(rank);
   }
-  finish({flat_hop(meets)}, meets);
+  lay_out_direct(meets);
 }
 
 PARALLAX_INLINE void RankLayout::lay_out(std::vector<int> hosts, Meets const& meets) {
   if (hosts.size() != static_cast<std::size_t>(size_))
     throw Error{Errc::invalid_argument, rank_, "Topology", "", joined({hosts.size(), " hosts given for ", size_, " ranks"})};
   hosts_ = std::move(hosts);
-  two_levels(meets);
+  lay_out_levels(meets);
 }
 
-PARALLAX_INLINE void RankLayout::describe(Hop& hop, std::vector<std::vector<int>> const& groups, Meets const& meets) {
-  auto const everywhere = [&](FunctionRef<bool(int, int)> holds) {
-    for (auto const& ranks : groups)
-      for (int const rank : ranks)
-        if (!holds(ranks.front(), rank)) return false;
-    return true;
-  };
-  hop.in_memory = everywhere(meets.in_memory);
-  hop.lends = everywhere(meets.lends);
-}
-
-PARALLAX_INLINE Hop RankLayout::flat_hop(Meets const& meets) const {
-  Hop hop;
-  hop.targets = owner_ranks_;
-  std::vector<int> everyone;
-  for (int rank = 0; rank < size_; ++rank) everyone.push_back(rank);
-  hop.group = owners();
-  describe(hop, {everyone}, meets);
-  auto const mine = std::find(owner_ranks_.begin(), owner_ranks_.end(), rank_);
-  if (mine == owner_ranks_.end()) return hop;
-  hop.self = static_cast<int>(mine - owner_ranks_.begin());
-  hop.sources = std::move(everyone);
-  return hop;
-}
-
-PARALLAX_INLINE void RankLayout::finish(std::vector<Hop> hops, Meets const& meets) {
-  direct_ = {flat_hop(meets)};
-  owner_ = direct_.front().self;
-  hops_ = std::move(hops);
-}
-
-PARALLAX_INLINE void RankLayout::two_levels(Meets const& meets) {
-  std::vector<int> names;               // hosts in order of their first rank
-  std::vector<std::vector<int>> ranks;  // of each host
-  for (int other = 0; other < size(); ++other) {
-    auto const at = std::find(names.begin(), names.end(), hosts_[static_cast<std::size_t>(other)]);
-    auto const host = static_cast<std::size_t>(at - names.begin());
-    if (at == names.end()) {
-      names.push_back(hosts_[static_cast<std::size_t>(other)]);
-      ranks.emplace_back();
-    }
-    ranks[host].push_back(other);
+PARALLAX_INLINE void RankLayout::describe(Hop& hop, std::vector<int> const& group_of, Meets const& meets) {
+  std::vector<int> first(group_of.size(), -1);  // rank of each group
+  hop.in_memory = hop.lends = true;
+  for (int rank = 0; rank < size_; ++rank) {
+    int const group = group_of[static_cast<std::size_t>(rank)];
+    if (group < 0) continue;
+    int& one = first[static_cast<std::size_t>(group)];
+    if (one < 0) one = rank;
+    hop.in_memory = hop.in_memory && meets.in_memory(one, rank);
+    hop.lends = hop.lends && meets.lends(one, rank);
   }
-  auto const host_count = static_cast<int>(names.size());
-  std::size_t slots = ranks[0].size();
-  for (auto const& of_host : ranks) slots = std::min(slots, of_host.size());
-  Hop within, between;
-  within.stride = between.group = host_count;
-  within.group = static_cast<int>(slots);
-  describe(within, ranks, meets);
-  std::vector<std::vector<int>> equals(slots);  // the ranks of each slot
-  for (std::size_t slot = 0; slot < slots; ++slot)
-    for (auto const& of_host : ranks) {
-      equals[slot].push_back(of_host[slot]);
-      owner_ranks_.push_back(of_host[slot]);
-    }
-  describe(between, equals, meets);
-  for (int host = 0; host < host_count; ++host) {
-    auto const& of_host = ranks[static_cast<std::size_t>(host)];
-    auto const mine = std::find(of_host.begin(), of_host.end(), rank_);
-    if (mine == of_host.end()) continue;
-    auto const slot = static_cast<std::size_t>(mine - of_host.begin());
-    within.targets.assign(of_host.begin(), of_host.begin() + static_cast<std::ptrdiff_t>(slots));
-    if (slot >= slots) continue;
-    within.self = static_cast<int>(slot);
-    within.sources = of_host;
+}
+
+PARALLAX_INLINE void RankLayout::lay_out_direct(Meets const& meets) {
+  auto const ranks = static_cast<std::size_t>(size_);
+  direct_.targets = owner_ranks_;
+  direct_.group = owners();
+  describe(direct_, std::vector<int>(ranks, 0), meets);
+  for (int owner = 0; owner < owners(); ++owner)
+    if (owner_rank(owner) == rank_) direct_.self = owner;
+  owner_ = direct_.self;
+  if (owner_ < 0) return;
+  for (int rank = 0; rank < size_; ++rank) direct_.sources.push_back(rank);
+}
+
+PARALLAX_INLINE void RankLayout::lay_out_levels(Meets const& meets) {
+  auto const ranks = static_cast<std::size_t>(size_);
+  std::vector<int> sizes;                           // of hosts, in order of their first rank
+  std::vector<int> host_of(ranks), slot_of(ranks);  // by rank
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    std::size_t same = 0;
+    while (hosts_[same] != hosts_[rank]) ++same;
+    if (same == rank) sizes.push_back(0);
+    host_of[rank] = same == rank ? static_cast<int>(sizes.size()) - 1 : host_of[same];
+    slot_of[rank] = sizes[static_cast<std::size_t>(host_of[rank])]++;
+  }
+  auto const hosts = static_cast<int>(sizes.size());
+  int slots = size_;
+  for (int const size : sizes) slots = std::min(slots, size);
+
+  owner_ranks_.assign(static_cast<std::size_t>(slots * hosts), -1);
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    if (slot_of[rank] < slots)
+      owner_ranks_[static_cast<std::size_t>(slot_of[rank] * hosts + host_of[rank])] = static_cast<int>(rank);
+    else slot_of[rank] = -1;
+  Hop &within = hops_[0], &between = hops_[1];
+  two_levels_ = true;
+  within.stride = between.group = hosts;
+  within.group = slots;
+  describe(within, host_of, meets);
+  describe(between, slot_of, meets);
+
+  auto const self = static_cast<std::size_t>(rank_);
+  int const host = host_of[self], slot = slot_of[self];
+  for (int other = 0; other < slots; ++other) within.targets.push_back(owner_rank(other * hosts + host));
+  if (slot >= 0) {
+    within.self = slot;
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      if (host_of[rank] == host) within.sources.push_back(static_cast<int>(rank));
     between.self = host;
-    between.base = static_cast<int>(slot) * host_count;
-    between.targets = between.sources = equals[slot];
+    between.base = slot * hosts;
+    for (int other = 0; other < hosts; ++other) between.targets.push_back(owner_rank(between.base + other));
+    between.sources = between.targets;
   }
-  finish({within, between}, meets);
+  lay_out_direct(meets);
 }
 #endif
 

@@ -82,7 +82,7 @@ class Items {
             FunctionRef<std::int64_t(std::int64_t)> row) {
     std::size_t const bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(width) * sizeof(T);
     archive_->item({variable_, name, element_type<T>, rows, width, share, count, row},
-                   std::span{reinterpret_cast<std::byte*>(values), bytes});
+                   {reinterpret_cast<std::byte*>(values), bytes});
   }
   // All rows of an array.
   template <class T>

@@ -3,13 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "parallax/comm/agreement.hpp"
 #include "parallax/comm/explanation.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/engine/waiting.hpp"
 #include "parallax/variable/registry.hpp"
 
@@ -38,8 +39,8 @@ class Rounds {
 
   // Collective. Every rank's `words` to every rank, equally many.
   void tell_all(char const* operation, FunctionRef<std::string()> names);
-  std::span<double const> told(int rank) const {
-    return std::span{told_}.subspan(static_cast<std::size_t>(rank) * words.size(), words.size());
+  Slice<double const> told(int rank) const {
+    return {told_.data() + static_cast<std::size_t>(rank) * words.size(), words.size()};
   }
   std::vector<double> const& all_told() const { return told_; }
 
@@ -113,7 +114,7 @@ void Rounds<C>::tell_all(char const* operation, FunctionRef<std::string()> names
   }
   lane_.post(words.data(), told_.data());
   await(lane_, operation, names);
-  std::copy_n(words.data(), count, told_.data() + static_cast<std::size_t>(topology_->rank()) * count);
+  std::memcpy(told_.data() + static_cast<std::size_t>(topology_->rank()) * count, words.data(), count * sizeof(double));
 }
 
 template <Communicator C>

@@ -104,12 +104,12 @@ void count_digits(std::span<Index const> keys, DigitPlan const& plan, Buffer<std
 }
 
 // Turns the counts of one digit into first places. False when all keys agree in the digit: there is nothing to move.
-inline bool make_places(std::span<std::uint32_t> counts, std::size_t total) {
+inline bool make_places(std::uint32_t* counts, std::size_t digits, std::size_t total) {
   std::uint32_t place = 0;
-  for (std::uint32_t& count : counts) {
-    if (count == total) return false;
-    std::uint32_t const here = count;
-    count = place;
+  for (std::size_t digit = 0; digit < digits; ++digit) {
+    std::uint32_t const here = counts[digit];
+    if (here == total) return false;
+    counts[digit] = place;
     place += here;
   }
   return true;
@@ -151,13 +151,13 @@ Buffer<Item>& sort_pairs(std::span<Index const> keys, Keys form, DigitPlan const
   count_digits(keys, plan, counters);
   Buffer<Item>*from = nullptr, *to = &work[0];
   for (int pass = 0; pass < plan.passes; ++pass) {
-    std::span const places = counters.span().subspan(plan.first_counter(pass), plan.radix());
-    if (!make_places(places, n)) continue;
+    std::uint32_t* const places = counters.data() + plan.first_counter(pass);
+    if (!make_places(places, plan.radix(), n)) continue;
     Digit const digit{plan, pass};
     if (from)
       move_pairs(
-          n, [pairs = from->data()](std::size_t i) { return pairs[i]; }, form, digit, places.data(), to->data());
-    else move_pairs(n, from_keys, form, digit, places.data(), to->data());
+          n, [pairs = from->data()](std::size_t i) { return pairs[i]; }, form, digit, places, to->data());
+    else move_pairs(n, from_keys, form, digit, places, to->data());
     from = to;
     to = from == &work[0] ? &work[1] : &work[0];
   }

@@ -45,11 +45,12 @@ class SharedBlocks {
   // The pages go at once, also where others have found the block.
   void deallocate(void* memory) noexcept {
     Guard const guard{lock_};
-    auto const found = std::find_if(own_.begin(), own_.end(), [&](Block const& b) { return b.memory == memory; });
-    if (found == own_.end()) return;
-    close(*found);
-    *found = own_.back();
-    own_.pop_back();
+    for (Block& block : own_) {
+      if (block.memory != memory) continue;
+      close(block);
+      block = own_.back();
+      return own_.pop_back();
+    }
   }
   Place place_of(void const* memory) const {
     auto const* const at = static_cast<std::byte const*>(memory);
@@ -124,7 +125,7 @@ class SharedBlocks {
   }
   // Forgets what its owners gave back.
   void sweep() {
-    std::erase_if(found_, [](Block const& block) {
+    detail::drop_if(found_, [](Block const& block) {
       bool const gone = __atomic_load_n(&mark_of(block).gone, __ATOMIC_ACQUIRE) != 0;
       if (gone) unmap(block);
       return gone;

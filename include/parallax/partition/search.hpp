@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/math.hpp"
+#include "parallax/core/slice.hpp"
 
 namespace parallax {
 
@@ -37,7 +37,7 @@ class BasicPieceSearch {
   // The number that the next step is to be taken with.
   std::int64_t pieces() const { return pieces_; }
   bool done() const { return done_; }
-  std::span<Probe const> probes() const { return probes_; }
+  Slice<Probe const> probes() const { return probes_; }
   std::int64_t steps() const { return steps_; }
 
   // All that it knows, shown to `items` (core/archive.hpp).
@@ -57,9 +57,8 @@ class BasicPieceSearch {
     ++steps_;
     times_.push_back(seconds);
     if (static_cast<int>(times_.size()) < options_.settling + options_.steps) return;
-    auto const first = times_.begin() + options_.settling, middle = first + options_.steps / 2;
-    std::nth_element(first, middle, times_.end());
-    probes_.push_back({pieces_, *middle});
+    auto const settling = static_cast<std::size_t>(options_.settling);
+    probes_.push_back({pieces_, detail::median(times_.data() + settling, times_.size() - settling)});
     times_.clear();
     std::int64_t const next = static_cast<int>(probes_.size()) < options_.probes ? proposal() : 0;
     done_ = next == 0;

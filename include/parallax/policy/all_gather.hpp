@@ -35,18 +35,18 @@ class GatherPush : public RowJourney<Index, T, Space> {
 
   void prepare() {
     leg_ = flat() ? Leg::gather : Leg::climb;
-    gather_leg_.expected.assign(plan_->hops->front().sources.size(), 0);
+    gather_leg_.expected.assign(plan_->hops.front().sources.size(), 0);
   }
   // On a flat topology every rank hears how many rows it is going to get from each.
   template <class Tell>
   void tell(Tell&& tell) const {
     if (!flat()) return Base::tell(tell);
-    for (int const rank : plan_->hops->front().targets) tell(rank, plan_->size());
+    for (int const rank : plan_->hops.front().targets) tell(rank, plan_->size());
   }
   template <class Told>
   void hear(Told&& told) {
     if (!flat()) return Base::hear(told);
-    auto const& sources = plan_->hops->front().sources;
+    auto const& sources = plan_->hops.front().sources;
     for (std::size_t s = 0; s < sources.size(); ++s) gather_leg_.expected[s] = told(sources[s]);
   }
 
@@ -126,17 +126,17 @@ class GatherPush : public RowJourney<Index, T, Space> {
  private:
   enum class Leg : unsigned char { climb, gather_sizes, gather, spread_sizes, spread };
 
-  bool flat() const { return plan_->hops->size() == 1; }
+  bool flat() const { return plan_->hops.size() == 1; }
   bool spreading() const { return leg_ == Leg::spread_sizes || leg_ == Leg::spread; }
-  std::size_t level() const { return plan_->hops->size() - 1; }  // what climbed so far
+  std::size_t level() const { return plan_->hops.size() - 1; }  // what climbed so far
   std::size_t gives() const { return spreading() ? this->reduced_.keys.size() : plan_->level(level()).size(); }
   // In the gathering the ranks of the last hop give to each other; in the spreading every slot gives to its host.
   std::vector<int> const& givers() const {
-    return spreading() ? plan_->hops->front().targets : plan_->hops->back().sources;
+    return spreading() ? plan_->hops.front().targets : plan_->hops.back().sources;
   }
   std::vector<int> const& takers() const {
     static std::vector<int> const nobody;
-    Hop const &within = plan_->hops->front(), &last = plan_->hops->back();
+    Hop const &within = plan_->hops.front(), &last = plan_->hops.back();
     return spreading() ? (within.self >= 0 ? within.sources : nobody) : (last.self >= 0 ? last.targets : nobody);
   }
 

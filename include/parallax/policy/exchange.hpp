@@ -37,8 +37,8 @@ enum class NamedRows : unsigned char { none, by_index, of_a_pull };
 
 // Where a gradient lies, and whether it was given in_place.
 struct GradientMemory {
-  std::byte const *begin, *end;
-  bool in_place;
+  std::byte const *begin = nullptr, *end = nullptr;
+  bool in_place = false;
   std::string_view variable;
 };
 
@@ -96,7 +96,7 @@ class WayBase {
   bool leader() const { return leader_; }
 
   NamedRows named() const { return NamedRows::none; }
-  std::optional<GradientMemory> memory() const { return std::nullopt; }  // of a dense gradient
+  GradientMemory memory() const { return {}; }  // of a dense gradient
   bool moved() const { return false; }          // the gradient's memory, since this way's last update
   bool gathers_early() const { return true; }   // whether sums may reach all ranks before the step completes the update
   void join(Buckets<C>&) const {}

@@ -57,15 +57,15 @@ class ShardPush : public RowJourney<Index, T, Space> {
     if constexpr (Rows::can_lend)
       if (rows_leg_.lends) this->sum_lent(rows_leg_.lent, plan_->runs[0].received, plan_->top());
     hop_counted_ = false;
-    finished_ = ++hop_ == plan_->hops->size();
+    finished_ = ++hop_ == plan_->hops.size();
     if (!finished_ && plan_->agreed <= hop_) plan_->cut(hop_, this->bases_);
   }
 
   // Local, after arrival: this owner's rows summed over all sources.
   void reduce() {
     if (rows_leg_.lends) return;
-    if (plan_->hops->back().sources.size() == 1) this->keep(plan_->top().keys.span());
-    else this->sum_by(plan_->top(), plan_->shown(plan_->hops->size(), this->ops()));
+    if (plan_->hops.back().sources.size() == 1) this->keep(plan_->top().keys.span());
+    else this->sum_by(plan_->top(), plan_->shown(plan_->hops.size(), this->ops()));
   }
 
  private:
@@ -74,7 +74,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
 
   // Whether owners sum rows where their ranks have them: of all ranks in one chunk, as the sums of rows that arrived.
   bool lends(Mails<C>& mail) const {
-    return Rows::can_lend && mail.reads_in_place() && plan_->hops->size() == 1 &&
+    return Rows::can_lend && mail.reads_in_place() && plan_->hops.size() == 1 &&
            static_cast<std::size_t>(mail.of().topology().size()) <= sum_chunk;
   }
 

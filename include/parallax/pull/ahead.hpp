@@ -23,7 +23,7 @@ class Ahead final : public Traveller<C> {
  public:
   void add(Shared<Base> fetch) { fetches_.push_back(std::move(fetch)); }
   void remove(Base const& fetch) {
-    std::erase_if(fetches_, [&](auto const& known) { return known.get() == &fetch; });
+    detail::drop_if(fetches_, [&](auto const& known) { return known.get() == &fetch; });
   }
   bool has(Base const& fetch) const {
     return std::any_of(fetches_.begin(), fetches_.end(), [&](auto const& known) { return known.get() == &fetch; });
@@ -158,7 +158,7 @@ bool Ahead<C>::poll(Mails<C>& mail) {
 
 template <Communicator C>
 void Ahead<C>::sweep() {
-  std::erase_if(fetches_, [](auto const& fetch) {
+  detail::drop_if(fetches_, [](auto const& fetch) {
     bool const gone = fetch->dropped && fetch->stage != Stage::falling;
     if (gone) fetch->clear();
     return gone;

@@ -58,11 +58,11 @@ void name_rows(Topology<C> const& topology, State& state, typename State::Plan& 
   plan.cut(0, state.placement().bases());
   state.count_dropped(plan.dropped);
   auto const& groups = plan.groups;
-  if (auto const found = conflict_in(groups, given)) {
-    auto const value = [&](std::uint32_t at) { return number_text(given.row(at)[found->column]); };
-    refuse(differing(state.placement().row(groups.keys[found->key]), found->column, value(found->first),
-                     joined({"position ", found->first, " gives"}), value(found->second),
-                     joined({"position ", found->second, " gives"})));
+  if (auto const conflict = conflict_in(groups, given); conflict.found) {
+    auto const value = [&](std::uint32_t at) { return number_text(given.row(at)[conflict.column]); };
+    refuse(differing(state.placement().row(groups.keys[conflict.key]), conflict.column, value(conflict.first),
+                     joined({"position ", conflict.first, " gives"}), value(conflict.second),
+                     joined({"position ", conflict.second, " gives"})));
   }
   packed.resize_with_slack(groups.size() * static_cast<std::size_t>(width));
   for (std::size_t key = 0; key < groups.size(); ++key)
@@ -91,12 +91,12 @@ void change_rows(SessionCore<C>& core, Operation operation, State& state, std::s
     auto const arrived = delivery.arrived();
     auto const& groups = plan.top();
     std::optional<Error> error;
-    if (auto const found = conflict_in(groups, arrived)) {
-      auto const value = [&](std::uint32_t at) { return number_text(arrived.row(at)[found->column]); };
+    if (auto const conflict = conflict_in(groups, arrived); conflict.found) {
+      auto const value = [&](std::uint32_t at) { return number_text(arrived.row(at)[conflict.column]); };
       auto const rank = [&](std::uint32_t at) { return joined({"rank ", delivery.giver(at), " gives"}); };
       error = Error{Errc::mismatch, -1, word, state.name(),
-                    differing(state.placement().row(groups.keys[found->key]), found->column, value(found->first),
-                              rank(found->first), value(found->second), rank(found->second))};
+                    differing(state.placement().row(groups.keys[conflict.key]), conflict.column, value(conflict.first),
+                              rank(conflict.first), value(conflict.second), rank(conflict.second))};
     }
     core.waiting.advance(Phase::committing);
     core.rounds.words.assign(1, error ? 0.0 : 1.0);

@@ -97,7 +97,7 @@ class SessionCore final : private Underway {
   std::string settings() const override { return "options " + fields_text(options); }
 
   SessionOptions hashed_;  // the options, as they were hashed last
-  std::optional<std::uint64_t> options_hash_;
+  std::uint64_t options_hash_ = fields_hash(hashed_);
 };
 
 template <Communicator C>
@@ -120,8 +120,8 @@ SessionCore<C>::SessionCore(Topology<C> given, SessionOptions const& given_optio
 template <Communicator C>
 Fingerprint SessionCore<C>::begin(Operation operation) {
   if (std::exchange(finished, false)) waiting.journal().open(true);
-  if (!options_hash_ || !(options == hashed_)) options_hash_ = fields_hash(hashed_ = options);
-  return rounds.begin(operation, steps, *options_hash_);
+  if (!(options == hashed_)) options_hash_ = fields_hash(hashed_ = options);
+  return rounds.begin(operation, steps, options_hash_);
 }
 
 template <Communicator C>

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parallax/comm/topology.hpp"
@@ -21,8 +22,11 @@ std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> 
     std::snprintf(text, sizeof text, format, value);
     return std::string{text};
   };
-  std::vector<std::vector<std::string>> lines{
-      {"variable", "kind", "policy", "method", "elements", "owners", "pieces", "touched", "MB/step", "ms/step"}};
+  static constexpr std::string_view headings[] = {"variable", "kind",   "policy",  "method",  "elements",
+                                                  "owners",   "pieces", "touched", "MB/step", "ms/step"};
+  static constexpr std::size_t columns = std::size(headings);
+  std::vector<std::string> cells;  // line after line
+  for (std::string_view const heading : headings) cells.push_back(std::string{heading});
   bool unused = false, unmeasured = false;
   for (auto const& known : registry) {
     if (!known->state) continue;
@@ -33,23 +37,28 @@ std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> 
     unmeasured = unmeasured || !costs.measured();
     Prediction const step = predictable ? about.predict(about.facts, about.use, shape, costs) : Prediction{};
     std::string const elements = number("%.0f", about.facts.rows);
-    lines.push_back({known->name, about.sparse ? "Sparse" : "Dense", std::string{about.policy}, std::string{about.in_force},
-                     about.sparse ? joined({elements, " x ", about.width}) : elements,
-                     std::to_string(about.replicated ? topology.size() : topology.owners()),
-                     about.sparse ? std::to_string(about.pieces) : "-",
-                     about.sparse && predictable ? number("%.4g", about.use.by_host / std::max(about.facts.rows, 1.0)) : "-",
-                     predictable ? number("%.4g", step.bytes / 1e6) : "-",
-                     predictable && costs.measured() ? number("%.4g", step.seconds * 1e3) : "-"});
+    std::string const line[columns] = {
+        known->name,
+        about.sparse ? "Sparse" : "Dense",
+        std::string{about.policy},
+        std::string{about.in_force},
+        about.sparse ? joined({elements, " x ", about.width}) : elements,
+        joined({about.replicated ? topology.size() : topology.owners()}),
+        about.sparse ? joined({about.pieces}) : "-",
+        about.sparse && predictable ? number("%.4g", about.use.by_host / std::max(about.facts.rows, 1.0)) : "-",
+        predictable ? number("%.4g", step.bytes / 1e6) : "-",
+        predictable && costs.measured() ? number("%.4g", step.seconds * 1e3) : "-"};
+    for (std::string const& cell : line) cells.push_back(cell);
   }
-  std::vector<std::size_t> widths(lines.front().size(), 0);
-  for (auto const& line : lines)
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  std::size_t widths[columns] = {};
+  for (std::size_t i = 0; i < cells.size(); ++i) widths[i % columns] = std::max(widths[i % columns], cells[i].size());
   std::string text;
-  for (auto const& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      std::size_t const gap = widths[i] - line[i].size();
-      text += i < 4 ? line[i] + std::string(gap + 2, ' ') : std::string(gap, ' ') + line[i] + "  ";
-    }
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    std::size_t const column = i % columns, gap = widths[column] - cells[i].size();
+    if (column >= 4) text.append(gap, ' ');
+    text += cells[i];
+    text.append(column < 4 ? gap + 2 : 2, ' ');
+    if (column + 1 < columns) continue;
     text.resize(text.find_last_not_of(' ') + 1);
     text += '\n';
   }

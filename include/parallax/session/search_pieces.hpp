@@ -21,7 +21,7 @@ void search_pieces(SessionCore<C>& core, V const& variable, SearchOptions const&
       return;
     }
     std::int64_t const pieces = state.partitioner().pieces;
-    state.search.emplace(pieces > 0 ? pieces : core.topology.owners(), search);
+    state.search = make_owned<PieceSearch>(pieces > 0 ? pieces : core.topology.owners(), search);
     state.step_began = core.waiting.seconds();
   });
 }

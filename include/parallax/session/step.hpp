@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallax/core/math.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/session/core.hpp"
 
 namespace parallax::detail {
@@ -73,11 +74,10 @@ bool Completing<C>::complete() {
     });
   }
   if (!error && finite) {
-    std::optional<NonFiniteFound> non_finite;
     flights_->each([&](auto& flight) {
-      if (!non_finite) non_finite = flight.non_finite();
+      if (!error && !found) error = flight.non_finite(true);
+      if (!error && !found) found = flight.non_finite(false);
     });
-    if (non_finite) (non_finite->in_gradient ? error : found) = std::move(non_finite->error);
   }
   if (!commit(error, found)) return false;
   core_->waiting.advance(Phase::applying);
@@ -111,7 +111,7 @@ bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Erro
   double least = 2.0;
   std::fill(norms_.begin(), norms_.end(), 0.0);
   for (int rank = 0; rank < core_->topology.size(); ++rank) {
-    std::span const words = rounds.told(rank);
+    Slice<double const> const words = rounds.told(rank);
     least = std::min(least, words[0]);
     for (std::size_t g = 0; g < groups_; ++g) norms_[g] += words[1 + g];
   }

@@ -54,7 +54,7 @@ class Accumulator<V> {
     if (!taken_ && micro_ == Micro::mean && count_ > 1)
       RowOps<HostSpace>::scale_down(sums_.data(), static_cast<std::int64_t>(sums_.size()), static_cast<T>(count_));
     taken_ = true;
-    return DenseUpdate<typename V::State>{state_, std::span<T const>{sums_}};
+    return DenseUpdate<typename V::State>{state_, std::span<T const>{sums_.data(), sums_.size()}};
   }
 
  private:
@@ -82,6 +82,8 @@ class Accumulator<V> {
                 "parallax: an Accumulator sums on the host: give a device's updates to `start`");
   using State = typename V::State;
   using T = typename V::scalar_type;
+  using Update = RowUpdate<State, std::int64_t>;
+  using Id = std::remove_const_t<typename decltype(Update::ids)::element_type>;
 
  public:
   explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
@@ -89,8 +91,8 @@ class Accumulator<V> {
   // Updates by grad(handle, …) or grad(variable, ids, rows), in the words of a step: sums.add(grad(rows, gradient)).
   // Throws Error: invalid_argument for another number of rows than of indices, misuse for an update of another table or of an
   // empty handle.
-  template <class Id>
-  void add(RowUpdate<State, Id> const& update) {
+  template <class Given>
+  void add(RowUpdate<State, Given> const& update) {
     if (update.state != state_)
       throw Error{Errc::misuse, -1, "add", state_->name(),
                   update.state ? "the update is of another table" : "a handle is empty: nothing was pulled, or it was moved"};
@@ -110,7 +112,7 @@ class Accumulator<V> {
       write_level(state_->ops(), *update.plan, 0, own, ArrivedRows<T, HostSpace>{}, 0, ids, rows_.data() + at * width);
     } else {
       for (std::size_t i = 0; i < ids; ++i) {
-        ids_[at + i] = static_cast<std::int64_t>(update.ids[i]);
+        ids_[at + i] = static_cast<Id>(update.ids[i]);
         RowOps<HostSpace>::copy_from(rows_.data() + (at + i) * width, own.values.row(static_cast<std::int64_t>(i)),
                                      state_->width());
       }
@@ -130,7 +132,7 @@ class Accumulator<V> {
       RowOps<HostSpace>::scale_down(rows_.data(), static_cast<std::int64_t>(rows_.size()), static_cast<T>(count_));
     taken_ = true;
     RowsView<T const> const rows{rows_.data(), static_cast<std::int64_t>(ids_.size()), state_->width()};
-    return RowUpdate<State, std::int64_t>{state_, nullptr, std::span<std::int64_t const>{ids_}, rows};
+    return Update{state_, nullptr, {ids_.data(), ids_.size()}, rows};
   }
 
  private:
@@ -143,7 +145,7 @@ class Accumulator<V> {
 
   State* state_;
   Micro micro_;
-  std::vector<std::int64_t> ids_;
+  std::vector<Id> ids_;
   std::vector<T> rows_;
   std::int64_t count_ = 0;
   bool taken_ = false;

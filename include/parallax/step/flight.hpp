@@ -66,7 +66,7 @@ class Flight {
   // what is measured of whole tensors gets its place. The findings are there once all of it is `found`.
   void seek(bool finite);
   bool found();
-  std::optional<NonFiniteFound> non_finite();
+  std::optional<Error> non_finite(bool in_gradient);
   // Whether owners measure what others must know.
   bool shares_measures() const { return manifest_.measured.shared(); }
   bool gather_measures() { return manifest_.measured.gather(dense_.lane()); }
@@ -220,12 +220,11 @@ bool Flight<C>::found() {
 }
 
 template <Communicator C>
-std::optional<NonFiniteFound> Flight<C>::non_finite() {
-  std::optional<NonFiniteFound> found;
-  for (bool const in_gradient : {true, false})
-    seats([&](auto& seat, int) {
-      if (!found) found = seat.non_finite(in_gradient);
-    });
+std::optional<Error> Flight<C>::non_finite(bool in_gradient) {
+  std::optional<Error> found;
+  seats([&](auto& seat, int) {
+    if (!found) found = seat.non_finite(in_gradient);
+  });
   return found;
 }
 
@@ -348,9 +347,9 @@ void Flight<C>::refuse_shared_memory() {
     looked_at_ = manifest_.records.size();
     return;
   }
-  auto const& [overwritten, other] = *shared;
-  throw Error{Errc::invalid_argument, topology_->rank(), "step", overwritten.variable,
-              joined({"its gradient was given in_place, and the gradient of ", other.variable, " shares memory with it"})};
+  throw Error{
+      Errc::invalid_argument, topology_->rank(), "step", shared.overwritten->variable,
+      joined({"its gradient was given in_place, and the gradient of ", shared.other->variable, " shares memory with it"})};
 }
 
 template <Communicator C>

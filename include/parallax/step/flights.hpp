@@ -7,6 +7,7 @@
 #include <vector>
 #include "parallax/core/algorithm.hpp"
 
+#include "parallax/memory/buffer.hpp"
 #include "parallax/step/flight.hpp"
 
 namespace parallax::detail {
@@ -47,7 +48,9 @@ class Flights {
   std::size_t number_groups() const;
 
   // Before the first poll of a gathering: nobody has gathered.
-  void begin_gathering() { done_.assign(done_.size(), false); }
+  void begin_gathering() {
+    for (std::size_t i = 0; i < done_.size(); ++i) done_[i] = false;
+  }
   bool gather(FunctionRef<bool(Flight<C>&)> phase);
 
   // Whatever happens, the updates give back what they hold.
@@ -60,7 +63,7 @@ class Flights {
   std::size_t channels_;
   std::vector<Flight<C>*> started_;
   Flight<C>* own_ = nullptr;
-  std::vector<char> done_;  // by flight, in the gathering at hand
+  Buffer<bool> done_;  // by flight, in the gathering at hand
 };
 
 template <Communicator C>

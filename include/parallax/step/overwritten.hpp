@@ -3,34 +3,45 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <utility>
+#include <cstdlib>
 #include <vector>
 
-#include "parallax/core/algorithm.hpp"
 #include "parallax/policy/exchange.hpp"
 
 namespace parallax::detail {
 
-// Two gradients that share an element, of which at least one was given in_place: that one first. Sorts them.
-inline std::optional<std::pair<GradientMemory, GradientMemory>> shared_memory(std::vector<GradientMemory>& gradients) {
-  std::erase_if(gradients, [](GradientMemory const& g) { return g.begin == g.end; });
-  auto const before = [](std::byte const* one, std::byte const* other) {  // they need not lie in one array
+// Two gradients that share an element, of which the first was given in_place; or none.
+struct SharedMemory {
+  GradientMemory const *overwritten = nullptr, *other = nullptr;
+
+  explicit operator bool() const { return overwritten; }
+};
+
+// Sorts the gradients, of which the result refers to two.
+SharedMemory shared_memory(std::vector<GradientMemory>& gradients);
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE SharedMemory shared_memory(std::vector<GradientMemory>& gradients) {
+  static constexpr auto before = [](std::byte const* one, std::byte const* other) {  // they need not lie in one array
     return reinterpret_cast<std::uintptr_t>(one) < reinterpret_cast<std::uintptr_t>(other);
   };
-  std::sort(gradients.begin(), gradients.end(),
-            [&](GradientMemory const& one, GradientMemory const& other) { return before(one.begin, other.begin); });
+  std::qsort(gradients.data(), gradients.size(), sizeof(GradientMemory), [](void const* one, void const* other) {
+    auto const *a = static_cast<GradientMemory const*>(one)->begin, *b = static_cast<GradientMemory const*>(other)->begin;
+    return before(b, a) - before(a, b);
+  });
   GradientMemory const *longest = nullptr, *in_place = nullptr;  // of those behind us, that which ends last
   auto const reaches = [&](GradientMemory const* one, GradientMemory const& other) {
     return one && before(other.begin, one->end);
   };
   for (GradientMemory const& g : gradients) {
-    if (reaches(in_place, g)) return std::pair{*in_place, g};
-    if (g.in_place && reaches(longest, g)) return std::pair{g, *longest};
+    if (g.begin == g.end) continue;
+    if (reaches(in_place, g)) return {in_place, &g};
+    if (g.in_place && reaches(longest, g)) return {&g, longest};
     if (!longest || before(longest->end, g.end)) longest = &g;
     if (g.in_place) in_place = &g;
   }
-  return std::nullopt;
+  return {};
 }
+#endif
 
 }  // namespace parallax::detail

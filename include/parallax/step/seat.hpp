@@ -43,12 +43,6 @@ struct Manifest {
   bool moved = false;          // a gradient lies elsewhere than in the last step, since memory was looked at
 };
 
-// Where a gradient is not finite: in what this rank was given, or in a sum over ranks.
-struct NonFiniteFound {
-  Error error;
-  bool in_gradient;
-};
-
 // The phases of the updates of one argument, those of policy/exchange.hpp, without their types.
 template <Communicator C>
 class Seat : public Traveller<C> {
@@ -67,7 +61,8 @@ class Seat : public Traveller<C> {
   virtual void enrol() = 0;
   virtual void seek(bool finite) = 0;
   virtual void norm(double& squared) = 0;
-  virtual std::optional<NonFiniteFound> non_finite(bool in_gradient) = 0;
+  // Where a gradient is not finite: in what this rank was given, or in a sum over ranks.
+  virtual std::optional<Error> non_finite(bool in_gradient) = 0;
   virtual void measure(double scale) = 0;
   virtual void apply(double scale) = 0;
   virtual void settled() noexcept = 0;
@@ -98,10 +93,20 @@ class SeatOf final : public Seat<C> {
   using State = typename Update::State;
   using W = way_of<C, Update>;
   static constexpr bool adaptive = is_adaptive<typename State::Exchange>;
+  // Whether the way has legs of its own, or its `next` is that of WayBase.
+  static constexpr bool travels = [] {
+    if constexpr (requires { &W::next; })
+      return !std::same_as<decltype(&W::next), bool (WayBase<C, Update>::*)(Mails<C>&) const>;
+    else return true;
+  }();
 
  public:
   void attach(Manifest<C>& manifest) { manifest_ = &manifest; }
-  void vacate() { used_ = 0; }
+  void vacate() {
+    if (sought_) each([](auto& way) { way.sought = {}; });
+    sought_ = false;
+    used_ = 0;
+  }
 
   // Local, may throw; updates before the one that fails are prepared.
   void prepare(Argument const& argument, int clip_group) {
@@ -109,8 +114,9 @@ class SeatOf final : public Seat<C> {
     this->adapts = adaptive;
     this->measures = State::measures;
     if constexpr (ranges) {
+      std::size_t made = ways_.size();
       for (auto const& update : argument) {
-        if (used_ == ways_.size()) ways_.emplace_back();
+        if (used_ == made) ways_.emplace_back(), ++made;
         prepare_one(ways_[used_], update);
       }
     } else {
@@ -134,7 +140,7 @@ class SeatOf final : public Seat<C> {
   }
   bool next(Mails<C>& mail) override {
     bool any = false;
-    each([&](auto& way) { any |= way.travelling = way.next(mail); });
+    if constexpr (travels) each([&](auto& way) { any |= way.travelling = way.next(mail); });
     return any;
   }
   void write(Mails<C>& mail) override {
@@ -166,6 +172,8 @@ class SeatOf final : public Seat<C> {
     });
   }
   void seek(bool finite) override {
+    if (!finite && this->group < 0) return;
+    sought_ = true;
     named([&](auto& way) {
       if (!way.leader()) return;
       auto& findings = findings_of(way).of_sums;
@@ -178,14 +186,14 @@ class SeatOf final : public Seat<C> {
       if (way.leader()) squared += findings_of(way).of_sums.sum_of_squares(way.sought.squares);
     });
   }
-  std::optional<NonFiniteFound> non_finite(bool in_gradient) override {
-    std::optional<NonFiniteFound> found;
+  std::optional<Error> non_finite(bool in_gradient) override {
+    std::optional<Error> found;
     each([&](auto& way) {
       auto const place = in_gradient ? way.sought.in_gradient : way.sought.in_sums;
       if (found || place == SoughtOf::none) return;
       auto const& findings = findings_of(way);
       auto const element = (in_gradient ? findings.of_gradients : findings.of_sums).first_non_finite(place);
-      if (element) found = {non_finite_error(way, *element, in_gradient), in_gradient};
+      if (element) found = non_finite_error(way, *element, in_gradient);
     });
     return found;
   }
@@ -207,7 +215,7 @@ class SeatOf final : public Seat<C> {
   }
   void close() noexcept override {
     each([](auto& way) { way.close(); });
-    used_ = 0;
+    vacate();
   }
 
   std::size_t use_words() override {
@@ -230,7 +238,7 @@ class SeatOf final : public Seat<C> {
 
   void list_memory(std::vector<GradientMemory>& memory) override {
     each([&](auto& way) {
-      if (auto const own = way.memory()) memory.push_back(*own);
+      if (auto const own = way.memory(); own.begin) memory.push_back(own);
     });
   }
 
@@ -267,11 +275,11 @@ class SeatOf final : public Seat<C> {
   // In the host's memory a gradient is looked at before it is sent; elsewhere with all others, when the step is to be completed.
   template <class Way>
   void look_at_gradient(Way& way) {
-    way.sought = {};
     if (!manifest_->how.finite || manifest_->how.joined) return;
     if constexpr (State::space::host_readable) {
       if (auto const found = first_non_finite(way.gradient())) throw non_finite_error(way, *found, true);
     } else {
+      sought_ = true;
       way.sought.in_gradient = findings_of(way).of_gradients.seek(Sought::non_finite, way.gradient());
     }
   }
@@ -290,7 +298,8 @@ class SeatOf final : public Seat<C> {
   template <class F>
   void each(F&& f) {
     if constexpr (ranges) {
-      for (std::size_t i = 0; i < used_; ++i) with_way(ways_[i], f);
+      W* const end = ways_.data() + used_;
+      for (W* way = ways_.data(); way != end; ++way) with_way(*way, f);
     } else {
       if (used_ > 0) with_way(ways_, f);
     }
@@ -313,6 +322,7 @@ class SeatOf final : public Seat<C> {
   Manifest<C>* manifest_ = nullptr;
   std::conditional_t<ranges, std::vector<W>, W> ways_;
   std::size_t used_ = 0;
+  bool sought_ = false;  // places in findings, by some way
 };
 
 // The seats of one argument: of a clip group those of its updates, which share its number.

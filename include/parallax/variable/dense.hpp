@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,12 +77,13 @@ class DenseState : public Counted {
     hash.fold(static_cast<std::uint64_t>(steps_));
     fold_fields(optimizer_, hash);
     if (steps_ == 0)
-      if (auto const values = first_values()) hash.fold(*values);
+      if (std::uint64_t sum; first_values(sum)) hash.fold(sum);
   }
-  // Of a replica in memory of the host that was never updated, where its session compares replicas.
-  std::optional<std::uint64_t> first_values() const {
-    if (sharded || !Space::host_readable || steps_ > 0 || !registration_->replica_is_compared()) return std::nullopt;
-    return detail::checksum(values_.data(), values_.size_bytes());
+  // The checksum of a replica in memory of the host that was never updated, where its session compares replicas.
+  bool first_values(std::uint64_t& sum) const {
+    if (sharded || !Space::host_readable || steps_ > 0 || !registration_->replica_is_compared()) return false;
+    sum = detail::checksum(values_.data(), values_.size_bytes());
+    return true;
   }
   std::string update_text() const {
     return joined({"update ", steps_ + 1, " by ", optimizer_name<O>(), settings_text(optimizer_)});

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -36,7 +35,7 @@ struct Registration : Counted {
     describe = [](void const* known) { return static_cast<State const*>(known)->description(); };
     hash_update = [](void const* known, Fingerprint& into) { static_cast<State const*>(known)->add_update(into); };
     update_text = [](void const* known) { return static_cast<State const*>(known)->update_text(); };
-    first_values = [](void const* known) { return static_cast<State const*>(known)->first_values(); };
+    first_values = [](void const* known, std::uint64_t& sum) { return static_cast<State const*>(known)->first_values(sum); };
   }
   void detach() noexcept { state = nullptr; }
 
@@ -62,7 +61,7 @@ struct Registration : Counted {
   Description (*describe)(void const* state) = nullptr;
   void (*hash_update)(void const* state, Fingerprint& into) = nullptr;
   std::string (*update_text)(void const* state) = nullptr;
-  std::optional<std::uint64_t> (*first_values)(void const* state) = nullptr;
+  bool (*first_values)(void const* state, std::uint64_t& sum) = nullptr;
   bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with
   bool gone = false;             // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;            // of name and signature
@@ -79,8 +78,8 @@ PARALLAX_INLINE Registration::Registration(std::string its_name, std::string its
 
 PARALLAX_INLINE std::string Registration::update_lines(std::string const& more) const {
   std::string lines = name + "\t" + signature + ", " + update_text(state) + more + '\n';
-  if (auto const values = first_values(state))
-    lines += name + "\tfirst values of checksum " + number_text(*values) + "; Session::broadcast makes them those of rank 0\n";
+  if (std::uint64_t sum; first_values(state, sum))
+    lines += name + "\tfirst values of checksum " + number_text(sum) + "; Session::broadcast makes them those of rank 0\n";
   return lines;
 }
 #endif

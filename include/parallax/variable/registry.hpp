@@ -36,7 +36,7 @@ class Registry {
 
 #if PARALLAX_BODIES
 PARALLAX_INLINE void Registry::enter(RegistrationPtr given, int rank) {
-  std::erase_if(known_, [](RegistrationPtr const& known) { return known.owners() == 1; });
+  detail::drop_if(known_, [](RegistrationPtr const& known) { return known.owners() == 1; });
   for (auto const& known : known_)
     if (known->name == given->name)
       throw Error{Errc::invalid_argument, rank, "Variable", given->name, "the session has a variable of this name already"};

@@ -42,6 +42,7 @@ class SlotArrays<T, slots<S...>, Space> {
     return std::get<I>(arrays_).span();
   }
 
+  static constexpr std::size_t number = sizeof...(S);
   static constexpr std::size_t entry_bytes = (0 + ... + sizeof(detail::slot_type<S, T>));
 
   // Calls f with every array: its memory and the bytes of an entry.
@@ -132,6 +133,8 @@ class OptimizerState {
     return width * SlotArrays<T, typename O::element_slots, Space>::entry_bytes +
            SlotArrays<T, row_slots<O>, Space>::entry_bytes;
   }
+  static constexpr std::size_t arrays =
+      SlotArrays<T, typename O::element_slots, Space>::number + SlotArrays<T, row_slots<O>, Space>::number;
   // Calls f with every array that lies like the table's rows: its memory and the bytes of a row.
   template <class F>
   void each_row_array(F&& f) {

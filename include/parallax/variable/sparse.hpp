@@ -11,6 +11,7 @@
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/checksum.hpp"
 #include "parallax/core/kind.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/partition/placement.hpp"
 #include "parallax/partition/search.hpp"
 #include "parallax/policy/auto/choice.hpp"
@@ -82,7 +83,7 @@ class SparseState : public Counted {
   Placement<IndexType, P> const& placement() const { return placement_; }
   P const& partitioner() const { return partitioner_; }
   // Under Auto: the policies that are chosen from, and the number of the one in force.
-  static std::span<Choice const> choices() requires adaptive { return Exchange::choices; }
+  static Slice<Choice const> choices() requires adaptive { return Exchange::choices; }
   std::size_t choice() const { return choice_; }
   // Whether a rank holds its shard only.
   bool shards() const {
@@ -108,13 +109,14 @@ class SparseState : public Counted {
     hash.fold(static_cast<std::uint64_t>(moves_));
     fold_fields(optimizer(), hash);
     if (steps() == 0)
-      if (auto const values = first_values()) hash.fold(*values);
+      if (std::uint64_t sum; first_values(sum)) hash.fold(sum);
   }
-  // Of a replica in memory of the host that was never updated, where its session compares replicas.
-  std::optional<std::uint64_t> first_values() const {
-    if (shards() || !Space::host_readable || steps() > 0 || !registration_->replica_is_compared()) return std::nullopt;
+  // The checksum of a replica in memory of the host that was never updated, where its session compares replicas.
+  bool first_values(std::uint64_t& sum) const {
+    if (shards() || !Space::host_readable || steps() > 0 || !registration_->replica_is_compared()) return false;
     auto const table = rows_.stored();
-    return detail::checksum(table.data, static_cast<std::size_t>(table.rows * table.width) * sizeof(T));
+    sum = detail::checksum(table.data, static_cast<std::size_t>(table.rows * table.width) * sizeof(T));
+    return true;
   }
   std::string update_text() const {
     return joined({"update ", steps() + 1, " by ", optimizer_name<O>(), settings_text(optimizer())});
@@ -257,9 +259,9 @@ class SparseState : public Counted {
   [[no_unique_address]] typename detail::memory_of<Exchange, SparseState>::type policy_state;  // from step to step
   Merging<ReducedRows<IndexType, T>> merging;  // of a densified gradient only `rows` is set: the part of this rank
   Chooser chooser;
-  Chooser::Seen seen;                 // by this rank since the last step of the variable
-  std::optional<PieceSearch> search;  // while one is on
-  double step_began = 0;              // when the last step of the variable ended, seconds of the session's clock
+  Chooser::Seen seen;         // by this rank since the last step of the variable
+  Owned<PieceSearch> search;  // while one is on
+  double step_began = 0;      // when the last step of the variable ended, seconds of the session's clock
 
  private:
   // From keys as `touch` takes them to this rank's rows.
@@ -278,11 +280,11 @@ class SparseState : public Counted {
   template <class A>
   void visit_choice(Items<A>& items) {
     chooser.visit(items);
-    bool searching = search.has_value();
+    bool searching = static_cast<bool>(search);
     items.number("search", searching);
-    if constexpr (A::reads) search.reset();
+    if constexpr (A::reads) search = {};
     if (searching) {
-      if (!search) search.emplace(1, SearchOptions{});
+      if (!search) search = make_owned<PieceSearch>(1, SearchOptions{});
       search->visit(items);
     }
   }

@@ -167,9 +167,10 @@ class TableRows {
   template <class F>
   void each_array(Room& room, F&& f) {
     f(reinterpret_cast<std::byte*>(owned_.data()), reinterpret_cast<std::byte*>(room.table.data()), elements(1) * sizeof(T));
-    std::vector<std::byte*> there;
-    room.slots.each_row_array([&](std::byte* memory, std::size_t) { there.push_back(memory); });
-    auto to = there.begin();
+    std::byte* there[std::remove_cvref_t<decltype(slots_)>::arrays + 1];
+    std::byte** to = there;
+    room.slots.each_row_array([&](std::byte* memory, std::size_t) { *to++ = memory; });
+    to = there;
     slots_.each_row_array([&](std::byte* memory, std::size_t bytes) { f(memory, *to++, bytes); });
   }
   // After every row has been brought, to where `directory` finds it.

@@ -157,7 +157,7 @@ class MpiDebts {
   // The communicator goes, and its journal with it.
   static void leave(Journal const& journal) {
     forgotten_ = forgotten_ || (journal.open() && !mpi_job_is_ending);
-    std::erase_if(debtors(), [&](Debtor const& debtor) { return debtor.journal == &journal; });
+    detail::drop_if(debtors(), [&](Debtor const& debtor) { return debtor.journal == &journal; });
   }
   // What a process exits with that would exit with `status`.
   static int status(int status) { return forgotten_ ? mpi_abort_code : status; }

@@ -146,7 +146,7 @@ class Neighbours {
   bool complete(int channel) const { return waiting_for(channel) < 0; }
   // Local. Nothing of the channel is received any more.
   void withdraw(int channel) {
-    std::erase_if(receives_, [&](Incoming const& block) { return block.channel == channel; });
+    detail::drop_if(receives_, [&](Incoming const& block) { return block.channel == channel; });
   }
 
   struct Stray {

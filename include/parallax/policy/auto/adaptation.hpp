@@ -82,7 +82,7 @@ bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
 // took while a search is on.
 template <class S>
 struct Adaptation {
-  static std::size_t words(S const& state) { return Chooser::words + state.search.has_value(); }
+  static std::size_t words(S const& state) { return Chooser::words + static_cast<bool>(state.search); }
 
   static void tell(S& state, std::vector<double>& words, double now) {
     words.insert(words.end(), {state.seen.pushed, state.seen.pulled, state.seen.merged, state.seen.owned});
@@ -126,8 +126,8 @@ struct Adaptation {
     partitioner.pieces = search.pieces();
     bool const moved = search.pieces() == before;
     if (moved) by.note(state.name(), std::move(reason));
-    else if (!move_rows(state, PlannedMove<P>{state.choice(), partitioner, std::move(reason)}, by)) state.search.reset();
-    if (state.search && search.done()) state.search.reset();
+    else if (!move_rows(state, PlannedMove<P>{state.choice(), partitioner, std::move(reason)}, by)) state.search = {};
+    if (state.search && search.done()) state.search = {};
   }
 };
 

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/core/math.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/policy/policy.hpp"
 
 namespace parallax {
@@ -142,11 +142,12 @@ class BasicChooser {
     std::size_t to;
     std::string reason;
   };
-  std::optional<Change> choose(std::span<Choice const> choices, std::size_t current, TableFacts const& table,
+  std::optional<Change> choose(Slice<Choice const> choices, std::size_t current, TableFacts const& table,
                                RankShape const& shape, AutoOptions const& options) {
     if (shape.ranks() == 1) return std::nullopt;  // it has all rows where they are
-    seconds_.clear();
-    for (Choice const& choice : choices) seconds_.push_back(choice.predict(table, use_, shape, options.costs).seconds);
+    seconds_.assign(choices.size(), 0.0);
+    for (std::size_t i = 0; i < choices.size(); ++i)
+      seconds_[i] = choices[i].predict(table, use_, shape, options.costs).seconds;
     bool const replicas_fit = room_for_replicas_ && table.rows * table.state_bytes <= options.replica_bytes;
     std::size_t best = current;
     for (std::size_t i = 0; i < choices.size(); ++i)
@@ -166,7 +167,7 @@ class BasicChooser {
     return rows > 0 ? rows * (1 - detail::pow(1 - std::min(n / rows, 1.0), k)) : 0;
   }
   template <class Text = std::string>
-  Text reason(std::span<Choice const> choices, std::size_t from, std::size_t to, double moving, TableFacts const& table,
+  Text reason(Slice<Choice const> choices, std::size_t from, std::size_t to, double moving, TableFacts const& table,
               RankShape const& shape) const {
     Text text = std::string{choices[from].name} + " to " + std::string{choices[to].name} + ": of " +
                 detail::short_text(table.rows) + " rows a rank touches " + detail::short_text(use_.pushed) + ", a host " +

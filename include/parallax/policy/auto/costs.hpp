@@ -22,14 +22,13 @@ namespace detail {
 // Median seconds of `rounds` calls of `work`, each of them the mean of `repeats`.
 template <Communicator C, class Work>
 double median_seconds(C const& comm, int rounds, int repeats, Work&& work) {
-  std::vector<double> times;
-  for (int round = 0; round < rounds; ++round) {
+  std::vector<double> times(static_cast<std::size_t>(rounds));
+  for (double& time : times) {
     auto const begin = now(comm);
     for (int i = 0; i < repeats; ++i) work();
-    times.push_back(std::chrono::duration<double>{now(comm) - begin}.count() / repeats);
+    time = std::chrono::duration<double>{now(comm) - begin}.count() / repeats;
   }
-  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
-  return times[static_cast<std::size_t>(rounds / 2)];
+  return median(times.data(), times.size());
 }
 
 // Until a device has done what it was given.
@@ -144,25 +143,27 @@ WorkCosts measure_work(C& comm) {
           streaming / static_cast<double>(half * sizeof(T))};
 }
 
-template <class Values = std::vector<double>>
-Values values_of(Costs const& costs) {
-  Values values;
-  visit_fields(costs, [&](double value) { values.push_back(value); });
-  return values;
-}
-template <class Values>
-Costs costs_of(Values const& v) {
-  return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
-}
+// The numbers of which `Costs` consist.
+struct CostNumbers {
+  static constexpr std::size_t count = sizeof(Costs) / sizeof(double);
+  double values[count] = {};
+
+  CostNumbers() = default;
+  explicit CostNumbers(Costs const& costs) {
+    std::size_t i = 0;
+    visit_fields(costs, [&](double value) { values[i++] = value; });
+  }
+  Costs costs() const {
+    double const* const v = values;
+    return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
+  }
+};
 
 // Every rank's numbers, as the largest of all.
 template <Communicator C>
-void agree_on_largest(Topology<C> const& topology, std::vector<double>& values) {
-  auto const ranks = static_cast<std::size_t>(topology.size());
-  std::vector<double> all(values.size() * ranks);
-  std::vector<std::size_t> const counts(ranks, values.size());
-  allgatherv(topology.world(), std::span<double const>{values}, std::span{all}, std::span<std::size_t const>{counts});
-  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] = std::max(values[i % values.size()], all[i]);
+void agree_on_largest(Topology<C> const& topology, CostNumbers& numbers) {
+  for (CostNumbers const& other : allgather(topology.world(), numbers))
+    for (std::size_t i = 0; i < CostNumbers::count; ++i) numbers.values[i] = std::max(numbers.values[i], other.values[i]);
 }
 
 }  // namespace detail
@@ -176,10 +177,10 @@ Costs calibrate(Topology<C> const& topology) {
   detail::HopCosts within, between = detail::measure_hop<Space>(topology, hops.back());
   if (hops.size() > 1) within = detail::measure_hop<Space>(topology, hops.front());
   auto const work = detail::measure_work<Space>(topology.world());
-  std::vector<double> values{between.round, between.per_byte, within.round,      within.per_byte,
-                             work.per_key,  work.per_row,     work.per_row_byte, work.per_stream_byte};
-  detail::agree_on_largest(topology, values);
-  return detail::costs_of(values);
+  detail::CostNumbers numbers{Costs{between.round, between.per_byte, within.round, within.per_byte, work.per_key, work.per_row,
+                                    work.per_row_byte, work.per_stream_byte}};
+  detail::agree_on_largest(topology, numbers);
+  return numbers.costs();
 }
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(C& world) {
@@ -190,22 +191,21 @@ Costs calibrate(C& world) {
 template <class Text = std::string>
 Text to_text(Costs const& costs) {
   Text text = "parallax costs 1";
-  for (double const value : detail::values_of(costs)) (text += ' ') += number_text(value);
+  for (double const value : detail::CostNumbers{costs}.values) (text += ' ') += number_text(value);
   return text + '\n';
 }
-template <class Values = std::vector<double>>
-Costs costs_from_text(std::string_view text) {
+inline Costs costs_from_text(std::string_view text) {
   constexpr std::string_view begin = "parallax costs 1";
   if (!text.starts_with(begin)) return {};
   text.remove_prefix(begin.size());
-  Values values(8);
-  for (double& value : values) {
+  detail::CostNumbers numbers;
+  for (double& value : numbers.values) {
     if (!text.starts_with(' ')) return {};
     auto const [stop, error] = std::from_chars(text.data() + 1, text.data() + text.size(), value);
     if (error != std::errc{} || !(value >= 0 && value < 1e9)) return {};
     text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
   }
-  return text == "\n" || text.empty() ? detail::costs_of(values) : Costs{};
+  return text == "\n" || text.empty() ? numbers.costs() : Costs{};
 }
 
 // Collective. What rank 0 finds in the file `path`; where it finds nothing that it can use, what is measured now, which rank 0
@@ -220,9 +220,9 @@ Costs calibrate(Topology<C> const& topology, std::string const& path) {
       costs = costs_from_text({text, std::fread(text, 1, sizeof text, file)});
       std::fclose(file);
     }
-  auto values = detail::values_of(costs);
-  broadcast(topology.world(), std::span{values}, 0);
-  costs = detail::costs_of(values);
+  detail::CostNumbers numbers{costs};
+  broadcast<double>(topology.world(), {numbers.values, numbers.count}, 0);
+  costs = numbers.costs();
   if (costs.measured()) return costs;
   costs = calibrate<Space>(topology);
   if (topology.rank() == 0)

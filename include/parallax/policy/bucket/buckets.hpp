@@ -126,8 +126,9 @@ class Buckets {
   template <class T, MemorySpace Space, bool sharded, class W = IdentityWire>
   DenseBucket<T, C, Space, W>& of() {
     using Mine = BucketOf<T, C, Space, W>;
-    auto const make = [] { return Owned<Bucket<C>>{new Mine(sharded)}; };
-    return static_cast<Mine&>(among(type_tag<Mine>(), sharded, make)).bucket;
+    if (!last_ || !last_->taken || last_->type != type_tag<Mine>() || last_->sharded != sharded)
+      last_ = &among(type_tag<Mine>(), sharded, [] { return Owned<Bucket<C>>{new Mine(sharded)}; });
+    return static_cast<Mine&>(*last_).bucket;
   }
   std::vector<Owned<Bucket<C>>> const& all() const { return all_; }
 
@@ -135,6 +136,7 @@ class Buckets {
   Bucket<C>& among(TypeTag type, bool sharded, FunctionRef<Owned<Bucket<C>>()> make);
 
   std::vector<Owned<Bucket<C>>> all_;
+  Bucket<C>* last_ = nullptr;  // that was asked for
 };
 
 template <Communicator C>

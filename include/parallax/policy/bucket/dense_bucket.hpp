@@ -8,6 +8,7 @@
 
 #include "parallax/comm/dense.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/policy/bucket/dense_layout.hpp"
 
@@ -35,7 +36,17 @@ class DenseBucket {
   // memory or null; it must stay until the next `clear`, and may be overwritten: instead of scratch it holds the sums, where
   // that is no slower. `parameters` is where `gather_parameters` puts the updated variable, or null. Returns the segment's
   // number. Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows); 0 is like 1.
-  std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1, T* in_place = nullptr);
+  [[gnu::always_inline]] std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1,
+                                         T* in_place = nullptr) {
+    std::size_t const segment = layout_.add(size, unit);
+    if (segment >= segments_.size()) segments_.resize(segment + 1);
+    Segment& s = segments_[segment];
+    s.gradient = gradient;
+    s.in_place = in_place;
+    s.parameters = parameters;
+    s.leads = true;
+    return segment;
+  }
   bool empty() const { return layout_.empty(); }
 
   // Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments. `sharded`: the sums
@@ -54,7 +65,7 @@ class DenseBucket {
   };
   Part owned(std::size_t segment) const { return segments_[segment].own; }
   bool owns_whole() const { return terms_.vendor; }
-  bool owns_in_place() const { return terms_.vendor || terms_.spread == Spread::in_place; }  // `owned` lies in `whole`
+  bool owns_in_place() const { return owns_in_place_; }  // `owned` lies in `whole`
   // Calls f(begin, end) with the part of a segment that each owner has, in their order.
   template <class F>
   void each_part(std::size_t segment, F&& f) const {
@@ -124,8 +135,8 @@ class DenseBucket {
   std::size_t largest_piece() const { return std::max<std::size_t>(layout_.options().piece_bytes / sizeof(T), 1); }
 
   // Parcels, by number.
-  std::span<DenseLayout::Parcel const> parcels() const { return layout_.parcels(); }
-  std::span<std::size_t const> begins(std::size_t p) const { return layout_.begins(parcels()[p]); }
+  Slice<DenseLayout::Parcel const> parcels() const { return layout_.parcels(); }
+  Slice<std::size_t const> begins(std::size_t p) const { return layout_.begins(parcels()[p]); }
   bool packed(std::size_t p) const { return parcels()[p].packing != Packing::none; }
   bool staged(std::size_t p) const { return packed(p) && !lent_[p]; }
   T* staging(std::size_t p) { return staged_.data() + parcels()[p].staged_at; }
@@ -166,7 +177,7 @@ class DenseBucket {
   }
 
   Terms terms_;
-  bool running_ = false, holds_sums_ = false, allotted_ = false;
+  bool running_ = false, holds_sums_ = false, allotted_ = false, owns_in_place_ = false;
   std::size_t at_ = 0;  // the parcel in progress
   DenseLayout layout_;
   std::vector<Segment> segments_;
@@ -181,28 +192,15 @@ class DenseBucket {
 };
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-std::size_t DenseBucket<T, C, Space, W>::add(T const* gradient, std::size_t size, T* parameters, std::size_t unit,
-                                             T* in_place) {
-  std::size_t const segment = layout_.add(size, unit);
-  if (segment >= segments_.size()) segments_.resize(segment + 1);
-  Segment& s = segments_[segment];
-  s.gradient = gradient;
-  s.in_place = in_place;
-  s.parameters = parameters;
-  s.leads = true;
-  return segment;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::close(Topology<C> const& topology, FusionOptions const& options, bool sharded,
                                         Spread spread) {
   if (empty()) return layout_.forget();
   ops_.emplace(queue_of<Space>(topology.world()));
   Terms const terms{&topology, on_host && !encodes<W> && topology.spreads() && !sharded ? spread : Spread::later,
                     !encodes<W> && !sharded && vendor_sums(topology.world()), sharded};
-  bool const whole_segments = terms.vendor || terms.spread == Spread::in_place;
+  owns_in_place_ = terms.vendor || terms.spread == Spread::in_place;
   bool const stands = !layout_.close({static_cast<std::size_t>(topology.owners()), sizeof(T),
-                                      whole_segments ? Packing::by_segment : Packing::by_owner, options});
+                                      owns_in_place_ ? Packing::by_segment : Packing::by_owner, options});
   if (!stands || terms != terms_) allotted_ = false;
   terms_ = terms;
   lent_.resize(parcels().size());

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/slice.hpp"
 
 namespace parallax {
 
@@ -75,9 +75,9 @@ class DenseLayout {
 
   std::size_t owners() const { return terms_.owners; }
   FusionOptions const& options() const { return terms_.options; }
-  std::span<Segment const> segments() const { return {segments_.data(), laid_out_}; }
+  Slice<Segment const> segments() const { return {segments_.data(), laid_out_}; }
   Segment const& segment(std::size_t s) const { return segments_[s]; }
-  std::span<Parcel const> parcels() const { return parcels_; }
+  Slice<Parcel const> parcels() const { return parcels_; }
   Parcel const& parcel_of(std::size_t segment) const { return parcels_[segments_[segment].parcel]; }
 
   // The part of a segment that an owner has.
@@ -88,7 +88,7 @@ class DenseLayout {
   // Where that part begins in its parcel, packed by owner.
   std::size_t place(std::size_t segment, std::size_t owner) const { return offsets_[at(segment, owner)]; }
   // Where the owners' parts of a parcel begin, packed by owner, and the end.
-  std::span<std::size_t const> begins(Parcel const& parcel) const { return {begins_.data() + parcel.begins, owners() + 1}; }
+  Slice<std::size_t const> begins(Parcel const& parcel) const { return {begins_.data() + parcel.begins, owners() + 1}; }
   Range part(Parcel const& parcel, std::size_t owner) const {
     return {begins_[parcel.begins + owner], begins_[parcel.begins + owner + 1]};
   }

@@ -21,7 +21,7 @@ class BucketSums {
   using Space = typename State::space;
   using W = dense_wire_of<T, Space, typename State::Exchange>;
 
-  void join(Buckets<C>& buckets, std::span<T const> gradient, State& state, T* in_place) {
+  [[gnu::always_inline]] void join(Buckets<C>& buckets, std::span<T const> gradient, State& state, T* in_place) {
     bucket_ = &buckets.template of<T, Space, State::sharded, W>();
     segment_ = bucket_->add(gradient.data(), gradient.size(), state.values().data(), state.unit(), in_place);
   }
@@ -104,22 +104,21 @@ class DenseWay : public WayBase<C, Update> {
 
   void prepare(Update const& update, Topology<C> const& topology, Preparing how, int group) {
     this->begin(update, group);
-    moved_ = update.gradient.data() != given_.data() || update.gradient.size() != given_.size() ||
-             (update.in_place != nullptr) != given_in_place_;
-    given_ = update.gradient;
-    given_in_place_ = update.in_place;
     gradient_ = update.gradient;
     in_place_ = update.in_place;
+    Given const given{gradient_.data(), gradient_.size(), in_place_ != nullptr};
+    moved_ = given != given_;
+    if (moved_) given_ = given;
     if (gradient_.size() != state_->size() && !how.joined) throw size_refusal(topology.rank());
     if (how.keep || how.joined) keep_gradient(how.joined);
   }
   RowsView<T const> gradient() const { return as_row(gradient_); }
-  std::optional<GradientMemory> memory() const {
-    auto const bytes = std::as_bytes(gradient_);
-    return GradientMemory{bytes.data(), bytes.data() + bytes.size(), in_place_ != nullptr, state_->name()};
+  GradientMemory memory() const {
+    auto const* const bytes = reinterpret_cast<std::byte const*>(gradient_.data());
+    return {bytes, bytes + gradient_.size_bytes(), in_place_ != nullptr, state_->name()};
   }
   bool moved() const { return moved_; }
-  void join(Buckets<C>& buckets) { sums_.join(buckets, gradient_, *state_, in_place_); }
+  [[gnu::always_inline]] void join(Buckets<C>& buckets) { sums_.join(buckets, gradient_, *state_, in_place_); }
   bool gathers_early() const { return S::sharded || !transforms<F>; }
 
   void deposit(int group) {
@@ -180,7 +179,7 @@ class DenseWay : public WayBase<C, Update> {
     }
   }
 
-  void apply(double given_scale) noexcept(Space::host_readable) {
+  [[gnu::always_inline]] void apply(double given_scale) noexcept(Space::host_readable) {
     auto const scale = static_cast<T>(given_scale);
     auto const rule = [&] {
       if constexpr (measures)
@@ -252,8 +251,14 @@ class DenseWay : public WayBase<C, Update> {
   }
 
   T* in_place_ = nullptr;
-  std::span<T const> given_;
-  bool given_in_place_ = false, moved_ = false, left_whole_ = false;
+  struct Given {  // the gradient of the last update
+    T const* data = nullptr;
+    std::size_t size = 0;
+    bool in_place = false;
+    bool operator==(Given const&) const = default;
+  };
+  Given given_;
+  bool moved_ = false, left_whole_ = false;
   Buffer<T, Space> kept_;
   struct Nothing {};
   struct Measured {

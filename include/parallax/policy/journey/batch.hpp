@@ -22,7 +22,7 @@ namespace parallax {
 
 // The hops by which a policy's batches are planned.
 template <class E, Communicator C>
-std::vector<Hop> const& route_of(Topology<C> const& topology) {
+Slice<Hop const> route_of(Topology<C> const& topology) {
   return is_direct<E> ? topology.direct() : topology.hops();
 }
 
@@ -180,12 +180,12 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
 // The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank.
 template <class Plan, class Tell>
 void tell_plan(Plan const& plan, Tell&& tell) {
-  auto const& targets = plan.hops->front().targets;
+  auto const& targets = plan.hops.front().targets;
   for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], plan.sent(0, t));
 }
 template <class Plan, class Told>
 void hear_plan(Plan& plan, Told&& told) {
-  auto const& sources = plan.hops->front().sources;
+  auto const& sources = plan.hops.front().sources;
   for (std::size_t s = 0; s < sources.size(); ++s) plan.expect(0, s, told(sources[s]));
 }
 

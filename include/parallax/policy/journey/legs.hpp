@@ -56,15 +56,15 @@ struct CountsLeg {
   int slip = -1;
   void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
     slip = mail.open(sizeof(std::uint64_t), Payload::control);
-    for (int const target : (*plan.hops)[k].targets) mail.send(slip, target, sizeof(std::uint64_t));
-    for (int const source : (*plan.hops)[k].sources) mail.expect(slip, source, sizeof(std::uint64_t));
+    for (int const target : plan.hops[k].targets) mail.send(slip, target, sizeof(std::uint64_t));
+    for (int const source : plan.hops[k].sources) mail.expect(slip, source, sizeof(std::uint64_t));
   }
   void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
-    auto const& targets = (*plan.hops)[k].targets;
+    auto const& targets = plan.hops[k].targets;
     for (std::size_t t = 0; t < targets.size(); ++t) *mail.template outgoing<std::uint64_t>(slip, targets[t]) = plan.sent(k, t);
   }
   void read(Mail<C>& mail, Plan& plan, std::size_t k) {
-    auto const& sources = (*plan.hops)[k].sources;
+    auto const& sources = plan.hops[k].sources;
     for (std::size_t s = 0; s < sources.size(); ++s)
       plan.expect(k, s, *mail.template incoming<std::uint64_t>(slip, sources[s]));
   }
@@ -76,21 +76,21 @@ struct KeysLeg {
   using Index = typename Plan::index_type;
   int slip = -1;
   void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
-    Hop const& hop = (*plan.hops)[k];
+    Hop const& hop = plan.hops[k];
     slip = mail.open(sizeof(Index), Payload::ids);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) mail.send(slip, hop.targets[t], plan.sent(k, t) * sizeof(Index));
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
       mail.expect(slip, hop.sources[s], plan.received_from(k, s) * sizeof(Index));
   }
   void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
-    Hop const& hop = (*plan.hops)[k];
+    Hop const& hop = plan.hops[k];
     for (std::size_t t = 0; t < hop.targets.size(); ++t)
       if (std::size_t const n = plan.sent(k, t))
         std::memcpy(mail.template outgoing<Index>(slip, hop.targets[t]), plan.level(k).keys.data() + plan.runs[k].sent[t],
                     n * sizeof(Index));
   }
   void read(Mail<C>& mail, Plan& plan, std::size_t k, std::int64_t rows) {
-    mail.take(slip, (*plan.hops)[k].sources, plan.received);
+    mail.take(slip, plan.hops[k].sources, plan.received);
     plan.merge_received(k, rows);
   }
 };
@@ -109,7 +109,7 @@ struct RowsLeg {
   Buffer<T, Space> summed;        // gradients of bags, summed by index
 
   void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted, bool in_place = false) {
-    Hop const& hop = (*plan.hops)[k];
+    Hop const& hop = plan.hops[k];
     auto& rows = mail.template of<Space>();
     auto const elements = static_cast<std::size_t>(width);
     lends = in_place;
@@ -127,7 +127,7 @@ struct RowsLeg {
   }
   void write(Mails<C>& mail, RowOps<Space> const& ops, Plan& plan, std::size_t k, OwnRows<T> const& own,
              ArrivedRows<T, Space> const& arrived, bool counted) {
-    Hop const& hop = (*plan.hops)[k];
+    Hop const& hop = plan.hops[k];
     if constexpr (can_lend)
       if (lends) write_lent(mail.of(), ops, plan, own);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
@@ -142,7 +142,7 @@ struct RowsLeg {
     }
   }
   void read(Mails<C>& mail, Plan const& plan, std::size_t k, ArrivedRows<T, Space>& arrived, bool counted) {
-    auto const& sources = (*plan.hops)[k].sources;
+    auto const& sources = plan.hops[k].sources;
     if (lends) read_lent(mail.of(), plan);
     else rows_slip.take(mail.template of<Space>(), sources, arrived.rows);
     if (counted) mail.of().take(counts_slip, sources, arrived.counts);
@@ -150,7 +150,7 @@ struct RowsLeg {
 
  private:
   void open_lent(Mail<C>& mail, Plan const& plan) {
-    Hop const& hop = plan.hops->front();
+    Hop const& hop = plan.hops.front();
     lent_slip = mail.template open_lent<LentRows<T>>();
     for (std::size_t t = 0; t < hop.targets.size(); ++t)
       if (plan.sent(0, t) > 0) mail.send(lent_slip, hop.targets[t], sizeof(LentRows<T>));
@@ -158,7 +158,7 @@ struct RowsLeg {
       if (plan.received_from(0, s) > 0) mail.expect(lent_slip, hop.sources[s], sizeof(LentRows<T>));
   }
   void write_lent(Mail<C>& mail, RowOps<Space> const& ops, Plan& plan, OwnRows<T> const& own) {
-    Hop const& hop = plan.hops->front();
+    Hop const& hop = plan.hops.front();
     auto const width = static_cast<std::size_t>(own.values.width);
     LentRows<T> all{own.values, nullptr, nullptr};
     if (own.per == RowsPer::bag) {
@@ -180,7 +180,7 @@ struct RowsLeg {
       mail.count_lent(hop.sources[s], 0, plan.received_from(0, s) * width * sizeof(T), Payload::rows);
   }
   void read_lent(Mail<C>& mail, Plan const& plan) {
-    auto const& sources = plan.hops->front().sources;
+    auto const& sources = plan.hops.front().sources;
     lent.assign(sources.size(), {});
     for (std::size_t s = 0; s < sources.size(); ++s)
       if (plan.received_from(0, s) > 0) lent[s] = *mail.template incoming<LentRows<T>>(lent_slip, sources[s]);

@@ -43,7 +43,7 @@ class PullJourney {
       case Leg::counts: counts_.open(mail.of(), *plan_, hop_); break;
       case Leg::keys: keys_.open(mail.of(), *plan_, hop_); break;
       case Leg::rows:
-        lends_ = can_lend && mail.reads_in_place() && !held_once_ && plan_->hops->size() == 1;
+        lends_ = can_lend && mail.reads_in_place() && !held_once_ && plan_->hops.size() == 1;
         if (!lends_) open_rows(mail.template of<Space>());
         else if constexpr (can_lend) open_lent(mail.of());
         break;
@@ -56,7 +56,7 @@ class PullJourney {
       case Leg::counts: return counts_.write(mail.of(), *plan_, hop_);
       case Leg::keys: return keys_.write(mail.of(), *plan_, hop_);
       case Leg::rows:
-        if (hop_ + 1 == plan_->hops->size() && owner_ >= 0) table_->touch(plan_->top().keys.span());
+        if (hop_ + 1 == plan_->hops.size() && owner_ >= 0) table_->touch(plan_->top().keys.span());
         if constexpr (can_lend)
           if (lends_) return write_lent(mail.of());
         return write_rows(mail.template of<Space>());
@@ -71,7 +71,7 @@ class PullJourney {
         return;
       case Leg::keys:
         keys_.read(mail.of(), *plan_, hop_, rows_);
-        if (hop_ + 1 == plan_->hops->size()) {
+        if (hop_ + 1 == plan_->hops.size()) {
           leg_ = Leg::rows;
         } else {
           plan_->cut(++hop_, bases_);
@@ -80,7 +80,7 @@ class PullJourney {
         return;
       case Leg::rows:
         if (!lends_)
-          rows_slip_.take(mail.template of<Space>(), (*plan_->hops)[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
+          rows_slip_.take(mail.template of<Space>(), plan_->hops[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
         else if constexpr (can_lend) read_lent(mail.of());
         if (hop_-- == 0) finished_ = true;
         return;
@@ -95,7 +95,7 @@ class PullJourney {
   // Owners say where their rows lie, and who asked for some gathers them.
   void open_lent(Mail<C>& mail) {
     using Lent = decltype(table_->lent());
-    Hop const& hop = plan_->hops->front();
+    Hop const& hop = plan_->hops.front();
     lent_slip_ = mail.template open_lent<Lent>();
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
       if (plan_->received_from(0, s) > 0) mail.send(lent_slip_, hop.sources[s], sizeof(Lent));
@@ -104,7 +104,7 @@ class PullJourney {
   }
   void write_lent(Mail<C>& mail) {
     using Lent = decltype(table_->lent());
-    Hop const& hop = plan_->hops->front();
+    Hop const& hop = plan_->hops.front();
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
       std::size_t const n = plan_->received_from(0, s);
       if (n > 0) *mail.template outgoing<Lent>(lent_slip_, hop.sources[s]) = table_->lent();
@@ -115,7 +115,7 @@ class PullJourney {
   }
   void read_lent(Mail<C>& mail) {
     using Lent = decltype(table_->lent());
-    Hop const& hop = plan_->hops->front();
+    Hop const& hop = plan_->hops.front();
     plan_->values.resize_with_slack(plan_->size() * width_ * sizeof(T));
     T* const out = reinterpret_cast<T*>(plan_->values.data());
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
@@ -128,7 +128,7 @@ class PullJourney {
   }
 
   void open_rows(Mail<C, Space>& mail) {
-    Hop const& hop = (*plan_->hops)[hop_];
+    Hop const& hop = plan_->hops[hop_];
     rows_slip_.open(mail, Payload::rows);
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
       rows_slip_.send(mail, hop.sources[s], plan_->received_from(hop_, s) * width_);
@@ -138,10 +138,10 @@ class PullJourney {
 
   // At the top the rows come from the owner's table, further down from the rows that just arrived.
   void write_rows(Mail<C, Space>& mail) {
-    Hop const& hop = (*plan_->hops)[hop_];
+    Hop const& hop = plan_->hops[hop_];
     Grouping<Index> const& level = plan_->level(hop_ + 1);
     auto const& ops = table_->ops();
-    bool const top = hop_ + 1 == plan_->hops->size();
+    bool const top = hop_ + 1 == plan_->hops.size();
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
       std::size_t const n = plan_->received_from(hop_, s);
       if (n == 0) continue;

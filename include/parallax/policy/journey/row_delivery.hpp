@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,26 +10,27 @@
 
 namespace parallax {
 
-// Two rows that are given for one key and differ: by their positions in what was grouped.
+// Two rows that are given for one key and differ: by their positions in what was grouped. Or none.
 struct RowConflict {
-  std::size_t key;  // its number among the distinct ones
-  std::uint32_t first, second;
-  std::int64_t column;
+  bool found = false;
+  std::size_t key = 0;  // its number among the distinct ones
+  std::uint32_t first = 0, second = 0;
+  std::int64_t column = 0;
 };
 
 // The first two rows of a group that do not have the same bits.
 template <class Index, class T>
-std::optional<RowConflict> conflict_in(Grouping<Index> const& groups, RowsView<T const> rows) {
+RowConflict conflict_in(Grouping<Index> const& groups, RowsView<T const> rows) {
   for (std::size_t key = 0; key < groups.size(); ++key) {
     std::uint32_t const first = groups.order[groups.offsets[key]];
     for (std::uint32_t at = groups.offsets[key] + 1; at < groups.offsets[key + 1]; ++at) {
       std::uint32_t const second = groups.order[at];
       for (std::int64_t column = 0; column < rows.width; ++column)
         if (std::memcmp(rows.row(first) + column, rows.row(second) + column, sizeof(T)) != 0)
-          return RowConflict{key, first, second, column};
+          return {true, key, first, second, column};
     }
   }
-  return std::nullopt;
+  return {};
 }
 
 // Distinct keys, each with a row, go to the rows' owners, past all levels, or, of a table of which every rank has all rows, to
@@ -100,7 +99,7 @@ class RowDelivery final : public Traveller<C> {
   int giver(std::uint32_t position) const {
     std::size_t source = 0, end = expected(0);
     while (end <= position) end += expected(++source);
-    return to_owners_ ? plan_->hops->front().sources[source] : everyone_[source];
+    return to_owners_ ? plan_->hops.front().sources[source] : everyone_[source];
   }
 
  private:

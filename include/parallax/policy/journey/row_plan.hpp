@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "parallax/comm/topology.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/policy/journey/batch_plan.hpp"
 
 namespace parallax {
@@ -24,7 +25,7 @@ template <class Index, MemorySpace Space = HostSpace>
 struct Route {
   using Ops = RowOps<Space>;
 
-  std::vector<Hop> const* hops = nullptr;
+  Slice<Hop const> hops;
   std::vector<Grouping<Index>> arrived;  // by hop: level k + 1
   std::vector<HopRuns> runs;
   Buffer<std::byte> received;      // scratch: keys as they arrived
@@ -38,7 +39,7 @@ struct Route {
 
   // Local. The runs of `keys`, a level's, that go to the targets of hop k.
   void cut(std::size_t k, std::span<Index const> keys, std::span<Index const> bases) {
-    Hop const& hop = (*hops)[k];
+    Hop const& hop = hops[k];
     HopRuns& run = runs[k];
     bounds_.clear();
     for (std::size_t t = 0; t <= hop.targets.size(); ++t)
@@ -71,8 +72,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   using Ops = RowOps<Space>;
 
   // Local. For a new batch, over these hops.
-  void prepare(std::vector<Hop> const& route) {
-    this->hops = &route;
+  void prepare(Slice<Hop const> route) {
+    this->hops = route;
     this->arrived.resize(route.size());
     this->shown_arrived_.resize(route.size());
     this->runs.resize(route.size());

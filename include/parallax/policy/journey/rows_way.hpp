@@ -131,7 +131,7 @@ class RowsWay : public RowWayBase<C, Update> {
   void read(Mails<C>& mail) { journey_.read(mail); }
   void reduce() {
     journey_.reduce();
-    if (plan_->hops->size() > 1) state_->seen.merged += static_cast<double>(plan_->level(1).size());
+    if (plan_->hops.size() > 1) state_->seen.merged += static_cast<double>(plan_->level(1).size());
   }
 
   void deposit(int group) {
