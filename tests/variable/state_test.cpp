@@ -134,7 +134,7 @@ TEST_CASE("a table under Auto goes on with the use that was measured, and a sear
     auto const& state = training.variable.state();
     check(state.chooser.use().pushed == pushed && state.chooser.steps() == 4, "the use");
     check(state.partitioner().pieces == 8 && state.moves() == 1, "pieces or moves");
-    check(state.search.has_value() && state.search->steps() == 4 && state.search->pieces() == 8, "the search");
+    check(static_cast<bool>(state.search) && state.search->steps() == 4 && state.search->pieces() == 8, "the search");
     check(state.search && state.search->probes().size() == 1 && state.search->probes()[0].pieces == probes[0].pieces &&
               state.search->probes()[0].seconds == probes[0].seconds, "the probes");
     train(training, 4, 6);  // one time was kept, so that the second probe ends with two more
