@@ -1,0 +1,21 @@
+#!/bin/sh
+# count.sh PROGRAM: what a steady step between two thread ranks costs, in the instructions that callgrind counts: those of many steps
+# less those of a few, so that what is done once is left out. Fails where a case is above its goal. How often a rank looks whether
+# others have come is not the same in each run, and less than a hundredth of what is counted.
+set -eu
+command -v valgrind >/dev/null || { echo "SKIPPED: there is no valgrind"; exit 0; }
+program=$1
+failed=0
+
+instructions() {  # case steps
+  valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" "$1" "$2" 2>&1 | awk '/Collected/ { print $4 }'
+}
+cost() {  # case steps ranks and units of a step, goal, unit
+  few=$(instructions "$1" "$2") many=$(instructions "$1" $((3 * $2)))
+  each=$(((many - few) / (2 * $2 * $3)))
+  printf '%-8s %6d instructions a %s and rank, of at most %d\n' "$1" "$each" "$5" "$4"
+  [ "$each" -le "$4" ] || { echo "FAILED: $1 is above its goal"; failed=1; }
+}
+cost tensors 20 2000 530 variable
+cost rows 100 2 66000 step
+exit $failed
