@@ -29,39 +29,32 @@ class Findings<HostSpace> {
   void clear() { sought_.clear(); }
   template <class T>
   std::uint32_t seek(Sought, RowsView<T const> rows) {
-    sought_.push_back({rows.data, rows.rows, rows.width, rows.stride, squares_of<std::remove_const_t<T>>,
-                       non_finite_in<std::remove_const_t<T>>});
+    sought_.push_back({rows.data, rows.rows, rows.width, rows.stride});
     return static_cast<std::uint32_t>(sought_.size() - 1);
   }
   void start(RowOps<HostSpace> const&) {}
   bool arrived() const { return true; }
 
-  // Of all rows: those of each, in the order of RowOps, and theirs added in order.
-  double sum_of_squares(std::size_t number) const { return sought_[number].squares(sought_[number]); }
+  // Of all rows: those of each, in the order of RowOps, and theirs added in order. T is the scalar of what was given to `seek`.
+  template <class T>
+  double sum_of_squares(std::size_t number) const {
+    return RowOps<HostSpace>::sum_of_row_squares(sought_[number].template of<T>());
+  }
+  template <class T>
   std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
-    return sought_[number].non_finite(sought_[number]);
+    return parallax::first_non_finite(sought_[number].template of<T>());
   }
 
  private:
-  struct Rows {  // of any scalar, and what knows which
+  struct Rows {  // of any scalar
     void const* data;
     std::int64_t rows, width, stride;
-    double (*squares)(Rows const&);
-    std::optional<NonFiniteElement> (*non_finite)(Rows const&);
 
     template <class T>
     RowsView<T const> of() const {
       return {static_cast<T const*>(data), rows, width, stride};
     }
   };
-  template <class T>
-  static double squares_of(Rows const& rows) {
-    return RowOps<HostSpace>::sum_of_row_squares(rows.of<T>());
-  }
-  template <class T>
-  static std::optional<NonFiniteElement> non_finite_in(Rows const& rows) {
-    return parallax::first_non_finite(rows.of<T>());
-  }
 
   std::vector<Rows> sought_;
 };

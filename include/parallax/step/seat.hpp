@@ -91,6 +91,7 @@ class SeatOf final : public Seat<C> {
   static constexpr bool ranges = UpdateRange<Argument>;
   using Update = typename UpdateOf<Argument>::type;
   using State = typename Update::State;
+  using Scalar = typename State::scalar_type;
   using W = way_of<C, Update>;
   static constexpr bool adaptive = is_adaptive<typename State::Exchange>;
   // Whether the way has legs of its own, or its `next` is that of WayBase.
@@ -183,7 +184,7 @@ class SeatOf final : public Seat<C> {
   }
   void norm(double& squared) override {
     each([&](auto& way) {
-      if (way.leader()) squared += findings_of(way).of_sums.sum_of_squares(way.sought.squares);
+      if (way.leader()) squared += findings_of(way).of_sums.template sum_of_squares<Scalar>(way.sought.squares);
     });
   }
   std::optional<Error> non_finite(bool in_gradient) override {
@@ -192,7 +193,7 @@ class SeatOf final : public Seat<C> {
       auto const place = in_gradient ? way.sought.in_gradient : way.sought.in_sums;
       if (found || place == SoughtOf::none) return;
       auto const& findings = findings_of(way);
-      auto const element = (in_gradient ? findings.of_gradients : findings.of_sums).first_non_finite(place);
+      auto const element = (in_gradient ? findings.of_gradients : findings.of_sums).template first_non_finite<Scalar>(place);
       if (element) found = non_finite_error(way, *element, in_gradient);
     });
     return found;

@@ -374,7 +374,11 @@ class Findings<CudaSpace> {
   }
   bool arrived() const { return sought_.empty() || brought_at_->reached(); }
 
-  double sum_of_squares(std::size_t number) const { return *here<double>(number); }
+  template <class>
+  double sum_of_squares(std::size_t number) const {
+    return *here<double>(number);
+  }
+  template <class>
   std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
     std::span const candidates{here<NonFiniteElement>(number), RowOps<CudaSpace>::first_candidates};
     auto const first = std::min_element(candidates.begin(), candidates.end(), [](auto const& a, auto const& b) {
