@@ -152,7 +152,7 @@ TEST_CASE("the first value on a device that is not finite is found", "[cuda][ses
     findings.seek(px::Sought::non_finite, px::RowsView<T const>{there.span().data(), 1, n});
     findings.start(ops);
     ops.wait();
-    auto const found = findings.first_non_finite(0);
+    auto const found = findings.first_non_finite<T>(0);
     return found ? found->column : n;
   };
   CHECK(first(std::vector<float>{}) == 0);
