@@ -1,6 +1,6 @@
 # The components of parallax: the package that each needs, and the target that it becomes. The project and the installed
 # parallaxConfig.cmake both read this file, so that both define the same targets.
-set(parallax_components parallax compiled threads mpi eigen cuda nccl conformance)
+set(parallax_components parallax compiled threads mpi compiled_mpi eigen cuda nccl conformance)
 
 # NCCL has no CMake package. It is looked for where NCCL_ROOT says, beside cudart, and where headers and libraries are. Where it
 # is found, with cudart, defines parallax_nccl_library.
@@ -19,17 +19,31 @@ function(parallax_find_nccl)
   endif()
 endfunction()
 
-# parallax::compiled: the engine as a library, for projects of many programs. It is built, from installed sources and with the
-# project's own settings, only where something links it. What links it has PARALLAX_COMPILED defined.
+# parallax::compiled: the engine and threads as a library, for projects of many programs. It is built, from installed sources and
+# with the project's own settings, only where something links it. What links it has PARALLAX_COMPILED defined.
 function(parallax_add_compiled)
   if(TARGET parallax_compiled)
     return()
   endif()
-  add_library(parallax_compiled STATIC EXCLUDE_FROM_ALL ${parallax_compiled_sources}/engine.cpp ${parallax_compiled_sources}/rows.cpp)
+  add_library(parallax_compiled STATIC EXCLUDE_FROM_ALL ${parallax_compiled_sources}/engine.cpp ${parallax_compiled_sources}/rows.cpp
+    ${parallax_compiled_sources}/threads.cpp)
   target_link_libraries(parallax_compiled PUBLIC parallax::parallax)
   target_compile_definitions(parallax_compiled PUBLIC PARALLAX_COMPILED)
   set_target_properties(parallax_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
   add_library(parallax::compiled ALIAS parallax_compiled)
+endfunction()
+
+# parallax::compiled_mpi: the same, and MPI. What links it has PARALLAX_COMPILED_MPI defined as well.
+function(parallax_add_compiled_mpi)
+  parallax_add_compiled()
+  if(TARGET parallax_compiled_mpi)
+    return()
+  endif()
+  add_library(parallax_compiled_mpi STATIC EXCLUDE_FROM_ALL ${parallax_compiled_sources}/mpi.cpp)
+  target_link_libraries(parallax_compiled_mpi PUBLIC parallax::compiled parallax::mpi)
+  target_compile_definitions(parallax_compiled_mpi PUBLIC PARALLAX_COMPILED_MPI)
+  set_target_properties(parallax_compiled_mpi PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  add_library(parallax::compiled_mpi ALIAS parallax_compiled_mpi)
 endfunction()
 
 # Looks for what a component needs. Where it is found, defines parallax::<component> and sets parallax_<component>_FOUND;
@@ -41,6 +55,17 @@ function(parallax_find_component component)
   elseif(component STREQUAL "compiled")
     parallax_add_compiled()
     set(parallax_compiled_FOUND TRUE PARENT_SCOPE)
+    return()
+  elseif(component STREQUAL "compiled_mpi")
+    if(NOT TARGET parallax::mpi AND NOT PARALLAX_WITH_MPI STREQUAL "OFF")
+      parallax_find_component(mpi)
+    endif()
+    if(TARGET parallax::mpi)
+      parallax_add_compiled_mpi()
+    endif()
+    set(parallax_compiled_mpi_FOUND ${parallax_mpi_FOUND} PARENT_SCOPE)
+    string(REPLACE "component mpi:" "component compiled_mpi:" reason "${parallax_mpi_reason}")
+    set(parallax_compiled_mpi_reason "${reason}" PARENT_SCOPE)
     return()
   elseif(component STREQUAL "threads")
     set(dependency "Threads")
@@ -55,6 +80,9 @@ function(parallax_find_component component)
     endif()
     find_package(MPI QUIET COMPONENTS ${language})
     set(needs MPI::MPI_${language})
+    if(NOT MPI_${language}_FOUND)  # CMake defines the target all the same, and empty
+      set(needs MPI-NOTFOUND)
+    endif()
   elseif(component STREQUAL "eigen")
     set(dependency "Eigen3")
     find_package(Eigen3 QUIET CONFIG)

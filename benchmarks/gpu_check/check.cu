@@ -63,7 +63,7 @@ struct Grouped {
         scratch{pool, stream, device::group_keys_scratch_bytes(count, keys_below)},
         n{count},
         bound{keys_below} {}
-  device::Groups<Id> view() {
+  device::GroupingView<Id> view() {
     std::uint32_t* const at = numbers.data();
     return {keys.data(), at, at + n + 1, at + 2 * std::size_t{n} + 1, at + 3 * std::size_t{n} + 1, n};
   }
@@ -100,14 +100,14 @@ struct ByThrust {
   ByThrust(parallax::CudaPool& pool, std::uint32_t n) : memory{&pool}, sorted{pool, stream, n}, numbers{pool, stream, n} {}
   auto policy() { return thrust::cuda::par_nosync(memory).on(stream); }
 
-  void group(Id const* ids, device::Groups<Id> const& groups) {
+  void group(Id const* ids, device::GroupingView<Id> const& groups) {
     device::portable::group_keys(policy(), ids, groups, sorted.data(), numbers.data());
   }
   void gather(RowsView<float const> table, Id const* ids, std::uint32_t n, float* out) {
     device::portable::gather_rows(policy(), table, ids, n, {}, out);
   }
   template <class Rule>
-  void update(RowsView<float const> values, device::Groups<Id> const& groups, RowsView<float> table, Rule const& rule,
+  void update(RowsView<float const> values, device::GroupingView<Id> const& groups, RowsView<float> table, Rule const& rule,
               float* slot) {
     device::portable::update_runs(policy(), values, groups, {}, table, rule, slot);
   }

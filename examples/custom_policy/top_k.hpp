@@ -29,8 +29,8 @@ struct TopK {
       using typename Base::Space, typename Base::T;
 
      public:
-      void prepare(Update const& update, parallax::Topology<C> const& topology, parallax::Preparing how, int group) {
-        Base::prepare(update, topology, how, group);
+      void prepare(Update const& update, parallax::Topology<C> const& topology, parallax::Preparing how, int clip) {
+        Base::prepare(update, topology, how, clip);
         std::span<T> const left = this->state_->policy_state.add(this->gradient_);
         std::size_t const count = std::min(k, left.size());
         indices_.resize(left.size());

@@ -1,4 +1,7 @@
-// Everything but the backends: variables, policies, optimizers, partitioners, sessions and the communicator of one rank.
+// Everything but the backends: variables, policies, optimizers, partitioners, sessions and the communicator of one rank. A
+// trainer includes it, and beside it the header of its communicator (comm/thread.hpp, comm/mpi.hpp, comm/nccl.hpp) and of what
+// else it needs: of devices (memory/cuda.hpp), of Eigen (interop/eigen.hpp). Begin with session/session.hpp for the operations,
+// variable/variable.hpp for what they work on, and step/grad.hpp for the arguments of a step.
 #pragma once
 
 #include "parallax/comm/collectives.hpp"
@@ -27,6 +30,8 @@
 #include "parallax/variable/variable.hpp"
 #include "parallax/version.hpp"
 
+// Defined by the CMake target parallax::compiled: the engine and the row operations are then in that library, and are only
+// declared here.
 #if defined(PARALLAX_COMPILED)
 #include "parallax/compiled/engine.hpp"
 #include "parallax/compiled/rows.hpp"

@@ -1,6 +1,9 @@
 // The typed collectives on one rank and on threads.
 #include "collectives.hpp"
 
+#include <array>
+#include <vector>
+
 #include "../catch.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
@@ -38,6 +41,20 @@ TEST_CASE("sums over threads have the bits of the documented order, of any size 
     });
     for (std::string const& sizes : wrong) CHECK(sizes == "");
   }
+}
+
+TEST_CASE("an array is summed and told as a vector is", "[comm][collectives]") {
+  std::vector<double> sums(3), told(3);
+  px::run_threads(3, [&](px::ThreadCommunicator& world) {
+    double mine[] = {1.0 + world.rank(), 0.5};
+    px::allreduce(world, std::span{mine});
+    sums[static_cast<std::size_t>(world.rank())] = mine[0] + mine[1];
+    std::array<int, 2> numbers{world.rank(), 7};
+    px::broadcast(world, std::span{numbers}, 2);
+    told[static_cast<std::size_t>(world.rank())] = numbers[0];
+  });
+  CHECK(sums == std::vector<double>(3, 7.5));
+  CHECK(told == std::vector<double>(3, 2));
 }
 
 TEST_CASE("ranks that bring vectors of different sizes are told so", "[comm][collectives]") {

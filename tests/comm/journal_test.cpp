@@ -1,5 +1,5 @@
 // A journal is kept in the words of its owner, whoever that is.
-#include "parallax/comm/journal.hpp"
+#include "parallax/comm/agreement/journal.hpp"
 
 #include <array>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "../catch.hpp"
-#include "parallax/comm/journal_report.hpp"
+#include "parallax/comm/agreement/journal_report.hpp"
 #include "parallax/comm/thread.hpp"
 
 namespace px = parallax;

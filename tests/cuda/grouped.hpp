@@ -21,7 +21,7 @@ struct Grouped {
     Scratch const scratch{parallax::cuda::group_keys_scratch_bytes(all.size(), bound)};
     parallax::cuda::group_keys(nullptr, all.data(), bound, view(), scratch.memory);
   }
-  parallax::cuda::Groups<Index> view() {
+  parallax::cuda::GroupingView<Index> view() {
     return {keys.data(), offsets.data(), order.data(), inverse.data(), &distinct, static_cast<std::uint32_t>(inverse.size())};
   }
 };

@@ -45,7 +45,8 @@ void agrees(std::uint32_t n, std::int64_t rows, std::int64_t width, unsigned see
   std::vector<Index> found_keys(n), sorted(n);
   std::vector<std::uint32_t> offsets(n + 1), order(n), inverse(n), numbers(n);
   std::uint32_t distinct = 99;
-  parallax::cuda::Groups<Index> const groups{found_keys.data(), offsets.data(), order.data(), inverse.data(), &distinct, n};
+  parallax::cuda::GroupingView<Index> const groups{found_keys.data(), offsets.data(), order.data(),
+                                                   inverse.data(),    &distinct,      n};
   portable::group_keys(thrust::device, keys.data(), groups, sorted.data(), numbers.data());
   REQUIRE(distinct == u);
   REQUIRE(same(found_keys.data(), expected.keys.data(), u));

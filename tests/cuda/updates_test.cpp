@@ -4,7 +4,7 @@
 #include "grouped.hpp"
 #include "parallax/kernel/cuda/updates.cuh"
 #include "parallax/kernel/host.hpp"
-#include "parallax/kernel/host_measure.hpp"
+#include "parallax/kernel/host/measure.hpp"
 #include "parallax/optimizer/adadelta.hpp"
 #include "parallax/optimizer/adagrad.hpp"
 #include "parallax/optimizer/adam.hpp"

@@ -104,7 +104,7 @@ struct Case {
     for (std::size_t r = 0; r < hosts.size(); ++r) out << (r ? "," : " on hosts ") << hosts[r];
     out << ", " << px::to_string(reduce) << (integers ? ", integers" : "") << (clips ? ", clipped" : "")
         << (overlap ? "" : ", nothing started early") << (lent ? ", lent memory" : "") << (in_place ? ", in place" : "") << ", "
-        << pieces << " pieces, fusion " << fusion.fusion_bytes << "/" << fusion.direct_bytes << "/" << fusion.piece_bytes
+        << pieces << " pieces, fusion " << fusion.fusion_bytes << "/" << fusion.direct_bytes << "/" << fusion.round_bytes
         << ", seed " << seed;
     return out.str();
   }

@@ -150,7 +150,7 @@ static_assert(policy_is_found<0> && policy_is_found<1> && policy_is_found<2> && 
 struct Update {};
 template <int Missing>
 struct Phases {
-  int sought, travelling, state() const, group() const;
+  int sought, travelling, state() const, clip() const;
   bool leader() const requires(Missing != 1);
   void prepare(Update const&, px::Topology<World<0>> const&, px::Preparing, int) requires(Missing != 2);
   void gradient() requires(Missing != 3);

@@ -14,7 +14,7 @@ struct Mine {
     static constexpr bool sharded = false;
     template <px::Communicator C, class Update>
     struct way {
-      void prepare(Update const& update, px::Topology<C> const&, px::Preparing, int group);
+      void prepare(Update const& update, px::Topology<C> const&, px::Preparing, int clip);
     };
     static px::Prediction predict(px::TableFacts const&, px::TableUse const&, px::RankShape const&, px::Costs const&) {
       return {};

@@ -17,9 +17,9 @@ struct Mine {
       using Elements = px::RowsView<typename Update::T const>;
 
      public:
-      void prepare(Update const& update, px::Topology<C> const&, px::Preparing, int group) { this->begin(update, group); }
+      void prepare(Update const& update, px::Topology<C> const&, px::Preparing, int clip) { this->begin(update, clip); }
       Elements gradient() const;
-      void deposit(int group);
+      void deposit(int clip);
       Elements clipped(px::Topology<C> const&) const;
       Elements result();
       std::string place_of(px::NonFiniteElement const&, bool) const;

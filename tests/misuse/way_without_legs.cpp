@@ -14,8 +14,8 @@ struct Mine {
     static constexpr bool sharded = false;
     template <px::Communicator C, class Update>
     struct way : px::DenseWay<C, Update, px::WholeSums> {
-      void prepare(Update const& update, px::Topology<C> const& topology, px::Preparing how, int group) {
-        px::DenseWay<C, Update, px::WholeSums>::prepare(update, topology, how, group);
+      void prepare(Update const& update, px::Topology<C> const& topology, px::Preparing how, int clip) {
+        px::DenseWay<C, Update, px::WholeSums>::prepare(update, topology, how, clip);
         this->sums_.open(this->gradient_.size());
       }
     };

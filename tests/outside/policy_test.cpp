@@ -72,8 +72,8 @@ struct RandomK {
       static_assert(Base::Space::host_readable, "RandomK sums in the host's memory");
 
      public:
-      void prepare(Update const& update, px::Topology<C> const& topology, px::Preparing how, int group) {
-        Base::prepare(update, topology, how, group);
+      void prepare(Update const& update, px::Topology<C> const& topology, px::Preparing how, int clip) {
+        Base::prepare(update, topology, how, clip);
         auto& memory = this->state_->policy_state;
         auto const left = memory.rest.add(this->gradient_);
         memory.taken = true;

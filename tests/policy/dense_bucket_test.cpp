@@ -138,14 +138,14 @@ std::vector<Setting> const settings{
     {{10, 1, 7, 0, 100}, {}, {}},                                                     // all in one parcel
     {{10, 1, 7, 0, 100}, {}, {.fusion_bytes = 64, .direct_bytes = 64}},               // some fused, some direct
     {{10, 1, 7, 0, 100}, {}, {.fusion_bytes = 0, .direct_bytes = 0}},                 // each where it lies
-    {{10, 1, 7, 0, 100}, {}, {.direct_bytes = 100, .piece_bytes = 12}},               // in many rounds
-    {{12, 30, 0, 9}, {4, 3, 5, 9}, {.fusion_bytes = 1000, .direct_bytes = 60, .piece_bytes = 8}},  // whole rows
-    {{5000}, {}, {.direct_bytes = 1, .piece_bytes = 1}},                              // the smallest rounds, tiles of the sum
+    {{10, 1, 7, 0, 100}, {}, {.direct_bytes = 100, .round_bytes = 12}},               // in many rounds
+    {{12, 30, 0, 9}, {4, 3, 5, 9}, {.fusion_bytes = 1000, .direct_bytes = 60, .round_bytes = 8}},  // whole rows
+    {{5000}, {}, {.direct_bytes = 1, .round_bytes = 1}},                              // the smallest rounds, tiles of the sum
     {{70'000}, {}, {.direct_bytes = 1}},  // more than one round where pieces are to stay in the cache, one where they are not
     {{}, {}, {}},
     {{10, 1, 7, 0, 100}, {}, {}, true},
     {{10, 1, 7, 0, 100}, {}, {.fusion_bytes = 64, .direct_bytes = 64}, true},
-    {{12, 30, 0, 9}, {4, 3, 5, 9}, {.direct_bytes = 100, .piece_bytes = 8}, true},
+    {{12, 30, 0, 9}, {4, 3, 5, 9}, {.direct_bytes = 100, .round_bytes = 8}, true},
 };
 
 // How many elements are wrong on each of as many thread ranks; -1 where a rank did not get there. Ranks lend each other their

@@ -73,8 +73,8 @@ std::vector<Setting> const settings{
     {{10, 1, 7, 0, 100}, {}},
     {{10, 1, 7, 0, 100}, {.fusion_bytes = 64, .direct_bytes = 64}},
     {{10, 1, 7, 0, 100}, {.fusion_bytes = 0, .direct_bytes = 0}},
-    {{10, 1, 7, 0, 100}, {.direct_bytes = 100, .piece_bytes = 12}},
-    {{5000}, {.direct_bytes = 1, .piece_bytes = 900}},  // tiles of the sum, in many rounds
+    {{10, 1, 7, 0, 100}, {.direct_bytes = 100, .round_bytes = 12}},
+    {{5000}, {.direct_bytes = 1, .round_bytes = 900}},  // tiles of the sum, in many rounds
     {{70'000}, {}},
     {{}, {}},
     {{10, 1, 7, 0, 100}, {.direct_bytes = 64}, true},

@@ -38,8 +38,8 @@ struct Alone {
     };
     template <px::Communicator C, class Update>
     struct way : Legs<C, Update> {
-      void prepare(Update const& update, px::Topology<C> const& topology, px::Preparing how, int group) {
-        Legs<C, Update>::prepare(update, topology, how, group);
+      void prepare(Update const& update, px::Topology<C> const& topology, px::Preparing how, int clip) {
+        Legs<C, Update>::prepare(update, topology, how, clip);
         if (this->state_->policy_state.open) std::ranges::copy(this->gradient_, this->sums_.open(this->gradient_.size()).data());
       }
     };

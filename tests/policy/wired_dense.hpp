@@ -157,7 +157,7 @@ struct Layer {
 
 inline px::SessionOptions options_of(bool small_pieces) {
   px::SessionOptions options;
-  if (small_pieces) options.fusion = {.fusion_bytes = 300, .direct_bytes = 600, .piece_bytes = 64};
+  if (small_pieces) options.fusion = {.fusion_bytes = 300, .direct_bytes = 600, .round_bytes = 64};
   return options;
 }
 

@@ -28,7 +28,8 @@ TEST_CASE("a search deals the rows anew between steps, and handles of earlier pu
       INFO(ranks << " ranks" << (hosts ? " on two hosts" : ""));
       auto const told = on_ranks(ranks, [&](px::ThreadCommunicator& world) {
         return std::vector{search<px::Adagrad, float, px::Block>(world, hosts),
-                           search<px::Adam, double, px::Hash>(world, hosts)};
+                           search<px::Adam, double, px::Hash>(world, hosts),
+                           search<px::Sgd, float, px::Cyclic>(world, hosts, px::Reduce::mean_by_count)};
       });
       for (auto const& mine : told)
         for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -38,6 +39,29 @@ TEST_CASE("a search deals the rows anew between steps, and handles of earlier pu
           CHECK(mine[i].methods[1] != mine[i].methods[0]);
         }
     }
+}
+
+TEST_CASE("a gradient by distinct rows counts the indices of its pull, whose table is now dense", "[session][auto]") {
+  auto const wrong = on_ranks(3, [&](px::ThreadCommunicator& world) {
+    Twins<px::Sgd, float, px::Block, px::ThreadCommunicator> twins{
+        px::Topology{world},
+        {.first_step = 6, .interval = 1, .horizon = 1e30, .costs = favouring(all_reduce)},
+        px::BadIds::error,
+        px::Reduce::mean_by_count};
+    std::vector<int> const ids{7, 1, 7, 7, world.rank(), 1};
+    auto const [a, b] = twins.session.pull(twins.moving.at(ids), twins.still.at(ids));
+    twins.session.search_pieces(twins.moving, {.most = 12, .probes = 3, .steps = 1, .settling = 0});
+    std::vector<float> const gradient(width * a.size(), 4.0f);
+    int different = 0;
+    for (int step = 0; step < 9; ++step) {
+      twins.session.step(grad(a, px::distinct(gradient)), grad(b, px::distinct(gradient)));
+      different += twins.different_rows();
+    }
+    different += !a.plan()->retired || twins.moving.state().choice() != all_reduce;
+    twins.session.finish();
+    return different;
+  });
+  CHECK(wrong == std::vector<int>(3));
 }
 
 TEST_CASE("a table that is too large for every rank stays sharded", "[session][auto]") {

@@ -30,10 +30,11 @@ inline px::Costs favouring(std::size_t method) {
 // A table under Auto and its twin under PsShard, which get the same gradients; sums of them are exact, in any order.
 template <class O, class T, class P, px::Communicator C, px::MemorySpace Space = px::HostSpace>
 struct Twins {
-  Twins(px::Topology<C> const& topology, px::AutoOptions const& choice, px::BadIds bad = px::BadIds::error)
+  Twins(px::Topology<C> const& topology, px::AutoOptions const& choice, px::BadIds bad = px::BadIds::error,
+        px::Reduce reduce = px::Reduce::mean)
       : session{topology, {.choice = choice}},
-        moving{session, "moving", {rows, width, px::uniform(-1, 1, 3)}, bad},
-        still{session, "still", {rows, width, px::uniform(-1, 1, 3)}, bad} {
+        moving{session, "moving", {rows, width, px::uniform(-1, 1, 3)}, bad, reduce},
+        still{session, "still", {rows, width, px::uniform(-1, 1, 3)}, bad, reduce} {
     // Initial values depend on the name: both begin with others.
     std::vector<T> values;
     for (std::int64_t row = 0; row < still.local_rows(); ++row)
@@ -164,8 +165,9 @@ void check_wandering(std::vector<int> const& sizes, Run const& run) {
 
 // A search with one step a probe: rows are dealt anew after every step, with handles of earlier pulls alive.
 template <class O, class T, class P, px::MemorySpace Space = px::HostSpace, px::Communicator C>
-Told search(C& world, bool hosts) {
-  Twins<O, T, P, C, Space> twins{topology_of(world, hosts), {.first_step = 1'000'000}, px::BadIds::drop_and_count};
+Told search(C& world, bool hosts, px::Reduce reduce = px::Reduce::mean) {
+  px::AutoOptions const choice{.first_step = 1'000'000};
+  Twins<O, T, P, C, Space> twins{topology_of(world, hosts), choice, px::BadIds::drop_and_count, reduce};
   Told told;
   twins.session.search_pieces(twins.moving, {.most = 12, .probes = 5, .steps = 1, .settling = 0});
   auto ids = twins.batch(0);

@@ -135,6 +135,8 @@ TEST_CASE("bags that do not fit their indices are refused", "[session][bags]") {
   CHECK(detail_of({1, 3}).find("begin with 0") != std::string::npos);
   CHECK(detail_of({0, 2}).find("end with the number of indices, 3") != std::string::npos);
   CHECK(detail_of({0, 3, 2, 3}).find("descend from 3 to 2 at bag 1") != std::string::npos);
+  // An offset beyond the indices is not followed.
+  CHECK(detail_of({0, 1'000'000, 3}).find("descend from 1000000 to 3 at bag 1") != std::string::npos);
   auto const answer = answer_of([&] { auto const bags = session.pull(table.bags(ids, std::vector<int>{0, 3}, weights)); });
   CHECK(answer.detail.find("2 weights for 3 indices") != std::string::npos);
   auto const bags = session.pull(table.bags(ids, std::vector<int>{0, 3}));

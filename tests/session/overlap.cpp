@@ -213,7 +213,7 @@ TEST_CASE("starting updates changes no bit, also where a variable has several", 
                                   std::vector<float>(3)};
     std::vector<Values> parameters(3, layers_of_a_rank);
     px::run_threads(3, [&](px::ThreadCommunicator& world) {
-      px::Session session{world, {.fusion = {.fusion_bytes = 20'000, .direct_bytes = 20'000, .piece_bytes = 5'000}}};
+      px::Session session{world, {.fusion = {.fusion_bytes = 20'000, .direct_bytes = 20'000, .round_bytes = 5'000}}};
       auto& own = parameters[static_cast<std::size_t>(world.rank())];
       std::vector<px::Variable<px::Dense, px::Adagrad>> layers;
       for (auto& values : own) layers.emplace_back(session, "layer " + std::to_string(layers.size()), px::bind(values));
@@ -303,7 +303,7 @@ TEST_CASE("while updates of a higher priority are exchanged, others wait", "[ses
     std::vector<std::vector<int>> channels(3);
     px::run_threads(3, [&](px::ThreadCommunicator& comm) {
       Recording world{comm};
-      px::Session session{world, {.fusion = {.direct_bytes = 1'000, .piece_bytes = 1'000}}};
+      px::Session session{world, {.fusion = {.direct_bytes = 1'000, .round_bytes = 1'000}}};
       std::vector<float> last(12'000, 1.0f), first(6'000, 1.0f), gradient(12'000, 0.5f);
       px::Variable<px::Dense> last_layer{session, "last", px::bind(last)}, first_layer{session, "first", px::bind(first)};
       session.start(px::grad(last_layer, gradient));

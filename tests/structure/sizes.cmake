@@ -1,10 +1,15 @@
 # cmake -D include=<folder> -P sizes.cmake: counts the lines of the headers under <folder>/parallax, without blank ones and those of
 # comments alone, and fails with one line for each header, or room, that is too long, and for each header that does not begin with
-# a sentence on what is found in it (see CONTRIBUTING.md).
+# a sentence on what is found in it (see CONTRIBUTING.md). And it counts the comments: lines that are nothing else are at least
+# 15 % of all that are not blank.
 cmake_minimum_required(VERSION 3.25)
 
 set(most_of_a_header 400)
 set(most_of_session 1600)
+set(least_comments 1500)  # of 10,000 lines
+
+set(all_lines 0)
+set(all_comments 0)
 
 set(broken 0)
 function(complain text)
@@ -20,11 +25,15 @@ foreach(header IN LISTS headers)
   if(NOT text MATCHES "^// [^ \n][^\n]*(\n//[^\n]*)*[.]( |\n)")
     complain("parallax/${header}: its first line begins no sentence on what is found in it")
   endif()
+  string(REGEX MATCHALL "\n[ \t]*//" comments "\n${text}")
   string(REGEX REPLACE "\n[ \t]*//[^\n]*" "" text "\n${text}")
   string(REGEX REPLACE "\n[ \t\r\n]*" "\n" text "${text}")
   string(REGEX REPLACE "\n$" "" text "${text}")
   string(REGEX MATCHALL "\n" ends "${text}")
   list(LENGTH ends lines)
+  list(LENGTH comments comments)
+  math(EXPR all_comments "${all_comments} + ${comments}")
+  math(EXPR all_lines "${all_lines} + ${lines} + ${comments}")
   if(lines GREATER most_of_a_header)
     complain("parallax/${header}: ${lines} lines of code, a header has at most ${most_of_a_header}")
   endif()
@@ -33,6 +42,13 @@ foreach(header IN LISTS headers)
 endforeach()
 if(DEFINED lines_of_session AND lines_of_session GREATER most_of_session)
   complain("parallax/session: ${lines_of_session} lines of code, the room has at most ${most_of_session}")
+endif()
+if(headers)
+  math(EXPR share "10000 * ${all_comments} / ${all_lines}")
+  message("${all_comments} of ${all_lines} lines are comments: ${share} of 10,000")
+  if(share LESS least_comments)
+    complain("parallax/: ${share} of 10,000 lines are comments, at least ${least_comments} are to be")
+  endif()
 endif()
 if(broken OR NOT headers)
   message(FATAL_ERROR "${broken} rules of sizes are broken")

@@ -164,8 +164,8 @@ class Rank {
   }
   static px::SessionOptions options(Program const& program) {
     px::SessionOptions all;
-    if (program.fusion == 1) all.fusion = {.fusion_bytes = 32, .direct_bytes = 16, .piece_bytes = 8};
-    if (program.fusion == 2) all.fusion = {.fusion_bytes = 64, .direct_bytes = 1000, .piece_bytes = 4};
+    if (program.fusion == 1) all.fusion = {.fusion_bytes = 32, .direct_bytes = 16, .round_bytes = 8};
+    if (program.fusion == 2) all.fusion = {.fusion_bytes = 64, .direct_bytes = 1000, .round_bytes = 4};
     return all;
   }
 

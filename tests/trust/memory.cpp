@@ -111,7 +111,7 @@ struct Shape {
 };
 
 // The formula of FusionOptions: a parcel of b bytes needs b / N for its sum, and b for the whole if it is fused or gathered;
-// N min(piece_bytes, b / N) for what arrives is scratch that parcels share. Buffers grow by half more than they need, and each
+// N min(round_bytes, b / N) for what arrives is scratch that parcels share. Buffers grow by half more than they need, and each
 // layer has some bookkeeping.
 std::int64_t documented(Shape const& shape, bool gathered) {
   auto const n = static_cast<std::size_t>(shape.ranks);
@@ -119,7 +119,7 @@ std::int64_t documented(Shape const& shape, bool gathered) {
   auto const parcel = [&](std::size_t bytes, bool direct) {
     total += bytes / n + ((!direct || (gathered && n > 1)) ? bytes : 0);
     std::size_t const part = bytes / n + sizeof(float) * shape.sizes.size();
-    if (n > 1) scratch = std::max(scratch, n * std::min(shape.fusion.piece_bytes, part));
+    if (n > 1) scratch = std::max(scratch, n * std::min(shape.fusion.round_bytes, part));
   };
   for (std::size_t const size : shape.sizes) {
     std::size_t const bytes = size * sizeof(float);
@@ -158,7 +158,7 @@ std::vector<Held> train_dense(Shape const& shape) {
 
 std::vector<Shape> shapes() {
   std::vector<Shape> all;
-  px::FusionOptions const small{.fusion_bytes = 16384, .direct_bytes = 8192, .piece_bytes = 2048};
+  px::FusionOptions const small{.fusion_bytes = 16384, .direct_bytes = 8192, .round_bytes = 2048};
   for (int const ranks : {1, 2, 3, 4}) {
     all.push_back({"one direct", ranks, {12'000}, {}});
     all.back().fusion.direct_bytes = 1;

@@ -1,6 +1,7 @@
-// The one list of what a communicator can do, the core and every optional ability: read by comm/any.hpp and comm/forwarding.hpp,
-// which pass all of it through. A new ability is a concept in comm/communicator.hpp and its functions here. No include guard:
-// whoever reads the list defines one of these macros or both before, and the list undefines both at its end.
+// The one list of what a communicator can do, the core and every optional ability: read by comm/any.hpp and
+// comm/forwarding.hpp, which pass all of it through. A new ability is a concept in comm/communicator.hpp and its functions
+// here. No include guard: whoever reads the list defines one of these macros or both before, and the list undefines both at its
+// end.
 //
 //   PARALLAX_ABILITY(concept, result, name, (parameters), (their names), qualifiers, otherwise)
 //     a function; `otherwise` is what a type-erased communicator answers where the one inside does not model the concept: an
@@ -11,9 +12,11 @@
 //   PARALLAX_OPERATION(concept, name, (parameters), (their names))
 //     a function that posts an operation on `channel`, and returns a Request
 #ifndef PARALLAX_ABILITY
+// Empty where whoever reads the list wants the operations only.
 #define PARALLAX_ABILITY(...)
 #endif
 #ifndef PARALLAX_OPERATION
+// Empty where whoever reads the list wants the other functions only.
 #define PARALLAX_OPERATION(...)
 #endif
 

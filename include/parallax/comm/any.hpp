@@ -1,4 +1,4 @@
-// The type-erased edge over any communicator, owned or referred to: what every session works on, and what users take whose
+// The type-erased edge over any communicator, owned or referred to: every session works on one, and users take one whose
 // communicator is chosen at run time.
 #pragma once
 
@@ -23,12 +23,14 @@ namespace detail {
 // Holds the request of the communicator inside in place; one of more than 48 bytes, or that may throw as it moves, on the heap.
 class AnyRequest {
  public:
+  // Takes over the request, and with it its duty to withdraw the operation when it is destroyed.
   template <class R>
     requires(!std::same_as<R, AnyRequest> && Request<R>)
-  explicit AnyRequest(R request) : table_{&table_of<Held<R>>} {
-    if constexpr (std::same_as<Held<R>, R>) ::new (static_cast<void*>(room_)) R(std::move(request));
-    else ::new (static_cast<void*>(room_)) Held<R>{make_owned<R>(std::move(request))};
+  explicit AnyRequest(R request) : table_{&table_of<Stored<R>>} {
+    if constexpr (std::same_as<Stored<R>, R>) ::new (static_cast<void*>(room_)) R(std::move(request));
+    else ::new (static_cast<void*>(room_)) Stored<R>{make_owned<R>(std::move(request))};
   }
+  // `other` is empty afterwards: complete, and waiting for nobody.
   AnyRequest(AnyRequest&& other) noexcept { take(other); }
   AnyRequest& operator=(AnyRequest&& other) noexcept {
     if (this != &other) {
@@ -39,12 +41,16 @@ class AnyRequest {
   }
   ~AnyRequest() { drop(); }
 
+  // Of the request inside; an empty one is complete.
   bool test() { return !table_ || table_->test(room_); }
+  // Of the request inside; -1 where there is none.
   int waiting_for() const { return table_ ? table_->waiting_for(room_) : -1; }
 
  private:
+  // Bytes of the request inside that need no allocation.
   static constexpr std::size_t capacity = 48;
 
+  // A request that lies on the heap.
   template <class R>
   struct Box {
     bool test() { return request->test(); }
@@ -52,15 +58,17 @@ class AnyRequest {
     Owned<R> request;
   };
   template <class R>
-  using Held = std::conditional_t<sizeof(R) <= capacity && alignof(R) <= alignof(std::max_align_t) &&
+  using Stored = std::conditional_t<sizeof(R) <= capacity && alignof(R) <= alignof(std::max_align_t) &&
                                       std::is_nothrow_move_constructible_v<R>, R, Box<R>>;
 
+  // What one kind of request can do, called with its address. One table for each type that was ever put inside.
   struct Table {
     bool (*test)(void*);
     int (*waiting_for)(void const*);
     void (*relocate)(void* from, void* to) noexcept;  // null: its bytes are copied
     void (*destroy)(void*) noexcept;                  // null: nothing is to be done
   };
+  // The table of requests of type R.
   template <class R>
   static constexpr Table table_of{
       [](void* request) -> bool { return static_cast<R*>(request)->test(); },
@@ -71,17 +79,20 @@ class AnyRequest {
       },
       std::is_trivially_destructible_v<R> ? nullptr : +[](void* request) noexcept { static_cast<R*>(request)->~R(); }};
 
+  // Only into an empty one: leaves `other` empty.
   void take(AnyRequest& other) noexcept {
     table_ = std::exchange(other.table_, nullptr);
     if (!table_) return;
     if (table_->relocate) table_->relocate(other.room_, room_);
     else std::memcpy(room_, other.room_, capacity);
   }
+  // Destroys the request inside, which withdraws it if it is not complete.
   void drop() noexcept {
     auto const* table = std::exchange(table_, nullptr);
     if (table && table->destroy) table->destroy(room_);
   }
 
+  // Null: empty.
   Table const* table_ = nullptr;
   alignas(std::max_align_t) std::byte room_[capacity];
 };
@@ -96,18 +107,24 @@ class AnyRequest {
 // mailbox, the window is 0.
 class AnyCommunicator {
  public:
+  // Of any communicator inside; does not outlive it.
   using Request = detail::AnyRequest;
+  // What is to be lent is allocated in memory that processes can share, whichever communicator is inside.
   using lent_space = SharedSpace;
 
+  // Local. Owns the communicator, which is moved in.
   template <class C>
     requires(!std::same_as<C, AnyCommunicator> && Communicator<C>)
   explicit AnyCommunicator(C comm) : AnyCommunicator{make_owned<EdgeOf<C, C>>(std::move(comm)), KeepsJournals<C>} {}
+  // Local. Refers to the communicator, which is neither moved nor destroyed.
   template <Communicator C>
   explicit AnyCommunicator(std::reference_wrapper<C> comm)
       : AnyCommunicator{make_owned<EdgeOf<C, C&>>(comm.get()), KeepsJournals<C>} {}
 
+// Every function of the list, passed on to the edge: its contract is that of its concept in comm/communicator.hpp.
 #define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
   result name parameters qualifiers { return edge_->name arguments; }
+// Every operation of the list, passed on to the edge. Error (misuse) where the communicator inside does not have it.
 #define PARALLAX_OPERATION(ability, name, parameters, arguments) \
   Request name parameters { return edge_->name arguments; }
 #include "parallax/comm/abilities.hpp"
@@ -115,31 +132,40 @@ class AnyCommunicator {
   bool keeps_journals() const { return keeps_journals_; }
 
  private:
+  // The communicator inside, by virtual calls: all functions of the list.
   struct Edge {
     virtual ~Edge() = default;
+// One virtual function for each of the list.
 #define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
   virtual result name parameters qualifiers = 0;
+// One virtual function for each operation of the list.
 #define PARALLAX_OPERATION(ability, name, parameters, arguments) virtual Request name parameters = 0;
 #include "parallax/comm/abilities.hpp"
   };
-  template <class C, class Held>
+  // The edge over one type: `Stored` is C where it is owned, and C& where it is referred to.
+  template <class C, class Stored>
   struct EdgeOf;
 
+  // The end of both public constructors.
   AnyCommunicator(Owned<Edge> edge, bool keeps_journals) : edge_{std::move(edge)}, keeps_journals_{keeps_journals} {}
 
   Owned<Edge> edge_;
   bool keeps_journals_;
 };
 
-template <class C, class Held>
+// The edge over communicators of type C, made by the constructors of AnyCommunicator: it answers for abilities that C lacks.
+template <class C, class Stored>
 struct AnyCommunicator::EdgeOf final : Edge {
-  explicit EdgeOf(Held&& given) : comm{std::forward<Held>(given)} {}
+  // Moves the communicator in, or binds to it.
+  explicit EdgeOf(Stored&& given) : comm{std::forward<Stored>(given)} {}
 
+// C's own function, or the list's last column where C does not model the concept.
 #define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
   result name parameters qualifiers override {                                                \
     if constexpr (ability<C>) return comm.name arguments;                                     \
     else return ignore arguments, otherwise;                                                  \
   }
+// C's own operation, with its request made an AnyRequest; else Error (misuse).
 #define PARALLAX_OPERATION(ability, name, parameters, arguments)    \
   Request name parameters override {                                \
     if constexpr (ability<C>) return Request{comm.name arguments};  \
@@ -148,13 +174,17 @@ struct AnyCommunicator::EdgeOf final : Edge {
   }
 #include "parallax/comm/abilities.hpp"
 
+  // Parameters that an answer does not need are not unused.
   static void ignore(auto const&...) {}
+  // Error (misuse). Returns bool only in the type, so that it fits into the list.
   [[noreturn]] bool lacks(char const* operation, char const* what) const {
     throw Error{Errc::misuse, rank(), operation, "", std::string{"the communicator inside has no "} + what};
   }
 
-  Held comm;
+  // The communicator inside, or a reference to it.
+  Stored comm;
   struct None {};
+  // Of this rank, where C keeps no journals: the session still writes one.
   std::conditional_t<KeepsJournals<C>, None, Journal> own_journal;
 };
 
@@ -164,24 +194,32 @@ struct AnyCommunicator::EdgeOf final : Edge {
 template <MemorySpace Space, class Queue>
 class AnyDeviceCommunicator : public AnyCommunicator {
  public:
+  // The space that the communicator inside carries beside the host's.
   using device_space = Space;
 
+  // Local. Every ability of C shows through, those of the host's memory by the base.
   template <CarriesDevice C>
     requires(!std::derived_from<C, AnyCommunicator>)
   explicit AnyDeviceCommunicator(std::reference_wrapper<C> comm)
       : AnyCommunicator{comm}, edge_{make_owned<EdgeOf<C>>(comm.get())} {}
 
+  // Of the communicator inside.
   Queue queue() const { return edge_->queue(); }
+  // As CarriesDevice has it, at the price of an indirect call.
   Request ialltoallv_device(int channel, Transfer const& transfer) { return edge_->ialltoallv_device(channel, transfer); }
+  // `fixed` where the communicator inside has no all-reduce of device memory.
   SumOrder device_sum_order() const { return edge_->device_sum_order(); }
+  // As DeviceAllreduce has it. Error (misuse) where the communicator inside does not.
   Request iallreduce_device(int channel, float const* send, float* receive, std::size_t count) {
     return edge_->iallreduce_device(channel, send, receive, count);
   }
+  // The same of doubles.
   Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) {
     return edge_->iallreduce_device(channel, send, receive, count);
   }
 
  private:
+  // What AnyCommunicator's edge does not have.
   struct Edge {
     virtual ~Edge() = default;
     virtual Queue queue() const = 0;
@@ -190,6 +228,7 @@ class AnyDeviceCommunicator : public AnyCommunicator {
     virtual Request iallreduce_device(int channel, float const* send, float* receive, std::size_t count) = 0;
     virtual Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) = 0;
   };
+  // The edge over communicators of type C, to which it refers.
   template <class C>
   struct EdgeOf final : Edge {
     explicit EdgeOf(C& given) : comm{&given} {}
@@ -208,6 +247,7 @@ class AnyDeviceCommunicator : public AnyCommunicator {
     Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) override {
       return allreduce(channel, send, receive, count);
     }
+    // Both types of elements; Error (misuse) where C has no such all-reduce.
     template <class T>
     Request allreduce(int channel, T const* send, T* receive, std::size_t count) {
       if constexpr (DeviceAllreduce<C>) return Request{comm->iallreduce_device(channel, send, receive, count)};
@@ -237,8 +277,10 @@ template <std::derived_from<AnyCommunicator> C>
 struct EdgeTo<C> {
   using type = C&;
 };
+// What holds C inside an engine: an AnyCommunicator made over it, or a reference where C is one already.
 template <Communicator C>
 using edge_to = typename EdgeTo<C>::type;
+// The type of communicator that an engine is compiled for, where the user's is a C.
 template <Communicator C>
 using edge_of = std::remove_reference_t<edge_to<C>>;
 

@@ -1,4 +1,4 @@
-// Typed collectives on spans, for whoever has a communicator and no variable: they need nothing but its one exchange.
+// Typed collectives on spans: called by whoever has a communicator and no variable. They need nothing but its one exchange.
 #pragma once
 
 #include <concepts>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallax/comm/dense.hpp"
+#include "parallax/comm/transfer/dense.hpp"
 #include "parallax/core/algorithm.hpp"
 
 namespace parallax {
@@ -19,12 +19,18 @@ namespace parallax {
 
 namespace detail {
 
+// One blocking collective: a flat topology over the caller's communicator, a lane on the channel of collectives, and the name
+// that an error of it bears. Every function below makes one, declares its blocks on the lane, and drives it to its end.
 template <Communicator C>
 class Round {
  public:
+  // Local. Refers to the communicator and to the text of the name.
   Round(C& comm, std::string_view name) : topology_{comm}, lane_{topology_, collectives_channel, traffic_}, name_{name} {}
 
+  // Where blocks are declared before `exchange`, in bytes of what is given to it.
   Lane<C>& lane() { return lane_; }
+  // Calls `poll` until it is true. Past the deadline: aborts the communicator and throws Error (timeout), which names a rank
+  // that has not delivered.
   template <class Poll>
   void drive(Poll&& poll) {
     Patience<C> patience{topology_.world()};
@@ -35,24 +41,29 @@ class Round {
       throw error;
     }
   }
+  // Posts the declared blocks and waits until all have arrived and left.
   void exchange(void const* send, void* receive) {
     lane_.post(send, receive);
     drive([&] { return lane_.test(); });
   }
 
  private:
+  // The lane refers to the topology and to the counts, which nobody reads.
   Topology<C> topology_;
   Traffic traffic_;
   Lane<C> lane_;
   std::string_view name_;
 };
 
+// The first element of each rank's part of n elements, and n behind them: ranks + 1 numbers.
 inline std::vector<std::size_t> even_parts(std::size_t n, int ranks) {
   std::vector<std::size_t> begins;
   for (int rank = 0; rank <= ranks; ++rank) begins.push_back(part_begin(n, rank, ranks));
   return begins;
 }
 
+// Throws Error (invalid_argument) where a span has another number of elements than the call needs. Local, before anything is
+// posted.
 template <class T>
 void require_size(std::span<T> given, std::size_t needed, int rank, char const* operation, char const* what) {
   if (given.size() != needed)
@@ -158,6 +169,13 @@ void allreduce(C& comm, std::span<T> values) {
   round.drive([&] { return gather.poll(round.lane()); });
 }
 
+// The same of an array: a span of so many elements as its type says.
+template <std::floating_point T, std::size_t N, Communicator C>
+  requires(N != std::dynamic_extent)
+void allreduce(C& comm, std::span<T, N> values) {
+  allreduce(comm, std::span<T>{values});
+}
+
 // In place: every rank ends with the values of rank `root`.
 template <class T, Communicator C>
 void broadcast(C& comm, std::span<T> values, int root = 0) {
@@ -167,6 +185,12 @@ void broadcast(C& comm, std::span<T> values, int root = 0) {
     if (comm.rank() != root && rank == root) round.lane().expect(root, 0, values.size_bytes(), Payload::dense);
   }
   round.exchange(values.data(), values.data());
+}
+// The same of an array.
+template <class T, std::size_t N, Communicator C>
+  requires(N != std::dynamic_extent)
+void broadcast(C& comm, std::span<T, N> values, int root = 0) {
+  broadcast(comm, std::span<T>{values}, root);
 }
 
 }  // namespace parallax

@@ -1,4 +1,5 @@
 // What a communicator must offer to carry everything: one non-blocking exchange of bytes, and the means never to hang.
+// Every backend includes it and models the core and what abilities it has; all that exchanges is written against it.
 // The room `comm` carries bytes between ranks, and forms the sums and agreements that are made of them.
 #pragma once
 
@@ -13,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/journal.hpp"
+#include "parallax/comm/agreement/journal.hpp"
 #include "parallax/core/clock.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/slice.hpp"
@@ -24,7 +25,8 @@ namespace parallax {
 
 // A run of bytes inside a transfer's memory: what goes to, or comes from, one rank.
 struct ByteRange {
-  std::size_t offset = 0, bytes = 0;
+  // Where the run begins: bytes from the start of the transfer's memory.
+  std::size_t offset = 0, bytes = 0;  // how many from there on
 };
 
 // Who reads in place what the blocks of a transfer lead to, where the communicator `ReadsInPlace`.
@@ -42,10 +44,15 @@ class Arrival {
 // of 0 bytes send no message. The block for the rank itself is copied. `arrival` is told once, within a `test` of the request;
 // null where nobody reads in place.
 struct Transfer {
+  // What goes out, read until the request is complete. Where every block of `to` has 0 bytes, it may be null.
   std::byte const* send = nullptr;
+  // By receiver: the block of `send` that goes to it.
   Slice<ByteRange const> to;
+  // What comes in, written until the request is complete.
   std::byte* receive = nullptr;
+  // By sender: the block of `receive` that it fills.
   Slice<ByteRange const> from;
+  // Told when all blocks are here; may be null.
   Arrival* arrival = nullptr;
 };
 
@@ -96,6 +103,7 @@ PARALLAX_INLINE Error busy_channel(int rank, std::string_view operation, int cha
 }
 #endif
 
+// What an exchange of C returns: the Request that whoever posts holds and polls.
 template <Communicator C>
 using request_of = decltype(std::declval<C&>().ialltoallv(0, std::declval<Transfer const&>()));
 
@@ -112,6 +120,7 @@ concept VendorAllreduce = Communicator<C> && requires(C& comm, C const& view, fl
   { comm.iallreduce(0, static_cast<double const*>(d), d, count) } -> std::same_as<request_of<C>>;
 };
 
+// Local. How this communicator forms its sums: `fixed` where it has no all-reduce of its own.
 template <Communicator C>
 SumOrder sum_order(C const& comm) {
   if constexpr (VendorAllreduce<C>) return comm.sum_order();
@@ -137,6 +146,7 @@ concept OwnClock = requires(C const& comm) {
   { comm.now() } -> std::convertible_to<std::chrono::nanoseconds>;
 };
 
+// Local. The time by the communicator's clock, that of its deadlines and journals. Without one of its own: the steady clock.
 template <Communicator C>
 std::chrono::nanoseconds now(C const& comm) {
   if constexpr (OwnClock<C>) return comm.now();
@@ -171,7 +181,9 @@ enum class LetterLane : unsigned char { requests, answers };
 
 // A letter that was taken: the rank that wrote it, and its bytes. The next `take` into it uses its memory again.
 struct Letter {
+  // The writer; -1 as long as nothing was taken.
   int from = -1;
+  // All parts of the letter, one behind the other.
   std::vector<std::byte> bytes;
 };
 
@@ -181,7 +193,9 @@ using LetterParts = Slice<std::span<std::byte const> const>;
 // What a mailbox holds at most. `window`: requests from one rank to another that were not taken yet. `largest`: bytes of a
 // letter.
 struct MailboxBounds {
+  // Requests, at least 1: for each pair of writer and receiver.
   int window = 8;
+  // Bytes, all parts of a letter together.
   std::size_t largest = std::size_t{64} << 20;
 };
 
@@ -206,6 +220,7 @@ concept Mailbox = Communicator<C> &&
 
 namespace detail {
 
+// The bytes of one part, where it lies: of the elements of a contiguous range, or of the value itself. Called by `post_letter`.
 template <class Part>
 std::span<std::byte const> letter_part(Part const& part) {
   if constexpr (requires { std::span{part}; }) {
@@ -294,6 +309,7 @@ concept CarriesDevice = Communicator<C> && requires(C& comm, int channel, Transf
   { comm.ialltoallv_device(channel, transfer) } -> Request;
 };
 
+// What an exchange of device memory returns, where C carries such memory.
 template <CarriesDevice C>
 using device_request_of = decltype(std::declval<C&>().ialltoallv_device(0, std::declval<Transfer const&>()));
 
@@ -314,6 +330,7 @@ concept ReadsInPlace = requires(C const& view) {
   { view.reads_in_place() } -> std::convertible_to<bool>;
 };
 
+// Local. Whether peers read each other's memory by its address, the same on every rank: false where C does not say.
 template <Communicator C>
 bool reads_in_place(C const& comm) {
   if constexpr (ReadsInPlace<C>) return comm.reads_in_place();
@@ -322,6 +339,7 @@ bool reads_in_place(C const& comm) {
 
 namespace detail {
 
+// The space of what C can lend: its `lent_space`, or the host's memory where C names none and so lends all of that.
 template <class C>
 struct LentSpace {
   using type = HostSpace;
@@ -339,9 +357,13 @@ struct LentSpace<C> {
 template <Communicator C>
 class Patience {
  public:
+  // Local. Refers to the communicator, which must outlive it. One object serves one wait.
   explicit Patience(C const& comm) : comm_{&comm} {
     if constexpr (KnowsOversubscription<C>) spin_ = comm.oversubscribed() ? std::chrono::nanoseconds{-1} : spin_;
   }
+
+  // What the wait is for has come a part of the way: the deadline is counted from the next call of `pause`.
+  void begin() { polls_ = 0, waited_ = more_ = {}, quiet_ = std::chrono::microseconds{100}; }
 
   // Call after a poll that found nothing new. False once the communicator's deadline has passed since the first call, and
   // the pause that another rank has announced, if one has.
@@ -362,6 +384,7 @@ class Patience {
     return true;
   }
 
+  // How long the wait has lasted since the first `pause`; 0 before.
   std::chrono::nanoseconds waited() const { return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_; }
 
  private:

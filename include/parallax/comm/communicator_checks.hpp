@@ -1,5 +1,5 @@
-// What a type lacks of a communicator, in one sentence: of use to a Session, and to the suites of the room `conformance`, which
-// refuse such a type.
+// What a type lacks of a communicator, in one sentence: a Session includes it, and the suites of the room `conformance`, which
+// refuse such a type when they are compiled.
 #pragma once
 
 #include <concepts>
@@ -11,9 +11,11 @@
 
 namespace parallax::detail {
 
+// The members of the core, and what its requests need; `mutability`: the type is const. `nothing`: it is a communicator.
 enum class CommunicatorLack { nothing, mutability, rank, size, ialltoallv, movable, test, waiting_for, abort, deadline };
 
 // The first member that is missing, in the order of the concept.
+// Each member is asked for only where those before it are there, so that the answer names one.
 template <class C>
 consteval CommunicatorLack communicator_lacks() {
   if constexpr (std::is_const_v<C>) {
@@ -40,6 +42,7 @@ consteval CommunicatorLack communicator_lacks() {
 // One of its assertions fails where C is no communicator.
 template <class C>
 struct check_communicator {
+  // What each assertion looks at.
   static constexpr CommunicatorLack lack = communicator_lacks<C>();
   static_assert(lack != CommunicatorLack::mutability,
                 "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this one is const");

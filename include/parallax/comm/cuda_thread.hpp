@@ -1,4 +1,5 @@
 // N ranks as threads of one process that share a CUDA device, each with a stream of its own: blocks are copied on the device.
+// Trainers call `run_cuda_threads`.
 #pragma once
 
 #include <array>
@@ -10,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/device_lanes.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/comm/transfer/device_lanes.hpp"
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax {
@@ -23,28 +24,36 @@ namespace parallax {
 // that names the sender.
 class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
  public:
+  // Memory of the device that is current for all ranks.
   using device_space = CudaSpace;
 
+  // Local. Refers to the rank's end of the group, and to the rank's stream and pool. The queue's device is the current one.
   CudaThreadCommunicator(ThreadCommunicator& host, CudaQueue queue)
       : CudaThreadCommunicator{host, std::make_unique<Lanes>(host, queue)} {}
 
+  // This rank's stream and pool, as they were given.
   CudaQueue queue() const { return lanes_->queue; }
+  // As CarriesDevice has it. Takes two exchanges of the host: where blocks lie, then a byte for each block that was copied.
+  // Error: invalid_argument, misuse, mismatch, device, or the reason of an abort.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     lanes_->post(channel, transfer);
     return {*lanes_, channel};
   }
 
  private:
+  // The operations of a rank on device memory, one per channel.
   class Lanes final : public detail::DeviceLanes {
    public:
     Lanes(ThreadCommunicator& host, CudaQueue given) : queue{given}, host_{&host} {}
     Lanes(Lanes const&) = delete;
     Lanes& operator=(Lanes const&) = delete;
+    // What is in flight is given up: its events must not go while a peer may use them.
     ~Lanes() {
       for (int channel = 0; channel < channels; ++channel)
         if (carries(channel)) withdraw(channel);
     }
 
+    // Posts an operation: offers go out by the host, and the rank's block for itself is copied in the stream.
     void post(int channel, Transfer const& transfer) {
       check(*host_, channel, transfer);
       std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
@@ -80,6 +89,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
     };
 
     // Of a channel. First offers are exchanged; then, for each block that was copied, a byte.
+    // `told` and `heard` are by rank; the first token goes out, and those behind it come in.
     struct Lane {
       explicit Lane(std::size_t ranks) : to(ranks), from(ranks), told(ranks), heard(ranks), tokens(ranks + 1), copied(ranks) {}
 
@@ -94,8 +104,10 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
     };
 
     bool is_self(std::size_t rank) const { return static_cast<int>(rank) == host_->rank(); }
+    // Loans of blocks on the device do not meet those of host memory on the same channel.
     static int loan_of(int channel) { return channels + channel; }
 
+    // Offers, then copies and answers, then the stream waits for those who copied from here. True once that is in the stream.
     bool advance(int channel) override {
       Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
       if (!lane.request->test()) return false;
@@ -112,6 +124,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       return true;
     }
 
+    // Error (mismatch) where a sender offers another size than this rank expects.
     void compare(Lane const& lane) const {
       for (std::size_t rank = 0; rank < lane.heard.size(); ++rank)
         if (!is_self(rank) && lane.heard[rank].bytes != lane.transfer.from[rank].bytes)
@@ -128,11 +141,11 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
         int const rank = (host_->rank() + k) % host_->size();
         Offer const& offer = lane.heard[static_cast<std::size_t>(rank)];
         if (offer.bytes == 0 || !host_->hold(loan_of(channel), rank, offer.loan)) continue;
-        struct Held {
+        struct Release {
           ThreadCommunicator* host;
           int channel, rank;
-          ~Held() { host->release(channel, rank); }
-        } const held{host_, loan_of(channel), rank};
+          ~Release() { host->release(channel, rank); }
+        } const release{host_, loan_of(channel), rank};
         cuda::check(cudaStreamWaitEvent(queue.stream, offer.ready, 0), "cudaStreamWaitEvent");
         cuda::copy(lane.transfer.receive + lane.transfer.from[static_cast<std::size_t>(rank)].offset, offer.data, offer.bytes,
                    cudaMemcpyDeviceToDevice, queue.stream);
@@ -140,6 +153,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       }
     }
 
+    // Tells every sender that its block is copied, as far as the stream goes, and hears the same of this rank's blocks.
     void answer(int channel, Lane& lane) {
       for (std::size_t rank = 0; rank < lane.to.size(); ++rank) {
         lane.to[rank] = {0, !is_self(rank) && lane.transfer.from[rank].bytes > 0 ? std::size_t{1} : 0};
@@ -149,10 +163,12 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       lane.answering = true;
     }
 
+    // Of the host's exchange at hand.
     int missing(int channel) const override {
       std::optional<Lane> const& lane = lanes_[static_cast<std::size_t>(channel)];
       return lane->request ? lane->request->waiting_for() : -1;
     }
+    // After an abort. Closes the loan, and waits on the host for copies that peers have begun.
     void give_up(int channel) noexcept override {
       Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
       lane.request.reset();
@@ -165,6 +181,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
     std::array<std::optional<Lane>, channels> lanes_;  // of those channels that were used
   };
 
+  // The base refers to the lanes, which are made before it and moved in after it.
   CudaThreadCommunicator(ThreadCommunicator& host, std::unique_ptr<Lanes> lanes)
       : Forwarding{host, lanes.get()}, lanes_{std::move(lanes)} {}
 

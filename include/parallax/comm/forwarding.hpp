@@ -1,4 +1,5 @@
-// A communicator over another one: all that the one inside can do shows through.
+// A communicator over another one: all that the one inside can do shows through. Staged, NcclCommunicator and
+// CudaThreadCommunicator derive from it.
 #pragma once
 
 #include <cstddef>
@@ -29,18 +30,22 @@ class Beside {
 template <Communicator Host>
 class Forwarding {
  public:
+  // Of the host: what it can lend, it lends through this as well.
   using lent_space = typename detail::LentSpace<Host>::type;
 
   class Request;
 
+  // The communicator inside.
   Host& host() const { return *host_; }
 
+// Every function of the list that the host has, passed on to it; of those that it lacks there is none here.
 #define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
   result name parameters qualifiers                                                          \
     requires ability<Host>                                                                   \
   {                                                                                          \
     return host_->name arguments;                                                            \
   }
+// Every operation of the list that the host has. Error (misuse) where one on device memory is in flight on the channel.
 #define PARALLAX_OPERATION(ability, name, parameters, arguments) \
   Request name parameters                                        \
     requires ability<Host>                                       \
@@ -64,26 +69,32 @@ class Forwarding {
   }
 
  protected:
+  // Local. Called by derived classes, with what they have under way, or null.
   Forwarding(Host& host, detail::Beside* beside) : host_{&host}, beside_{beside} {}
 
  private:
+  // Host memory and device memory share the order of a channel: throws where the other has an operation there.
   void refuse_busy(int channel, char const* operation) const {
     if (beside_ && beside_->carries(channel))
       throw Error{Errc::misuse, rank(), operation, "", "an operation on device memory is in flight on this channel"};
   }
 
+  // Neither is owned.
   Host* host_;
   detail::Beside* beside_;
 };
 
+// The host's request, which moves on what goes on beside it as long as it is not complete. Does not outlive the communicator.
 template <Communicator Host>
 class Forwarding<Host>::Request {
  public:
+  // Throws what the host's request throws, and what the operations beside it throw.
   bool test() {
     if (inside_.test()) return true;
     if (beside_) beside_->move_on();
     return false;
   }
+  // As the host's request says.
   int waiting_for() const { return inside_.waiting_for(); }
 
  private:

@@ -1,4 +1,5 @@
-// Letters on their way within a process, and what every mailbox checks: for those who write a communicator with a Mailbox.
+// Letters on their way within a process, and what every mailbox checks: included by those who write a communicator with a
+// Mailbox.
 #pragma once
 
 #include <atomic>
@@ -13,6 +14,7 @@
 
 namespace parallax::detail {
 
+// The size of a letter: all parts together.
 inline std::size_t letter_bytes(LetterParts parts) {
   std::size_t bytes = 0;
   for (auto const& part : parts) bytes += part.size();
@@ -26,7 +28,8 @@ inline void write_letter(std::vector<std::byte>& bytes, LetterParts parts) {
   for (auto const& part : parts) bytes.insert(bytes.end(), part.data(), part.data() + part.size());
 }
 
-// Errors (invalid_argument) of bounds that make no sense, of a letter to `to`, and of one that is wanted from `from`.
+// By whoever makes a mailbox: Error (invalid_argument) of a window below 1, or of letters larger than the `most` bytes that it
+// can carry. `where`: the type that was to be made.
 inline void check_bounds(MailboxBounds const& bounds, std::size_t most, char const* where) {
   auto const refuse = [&](std::string const& what) {
     throw Error{Errc::invalid_argument, -1, where, "", "the mailbox's " + what};
@@ -34,12 +37,15 @@ inline void check_bounds(MailboxBounds const& bounds, std::size_t most, char con
   if (bounds.window < 1) refuse("window is " + std::to_string(bounds.window));
   if (bounds.largest > most) refuse("largest letter has " + std::to_string(bounds.largest) + " bytes");
 }
+// By `post`, before anything is copied: Error (invalid_argument) of a rank that is not there, or of a letter of more than
+// `largest` bytes.
 inline void check_letter(int rank, int size, int to, LetterParts parts, std::size_t largest) {
   auto const refuse = [&](std::string const& what) { throw Error{Errc::invalid_argument, rank, "post", "", what}; };
   if (to < 0 || to >= size) refuse("there is no rank " + std::to_string(to));
   if (std::size_t const bytes = letter_bytes(parts); bytes > largest)
     refuse("a letter of " + std::to_string(bytes) + " bytes, where " + std::to_string(largest) + " are the most");
 }
+// By `take`: Error (invalid_argument) of a rank that is not there; -1 is any rank.
 inline void check_writer(int rank, int size, int from) {
   if (from < -1 || from >= size)
     throw Error{Errc::invalid_argument, rank, "take", "", "there is no rank " + std::to_string(from)};
@@ -93,9 +99,11 @@ class LetterQueue {
   }
 
  private:
+  // A ring of letters, numbered from 0 as they were posted to it: letter i lies in slot i mod `slots`.
   struct Ring {
     explicit Ring(std::size_t count) : slots{count}, letters{std::make_unique<std::vector<std::byte>[]>(count)} {}
 
+    // The slot of a letter; its memory is kept from one letter to the next.
     std::vector<std::byte>& at(std::uint64_t number) { return letters[static_cast<std::size_t>(number % slots)]; }
     bool full() const {  // for the writer
       return written.load(std::memory_order_relaxed) - read.load(std::memory_order_acquire) == slots;
@@ -104,6 +112,7 @@ class LetterQueue {
       return read.load(std::memory_order_relaxed) == written.load(std::memory_order_acquire);
     }
 
+    // A power of two times the window.
     std::size_t const slots;
     std::unique_ptr<std::vector<std::byte>[]> const letters;
     alignas(64) std::atomic<std::uint64_t> written{0};  // by the writer, and so is `next`, behind the last letter of this ring
@@ -111,6 +120,7 @@ class LetterQueue {
     alignas(64) std::atomic<std::uint64_t> read{0};  // by the reader
   };
 
+  // Written once by the writer, for the reader to begin with.
   alignas(64) std::atomic<Ring*> first_{nullptr};
   Ring* writing_ = nullptr;              // the writer's
   alignas(64) Ring* reading_ = nullptr;  // the reader's

@@ -1,5 +1,5 @@
-// Ranks as MPI processes: blocks are non-blocking messages, or go through shared memory within a host; polled under a deadline
-// from the main thread.
+// Ranks as MPI processes: trainers call `run_mpi`, or make an MpiCommunicator where MPI runs already. Blocks are non-blocking
+// messages, or go through shared memory within a host; they are polled under a deadline from the main thread.
 #pragma once
 
 #include <mpi.h>
@@ -17,6 +17,7 @@
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/mpi/bare_sums.hpp"
+#include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/endpoint.hpp"
 #include "parallax/comm/mpi/job.hpp"
 
@@ -25,7 +26,8 @@ namespace parallax {
 // Runs `body(MpiCommunicator&)` on this rank of the job, and returns what the process is to exit with: what `body` returns, if
 // that is an int, else 0; `mpi_abort_code` if a session was left without `finish`. Initialises MPI, unless somebody has, and
 // finalises what it initialised. When a rank leaves by an exception, its words, with the rank, are the last line of the program
-// on stderr, and the job ends with `mpi_abort_code`, all ranks with it. Throws Error (transport) where MPI cannot be initialised.
+// on stderr, and the job ends with `mpi_abort_code`, all ranks with it. Throws Error (transport) where MPI cannot be
+// initialised.
 //   int main(int argc, char** argv) {
 //     return px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { … });
 //   }
@@ -46,67 +48,99 @@ int run_mpi(int& argc, char**& argv, Body&& body, MpiOptions options = {});
 // is large, waited for by the sender until the deadline. Neither is ever taken for another operation's.
 class MpiCommunicator {
  public:
+  // An operation in flight; see below.
   class Request;
+  // What is allocated here, ranks of the host can reach where it lies.
   using lent_space = SharedSpace;
 
+  // Over all ranks of the job, with the options as they are by default.
   MpiCommunicator() : MpiCommunicator{MPI_COMM_WORLD} {}
-  explicit MpiCommunicator(MPI_Comm comm, MpiOptions options = {}) : end_{std::make_unique<detail::MpiEndpoint>(comm, options)} {}
+  // Collective over `comm`, which stays the caller's. Error: misuse where MPI is not usable, invalid_argument for a null
+  // communicator, an intercommunicator or an option out of bounds, mismatch, transport.
+  explicit MpiCommunicator(MPI_Comm comm, MpiOptions options = {});
 
+  // As in `comm`.
   int rank() const { return end_->rank; }
+  // Ranks of `comm`.
   int size() const { return end_->size; }
+  // As the options have it, 60 s by default.
   std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
+  // MPI_Wtime, whose clock need not be that of other ranks.
   std::chrono::nanoseconds now() const;
+  // Whether this host has more ranks than hardware threads, so that waiting yields at once.
   bool oversubscribed() const { return end_->oversubscribed; }
-  bool serialized() const {  // MPI_THREAD_SERIALIZED or more
-    int level = MPI_THREAD_SINGLE;
-    MPI_Query_thread(&level);
-    return level >= MPI_THREAD_SERIALIZED;
-  }
+  bool serialized() const;  // MPI_THREAD_SERIALIZED or more
+  // Whether blocks between two ranks go through memory: where they are one, or of one host and it can be had.
   bool shares_memory(int one, int other) const { return one == other || end_->meet(end_->blocks, one, other); }
+  // As the options have it: `fixed` by default.
   SumOrder sum_order() const { return end_->options.order; }
 
   // The host of every rank; hosts are numbered from 0 in the order of their first rank.
   std::vector<int> const& hosts() const { return end_->hosts; }
 
+  // Collective on a channel. Posts the receives, then the sends; the rank's own block is copied at once. Error:
+  // invalid_argument for lists of another length than `size` and for channels that are not there, misuse where the channel is
+  // busy, mismatch, transport.
   Request ialltoallv(int channel, Transfer const& transfer);
 
   // Collective on a channel. By MPI_Iallreduce, in place where `send` is `receive`, which checks nothing: all ranks must name
   // the same count and type. Error misuse unless constructed with order = vendor.
   Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
+  // The same of doubles.
   Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
 
   // Collective. For steps that are checked once. Error transport.
   MpiBareSums bare() { return MpiBareSums{end_->comm}; }
 
+  // Local; mostly it does not return: see above. A rank that caused the error speaks first.
   void abort(Error const& reason);
 
   // Letters have a duplicate of their own, and are MPI's messages also within a host.
+  // As the options say.
   int window() const { return end_->mailbox.bounds().window; }
+  // Bytes of a letter, as the options say.
   std::size_t largest() const { return end_->mailbox.bounds().largest; }
+  // Local. A request goes by MPI_Issend, and counts in the window until its receiver has begun to take it. Error:
+  // invalid_argument, transport.
   bool post(LetterLane lane, int to, LetterParts parts) { return end_->mailbox.post(lane, to, parts); }
+  // Local. Moves MPI on, also where it finds nothing. Error: invalid_argument, transport.
   bool take(LetterLane lane, int from, Letter& letter) { return end_->mailbox.take(lane, from, letter); }
 
   // Journals of other ranks are asked for by letters, too; who is not waiting does not answer.
   Journal& journal() { return end_->journals.journal; }
+  // Local. Asks that rank by a letter; what comes back is told by a later call.
   std::optional<Status> status_of(int rank, bool& fresh) { return end_->journals.status_of(rank, fresh); }
+  // Local. Takes in questions and answers that have come, and answers the questions.
   void answer() { end_->journals.answer(); }
+  // Local. A letter to every other rank; waits up to a second for them to be gone.
   void announce() { end_->journals.announce(); }
+  // Local. Takes in what has come, first.
   std::chrono::nanoseconds longest_pause() const { return end_->journals.longest_pause(); }
 
   // What lies in SharedSpace is lent where it lies. A job that aborts ends, so that nothing needs to be held.
+  // Whether both are one, or of a host whose ranks can map each other's blocks.
   bool lends(int one, int other) const { return one == other || end_->meet(end_->loans, one, other); }
+  // Of memory in SharedSpace; id 0 for any other.
   Place place_of(void const* memory) const { return detail::shared_blocks.place_of(memory); }
+  // Local. In SharedSpace, kept until the communicator goes. Error (out_of_memory).
   std::byte* window(int channel, std::size_t bytes);
+  // Local. Maps a peer's block when it is first asked for. Error (transport) where that fails.
   std::byte* address_of(Place const& place);
+  // Always 0: loans are not told apart.
   std::uint64_t lend(int /*channel*/) const { return 0; }
+  // Always true: what is lent stays until the operation is complete, or the job ends.
   bool hold(int /*channel*/, int /*rank*/, std::uint64_t /*number*/) const { return true; }
+  // Nothing to be done, as `hold` notes nothing.
   void release(int /*channel*/, int /*rank*/) const noexcept {}
+  // Returns at once: nobody holds anything.
   void reclaim(int /*channel*/) const noexcept {}
 
  private:
+  // Both types of `iallreduce`.
   template <class T>
   Request sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count);
 
+  // Requests refer to it, so that this object may move.
   std::unique_ptr<detail::MpiEndpoint> end_;
 };
 
@@ -115,54 +149,66 @@ class MpiCommunicator {
 class MpiCommunicator::Request {
  public:
   Request() = default;
+  // `other` is complete afterwards, and withdraws nothing.
   Request(Request&& other) noexcept : end_{std::exchange(other.end_, nullptr)}, channel_{other.channel_} {}
-  Request& operator=(Request&& other) noexcept {
-    if (this != &other) {
-      drop();
-      end_ = std::exchange(other.end_, nullptr);
-      channel_ = other.channel_;
-    }
-    return *this;
-  }
-  ~Request() { drop(); }
+  // Withdraws the operation that it had, if that is not complete.
+  Request& operator=(Request&& other) noexcept;
+  ~Request();
 
-  bool test() {
-    if (end_ && end_->progress(channel_)) end_ = nullptr;
-    return !end_;
-  }
+  // Moves on all that this rank has in flight; true once the operation is complete. Throws Error: mismatch, transport.
+  bool test();
+  // A rank that has not delivered, else one that has not taken; -1 once complete.
   int waiting_for() const { return end_ ? end_->waiting_for(channel_) : -1; }
 
  private:
   friend class MpiCommunicator;
   Request(detail::MpiEndpoint* end, int channel) : end_{end}, channel_{channel} {}
-  void drop() noexcept {
-    if (end_) end_->withdraw(channel_);
-    end_ = nullptr;
-  }
+  // Withdraws what is not complete.
+  void drop() noexcept;
 
   detail::MpiEndpoint* end_ = nullptr;
   int channel_ = 0;
 };
 
 // The host of every rank, for topologies of two hops. Local: the ranks told each other when `comm` was constructed.
-inline std::vector<int> mpi_hosts(MpiCommunicator const& comm) { return comm.hosts(); }
+std::vector<int> mpi_hosts(MpiCommunicator const& comm);
 
 // ---- below: how it is done ----
 
+template <class T>
+MpiCommunicator::Request MpiCommunicator::sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count) {
+  if (sum_order() != SumOrder::vendor)
+    throw Error{Errc::misuse, rank(), "iallreduce", "", "the communicator was constructed with another order than vendor"};
+  end_->open(channel, "iallreduce");
+  Request request{end_.get(), channel};
+  end_->messages.sum(channel, end_->sums[static_cast<std::size_t>(channel)], type, send, receive, count);
+  return request;
+}
+
+#if PARALLAX_MPI_BODIES
+PARALLAX_MPI_INLINE MpiCommunicator::MpiCommunicator(MPI_Comm comm, MpiOptions options)
+    : end_{std::make_unique<detail::MpiEndpoint>(comm, options)} {}
+
+PARALLAX_MPI_INLINE bool MpiCommunicator::serialized() const {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  return level >= MPI_THREAD_SERIALIZED;
+}
+
 // The ranks that leave by one error, of which one is the cause, say it once.
-inline void MpiCommunicator::abort(Error const& reason) {
+PARALLAX_MPI_INLINE void MpiCommunicator::abort(Error const& reason) {
   if (reason.code() != Errc::aborted) detail::end_mpi_job(rank(), reason);
   bool const speaks = rank() == (reason.rank() < 0 ? 0 : reason.rank());
   detail::MpiEnd::soon(rank(), reason.what(), speaks && !detail::mpi_body_is_run);
 }
 
-inline std::byte* MpiCommunicator::window(int channel, std::size_t bytes) {
+PARALLAX_MPI_INLINE std::byte* MpiCommunicator::window(int channel, std::size_t bytes) {
   auto& window = end_->windows[static_cast<std::size_t>(channel)];
   window.resize_with_slack(bytes);
   return window.data();
 }
 
-inline std::byte* MpiCommunicator::address_of(Place const& place) {
+PARALLAX_MPI_INLINE std::byte* MpiCommunicator::address_of(Place const& place) {
   std::byte* const memory = detail::shared_blocks.address_of(place);
   if (!memory)
     detail::mpi_fail({Errc::transport, rank(), "lending", "",
@@ -170,11 +216,11 @@ inline std::byte* MpiCommunicator::address_of(Place const& place) {
   return memory;
 }
 
-inline std::chrono::nanoseconds MpiCommunicator::now() const {
+PARALLAX_MPI_INLINE std::chrono::nanoseconds MpiCommunicator::now() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>{MPI_Wtime()});
 }
 
-inline MpiCommunicator::Request MpiCommunicator::ialltoallv(int channel, Transfer const& transfer) {
+PARALLAX_MPI_INLINE MpiCommunicator::Request MpiCommunicator::ialltoallv(int channel, Transfer const& transfer) {
   auto const ranks = static_cast<std::size_t>(size()), self = static_cast<std::size_t>(rank());
   if (transfer.to.size() != ranks || transfer.from.size() != ranks)
     throw Error{Errc::invalid_argument, rank(), "ialltoallv", "", "the lists of blocks need one entry per rank"};
@@ -199,24 +245,38 @@ inline MpiCommunicator::Request MpiCommunicator::ialltoallv(int channel, Transfe
   return request;
 }
 
-template <class T>
-MpiCommunicator::Request MpiCommunicator::sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count) {
-  if (sum_order() != SumOrder::vendor)
-    throw Error{Errc::misuse, rank(), "iallreduce", "",
-                "the communicator was constructed with another order than vendor"};
-  end_->open(channel, "iallreduce");
-  Request request{end_.get(), channel};
-  end_->messages.sum(channel, end_->sums[static_cast<std::size_t>(channel)], type, send, receive, count);
-  return request;
-}
-
-inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, float const* send, float* receive, std::size_t count) {
+PARALLAX_MPI_INLINE MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, float const* send, float* receive,
+                                                                         std::size_t count) {
   return sum(channel, MPI_FLOAT, send, receive, count);
 }
-inline MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double const* send, double* receive,
-                                                            std::size_t count) {
+PARALLAX_MPI_INLINE MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double const* send, double* receive,
+                                                                         std::size_t count) {
   return sum(channel, MPI_DOUBLE, send, receive, count);
 }
+
+PARALLAX_MPI_INLINE MpiCommunicator::Request& MpiCommunicator::Request::operator=(Request&& other) noexcept {
+  if (this != &other) {
+    drop();
+    end_ = std::exchange(other.end_, nullptr);
+    channel_ = other.channel_;
+  }
+  return *this;
+}
+
+PARALLAX_MPI_INLINE MpiCommunicator::Request::~Request() { drop(); }
+
+PARALLAX_MPI_INLINE bool MpiCommunicator::Request::test() {
+  if (end_ && end_->progress(channel_)) end_ = nullptr;
+  return !end_;
+}
+
+PARALLAX_MPI_INLINE void MpiCommunicator::Request::drop() noexcept {
+  if (end_) end_->withdraw(channel_);
+  end_ = nullptr;
+}
+
+PARALLAX_MPI_INLINE std::vector<int> mpi_hosts(MpiCommunicator const& comm) { return comm.hosts(); }
+#endif
 
 static_assert(BareAllreduce<MpiCommunicator> && AnnouncesPauses<MpiCommunicator> && VendorAllreduce<MpiCommunicator> &&
               OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && LendsMemory<MpiCommunicator> &&

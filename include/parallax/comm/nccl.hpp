@@ -1,4 +1,5 @@
 // Device memory by NCCL: exchanges and sums that devices make among themselves, under a deadline, beside a host communicator.
+// Made by trainers that have an ncclComm_t for each rank.
 #pragma once
 
 #include <nccl.h>
@@ -16,18 +17,19 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/device_lanes.hpp"
+#include "parallax/comm/transfer/device_lanes.hpp"
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax {
 
 // NCCL itself neither notices ranks that disagree nor ever gives up waiting. `compared`: before an operation is put in the
 // stream, the ranks tell each other, by the host communicator, which one it is and how large, so that none is begun on which
-// they disagree (Error mismatch) or that a rank has not come to, and all put operations of several channels in the stream in the
-// order in which rank 0 posted them. Otherwise it is put in the stream at once, which is only for those who post in one order on
-// all ranks, as a Session does not: what disagrees then ends by the deadline, or is undefined where NCCL says so. The same on
-// all ranks.
+// they disagree (Error mismatch) or that a rank has not come to, and all put operations of several channels in the stream in
+// the order in which rank 0 posted them. Otherwise it is put in the stream at once, which is only for those who post in one
+// order on all ranks, as a Session does not: what disagrees then ends by the deadline, or is undefined where NCCL says so. The
+// same on all ranks.
 struct NcclOptions {
+  // Costs one exchange by the host communicator for each operation.
   bool compared = true;
 };
 
@@ -45,12 +47,16 @@ struct NcclOptions {
 template <Communicator Host>
 class NcclCommunicator : public Forwarding<Host> {
  public:
+  // Memory of the queue's device.
   using device_space = CudaSpace;
 
+  // Local: asks NCCL for rank and size. Error: invalid_argument where `comm` is null, mismatch, timeout, and NCCL's own.
   NcclCommunicator(ncclComm_t comm, Host& host, CudaQueue queue, NcclOptions options = {})
       : NcclCommunicator{host, std::make_unique<Lanes>(comm, host, queue, options)} {}
 
+  // This rank's stream and pool, as they were given.
   CudaQueue queue() const { return lanes_->queue; }
+  // As CarriesDevice has it: a group of ncclSend and ncclRecv. The rank's block for itself is a copy in the stream.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     lanes_->post(channel, transfer);
     return {*lanes_, channel};
@@ -82,11 +88,14 @@ class NcclCommunicator : public Forwarding<Host> {
   // what NCCL waits for may never come, and cudaStreamSynchronize would wait as long.
   void synchronize() { lanes_->synchronize(); }
 
+  // Local. Ends NCCL's communicator, then the host's.
   void abort(Error const& reason) { lanes_->abort(reason); }
   bool aborted() const { return lanes_->aborted(); }  // whether ncclCommAbort has been called
 
  private:
+  // What ranks compare, and what a message calls by the name of the function.
   enum class Kind : std::uint64_t { exchange, sum, sum_of_part, gather };
+  // A sum or a gathering of elements in memory of the device. As it is by default, it stands for an exchange of blocks.
   struct Collective {
     Kind kind = Kind::exchange;
     void const* send = nullptr;
@@ -97,6 +106,7 @@ class NcclCommunicator : public Forwarding<Host> {
   };
   class Lanes;
 
+  // NCCL's name of float or double; nothing else is summed.
   template <class T>
   static constexpr ncclDataType_t type_of() {
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "sums are of float or double");
@@ -110,9 +120,11 @@ class NcclCommunicator : public Forwarding<Host> {
 
 // ---- below: how it is done ----
 
+// The operations of a rank on device memory, one per channel. Made by NcclCommunicator, which owns it.
 template <Communicator Host>
 class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
  public:
+  // Waits for NCCL to be initialised, and compares its rank and size with the host's.
   Lanes(ncclComm_t comm, Host& host, CudaQueue given, NcclOptions options)
       : queue{given}, comm_{comm}, host_{&host}, options_{options} {
     if (!comm) throw Error{Errc::invalid_argument, host.rank(), "NcclCommunicator", "", "the ncclComm_t is null"};
@@ -130,6 +142,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
   Lanes(Lanes const&) = delete;
   Lanes& operator=(Lanes const&) = delete;
 
+  // An exchange of blocks.
   void post(int channel, Transfer const& transfer) {
     supervise();
     DeviceLanes::check(*host_, channel, transfer);
@@ -138,6 +151,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     lane.collective = {};
     set_out(channel, lane, [&](std::size_t rank) { return transfer.to[rank].bytes; });
   }
+  // A sum or a gathering, of which every rank brings equally much.
   void post(int channel, Collective const& collective) {
     supervise();
     check_idle(*host_, channel, name(collective.kind));
@@ -146,6 +160,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     set_out(channel, lane, [&](std::size_t) { return collective.count * collective.element; });
   }
 
+  // An event behind all that is in the stream, looked at until it is reached.
   void synchronize() {
     supervise();
     ending_.record(queue.stream);
@@ -156,20 +171,26 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     }
   }
 
+  // The first reason stays.
   void abort(Error const& reason) {
     stop(reason);
     host_->abort(reason);
   }
+  // Whether NCCL's communicator is gone.
   bool aborted() const { return reason_.has_value(); }
 
+  // This rank's.
   CudaQueue const queue;
 
  private:
   // What ranks tell each other of an operation.
+  // The number at rank 0 is that of the order in the stream.
   struct Header {
     std::uint64_t number, kind, bytes;
   };
+  // Of an operation: the host exchanges headers, earlier ones come first, or NCCL has not returned from its call.
   enum class Stage : unsigned char { compares, waits_for_its_turn, settles };
+  // The operation of a channel, from its posting to its event. `told` and `heard` are by rank.
   struct Lane {
     explicit Lane(std::size_t ranks) : to(ranks), from(ranks), told(ranks), heard(ranks) {}
 
@@ -189,6 +210,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     int channel = 0;
   };
 
+  // As errors name the operation.
   static char const* name(Kind kind) {
     switch (kind) {
       case Kind::exchange: return "ialltoallv_device";
@@ -201,12 +223,14 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
 
   bool is_self(std::size_t rank) const { return static_cast<int>(rank) == host_->rank(); }
   Lane& lane_of(int channel) { return *lanes_[static_cast<std::size_t>(channel)]; }
+  // The channel's, which is made when it is first used.
   Lane& open(int channel) {
     std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
     if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
     return *made;
   }
 
+  // Posted: with `compared`, headers travel first; the stream gets it once it is its turn. `bytes_to`: what goes to a rank.
   template <class BytesTo>
   void set_out(int channel, Lane& lane, BytesTo&& bytes_to) {
     std::uint64_t const number = posted_ + 1;
@@ -229,6 +253,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     if (lane.stage == Stage::waits_for_its_turn) move_on();  // it may be in the stream at once
   }
 
+  // True once the operation is in the stream, and an event behind it.
   bool advance(int channel) override {
     supervise();
     Lane& lane = lane_of(channel);
@@ -261,6 +286,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     }
   }
 
+  // Error (mismatch) that names a rank which posted something else, or another size.
   void compare(Lane const& lane) const {
     auto const refuse = [&](std::size_t rank, std::string const& what) {
       throw Error{Errc::mismatch, static_cast<int>(rank), name(lane.collective.kind), "",
@@ -280,6 +306,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     }
   }
 
+  // Calls NCCL; of nothing to sum or gather, nothing is called.
   void begin(Lane const& lane) {
     Collective const& c = lane.collective;
     if (c.kind != Kind::exchange && c.count == 0) return;
@@ -291,10 +318,12 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
       case Kind::gather: return began(ncclAllGather(c.send, c.receive, c.count, c.type, comm_, queue.stream), c.kind);
     }
   }
+  // A communicator that does not block may be at it still: it is polled by `settled`.
   void began(ncclResult_t result, Kind kind) {
     unsettled_ = result == ncclInProgress;
     check(result, call_of(kind));
   }
+  // As errors name NCCL's call.
   static char const* call_of(Kind kind) {
     switch (kind) {
       case Kind::exchange: return "ncclGroupEnd";
@@ -345,6 +374,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     return true;
   }
 
+  // Puts an event behind the operation, so that it is missed if the device does not come to it within the deadline.
   void watch(int channel, Lane const& lane) {
     if (busy_ == watched_.size()) watched_.emplace_back();
     Watched& next = watched_[busy_];
@@ -371,6 +401,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
                "the device has not done what was posted on channel " + std::to_string(watched_[0].channel));
   }
 
+  // Throws NCCL's error, after an abort. What is in progress is none.
   void check(ncclResult_t result, char const* call) {
     if (result == ncclSuccess || result == ncclInProgress) return;
     char const* const last = ncclGetLastError(comm_);
@@ -380,6 +411,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     bool const usage = result == ncclInvalidArgument || result == ncclInvalidUsage;
     fail({memory ? Errc::out_of_memory : usage ? Errc::misuse : Errc::transport, host_->rank(), call, "", detail});
   }
+  // Error (timeout), after an abort.
   [[noreturn]] void time_out(char const* operation, std::string_view what) {
     fail(timeout_error(*host_, -1, operation, {}, what));
   }
@@ -387,12 +419,14 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     abort(error);
     throw error;
   }
+  // Ends NCCL's communicator, once. What is in the stream ends, too.
   void stop(Error const& reason) {
     if (reason_) return;
     reason_ = reason;
     static_cast<void>(ncclCommAbort(comm_));
   }
 
+  // A rank whose header is missing, of this operation or of the one whose turn it is.
   int missing(int channel) const override {
     std::optional<Lane> const& lane = lanes_[static_cast<std::size_t>(channel)];
     if (lane->request) return lane->request->waiting_for();
@@ -400,6 +434,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
       if (first && first->request && (first->number == 0 || first->number == begun_ + 1)) return first->request->waiting_for();
     return -1;
   }
+  // The host's request withdraws; what is in the stream is NCCL's.
   void give_up(int channel) noexcept override { lane_of(channel).request.reset(); }
 
   ncclComm_t comm_;

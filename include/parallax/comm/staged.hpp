@@ -1,4 +1,5 @@
-// Device memory by way of the host's: what a host communicator carries, it carries for CUDA's memory, too.
+// Device memory by way of the host's: what a host communicator carries, it carries for CUDA's memory, too. Made by trainers
+// whose communicator knows nothing of devices.
 #pragma once
 
 #include <array>
@@ -8,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/device_lanes.hpp"
+#include "parallax/comm/transfer/device_lanes.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/memory/cuda.hpp"
@@ -24,11 +25,17 @@ namespace parallax {
 template <Communicator Host>
 class Staged : public Forwarding<Host> {
  public:
+  // Memory of the queue's device.
   using device_space = CudaSpace;
 
+  // Local; allocates no pinned memory yet.
   Staged(Host& host, CudaQueue queue) : Staged{host, std::make_unique<Lanes>(host, queue)} {}
 
+  // This rank's stream and pool, as they were given.
   CudaQueue queue() const { return lanes_->queue; }
+  // As CarriesDevice has it. Every byte for another rank is copied to pinned memory, exchanged by the host, and copied back;
+  // `test` moves it from stage to stage. Error: invalid_argument, misuse, mismatch, device, out_of_memory, and what the host
+  // throws.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     lanes_->post(channel, transfer);
     return {*lanes_, channel};
@@ -37,14 +44,17 @@ class Staged : public Forwarding<Host> {
  private:
   class Lanes;
 
+  // The base refers to the lanes, which are made before it and moved in after it.
   Staged(Host& host, std::unique_ptr<Lanes> lanes) : Forwarding<Host>{host, lanes.get()}, lanes_{std::move(lanes)} {}
 
   std::unique_ptr<Lanes> lanes_;
 };
 
+// The operations of a rank on device memory, one per channel, and their pinned memory. Made by Staged, which owns it.
 template <Communicator Host>
 class Staged<Host>::Lanes final : public detail::DeviceLanes {
  public:
+  // Local. Refers to the host communicator and the queue.
   Lanes(Host& host, CudaQueue given) : queue{given}, host_{&host} {}
   Lanes(Lanes const&) = delete;
   Lanes& operator=(Lanes const&) = delete;
@@ -55,6 +65,7 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes {
     }
   }
 
+  // Puts the copies to pinned memory in the stream; the host's exchange is posted by `advance`, once they are done.
   void post(int channel, Transfer const& transfer) {
     check(*host_, channel, transfer);
     std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
@@ -77,10 +88,12 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes {
     set_out(channel);
   }
 
+  // This rank's.
   CudaQueue const queue;
 
  private:
   // The blocks lie packed in pinned memory.
+  // `outgoing` may be written again once `left` is reached, `incoming` once `landed` is.
   struct Lane {
     explicit Lane(std::size_t ranks) : to(ranks), from(ranks) {}
 
@@ -103,6 +116,8 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes {
     return end;
   }
 
+  // Posts the host's exchange once the stream has come past both events; puts the copies to the device in the stream once all
+  // is here.
   bool advance(int channel) override {
     Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
     if (!lane.request) {
@@ -121,15 +136,18 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes {
     lane.request.reset();
     return true;
   }
+  // Whether the stream has come past an event that may be pending. Looks, and does not wait.
   static bool passed(bool& pending, CudaEvent const& event) {
     if (pending && !event.reached()) return false;
     pending = false;
     return true;
   }
+  // -1 as long as the device is what is waited for.
   int missing(int channel) const override {
     Lane const& lane = *lanes_[static_cast<std::size_t>(channel)];
     return lane.request ? lane.request->waiting_for() : -1;
   }
+  // The host's request withdraws. Copies that are in the stream go on; the lane waits for them before it uses its memory again.
   void give_up(int channel) noexcept override { lanes_[static_cast<std::size_t>(channel)]->request.reset(); }
 
   Host* host_;

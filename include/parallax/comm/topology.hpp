@@ -1,4 +1,5 @@
-// How ranks reach the owners of data: the world, and the hops of an exchange from a rank to an owner.
+// How ranks reach the owners of data: the world, and the hops of an exchange from a rank to an owner. A trainer makes a
+// Topology for its session; lanes, mails and ways ask it.
 #pragma once
 
 #include <cstddef>
@@ -18,63 +19,88 @@ namespace parallax {
 struct Hop {
   std::vector<int> targets;  // world ranks, by digit of the owner; empty on a rank that takes no part in this hop
   std::vector<int> sources;  // world ranks that send here, ascending; empty on a rank that is no target
-  int base = 0, stride = 1;
-  int self = -1;  // this rank's digit, its position in `targets`; -1 when it is none
+  // The first owner that this hop serves.
+  int base = 0, stride = 1;  // owners that one target serves
+  int self = -1;             // this rank's digit, its position in `targets`; -1 when it is none
   // Of all groups of ranks that meet in it, and so alike on every rank of the world, also on those that take no part:
-  int group = 1;           // targets in each
+  int fan_out = 1;         // targets in each
   bool in_memory = false;  // they share memory
   bool lends = false;      // they lend each other their memory
 };
 
 // Dedicated servers: the first `count` ranks of a world own everything, and no other rank owns anything.
 struct Servers {
+  // From 1 to the number of ranks.
   int count = 1;
 };
 
 // Which ranks own, and by which hops the others reach them.
 class RankLayout {
  public:
+  // This rank's number in the world.
   int rank() const { return rank_; }
+  // Ranks of the world, servers too.
   int size() const { return size_; }
+  // How many owners there are, the same on every rank: at least 1, at most the number of ranks.
   int owners() const { return static_cast<int>(owner_ranks_.size()); }
   int owner() const { return owner_; }  // this rank's owner number, -1 if it owns nothing
+  // The world rank of owner number `owner`, from 0 to owners() - 1.
   int owner_rank(int owner) const { return owner_ranks_[static_cast<std::size_t>(owner)]; }
+  // The way from a rank to every owner: one hop, or that within a host and then that between hosts. What comes back takes them
+  // in the opposite order. Valid as long as the topology lives and stays where it is.
   Slice<Hop const> hops() const { return two_levels_ ? Slice<Hop const>{hops_, 2} : direct(); }
   Slice<Hop const> direct() const { return {&direct_, 1}; }  // one hop from every rank to every owner, past all hosts
+  // By rank: its host, by any number. Where none was declared, every rank is a host of its own.
   std::vector<int> const& hosts() const { return hosts_; }
   // Whether ranks of one hop own nothing, as where servers are dedicated.
   bool serves() const { return !two_levels_ && owners() < size(); }
   // Whether all ranks lend each other their memory, so that owners may write sums to where they are needed.
   bool spreads() const { return size() > 1 && !two_levels_ && owners() == size() && direct_.lends; }
+  // Whether that rank and this one are of the same declared host, so that bytes between them do not count as crossing.
   bool same_host(int rank) const { return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(rank_)]; }
 
  protected:
-  // Of two ranks, whether they share memory, and whether they lend it.
+  // What a topology asks its communicator of two ranks.
   struct Meets {
-    FunctionRef<bool(int, int)> in_memory, lends;
+    // Whether they share memory. Asked only while the layout is made.
+    FunctionRef<bool(int, int)> in_memory, lends;  // whether they lend it, likewise
   };
 
+  // No owners yet: one of the `lay_out` follows at once.
   RankLayout(int rank, int size) : rank_{rank}, size_{size} {}
+  // Copies and moves carry the whole layout. They are written out so that they can be compiled once.
   RankLayout(RankLayout const&);
+  // Leaves `other` without owners; it is only to be assigned to or destroyed.
   RankLayout(RankLayout&&) noexcept;
+  // Replaces ranks, hosts, owners and hops together.
   RankLayout& operator=(RankLayout const&);
+  // As the copy; takes the lists over.
   RankLayout& operator=(RankLayout&&) noexcept;
   ~RankLayout();
+  // Local. Every rank owns, and is a host of its own.
   void lay_out_flat(Meets const& meets);
+  // Local. The first `count` ranks own. Error (invalid_argument) where that is not from 1 to `size`.
   void lay_out(Servers servers, Meets const& meets);
+  // Local. Two levels over these hosts, one number for each rank (else Error invalid_argument).
   void lay_out(std::vector<int> hosts, Meets const& meets);
 
  private:
   // Tells a hop how each of its groups meets. `group_of`: by rank, -1 for a rank that takes no part.
   void describe(Hop& hop, std::vector<int> const& group_of, Meets const& meets);
+  // The one hop from every rank to every owner: the only one of a flat layout, and `direct` of two levels.
   void lay_out_direct(Meets const& meets);
+  // The two hops of `hosts_`, then the direct one. Ranks of a host get slots in ascending order.
   void lay_out_levels(Meets const& meets);
 
+  // This rank, and the number of ranks.
   int rank_, size_;
+  // By rank: its host. By owner: its rank.
   std::vector<int> hosts_, owner_ranks_;
   Hop hops_[2];  // of two levels
+  // From every rank to every owner at once.
   Hop direct_;
   bool two_levels_ = false;
+  // Of this rank; -1: it owns nothing.
   int owner_ = -1;
 };
 
@@ -85,17 +111,19 @@ class RankLayout {
 template <Communicator C>
 class Topology : public RankLayout {
  public:
+  // Flat: every rank owns, and exchanges directly with every other.
   explicit Topology(C& world) : RankLayout{world.rank(), world.size()}, world_{&world} {
     meeting([&](Meets const& meets) { lay_out_flat(meets); });
   }
 
-  // Only servers own; one hop. They have no data of their own: they go along by `Session::join` from the first step. Throws Error
-  // (invalid_argument) unless there are from 1 to `size` of them.
+  // Only servers own; one hop. They have no data of their own: they go along by `Session::join` from the first step. Throws
+  // Error (invalid_argument) unless there are from 1 to `size` of them.
   Topology(C& world, Servers servers) : RankLayout{world.rank(), world.size()}, world_{&world} {
     meeting([&](Meets const& meets) { lay_out(servers, meets); });
   }
 
   // `hosts[r]` is the host of rank r: any numbers; hosts are ordered by their first rank.
+  // Two levels. Throws Error (invalid_argument) unless there is one number for each rank. All ranks give the same list.
   Topology(C& world, std::vector<int> hosts) : RankLayout{world.rank(), world.size()}, world_{&world} {
     meeting([&](Meets const& meets) { lay_out(std::move(hosts), meets); });
   }
@@ -104,9 +132,11 @@ class Topology : public RankLayout {
   template <Communicator Other>
   Topology(C& world, Topology<Other> const& like) : RankLayout{like}, world_{&world} {}
 
+  // The communicator that all exchanges of this topology take.
   C& world() const { return *world_; }
 
  private:
+  // Calls `f` with what the communicator says of shared and lent memory; of one that says nothing: that no two ranks have any.
   template <class F>
   void meeting(F&& f) const {
     auto const in_memory = [&]([[maybe_unused]] int one, [[maybe_unused]] int other) {
@@ -171,7 +201,7 @@ PARALLAX_INLINE void RankLayout::describe(Hop& hop, std::vector<int> const& grou
 PARALLAX_INLINE void RankLayout::lay_out_direct(Meets const& meets) {
   auto const ranks = static_cast<std::size_t>(size_);
   direct_.targets = owner_ranks_;
-  direct_.group = owners();
+  direct_.fan_out = owners();
   describe(direct_, std::vector<int>(ranks, 0), meets);
   for (int owner = 0; owner < owners(); ++owner)
     if (owner_rank(owner) == rank_) direct_.self = owner;
@@ -202,8 +232,8 @@ PARALLAX_INLINE void RankLayout::lay_out_levels(Meets const& meets) {
     else slot_of[rank] = -1;
   Hop &within = hops_[0], &between = hops_[1];
   two_levels_ = true;
-  within.stride = between.group = hosts;
-  within.group = slots;
+  within.stride = between.fan_out = hosts;
+  within.fan_out = slots;
   describe(within, host_of, meets);
   describe(between, slot_of, meets);
 

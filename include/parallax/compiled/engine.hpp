@@ -35,6 +35,15 @@ PARALLAX_ENGINE_ONCE class BucketOf<float, AnyCommunicator, HostSpace, IdentityW
 PARALLAX_ENGINE_ONCE class BucketOf<double, AnyCommunicator, HostSpace, IdentityWire>;
 PARALLAX_ENGINE_ONCE class Buckets<AnyCommunicator>;
 
+// The ways of rows of tables that are indexed by 64-bit numbers, as they are unless a variable says otherwise.
+PARALLAX_ENGINE_ONCE struct Route<std::int64_t, HostSpace>;
+PARALLAX_ENGINE_ONCE struct RowPlan<std::int64_t, HostSpace>;
+PARALLAX_ENGINE_ONCE class Owned<RowPlan<std::int64_t, HostSpace>>;
+PARALLAX_ENGINE_ONCE struct RowsLeg<AnyCommunicator, std::int64_t, float, HostSpace, IdentityWire>;
+PARALLAX_ENGINE_ONCE struct RowsLeg<AnyCommunicator, std::int64_t, double, HostSpace, IdentityWire>;
+PARALLAX_ENGINE_ONCE class ShardPush<AnyCommunicator, std::int64_t, float, HostSpace, IdentityWire>;
+PARALLAX_ENGINE_ONCE class ShardPush<AnyCommunicator, std::int64_t, double, HostSpace, IdentityWire>;
+
 namespace detail {
 
 PARALLAX_ENGINE_ONCE class SumsOfParts<AnyCommunicator, HostSpace>;

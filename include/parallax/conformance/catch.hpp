@@ -1,4 +1,5 @@
-// Catch2, whichever is installed: version 3 or Debian 12's version 2. Tests include this and nothing of Catch2's own.
+// Catch2, whichever is installed: version 3 or Debian 12's version 2. Tests include this and nothing of Catch2's own, as does
+// what reports by Catch2's assertions.
 // Assertions are for the thread that runs the test case: collect what other threads find, and check it after they ended.
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+// Version 2 has it in the global namespace: tests name it alike under both.
 using Catch::Approx;
 #else
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// The suite that every communicator passes, ours and yours: what the concept promises, checked on all ranks at once.
-// The room `conformance` has the suites that a user's own pieces pass, as the library's do.
+// The suite that every communicator passes, ours and yours: what the concept promises, checked on all ranks at once. A test of
+// a communicator includes it. The room `conformance` has the suites that a user's own pieces pass, as the library's do.
 //
 // A model says in a few lines how to run a body on every rank of a fresh communicator, which must use this deadline:
 //   struct MyRanks {
@@ -24,7 +24,9 @@
 
 namespace parallax_conformance {
 
-// Checks that exchanges carry what they must, on a model as described above.
+// Called by a test, in each of its processes: checks that exchanges carry what they must, on a model as described above. Every
+// check has a fresh communicator. Throws a Failure that names the check and the seed. Deadlines are a minute, which a right
+// communicator never comes near. Another seed gives other sizes and contents.
 template <class Model>
 void check_communicator(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds deadline{60};
@@ -42,25 +44,32 @@ void check_communicator(Model const& model, std::uint64_t seed = 1) {
   check(model, seed, deadline, "the vendor's all-reduce sums", TheVendorsSum{});
   check(model, seed, deadline, "lent memory is reached by peers", LentMemoryIsReached{});
 }
-// Checks that ranks which disagree, abort or stay away are found out and named, and that nothing hangs.
+// Called by a test, likewise: checks that ranks which disagree, abort or stay away are found out and named, and that nothing
+// hangs. Throws a Failure. Each check has a fresh communicator, as most of them end theirs. The brief deadline is for what has
+// to time out.
 template <class Model>
 void check_failures(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds ample{60};
   constexpr std::chrono::milliseconds brief{400};
+  // The model alone knows how many ranks there are.
   int size = 0;
   on_every_rank(model, ample, [&](auto& comm) {
     if (comm.rank() == 0) size = comm.size();
   });
   using Sizes = std::pair<std::size_t, std::size_t>;
+  // Sizes that differ by little and by much, either way.
   for (auto const& [sent, expected] :
        {Sizes{8, 16}, {16, 8}, {1000, 1}, {1, 1000}, {2000, 3000}, {3000, 2000}, {200000, 40}, {40, 200000}})
     check(model, seed, ample, "different sizes are a mismatch", DifferentSizesAreAMismatch{sent, expected});
+  // Where blocks cannot be told apart, a rank waits for what never comes: that has to end soon.
   for (auto const& [sent, expected] : {Sizes{16, 0}, {0, 16}})
     check(model, seed, brief, "a block of nothing is not confused", ABlockOfNothingIsNotConfused{sent, expected});
+  // The first rank and the last, who may have parts of their own in a communicator.
   for (int const rank : {0, size - 1}) {
     check(model, seed, ample, "an abort wakes all with its reason", AnAbortWakesAll{rank});
     if (size > 1) check(model, seed, brief, "a rank that stays away is named", ARankThatStaysAwayIsNamed{rank});
   }
+  // Again and again, as each seed has ranks leave at other moments.
   for (std::uint64_t i = 0; i < 40; ++i)
     check(model, mix(seed, i), ample, "abandoned memory is left alone", AbandonedMemoryIsLeftAlone{});
   for (std::uint64_t i = 0; i < 20; ++i)

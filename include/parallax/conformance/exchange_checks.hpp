@@ -1,4 +1,5 @@
-// What `check_communicator` runs on every rank: exchanges, channels, requests and the optional abilities.
+// What `check_communicator` runs on every rank: exchanges, channels, requests and the optional abilities. Each check is an
+// object that is called with the communicator and a seed, and throws a Failure.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,9 @@
 
 namespace parallax_conformance {
 
+// Checks that ranks are numbered 0 … size - 1, each once, and that the deadline is positive.
 struct EveryRankIsThereOnce {
+  // On each rank: sends its number to all, and looks at theirs. The seed does not matter.
   template <class C>
   void operator()(C& comm, std::uint64_t) const {
     auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
@@ -24,6 +27,7 @@ struct EveryRankIsThereOnce {
     require(std::chrono::nanoseconds{comm.deadline()}.count() > 0, "the deadline is not positive");
     int const mine = comm.rank();
     std::vector<int> all(ranks, -1);
+    // The same few bytes to every rank; what arrives lies in the order of ranks.
     std::vector<parallax::ByteRange> const to(ranks, {0, sizeof mine});
     std::vector<parallax::ByteRange> from(ranks);
     for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof mine, sizeof mine};
@@ -35,18 +39,23 @@ struct EveryRankIsThereOnce {
   }
 };
 
+// Checks that blocks of all sizes, with gaps between them, arrive where they belong.
 struct RaggedBlocks {
+  // On each rank: 60 exchanges of ragged sizes, one after another.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (std::uint64_t i = 0; i < 60; ++i) exchange_ragged(comm, 0, mix(seed, i));
   }
 };
 
+// Checks that an operation completes in which nobody sends anything.
 struct NothingAtAll {
+  // On each rank: five of them, one with blocks between, and one without memory.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (std::uint64_t i = 0; i < 5; ++i)
       exchange(comm, 0, Exchange{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{0}; }});
+    // One with blocks must not be taken for one of those without.
     exchange_ragged(comm, 0, seed);
     std::vector<parallax::ByteRange> const none(static_cast<std::size_t>(comm.size()));
     auto request = comm.ialltoallv(0, {nullptr, none, nullptr, none});
@@ -54,7 +63,9 @@ struct NothingAtAll {
   }
 };
 
+// Checks that operations complete in which most ranks have nothing to do.
 struct OnePairOrOnlyOneself {
+  // On each rank: every rank sends to itself alone; then each rank in turn to the next one alone.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     exchange(comm, 0,
@@ -67,8 +78,9 @@ struct OnePairOrOnlyOneself {
   }
 };
 
-// An allgatherv: every rank sends one block to all, and all read the same memory.
+// Checks an allgatherv: every rank sends one block to all, and all read the same memory.
 struct OneBlockForAll {
+  // On each rank: ten of them, of ragged sizes.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
@@ -77,6 +89,7 @@ struct OneBlockForAll {
       auto const value = [&](std::size_t r, std::size_t k) { return static_cast<std::byte>(mix(seed, i, r, k)); };
       std::vector<std::byte> mine(bytes(self));
       for (std::size_t k = 0; k < mine.size(); ++k) mine[k] = value(self, k);
+      // One block for each target, all of them the same memory.
       std::vector<parallax::ByteRange> const to(ranks, {0, mine.size()});
       std::vector<parallax::ByteRange> from(ranks);
       std::size_t end = 0;
@@ -92,8 +105,10 @@ struct OneBlockForAll {
   }
 };
 
-// Equal sizes, so that only the contents tell one operation from the next; ranks are late in turn.
+// Checks the order on one channel. Sizes are equal, so that only the contents tell one operation from the next; ranks are late
+// in turn.
 struct ManyInARow {
+  // On each rank: 300 operations, before some of which it sleeps.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
@@ -104,13 +119,16 @@ struct ManyInARow {
   }
 };
 
-// Every rank posts on the channels in an order of its own, tests them in another, and completes them as they come.
+// Checks the order across channels: every rank posts on all of them in an order of its own, tests them in another, and
+// completes them as they come.
 struct ChannelsAreIndependent {
+  // On each rank: ten rounds of an operation on each channel.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (std::uint64_t round = 0; round < 10; ++round) {
       std::deque<Exchange> parts;
       for (int channel = 0; channel < parallax::channels; ++channel) {
+        // Odd channels carry ragged blocks, the others equal ones.
         std::uint64_t const own = mix(seed, round, channel);
         parts.emplace_back(own, comm.rank(), comm.size(),
                            [&](int s, int t) { return channel % 2 ? ragged(own, s, t) : std::size_t{64}; });
@@ -138,14 +156,17 @@ struct ChannelsAreIndependent {
   }
 };
 
-// The late rank posts only when all others have named it.
+// Checks that `waiting_for` names who is late, and that nothing is complete before all have begun. The late rank posts only
+// when all others have named it.
 struct ALateRankIsNamed {
+  // On each rank: each rank is late once.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (int late = 0; late < comm.size() && comm.size() > 1; ++late) {
       Exchange const part{mix(seed, static_cast<std::uint64_t>(late)), comm.rank(), comm.size(),
                           [](int, int) { return std::size_t{100}; }};
       Exchange const go{seed, comm.rank(), comm.size(), [&](int, int t) { return t == late ? std::size_t{1} : 0; }};
+      // By `go` the others tell the late rank, on another channel, that they have named it.
       if (comm.rank() == late) {
         exchange(comm, 1, go);
         exchange(comm, 0, part);
@@ -165,22 +186,28 @@ struct ALateRankIsNamed {
   }
 };
 
+// Checks blocks of megabytes, all ranks together, which no small buffer holds.
 struct BigBlocks {
+  // On each rank: one exchange of them.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const ranks = static_cast<std::size_t>(comm.size());
+    // Some MiB for all blocks together, however many ranks there are.
     std::size_t const most = std::max<std::size_t>(10000, (std::size_t{4} << 20) / (ranks * ranks));
     auto const bytes = [&](int source, int target) { return most - ragged(seed, source, target); };
     exchange(comm, 0, Exchange{seed, comm.rank(), comm.size(), bytes});
   }
 };
 
+// Checks that requests can be moved while under way, and assigned to once they are complete.
 struct RequestsMove {
+  // On each rank: two exchanges whose requests move.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const bytes = [](int, int) { return std::size_t{40}; };
     Exchange const first{seed, comm.rank(), comm.size(), bytes}, second{mix(seed), comm.rank(), comm.size(), bytes};
     auto one = comm.ialltoallv(0, first.transfer());
+    // A request can be moved before it is complete.
     auto moved = std::move(one);
     complete(comm, moved);
     first.check();
@@ -191,13 +218,15 @@ struct RequestsMove {
   }
 };
 
-// While rank 0 waits for its peers, it posts again on the same channel.
+// Checks that a busy channel is refused: while rank 0 waits for its peers, it posts again on the same channel.
 struct ABusyChannelIsMisuse {
+  // On each rank: rank 0 is refused before the others begin; then the operation completes, and another one on the channel.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
     auto const all = [](int, int) { return std::size_t{24}; };
     Exchange const part{seed, comm.rank(), comm.size(), all}, next{mix(seed), comm.rank(), comm.size(), all};
+    // By `go` the others learn that rank 0 was refused: before that they do not post.
     Exchange const go{seed, comm.rank(), comm.size(), [](int s, int) { return s == 0 ? std::size_t{1} : 0; }};
     if (comm.rank() != 0) exchange(comm, 1, go);
     auto request = comm.ialltoallv(0, part.transfer());
@@ -217,7 +246,9 @@ struct ABusyChannelIsMisuse {
   }
 };
 
+// Checks the all-reduce of a vendor's library, of a communicator that has one and uses it.
 struct TheVendorsSum {
+  // On each rank: sums of both scalars, or nothing where there is no such all-reduce.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::VendorAllreduce<C>) {
@@ -228,7 +259,8 @@ struct TheVendorsSum {
   }
 
  private:
-  // Small integers, whose sum is exact in any order; two channels in flight.
+  // Sums of small integers, which are exact in any order, of several lengths; two channels in flight, which ranks post in
+  // different orders.
   template <class T, class C>
   static void sum(C& comm, std::uint64_t seed) {
     auto const value = [&](int rank, std::size_t i) {
@@ -254,8 +286,10 @@ struct TheVendorsSum {
   }
 };
 
-// Every rank adds its number to what each peer lends, in turns, and finds what all have done when they are done.
+// Checks loans of memory: every rank adds its number to what each peer lends, in turns, and finds what all have done when they
+// are done.
 struct LentMemoryIsReached {
+  // On each rank: ten times, or nothing where some rank cannot lend to this one.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::LendsMemory<C>) {
@@ -266,17 +300,20 @@ struct LentMemoryIsReached {
   }
 
  private:
+  // What a rank tells the others of its loan: where it is, and its number.
   struct Lent {
     parallax::Place place;
     std::uint64_t number;
   };
 
+  // One loan of each rank, of a random length and place, to all others one after the other.
   template <class C>
   static void in_turns(C& comm, std::uint64_t seed) {
     auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
     std::size_t const words = 1 + Dice{mix(seed)}.below(3000), first = Dice{mix(seed, 1u)}.below(9);
     std::vector<std::uint64_t> own(first + words);
     std::uint64_t* memory = own.data() + first;
+    // Memory that no peer can reach is replaced by some that the communicator gives.
     if (comm.size() > 1 && !comm.place_of(memory).id)
       memory = reinterpret_cast<std::uint64_t*>(comm.window(0, (first + words) * sizeof(std::uint64_t))) + first;
     std::fill_n(memory, words, seed);
@@ -290,6 +327,7 @@ struct LentMemoryIsReached {
         0, {reinterpret_cast<std::byte const*>(&mine), to, reinterpret_cast<std::byte*>(all.data()), from});
     complete(comm, request);
     for (std::size_t turn = 0; turn < ranks; ++turn) {
+      // In each turn a rank's memory is written by one other rank alone.
       std::size_t const peer = (self + turn) % ranks;
       if (peer == self) {
         for (std::size_t k = 0; k < words; ++k) memory[k] += self + k;
@@ -299,6 +337,7 @@ struct LentMemoryIsReached {
         for (std::size_t k = 0; k < words; ++k) theirs[k] += self + k;
         comm.release(0, static_cast<int>(peer));
       }
+      // A barrier: nobody begins the next turn before all have ended this one.
       exchange(comm, 0, Exchange{mix(seed, turn), comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
     }
     comm.reclaim(0);

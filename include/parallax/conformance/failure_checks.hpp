@@ -1,4 +1,5 @@
-// What `check_failures` runs on every rank: ranks that disagree, abort, stay away or leave in the middle of an exchange.
+// What `check_failures` runs on every rank: ranks that disagree, abort, stay away or leave in the middle of an exchange. Each
+// check is an object that is called with the communicator and a seed, and throws a Failure.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include "parallax/comm/lent_hop.hpp"
+#include "parallax/comm/transfer/lent_hop.hpp"
 #include "parallax/conformance/exchange.hpp"
 
 namespace parallax_conformance {
 
-// Runs `body` and returns the Error that it throws; fails if there is none.
+// Runs `body` and returns the Error that it throws. Throws a Failure that names the rank if there is none.
 template <class Body>
 parallax::Error error_of(int rank, Body const& body) {
   try {
@@ -26,6 +27,7 @@ parallax::Error error_of(int rank, Body const& body) {
   throw Failure{"rank " + std::to_string(rank) + " got no error"};
 }
 
+// Throws a Failure unless the rank has seen the Error that it must: the same in all but the report.
 inline void require_same(int rank, parallax::Error const& seen, parallax::Error const& expected) {
   require(seen.code() == expected.code() && seen.rank() == expected.rank() &&
               seen.operation() == expected.operation() && seen.variable() == expected.variable() &&
@@ -33,10 +35,13 @@ inline void require_same(int rank, parallax::Error const& seen, parallax::Error 
           "rank " + std::to_string(rank) + " got «" + seen.what() + "» instead of «" + expected.what() + "»");
 }
 
-// Rank 0 sends `sent` bytes where the last rank expects `expected`. The last rank is told so, and tells the others.
+// Checks that ranks which disagree on a size are told: rank 0 sends `sent` bytes where the last rank expects `expected`. The
+// last rank is told so, and tells the others.
 struct DifferentSizesAreAMismatch {
-  std::size_t sent, expected;
+  std::size_t sent,  // bytes that rank 0 sends
+      expected;      // bytes that the last rank expects
 
+  // On each rank but a single one: demands a mismatch that blames rank 0 and names the size.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
@@ -44,6 +49,7 @@ struct DifferentSizesAreAMismatch {
     Exchange const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
                           return s != source || t != target ? std::size_t{10} : comm.rank() == source ? sent : expected;
                         }};
+    // Who is not concerned waits on another channel until it is told.
     Exchange const never{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
     auto const error = error_of(comm.rank(), [&] {
       exchange(comm, 0, part);
@@ -57,10 +63,13 @@ struct DifferentSizesAreAMismatch {
   }
 };
 
-// One of the two sizes is 0: an error is best; what must not happen is that a block is taken for another operation's.
+// Checks a disagreement in which one of the two sizes is 0: an error is best; what must not happen is that a block is taken for
+// another operation's.
 struct ABlockOfNothingIsNotConfused {
-  std::size_t sent, expected;
+  std::size_t sent,  // bytes that rank 0 sends
+      expected;      // bytes that the last rank expects
 
+  // On each rank: that operation, and another one on the same channel.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     int const source = 0, target = comm.size() - 1;
@@ -75,31 +84,39 @@ struct ABlockOfNothingIsNotConfused {
   }
 };
 
-// One rank aborts while the others wait for it: all get the reason, now and in every later operation.
+// Checks aborts: one rank aborts while the others wait for it, and all get the reason, now and in every later operation.
 struct AnAbortWakesAll {
+  // The rank that aborts.
   int aborter;
 
+  // On each rank: demands the same Error three times, the last time after an abort for another reason.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     parallax::Error const reason{parallax::Errc::user_exception, aborter, "step", "words", "the reason"};
     auto const bytes = [](int, int) { return std::size_t{32}; };
     Exchange const part{seed, comm.rank(), comm.size(), bytes}, other{mix(seed), comm.rank(), comm.size(), bytes};
     if (comm.rank() == aborter) {
+      // By then the others wait.
       std::this_thread::sleep_for(std::chrono::milliseconds{5});
       comm.abort(reason);
     } else {
       require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 0, part); }), reason);
     }
+    // An operation that begins after the abort gets the reason, too.
     require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 1, other); }), reason);
+    // A later reason does not replace the first one.
     comm.abort(parallax::Error{parallax::Errc::misuse, comm.rank(), "", "", "a later reason"});
     require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 2, other); }), reason);
   }
 };
 
-// A rank stays away longer than the deadline: the others get a timeout that names it, and so does it when it comes.
+// Checks absence: a rank stays away longer than the deadline. The others get a timeout that names it, and so does it when it
+// comes.
 struct ARankThatStaysAwayIsNamed {
+  // The rank that stays away.
   int missing;
 
+  // On each rank: demands such a timeout, and not much later than the deadline.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Exchange const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{32}; }};
@@ -113,8 +130,11 @@ struct ARankThatStaysAwayIsNamed {
   }
 };
 
-// Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any more (sanitizers watch).
+// Checks memory that goes too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any
+// more (sanitizers watch).
 struct AbandonedMemoryIsLeftAlone {
+  // On each rank: a few exchanges, in one of which the culprit, chosen by the seed, may abort; all then get an Error that names
+  // it.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
@@ -122,8 +142,10 @@ struct AbandonedMemoryIsLeftAlone {
     int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
     try {
       for (std::uint64_t i = 0; i < 4; ++i) {
+        // Each operation has memory of its own, which goes with an error.
         auto const part = std::make_unique<Exchange>(mix(seed, i), comm.rank(), comm.size(), bytes);
         auto request = comm.ialltoallv(0, part->transfer());
+        // So that the culprit leaves at different moments of an operation.
         for (std::size_t polls = dice.below(30); polls > 0; --polls) request.test();
         if (comm.rank() == culprit && dice.below(3) == 0)
           comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
@@ -137,8 +159,10 @@ struct AbandonedMemoryIsLeftAlone {
   }
 };
 
-// Ranks leave, and free what they have lent, while others sum in it (sanitizers watch). Sums that are complete are right.
+// Checks loans that end too early. Ranks leave, and free what they have lent, while others sum in it (sanitizers watch). Sums
+// that are complete are right.
 struct AbandonedLoansAreLeftAlone {
+  // On each rank: a few sums in lent memory, in one of which the culprit may abort; nothing where ranks do not lend.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::LendsMemory<C>) {

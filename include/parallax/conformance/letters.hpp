@@ -1,5 +1,5 @@
-// Letters as the suite of mailboxes writes and reads them: what each says, how many there are, and how long a rank waits for one.
-// Models are as in communicator.hpp; mailbox.hpp checks with what is here.
+// Letters as the suite of mailboxes writes and reads them: what each says, how many there are, and how long a rank waits for
+// one. Included by mailbox.hpp, which checks with what is here. Models are as in communicator.hpp.
 #pragma once
 
 #include <array>
@@ -16,7 +16,9 @@
 
 namespace parallax_conformance {
 
+// What a mailbox carries.
 using parallax::Letter;
+// Requests or answers.
 using parallax::LetterLane;
 
 // What letter number `number` from one rank to another on a lane says: a function of all of these, of any size. Its first bytes
@@ -31,27 +33,33 @@ inline std::vector<std::byte> words_of(std::uint64_t seed, LetterLane lane, int 
   return text;
 }
 
-// The reference: of one rank, how many letters it has posted to and taken from each, and what each must say.
+// The reference: of one rank, how many letters it has posted to and taken from each, and what each must say. All posts and
+// takes of a check go through it. Refers to the communicator, which must outlive it.
 template <class C>
 class Correspondence {
  public:
+  // For the rank of this communicator, which has posted nothing yet. All ranks give the same seed.
   Correspondence(C& comm, std::uint64_t seed) : comm_{&comm}, seed_{seed} {
     for (auto* counts : {&posted_, &taken_})
       for (auto& lane : *counts) lane.resize(static_cast<std::size_t>(comm.size()));
   }
 
+  // How many letters this rank has posted to that one, refused ones left out: the number of the next.
   std::uint64_t posted(LetterLane lane, int to) const { return posted_[index(lane)][static_cast<std::size_t>(to)]; }
+  // How many letters this rank has taken from that one.
   std::uint64_t taken(LetterLane lane, int from) const { return taken_[index(lane)][static_cast<std::size_t>(from)]; }
 
-  // Its size is a function of its number as well.
+  // The bytes of a letter, a function of its number as well.
   std::size_t size_of(LetterLane lane, int from, int to, std::uint64_t number) const {
     return ragged(mix(seed_, number, static_cast<std::uint64_t>(lane)), from, to);
   }
-  // In several parts, some empty, in memory that is overwritten afterwards: letters are copied.
+  // Posts the next letter; false where it was refused. In several parts, some empty, in memory that is overwritten afterwards:
+  // letters are copied.
   bool post(LetterLane lane, int to) {
     std::uint64_t const number = posted(lane, to);
     auto text = words_of(seed_, lane, comm_->rank(), to, number, size_of(lane, comm_->rank(), to, number));
     Dice dice{mix(seed_, number, to)};
+    // Runs of random lengths, and sometimes an empty one.
     std::vector<std::span<std::byte const>> parts;
     for (std::size_t begin = 0; begin < text.size();) {
       std::size_t const run = dice.below(4) == 0 ? 0 : std::min(text.size() - begin, 1 + dice.below(text.size()));
@@ -64,8 +72,10 @@ class Correspondence {
     else require(lane == LetterLane::requests, "an answer was refused");
     return gone;
   }
-  // Whether a letter was there; if so, whose.
+  // Takes a letter of a rank, or of any for -1; returns whose it was, or nothing where none was there. Throws a Failure unless
+  // it is the next one of its writer, and whole.
   std::optional<int> take(LetterLane lane, int from) {
+    // A writer that no rank is: it stays where no letter is taken.
     letter_.from = -2;
     if (!comm_->take(lane, from, letter_)) {
       require(letter_.from == -2, "where no letter was taken, the letter has changed");
@@ -87,6 +97,7 @@ class Correspondence {
     return writer;
   }
 
+  // What messages call a letter of the lane.
   static std::string name(LetterLane lane) { return lane == LetterLane::requests ? "request" : "answer"; }
 
  private:
@@ -98,7 +109,7 @@ class Correspondence {
   Letter letter_;
 };
 
-// Calls `done` until it is true, or fails once `limit` has passed.
+// Calls `done` until it is true. Throws a Failure that says what was waited for once `limit` has passed.
 template <class Done>
 void until(std::string const& what, Done const& done, std::chrono::nanoseconds limit = std::chrono::seconds{30}) {
   auto const begin = std::chrono::steady_clock::now();
@@ -107,12 +118,12 @@ void until(std::string const& what, Done const& done, std::chrono::nanoseconds l
     std::this_thread::yield();
   }
 }
-// A barrier.
+// A barrier: one exchange of a byte from each rank to each. Collective.
 template <class C>
 void meet(C& comm, std::uint64_t seed) {
   exchange(comm, 0, Exchange{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
 }
-// Once all are here: nothing is left, nor comes.
+// Checks that the mailbox is empty once all ranks are here: nothing is left, nor comes. Collective, at the end of a check.
 template <class C>
 void require_empty(C& comm, std::uint64_t seed) {
   meet(comm, mix(seed, 1u));
@@ -123,6 +134,7 @@ void require_empty(C& comm, std::uint64_t seed) {
   meet(comm, mix(seed, 2u));
 }
 
+// Both lanes, to go through.
 inline constexpr std::array letter_lanes{LetterLane::requests, LetterLane::answers};
 
 }  // namespace parallax_conformance

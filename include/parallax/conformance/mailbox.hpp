@@ -1,5 +1,6 @@
 // The suite that every communicator with a mailbox passes, beside that of all communicators (communicator.hpp, which says what
-// a model is): letters arrive once, whole and in order; requests are refused beyond the window, answers never.
+// a model is): letters arrive once, whole and in order; requests are refused beyond the window, answers never. A test of a
+// mailbox includes it.
 //
 // `check_mailbox(MyRanks{4})` checks letters. The model's window should be small, and `largest` some 100 KB: letters of that
 // size are sent. `check_mailbox_failures(MyRanks{4})` is for communicators whose `abort` leaves the process alive.
@@ -19,7 +20,9 @@
 
 namespace parallax_conformance {
 
+// Checks that `window` and `largest` make sense, and that ranks and sizes outside the bounds are invalid arguments.
 struct BoundsMakeSense {
+  // On each rank: posts and takes that must be refused, after which nothing may be there.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     require(comm.window() >= 1 && comm.largest() >= 8, "the bounds make no sense");
@@ -38,6 +41,7 @@ struct BoundsMakeSense {
         require(refuses([&] { parallax::post_letter(comm, lane, rank, word); }), "a letter to no rank was not refused");
       for (int const rank : {-2, comm.size()})
         require(refuses([&] { comm.take(lane, rank, letter); }), "a letter of no rank was not refused");
+      // One byte more than the largest, in two parts.
       std::vector<std::byte> const much(comm.largest() - 7);
       require(refuses([&] { parallax::post_letter(comm, lane, comm.rank(), much, word); }),
               "too large a letter was not refused");
@@ -46,14 +50,16 @@ struct BoundsMakeSense {
   }
 };
 
-// Every rank writes to every rank on both lanes, as fast as it can.
+// Checks the order of letters: every rank writes to every rank on both lanes, as fast as it can.
 struct LettersKeepTheirOrder {
+  // On each rank: 150 letters to each rank and lane, and as many from each.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     constexpr std::uint64_t many = 150;
     Correspondence<C> letters{comm, seed};
     until("all letters", [&] {
       bool done = true;
+      // Posts as long as it may, then takes what is there, so that no rank waits for another's window.
       for (LetterLane const lane : letter_lanes)
         for (int rank = 0; rank < comm.size(); ++rank) {
           while (letters.posted(lane, rank) < many && letters.post(lane, rank)) {}
@@ -66,10 +72,12 @@ struct LettersKeepTheirOrder {
   }
 };
 
-// As many requests as the window, and not one more until one was taken; to the next rank, and to oneself.
+// Checks the bound of requests: as many as the window, and not one more until one was taken; to the next rank, and to oneself.
 struct TheWindowIsACredit {
+  // On each rank: fills the window, and is given each credit by the taker.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
+    // First to itself, then to the next rank.
     for (int const step : {0, 1}) {
       int const next = (comm.rank() + step) % comm.size(), before = (comm.rank() - step + comm.size()) % comm.size();
       auto const window = static_cast<std::uint64_t>(comm.window());
@@ -81,6 +89,7 @@ struct TheWindowIsACredit {
         for (int k = 0; k < 50; ++k) require(!letters.post(LetterLane::requests, next), "the window was exceeded");
       };
       full();
+      // A full window of requests leaves answers alone.
       for (int k = 0; k < 3; ++k) require(letters.post(LetterLane::answers, next), "a full window of requests refuses answers");
       meet(comm, seed);
       for (std::uint64_t credit = 1; credit <= window + 1; ++credit) {
@@ -104,7 +113,9 @@ struct TheWindowIsACredit {
   }
 };
 
+// Checks that answers have no bound: twenty windows of them and more are posted before one is taken.
 struct AnswersAreNeverRefused {
+  // On each rank: twice, to the next rank and to itself.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     std::uint64_t const many = 20 * static_cast<std::uint64_t>(comm.window()) + 5;
@@ -125,8 +136,10 @@ struct AnswersAreNeverRefused {
   }
 };
 
-// A rank that never runs out of letters to itself hears of all others nevertheless, and so does one that is flooded by another.
+// Checks fairness: a rank that never runs out of letters to itself hears of all others nevertheless, and so does one that is
+// flooded by another.
 struct NobodyIsPassedOver {
+  // On each rank: both.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const letters_each = static_cast<std::uint64_t>(comm.window());
@@ -151,6 +164,7 @@ struct NobodyIsPassedOver {
   }
 
  private:
+  // The second half: rank 0 must hear all others within seconds, and then tells rank 1 to end.
   template <class C>
   static void flood(C& comm, std::uint64_t seed) {
     Correspondence<C> letters{comm, seed};
@@ -172,6 +186,7 @@ struct NobodyIsPassedOver {
     for (int k = 0; k < 100; ++k, std::this_thread::yield()) letters.take(LetterLane::requests, -1);
     meet(comm, seed);
   }
+  // An exchange of a byte, during which letters go on being taken.
   template <class C, class Meanwhile>
   static void exchange_while(C& comm, std::uint64_t seed, Meanwhile const& meanwhile) {
     Exchange const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
@@ -183,12 +198,14 @@ struct NobodyIsPassedOver {
   }
 };
 
-// Letters of nothing, of one byte and of the most, in both directions at once, in turn.
+// Checks sizes: letters of nothing, of one byte and of the most, posted and taken at once.
 struct AllSizes {
+  // On each rank: to the next one, on both lanes, in one part and in several.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     std::size_t const most = comm.largest();
     int const next = (comm.rank() + 1) % comm.size(), before = (comm.rank() - 1 + comm.size()) % comm.size();
+    // Nothing, the bounds, and what is about as large as a word.
     std::vector<std::size_t> const sizes{0, 1, most, 7, 0, most - 1, 8, most / 2};
     for (LetterLane const lane : letter_lanes) {
       std::size_t posted = 0, taken = 0;
@@ -214,6 +231,7 @@ struct AllSizes {
       });
       meet(comm, seed);
     }
+    // Values of several types in one letter.
     int const number = 7;
     std::vector<double> const values{1.5, 2.5};
     require(parallax::post_letter(comm, LetterLane::answers, next, number, values, std::string{"end"}), "a letter was refused");
@@ -228,8 +246,9 @@ struct AllSizes {
   }
 };
 
-// Who takes of one rank leaves the letters of all others.
+// Checks takes by name: who takes of one rank leaves the letters of all others.
 struct ANamedWriterIsServedAlone {
+  // On each rank: a letter from each, taken in the order of ranks backwards.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Correspondence<C> letters{comm, seed};
@@ -243,9 +262,10 @@ struct ANamedWriterIsServedAlone {
   }
 };
 
-// Random posts and takes, late and early, beside exchanges. What a rank writes to itself is known exactly: it is refused where
-// the window is full, and taken where there is one.
+// Checks what comes of chance: random posts and takes, late and early, beside exchanges. What a rank writes to itself is known
+// exactly: it is refused where the window is full, and taken where there is one.
 struct RandomLetters {
+  // On each rank: until all letters that the seed says were posted and taken.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Correspondence<C> letters{comm, seed};
@@ -290,7 +310,8 @@ struct RandomLetters {
   }
 };
 
-// Checks that letters do what they must, on a model as described in communicator.hpp.
+// Called by a test: checks that letters do what they must, on a model as described in communicator.hpp. Throws a Failure that
+// names the check and the seed. `runs`: how many times random letters are written, each from a seed of its own.
 template <class Model>
 void check_mailbox(Model const& model, std::uint64_t seed = 1, std::uint64_t runs = 10) {
   constexpr std::chrono::seconds deadline{60};
@@ -304,10 +325,12 @@ void check_mailbox(Model const& model, std::uint64_t seed = 1, std::uint64_t run
   for (std::uint64_t i = 0; i < runs; ++i) check(model, mix(seed, i), deadline, "random letters", RandomLetters{});
 }
 
-// Ranks write and wait for letters that never come while one aborts: all get the reason, now and later.
+// Checks aborts: ranks write and wait for letters that never come while one aborts, and all get the reason, now and later.
 struct AnAbortEndsLetters {
+  // The rank that aborts.
   int aborter;
 
+  // On each rank: demands the reason of every post and take. The seed does not matter.
   template <class C>
   void operator()(C& comm, std::uint64_t) const {
     parallax::Error const reason{parallax::Errc::user_exception, aborter, "step", "words", "the reason"};
@@ -331,6 +354,7 @@ struct AnAbortEndsLetters {
   }
 };
 
+// Called by a test: checks that an abort of the first rank and of the last ends the letters of all. Throws a Failure.
 template <class Model>
 void check_mailbox_failures(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds ample{60};

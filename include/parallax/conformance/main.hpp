@@ -23,4 +23,5 @@
 #include <catch2/catch_session.hpp>
 #endif
 
+// Runs the test cases as the command line says, and returns what Catch2 returns: 0 where all pass.
 int main(int argc, char** argv) { return Catch::Session{}.run(argc, argv); }

@@ -1,4 +1,5 @@
-// The conformance suite of partitioners: what every model of the concept must do, to be run on your own as on ours.
+// The conformance suite of partitioners: what every model of the concept must do, to be run on your own as on ours. A test of a
+// partitioner includes it.
 //
 //   #include <parallax/conformance/main.hpp>
 //   #include <parallax/conformance/partitioner.hpp>
@@ -18,7 +19,7 @@
 
 namespace parallax_conformance {
 
-// The number of rows of every owner's shard, after checking that they add up to the table.
+// The number of rows of every owner's shard, after checking that they add up to the table. Called once for each layout.
 template <parallax::PartitionLayout Layout>
 std::vector<std::int64_t> shard_sizes(Layout const& layout) {
   std::vector<std::int64_t> sizes;
@@ -32,7 +33,7 @@ std::vector<std::int64_t> shard_sizes(Layout const& layout) {
   return sizes;
 }
 
-// One row: it lies inside its owner's shard, and comes back.
+// Checks one row: it lies inside its owner's shard, and comes back. Returns where it lies. `sizes`: the shards'.
 template <parallax::PartitionLayout Layout>
 parallax::Location checked_location(Layout const& layout, std::vector<std::int64_t> const& sizes, std::int64_t row) {
   INFO("row " << row);
@@ -45,7 +46,7 @@ parallax::Location checked_location(Layout const& layout, std::vector<std::int64
   return at;
 }
 
-// A small table, row by row: no two rows share a place. With the sizes adding up, every place is then taken.
+// Checks a small table, row by row: no two rows share a place. With the sizes adding up, every place is then taken.
 template <parallax::PartitionLayout Layout>
 void is_a_bijection(Layout const& layout) {
   auto const sizes = shard_sizes(layout);
@@ -59,7 +60,7 @@ void is_a_bijection(Layout const& layout) {
   }
 }
 
-// A table too large to visit: the ends, random rows, and the ends of every shard go there and back.
+// Checks a table too large to visit: the ends, random rows, and the ends and the middle of every shard go there and back.
 template <parallax::PartitionLayout Layout>
 void is_invertible_at_samples(Layout const& layout, std::mt19937_64& random) {
   auto const sizes = shard_sizes(layout);
@@ -78,7 +79,8 @@ void is_invertible_at_samples(Layout const& layout, std::mt19937_64& random) {
       }
 }
 
-// All that the concept promises. `model_of(rows)` is a model for so many rows, up to 2^63 - 1, whose `pieces` is varied here.
+// Checks all that the concept promises. `model_of(rows)` is a model for so many rows, up to 2^63 - 1, whose `pieces` is varied
+// here. For partitioners that know their table, as by a weight for each row.
 template <parallax::Partitioner P, class ModelOf>
 void check_partitioner_of_rows(ModelOf const& model_of) {
   INFO("partitioner " << std::string_view{P::name});
@@ -92,6 +94,7 @@ void check_partitioner_of_rows(ModelOf const& model_of) {
     return layout;
   };
 
+  // Small tables, every row of them: with fewer rows than owners, with fewer pieces, with more of both.
   for (std::int64_t const rows : {0, 1, 2, 3, 7, 8, 9, 64, 65, 100, 1023})
     for (int const owners : {1, 2, 3, 7, 8, 20})
       for (std::int64_t const pieces : {0, 1, 2, 7, 8, 20, 64, 2000}) {
@@ -102,12 +105,14 @@ void check_partitioner_of_rows(ModelOf const& model_of) {
   unsigned const seed = 17;
   INFO("seed " << seed);
   std::mt19937_64 random{seed};
+  // Large tables, beyond 32 bits and up to the most that there is.
   for (std::int64_t const rows : {std::int64_t{1} << 31, (std::int64_t{1} << 40) - 1, (std::int64_t{1} << 40) + 5,
                                   std::numeric_limits<std::int64_t>::max()})
     for (int const owners : {1, 3, 8, 1000})
       for (std::int64_t const pieces : {std::int64_t{0}, std::int64_t{30}, std::int64_t{4096}, std::int64_t{1} << 33}) {
         INFO(rows << " rows in " << pieces << " pieces to " << owners << " owners");
         is_invertible_at_samples(layout_of(rows, owners, pieces), random);
+        // Layouts are functions of their values alone: another one says the same.
         auto const again = layout_of(rows, owners, pieces);
         REQUIRE(again.locate(rows / 3) == layout_of(rows, owners, pieces).locate(rows / 3));
       }
@@ -120,13 +125,14 @@ void check_partitioner_of_rows(ModelOf const& model_of) {
     }
     return false;
   };
+  // Numbers that no layout has.
   CHECK(refuses(-1, 2, 0));
   CHECK(refuses(10, 0, 0));
   CHECK(refuses(10, -3, 0));
   CHECK(refuses(10, 2, -1));
 }
 
-// The same for a model that suits any number of rows; it may carry options of its own.
+// Called by a test: the same for a model that suits any number of rows; it may carry options of its own.
 template <parallax::Partitioner P>
 void check_partitioner(P const& model = {}) {
   check_partitioner_of_rows<P>([&](std::int64_t) { return model; });

@@ -1,4 +1,5 @@
 // What outlives a step, item by item: what an archive is told of each, and how the library's classes show their items to it.
+// The states of variables and the session include it for their `visit`; who writes an archive of his own, for Archive and Item.
 #pragma once
 
 #include <concepts>
@@ -16,13 +17,16 @@
 
 namespace parallax {
 
-// What the elements of an item are: 'f' floating, 'i' with a sign, 'u' without, 'x' something else; and their bytes.
+// What the elements of an item are. An archive keeps it with the bytes, and refuses to give them back as another one.
 struct ElementType {
+  // 'f' floating, 'i' an integer with a sign, 'u' one without, 'x' something else.
   char kind;
+  // Bytes of one element.
   unsigned char bytes;
 
   friend bool operator==(ElementType const&, ElementType const&) = default;
 };
+// The ElementType of elements of T, which Items tells the archive.
 template <class T>
   requires std::is_trivially_copyable_v<T>
 inline constexpr ElementType element_type{std::is_floating_point_v<T> ? 'f'
@@ -40,11 +44,18 @@ enum class Share : unsigned char { any, own, part };
 // An array of `rows` rows of `width` elements, all ranks together; and which of the rows a call is about: `count` of them, of
 // which row i has the number `row(i)`. Lasts for one call.
 struct Item {
-  std::string_view variable, name;
+  // The variable that the item is of. Both texts are the caller's.
+  std::string_view variable, name;  // what the item is called among those of the variable
+  // What the bytes are.
   ElementType type;
-  std::int64_t rows, width;
+  // Rows of the whole array, all ranks together, row-major; a single number is 1 x 1.
+  std::int64_t rows, width;  // elements of a row
+  // Whose it is. Of Share::part this rank shows its own rows alone; of the others it shows all, in order, in one call or
+  // several.
   Share share;
+  // Rows that this call is about, whose bytes it brings: count * width * type.bytes.
   std::int64_t count;
+  // The number in [0, rows) of this call's row i, 0 <= i < count.
   FunctionRef<std::int64_t(std::int64_t)> row;
 };
 
@@ -58,25 +69,34 @@ concept Archive = requires(A& archive, Item const& item, std::span<std::byte> by
   archive.item(item, bytes);
 };
 
+// An element type as messages show it: its kind and its bits, such as f32.
 inline std::string type_text(ElementType type) { return joined({type.kind, 8 * type.bytes}); }
+// Shape and type of an item as messages show them: `rows x width of f32`. Archives say so of what they hold and what they were
+// asked.
 inline std::string shape_text(ElementType type, std::int64_t rows, std::int64_t width) {
   return joined({rows, " x ", width, " of ", type_text(type)});
 }
-// What is thrown of an item that an archive cannot give back. `found`: what it has, or that it has nothing.
+// What an archive throws of an item that it cannot give back: Error (mismatch) of the operation `visit`, without a rank.
+// `found`: what it has, or that it has nothing.
 inline Error item_error(std::string_view variable, std::string_view name, std::string const& found) {
   return {Errc::mismatch, -1, "visit", std::string{variable}, "item '" + std::string{name} + "': " + found};
 }
 
-// The items of one variable, shown to an archive one by one.
+// The items of one variable, shown to an archive one by one. A state's `visit` makes one for each call. Refers to the archive
+// and to the variable's name, both of which must outlive it. Every function passes on what the archive throws.
 template <Archive A>
 class Items {
  public:
+  // Whether values are being read: what is shown is then overwritten.
   static constexpr bool reads = A::reads;
 
+  // Shows `archive` items of the variable of this name.
   Items(A& archive, std::string_view variable) : archive_{&archive}, variable_{variable} {}
+  // The name of the variable whose items these are, for errors.
   std::string_view variable() const { return variable_; }
 
-  // Rows `row(0)` … `row(count - 1)` of an array of `rows` rows, in memory of the host.
+  // Rows `row(0)` … `row(count - 1)` of an array of `rows` rows of `width` elements. `values`: count * width of them, packed,
+  // row-major, in memory of the host.
   template <class T>
   void rows(std::string_view name, T* values, std::int64_t rows, std::int64_t width, Share share, std::int64_t count,
             FunctionRef<std::int64_t(std::int64_t)> row) {
@@ -84,13 +104,13 @@ class Items {
     archive_->item({variable_, name, element_type<T>, rows, width, share, count, row},
                    {reinterpret_cast<std::byte*>(values), bytes});
   }
-  // All rows of an array.
+  // All rows of an array: `values` has rows * width elements, packed, in memory of the host.
   template <class T>
   void whole(std::string_view name, T* values, std::int64_t rows, std::int64_t width, Share share = Share::any) {
     this->rows(name, values, rows, width, share, rows, [](std::int64_t i) { return i; });
   }
 
-  // A number: as it is where it is arithmetic, a truth or an enumeration as a word.
+  // A number: as it is where it is arithmetic, a truth or an enumeration as a word of 64 bits.
   template <class N>
   void number(std::string_view name, N& value, Share share = Share::any) {
     if constexpr (std::is_enum_v<N> || std::same_as<N, bool>) {
@@ -102,7 +122,7 @@ class Items {
     }
   }
 
-  // The numbers in an aggregate, as words.
+  // The numbers in an aggregate, as words of 64 bits: one row of them (see `visit_words`).
   template <class T>
   void fields(std::string_view name, T& object, Share share = Share::any) {
     list_of(name, std::span{&object, 1}, share);
@@ -131,6 +151,8 @@ class Items {
   }
 
  private:
+  // A row of words for each entry, and the words back into the entries: an archive that reads has changed them. Nothing is
+  // shown of an empty list.
   template <class T>
   void list_of(std::string_view name, std::span<T> entries, Share share) {
     if (entries.empty()) return;

@@ -1,4 +1,5 @@
-// A checksum of memory at the speed of memory: what ranks compare of values that should be equal.
+// A checksum of memory at the speed of memory: what ranks compare of values that should be equal. The states of variables take
+// it of a replica before its first update.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace parallax::detail {
 
-// Of all bits: memory that differs in one word differs in its checksum, and memory that differs anywhere almost surely does. Four
-// words at a time, each in a chain of its own, so that no multiplication waits for the one before.
+// Of all bits: memory that differs in one word differs in its checksum, and memory that differs anywhere almost surely does.
+// Four words at a time, each in a chain of its own, so that no multiplication waits for the one before. Linear in `bytes`.
 inline std::uint64_t checksum(void const* data, std::size_t bytes) {
   constexpr std::size_t chains = 4, at_once = chains * sizeof(std::uint64_t);
   Fingerprint chain[chains], all;

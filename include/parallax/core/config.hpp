@@ -2,11 +2,12 @@
 // The room `core` has what all others stand on: errors, options, clocks, views, archives, and these macros.
 #pragma once
 
-// Where what is no template, and the engine over AnyCommunicator, is compiled: in every program that includes it, or once, in the
-// library parallax::compiled, whose users have PARALLAX_COMPILED defined. PARALLAX_BODIES says whether bodies are read at all;
-// PARALLAX_COMPILING is defined by the one source of the library that has them.
+// Where what is no template, and the engine over AnyCommunicator, is compiled: in every program that includes it, or once, in
+// the library parallax::compiled, whose users have PARALLAX_COMPILED defined. PARALLAX_BODIES says whether bodies are read at
+// all; PARALLAX_COMPILING is defined by the one source of the library that has them.
 #if !defined(PARALLAX_COMPILED)
 #define PARALLAX_INLINE inline
+// Whether this translation unit reads bodies of what is no template: 1, but 0 in users of parallax::compiled.
 #define PARALLAX_BODIES 1
 #else
 #define PARALLAX_INLINE
@@ -35,7 +36,10 @@
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN                                                     \
   _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 1675") _Pragma("GCC push_options") \
       _Pragma("GCC optimize(\"fp-contract=off\")")
+// Ends what BEGIN began. The two stand in pairs at namespace scope, around loops and rules.
 #define PARALLAX_STRICT_ARITHMETIC_END _Pragma("GCC pop_options") _Pragma("nv_diagnostic pop")
+// The first line of a rule's body: its arithmetic is not contracted, whatever function it is inlined into. Only clang needs it
+// there.
 #define PARALLAX_NO_CONTRACT
 #elif defined(__GNUC__)
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")")
@@ -56,12 +60,14 @@
 #define PARALLAX_INDEPENDENT_ITERATIONS
 #endif
 
-// Before a function: it is compiled for vectors of 32 bytes, on which the compiler may not count, and called where may_widen and
-// machine_is_wider() say so. The bits are the same, for AVX2 alone contracts nothing.
+// Before a function: it is compiled for vectors of 32 bytes, on which the compiler may not count, and called where may_widen
+// and machine_is_wider() say so. The bits are the same, for AVX2 alone contracts nothing.
 #if !defined(__x86_64__) || defined(__CUDACC__)
 #define PARALLAX_WIDER
 namespace parallax::detail {
+// Whether functions marked PARALLAX_WIDER may be called at all on this architecture: fixed as it is compiled.
 inline constexpr bool may_widen = false;
+// Whether the processor that runs the program has what PARALLAX_WIDER compiles for. Callers ask it once they know `may_widen`.
 constexpr bool machine_is_wider() { return false; }
 }  // namespace parallax::detail
 #elif defined(__AVX2__)

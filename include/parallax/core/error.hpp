@@ -1,4 +1,5 @@
-// The one exception type of the library: what failed, on which rank, in which operation, at which variable.
+// The one exception type of the library: what failed, on which rank, in which operation, at which variable. Every room that can
+// refuse something includes it.
 #pragma once
 
 #include <exception>
@@ -11,6 +12,7 @@
 
 namespace parallax {
 
+// What kind of failure an Error is of. Programs branch on it; the sentence in `detail` is for people.
 enum class Errc : int {
   invalid_argument = 1,  // a size, shape or option that makes no sense; nothing was sent
   bad_id,                // an index outside [0, rows)
@@ -26,6 +28,7 @@ enum class Errc : int {
   device,                // a call to the device's runtime failed
 };
 
+// A code in words, as the text of an Error begins with it: "bad id" for Errc::bad_id.
 std::string_view to_string(Errc code);
 
 // Thrown by every operation of the library. `rank` is the rank that caused it (-1 where no single one did), `operation` the
@@ -34,19 +37,31 @@ std::string_view to_string(Errc code);
 // `what` ends with, says of a wait that took too long what every rank was doing.
 class Error : public std::runtime_error {
  public:
+  // Makes the text of `what()` from its parts: "parallax: CODE (rank R) in OPERATION of 'VARIABLE': DETAIL", and `report`
+  // behind it. Rank, operation and variable are left out where they are -1 or empty. Copies what it is given.
   Error(Errc code, int rank, std::string_view operation, std::string_view variable, std::string_view detail,
         std::string_view report = {});
+  // Copies and moves do what a compiler's own would; they are declared so that the library parallax::compiled has them once.
   Error(Error const&);
+  // Leaves `other` to be destroyed or assigned to.
   Error(Error&&) noexcept;
+  // Takes over all parts, and the text.
   Error& operator=(Error const&);
+  // The same from an error that is given up.
   Error& operator=(Error&&) noexcept;
   ~Error() override;
 
+  // The kind of failure.
   Errc code() const noexcept { return code_; }
+  // The rank that caused it, by its number in the communicator, or -1 where no single one did.
   int rank() const noexcept { return rank_; }
+  // The call that failed as a user knows it: "pull", "step", "visit", ….
   std::string const& operation() const noexcept { return operation_; }
+  // The name of the variable concerned; empty where none is.
   std::string const& variable() const noexcept { return variable_; }
+  // The sentence with the offending values, without what the other members say.
   std::string const& detail() const noexcept { return detail_; }
+  // What every rank was doing when a wait took too long; lines that end `what()`. Else empty.
   std::string const& report() const noexcept { return report_; }
 
  private:
@@ -55,8 +70,8 @@ class Error : public std::runtime_error {
   std::string operation_, variable_, detail_, report_;
 };
 
-// The error in flight as one of ours: an Error as it is, bad_alloc as out_of_memory, all else as user_exception.
-// Call it inside a catch block.
+// The error in flight as one of ours: an Error as it is, bad_alloc as out_of_memory, all else as user_exception. Call it inside
+// a catch block. `rank`, `operation` and `variable` are those of an error that is made here; an Error in flight keeps its own.
 Error current_error(int rank, std::string_view operation, std::string_view variable = {});
 
 #if PARALLAX_BODIES
@@ -80,6 +95,7 @@ PARALLAX_INLINE std::string_view to_string(Errc code) {
 
 namespace detail {
 
+// The text of `what()`, which is made before the Error's own members are.
 inline std::string error_text(Errc code, int rank, std::string_view operation, std::string_view variable,
                               std::string_view detail, std::string_view report) {
   std::string text = joined({"parallax: ", to_string(code)});

@@ -1,5 +1,6 @@
 // Looking into an optimizer or another small aggregate: its fields as text and as a hash, by which ranks compare them, and as
-// words, which archives keep.
+// words, which archives keep. Included by what compares settings (variables, partitioners, the session) and by
+// core/archive.hpp.
 #pragma once
 
 #include <bit>
@@ -20,19 +21,24 @@ namespace parallax {
 // It compares ranks of one run and is not meant to resist an adversary.
 class Fingerprint {
  public:
+  // Adds a word, spread over all bits of the value.
   PARALLAX_HOST_DEVICE constexpr void add(std::uint64_t word) { state_ = mix((state_ ^ word) * 0x100000001b3ull); }
   // The same at a third of the work, for words that are many: the last few are not spread over all bits of the value.
   constexpr void fold(std::uint64_t word) { state_ = half_mix(state_ ^ word); }
+  // Adds a text: its length and then its bytes, so that "ab", "c" and "a", "bc" differ.
   constexpr void add(std::string_view text) {
     add(std::uint64_t{text.size()});
     for (char const c : text) add(static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
   }
+  // The hash of what was added so far; of nothing, a constant. More may be added afterwards.
   PARALLAX_HOST_DEVICE constexpr std::uint64_t value() const { return state_; }
 
  private:
+  // An xor-shift and a multiplication by an odd number: half a round of the finaliser, and invertible.
   PARALLAX_HOST_DEVICE static constexpr std::uint64_t half_mix(std::uint64_t x) {
     return (x ^ (x >> 33)) * 0xff51afd7ed558ccdull;
   }
+  // The whole finaliser: two rounds and an xor-shift.
   PARALLAX_HOST_DEVICE static constexpr std::uint64_t mix(std::uint64_t x) {
     x = half_mix(x);
     x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ull;
@@ -43,15 +49,18 @@ class Fingerprint {
 
 namespace detail {
 
+// Stands for a value of any type where the compiler tries how many fields an aggregate takes. Never called.
 struct AnyField {
   template <class T>
   constexpr operator T() const noexcept;
 };
 
+// Whether T can be made from as many values in braces as there are indices.
 template <class T, std::size_t... I>
 constexpr bool takes_fields(std::index_sequence<I...>) {
   return requires { T{(static_cast<void>(I), AnyField{})...}; };
 }
+// The fields of an aggregate: the greatest number up to N of values that it can be made from.
 template <class T, std::size_t N = 8>
 constexpr std::size_t field_count() {
   if constexpr (takes_fields<T>(std::make_index_sequence<N>{})) return N;
@@ -94,8 +103,8 @@ constexpr void for_each_field(T&& object, F&& f) {
   }
 }
 
-// The arithmetic fields of an object and of aggregates in it, as a hash and as text. Types that are no aggregates offer
-// `void fields(auto&& visitor) const` or are compared by their type alone.
+// Calls `visit` with every number in an object, in order of declaration, and with those of aggregates in it; enumerations as
+// std::int64_t. A type that is no aggregate offers `void fields(auto&& visitor) const`, or is compared by its type alone.
 template <class T, class F>
 void visit_fields(T const& object, F&& visit) {
   auto const each = [&](auto const& field) {
@@ -108,6 +117,8 @@ void visit_fields(T const& object, F&& visit) {
   else if constexpr (std::is_aggregate_v<T>) for_each_field(object, each);
 }
 
+// Adds an object's fields to a hash by `Fingerprint::fold`; floating numbers by their bits as double. States of variables add
+// their optimizer so before every update.
 template <class T>
 void fold_fields(T const& object, Fingerprint& hash) {
   visit_fields(object, [&]<class Field>(Field field) {
@@ -115,6 +126,7 @@ void fold_fields(T const& object, Fingerprint& hash) {
     else hash.fold(static_cast<std::uint64_t>(field));
   });
 }
+// The hash of an object's fields alone: equal for equal settings of one type.
 template <class T>
 std::uint64_t fields_hash(T const& object) {
   Fingerprint hash;
@@ -148,6 +160,7 @@ void visit_words(T& object, F&& f) {
     }
   }
 }
+// How many words `visit_words` shows of an object: the width of the row that an archive keeps of it.
 template <class T>
 std::size_t word_count(T const& object) {
   T copy = object;
@@ -162,6 +175,7 @@ std::string number_text(Number number) {
   return joined({+number});
 }
 
+// All fields as messages show them, without their names: `{0.01, 0.9}`.
 template <class T>
 std::string fields_text(T const& object) {
   std::string text = "{";
@@ -169,7 +183,8 @@ std::string fields_text(T const& object) {
   return text += '}';
 }
 
-// The same with the names of the fields, as a user writes them, where the class has `field_names`, one for each field.
+// The same with the names of the fields, as a user writes them (`{.learning_rate = 0.01}`), where the class has `field_names`,
+// one for each field.
 template <class T>
 std::string settings_text(T const& object) {
   if constexpr (std::is_arithmetic_v<T>) {

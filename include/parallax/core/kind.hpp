@@ -1,17 +1,20 @@
-// The two kinds of variable, and how gradients of several ranks become one.
+// The two kinds of variable, how gradients of several ranks become one, and what is done about indices that no table has.
+// Variables, policies and pulls include it.
 #pragma once
 
 #include <string_view>
 
 namespace parallax {
 
-// A gradient for every element.
+// A gradient for every element. The first argument of `Variable`.
 struct Dense {
+  // The kind as messages show it.
   static constexpr std::string_view name = "Dense";
 };
 
-// A table of rows by width; a gradient for the few rows that a batch touched.
+// A table of rows by width; a gradient for the few rows that a batch touched. The first argument of `Variable`.
 struct Sparse {
+  // The kind as messages show it.
   static constexpr std::string_view name = "Sparse";
 };
 
@@ -24,13 +27,15 @@ enum class Reduce : unsigned char { mean, sum, mean_by_count };
 // row that its hash chooses.
 enum class BadIds : unsigned char { error, drop_and_count, hash };
 
-// How the rows of a bag become one. `mean` divides their sum by their number.
+// How the rows of a bag become one when bags are pulled. `mean` divides their sum by their number.
 enum class Pool : unsigned char { sum, mean };
 
+// The policy in the words of the enumeration, as signatures of variables show it.
 constexpr std::string_view to_string(BadIds policy) {
   return policy == BadIds::error ? "error" : policy == BadIds::hash ? "hash" : "drop_and_count";
 }
 
+// The reduction in the words of the enumeration, as signatures of variables show it.
 constexpr std::string_view to_string(Reduce reduce) {
   return reduce == Reduce::mean ? "mean" : reduce == Reduce::sum ? "sum" : "mean_by_count";
 }

@@ -1,5 +1,5 @@
 // Arithmetic that rules may use without giving up bits, and the few functions of <cmath> that the library needs, without what
-// <cmath> costs a compiler.
+// <cmath> costs a compiler. Optimizers include it for `sqrt`; schedules, initialisers and models of cost for the rest.
 #pragma once
 
 #if !defined(__GNUC__)
@@ -28,11 +28,14 @@ __attribute__((const)) decltype(__builtin_sqrtf64(0)) __builtin_sqrtf64(decltype
 namespace parallax {
 namespace detail {
 
+// The functions of <cmath> by these names, in double: x to the power y, the cosine of x in radians, log(1 + x), and the square
+// root. All are for the host. Of `pow`, `cos` and `log1p` another machine may give another last bit.
 #if defined(__GNUC__)
 inline double pow(double x, double y) { return __builtin_pow(x, y); }
 inline double cos(double x) { return __builtin_cos(x); }
 inline double log1p(double x) { return __builtin_log1p(x); }
 inline double square_root(double x) { return __builtin_sqrt(x); }
+// The square root of a float, for `root_of` where nothing better is known.
 inline float square_root(float x) { return __builtin_sqrtf(x); }
 #else
 inline double pow(double x, double y) { return std::pow(x, y); }
@@ -43,6 +46,7 @@ inline float square_root(float x) { return std::sqrt(x); }
 #endif
 
 #if defined(PARALLAX_DETAIL_SQRT_BUILTIN)
+// The square root that `parallax::sqrt` takes: correctly rounded in the argument's own precision, without errno.
 inline float root_of(float x) noexcept { return static_cast<float>(__builtin_sqrtf32(x)); }
 inline double root_of(double x) noexcept { return static_cast<double>(__builtin_sqrtf64(x)); }
 #elif defined(PARALLAX_DETAIL_SQRT_LANE)

@@ -1,4 +1,5 @@
-// Indices in the memory of a device, for tables that are there.
+// Indices in the memory of a device, for tables that are there: a trainer marks them by `on_device` and passes them to `at`,
+// `pull` or `grad`.
 #pragma once
 
 #include <concepts>
@@ -10,9 +11,10 @@
 
 namespace parallax {
 
-// An index that the host cannot read.
+// An index that the host cannot read: a mark on the type, with the bytes of the Id.
 template <std::integral Id>
 struct OnDevice {
+  // The number of a row, to be read by work on the device alone.
   Id index;
 };
 
@@ -26,6 +28,7 @@ std::span<OnDevice<Id> const> on_device(std::span<Id const> ids) {
   static_assert(sizeof(OnDevice<Id>) == sizeof(Id));
   return {reinterpret_cast<OnDevice<Id> const*>(ids.data()), ids.size()};
 }
+// The same of indices that the caller may write.
 template <std::integral Id>
 std::span<OnDevice<Id> const> on_device(std::span<Id> ids) {
   return on_device(std::span<Id const>{ids});
@@ -33,6 +36,7 @@ std::span<OnDevice<Id> const> on_device(std::span<Id> ids) {
 
 namespace detail {
 
+// Whether a type is an OnDevice: what `at` and `grad` choose the way of the ids by.
 template <class Id>
 inline constexpr bool is_on_device = false;
 template <class Id>

@@ -1,4 +1,4 @@
-// std::reference_wrapper, without the hash tables and searchers that <functional> brings along.
+// std::reference_wrapper, without the hash tables and searchers that <functional> brings along. AnyCommunicator includes it.
 #pragma once
 
 #if defined(__GLIBCXX__) && __has_include(<bits/refwrap.h>)

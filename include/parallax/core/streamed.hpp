@@ -1,4 +1,5 @@
-// Copies past the caches: what is written where more has to be written than they hold does not fetch its lines first.
+// Copies past the caches: what is written where more has to be written than they hold does not fetch its lines first. Row loops
+// of the host and lent memory's copies include it.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +10,20 @@
 
 namespace parallax::detail {
 
-// What has this size fits no cache: it is waited for, and what is written leaves the caches before it is read.
+// What has so many bytes fits no cache: it is waited for, and what is written leaves the caches before it is read.
 inline constexpr std::size_t many_bytes = std::size_t{8} << 20;
 inline constexpr std::size_t streamed_word = 16;  // bytes
 
 #if defined(__SSE2__) && !defined(__CUDACC__)
+// A word that is stored past the caches, over memory of any type.
 using StreamedWord = long long __attribute__((vector_size(streamed_word), may_alias));
 
+// Whether rows that are written to `out` are many enough to go past the caches, and begin and end at words.
 inline bool can_stream(void const* out, std::size_t row_bytes, std::size_t rows) {
   return rows * row_bytes >= many_bytes && row_bytes % streamed_word == 0 &&
          reinterpret_cast<std::uintptr_t>(out) % streamed_word == 0;
 }
+// One word to `to`, which a word may begin at, without its line being fetched. Visible to others after `end_stream`.
 inline void store_past_caches(StreamedWord* to, StreamedWord word) {
 #if defined(__clang__)
   __builtin_nontemporal_store(word, to);
@@ -28,7 +32,7 @@ inline void store_past_caches(StreamedWord* to, StreamedWord word) {
 #endif
 }
 
-// Copies whole words past the caches, to where a word may begin.
+// Copies whole words past the caches: `bytes` is a multiple of a word, and `to` where a word may begin. `in` may lie anywhere.
 inline void stream_words(void* out, void const* in, std::size_t bytes) {
   auto* to = static_cast<StreamedWord*>(out);
   auto const* from = static_cast<std::byte const*>(in);
@@ -45,15 +49,17 @@ inline void stream_words(void* out, void const* in, std::size_t bytes) {
   }
   for (; words > 0; --words) store_past_caches(to++, next());
 }
-// After the last word, before another thread may be told of them.
+// Called after the last word, before another thread may be told of them.
 inline void end_stream() { __builtin_ia32_sfence(); }
 #else
+// Where no such store is known: never, an ordinary copy, and nothing to wait for.
 constexpr bool can_stream(void const*, std::size_t, std::size_t) { return false; }
 inline void stream_words(void* out, void const* in, std::size_t bytes) { std::memcpy(out, in, bytes); }
 inline void end_stream() {}
 #endif
 
-// From and to any place, any number of bytes; others may then be told of them.
+// Copies any number of bytes from and to any place past the caches, but for the ends that fill no word. Others may be told of
+// them once it has returned.
 inline void stream_bytes(void* out, void const* in, std::size_t bytes) {
   auto* to = static_cast<std::byte*>(out);
   auto const* from = static_cast<std::byte const*>(in);

@@ -1,4 +1,5 @@
-// How the library looks into a user's tensor: specialise `tensor_traits` to make a type of yours bindable.
+// How the library looks into a user's tensor: specialise `tensor_traits` to make a type of yours bindable. `bind`, `pull` and
+// `grad` look so at what they are given.
 #pragma once
 
 #include <concepts>
@@ -17,9 +18,11 @@ namespace parallax {
 template <class Tensor>
 struct tensor_traits;
 
+// Contiguous ranges: whatever std::span can be made from, such as vectors, arrays and spans.
 template <class Tensor>
   requires requires(Tensor& tensor) { std::span{tensor}; }
 struct tensor_traits<Tensor> {
+  // All elements, as the range has them.
   template <class Self>
   static auto flat(Self& tensor) {
     auto const view = std::span{tensor};
@@ -27,12 +30,15 @@ struct tensor_traits<Tensor> {
   }
 };
 
+// A RowsView is the table that it shows; it has no `flat`, as its rows may lie apart.
 template <class T>
 struct tensor_traits<RowsView<T>> {
+  // The view itself.
   static RowsView<T> rows(RowsView<T> const& view) { return view; }
 };
 
 namespace detail {
+// The traits of a tensor as it is passed: const and references are taken off.
 template <class Tensor>
 using traits_for = tensor_traits<std::remove_cvref_t<Tensor>>;
 }
@@ -52,6 +58,7 @@ concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> && !FlatTenso
                          std::is_object_v<std::remove_pointer_t<std::remove_cvref_t<P>>>;
 }  // namespace detail
 
+// All elements of a tensor as one run, which must outlive it. What `bind` and `grad` make of a dense tensor, and `at` of ids.
 template <FlatTensor Tensor>
 auto flat_view(Tensor&& tensor) {
   return detail::traits_for<Tensor>::flat(tensor);

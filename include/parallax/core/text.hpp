@@ -1,4 +1,5 @@
-// Texts of errors and reports, put together out of line: a sentence costs whoever says it a list of pieces and a call.
+// Texts of errors and reports, put together out of line: a sentence costs whoever says it a list of pieces and a call. Whatever
+// throws an Error includes it.
 #pragma once
 
 #include <charconv>
@@ -13,13 +14,17 @@
 
 namespace parallax {
 
-// A piece of a text: words, which it refers to, or one character, or a number: the shortest text from which the same number is read
-// again, so that different numbers have different texts.
+// A part of a text: words, which it refers to, or one character, or a number: the shortest text from which the same number is
+// read again, so that different numbers have different texts.
 class TextPiece {
  public:
+  // Words, up to the NUL.
   constexpr TextPiece(char const* words) : words_{words} {}
+  // Words, which must outlive the piece.
   constexpr TextPiece(std::string_view words) : words_{words} {}
+  // Words, which must outlive the piece.
   TextPiece(std::string const& words) : words_{words} {}
+  // An integer in decimal digits; a char as the character.
   template <class Number>
     requires std::is_integral_v<Number>
   constexpr TextPiece(Number number)
@@ -28,9 +33,12 @@ class TextPiece {
               : std::is_signed_v<Number>   ? Kind::signed_number
                                            : Kind::number} {}
 
+  // A number by the shortest text that reads as the same float.
   constexpr TextPiece(float number) : value_{number}, kind_{Kind::single} {}
+  // A number by the shortest text that reads as the same double.
   constexpr TextPiece(double number) : value_{number}, kind_{Kind::real} {}
 
+  // Appends the piece's text. Called by `joined` and `append`.
   void append_to(std::string& text) const;
 
  private:
@@ -42,8 +50,9 @@ class TextPiece {
   Kind kind_ = Kind::words;
 };
 
-// The pieces one after the other.
+// A new text of the pieces, one after the other.
 std::string joined(std::initializer_list<TextPiece> pieces);
+// Appends the pieces to `text`, one after the other.
 void append(std::string& text, std::initializer_list<TextPiece> pieces);
 
 #if PARALLAX_BODIES

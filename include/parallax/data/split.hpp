@@ -1,28 +1,37 @@
-// Which part of the data is whose: index ranges for every rank, in contiguous blocks or dealt one by one.
+// Which part of the data is whose: index ranges for every rank, in contiguous blocks or dealt one by one. A trainer asks for
+// its share before its first step, and walks it in every epoch.
 // The room `data` deals a trainer's data to ranks.
 #pragma once
 
 #include <cstddef>
 
-#include "parallax/comm/dense.hpp"
+#include "parallax/comm/transfer/dense.hpp"
 
 namespace parallax {
 
-// The indices first, first + stride, …: `count` of them.
+// The indices first, first + stride, …: `count` of them. `shard_block` and `shard_cyclic` return one, and a range-based `for`
+// walks it. Owns no data, and is copied freely.
 class IndexRange {
  public:
+  // At one index of a range, or at its end. The indices are computed: it stays valid when the range is gone.
   class iterator {
    public:
+    // An index into the trainer's data.
     using value_type = std::size_t;
+    // Named because standard concepts ask for it; two positions are compared and not subtracted.
     using difference_type = std::ptrdiff_t;
 
     iterator() = default;
+    // At `index`, with `stride` between neighbours.
     iterator(std::size_t index, std::size_t stride) : index_{index}, stride_{stride} {}
+    // The index at this position; not to be asked at the end.
     std::size_t operator*() const { return index_; }
+    // On by one stride.
     iterator& operator++() {
       index_ += stride_;
       return *this;
     }
+    // On by one stride; returns the position from before.
     iterator operator++(int) {
       iterator const old = *this;
       ++*this;
@@ -34,41 +43,54 @@ class IndexRange {
     std::size_t index_ = 0, stride_ = 1;
   };
 
+  // A range of `count` indices from `first` on; `stride` is at least 1.
   IndexRange(std::size_t first, std::size_t count, std::size_t stride) : first_{first}, count_{count}, stride_{stride} {}
+  // At the first index; of an empty range the end.
   iterator begin() const { return {first_, stride_}; }
+  // One stride past the last index.
   iterator end() const { return {first_ + count_ * stride_, stride_}; }
+  // The number of indices: samples, batches or whatever the trainer counts. 0 where this rank has none.
   std::size_t size() const { return count_; }
+  // The i-th index of the share, with i < size(), which is not checked.
   std::size_t operator[](std::size_t i) const { return first_ + i * stride_; }
 
  private:
   std::size_t first_, count_, stride_;
 };
 
-// This rank's share of [0, n): contiguous, sizes differ by at most one. Local; `world` is a communicator or a session.
+// This rank's share of [0, n): contiguous, sizes differ by at most one. Every index is in the share of one rank, and lower
+// ranks have lower indices. Local; `world` is a communicator or a session.
 template <class World>
 IndexRange shard_block(std::size_t n, World const& world) {
   std::size_t const begin = part_begin(n, world.rank(), world.size());
   return {begin, part_begin(n, world.rank() + 1, world.size()) - begin, 1};
 }
 
-// This rank's share of [0, n): rank, rank + N, rank + 2N, … Sizes differ by at most one. Local.
+// This rank's share of [0, n) among N ranks: rank, rank + N, rank + 2N, … Sizes differ by at most one, and the lower ranks have
+// the larger shares. Local; `world` is a communicator or a session.
 template <class World>
 IndexRange shard_cyclic(std::size_t n, World const& world) {
   auto const rank = static_cast<std::size_t>(world.rank()), ranks = static_cast<std::size_t>(world.size());
   return {rank, n > rank ? (n - rank - 1) / ranks + 1 : 0, ranks};
 }
 
-// Does not own. This rank's elements of a random-access sequence (batches, file names): every N-th, beginning with its rank, as
-// many on every rank, so that all ranks take as many steps; the up to N - 1 elements that remain are left out. Local.
+// Does not own: the sequence must stay. This rank's elements of a random-access sequence (batches, file names): every N-th of N
+// ranks, beginning with its rank, as many on every rank, so that all ranks take as many steps; the up to N - 1 elements that
+// remain are left out. Local; `shard` makes one.
 template <class Sequence>
 class Shard {
  public:
+  // Shows the elements that `indices` name; each must be less than the size of the sequence.
   Shard(Sequence& elements, IndexRange indices) : elements_{&elements}, indices_{indices} {}
 
+  // At one of this rank's elements, or at the end. It refers to the sequence, not to the Shard.
   class iterator {
    public:
+    // At the element whose index `at` has.
     iterator(Sequence* elements, IndexRange::iterator at) : elements_{elements}, at_{at} {}
+    // What `elements[i]` returns, as it returns it: a reference into most containers.
     decltype(auto) operator*() const { return (*elements_)[*at_]; }
+    // To this rank's next element, N further on in the sequence.
     iterator& operator++() {
       ++at_;
       return *this;
@@ -80,9 +102,13 @@ class Shard {
     IndexRange::iterator at_;
   };
 
+  // At this rank's first element; the end where it has none.
   iterator begin() const { return {elements_, indices_.begin()}; }
+  // Past this rank's last element.
   iterator end() const { return {elements_, indices_.end()}; }
+  // This rank's elements, the same number on every rank: those of the sequence by N, rounded down.
   std::size_t size() const { return indices_.size(); }
+  // This rank's i-th element, with i < size(), which is not checked.
   decltype(auto) operator[](std::size_t i) const { return (*elements_)[indices_[i]]; }
 
  private:
@@ -90,6 +116,9 @@ class Shard {
   IndexRange indices_;
 };
 
+// A `Shard` of `elements`, a sequence with `operator[]` and a size, for this rank. `world` is a communicator or a session.
+// Local; the ranks must give equally long sequences if they are to take equally many steps.
+//   for (auto const& batch : px::shard(batches, session)) train(batch);
 template <class Sequence, class World>
 auto shard(Sequence& elements, World const& world) {
   auto const ranks = static_cast<std::size_t>(world.size());

@@ -1,4 +1,5 @@
-// The rounds of an engine: agreements of all ranks, words that each tells all, and the error at which they arrive where they differ.
+// The rounds of an engine: agreements of all ranks, words that each tells all, and the error at which they arrive where they
+// differ. An operation of a session calls them: `agree` before it sends anything, and `tell_all` for the commit of a step.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "parallax/comm/agreement.hpp"
-#include "parallax/comm/explanation.hpp"
+#include "parallax/comm/agreement/agreement.hpp"
+#include "parallax/comm/agreement/explanation.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/engine/waiting.hpp"
 #include "parallax/variable/registry.hpp"
@@ -17,7 +18,7 @@
 namespace parallax::detail {
 
 // Refers to the topology, the waiting and the registry. `channel` is that of all of them. Everything collective is in the order
-// of the calls.
+// of the calls. A session's core owns one; what flights agree on in `start` and `step` goes by agreements of their own.
 template <Communicator C>
 class Rounds {
  public:
@@ -26,6 +27,7 @@ class Rounds {
   // Local. An operation begins: what every agreement about it includes is the operation, its number in the session, and all
   // variables made so far. `step`: completed before it.
   Fingerprint begin(Operation operation, std::int64_t step, std::uint64_t options);
+  // How many operations have begun, this session's whole life long; ranks out of step are told by it.
   std::uint64_t operations() const { return operations_; }
 
   // Collective. What was begun, and told, in `agreement` is agreed on, or Refused is thrown. `error`: this rank's refusal;
@@ -33,26 +35,36 @@ class Rounds {
   void agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names,
              FunctionRef<std::string()> describe);
 
-  // Collective. The error that all ranks arrive at. Throws it where the ranks are out of step, which ends the session. Where they
-  // called different operations, one of which may have been a step, what is under way is dropped on all of them.
+  // Collective, after a round that was not unanimous. The error that all ranks arrive at, from their testimonies: `error`, if
+  // this rank refuses, else `details` of what it was about to do. Throws it where the ranks are out of step, which ends the
+  // session. Where they called different operations, one of which may have been a step, what is under way is dropped on all of
+  // them.
   Error explain(char const* operation, Error const* error, std::string const& details);
 
-  // Collective. Every rank's `words` to every rank, equally many.
+  // Collective. Every rank's `words` to every rank, equally many: N - 1 messages of each rank, of eight bytes a word. `names`
+  // are asked only by a long wait.
   void tell_all(char const* operation, FunctionRef<std::string()> names);
+  // What `rank` has told in the last `tell_all`, this rank's own words included. Valid until the next one, and while `words`
+  // has as many.
   Slice<double const> told(int rank) const {
     return {told_.data() + static_cast<std::size_t>(rank) * words.size(), words.size()};
   }
+  // The same of all ranks, one after the other.
   std::vector<double> const& all_told() const { return told_; }
 
+  // After an abort: returns once no peer reads our memory.
   void withdraw() noexcept;
 
+  // The agreement at hand, which the operation begins and fills before it calls `agree`.
   Agreement<C> agreement;
   std::vector<double> words;  // of this rank, for `tell_all`
 
  private:
+  // A wait of the operation for one transfer.
   void await(Lane<C>& lane, char const* operation, FunctionRef<std::string()> names) {
     waiting_->drive(operation, [&] { return lane.test(); }, {lane, names});
   }
+  // What else may differ between ranks: the operation's number, hosts, hops, options and variables. Part of a testimony.
   std::string context(char const* operation) const;
 
   Topology<C> const* topology_;

@@ -1,6 +1,6 @@
-// How an engine waits: every wait of its operations under a deadline, with the journal that says what it waits for, and the one way
-// in which an operation fails or ends the session.
-// The room `engine` has what a session is put together of and another engine would be: how ranks wait, agree and fail.
+// How an engine waits: every wait of its operations under a deadline, with the journal that says what it waits for, and the one
+// way in which an operation fails or ends the session. A session's core owns a Waiting, in which every operation runs. The room
+// `engine` has what a session is put together of and another engine would be: how ranks wait, agree and fail.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "parallax/comm/journal_report.hpp"
-#include "parallax/comm/lane.hpp"
+#include "parallax/comm/agreement/journal_report.hpp"
+#include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/function_ref.hpp"
 #include "parallax/engine/words.hpp"
@@ -28,6 +28,7 @@ class Awaited {
           return static_cast<Exchange const*>(given)->waiting_for();
         }} {}
 
+  // Asked by the wait, when it has taken a while.
   int waiting_for() const { return waiting_for_(exchange_); }  // a rank, or -1
 
   FunctionRef<std::string()> names;
@@ -37,12 +38,13 @@ class Awaited {
   int (*waiting_for_)(void const*);
 };
 
-// Thrown inside an engine for what all ranks agreed to refuse: the session stays usable.
+// Thrown inside an engine for what all ranks agreed to refuse: the session stays usable. `Waiting::guarded` catches it, and
+// throws on the Error that it holds.
 struct Refused {
   Error error;
 };
 
-// What an engine has under way beside the operation at hand.
+// What an engine has under way beside the operation at hand. A session's core is one; its Waiting calls it from every wait.
 class Underway {
  public:
   virtual void progress() = 0;                   // lets it move on; throws what a Request's `test` throws
@@ -54,7 +56,8 @@ class Underway {
   ~Underway() = default;
 };
 
-// Refers to the topology, the traffic and the engine. C: an edge to any communicator.
+// How one rank waits, and how its operations begin, fail and end. Every operation of a session runs in `guarded`, and every
+// wait of it in `drive`. Refers to the topology, the traffic and the engine. C: an edge to any communicator.
 template <Communicator C>
 class Waiting {
  public:
@@ -62,8 +65,10 @@ class Waiting {
       : topology_{&topology}, traffic_{&traffic}, underway_{&underway}, journal_{&topology.world().journal()} {}
   Waiting(Waiting&&) = delete;
 
-  // Polls `done`, and what is under way, until it is true or the deadline has passed. A failure here ends the session before
-  // the caller's memory goes out of scope: no peer reads it any more when this throws.
+  // Polls `done`, and what is under way, until it is true or the deadline has passed since it was called or the operation came
+  // to its latest phase. A failure here ends the session before the caller's memory goes out of scope: no peer reads it any
+  // more when this throws. `awaited` is asked only by a long wait, for its report. Throws Error (timeout) for the rank to blame,
+  // and what `done` throws.
   void drive(char const* operation, FunctionRef<bool()> done, Awaited const& awaited);
 
   // Runs one public operation: a refusal is thrown on as the Error that all ranks agreed on; anything else ends the session.
@@ -79,33 +84,51 @@ class Waiting {
     }
   }
 
-  // Local, by another thread than the session's: a little progress, if the session is not at work itself.
+  // Local, by the thread of a ProgressThread: a little progress, if the session is not at work itself.
   void help() noexcept;
+  // By a ProgressThread, as it begins and as it ends: whether operations take a lock that `help` tries. Throws Error (misuse)
+  // where the communicator may be used by one thread only.
   void take_turns(bool on);
 
-  // After this nothing of the session is in flight, and its peers are told.
+  // Aborts the communicator. After this nothing of the session is in flight, its peers are told, and operations throw Error
+  // (poisoned).
   void end(Error const& error);
+  // Whether `end` was called.
   bool ended() const { return poisoned_.has_value(); }
   // An exception leaves the session. Its words cannot be had while it is under way; where the last operation was refused they
   // are those of the refusal, the same on all ranks, and so is the rank that is named.
   Error left() const;
+  // For rounds, which drop what is under way where ranks called different operations.
   Underway& underway() { return *underway_; }
   // Whether an exception is on its way that was not when the session was made.
   bool unwinding() const { return std::uncaught_exceptions() > exceptions_; }
 
+  // Of the communicator: the record that reports of other ranks read.
   Journal& journal() { return *journal_; }
+  // Now, in ns of the communicator's clock, as the journal has it.
   std::int64_t clock() const { return now(topology_->world()).count(); }
+  // The same in seconds, for what times steps.
   double seconds() const { return std::chrono::duration<double>{now(topology_->world())}.count(); }
-  void advance(Phase phase) { journal_->advance(word(phase), sent(), clock()); }
+  // The operation has come to this phase: noted in the journal, with the payload sent so far. A wait's deadline begins anew.
+  void advance(Phase phase) {
+    ++advances_;
+    journal_->advance(word(phase), sent(), clock());
+  }
 
-  std::string_view current;  // the variable being worked on, for errors
+  // The variable being worked on, for the errors of phases that do not name one. Set by seats and fetches, cleared by each
+  // operation.
+  std::string_view current;
 
  private:
   std::uint64_t sent() const { return traffic_->payload_sent() - sent_before_; }  // in the operation at hand
 
+  // What `guarded` does, whatever the body returns: takes its turn, refuses to work in an ended session, and sorts out what is
+  // thrown.
   void guard(char const* operation, FunctionRef<void()> body);
   // A sign of life from a long wait, for those whose wait is longer.
   void idle(int waiting_for);
+  // The error of a wait that took too long. Where ranks keep journals it names the rank that they point to, and has their
+  // report.
   Error timed_out(char const* operation, int missing, std::string const& names);
 
   Topology<C> const* topology_;
@@ -117,13 +140,16 @@ class Waiting {
   bool takes_turns_ = false;
   Journal* journal_;
   std::uint64_t sent_before_ = 0;  // payload, by the operations before the current one
+  std::uint64_t advances_ = 0;     // to another phase
 };
 
 template <Communicator C>
 void Waiting<C>::drive(char const* operation, FunctionRef<bool()> done, Awaited const& awaited) {
   Patience<C> patience{topology_->world()};
+  std::uint64_t phase = advances_;
   try {
     while (!done()) {
+      if (std::uint64_t const reached = advances_; std::exchange(phase, reached) != reached) patience.begin();
       underway_->progress();
       if (patience.idles()) idle(awaited.waiting_for());
       if (patience.pause()) continue;

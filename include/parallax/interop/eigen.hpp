@@ -1,4 +1,5 @@
-// Eigen's matrices and arrays as tensors of variables and gradients, without a copy.
+// Eigen's matrices and arrays as tensors of variables and gradients, without a copy. A trainer that uses Eigen includes it
+// beside parallax.hpp; `bind`, `grad` and `pull` then take Eigen's types.
 #pragma once
 
 #include <Eigen/Core>
@@ -18,6 +19,7 @@ namespace parallax {
 namespace detail {
 
 // An expression that lies in memory: a matrix or an array, a map of one, a block, a transpose, a diagonal.
+// For the concept: what Eigen calls dense, whatever it is derived from.
 template <class D>
 void eigen_expression(Eigen::DenseBase<D> const&);
 template <class M>
@@ -28,6 +30,7 @@ concept EigenMatrix = requires(M& matrix) {
   matrix.outerStride();
 };
 
+// The type of its coefficients, with const where the expression is.
 template <class M>
 using eigen_element = std::remove_pointer_t<decltype(std::declval<M&>().data())>;
 
@@ -36,13 +39,16 @@ consteval bool has_eigen_gaps(int size, int stride, int packed) {
   bool const known = stride != Eigen::Dynamic && packed != Eigen::Dynamic;
   return size != 0 && size != 1 && known && stride != packed;
 }
+// Whether the coefficients of a row, or of a column in columns' order, have gaps between them.
 template <class M>
 inline constexpr bool has_gaps_within = has_eigen_gaps(M::InnerSizeAtCompileTime, M::InnerStrideAtCompileTime, 1);
+// Whether the rows, or columns, have gaps between them.
 template <class M>
 inline constexpr bool has_gaps_between =
     !M::IsVectorAtCompileTime && has_eigen_gaps(M::IsRowMajor ? M::RowsAtCompileTime : M::ColsAtCompileTime,
                                                 M::OuterStrideAtCompileTime, M::InnerSizeAtCompileTime);
 
+// Throws Error (invalid_argument): an expression whose strides cannot be taken as they are.
 [[noreturn]] inline void refuse_eigen_gaps(std::string const& what, std::int64_t rows, std::int64_t columns,
                                            std::string const& strides) {
   throw Error{Errc::invalid_argument, -1, "", "",
@@ -54,9 +60,11 @@ inline constexpr bool has_gaps_between =
 // An expression that Eigen holds in memory, by its strides. A dense tensor's coefficients lie one after another, in the order
 // of its storage: a whole matrix, or whole columns of one in columns. Those of each row of a row table do: a matrix of
 // Eigen::RowMajor, a block of one, or a vector, whose elements are rows. Gaps that the type shows are told by an assertion.
-// Gaps that strides show at run time are an Error (invalid_argument), thrown where the tensor is named: in `grad`, `bind`, `at`.
+// Gaps that strides show at run time are an Error (invalid_argument), thrown where the tensor is named: in `grad`, `bind` or
+// `at`.
 template <detail::EigenMatrix M>
 struct tensor_traits<M> {
+  // All coefficients as one run, in the order of their storage; Eigen owns them. Throws Error (invalid_argument) for gaps.
   template <class Self>
   static std::span<detail::eigen_element<Self>> flat(Self& matrix) {
     static_assert(M::SizeAtCompileTime == 0 || !(detail::has_gaps_within<M> || detail::has_gaps_between<M>),
@@ -69,6 +77,8 @@ struct tensor_traits<M> {
     return {matrix.data(), static_cast<std::size_t>(matrix.size())};
   }
 
+  // The rows of a row-major table, [rows x columns], which may lie further apart than they are long; of a column vector each
+  // coefficient is a row. Throws Error (invalid_argument) where the coefficients of a row have gaps.
   template <class Self>
   static RowsView<detail::eigen_element<Self>> rows(Self& matrix) {
     static_assert(M::IsRowMajor || M::IsVectorAtCompileTime,

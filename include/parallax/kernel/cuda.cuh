@@ -8,8 +8,10 @@
 //   sum_counts            sums given counts per run                        apply_rows        an optimizer's rule, row by row
 //   bucket                cuts sorted keys at boundaries                   apply_elements    the same, element by element
 //   update_runs           coalesce and apply_rows in one: sums of gradients are not stored
+//   sum_terms             sums of rows by reference, which is how bags are pooled
 //   place_ids             keys of a table's rows by ids
 //   copy_all              many tensors copied at once, into one buffer or out of it
+//   measure_elements      what an optimizer measures of elements, by blocks; add_blocks adds those
 //   add_to · scale_down · sum_of_squares                                   arithmetic on contiguous elements
 //
 // RowOps<CudaSpace>, for variables on a device, is made of them; it takes scratch from its queue's pool, and waits where it

@@ -1,4 +1,5 @@
-// From the key of a table to the row in memory: what rows are gathered, scattered and updated by.
+// From the key of a table to the row in memory: what rows are gathered, scattered and updated by. Tables make a directory,
+// and every operation on rows by key is handed it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,10 @@ namespace parallax {
 // that finds its rows in another way changes this type alone. A key that is another owner's is a precondition violated.
 template <class Key>
 struct Directory {
+  // The key of the owner's first row; 0 where keys are rows.
   std::int64_t first = 0;
 
+  // The local row of `key`, counted from the first row of the table's memory. Called once for each row that is touched.
   PARALLAX_HOST_DEVICE constexpr std::int64_t operator()(Key key) const { return static_cast<std::int64_t>(key) - first; }
 };
 

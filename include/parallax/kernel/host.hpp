@@ -1,4 +1,5 @@
-// The row operations in host memory: plain loops that vectorise, prefetch ahead and sum in a documented order.
+// The row operations in host memory: plain loops that vectorise, prefetch ahead and sum in a documented order. Plans, tables
+// and ways call them in every step, also those of devices, whose plans are made on the host.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,11 @@
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
-#include "parallax/kernel/host_bags.hpp"
-#include "parallax/kernel/host_finite.hpp"
-#include "parallax/kernel/host_loops.hpp"
-#include "parallax/kernel/host_measure.hpp"
-#include "parallax/kernel/host_sort.hpp"
+#include "parallax/kernel/host/bags.hpp"
+#include "parallax/kernel/host/finite.hpp"
+#include "parallax/kernel/host/loops.hpp"
+#include "parallax/kernel/host/measure.hpp"
+#include "parallax/kernel/host/sort.hpp"
 #include "parallax/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
@@ -22,6 +23,7 @@ namespace parallax {
 namespace detail {
 
 // A rule on sums over ranks: each is divided, and scaled, on its way, and never written back.
+// Made by apply_elements for the time of one call. `scaled` says whether quotients are multiplied by `scale`.
 template <bool scaled, class T, class Rule>
 struct AveragedRule {
   Rule rule;
@@ -37,51 +39,65 @@ struct AveragedRule {
 
 }  // namespace detail
 
-// Everything works on memory that the caller owns; ranges written never overlap ranges read. Widths may be 0 or odd.
-// `out` and `rows` are packed: row i begins at i * width. Indices are int32, int64 or uint32; a
-// directory says which table row an index means.
+// Everything works on memory that the caller owns; ranges written never overlap ranges read. Widths may be 0 or odd. `out`
+// and `rows` are packed: row i begins at `i * width`. Indices are int32, int64 or uint32; a directory says which table row an
+// index means. Every call is local, and done when it returns. All calls but `bucket` are linear in the elements that they
+// touch.
 template <>
 struct RowOps<HostSpace> {
+  // The space of the memory that is worked on.
   using space = HostSpace;
 
   RowOps() = default;
+  // As variables make it, of their communicator's queue. The host's orders nothing.
   explicit RowOps(HostQueue) {}
 
+  // Copies `bytes` from one place to another that does not overlap it.
   static void copy_bytes(void* to, void const* from, std::size_t bytes) { parallax::copy_bytes(HostQueue{}, to, from, bytes); }
-  // Many copies put together and started at once. Here each is made as it comes.
+  // What `Copies` keep from use to use; the caller owns it. Nothing, on the host.
   struct CopyRoom {};
+  // Many copies put together and started at once: dense buckets pack and unpack gradients by them, and row moves rows. Here
+  // each is made as it comes.
   struct Copies {
+    // Copies `bytes`; the ranges do not overlap.
     void add(void* to, void const* from, std::size_t bytes) { copy_bytes(to, from, bytes); }
+    // Nothing is left to be done.
     void start() {}
   };
+  // An empty list of copies. On devices it uses the room until it is started.
   static Copies copies(CopyRoom&) { return {}; }
 
+  // Sets `bytes` bytes to zero.
   static void clear(void* memory, std::size_t bytes) {
     if (bytes > 0) std::memset(memory, 0, bytes);
   }
-  // Between memory of the host and of the space.
+  // Copies n elements from the host's memory to that of the space: here a copy like any other.
   template <class T>
   static void from_host(T* to, T const* from, std::size_t n) {
     copy_bytes(to, from, n * sizeof(T));
   }
+  // Copies n elements from the space's memory to the host's, where they are once it returns.
   template <class T>
   static void to_host(T* to, T const* from, std::size_t n) {
     copy_bytes(to, from, n * sizeof(T));
   }
+  // One value, wherever the space has it.
   template <class T>
   static T read(T const* value) {
     return *value;
   }
+  // Sets n values to `value`: the initial values of slots, for example.
   template <class T>
   static void fill(T* values, std::size_t n, T value) {
     std::fill_n(values, n, value);
   }
 
-  // What gather_rows reads of a grouping.
+  // By position of a batch, the number of its distinct key: what gather_rows takes to spread pulled rows over a batch.
   template <class Index>
   static std::span<std::uint32_t const> inverse(Grouping<Index> const& groups) {
     return groups.inverse.span();
   }
+  // The positions of a batch, run after run: what gather_rows takes to bring its rows into the order of keys.
   template <class Index>
   static std::span<std::uint32_t const> order(Grouping<Index> const& groups) {
     return groups.order.span();
@@ -185,6 +201,7 @@ struct RowOps<HostSpace> {
       sum_terms(
           terms, offsets[k], offsets[k + 1], [](std::size_t at) { return at; }, out);
   }
+  // Row i of out = the term `positions[i]` alone, times its factor where there are factors.
   template <class T>
   static void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) {
     for (std::size_t i = 0; i < positions.size(); ++i, out += terms.rows.width)
@@ -192,11 +209,13 @@ struct RowOps<HostSpace> {
           terms, i, i + 1, [&](std::size_t at) { return positions[at]; }, out);
   }
 
+  // Copies n contiguous elements; `out` and `in` do not overlap.
   template <class T>
   static void copy_from(T* out, std::type_identity_t<T> const* in, std::int64_t n) {
     detail::copy_elements(out, in, n);
   }
 
+  // Element by element, `out += in`, of n contiguous elements; each sum is rounded by itself.
   template <class T>
   static void add_to(T* out, std::type_identity_t<T> const* in, std::int64_t n) {
     detail::add_elements(out, in, n);
@@ -239,14 +258,17 @@ struct RowOps<HostSpace> {
     return sum;
   }
 
-  // For each of n elements: rule(parameter, gradient * scale, slots…), parameter and slots as lvalues that are stored
-  // afterwards. With scale == 1 nothing is multiplied. The rule is noexcept and may not rely on an order of elements.
+  // For each of n elements: `rule(parameter, gradient, slots…)`, parameter and slots as lvalues that are stored afterwards.
+  // The rule is noexcept and may not rely on an order of elements. Memory: each array is read once, parameters and slots are
+  // written once.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Unscaled,
                              Rule const& rule, S*... slots) noexcept {
     detail::require_noexcept_rule<Rule, T, S...>();
     span<false>(n, parameters, gradients, T{1}, rule, slots...);
   }
+  // The same with every gradient multiplied by `scale`, rounded to T, before the rule sees it. With `scale == 1` nothing is
+  // multiplied.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
                              std::type_identity_t<T> scale, Rule const& rule, S*... slots) noexcept {
@@ -255,6 +277,8 @@ struct RowOps<HostSpace> {
     else span<true>(n, parameters, gradients, scale, rule, slots...);
   }
 
+  // The same with sums over ranks in place of gradients: each is divided by `average.divisor`, and then multiplied by
+  // `average.scale`, each rounded to T. With a scale of 1 nothing is multiplied.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* sums,
                              Averaged<std::type_identity_t<T>> average, Rule const& rule, S*... slots) noexcept {
@@ -289,6 +313,7 @@ struct RowOps<HostSpace> {
   }
 
  private:
+  // Of one block of at most measured_block values: eight partial sums, added in the order that measured_block says.
   template <class T>
   static double squares_of_block(T const* values, std::int64_t n) {
     PARALLAX_NO_CONTRACT
@@ -303,12 +328,14 @@ struct RowOps<HostSpace> {
     for (int k = 0; k < n - whole; ++k) add(whole, k);
     return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
   }
+  // The loop over elements, compiled for wider vectors where this machine has them; which of both runs is asked at run time.
   template <bool scaled, class... Arguments>
   static void span(Arguments const&... arguments) noexcept {
     if constexpr (detail::may_widen)
       if (detail::machine_is_wider()) return detail::apply_span_wider<scaled>(arguments...);
     detail::apply_span<scaled>(arguments...);
   }
+  // The loop over rows, likewise.
   template <bool scaled, class... Arguments>
   static void each_row(Arguments const&... arguments) noexcept {
     if constexpr (detail::may_widen)

@@ -1,4 +1,5 @@
-// The operations on rows that a memory space must offer, and the grouping of equal keys that ties them together.
+// The operations on rows that a memory space must offer, and the grouping of equal keys that ties them together. Plans, ways
+// and tables include it for the types; kernel/host.hpp has the operations.
 // The room `kernel` computes: it groups keys, and gathers, sums and updates rows, on the host and on devices.
 #pragma once
 
@@ -25,23 +26,30 @@ struct Grouping {
   Buffer<std::uint32_t, Space> order;    // n: positions of the keys, run after run, ascending within a run
   Buffer<std::uint32_t, Space> inverse;  // n: position -> number of its distinct key
 
+  // The number u of distinct keys.
   std::size_t size() const noexcept { return keys.size(); }
+  // The number n of keys that were grouped, duplicates included.
   std::size_t count() const noexcept { return order.size(); }
 };
 
-// Memory that sorting needs and a caller keeps from step to step. Specialised beside RowOps for each memory space.
+// Memory that sorting needs and a caller keeps from step to step, so that steady steps allocate nothing. Specialised beside
+// RowOps for each memory space whose operations group keys.
 template <class Index, MemorySpace Space = HostSpace>
 struct SortScratch;
 
 // The customisation point: row operations on memory of one space. `RowOps<HostSpace>` (kernel/host.hpp) documents the
 // contract of each operation and is the oracle of every other: a specialisation yields the same bits. Nothing here
-// communicates, nothing but `unique_with_inverse` allocates or throws, and shapes are preconditions.
+// communicates, and shapes are preconditions. On the host nothing but `unique_with_inverse` allocates or throws; on a device
+// whatever puts work in a queue may, and scratch is taken from the queue's memory.
 //
 //   unique_with_inverse  groups keys by value                 gather_rows       table rows by index, packed
 //   coalesce             sums the rows of every run           scatter_rows      packed rows to table rows
 //   run_lengths          positions per distinct key           scatter_add_rows  adds packed rows to table rows
 //   sum_counts           sums given counts per run            apply_rows        an optimizer's rule, row by row
 //   bucket               cuts sorted keys at boundaries       apply_elements    an optimizer's rule, element by element
+//   coalesce_terms · sum_term_runs · gather_terms             sums of rows by reference, for bags of rows
+//   pack_rows · copies · copy_bytes · clear · fill            rows and bytes moved or set as they are
+//   scale_rows_down · scale_counted_rows_down                 rows divided by how many have named them
 //   copy_from · add_to · scale_down                           arithmetic on contiguous elements
 //   measure_elements     what an optimizer measures of them   finish_rule   its rule, made of that
 //
@@ -52,20 +60,27 @@ struct SortScratch;
 template <MemorySpace Space>
 struct RowOps;
 
-// Owns, where there must be one, the copy by which operations in a space find what lies in the host's memory: elements T, or a
-// Grouping. `of(ops, host)` is the copy; `renew` says that the host has changed it.
+// Owns, where there must be one, the copy by which operations in a space find what lies in the host's memory: elements T, or
+// a Grouping. `of(ops, host)` is the copy, made at the first call since a `renew`; `renew` says that the host has changed it.
+// Plans, tables and ways hold one for each array that they show.
 template <class What, MemorySpace Space>
 class Shown;
+// In the host's memory operations read elements where they lie, and nothing is owned.
 template <class T>
 class Shown<T, HostSpace> {
  public:
+  // The host's own elements, which must stay.
   std::span<T const> of(RowOps<HostSpace> const&, std::span<T const> host) const { return host; }
+  // There is no copy that could be old.
   void renew() {}
 };
+// In the host's memory operations read a grouping where it lies.
 template <class Index>
 class Shown<Grouping<Index>, HostSpace> {
  public:
+  // The host's own grouping, which must stay.
   Grouping<Index> const& of(RowOps<HostSpace> const&, Grouping<Index> const& host) const { return host; }
+  // There is no copy that could be old.
   void renew() {}
 };
 
@@ -78,20 +93,25 @@ inline constexpr std::size_t sum_chunk = 64;
 // added in order, from zero. No vector width changes it, and a GPU sums the blocks side by side.
 inline constexpr std::int64_t measured_block = 4096;
 
-// Does not own. A rank's rows where they lie: row k of it is the sum, as `coalesce` makes it, of rows order[offsets[k]] …
-// order[offsets[k + 1] - 1]; without an order, row k itself.
+// Does not own. A rank's rows where they lie: row k of it is the sum, as `coalesce` makes it, of rows `order[offsets[k]]` …
+// `order[offsets[k + 1] - 1]`; without an order, row k itself. Ranks that share memory send it in place of rows, by which the
+// owner reads theirs.
 template <class T>
 struct LentRows {
+  // The rows that are summed, in the lender's memory; they stay until the borrower is done.
   RowsView<T const> rows;
-  std::uint32_t const *order = nullptr, *offsets = nullptr;
+  // Positions of rows, run after run; null where rows are lent as they are.
+  std::uint32_t const *order = nullptr, *offsets = nullptr;  // where each run begins in `order`; null likewise
 };
 
-// In place of a scale: gradients as they are, without a question at run time; or sums that are divided on their way, and then
-// scaled.
+// In place of a scale: gradients as they are, without a question at run time.
 struct Unscaled {};
+// In place of a scale: sums over ranks that are divided on their way to the rule, and then scaled. The quotients are never
+// written back.
 template <class T>
 struct Averaged {
-  T divisor, scale = T{1};
+  // What sums are divided by: the number of ranks, where the mean over them is meant.
+  T divisor, scale = T{1};  // what quotients are multiplied by: a clip, for example
 };
 
 namespace detail {
@@ -104,6 +124,7 @@ struct ProbeRule {
   }
 };
 
+// The operations that make plans: they group keys of one index type, sum over the groups, and cut sorted keys.
 template <class Ops, class Index>
 concept GroupsKeys = requires(Grouping<Index, typename Ops::space>& out,
                               Grouping<Index, typename Ops::space> const& groups,
@@ -118,6 +139,7 @@ concept GroupsKeys = requires(Grouping<Index, typename Ops::space>& out,
   Ops::bucket(keys, keys, begins);
 };
 
+// The operations on table rows by indices of type I.
 template <class Ops, class I>
 concept MovesRows = requires(RowsView<float> table, RowsView<float const> source, std::span<I const> indices,
                              Directory<I> directory, float* out, float const* rows, float scale, ProbeRule rule) {
@@ -127,6 +149,7 @@ concept MovesRows = requires(RowsView<float> table, RowsView<float const> source
   Ops::apply_rows(indices, directory, table, rows, scale, rule, table);
 };
 
+// The operations on contiguous elements of type T. The rule that is probed is one of float.
 template <class Ops, class T>
 concept ComputesElements = requires(T* out, T const* in, std::int64_t n, T factor, float* floats, ProbeRule rule) {
   Ops::copy_from(out, in, n);
@@ -138,7 +161,8 @@ concept ComputesElements = requires(T* out, T const* in, std::int64_t n, T facto
 
 }  // namespace detail
 
-// Every operation is there, for both index types and both scalars. Behaviour is checked against `RowOps<HostSpace>`.
+// Grouping, summing, moving and updating rows are there as static functions, for both index types and both scalars. What they
+// do is checked against `RowOps<HostSpace>`.
 template <class Ops>
 concept RowOperations =
     MemorySpace<typename Ops::space> &&

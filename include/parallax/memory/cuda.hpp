@@ -1,4 +1,5 @@
 // Memory of a CUDA device: the memory space of tables, and the resources that scratch comes from, in the order of a stream.
+// Includers are the kernels' room, communicators that carry device memory, and programs that make a queue for them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,10 +21,11 @@ namespace parallax {
 namespace cuda {
 
 // A call that did not succeed leaves its status behind as the thread's last error, which CUB, Thrust and a user's check of a
-// launch take for one of theirs. For those who know it already.
+// launch take for one of theirs. Called by whoever has such a status in hand and knows what to do about it.
 inline void forget_last_error() noexcept { static_cast<void>(cudaGetLastError()); }
 
-// Throws Error (out_of_memory, else device) that names the call, unless it succeeded.
+// Called on the status of every call of the runtime's whose failure matters. Throws Error (out_of_memory where memory lacked,
+// else device) that names `call`, unless it succeeded; the thread's last error is forgotten first.
 inline void check(cudaError_t status, char const* call) {
   if (status == cudaSuccess) return;
   forget_last_error();
@@ -44,6 +46,7 @@ concept DeviceResource = requires(R& resource, void* memory, std::size_t bytes, 
 class AnyResource {
  public:
   AnyResource() = default;
+  // Refers to `resource`, converting from it, so that one can be handed over where an AnyResource is asked for.
   template <class R>
     requires(!std::same_as<R, AnyResource> && DeviceResource<R>)
   AnyResource(R& resource)
@@ -55,11 +58,14 @@ class AnyResource {
           static_cast<R*>(r)->deallocate(memory, bytes, alignment, stream);
         }} {}
 
+  // Whether there is a resource.
   explicit operator bool() const { return resource_ != nullptr; }
+  // Local. `bytes` of the resource's memory, for work that is put in `stream` from now on.
   void* allocate(std::size_t bytes, std::size_t alignment, cudaStream_t stream) const {
     if (!resource_) throw Error{Errc::misuse, -1, "CudaQueue", "", "it was made without a resource for scratch"};
     return allocate_(resource_, bytes, alignment, stream);
   }
+  // Local. Gives back what `allocate` of this resource returned, once `stream` has come so far; never called on an empty one.
   void deallocate(void* memory, std::size_t bytes, std::size_t alignment, cudaStream_t stream) const noexcept {
     deallocate_(resource_, memory, bytes, alignment, stream);
   }
@@ -70,14 +76,16 @@ class AnyResource {
   void (*deallocate_)(void*, void*, std::size_t, std::size_t, cudaStream_t) noexcept = nullptr;
 };
 
-// Copies in the order of the stream. Nothing where there is nothing to copy, or it is there.
+// Local. Copies `bytes` in the order of the stream, in the direction that `kind` names. Nothing where there is nothing to
+// copy, or it is there. Both ranges stay until the stream has come so far. Throws Error (device).
 inline void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes > 0 && to != from) check(cudaMemcpyAsync(to, from, bytes, kind, stream), "cudaMemcpyAsync");
 }
 
+// Bytes at a multiple of which the runtime's blocks begin; what buffers ask resources for.
 inline constexpr std::size_t device_alignment = 256;  // of whatever the runtime allocates
 
-// Of the calling thread; 0 where there is none.
+// The number of the calling thread's device; 0 where there is none.
 inline int current_device() noexcept {
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess) forget_last_error();
@@ -95,12 +103,14 @@ struct RuntimeMemory {
   using axis = space_axis;
   static constexpr bool host_readable = of_host, gives_back_late = true;
 
+  // `bytes` on the current device, or of pinned memory of the host. Throws Error (out_of_memory, device).
   static void* allocate(std::size_t bytes) {
     void* memory = nullptr;
     if constexpr (of_host) cuda::check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
     else cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
     return memory;
   }
+  // Waits for the current device, and gives the block back; what fails is ignored, for nobody could be told.
   static void deallocate(void* memory, std::size_t) noexcept {
     static_cast<void>(cudaDeviceSynchronize());
     static_cast<void>(of_host ? cudaFreeHost(memory) : cudaFree(memory));
@@ -109,12 +119,14 @@ struct RuntimeMemory {
 
 }  // namespace detail
 
-// Memory of the current device for what lives long: tables, slots, scratch that steps keep. The runtime's, or that of a resource
-// of the user's.
+// Memory of the current device for what lives long: tables, slots, scratch that steps keep. The runtime's, or that of a
+// resource of the user's. An option of variables: `Variable<Sparse, CudaSpace>`. Rows and slots then lie on the device, and
+// `RowOps<CudaSpace>` works on them.
 class CudaSpace : public detail::RuntimeMemory<false> {
   using Runtime = detail::RuntimeMemory<false>;
 
  public:
+  // What texts that spell a variable's type call this space.
   static constexpr std::string_view name = "CudaSpace";
 
   // From now on memory comes from `resource`, in the order of `stream`, which is waited for each time; {} is the runtime again.
@@ -128,6 +140,9 @@ class CudaSpace : public detail::RuntimeMemory<false> {
     source().stream = stream;
   }
 
+  // Local. `bytes` on the current device, at a multiple of 256 bytes, contents indeterminate; usable by any stream at once,
+  // for a resource's stream is waited for. Throws what the runtime's memory or the resource throws: Error (out_of_memory,
+  // device).
   static void* allocate(std::size_t bytes) {
     Source& from = source();
     std::unique_lock lock{from.mutex};
@@ -138,6 +153,8 @@ class CudaSpace : public detail::RuntimeMemory<false> {
     if (resource) static_cast<void>(cudaStreamSynchronize(stream));
     return memory;
   }
+  // Local. Gives back a block, after all work on the current device is done: it may still use the block. `bytes` as given to
+  // `allocate`.
   static void deallocate(void* memory, std::size_t bytes) noexcept {
     Source& from = source();  // whose resource stays while this block is in use
     if (from.resource) static_cast<void>(cudaDeviceSynchronize());
@@ -148,6 +165,7 @@ class CudaSpace : public detail::RuntimeMemory<false> {
   }
 
  private:
+  // Where the process's blocks come from, and how many of them are in use; changed under the mutex.
   struct Source {
     std::mutex mutex;
     cuda::AnyResource resource;
@@ -160,8 +178,11 @@ class CudaSpace : public detail::RuntimeMemory<false> {
   }
 };
 
-// Memory of the host that the device copies to and from by itself, in the order of a stream.
+// Memory of the host that the device copies to and from by itself, in the order of a stream. Uploads, downloads of findings
+// and the staging of communicators keep their bytes in it, by Buffer. Allocating it is slow, for the system fixes its pages;
+// so it is kept from step to step.
 struct PinnedSpace : detail::RuntimeMemory<true> {
+  // The space's name, for texts.
   static constexpr std::string_view name = "PinnedSpace";
 };
 
@@ -169,7 +190,9 @@ struct PinnedSpace : detail::RuntimeMemory<true> {
 class CudaStream {
  public:
   CudaStream() { cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
+  // Takes over the stream of `other`, which has none from then on.
   CudaStream(CudaStream&& other) noexcept : stream_{std::exchange(other.stream_, nullptr)} {}
+  // Exchanges the streams; that of this object goes with `other`.
   CudaStream& operator=(CudaStream&& other) noexcept {
     std::swap(stream_, other.stream_);
     return *this;
@@ -178,6 +201,7 @@ class CudaStream {
     if (stream_) static_cast<void>(cudaStreamDestroy(stream_));
   }
 
+  // The stream, valid as long as this object; null of one that was moved from, which is the default stream.
   cudaStream_t get() const noexcept { return stream_; }
 
  private:
@@ -188,7 +212,9 @@ class CudaStream {
 class CudaEvent {
  public:
   CudaEvent() { cuda::check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
+  // Takes over the event of `other`, which has none from then on.
   CudaEvent(CudaEvent&& other) noexcept : event_{std::exchange(other.event_, nullptr)} {}
+  // Exchanges the events; that of this object goes with `other`.
   CudaEvent& operator=(CudaEvent&& other) noexcept {
     std::swap(event_, other.event_);
     return *this;
@@ -197,15 +223,19 @@ class CudaEvent {
     if (event_) static_cast<void>(cudaEventDestroy(event_));
   }
 
+  // Marks the place that the stream's work has come to; later calls speak of this one alone. Throws Error (device).
   void record(cudaStream_t stream) { cuda::check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
-  // Whether all has been done that the stream had to do before the last `record`.
+  // Whether all has been done that the stream had to do before the last `record`, asked without waiting; true where there was
+  // none. Throws Error (device) where work before it has failed.
   bool reached() const {
     cudaError_t const status = cudaEventQuery(event_);
     if (status != cudaErrorNotReady) cuda::check(status, "cudaEventQuery");
     else cuda::forget_last_error();
     return status == cudaSuccess;
   }
+  // Blocks the thread until the event is reached, without a deadline; a failure shows in later calls.
   void synchronize() const noexcept { static_cast<void>(cudaEventSynchronize(event_)); }
+  // The event, for a stream of the caller's that is to wait for it; valid as long as this object.
   cudaEvent_t get() const noexcept { return event_; }
 
  private:
@@ -221,7 +251,9 @@ class CudaPool {
     cuda::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
     for (int peer = 0; peer < devices; ++peer) open_to(peer, cuda::current_device());
   }
+  // Takes over the pool of `other`, which can no longer allocate. An AnyResource still refers to `other`.
   CudaPool(CudaPool&& other) noexcept : pool_{std::exchange(other.pool_, nullptr)} {}
+  // Exchanges the pools; that of this object goes with `other`.
   CudaPool& operator=(CudaPool&& other) noexcept {
     std::swap(pool_, other.pool_);
     return *this;
@@ -230,17 +262,21 @@ class CudaPool {
     if (pool_) static_cast<void>(cudaMemPoolDestroy(pool_));
   }
 
-  // Throws Error (out_of_memory, device). Nothing: null.
+  // Local. `bytes` for work that is put in `stream` from now on, at a multiple of 256 bytes, whatever the alignment; null for
+  // none. Throws Error (out_of_memory, device).
   void* allocate(std::size_t bytes, std::size_t /*alignment*/, cudaStream_t stream) {
     void* memory = nullptr;
     if (bytes > 0) cuda::check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream), "cudaMallocFromPoolAsync");
     return memory;
   }
+  // Local. Gives back a block in the order of `stream`, without waiting; null is none.
   void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept {
     if (memory) static_cast<void>(cudaFreeAsync(memory, stream));
   }
 
  private:
+  // Makes the pool on a device. Its release threshold has no limit, so that a wait of the stream gives nothing back to the
+  // system. Delegated to, so that the destructor runs where opening fails.
   explicit CudaPool(int device) {
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
@@ -250,6 +286,7 @@ class CudaPool {
     std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
     static_cast<void>(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
   }
+  // Lets device `peer` read and write the pool's memory, where the hardware can.
   void open_to(int peer, int device) {
     int reaches = 0;
     if (peer != device) cuda::check(cudaDeviceCanAccessPeer(&reaches, peer, device), "cudaDeviceCanAccessPeer");
@@ -265,25 +302,33 @@ class CudaPool {
 };
 
 // Does not own. Where work of a device is put, and where its scratch comes from: a CudaPool, or a resource of the user's. Made
-// while the stream's device is the current one.
+// while the stream's device is the current one. Handed to sessions and communicators of a device, which copy it; stream and
+// resource outlive them.
 struct CudaQueue {
+  // The stream in whose order all work is put; null is the default stream.
   cudaStream_t stream = nullptr;
+  // Where scratch of steps comes from; an empty one throws Error (misuse) at the first need.
   cuda::AnyResource memory = {};
+  // The number of the stream's device, which make_current makes the thread's again.
   int device = cuda::current_device();
 };
 
 // The queue's device becomes the calling thread's. Where that fails, so does what the thread puts in the queue.
+// Called by a session whenever it is entered, on the thread that enters.
 inline void make_current(CudaQueue const& queue) noexcept {
   if (cudaSetDevice(queue.device) != cudaSuccess) cuda::forget_last_error();
 }
 
 // Does not own. Hands out one block of memory from its beginning to its end, and all of it again after `reset`: the scratch of
-// a step, which a graph can capture, for nothing is allocated. Giving back a piece does nothing.
+// a step, which a graph can capture, for nothing is allocated. Giving back a block does nothing.
 class CudaArena {
  public:
+  // Hands out `bytes` of `block`, in device memory, which outlives the arena. It begins at a multiple of all alignments that
+  // are asked for.
   CudaArena(void* block, std::size_t bytes) : begin_{static_cast<std::byte*>(block)}, bytes_{bytes} {}
 
-  // Throws Error (out_of_memory) with the number of bytes that would have sufficed up to here.
+  // Local. The next `bytes` of the block, at a multiple of `alignment` from its beginning; constant time. Throws Error
+  // (out_of_memory) with the number of bytes that would have sufficed up to here.
   void* allocate(std::size_t bytes, std::size_t alignment, cudaStream_t = {}) {
     std::size_t const at = (used_ + alignment - 1) / alignment * alignment;
     if (at > bytes_ || bytes > bytes_ - at)
@@ -293,12 +338,16 @@ class CudaArena {
     most_ = used_ > most_ ? used_ : most_;
     return begin_ + at;
   }
+  // Does nothing: blocks are free again by `reset` alone.
   void deallocate(void*, std::size_t, std::size_t, cudaStream_t = {}) noexcept {}
   // What was handed out is free again; the caller sees to it that the device is done with it.
   void reset() noexcept { used_ = 0; }
 
+  // Bytes from the block's beginning to the end of what was handed out last, gaps of alignment included; 0 after `reset`.
   std::size_t used() const noexcept { return used_; }
+  // The largest used() so far, which no `reset` lowers: the bytes that a block must have for the same steps.
   std::size_t most_used() const noexcept { return most_; }
+  // Bytes of the whole block.
   std::size_t size() const noexcept { return bytes_; }
 
  private:
@@ -308,20 +357,27 @@ class CudaArena {
 
 // Owns an array on the device, of a resource that outlives it, used and given back in the order of one stream. `resize` keeps
 // nothing of the contents and allocates only when the size exceeds every earlier one. Strong guarantee.
+// Scratch of row operations is taken in it for one call; programs take it for rows and gradients.
 template <class T>
   requires std::is_trivially_copyable_v<T>
 class DeviceBuffer {
  public:
+  // A buffer of `size` elements, indeterminate. Throws what the resource throws, and Error (misuse) where it is empty and
+  // `size` is not 0.
   DeviceBuffer(cuda::AnyResource resource, cudaStream_t stream, std::size_t size = 0) : resource_{resource}, stream_{stream} {
     resize(size);
   }
+  // Takes over the array of `other`, which is left empty, with its resource and stream.
   DeviceBuffer(DeviceBuffer&& other) noexcept : resource_{other.resource_}, stream_{other.stream_} { swap(other); }
+  // Exchanges arrays, resources and streams; the array of this buffer goes with `other`.
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
     swap(other);
     return *this;
   }
   ~DeviceBuffer() { release(); }
 
+  // Makes the size `size` elements. Beyond the capacity the old array is given back in the order of the stream, for which
+  // nothing waits. Throws what the resource throws, and Error (out_of_memory) where the bytes cannot be counted.
   void resize(std::size_t size) {
     if (size > capacity_) {
       if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
@@ -334,21 +390,29 @@ class DeviceBuffer {
     size_ = size;
   }
 
+  // The first element, in device memory; null as long as nothing was allocated.
   T* data() noexcept { return data_; }
+  // The same, for reading.
   T const* data() const noexcept { return data_; }
+  // Elements in use, as the last `resize` has set them.
   std::size_t size() const noexcept { return size_; }
+  // Elements that a `resize` may name without an allocation.
   std::size_t capacity() const noexcept { return capacity_; }
+  // The stream in whose order the array may be used; others wait for it first.
   cudaStream_t stream() const noexcept { return stream_; }
 
-  // To and from the host, in the order of the stream; the host's memory must stay until then.
+  // Copies `count` elements, at most size(), from the host, in the order of the stream; the host's memory must stay until
+  // then. Throws Error (device).
   void copy_from(T const* host, std::size_t count) {
     cuda::check(cudaMemcpyAsync(data_, host, count * sizeof(T), cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
   }
+  // The same to the host, whose memory holds them once the stream has come so far.
   void copy_to(T* host, std::size_t count) const {
     cuda::check(cudaMemcpyAsync(host, data_, count * sizeof(T), cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   }
 
  private:
+  // Exchanges everything; `other` gives back, in its stream, what was this buffer's.
   void swap(DeviceBuffer& other) noexcept {
     std::swap(resource_, other.resource_);
     std::swap(stream_, other.stream_);
@@ -356,6 +420,7 @@ class DeviceBuffer {
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
   }
+  // Gives the array back to its resource, in the order of its stream.
   void release() noexcept {
     if (data_) resource_.deallocate(data_, capacity_ * sizeof(T), cuda::device_alignment, stream_);
     data_ = nullptr;

@@ -1,4 +1,5 @@
-// Where a variable's memory lives: the concept of a memory space, and the host's.
+// Where a variable's memory lives: the concept of a memory space, and the host's. Whatever owns memory includes it: buffers,
+// tables, and the communicators that move what lies in them.
 // The room `memory` has the kinds of memory, and the buffers in them.
 #pragma once
 
@@ -16,7 +17,14 @@
 
 namespace parallax {
 
-// A memory space allocates raw bytes (throwing std::bad_alloc) and says whether the host may read them directly.
+// A memory space allocates raw bytes (throwing `std::bad_alloc`, or an Error, out_of_memory) and says whether the host may
+// read them directly. A variable is given one as an option; `Buffer` and `RowOps` are chosen by it. A space is a type without
+// objects: all its members are static, and any thread may call them.
+//   axis                        space_axis; by it a variable knows what its template argument is
+//   allocate(bytes)             memory for any trivially copyable type, contents indeterminate
+//   deallocate(memory, bytes)   gives back what `allocate` returned for as many bytes
+//   host_readable               whether code of the host may read and write the memory by its address
+//   gives_back_late             optional, true where giving back waits for a device; then a Buffer puts it off
 template <class S>
 concept MemorySpace = requires(std::size_t bytes, void* memory) {
   requires std::same_as<typename S::axis, space_axis>;
@@ -29,12 +37,18 @@ concept MemorySpace = requires(std::size_t bytes, void* memory) {
 // rows picked at random from a table of small ones miss the address translation at almost every row. A kernel that does not
 // grant them is no error. Neither kind is touched here: the pages come with the first writes.
 struct HostSpace {
+  // An option of variables on the axis of memory spaces; the default there.
   using axis = space_axis;
+  // The space's name; texts that spell a variable's type leave it out, for it is the default.
   static constexpr std::string_view name = "HostSpace";
+  // True: loops of the host run over this memory.
   static constexpr bool host_readable = true;
   static constexpr std::align_val_t alignment{64};  // a cache line, and the widest vector register
-  static constexpr std::size_t huge_page = std::size_t{2} << 20, large = 2 * huge_page;
+  // Bytes of a huge page of x86-64, at a multiple of which large blocks begin.
+  static constexpr std::size_t huge_page = std::size_t{2} << 20, large = 2 * huge_page;  // bytes of a large block at least
 
+  // Local. `bytes` of uninitialised memory; throws `std::bad_alloc`. The block begins at a multiple of 64 bytes, a large one
+  // at a multiple of `huge_page`.
   static void* allocate(std::size_t bytes) {
     void* const memory = ::operator new(bytes, alignment_of(bytes));
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
@@ -42,18 +56,21 @@ struct HostSpace {
 #endif
     return memory;
   }
-  // `bytes` as given to `allocate`.
+  // Local. Gives back a block; `bytes` as given to `allocate`, for the alignment is found by them.
   static void deallocate(void* memory, std::size_t bytes) noexcept { ::operator delete(memory, alignment_of(bytes)); }
 
  private:
+  // Alignment of a block of so many bytes; `allocate` and `deallocate` must agree in it.
   static constexpr std::align_val_t alignment_of(std::size_t bytes) {
     return bytes < large ? alignment : std::align_val_t{huge_page};
   }
 };
 
-// Where work on a space's memory is put in order. Of the host: the thread that calls. Work that only knows the queue is a function
-// that is found by it: `copy_bytes` here, and what a kernel room adds.
+// Where work on a space's memory is put in order. Of the host: the thread that calls. Work that only knows the queue is a
+// function that is found by it: `copy_bytes` here, and what a kernel room adds.
 struct HostQueue {};
+// Copies `bytes` from `from` to `to` before it returns; the ranges do not overlap. Called by mails and exchanges, which find
+// it by the type of their queue. Nothing is touched where there are no bytes, so that the pointers may then be null.
 inline void copy_bytes(HostQueue, void* to, void const* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }

@@ -1,5 +1,6 @@
-// What an optimizer is: the state it keeps beside the parameters and the rule that turns a gradient into an update.
-// The room `optimizer` has the rules by which gradients move parameters, a file each.
+// What an optimizer is: the state it keeps beside the parameters and the rule that turns a gradient into an update. Every
+// optimizer includes it, and what keeps a variable asks it. The room `optimizer` has the rules by which gradients move
+// parameters, a file each.
 #pragma once
 
 #include <concepts>
@@ -16,17 +17,20 @@
 
 namespace parallax {
 
-// The state that an optimizer keeps for every element (or row), one array per type. `scalar` stands for the variable's type.
+// Stands for the variable's own element type in a list of slots.
 struct scalar {};
+// The state that an optimizer keeps for every element (or row): one array for each type in the list.
 template <class... T>
 struct slots {
+  // How many arrays that are.
   static constexpr std::size_t count = sizeof...(T);
 };
 
 namespace detail {
+// The type of a slot's entries in a variable over T.
 template <class Slot, class T>
 using slot_type = std::conditional_t<std::same_as<Slot, scalar>, T, Slot>;
-}
+}  // namespace detail
 
 // What an optimizer does to elements whose gradient is zero.
 //   rests  nothing (SGD, Adagrad): sparse and dense updates are the same thing
@@ -66,23 +70,27 @@ concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimiz
 
 namespace detail {
 
+// What O says of itself, or `rests` where it says nothing.
 template <class O>
 constexpr Untouched untouched_of() {
   if constexpr (requires { O::untouched; }) return O::untouched;
   else return Untouched::rests;
 }
+// What O says of itself, or `element` where it says nothing.
 template <class O>
 constexpr Unit unit_of() {
   if constexpr (requires { O::unit; }) return O::unit;
   else return Unit::element;
 }
 
+// Whether O says that its rule is p -= g.
 template <class O>
 constexpr bool subtracts_of() {
   if constexpr (requires { O::subtracts; }) return O::subtracts;
   else return false;
 }
 
+// What O keeps for each row; nothing where it does not say.
 template <class O>
 struct row_slots_of {
   using type = slots<>;
@@ -93,10 +101,12 @@ struct row_slots_of<O> {
   using type = typename O::row_slots;
 };
 
+// Whether Rule takes an element of T, its gradient and its slots, and does not throw.
 template <class Rule, class T, class... S>
 constexpr bool is_rule(std::type_identity<slots<S...>>) {
   return std::is_nothrow_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>;
 }
+// Whether Rule has `measure` and `finish`, neither of which throws, and `finish` returns a rule of the elements.
 template <class Rule, class T, class... S, class... R>
 constexpr bool is_measured_rule(std::type_identity<slots<S...>> element, std::type_identity<slots<R...>>) {
   if constexpr (requires(Rule const& rule, T& p, slot_type<S, T>&... s, slot_type<R, T>&... r) {
@@ -110,6 +120,7 @@ constexpr bool is_measured_rule(std::type_identity<slots<S...>> element, std::ty
   else return false;
 }
 
+// Behind OptimizerFor: whether the rule of O fits its unit and its slots.
 template <class O, class T>
 constexpr bool has_rule() {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -118,6 +129,7 @@ constexpr bool has_rule() {
   else return is_measured_rule<Rule, T>(Elements{}, std::type_identity<typename row_slots_of<O>::type>{});
 }
 
+// Behind `measure_count`: the K of the Measures<K> that the rule's `measure` returns; 0 where the unit is the element.
 template <class O, class T, class... S>
 constexpr std::size_t measure_count_of(std::type_identity<slots<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -127,15 +139,19 @@ constexpr std::size_t measure_count_of(std::type_identity<slots<S...>>) {
 
 }  // namespace detail
 
+// What O does to elements whose gradient is zero. States of variables settle rows by it.
 template <class O>
 inline constexpr Untouched untouched = detail::untouched_of<O>();
+// Over what O measures before it moves an element.
 template <class O>
 inline constexpr Unit unit = detail::unit_of<O>();
+// Whether the rule of O is p -= g, so that a gradient may be a difference that a trainer has made.
 template <class O>
 inline constexpr bool subtracts = detail::subtracts_of<O>();
-// How many sums it forms over what it measures, of elements of T.
+// How many sums O forms over what it measures, of elements of T.
 template <class O, class T>
 inline constexpr std::size_t measure_count = detail::measure_count_of<O, T>(std::type_identity<typename O::element_slots>{});
+// The slots that O keeps for each row; `slots<>` where it has none.
 template <class O>
 using row_slots = typename detail::row_slots_of<O>::type;
 
@@ -149,7 +165,7 @@ std::string optimizer_name() {
   return text;
 }
 
-// What its element slot, or its row slot, number `slot` is called.
+// What O's element slot number `slot`, from 0 on, is called: by users, archives and messages.
 template <class O>
 std::string slot_name(std::size_t slot) {
   if constexpr (requires { O::slot_names; }) {
@@ -162,6 +178,7 @@ std::string slot_name(std::size_t slot) {
     return "slot" + std::to_string(slot);
   }
 }
+// What O's row slot number `slot`, from 0 on, is called.
 template <class O>
 std::string row_slot_name(std::size_t slot) {
   if constexpr (requires { O::row_slot_names; }) {
@@ -175,7 +192,7 @@ std::string row_slot_name(std::size_t slot) {
   }
 }
 
-// The rule takes (p, g, slots...) of a variable over T and cannot throw.
+// What `Variable` demands of O for elements of T: the rule takes (p, g, slots...) of them and cannot throw.
 template <class O, class T>
 concept OptimizerFor = Optimizer<O> && detail::has_rule<O, T>();
 

@@ -1,4 +1,4 @@
-// What a type lacks of an optimizer for elements of T, in one sentence: of use to Variable, which refuses such a type.
+// What a type lacks of an optimizer for elements of T, in one sentence: included by Variable, which refuses such a type by it.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,19 @@
 
 namespace parallax::detail {
 
+// What may be missing, in the order in which it is looked for.
 enum class OptimizerLack {
   nothing, copies, element_slots, at, rule, nothrow_rule, measure, nothrow_measure, finish, nothrow_finish
 };
 
-// Of what at(step), or the rule's finish(sums, count), returns.
+// What is wrong with a rule: with what at(step), or the rule's finish(sums, count), returns.
 template <class Rule, class T, class... S>
 consteval OptimizerLack rule_lacks(std::type_identity<slots<S...>>) {
   if constexpr (!std::is_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>) return OptimizerLack::rule;
   else if constexpr (!std::is_nothrow_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>) return OptimizerLack::nothrow_rule;
   else return OptimizerLack::nothing;
 }
+// What is wrong with a rule that measures: `measure`, `finish`, and then the rule that `finish` returns.
 template <class Rule, class T, class... S, class... R>
 consteval OptimizerLack measured_rule_lacks(std::type_identity<slots<S...>> element, std::type_identity<slots<R...>>) {
   if constexpr (!requires(Rule const& rule, T& p, slot_type<S, T>&... s) { rule.measure(p, T{}, s...); }) {
@@ -43,7 +45,7 @@ consteval OptimizerLack measured_rule_lacks(std::type_identity<slots<S...>> elem
   }
 }
 
-// The first that is missing.
+// The first thing that O lacks, or `nothing`.
 template <class O, class T>
 consteval OptimizerLack optimizer_lacks() {
   if constexpr (!std::is_trivially_copyable_v<O>) {

@@ -1,6 +1,10 @@
-// Learning rates as functions of the step: small values that compose.
+// Learning rates as functions of the step: small values that compose. A trainer makes one before training, and asks it before
+// each step.
 //   auto const rate = px::warmup(px::cosine(0.1, 90'000), 1'000);
 //   weights.optimizer().learning_rate = rate(session.steps());
+// A schedule is any callable double(std::int64_t step), step = 0 before the first update; every rank asks for the same step.
+// Settings of an optimizer are compared by the ranks in every step, so that a rank with another rate is found out. An optimizer
+// with exact semantics remembers the settings of the steps that rows missed: it settles all rows after 256 changes.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +15,8 @@
 
 namespace parallax {
 
-// A schedule is any callable double(std::int64_t step), step = 0 before the first update; every rank asks for the same step.
-// Settings of an optimizer are compared by the ranks in every step, so that a rank with another rate is found out. An
-// optimizer with exact semantics remembers the settings of the steps that rows missed: it settles all rows after 256 changes.
-
-// `rate` until step `every`, then `factor` times as much for each further `every` steps.
+// Steps down: `rate` until step `every`, then `factor` times as much for each further `every` steps. An `every` below 1 counts
+// as 1.
 inline auto step_decay(double rate, std::int64_t every, double factor = 0.1) {
   return [=](std::int64_t step) {
     return rate * detail::pow(factor, static_cast<double>(step / std::max<std::int64_t>(every, 1)));
@@ -23,6 +24,7 @@ inline auto step_decay(double rate, std::int64_t every, double factor = 0.1) {
 }
 
 namespace detail {
+// What part of `steps` has passed by `step`, in [0, 1].
 inline double part_of(std::int64_t step, std::int64_t steps) {
   return std::clamp(static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(steps, 1)), 0.0, 1.0);
 }

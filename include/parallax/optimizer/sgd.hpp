@@ -1,4 +1,5 @@
-// Stochastic gradient descent.
+// Stochastic gradient descent: Robbins and Monro, "A Stochastic Approximation Method", Ann. Math. Statist. 22 (1951). The
+// optimizer of a Variable that names none; the variable calls its rule once for every element of an update.
 #pragma once
 
 #include "parallax/optimizer/optimizer.hpp"
@@ -7,23 +8,33 @@ namespace parallax {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// p -= learning_rate · g
+// SGD: p -= learning_rate · g. It keeps nothing, and rows that a step does not touch rest, so that sparse and dense updates are
+// the same thing.
 struct Sgd {
+  // The option's axis.
   using axis = optimizer_axis;
+  // Nothing is kept.
   using element_slots = slots<>;
+  // The type's name, in messages and archives.
   static constexpr std::string_view name = "Sgd";
+  // The settings as messages name them.
   static constexpr std::string_view field_names[] = {"learning_rate"};
 
+  // How far a step follows the gradient: 0.001 to 1.
   double learning_rate = 0.01;
 
+  // What one step does to an element.
   struct Rule {
+    // learning_rate.
     double rate;
 
+    // Moves p against g.
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto g) const noexcept {
       PARALLAX_NO_CONTRACT
       p -= static_cast<decltype(g)>(rate) * g;
     }
   };
+  // The rule of a step, which depends on the settings alone.
   Rule at(std::int64_t /*step*/) const { return {learning_rate}; }
 };
 

@@ -1,4 +1,5 @@
-// Rows dealt after a fixed shuffle: even for any pattern of ids, strided ones too.
+// Rows dealt after a fixed shuffle: even for any pattern of ids, strided ones too. Included by parallax.hpp; given to a sparse
+// Variable as an option and as a setting.
 #pragma once
 
 #include <bit>
@@ -19,6 +20,7 @@ namespace detail {
 // sharded files: never change them.
 class Shuffle {
  public:
+  // The permutation of so many numbers.
   constexpr explicit Shuffle(std::int64_t size = 0)
       : size_{static_cast<std::uint64_t>(size)},
         bits_{size > 1 ? static_cast<int>(std::bit_width(size_ - 1)) : 1},
@@ -68,28 +70,42 @@ class Shuffle {
 
 }  // namespace detail
 
-// Row r is in piece p(r) mod pieces, whose owner is piece mod owners, where p is a fixed permutation of [0, rows).
+// A partitioner: row r is in piece p(r) mod pieces, whose owner is piece mod owners, where p is a fixed permutation of [0,
+// rows). Neighbours part, as do ids with a stride; the rows of an owner are in no order.
 struct Hash {
+  // The option's axis.
   using axis = partitioner_axis;
+  // The type's name, in signatures and errors.
   static constexpr std::string_view name = "Hash";
+  // How many pieces the shuffled rows are dealt to.
   std::int64_t pieces = 0;  // 0: one per owner
 
+  // Locates rows by a shuffle and two divisions; defined below.
   class Layout;
+  // The layout of so many rows. Throws Error (invalid_argument) for negative numbers and for no owner. Constant time.
   Layout layout(std::int64_t rows, int owners) const;
 };
 
+// What Hash makes of a table: the deal of its shuffled rows.
 class Hash::Layout {
  public:
+  // Kernels may locate rows.
   static constexpr bool on_device = true;
 
+  // By `Hash::layout`: shuffles the rows of this deal.
   explicit Layout(detail::RoundRobin const& dealt) : dealt_{dealt}, shuffle_{dealt.rows()} {}
 
+  // Rows of the whole table.
   constexpr std::int64_t rows() const { return dealt_.rows(); }
+  // Owners that rows are dealt to.
   constexpr int owners() const { return dealt_.owners(); }
+  // The place of a row, 0 <= row < rows(): that of its number in the shuffle.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const { return dealt_.locate(shuffle_(row)); }
+  // The row at a place: the inverse of `locate`.
   constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     return shuffle_.inverse(dealt_.global_row(owner, local));
   }
+  // Rows of one owner, which the shuffle does not change.
   constexpr std::int64_t local_rows(int owner) const { return dealt_.local_rows(owner); }
 
  private:

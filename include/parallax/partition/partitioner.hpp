@@ -1,5 +1,6 @@
-// What a partitioner is: a choice of type and number of pieces that fixes a bijection of rows to (owner, local row).
-// The room `partition` says which rank owns a row, and where it lies there.
+// What a partitioner is: a choice of type and number of pieces that fixes a bijection of rows to (owner, local row). Every
+// partitioner includes it, and what deals or locates rows by one. The room `partition` says which rank owns a row, and where it
+// lies there.
 #pragma once
 
 #include <bit>
@@ -15,9 +16,11 @@
 
 namespace parallax {
 
-// Where a row lives: row `local` of the shard of `owner`.
+// Where a row lives: row `local` of the shard of `owner`. What a layout's `locate` returns.
 struct Location {
+  // The owner's number in [0, owners): owners are numbered apart from ranks.
   int owner = 0;
+  // The row in the shard of that owner, from 0 on.
   std::int64_t local = 0;
 
   friend bool operator==(Location const&, Location const&) = default;
@@ -50,6 +53,7 @@ concept Partitioner = std::copyable<P> && std::same_as<typename P::axis, partiti
 
 namespace detail {
 
+// For products of two words of 64 bits.
 __extension__ typedef unsigned __int128 Wide;
 
 // Of a word taken as a fraction of 2^64, that fraction of `size`: in [0, size), and even where the word is.
@@ -62,12 +66,15 @@ PARALLAX_HOST_DEVICE constexpr std::int64_t scaled_down(std::uint64_t word, std:
 // using Multiplication", PLDI 1994, theorem 4.2 with N = 63.
 class Divider {
  public:
+  // By a divisor of at least 1.
   constexpr explicit Divider(std::int64_t divisor = 1)
       : divisor_{divisor},
         shift_{static_cast<int>(std::bit_width(static_cast<std::uint64_t>(divisor) - 1))},
         multiplier_{static_cast<std::uint64_t>((Wide{1} << (63 + shift_)) / static_cast<Wide>(divisor) + 1)} {}
 
+  // The divisor.
   PARALLAX_HOST_DEVICE constexpr std::int64_t divisor() const { return divisor_; }
+  // n / divisor, rounded down, for 0 <= n < 2^63.
   PARALLAX_HOST_DEVICE constexpr std::int64_t quotient(std::int64_t n) const {
     Wide const product = Wide{multiplier_} * (2 * static_cast<std::uint64_t>(n));
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(product >> 64) >> shift_);
@@ -84,7 +91,8 @@ PARALLAX_HOST_DEVICE constexpr std::int64_t dealt_to(std::int64_t count, int own
   return count > owner ? (count - owner - 1) / owners + 1 : 0;
 }
 
-// The number of pieces that is meant, after the checks that all partitioners share.
+// The number of pieces that is meant, after the checks that all partitioners share: `pieces`, or for 0 one per owner. Throws
+// Error (invalid_argument) that names the partitioner.
 std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners);
 #if PARALLAX_BODIES
 PARALLAX_INLINE std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners) {

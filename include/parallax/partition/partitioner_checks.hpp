@@ -1,4 +1,4 @@
-// What a type lacks of a partitioner, in one sentence: of use to Variable, which refuses such a type.
+// What a type lacks of a partitioner, in one sentence: included by Variable, which refuses such a type by it.
 #pragma once
 
 #include <concepts>
@@ -10,6 +10,7 @@
 
 namespace parallax::detail {
 
+// What may be missing, in the order in which it is looked for.
 enum class PartitionerLack {
   nothing, copies, name, pieces, layout, layout_copies, rows, owners, locate, global_row, local_rows
 };
@@ -43,7 +44,7 @@ consteval PartitionerLack partitioner_lacks() {
   }
 }
 
-// One of its assertions fails where P is no partitioner.
+// One of its assertions fails where P is no partitioner, and says what it lacks.
 template <class P>
 struct check_partitioner {
   static constexpr PartitionerLack lack = partitioner_lacks<P>();

@@ -1,4 +1,5 @@
 // The search for a number of pieces: timed steps under a few numbers, and a model that says where the least time is.
+// `Session::search_pieces` begins one for a variable under Auto, and each step tells it what it took.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +11,32 @@
 
 namespace parallax {
 
-// Numbers of pieces from `least` to `most`, at most `probes` of them tried, each for `steps` steps, of which the first
-// `settling` do not count. most 0: eight times the first number.
+// The bounds of a search: numbers of pieces from `least` to `most`, at most `probes` of them tried, each for `steps` steps,
+// after `settling` that do not count. most 0: eight times the first number.
 struct SearchOptions {
-  std::int64_t least = 1, most = 0;
-  int probes = 6, steps = 12, settling = 2;
+  std::int64_t least = 1,  // the least number that is tried
+      most = 0;            // the most; 0: eight times the first number
+  int probes = 6,          // numbers that are tried at most
+      steps = 12,          // steps with each number that count
+      settling = 2;        // steps before them that do not
 };
 
 // Searches the K for which t(K) = a + b / K + c · K is least: the model of Parallax (Kim et al., EuroSys 2019, section 3.2).
-// The first probes are the number in force, four times and a quarter of it; each further one lies where the model, fitted to all
-// probes, has its minimum, until that was tried before. The winner is the fastest number that was tried. A pure function of the
-// seconds that it is told.
+// The first probes are the number in force, four times and a quarter of it; each further one lies where the model, fitted to
+// all probes, has its minimum, until that was tried before. The winner is the fastest number that was tried. A pure function of
+// the seconds that it is told: ranks that are told the same agree.
 template <class Seconds = double>
 class BasicPieceSearch {
  public:
+  // A number that was tried.
   struct Probe {
+    // How many pieces.
     std::int64_t pieces;
-    Seconds seconds;  // of a step: the median
+    // How long a step took with it: the median.
+    Seconds seconds;
   };
 
+  // Begins with `first` pieces, the number in force, at least 1.
   BasicPieceSearch(std::int64_t first, SearchOptions const& options) : options_{options}, pieces_{first} {
     if (options_.most < 1) options_.most = 8 * first;
     options_.least = std::clamp<std::int64_t>(options_.least, 1, options_.most);
@@ -36,8 +44,11 @@ class BasicPieceSearch {
 
   // The number that the next step is to be taken with.
   std::int64_t pieces() const { return pieces_; }
+  // Whether the search is over: `pieces` is then the winner.
   bool done() const { return done_; }
+  // What was tried so far, in this order. Valid until the next `add`.
   Slice<Probe const> probes() const { return probes_; }
+  // How many steps were counted or let pass so far.
   std::int64_t steps() const { return steps_; }
 
   // All that it knows, shown to `items` (core/archive.hpp).
@@ -51,7 +62,8 @@ class BasicPieceSearch {
     items.list("search.probes", probes_);
   }
 
-  // A step with `pieces()` took so long on the slowest rank.
+  // Called once after each step with `pieces()`, on all ranks with the same number: how long it took on the slowest rank. Does
+  // nothing once the search is over.
   void add(Seconds seconds) {
     if (done_) return;
     ++steps_;
@@ -66,16 +78,19 @@ class BasicPieceSearch {
   }
 
  private:
+  // Whether a number has been a probe.
   bool tried(std::int64_t pieces) const {
     return std::any_of(probes_.begin(), probes_.end(), [&](Probe const& probe) { return probe.pieces == pieces; });
   }
+  // The nearest number within the bounds.
   std::int64_t within(std::int64_t pieces) const { return std::clamp(pieces, options_.least, options_.most); }
+  // The pieces of the fastest probe.
   std::int64_t fastest() const {
     return std::min_element(probes_.begin(), probes_.end(),
                             [](Probe const& a, Probe const& b) { return a.seconds < b.seconds; })->pieces;
   }
 
-  // The next number, or 0.
+  // The next number to try, or 0 where none is worth it.
   std::int64_t proposal() const {
     std::int64_t const first = probes_.front().pieces;
     for (std::int64_t const pieces : {within(4 * first), within((first + 3) / 4)})
@@ -95,7 +110,8 @@ class BasicPieceSearch {
     });
   }
 
-  // Where the model that fits best, by least squares of relative errors, has its minimum.
+  // Where the model that fits best, by least squares of relative errors, has its minimum. Where the probes do not tell, the
+  // fastest of them.
   std::int64_t minimum() const {
     double m[3][4] = {};
     for (Probe const& probe : probes_) {
@@ -128,6 +144,7 @@ class BasicPieceSearch {
   std::vector<Seconds> times_;
   std::vector<Probe> probes_;
 };
+// The search as states have it.
 using PieceSearch = BasicPieceSearch<>;
 
 }  // namespace parallax

@@ -1,5 +1,5 @@
-// AllGather: every rank holds the whole table; ids and rows of all ranks are gathered and merged by every rank. The way of Horovod
-// and DDP.
+// AllGather: every rank holds the whole table; ids and rows of all ranks are gathered and merged by every rank. The way of
+// Horovod and DDP. Variables name it, and a step takes its ways.
 #pragma once
 
 #include <cstring>
@@ -11,10 +11,15 @@
 
 namespace parallax {
 
+// Sparse: each rank gives its rows to all others, which merge and apply them alike. A pull sends nothing. There is no dense
+// form.
 struct AllGather {
+  // It stands among a variable's options for its policy.
   using axis = policy_axis;
+  // What messages and `describe` call it.
   static constexpr std::string_view name = "AllGather";
 
+  // For Sparse below. For Dense an assertion, and what the compiler can go on with.
   template <class Kind>
   struct exchange : AllReduce::exchange<Dense> {
     static_assert(std::same_as<Kind, Sparse>,
@@ -23,16 +28,19 @@ struct AllGather {
   };
 };
 
-// The journey of rows to everybody. On two levels they climb to the slots of their host, are gathered by all ranks of a slot's hop
-// and merged, and what a slot has merged is spread to all ranks of its host. On a flat topology: one gathering.
+// The journey of rows to everybody. On two levels they climb to the slots of their host, are gathered by all ranks of a slot's
+// hop and merged, and what a slot has merged is spread to all ranks of its host. On a flat topology: one gathering. `RowsWay`
+// calls it, phase by phase; W is the wire of the rows. Of u distinct rows a rank of N, in a flat topology, sends u (N - 1).
 template <class C, class Index, class T, class Space, class W>
 class GatherPush : public RowJourney<Index, T, Space> {
   using Base = RowJourney<Index, T, Space>;
   using Base::arrived_, Base::counted_, Base::finished_, Base::own_, Base::plan_, Base::rows_;
 
  public:
+  // Every rank ends with all rows of the sum.
   static constexpr bool gathers = true;
 
+  // Local, after `begin`: the first leg is the gathering, or, on two levels, the climb to it.
   void prepare() {
     leg_ = flat() ? Leg::gather : Leg::climb;
     gather_leg_.expected.assign(plan_->hops.front().sources.size(), 0);
@@ -43,6 +51,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
     if (!flat()) return Base::tell(tell);
     for (int const rank : plan_->hops.front().targets) tell(rank, plan_->size());
   }
+  // From each rank that gives to this one, how many rows; on two levels, the runs of hop 0.
   template <class Told>
   void hear(Told&& told) {
     if (!flat()) return Base::hear(told);
@@ -50,6 +59,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
     for (std::size_t s = 0; s < sources.size(); ++s) gather_leg_.expected[s] = told(sources[s]);
   }
 
+  // Opens the leg that `read` has left as the next one: at most climb, sizes, gathering, sizes, spreading.
   bool next(Mails<C>& mail) {
     if (finished_) return false;
     switch (leg_) {
@@ -64,6 +74,8 @@ class GatherPush : public RowJourney<Index, T, Space> {
     }
     return true;
   }
+  // Rows are summed by key as they are written, up to the gathering. What is spread is a slot's sums, as they are. Rows that go
+  // to many ranks are written once.
   void write(Mails<C>& mail) {
     switch (leg_) {
       case Leg::climb:
@@ -87,6 +99,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
       }
     }
   }
+  // Takes what came in, and says which leg is next. On two levels a slot merges what it has gathered here, to spread it.
   void read(Mails<C>& mail) {
     switch (leg_) {
       case Leg::climb:
@@ -118,17 +131,20 @@ class GatherPush : public RowJourney<Index, T, Space> {
     }
   }
 
+  // Local, after arrival. On a flat topology rows of all ranks are merged; what was spread is the result, slot after slot.
   void reduce() {
     if (leg_ == Leg::spread) this->keep(gather_leg_.arrived_keys());  // slots ascend, so their keys do
     else merge();
   }
 
  private:
+  // The leg at hand. Sizes go before what they are of; on a flat topology the agreement has them.
   enum class Leg : unsigned char { climb, gather_sizes, gather, spread_sizes, spread };
 
   bool flat() const { return plan_->hops.size() == 1; }
   bool spreading() const { return leg_ == Leg::spread_sizes || leg_ == Leg::spread; }
   std::size_t level() const { return plan_->hops.size() - 1; }  // what climbed so far
+  // How many rows this rank gives in the gathering, or in the spreading.
   std::size_t gives() const { return spreading() ? this->reduced_.keys.size() : plan_->level(level()).size(); }
   // In the gathering the ranks of the last hop give to each other; in the spreading every slot gives to its host.
   std::vector<int> const& givers() const {
@@ -140,6 +156,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
     return spreading() ? (within.self >= 0 ? within.sources : nobody) : (last.self >= 0 ? last.targets : nobody);
   }
 
+  // Groups what was gathered by key, and sums it, on a device too: what follows needs the rows.
   void merge() {
     RowOps<HostSpace>::unique_with_inverse(gather_leg_.arrived_keys(), rows_, groups_, plan_->sort);
     shown_.renew();
@@ -151,13 +168,17 @@ class GatherPush : public RowJourney<Index, T, Space> {
   KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
   RowsLeg<C, Index, T, Space, W> rows_leg_;
   GatherLeg<C, Index, T, Space, W> gather_leg_;
+  // Of the keys that were gathered.
   Grouping<Index> groups_;
   Shown<Grouping<Index>, Space> shown_;
 };
 
+// Of tables.
 template <>
 struct AllGather::exchange<Sparse> {
+  // Every rank has all rows and slots.
   static constexpr bool sharded = false;
+  // Rows travel as rows, by GatherPush.
   template <Communicator C, class Update>
   using way = RowsWay<C, Update, GatherPush>;
 

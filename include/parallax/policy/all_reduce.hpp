@@ -1,4 +1,5 @@
 // AllReduce: every rank holds all parameters, and gradients are summed for all of them. The default of dense variables.
+// Variables name it, a step takes its ways, and other policies take its dense exchange.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +12,22 @@
 
 namespace parallax {
 
-// Dense: reduce-scatter, allgather of the gradient, applied everywhere. Sparse: the gradient is densified first, which pays when
-// nearly every row is touched.
+// Dense: reduce-scatter, allgather of the gradient, applied everywhere. Sparse: the gradient is densified first, which pays
+// when nearly every row is touched.
 struct AllReduce {
+  // It stands among a variable's options for its policy.
   using axis = policy_axis;
+  // What messages and `describe` call it.
   static constexpr std::string_view name = "AllReduce";
 
+  // Below, for Dense and for Sparse.
   template <class Kind>
   struct exchange;
 };
 
 // The way of a sparse update whose rows are scattered into a gradient of the whole table, with a count behind every row where
-// the mean goes by counts or a lazy optimizer must know which rows were touched.
+// the mean goes by counts or a lazy optimizer must know which rows were touched. A step calls its phases. Traffic is that of a
+// dense variable of the table's size, plus the counts, whatever the batch; the way holds a copy of the whole table.
 template <Communicator C, class Update>
 class DensifiedRows : public RowWayBase<C, Update> {
   using Base = RowWayBase<C, Update>;
@@ -30,20 +35,27 @@ class DensifiedRows : public RowWayBase<C, Update> {
   using F = typename Base::Function;
 
  public:
+  // The type of the table's indices.
   using typename Base::Index;
+  // What this rank keeps of the table.
   using typename Base::S;
   using typename Base::Space;
   using typename Base::T;
 
-  void prepare(Update const& update, Topology<C> const& topology, Preparing how, int group) {
-    this->prepare_rows(update, topology, {false, how.joined, how.finite}, group);
+  // Plans the batch where no pull has, checks the rows, and scatters them. `how.keep` asks for nothing more, for the table is a
+  // copy. Throws Error (invalid_argument, bad_id, misuse), as `prepare_rows` does.
+  void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
+    this->prepare_rows(update, topology, {false, how.joined, how.finite}, clip);
     counted_ = state_->counted() || S::lazy;
     stride_ = static_cast<std::size_t>(state_->width()) + (counted_ ? 1 : 0);
     densify();
   }
+  // Nothing depends on whether a pull has told the plan's runs.
   NamedRows named() const { return NamedRows::by_index; }
+  // Owners average their parts before they spread.
   bool gathers_early() const { return false; }
 
+  // The table enters the bucket of its scalar as one segment, cut between rows.
   void join(Buckets<C>& buckets) {
     static_assert(
         !encodes<wire_of<typename S::Exchange>>,
@@ -52,7 +64,9 @@ class DensifiedRows : public RowWayBase<C, Update> {
     bucket_ = &buckets.template of<T, Space, false>();
     segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
   }
-  void deposit(int group) { this->enter(ReducedRows<Index, T>{{}, bucket_->owned(segment_).values.data(), nullptr}, group); }
+  // The part of the summed table that this rank owns: `rows` without keys.
+  void deposit(int clip) { this->enter(ReducedRows<Index, T>{{}, bucket_->owned(segment_).values.data(), nullptr}, clip); }
+  // Adds the parts of the variable's other updates, and divides by ranks, or each row by its count.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
@@ -71,16 +85,20 @@ class DensifiedRows : public RowWayBase<C, Update> {
       (*function_)(RowsGradient<Index, T>{ids_.span(), rows()});
     }
   }
+  // [rows of the part x width], with the counts behind each row where there are counts.
   RowsView<T const> result() const {
     return {part().data(), rows().rows, static_cast<std::int64_t>(stride_)};  // counts are finite
   }
+  // By the row's number in the table, where `found` is of the result; else by its number in the user's gradient.
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
     return this->place_text(of_result ? first_row() + found.row : found.row, found);
   }
+  // The rows of the part without their counts. Where the vendor sums, every rank has the whole, and rank 0 alone tells of it.
   RowsView<T const> clipped(Topology<C> const& topology) const {
     if (bucket_->owns_whole() && topology.rank() != 0) return {nullptr, 0, state_->width()};
     return rows();
   }
+  // The optimizer runs over all rows of the table, owner's part after owner's part, on every rank.
   void apply(double scale) noexcept(Space::host_readable) {
     bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {
       state_->apply_densified(static_cast<std::int64_t>(first / stride_), spaced(values, count), counted_,
@@ -90,16 +108,20 @@ class DensifiedRows : public RowWayBase<C, Update> {
   }
 
  private:
-  // The variable's result: what this rank holds of the summed table, and the rows in it.
+  // The variable's result, from `deposit` on: what this rank holds of the summed table, and the rows in it.
   std::span<T> part() const { return {state_->merging.first->rows, bucket_->owned(segment_).values.size()}; }
   RowsView<T> rows() const { return spaced(part().data(), part().size()); }
+  // The number in the table of the part's first row.
   std::int64_t first_row() const { return stride_ ? static_cast<std::int64_t>(bucket_->owned(segment_).first / stride_) : 0; }
+  // `count` elements of a table, counts included, as rows of `width` elements.
   template <class E>
   RowsView<E> spaced(E* values, std::size_t count) const {
     return {values, stride_ ? static_cast<std::int64_t>(count / stride_) : 0, state_->width(),
             static_cast<std::int64_t>(stride_)};
   }
 
+  // This rank's rows, summed by index, in a table of zeros, [rows x stride_]; where rows are counted, behind each the number of
+  // indices that named it.
   void densify() {
     std::int64_t const width = state_->width();
     std::size_t const distinct = plan_->size();
@@ -118,27 +140,40 @@ class DensifiedRows : public RowWayBase<C, Update> {
     put(0, width, sums_.data());
     if (!counted_) return;
     counts_.resize_with_slack(distinct);
-    for (std::size_t i = 0; i < distinct; ++i) counts_[i] = static_cast<T>(groups.offsets[i + 1] - groups.offsets[i]);
+    times_named_.resize_with_slack(distinct);
+    plan_->times_named(0, distinct, times_named_.data());
+    std::copy_n(times_named_.data(), distinct, counts_.data());
     shown_counts_.renew();
     put(width, 1, shown_counts_.of(state_->ops(), counts_.span()).data());
   }
 
+  // Whether a count stands behind each row.
   bool counted_ = false;
+  // Elements from row to row; and the table's number in its bucket.
   std::size_t stride_ = 1, segment_ = 0;
+  // What is sent, which stays until the step ends; and the distinct rows that were scattered into it.
   Buffer<T, Space> table_, sums_;
+  // Of the distinct rows, as the table and as the plan have them.
   Buffer<T> counts_;
+  Buffer<std::uint32_t> times_named_;
   Shown<Index, Space> shown_rows_;
   Shown<T, Space> shown_counts_;
+  // Numbers of the part's rows, for the user's function.
   Buffer<Index> ids_;
+  // The flight's, from `join` on.
   DenseBucket<T, C, Space>* bucket_ = nullptr;
 };
 
+// Of dense variables. Exchanges of other policies derive from it, and add a `wire`.
 template <>
 struct AllReduce::exchange<Dense> {
+  // Every rank has all parameters and slots.
   static constexpr bool sharded = false;
+  // Through the step's buckets. Sums are gathered before the optimizer.
   template <Communicator C, class Update>
   using way = DenseWay<C, Update>;
 
+  // A reduce-scatter and an allgather of all elements, each within hosts and between them; then every rank applies them all.
   static Prediction predict(TableFacts const& elements, TableUse const&, RankShape const& shape, Costs const& costs) {
     double const whole = elements.rows * elements.row_bytes;
     Bill bill{costs, shape};
@@ -149,12 +184,17 @@ struct AllReduce::exchange<Dense> {
   }
 };
 
+// Of tables. Every rank reads rows in its own copy, so that a pull sends nothing.
 template <>
 struct AllReduce::exchange<Sparse> {
-  static constexpr bool sharded = false, densified = true;
+  // Every rank has all rows and slots.
+  static constexpr bool sharded = false, densified = true;  // nobody learns which rows others touched
+  // Rows travel as a gradient of the whole table.
   template <Communicator C, class Update>
   using way = DensifiedRows<C, Update>;
 
+  // That of a dense variable of as many elements, and the local work of grouping, scattering and gathering rows. Counts behind
+  // rows are left out.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
     double const b = table.row_bytes, whole = table.rows * b;
     Bill bill{costs, shape};

@@ -1,4 +1,5 @@
-// Auto: chooses among policies while training goes on. A user's own list of policies is Choose<...> with a name.
+// Auto: chooses among policies while training goes on. A user's own list of policies is Choose<...> with a name. Variables name
+// either; what is chosen, and when, is in policy/auto/.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@ namespace parallax {
 
 namespace detail {
 
-// The way of an update whose variable goes over from policy to policy: the ways of all, of which the present one is used.
+// The way of an update whose variable goes over from policy to policy: the ways of all, of which the present one is used. Seats
+// call `prepare` of it, and all other phases of the way that `active` shows. A policy changes between steps only.
 template <Communicator C, class Update, class... Policies>
 class ChosenWay {
  public:
@@ -24,9 +26,10 @@ class ChosenWay {
   using T = typename State::scalar_type;
   using Space = typename State::space;
 
-  void prepare(Update const& update, Topology<C> const& topology, Preparing how, int group) {
+  // Local, may throw. Takes the way of the policy in force, which stays in use until the next `prepare`.
+  void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
     choice_ = update.state->choice();
-    active([&](auto& way) { way.prepare(update, topology, how, group); });
+    active([&](auto& way) { way.prepare(update, topology, how, clip); });
   }
 
   // Calls f with the way of the present policy.
@@ -36,6 +39,7 @@ class ChosenWay {
   }
 
  private:
+  // The way of policy number `choice_`, sought from I on; the last one if it is none before.
   template <std::size_t I, class F>
   decltype(auto) pick(F& f) {
     if constexpr (I + 1 == sizeof...(Policies)) return f(std::get<I>(ways_));
@@ -43,23 +47,29 @@ class ChosenWay {
     else return pick<I + 1>(f);
   }
 
+  // The policy's number among `Policies`, as of the last `prepare`.
   std::size_t choice_ = 0;
+  // One for each policy. The ways that are not in use keep their scratch.
   std::tuple<typename way_by<typename Policies::template exchange<Sparse>, C, Update>::type...> ways_;
 };
 
 // An exchange that goes over from policy to policy. Its batches are planned over the topology's hops.
 template <class... Policies>
 struct ChosenExchange {
+  // What is chosen from; the first is in force at the outset. By this member an exchange is adaptive.
   static constexpr Choice choices[] = {choice_of<Policies, Sparse>()...};
+  // At the outset. Later the variable's state knows.
   static constexpr bool sharded = choices[0].sharded;
   static_assert((true && ... && !is_direct<typename Policies::template exchange<Sparse>>),
                 "parallax: a policy that goes past the levels of a topology is not among those that are chosen from while training goes on");
   static_assert((true && ... && std::same_as<wire_of<typename Policies::template exchange<Sparse>>, IdentityWire>),
                 "parallax: a policy with a wire is not among those that are chosen from while training goes on");
 
+  // The ways of all policies of the list.
   template <Communicator C, class Update>
   using way = ChosenWay<C, Update, Policies...>;
 
+  // What the first policy of the list predicts.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
     return choices[0].predict(table, use, shape, costs);  // as it begins; the variable knows which is in force
   }
@@ -72,20 +82,25 @@ struct ChosenExchange {
 //   struct Mine : px::Choose<px::PsShard, MyPolicy> { static constexpr std::string_view name = "Mine"; };
 template <class... Policies>
 struct Choose {
+  // What derives from it stands among a variable's options for its policy.
   using axis = policy_axis;
 
+  // Of tables.
   template <class Kind>
   struct exchange : detail::ChosenExchange<Policies...> {};
-  template <std::same_as<Dense> Kind>  // after the assertion, what the compiler can go on with
+  // Of dense variables: an assertion, and what the compiler can go on with after it.
+  template <std::same_as<Dense> Kind>
   struct exchange<Kind> : AllReduce::exchange<Dense> {
     static_assert(detail::never<Kind>, "parallax: what is chosen while training goes on is the way of a Sparse variable");
   };
 };
 
-// Dense: AllReduce.
+// Sparse: begins as PsShard, and goes over to AllGather or AllReduce and back, as Choose does. Dense: AllReduce.
 struct Auto : Choose<PsShard, AllGather, AllReduce> {
+  // What messages and `describe` call it, whatever policy is in force.
   static constexpr std::string_view name = "Auto";
 
+  // Itself, of tables; AllReduce of dense variables.
   template <class Kind>
   using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, Auto>;
 };

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "parallax/comm/wire.hpp"
+#include "parallax/comm/transfer/wire.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/core/option.hpp"
 #include "parallax/policy/prediction.hpp"
@@ -15,12 +15,13 @@
 namespace parallax {
 
 namespace detail {
+// False, but only once a template is instantiated: for assertions in branches that nobody is to reach.
 template <class>
 inline constexpr bool never = false;
-}
+}  // namespace detail
 
-// A policy is an empty struct on the policy axis with a name and a nested template `exchange<Kind>`. Each file of this room that
-// is named for a policy is an example; examples/custom_policy has one from outside. `exchange<Kind>` models Exchange:
+// A policy is an empty struct on the policy axis with a name and a nested template `exchange<Kind>`. Each file of this room
+// that is named for a policy is an example; examples/custom_policy has one from outside. `exchange<Kind>` models Exchange:
 //   sharded              true: parameters and optimizer state live with their owner; false: every rank holds all of them
 //   way<C, Update>       the phases of one update, DenseUpdate or RowUpdate: see policy/exchange.hpp. C is a session's edge to
 //                        its communicator (comm/any.hpp): one type for all that carry the same memory
@@ -28,7 +29,7 @@ inline constexpr bool never = false;
 //   memory<State>        optional: what the policy keeps with a variable from step to step, with `visit(items)` unless it
 //                        is empty (see core/archive.hpp)
 //   direct               optional, true: batches go straight from every rank to the owners, past the levels of a topology
-//   wire                 optional: as what gradients and rows travel, a Wire (comm/wire.hpp); by default as they are
+//   wire                 optional: as what gradients and rows travel, a Wire (comm/transfer/wire.hpp); by default as they are
 //   densified            optional, true: no rank learns which rows others touched
 // For a kind that it does not support, `exchange<Kind>` holds an assertion with a sentence. An engine that knows another way
 // asks for another member beside `exchange`, and refuses a policy that lacks it.
@@ -36,14 +37,16 @@ inline constexpr bool never = false;
 //   each rank's gradient  before its owner adds it, the owner's own too; the sum of a host once more, on its way to other hosts
 //   the result            not sharded: after merging, mean and transform, on its way to all ranks, which apply the same bits
 //   the parameters        sharded: after the optimizer, on their way to all ranks, the owner's own too
-// and nothing else: norms, and what is not finite, are sought in sums as owners have them, slots are in full. Buckets encode for
-// ways that are derived from DenseWay; ways with legs of their own use the wire themselves (comm/wire_slip.hpp). The exchange's
-// `predict` is told the bytes of elements, and not of what travels for them.
+// and nothing else: norms, and what is not finite, are sought in sums as owners have them, slots are in full. Buckets encode
+// for ways that are derived from DenseWay; ways with legs of their own use the wire themselves (comm/transfer/wire_slip.hpp).
+// The exchange's `predict` is told the bytes of elements, and not of what travels for them.
 template <class P>
 concept UpdatePolicy = std::same_as<typename P::axis, policy_axis> && requires {
   { P::name } -> std::convertible_to<std::string_view>;
 };
 
+// What every `exchange<Kind>` of a policy has. Its ways are not asked for here, for they depend on the update: see Way
+// (policy/way_checks.hpp).
 template <class E>
 concept Exchange = requires(TableFacts const& facts, TableUse const& use, RankShape const& shape, Costs const& costs) {
   { E::sharded } -> std::convertible_to<bool>;
@@ -54,13 +57,17 @@ concept Exchange = requires(TableFacts const& facts, TableUse const& use, RankSh
 template <class E>
 inline constexpr bool is_adaptive = requires { E::choices; };
 
+// Whether batches go straight to the owners, past the levels of a topology. Plans ask it when they choose their hops. By
+// default they go by the topology's hops.
 template <class E>
 inline constexpr bool is_direct = false;
+// As the exchange's `direct` says.
 template <class E>
   requires requires { E::direct; }
 inline constexpr bool is_direct<E> = E::direct;
 
 namespace detail {
+// The exchange's `wire`, or, where it names none, one that changes nothing.
 template <class E>
 struct wire_or_identity {
   using type = IdentityWire;
@@ -71,17 +78,22 @@ struct wire_or_identity<E> {
   using type = typename E::wire;
 };
 }  // namespace detail
+// As what gradients and rows travel under an exchange: a Wire. IdentityWire, which leaves elements as they are, by default.
 template <class E>
 using wire_of = typename detail::wire_or_identity<E>::type;
 
+// Whether rows are summed as a gradient of the whole table, so that no rank learns which rows others touched. `Auto` then
+// estimates how a table is used (policy/auto/choice.hpp). By default ranks learn it.
 template <class E>
 inline constexpr bool is_densified = false;
+// As the exchange's `densified` says.
 template <class E>
   requires requires { E::densified; }
 inline constexpr bool is_densified<E> = E::densified;
 
 namespace detail {
 
+// A policy stands for itself, unless it has `resolve<Kind>`, as presets and `Auto` have.
 template <class Policy, class Kind>
 struct resolve_policy {
   using type = Policy;
@@ -92,9 +104,11 @@ struct resolve_policy<Policy, Kind> {
   using type = typename Policy::template resolve<Kind>;
 };
 
+// What a policy may lack, in the order in which it is sought.
 enum class PolicyLack { nothing, name, exchange, sharded, predict, told };
 
-// The first member that is missing of a policy for variables of a kind. `told`: by an assertion in its exchange.
+// The first member that is missing of a policy for variables of a kind. `told`: by an assertion in its exchange. Variables ask
+// it, so that each mistake is one sentence.
 template <class Policy, class Kind>
 consteval PolicyLack policy_lacks() {
   if constexpr (!requires { { Policy::name } -> std::convertible_to<std::string_view>; }) {
@@ -133,7 +147,7 @@ struct check_policy {
 
 }  // namespace detail
 
-// The policy that a tag or preset means for a kind.
+// The policy that a variable of a kind has whose options name `Policy`: that one, or what a preset means for the kind.
 template <class Policy, class Kind>
 using policy_for = typename detail::resolve_policy<Policy, Kind>::type;
 

@@ -1,5 +1,5 @@
-// What a policy has not sent of gradients yet, kept with a variable from step to step: for policies that send less than they are
-// given (error feedback).
+// What a policy has not sent of gradients yet, kept with a variable from step to step: for policies that send less than they
+// are given (error feedback). A way of such a policy calls it in `prepare`, and again when the step ends.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,15 @@
 
 namespace parallax {
 
-// Owns it; in the host's memory. Stands as `memory<State>` in a policy's exchange: the step tells it whether it was applied. Until
-// then what was left before the step is kept, so that a step that is refused or skipped gives it back.
+// Owns it; in the host's memory: two arrays of as many elements as a gradient. Stands as `memory<State>` in a policy's
+// exchange: the step tells it whether it was applied. Until then what was left before the step is kept, so that a step that is
+// refused or skipped gives it back.
 template <class T>
 class Residual {
  public:
-  // Local, may throw. By a way's `prepare`: the sum of what is left and this gradient, as many elements, from which the way takes
-  // out what it sends. Of two updates of one step the second begins with what the first has left.
+  // Local; allocates, O(elements). By a way's `prepare`: the sum of what is left and this gradient, from which the way takes
+  // out what it sends. Of two updates of one step the second begins with what the first has left. Where a gradient is of
+  // another size than the last one, nothing is left. The span is valid until the next `add`.
   std::span<T> add(std::span<T const> gradient) {
     if (kept_.size() != gradient.size()) {
       kept_.resize(gradient.size());
@@ -30,13 +32,14 @@ class Residual {
     for (std::size_t i = 0; i < gradient.size(); ++i) next_[i] += gradient[i];
     return next_.span();
   }
-  // Local, noexcept: the step was applied, or was not.
+  // Local, noexcept: the step was applied. What the way has left in the span is kept for the next one.
   void settled() noexcept {
     if (std::exchange(taken_, false)) kept_.swap(next_);
   }
+  // Local, noexcept: the step was not applied. What was left before it is left still.
   void refused() noexcept { taken_ = false; }
 
-  // Shown to an archive, each rank's own (core/archive.hpp).
+  // Shown to an archive, each rank's own (core/archive.hpp). One that reads makes it as long as what was saved.
   template <class Items>
   void visit(Items& items) {
     std::uint64_t size = kept_.size();
@@ -49,6 +52,7 @@ class Residual {
   std::span<T const> values() const { return kept_.span(); }
 
  private:
+  // As of the last step that was applied, and as the step at hand would leave it.
   Buffer<T> kept_, next_;
   bool taken_ = false;  // `next_` holds what will be left
 };

@@ -1,4 +1,5 @@
 // What a policy's way lacks of what a step asks for, in one sentence: for seats, which name the ways of updates, and `Choose`.
+// All of it is for the compiler: nothing here is called while a program runs.
 #pragma once
 
 #include <concepts>
@@ -11,14 +12,15 @@ namespace parallax {
 
 namespace detail {
 
+// What a way may lack, by the name of the phase. `base`: what all ways share, WayBase.
 enum class WayLack { nothing, base, prepare, gradient, deposit, merge, clipped, result, place_of, apply, next, write, read };
 
-// The first phase that is missing, in the order in which a step calls them; then the legs that are left to WayBase, whose legs send
-// nothing, by a way that is to have its own.
+// The first phase that is missing, in the order in which a step calls them; then the legs that are left to WayBase, whose legs
+// send nothing, by a way that is to have its own. Phases are asked for as seats call them.
 template <class W, class C, class Update>
 consteval WayLack way_lacks() {
   using Ranks = Topology<C>;
-  if constexpr (!requires(W& way) { way.sought; way.travelling; way.state(); way.group(); way.leader(); }) return WayLack::base;
+  if constexpr (!requires(W& way) { way.sought; way.travelling; way.state(); way.clip(); way.leader(); }) return WayLack::base;
   else if constexpr (!requires(W& way, Update const& update, Ranks const& ranks, Preparing how) {
                        way.prepare(update, ranks, how, 0);
                      })
@@ -41,21 +43,24 @@ consteval WayLack way_lacks() {
   }
 }
 
-// One of its assertions fails where a step cannot take W.
+// One of its assertions fails where a step cannot take W. It is instantiated for such ways only, by `way_by`.
 template <class W, class C, class Update>
 struct check_way {
+  // The member at which the only assertion fails.
   static constexpr WayLack lack = way_lacks<W, C, Update>();
+// Asserts that a way does not lack `name`; `text` says what to write.
 #define PARALLAX_WAY_HAS(name, text) \
   static_assert(lack != WayLack::name, "parallax: the way of this update policy lacks " text " (see policy/exchange.hpp)")
   PARALLAX_WAY_HAS(base, "what all ways share: derive it from WayBase<C, Update>");
-  PARALLAX_WAY_HAS(prepare, "prepare(update, topology, how, group)");
+  PARALLAX_WAY_HAS(prepare, "prepare(update, topology, how, clip)");
   PARALLAX_WAY_HAS(gradient, "gradient()");
-  PARALLAX_WAY_HAS(deposit, "deposit(group)");
+  PARALLAX_WAY_HAS(deposit, "deposit(clip)");
   PARALLAX_WAY_HAS(merge, "merge()");
   PARALLAX_WAY_HAS(clipped, "clipped(topology)");
   PARALLAX_WAY_HAS(result, "result()");
   PARALLAX_WAY_HAS(place_of, "place_of(element, of_result)");
   PARALLAX_WAY_HAS(apply, "apply(scale)");
+// The same of a leg that a way over WholeSums has left to WayBase.
 #define PARALLAX_WAY_HAS_LEG(name) \
   PARALLAX_WAY_HAS(name, "a " #name "(mails) of its own: over WholeSums the legs next, write and read form the sum")
   PARALLAX_WAY_HAS_LEG(next);
@@ -65,7 +70,8 @@ struct check_way {
 #undef PARALLAX_WAY_HAS
 };
 
-// Stands for a way of which an assertion has told what it lacks, so that the compiler says it once.
+// Stands for a way of which an assertion has told what it lacks, so that the compiler says it once. Its phases are declared
+// for the seat's sake, and defined nowhere.
 template <Communicator C, class Update>
 struct MistakenWay : WayBase<C, Update> {
   using Elements = RowsView<typename Update::T const>;
@@ -81,12 +87,13 @@ struct MistakenWay : WayBase<C, Update> {
 
 }  // namespace detail
 
-// A way as a step needs it.
+// A way as a step needs it: derived from WayBase, with all phases of policy/exchange.hpp that have no default.
 template <class W, class C, class Update>
 concept Way = detail::way_lacks<W, C, Update>() == detail::WayLack::nothing;
 
 namespace detail {
 
+// Its assertion fails where an exchange has no `way` that takes these arguments.
 template <class E, class C, class Update>
 struct check_has_way_of {
   static_assert(never<E>, "parallax: the exchange of this update policy lacks `template <Communicator C, class Update> way` "
@@ -103,12 +110,13 @@ template <class E, Communicator C, class Update>
   requires requires { typename E::template way<C, Update>; }
 struct way_by<E, C, Update> {
   using W = typename E::template way<C, Update>;
+  // Whether the step can take it; else an assertion tells why, and a MistakenWay stands for it.
   static constexpr bool right = is_adaptive<E> || Way<W, C, Update>;
   static_assert(sizeof(std::conditional_t<right, W, check_way<W, C, Update>>) > 0);
   using type = std::conditional_t<right, W, MistakenWay<C, Update>>;
 };
 
-// The way of an update by its variable's policy.
+// The way of an update by its variable's policy. Seats hold one for each update of their argument.
 template <Communicator C, class Update>
 using way_of = typename way_by<typename Update::State::Exchange, C, Update>::type;
 

@@ -1,4 +1,5 @@
-// What was named ahead: batches whose ids the next step takes along, and whose rows follow it.
+// What was named ahead: batches whose ids the next step takes along, and whose rows follow it. `Session::prefetch` adds to it;
+// a step's flight carries it, and every wait polls it.
 #pragma once
 
 #include <cstdint>
@@ -7,55 +8,69 @@
 #include <vector>
 #include "parallax/core/algorithm.hpp"
 
-#include "parallax/comm/agreement.hpp"
+#include "parallax/comm/agreement/agreement.hpp"
 #include "parallax/comm/any.hpp"
 #include "parallax/pull/fetch.hpp"
 
 namespace parallax {
 namespace detail {
 
-// The fetches that were named ahead and are not pulled yet, in order. What the next step does for them it does for all.
+// The fetches that were named ahead and are not pulled yet, in the order of their naming, which is the same on all ranks. What
+// the next step does for them it does for all. A session's core owns one; it shares the fetches with the pool, and with who is
+// to pull them.
 template <Communicator C>
 class Ahead final : public Traveller<C> {
   using Base = FetchBase<C>;
   using Stage = typename Base::Stage;
 
  public:
+  // By `prefetch`, once the ids were planned.
   void add(Shared<Base> fetch) { fetches_.push_back(std::move(fetch)); }
+  // By the `pull` of it.
   void remove(Base const& fetch) {
     detail::drop_if(fetches_, [&](auto const& known) { return known.get() == &fetch; });
   }
+  // False for a fetch of another session, or one that was pulled before.
   bool has(Base const& fetch) const {
     return std::any_of(fetches_.begin(), fetches_.end(), [&](auto const& known) { return known.get() == &fetch; });
   }
+  // Whether rows are on their way, so that the session must not be destroyed or visited.
   bool falling() const { return falling_; }
 
-  // What all ranks must have in common, and how it is told.
+  // What all ranks must have in common in a step, and how it is told where they have not.
   std::uint64_t hash() const;
   std::string describe() const;
 
-  // In a step: whether this rank can plan them all, and the counts in its agreement.
+  // In a step: whether this rank can send the ids of all. Where one rank cannot, none sends any in this step, and the pull of a
+  // batch sends its ids itself.
   bool planned() const;
+  // In a step, by its flight: how many numbers ride in the agreement for those that no step has taken along yet.
   std::size_t counts() const;
+  // Their numbers go into the agreement, from place `which` on: lengths of runs, for each table and rank of the first hop.
   void tell(Agreement<C>& agreement, std::size_t which) const;
+  // Once the ranks agreed: takes the numbers of the others, from place `which` on, and lets the ids begin to travel.
   void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology);
-  // As a journey: the ids of all.
+  // As a journey, by the mail of the flight: the ids of all. False once every id is with its owner.
   bool next(Mails<C>& mail) override;
+  // Writes the leg of those fetches that have one.
   void write(Mails<C>& mail) override;
+  // Reads the leg of those fetches that had one.
   void read(Mails<C>& mail) override;
+  // The ids have arrived: by the flight, once its mail is done.
   void arrive() {
     named([](Base& fetch) { fetch.stage = Stage::climbed; });
   }
 
-  // After a step: the rows begin to travel.
+  // After a step that was not refused: the rows of climbed ids begin to travel, by the mail of pulls.
   void release(Mails<C>& mail);
-  // True once no row is on its way.
+  // Lets rows progress; true once no row is on its way. They travel together, so that the first are here when the last are.
   bool poll(Mails<C>& mail);
 
   // Forgets those that nobody is going to pull, unless their rows are on their way.
   void sweep();
 
  private:
+  // Calls f with the fetches that no step has taken along yet.
   template <class F>
   void named(F&& f) const {
     for (auto const& fetch : fetches_)
@@ -172,18 +187,22 @@ void Ahead<C>::sweep() {
 template <Communicator C, class... Handles>
 class BasicPrefetched {
  public:
+  // By `Session::prefetch`: one more hold on a fetch of the session's pool.
   explicit BasicPrefetched(Shared<detail::Fetch<C, Handles...>> fetch) : fetch_{std::move(fetch)} {}
   BasicPrefetched(BasicPrefetched&&) noexcept = default;
+  // Drops the batch that it has held; all ranks do so alike.
   BasicPrefetched& operator=(BasicPrefetched&& other) noexcept {
     BasicPrefetched gone{std::move(other)};
     std::swap(fetch_, gone.fetch_);
     return *this;
   }
+  // Local. Tells the session that nobody is going to pull it: a later step, pull or finish lets it go, once no row of it is on
+  // its way.
   ~BasicPrefetched() {
     if (fetch_) fetch_->dropped = true;
   }
 
-  // For the session.
+  // For `Session::pull`, which takes the fetch; the batch is empty then.
   Shared<detail::Fetch<C, Handles...>> release() { return std::move(fetch_); }
 
  private:

@@ -1,6 +1,5 @@
-// A pull on its way: batches of indices planned, agreed on and fetched. `Session::pull` makes one and awaits it; one of `prefetch`
-// is brought by a step.
-// The room `pull` fetches rows of tables, and has the handles by which trainers read them.
+// A pull on its way: batches of indices planned, agreed on and fetched. `Session::pull` makes one and awaits it; one of
+// `prefetch` is brought by a step. The room `pull` fetches rows of tables, and has the handles by which trainers read them.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +18,15 @@
 namespace parallax {
 namespace detail {
 
-// Local, once the rows of a pull are here: what a handle shows of them.
+// Local, once the rows of a pull are here: what a handle shows of them. Behind the rows lies one of zeros where indices were
+// dropped, to which `inverse` leads.
 template <class State>
 void finish_pull(PulledRows<State> const& handle) {
   if (handle.dropped() > 0)
     handle.plan()->append_zeros(handle.state().ops(),
                                 static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
 }
+// The same of bags: their rows are pooled, summed in the order of the indices, times weights or divided by how many were kept.
 template <class State>
 void finish_pull(PulledBags<State> const& handle) {
   using T = typename State::scalar_type;
@@ -41,7 +42,8 @@ void finish_pull(PulledBags<State> const& handle) {
   if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.shown_kept(ops));
 }
 
-// One pull of one or several tables, without their types. As a journey (see `carry`) it is theirs together.
+// One pull of one or several tables, without their types: what a session's `pull` and what was named ahead call. As a journey
+// (see `carry`) it is theirs together. Counted: the pool holds those of `prefetch`, beside who is going to pull them.
 template <Communicator C>
 class FetchBase : public Counted, public Traveller<C> {
  public:
@@ -51,7 +53,9 @@ class FetchBase : public Counted, public Traveller<C> {
   virtual ~FetchBase() = default;
 
   virtual std::size_t counts() const = 0;  // numbers that ride in an agreement
+  // Calls the function with each rank of the first hop, the table's number, and how many keys go there.
   virtual void tell(FunctionRef<void(int rank, std::size_t which, std::size_t count)>) const = 0;
+  // Asks the function how many keys come from each rank of the first hop, by the table's number.
   virtual void hear(FunctionRef<std::size_t(int rank, std::size_t which)>) = 0;
   // The ids begin to travel; with `held`, what comes after them waits for `release`.
   virtual void begin(Topology<C> const&, bool held) = 0;
@@ -71,9 +75,13 @@ class FetchBase : public Counted, public Traveller<C> {
   // Gives back what it holds of the tables.
   virtual void clear() = 0;
 
+  // Of the tables, which all ranks must have in common.
   virtual std::uint64_t hash() const = 0;
+  // The tables' names, for errors and reports.
   virtual std::string names() const = 0;
+  // For the journal, which has room for one.
   virtual std::string_view first_name() const = 0;
+  // A line for each table, for the error of ranks that differ.
   virtual std::string describe() const = 0;
 
   std::optional<Error> error;  // this rank's refusal
@@ -81,6 +89,9 @@ class FetchBase : public Counted, public Traveller<C> {
   bool dropped = false;  // nobody is going to pull it
 };
 
+// A fetch that knows its tables, by the handles that it is going to return. `plan` begins it, and `take` ends it; in between
+// the session calls it by FetchBase. Owns a handle and a journey for each table, and holds the tables' states until it is
+// cleared.
 template <Communicator C, class... Handles>
 class Fetch final : public FetchBase<C> {
   template <class State>
@@ -106,6 +117,7 @@ class Fetch final : public FetchBase<C> {
       this->error = current_error(topology.rank(), "pull", current);
     }
   }
+  // Hands the handles out, with the plans that they hold; the fetch may be used again.
   std::tuple<Handles...> take() {
     auto taken = std::move(handles_);
     clear();
@@ -210,6 +222,8 @@ class Fetch final : public FetchBase<C> {
   }
 
  private:
+  // Local, by `plan`, for all tables first: takes a plan and begins it. A device then sorts the ids of one table while the next
+  // begins.
   template <class Check, class Indices, class Handle>
   static void begin_one(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const& indices,
                         Handle& handle) {
@@ -218,6 +232,7 @@ class Fetch final : public FetchBase<C> {
     handle = {*indices.state, indices.state->take_plan()};
     begin_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
   }
+  // Local, by `plan`: finishes the plan, cuts it into bags where there are some, and counts its use.
   template <class Indices, class Handle>
   static void finish_one(Topology<C> const& topology, std::string_view& current, Indices const& indices, Handle& handle) {
     current = indices.state->name();
@@ -236,15 +251,18 @@ class Fetch final : public FetchBase<C> {
     [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(handles_), std::get<I>(journeys_)), ...); }
     (each);
   }
+  // Calls f with each table's state, also where planning has failed.
   template <class F>
   void each_state(F&& f) const {
     std::apply([&](auto&... states) { (f(*states), ...); }, states_);
   }
+  // Grows with every change of a row of the tables; the same on all ranks.
   std::int64_t changes() const {
     std::int64_t sum = 0;
     each_state([&](auto const& state) { sum += state.changes(); });
     return sum;
   }
+  // Grows with every move of rows to other owners; the same on all ranks.
   std::int64_t moves() const {
     std::int64_t sum = 0;
     each_state([&](auto const& state) { sum += state.moves(); });

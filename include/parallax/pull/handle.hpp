@@ -1,4 +1,5 @@
-// What a pull returns: the handles by which a trainer reads rows, and by which `grad` names the batch again.
+// What a pull returns: the handles by which a trainer reads rows, and by which `grad` names the batch again. Trainers keep one
+// from the pull to the step of a batch.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +12,35 @@
 
 namespace parallax {
 
+// Declared here, for `PulledRows::editable`.
 template <class State>
 class EditableRows;
 
 // A pull's result: the distinct rows of a batch and the map from its indices to them. Move-only token on a plan that the
-// variable pools; a push of the same batch reuses the plan and sends no ids. The rows are those of the time of the pull.
+// variable pools; a push of the same batch reuses the plan, and sends no ids to owners that have them from the pull. The rows
+// are those of the time of the pull. Local, all of it. Holds the variable's state, and so may outlive the variable. An empty
+// handle, as it is made without arguments or left by a move, is only assigned to, destroyed, or given to `grad`, whose step
+// refuses it.
 template <class State>
 class PulledRows {
  public:
+  // The state of the variable that was pulled from.
   using state_type = State;
+  // The scalar of the table's elements.
   using T = typename State::scalar_type;
+  // The integer by which the table counts its rows.
   using IndexType = typename State::index_type;
+  // What the variable keeps of a batch: distinct keys, their grouping and their route.
   using Plan = typename State::Plan;
+  // Whether the rows are in memory that the host reads, so that single rows can be shown.
   static constexpr bool on_host = State::space::host_readable;
 
   PulledRows() = default;
+  // By the fetch of a pull: takes hold of a plan of this state's pool.
   PulledRows(State& state, Plan& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
+  // The rows stay where they are; `other` is empty.
   PulledRows(PulledRows&& other) noexcept : state_{std::move(other.state_)}, plan_{std::exchange(other.plan_, nullptr)} {}
+  // Gives back the plan that it has held, then takes that of `other`, which is empty.
   PulledRows& operator=(PulledRows&& other) noexcept {
     if (this == &other) return *this;
     release();
@@ -37,9 +50,13 @@ class PulledRows {
   }
   ~PulledRows() { release(); }
 
-  std::size_t indices() const { return plan_->indices(); }  // n, duplicates included
-  std::size_t size() const { return plan_->size(); }        // u, distinct
-  std::size_t dropped() const { return plan_->dropped; }    // indices outside the table that take no part
+  // How many indices the batch has, duplicates included.
+  std::size_t indices() const { return plan_->indices(); }
+  // How many distinct rows the batch names.
+  std::size_t size() const { return plan_->size(); }
+  // How many indices lie outside the table and take no part: BadIds::drop_and_count.
+  std::size_t dropped() const { return plan_->dropped; }
+  // Elements of a row.
   std::int64_t width() const { return state_->width(); }
 
   // [size() x width()]: the distinct rows, in the variable's memory space: on a device, for work that is put in the session's
@@ -58,7 +75,8 @@ class PulledRows {
     std::size_t const j = number_of(id);
     return j < size() ? values()[static_cast<std::int64_t>(j)] : std::span<T const>{};
   }
-  // The global row that the j-th distinct row is.
+  // The row of the table that the j-th distinct row is, j below size(). Distinct rows are in the order of their keys: owner
+  // after owner.
   std::int64_t id(std::size_t j) const {
     return plan_->retired ? plan_->retired_rows[j] : state_->placement().row(plan_->groups.keys[j]);
   }
@@ -69,6 +87,7 @@ class PulledRows {
     if constexpr (on_host) return EditableRows<State>{std::move(*this)};
     else return detail::Mistaken{};
   }
+  // Of a handle that is kept: an assertion says how to give it up.
   detail::Mistaken editable() const& {
     static_assert(detail::never<State>,
                   "parallax: a handle becomes one of editable rows: session.pull(table, ids).editable(), or "
@@ -76,11 +95,14 @@ class PulledRows {
     return {};
   }
 
+  // For the library: the variable's state.
   State& state() const { return *state_; }
+  // For the library: the plan that `grad` names the batch by; null of an empty handle.
   Plan* plan() const { return plan_; }
 
  protected:
-  // Which of the distinct rows belongs to an id, size() if none does.
+  // Which of the distinct rows belongs to an id, size() if none does. A bad id is looked up as the pull has treated it: hashed,
+  // or none.
   std::size_t number_of(std::int64_t id) const {
     auto const rows = state_->rows();
     bool const inside = static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(rows);
@@ -97,6 +119,7 @@ class PulledRows {
   }
 
  private:
+  // The pool may use the plan again once nobody holds it.
   void release() noexcept {
     if (plan_) --plan_->users;
     plan_ = nullptr;
@@ -117,10 +140,11 @@ class EditableRows : public PulledRows<State> {
   using Base = PulledRows<State>;
 
  public:
+  // The scalar of the table's elements.
   using typename Base::T;
 
   EditableRows() = default;
-  // Local. May throw std::bad_alloc.
+  // Local; by `PulledRows::editable`. Copies the rows. May throw std::bad_alloc.
   explicit EditableRows(Base&& rows) : Base{std::move(rows)} {
     if (!this->plan()) return;
     std::size_t const bytes = (this->size() + (this->dropped() > 0)) * static_cast<std::size_t>(this->width()) * sizeof(T);
@@ -155,42 +179,58 @@ class EditableRows : public PulledRows<State> {
   }
 };
 
-// Stands for the gradient of editable rows: what was changed in them.
+// The type of `difference`. Stands for the gradient of editable rows: what was changed in them.
 struct Difference {};
+// The second argument of `grad(rows, px::difference)`.
 inline constexpr Difference difference;
 
 // A pull's result where the indices lie in bags: the pooled rows, and the distinct rows that they were pooled of. Move-only.
+// Empty as PulledRows are, where it was made without arguments or left by a move.
 template <class State>
 class PulledBags {
  public:
+  // The state of the variable that was pulled from.
   using state_type = State;
+  // The scalar of the table's elements.
   using T = typename State::scalar_type;
+  // What the variable keeps of the batch, with its bags.
   using Plan = typename State::Plan;
 
   PulledBags() = default;
+  // By the fetch of a pull, which pools the rows once they are here.
   PulledBags(State& state, Plan& plan) : rows_{state, plan} {}
 
-  std::size_t size() const { return plan()->bags.count; }  // bags
+  // How many bags the batch has, those without indices included.
+  std::size_t size() const { return plan()->bags.count; }
+  // Elements of a row, and of a pooled one.
   std::int64_t width() const { return rows_.width(); }
-  // [size() x width()]: each bag's rows as one; zeros for a bag without any. Valid until the handle is destroyed.
+  // [size() x width()]: each bag's rows as one, in the variable's memory space; zeros for a bag without any. Valid until the
+  // handle is destroyed.
   RowsView<T const> values() const {
     return {reinterpret_cast<T const*>(plan()->bags.pooled.data()), static_cast<std::int64_t>(size()), width()};
   }
+  // The pooled row of a bag, in the order of the offsets; of use where the memory is the host's.
   std::span<T const> operator[](std::size_t bag) const { return values()[static_cast<std::int64_t>(bag)]; }
+  // The distinct rows that the bags were pooled of. Belongs to this handle.
   PulledRows<State> const& rows() const { return rows_; }
 
+  // For the library: the variable's state.
   State& state() const { return rows_.state(); }
+  // For the library: the plan of the batch; null of an empty handle.
   Plan* plan() const { return rows_.plan(); }
 
  private:
   PulledRows<State> rows_;
 };
 
-// Marks a gradient that has one row per distinct index of a pull (`handle.values()`), not one per index.
+// Does not own. Marks a gradient that has one row per distinct index of a pull (`handle.values()`), not one per index. Made by
+// `distinct`, taken by `grad`.
 template <class Rows>
 struct Distinct {
+  // The gradient: a row-major table or a contiguous range, [handle.size() x width].
   Rows const& rows;
 };
+// Marks `rows` for `grad(handle, distinct(rows))`; refers to them.
 template <class Rows>
 Distinct<Rows> distinct(Rows const& rows) {
   return {rows};

@@ -1,4 +1,4 @@
-// `Session::bind_step`: the agreement on which a BoundStep stands.
+// `Session::bind_step`: the agreement on which a BoundStep stands. The session calls it, once its assertions have passed.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,8 @@
 
 namespace parallax::detail {
 
-// `world`: the communicator itself, past the edge that the engine works on.
+// Collective. All ranks agree on the variables, their optimizers' settings and that each gradient fits; then each makes its
+// BoundStep, which is collective as well. `world`: the communicator itself, past the edge that the engine works on.
 template <Communicator Edge, Communicator C, class... Updates>
 auto bind_step(SessionCore<Edge>& core, C& world, Updates const&... updates) {
   return core.waiting.guarded("bind_step", [&] {

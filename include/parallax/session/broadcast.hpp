@@ -1,16 +1,18 @@
-// `Session::broadcast`: every replica becomes that of rank 0.
+// `Session::broadcast`: every replica becomes that of rank 0. The session calls `broadcast` at the end, once for each variable.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
 
-#include "parallax/comm/dense.hpp"
+#include "parallax/comm/transfer/dense.hpp"
 #include "parallax/session/core.hpp"
 
 namespace parallax::detail {
 
-// Rank 0 deals the parts, then all gather them: 2 w (N - 1) / N bytes at the busiest rank instead of w (N - 1).
+// Collective. Rank 0 deals the parts to the owners, then all gather them: 2 w (N - 1) / N bytes at the busiest rank instead of
+// w (N - 1), for w bytes among N owners. `values` is as long on every rank, which `broadcast` has agreed on; it is read and
+// written in place. `name`: of the variable, for the report of a wait.
 template <MemorySpace Space, Communicator C, class T>
 void broadcast_values(SessionCore<C>& core, std::span<T> values, std::string const& name) {
   auto const& topology = core.topology;
@@ -38,6 +40,8 @@ void broadcast_values(SessionCore<C>& core, std::span<T> values, std::string con
       "broadcast", [&] { return gather.poll(lane); }, awaited);
 }
 
+// Collective. An agreement on the variable, then its values travel: the parameters of a dense one, all rows of a replicated
+// table. The optimizer's slots are left as they are.
 template <Communicator C, class V>
 void broadcast(SessionCore<C>& core, V const& variable) {
   static_assert(std::same_as<typename V::kind, Dense> || !V::State::sharded,

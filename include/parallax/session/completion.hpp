@@ -1,4 +1,4 @@
-// The proof that a run came to its end on every rank.
+// The proof that a run came to its end on every rank: `Session::finish` makes it, and a launcher reads the file that it saves.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,23 @@ namespace parallax {
 
 // What one rank had done when it finished.
 struct RankRecord {
+  // Steps that were applied.
   std::int64_t steps = 0;
-  std::uint64_t operations = 0;          // collective ones
-  std::uint64_t sent = 0, received = 0;  // bytes of payload
+  // Collective operations that were begun, `finish` included.
+  std::uint64_t operations = 0;
+  // Bytes of payload, all but control words: what this rank has sent to other ranks in the session.
+  std::uint64_t sent = 0, received = 0;  // the same of what came in
 };
 
 // What `finish` returns: the records of all ranks, alike on all of them. A launcher's exit status proves less: mpiexec may
 // return 0 for a job of which a rank left half way. Where this exists, none did.
 struct Completion {
-  int rank = 0;  // of the one who holds it
+  // The rank that holds this copy.
+  int rank = 0;
+  // One for each rank, by its number.
   std::vector<RankRecord> records;
 
-  // As JSON.
+  // Local. One JSON object in one line: the version of the library, the number of ranks, and the records in the order of ranks.
   std::string text() const {
     std::string text = "{\"parallax\": \"" + std::to_string(PARALLAX_VERSION_MAJOR) + '.' +
                        std::to_string(PARALLAX_VERSION_MINOR) + '.' + std::to_string(PARALLAX_VERSION_PATCH) +

@@ -1,4 +1,5 @@
-// What the operations of a session work on: made by `Session`, and put together of how ranks wait, agree, and use again.
+// What the operations of a session work on: made by `Session`, and put together of how ranks wait, agree, and use again. Each
+// file of the room that has an operation includes it.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +18,40 @@
 
 namespace parallax::detail {
 
+// The engine of a session, which owns one; every operation is a function that takes it first. Its waits let what is under way
+// progress: the flights that were started, and the rows that were named ahead. C: the edge to the communicator.
+//
+// Members stand in the order in which they refer to each other. What operations use again stays allocated in them: `rounds`,
+// `mail`, `dense`, `pools` and the scratch at the end.
 template <Communicator C>
 class SessionCore final : private Underway {
  public:
+  // Channels of the communicator. `control`: all agreements but those of starts, so that ranks which call different operations
+  // meet. `step_rows`, `step_dense`: the flight of a step itself, and `broadcast`. `pull_rows`: pulls, rows ahead, `assign` and
+  // `scale`. From `first_flight` on each started flight has two, one for agreement and rows, one for dense gradients.
   enum Channel : int { control = 0, step_rows = 1, step_dense = 2, pull_rows = 3, first_flight = 4 };
+  // So many started flights have channels of their own; a further one takes those of the earliest, once that has arrived.
   static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
 
+  // Local. The topology is part of what every agreement compares; the journal of this rank is open from here until `finish`.
   SessionCore(Topology<C> given, SessionOptions const& given_options);
   SessionCore(SessionCore&&) = delete;
 
-  // Local. What every agreement about an operation includes.
+  // Local. An operation begins: enters it into the journal, and returns what every agreement about it includes. The caller adds
+  // what is its own, and begins `rounds.agreement` with that.
   Fingerprint begin(Operation operation);
+  // Local. Throws Error (misuse) for a variable of another session.
   template <class State>
   void check_owned(State const& state, char const* operation) const {
     registry.check_owned(*state.registration(), topology.rank(), operation);
   }
-  // Collective. An agreement about one operation on one variable, before anything is done. `more`: what else the ranks must have
-  // in common.
+  // Collective. An agreement about one operation on one variable, before anything is done. `text` says what this rank is about
+  // to do, for an error where ranks differ; `more`: what else they must have in common.
   template <class State>
   void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more) {
     agree_on(state, operation, text, more, [] {});
   }
-  // `prepare` is local: what it throws is this rank's refusal.
+  // The same with something to prepare before the ranks agree. `prepare` is local: what it throws is this rank's refusal.
   template <class State, class Prepare>
   void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more, Prepare&& prepare) {
     auto const word = to_string(operation).data();
@@ -57,19 +70,23 @@ class SessionCore final : private Underway {
   }
 
   // Collective: this rank can take no part in the operation. Whatever its peers call meets this refusal in their agreement.
+  // Throws Refused, by which `Waiting::guarded` ends the operation. `as`: what the error calls the operation.
   [[noreturn]] void refuse(Operation operation, char const* as, std::string const& why);
 
-  // Collective. The rows that an earlier step has sent on their way are here.
+  // Collective. Waits until the rows that an earlier step has sent on their way are here, and forgets batches that nobody
+  // pulls. Called first by `pull`, `step`, `assign`, `scale` and `finish`.
   void await_rows(char const* operation);
+  // For a flight that is made or used again: it refers to this core, which outlives it.
   FlightRoom<C> flight_room() { return {topology, options, joined, this, traffic, waiting.current}; }
 
   // As the options have them, or as they were measured.
   Costs const& costs_of(bool on_device) const;
 
-  // An end by exception takes the peers along; so does one with updates in flight. One without `finish` is told of.
+  // Called by the destructor of the session. An end by exception takes the peers along; so does one with updates in flight. One
+  // without `finish` is told of. Returns once no peer touches this rank's memory.
   void leave() noexcept;
 
-  // What was started, and rows that were fetched ahead.
+  // What was started, and rows that were fetched ahead. Called by every wait at each poll, and by `Session::poll`.
   void progress() override;
 
   Topology<C> topology;
@@ -92,7 +109,9 @@ class SessionCore final : private Underway {
   std::vector<std::size_t> begins;       // scratch of broadcasts: the owners' parts
 
  private:
+  // Collective. What was started arrives, or is refused, and nobody completes it: all ranks forget it.
   void drop(char const* operation) override;
+  // After an abort, or as the session is destroyed: all channels are at rest once it returns.
   void withdraw() noexcept override;
   std::string settings() const override { return "options " + fields_text(options); }
 

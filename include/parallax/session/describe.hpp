@@ -1,4 +1,5 @@
 // What a session says of its variables: policy, owners, and what a step of each is expected to move and take.
+// `Session::describe` calls it with its registry and the costs that are known.
 #pragma once
 
 #include <cstdio>
@@ -12,7 +13,8 @@
 
 namespace parallax::detail {
 
-// One line per variable, columns aligned, under a line of headings. Below them, why what is not known is not.
+// Local. One line per variable that still lives, columns aligned, under a line of headings. Below them, why what is not known
+// is not. `of_host`, `of_device`: the costs by which a variable's policy predicts, chosen by where its memory is.
 template <Communicator C>
 std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> const& registry, Costs const& of_host,
                       Costs const& of_device) {

@@ -1,4 +1,4 @@
-// `Session::finish`: the normal end, which all ranks come to.
+// `Session::finish`: the normal end, which all ranks come to. The session calls it as a run's last operation.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@
 
 namespace parallax::detail {
 
+// Collective. An agreement that nothing is left under way, then four numbers of each rank to all: steps, operations, and bytes
+// of payload sent and received. They travel as doubles, exact below 2^53. From here on the journal says that the rank has ended
+// well.
 template <Communicator C>
 Completion finish(SessionCore<C>& core) {
   return core.waiting.guarded("finish", [&] {

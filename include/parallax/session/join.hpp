@@ -1,4 +1,5 @@
-// `Session::join`: for ranks that run out of data before others.
+// `Session::join`: for ranks that run out of data before others. The session calls it; the iteration that it is given calls the
+// session.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,9 @@
 
 namespace parallax::detail {
 
+// Collective by what `body` calls. While it runs, `core.joined` marks this rank in its agreements, so that its updates count as
+// none. It ends once a step has found that all ranks are marked. Where `body` called no operation this rank refuses whatever
+// its peers call, for it would hang otherwise.
 template <Communicator C, class Body>
 void join(SessionCore<C>& core, Body& body) {
   struct Joined {

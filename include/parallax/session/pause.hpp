@@ -1,4 +1,4 @@
-// `Session::pause`: a rank announces that others will wait for it.
+// `Session::pause`: a rank announces that others will wait for it. The session makes a Pause, and the trainer holds it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,10 @@ namespace parallax {
 // While it lives, the other ranks know that this one is busy: what `Session::pause` returns. Does not outlive the session.
 class Pause {
  public:
+  // Takes the pause over: the one that is moved from ends nothing.
   Pause(Pause&& other) noexcept : world_{std::exchange(other.world_, nullptr)} {}
   Pause& operator=(Pause&&) = delete;
+  // Local. Tells the other ranks that the pause is over. What the communicator throws here is dropped.
   ~Pause() {
     if (!world_) return;
     try {
@@ -26,6 +28,8 @@ class Pause {
   template <class>
   friend class Session;
 
+  // Local; by `Session::pause`. Writes the pause into this rank's journal, and tells the others. Throws Error: invalid_argument
+  // for a time that is not positive, misuse where this rank is in a pause already.
   Pause(AnyCommunicator& world, std::string_view what, std::chrono::nanoseconds at_most) : world_{&world} {
     auto const refuse = [&](Errc code, char const* why) { throw Error{code, world.rank(), "pause", "", why}; };
     if (at_most.count() <= 0) refuse(Errc::invalid_argument, "a pause lasts longer than nothing");

@@ -1,4 +1,5 @@
-// What a session uses again from operation to operation: flights of updates and fetches of rows, by their types.
+// What a session uses again from operation to operation: flights of updates and fetches of rows, by their types. Its core owns
+// one.
 #pragma once
 
 #include <utility>
@@ -11,11 +12,13 @@
 
 namespace parallax::detail {
 
-// Owns them.
+// Owns flights and fetches, as long as the session. A step of a list of argument types takes the flight that the last such step
+// used, with its seats, ways and buckets; so steady use allocates nothing. Looking one up takes as long as there are pooled
+// ones.
 template <Communicator C>
 class Pools {
  public:
-  // A flight of this type on these channels that nobody uses.
+  // For `step` and `start`. A flight of this type on these channels that nobody uses; made where there is none. F: a FlightOf.
   template <class F>
   F& flight(FlightRoom<C> const& room, FlightChannels route) {
     for (auto& pooled : flights_)
@@ -25,7 +28,7 @@ class Pools {
     flights_.push_back({type_tag<F>(), route.rows, Owned<Flight<C>>{flight}});
     return *flight;
   }
-  // A fetch of this type that nobody uses.
+  // For `prefetch`. A fetch of this type that nobody uses: the pool's own hold is the only one. F: a Fetch.
   template <class F>
   Shared<F> fetch() {
     for (auto& pooled : fetches_)
@@ -34,6 +37,8 @@ class Pools {
     fetches_.push_back({type_tag<F>(), Shared<FetchBase<C>>{fetch.get()}});
     return fetch;
   }
+  // After an abort: no flight has anything under way that a peer reads. Fetches travel by the core's mail, which is withdrawn
+  // there.
   void withdraw() noexcept {
     for (auto& pooled : flights_) pooled.flight->withdraw();
   }

@@ -11,13 +11,14 @@ namespace parallax {
 
 // While it lives, what was started and what was named ahead progress without `poll`; operations of the session wait for their
 // turn, some microseconds at most. Local: some ranks may have one and others not, and no bit depends on it. A core of its own
-// serves it best: on the core of the computing rank it takes what it gives. It looks every `interval`; what fails meanwhile is
-// thrown by the session's next operation. While updates are in flight `traffic()` is not to be read, nor a BoundStep called.
-// Must not outlive the session, which is not moved meanwhile. Throws Error (misuse) where the communicator is bound to the
-// thread that made it: MPI without MPI_THREAD_SERIALIZED.
+// serves it best: on the core of the computing rank it takes what it gives. It looks every `interval`; what fails meanwhile
+// ends the session, whose next operation throws it as Error (poisoned). While updates are in flight `traffic()` is not to be
+// read, nor a BoundStep called. Must not outlive the session, which is not moved meanwhile.
 template <Communicator C>
 class ProgressThread {
  public:
+  // Local. Begins the thread. Throws Error (misuse) where the communicator is bound to the thread that made it: MPI without
+  // MPI_THREAD_SERIALIZED. The destructor stops the thread, and waits for it.
   explicit ProgressThread(Session<C>& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
       : turns_{session}, thread_{[&session, interval](std::stop_token stop) {
           session.begin_help();

@@ -1,4 +1,5 @@
-// `Session::pull` and `Session::prefetch`: rows of batches, fetched at once or brought by the next step.
+// `Session::pull` and `Session::prefetch`: rows of batches, fetched at once or brought by the next step. The session calls
+// `pull` and `prefetch`, and unpacks what they return.
 #pragma once
 
 #include <optional>
@@ -10,6 +11,7 @@
 
 namespace parallax::detail {
 
+// The handle that a pull of such indices returns: rows of plain ones, pooled rows of bags.
 template <class Indices>
 struct HandleOf {
   using type = PulledRows<typename Indices::state_type>;
@@ -18,6 +20,7 @@ template <class S, class Id, class Offset>
 struct HandleOf<BagsOf<S, Id, Offset>> {
   using type = PulledBags<S>;
 };
+// The fetch of a pull by these indices: `pull` makes one, `prefetch` takes one of the pool.
 template <Communicator C, class... Indices>
 using FetchOf = Fetch<C, typename HandleOf<Indices>::type...>;
 
@@ -35,7 +38,8 @@ void plan(SessionCore<C>& core, FetchOf<C, Indices...>& fetch, Indices const&...
       core.topology, [&](auto const& state) { core.check_owned(state, "pull"); }, core.waiting.current, indices...);
 }
 
-// Collective. All of a pull that has been planned.
+// Collective. All of a pull that has been planned: one agreement, in which the lengths of the runs ride, then ids and rows leg
+// by leg. A refusal of any rank is thrown on all, before anything travels.
 template <Communicator C>
 void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
   auto const names = [&] { return fetch.names(); };
@@ -57,6 +61,8 @@ void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
   core.waiting.drive("pull", [&] { return carry<C>(core.mail, {&traveller, 1}); }, {core.mail, names});
 }
 
+// Collective. Called by `Session::pull`, with what names rows of one or of several tables. The fetch lives for this call; the
+// plans that it took from the tables go along with the handles.
 template <Communicator C, class... Indices>
 auto pull(SessionCore<C>& core, Indices const&... indices) {
   return core.waiting.guarded("pull", [&] {
@@ -70,6 +76,8 @@ auto pull(SessionCore<C>& core, Indices const&... indices) {
   });
 }
 
+// Local. Called by `Session::prefetch`. What is wrong with the indices is kept in the fetch, for the pull of it. The fetch is
+// the pool's, and waits among those that were named ahead for the next step.
 template <Communicator C, class... Indices>
 auto prefetch(SessionCore<C>& core, Indices const&... indices) {
   return core.waiting.guarded("prefetch", [&] {
@@ -80,6 +88,9 @@ auto prefetch(SessionCore<C>& core, Indices const&... indices) {
   });
 }
 
+// Collective. Called by `Session::pull` of a batch that was named ahead. Its rows are handed out where they are here and no
+// table of it has changed since they began to travel; else it is planned and carried out now. All ranks see the same of these,
+// for stages and changes go by the steps.
 template <Communicator C, class... Handles>
 auto pull(SessionCore<C>& core, BasicPrefetched<C, Handles...>&& batch) {
   return core.waiting.guarded("pull", [&] {

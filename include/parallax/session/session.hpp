@@ -1,5 +1,6 @@
-// A session: the ranks that train together, and the collective operations on their variables.
-// The room `session` has an operation a file.
+// A session: the ranks that train together, and the collective operations on their variables. Trainers include it, mostly by
+// parallax.hpp; a variable is made with a session, and is updated by its `step`. The room `session` has an operation a file: a
+// member here checks the types of what it is given, and calls the function of its name.
 #pragma once
 
 #include <cstdint>
@@ -30,57 +31,83 @@
 
 namespace parallax {
 
-// Ranks that train together. Everything that communicates is a member function here and is collective: all ranks call the same
-// operations, in the same order, on the same variables; only `poll`, `pause` and the construction of variables are local.
-//
-// Errors. An operation that one rank refuses (a bad id, a gradient of a wrong size, an exception in a transform, memory) or on
-// which ranks differ fails on every rank with the same Error, nothing is changed, and the session goes on. What was started
-// is dropped with the step that fails, and where ranks called different operations. The session ends where ranks started
-// different numbers of updates, the transport fails, a deadline passes or memory fails in the middle of an exchange: every
-// rank gets the error, and later calls throw Error (poisoned). A session that is left by an exception aborts its peers; one that
-// is left without `finish` says so on stderr.
-//
-// Refers to the communicator or copies the topology; the communicator must outlive it. Move-only; variables may be made and
-// moved freely. One thread at a time.
-//
-// This one is over a type that is no communicator: it names the member that is missing, and its use is no further error.
+// Stands in where C is no communicator: one assertion names the member that C lacks. The base, a session of one rank, keeps the
+// trainer's further calls from being errors as well.
 template <class C>
 class Session : public Session<std::conditional_t<detail::never<C>, C, SelfCommunicator>> {
   static_assert(sizeof(detail::check_communicator<C>) > 0);
 
  public:
+  // Never runs; takes what the constructors of a session take.
   explicit Session(C&, SessionOptions = {});
 };
 
+// Ranks that train together. Operations are member functions here. What is marked collective is called by all ranks, in the
+// same order, on the same variables; the rest, and the construction of variables, is local. C: a type that satisfies the
+// concept Communicator, as a rule deduced from the constructor's argument.
+//
+// Errors. An operation that one rank refuses (a bad id, a gradient of a wrong size, an exception in a transform, memory) or on
+// which ranks differ fails on every rank with the same Error, nothing is changed, and the session goes on. What was started is
+// dropped with the step that fails, and where ranks called different operations. The session ends where ranks started different
+// numbers of updates, the transport fails, a deadline passes or memory fails in the middle of an exchange: every rank gets the
+// error, and later calls throw Error (poisoned). A session that is left by an exception aborts its peers; one that is left
+// without `finish` says so on stderr.
+//
+// Ownership. Refers to the communicator and copies the topology; the communicator must outlive it. Owns the buffers of its
+// operations, and uses them again. Move-only, and a moved-from session is only destroyed; variables may be made and moved
+// freely. One thread at a time. Sessions that are used at once need a communicator each.
 template <Communicator C>
 class Session<C> {
   using Edge = detail::edge_of<C>;
 
  public:
+  // Local. Over all ranks of `world` by a flat topology: one hop, and every rank owns a share. Every operation compares
+  // topology and options: ranks that differ get Error (mismatch). May throw std::bad_alloc.
   explicit Session(C& world, SessionOptions options = {}) : Session{Topology<C>{world}, options} {}
+  // Local. Over a topology that names hosts, or dedicated servers. It is copied; the communicator that it refers to is not.
   explicit Session(Topology<C> topology, SessionOptions options = {})
       : world_{make_owned<World>(std::move(topology), options)} {}
   Session(Session&&) noexcept = default;
   Session& operator=(Session&&) = delete;
 
+  // Local, and never throws. Aborts the peers, where the session was not finished and is left by an exception, or where updates
+  // or rows are still in flight; then it waits until no peer touches this rank's memory.
   ~Session() {
     if (world_) world_->core.leave();
   }
 
+  // Local. This rank's number in the communicator, from 0.
   int rank() const { return world_->core.topology.rank(); }
+  // Local. How many ranks the communicator has, those that own nothing included.
   int size() const { return world_->core.topology.size(); }
+  // Local. The hosts, hops and owners that the session was made with, over the caller's communicator. Valid as long as the
+  // session.
   Topology<C> const& topology() const { return world_->given; }
+  // Local. The options of operations yet to come: a trainer may change them between two, alike on all ranks. The next operation
+  // compares them, and ranks that differ get Error (mismatch).
   SessionOptions& options() { return world_->core.options; }
+  // Local. What this rank has sent and received in this session: bytes by payload, messages and transfers. Never reset.
   Traffic const& traffic() const { return world_->core.traffic; }
+  // Local. How many steps were applied, alike on all ranks; one that was refused or skipped does not count. A `visit` that
+  // reads sets it.
   std::int64_t steps() const { return world_->core.steps; }
 
-  // Collective. The rows of the indices of one batch, each distinct row once, as a handle. Several tables (table.at(ids)…)
-  // share one exchange, and a tuple of their handles is returned; table.bags(ids, offsets…) pools rows. Errors: bad_id names
-  // rank, position and value.
+  // Collective. Fetches the rows that a batch of indices names. `variable` is a Sparse variable, `ids` any contiguous range of
+  // integers, and the result a handle, PulledRows: `values()` is [distinct ids x width], row-major, and `rows[i]` the row of
+  // the i-th index. The handle owns its rows, as they were at this call, and may outlive the variable. `ids` may be gone once
+  // this returns.
+  //
+  // Traffic: on its way to the owners every rank sends each distinct id once, and gets a row for it; nothing but the agreement
+  // travels for a table of which every rank has all rows. Errors, on all ranks: bad_id names rank, position and value, where
+  // the variable's BadIds is `error`; mismatch, where ranks pull from different tables; misuse, for a variable of another
+  // session; out_of_memory.
   template <detail::SparseVariable V, class Ids>
   [[nodiscard]] auto pull(V const& variable, Ids const& ids) {
     return detail::unpacked(detail::pull(world_->core, variable.at(ids)));
   }
+  // Collective. The same for several tables at once, in one agreement and one exchange: each argument is `table.at(ids)`, or
+  // `table.bags(ids, offsets…)`, whose rows are pooled. Returns a handle for each argument, as a tuple in their order; of one
+  // argument the handle itself. Errors are those of all tables.
   template <detail::NamesRows... Indices>
   [[nodiscard]] auto pull(Indices const&... indices) {
     return detail::unpacked(detail::pull(world_->core, indices...));
@@ -97,14 +124,20 @@ class Session<C> {
   [[nodiscard]] auto prefetch(V const& variable, Ids const& ids) {
     return detail::prefetch(world_->core, variable.at(ids));
   }
+  // Local, and alike on all ranks. The same for several tables, or bags, that are pulled together.
   template <detail::NamesRows... Indices>
   [[nodiscard]] auto prefetch(Indices const&... indices) {
     return detail::prefetch(world_->core, indices...);
   }
+  // Collective. The rows of a batch that `prefetch` named, as the handles that a pull of the same indices returns. Takes the
+  // batch, which is empty afterwards. Waits for rows on their way; sends nothing where they are here and the tables have not
+  // changed since, else it is like any other pull. Errors: those of `pull`, what was wrong with the indices, and misuse for a
+  // batch that was pulled before or was named to another session.
   template <class... Handles>
   [[nodiscard]] auto pull(Prefetched<C, Handles...>&& batch) {
     return detail::unpacked(detail::pull(world_->core, std::move(batch)));
   }
+  // For arguments of other types: an assertion says what a prefetch is given.
   template <class... Others>
   detail::Mistaken prefetch(Others const&...) {
     static_assert(detail::never<std::tuple<Others...>>,
@@ -112,6 +145,7 @@ class Session<C> {
                   "indices, or of table.at(ids) and table.bags(ids, offsets)");
     return {};
   }
+  // For arguments of other types: an assertion says what a pull is given, unless an earlier one has spoken.
   template <class... Others>
   detail::Mistaken pull(Others const&...) {
     static_assert((false || ... || std::same_as<Others, detail::Mistaken>),
@@ -122,22 +156,35 @@ class Session<C> {
   // Collective. Begins updates while the backward pass goes on: their agreement is posted now, their exchange as soon as a
   // later `poll`, `start`, `pull` or `step` finds that all ranks agreed. Gradients are copied, so that their memory is free
   // at once. What is wrong with them is thrown by the `step` that completes them.
+  // At most 13 starts exchange at once: a further one first waits, in this call, for the one whose channels it takes. Errors
+  // thrown here end the session: transport, timeout.
   template <class... Updates>
   void start(Updates const&... updates) {
     start(Priority{}, updates...);
   }
+  // Collective. The same with a priority, which ranks compare: while a start of a higher one is being exchanged, those of lower
+  // ones wait. Without one it is 0.
   template <class... Updates>
   void start(Priority priority, Updates const&... updates) {
     if constexpr (detail::check_updates<Updates...>()) detail::start(world_->core, priority, updates...);
   }
 
-  // Local. Lets what was started progress; call it between layers. Never throws for a refusal.
+  // Local. Lets what was started, and rows that were named ahead, progress; call it between layers. Never waits, and never
+  // throws for a refusal; throws what ends the session.
   void poll() { detail::poll(world_->core); }
 
   // Collective. Completes what was started, and these updates with it: all ranks agree, exchange, and apply each variable's
   // optimizer once, to the sum of all its updates. An update is grad(…), clip_by_global_norm(max, grad(…)…) or a range of
   // grad(…) of one type. Gradients are read in place until it returns. True when the updates were applied; false, on all ranks,
   // when the step was skipped over a gradient that is not finite (NonFinite::skip_step) or all ranks have joined.
+  // Several updates of one variable are summed; they lie in one clip group, or in none. Without arguments it completes what was
+  // started.
+  //
+  // An update's shape is its variable's: `size()` elements of a dense one, a row of `width` for each index of a table. What
+  // travels, and how much, is the policy's; the ranks agree twice, before anything is exchanged and before anything is changed.
+  // Errors, on all ranks, after which nothing is changed: invalid_argument for a shape, bad_id, non_finite (NonFinite::error),
+  // mismatch where ranks brought different updates, user_exception from a transform, out_of_memory, misuse for an empty handle,
+  // a variable of another session, or one that was destroyed.
   template <class... Updates>
   bool step(Updates const&... updates) {
     if constexpr (detail::check_updates<Updates...>()) return detail::step(world_->core, updates...);
@@ -159,7 +206,8 @@ class Session<C> {
   // operations and contributes nothing to them, until all ranks have called it. `body` is the others' iteration with an empty
   // batch: the same pulls, starts and steps in the same order, the pulls and updates by indices without any; dense gradients
   // are not looked at and count as zeros. Means are over all ranks or over those that have data: SessionOptions::join_divisor.
-  // The last call of `body` happens when all ranks have joined: its steps change nothing and return false.
+  // The last call of `body` happens when all ranks have joined: its steps change nothing and return false. Errors: those of
+  // what `body` calls, and misuse for a `body` that calls no operation.
   //   for (Batch const& batch : mine) iteration(batch);
   //   session.join([&] { iteration(Batch{}); });
   template <class Body>
@@ -170,24 +218,27 @@ class Session<C> {
   }
 
   // Collective. Every rank's replica of these variables becomes that of rank 0 (variables whose policy replicates).
+  // For w bytes and N ranks of a flat topology, the busiest rank sends 2 w (N - 1) / N bytes. Each variable is an operation of
+  // its own, in the order of the arguments. Errors: mismatch, misuse. A sharded table has one copy of each row, and is refused
+  // by an assertion.
   template <class... Variables>
   void broadcast(Variables const&... variables) {
     static_assert((true && ... && detail::AnyVariable<Variables>), "parallax: broadcast is given variables");
     if constexpr ((true && ... && detail::AnyVariable<Variables>)) (detail::broadcast(world_->core, variables), ...);
   }
 
-  // Collective. Sets rows of a table in the host's memory: `rows` has one for each id, [ids x width]. Who holds a row writes it;
-  // the optimizer's slots beside it stay, and so does what handles show that were pulled before. Ranks may name different ids,
-  // or none; a row that is named twice is given the same bits. All is set or, with an Error, nothing: bad_id, as the variable's
-  // BadIds says; invalid_argument for rows of another shape, or a row that one rank gives twice and not alike; mismatch for one
-  // that two ranks give so.
+  // Collective. Sets rows of a table in the host's memory: `rows` has one for each id, [ids x width]. Who holds a row writes
+  // it; the optimizer's slots beside it stay, and so does what handles show that were pulled before. Ranks may name different
+  // ids, or none; a row that is named twice is given the same bits. All is set or, with an Error, nothing: bad_id, as the
+  // variable's BadIds says; invalid_argument for rows of another shape, or a row that one rank gives twice and not alike;
+  // mismatch for one that two ranks give so.
   template <class V, class Ids, class Rows>
   void assign(V const& table, Ids const& ids, Rows const& rows) {
     if constexpr (detail::check_assigned<V, Rows>())
       detail::assign(world_->core, table.at(ids), RowsView<typename V::scalar_type const>{rows_view(rows, table.width())});
   }
-  // Collective. Multiplies rows of a table in the host's memory by a factor, the same on all ranks. A row that any rank names is
-  // multiplied once, however often it is named; all else, and the errors, are those of `assign`.
+  // Collective. Multiplies rows of a table in the host's memory by a factor, the same on all ranks. A row that any rank names
+  // is multiplied once, however often it is named; all else, and the errors, are those of `assign`. Only ids travel.
   template <class V, class Ids>
   void scale(V const& table, Ids const& ids, double factor) {
     if constexpr (detail::check_rewritten<V>()) detail::scale(world_->core, table.at(ids), factor);
@@ -196,6 +247,7 @@ class Session<C> {
   // Collective. Searches, while training goes on, the number of pieces under which steps take least time: see PieceSearch. The
   // next steps that update `variable`, one under Auto, are timed, and after some of them its rows are dealt anew. Returns at
   // once; `decisions()` tells how it went. Meanwhile the method stays; where every rank holds all rows nothing is searched.
+  // Errors: mismatch, where ranks search differently; misuse.
   template <class V>
   void search_pieces(V const& variable, SearchOptions const& search = {}) {
     constexpr bool right = requires { requires V::State::adaptive; };
@@ -211,10 +263,10 @@ class Session<C> {
   [[nodiscard]] Pause pause(std::string_view what, std::chrono::nanoseconds at_most) { return {world_->edge, what, at_most}; }
 
   // Local. Shows an archive (core/archive.hpp) all that outlives a step: what the session remembers, then each variable's
-  // parameters, optimizer, policy and choices. One that reads gives them to a fresh session of as many ranks whose variables were
-  // made alike, and training goes on bit for bit. Name all variables of the session. Nothing may have been started or be on its
-  // way. Errors:
-  // misuse; mismatch, which names variable and item, and after which the session is to be given up.
+  // parameters, optimizer, policy and choices. One that reads gives them to a fresh session of as many ranks whose variables
+  // were made alike, and training goes on bit for bit. Name all variables of the session, each once. Nothing may have been
+  // started or be on its way. Each rank shows what it holds itself. Errors: misuse; mismatch, which names variable and item,
+  // and after which the session is to be given up.
   template <class A, class... Variables>
   void visit(A&& archive, Variables&... variables) {
     static_assert((true && ... && detail::AnyVariable<Variables>), "parallax: visit is given an archive and variables");
@@ -222,6 +274,7 @@ class Session<C> {
   }
 
   // Local. How variables under Auto were moved, and why: the same on all ranks.
+  // In the order of steps; the reference is valid as long as the session, and the list grows.
   std::vector<Decision> const& decisions() const { return world_->core.decisions; }
   // Local. The model of the machine for variables in the space's memory: as the options have it, or as it was measured for
   // variables under Auto.
@@ -237,21 +290,29 @@ class Session<C> {
     return detail::described(core.topology, core.registry.variables(), core.costs_of(false), core.costs_of(true));
   }
 
-  // Collective. The normal end: every rank has completed every step, and says so. A rank that leaves without it has failed, and
-  // no rank gets a Completion.
+  // Collective. The normal end: every rank has completed every step, and says so. Returns what each rank did, alike on all
+  // ranks. A rank that leaves without it has failed, and no rank gets a Completion. A later operation opens the session again.
+  // Errors: misuse, where updates were started and no step completed them.
   Completion finish() { return detail::finish(world_->core); }
 
-  // For a Trace. Local.
+  // For a Trace, which calls it as it begins, with room for events, and as it ends, with null. Local. The journal refers to the
+  // room.
   void record(TraceRoom* room) { world_->core.waiting.journal().record(room); }
-  // For a ProgressThread. Local. begin_help: for its thread, which like any new one has device 0, whatever the queue's is.
+  // For a ProgressThread, which calls it before its thread begins and after it has ended. Local. While it is on, an operation
+  // takes a lock that `help` tries. Throws Error (misuse) where the communicator may be used by one thread only.
   void take_turns(bool on) { world_->core.waiting.take_turns(on); }
+  // For a ProgressThread, whose thread calls it first. Local. A new thread has device 0: it gets the device of the session's
+  // queue.
   void begin_help() const noexcept {
     auto const& world = world_->core.topology.world();
     if constexpr (requires { make_current(world.queue()); }) make_current(world.queue());
   }
+  // For a ProgressThread, whose thread calls it again and again. Local. Lets what is under way progress, unless the session is
+  // at work itself. A failure ends the session.
   void help() noexcept { world_->core.waiting.help(); }
-  // For variables: makes this one known. Local. Throws Error (invalid_argument) for a name that the session already holds. The
-  // variable's type is seen here: an engine that has no way for its policy says so.
+  // For the constructor of a variable, which calls it last: makes the variable known to the session. Local. Throws Error
+  // (invalid_argument) for a name that a living variable of the session has. The variable's type is seen here: an engine that
+  // has no way for its policy says so.
   template <class State>
   void enter(State& state) {
     static_assert(
@@ -279,12 +340,16 @@ class Session<C> {
   Owned<World> world_;
 };
 
+// A session over the communicator that it is given.
 template <class C>
 Session(C&) -> Session<C>;
+// The same, with options.
 template <class C>
 Session(C&, SessionOptions) -> Session<C>;
+// A session by the topology that it is given, over the communicator of that.
 template <Communicator C>
 Session(Topology<C>) -> Session<C>;
+// The same, with options.
 template <Communicator C>
 Session(Topology<C>, SessionOptions) -> Session<C>;
 

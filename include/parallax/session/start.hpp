@@ -1,10 +1,13 @@
-// `Session::start` and `Session::poll`: updates that are under way while the backward pass goes on.
+// `Session::start` and `Session::poll`: updates that are under way while the backward pass goes on. The session calls both.
 #pragma once
 
 #include "parallax/session/core.hpp"
 
 namespace parallax::detail {
 
+// Collective: posts the agreement of this flight, and returns before it is reached. Waits only where its channels are still
+// those of an earlier flight. The flight keeps what it was given, and the refusal of this rank if there is one, until the step
+// that completes it.
 template <Communicator C, class... Updates>
 void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
   core.waiting.guarded("start", [&] {
@@ -23,6 +26,7 @@ void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
   });
 }
 
+// Local. One round of progress; waits for nobody.
 template <Communicator C>
 void poll(SessionCore<C>& core) {
   core.waiting.guarded("poll", [&] { core.progress(); });

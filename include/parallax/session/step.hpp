@@ -1,5 +1,5 @@
-// `Session::step`: prepare, agree, exchange, commit, apply. Each phase stands here once, for all that was started and for the step's
-// own updates.
+// `Session::step`: prepare, agree, exchange, commit, apply. Each phase stands here once, for all that was started and for the
+// step's own updates. The session calls `step`, at the end; the phases ask the flights, and these the seats of their updates.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,35 @@
 
 namespace parallax::detail {
 
-// The second half of a step, once everything has arrived: from here on no rank may stop before the commit.
+// The second half of a step, once everything has arrived: from here on no rank may stop before the commit. Made for one step;
+// its lists are the core's scratch. Refers to the core.
 template <Communicator C>
 class Completing {
  public:
   explicit Completing(SessionCore<C>& core)
       : core_{&core}, flights_{&core.flights}, norms_{core.norms}, told_{core.told_uses} {}
 
-  // Collective. False where the step was skipped, on all ranks.
+  // Collective. The phases in their order, each for all updates of all flights. False where the step was skipped, on all ranks.
+  // Throws Refused for what the ranks refuse at the commit. What it throws afterwards ends the session, for some parameters may
+  // have changed.
   bool complete();
 
  private:
+  // A wait of the step, which a report of it ascribes to the flights' variables.
   void drive(FunctionRef<bool()> done) {
     core_->waiting.drive("step", done, {*flights_, [&] { return flights_->names(); }});
   }
 
   // Collective. {ok and finite, norms} of all ranks: the second agreement. Sums the norms of clip groups in the order of ranks.
-  // False where a rank has found a sum that is not finite, as `found` says, and the step is to be skipped.
-  bool commit(std::optional<Error> const& error, std::optional<Error> const& found);
+  // False where a rank has found a sum that is not finite, as `not_finite` says, and the step is to be skipped.
+  bool commit(std::optional<Error> const& error, std::optional<Error> const& not_finite);
 
-  // From the squared norms of clip groups to the factors of their gradients.
+  // Turns the squared norms of clip groups, summed over ranks, into the factors of their gradients: 1 below the limit.
   void scales_from_norms();
-  double scale_of(int group) const { return group < 0 ? 1.0 : norms_[static_cast<std::size_t>(group)]; }
+  // Of a clip group by its number in the step; 1 for updates of none.
+  double scale_of(int clip) const { return clip < 0 ? 1.0 : norms_[static_cast<std::size_t>(clip)]; }
 
+  // Collective. Polls a phase of all flights until each has passed it. Those on the same channels take turns.
   template <class Phase>
   void gather(Phase phase) {
     flights_->begin_gathering();
@@ -48,19 +54,20 @@ class Completing {
 
   SessionCore<C>* core_;
   Flights<C>* flights_;
-  std::size_t groups_ = 0, uses_ = 0;  // clip groups; words that tell of the use of variables
-  std::vector<double>& norms_;         // of the clip groups, then their factors
-  std::vector<double>& told_;          // with the commit
+  std::size_t clips_ = 0, uses_ = 0;  // clip groups; words that tell of the use of variables
+  std::vector<double>& norms_;        // of the clip groups, then their factors
+  std::vector<double>& told_;         // with the commit
 };
 
+// What goes wrong on this rank before the commit is kept, and told there: the other ranks are on their way to it.
 template <Communicator C>
 bool Completing<C>::complete() {
-  std::optional<Error> error, found;
+  std::optional<Error> error, not_finite;
   bool const finite = core_->options.non_finite != NonFinite::propagate;
-  groups_ = flights_->number_groups();
-  norms_.assign(groups_, 0.0);
+  clips_ = flights_->number_clips();
+  norms_.assign(clips_, 0.0);
   try {
-    flights_->seats([](auto& seat, int group) { seat.reduce(group); });
+    flights_->seats([](auto& seat, int clip) { seat.reduce(clip); });
     flights_->seats([](auto& seat, int) { seat.merge(); });
     flights_->seats([](auto& seat, int) { seat.transform(); });
     flights_->each([&](auto& flight) { flight.seek(finite); });
@@ -68,44 +75,44 @@ bool Completing<C>::complete() {
     error = current_error(core_->topology.rank(), "step", core_->waiting.current);
   }
   if (!error) {
-    drive([&] { return flights_->all([](auto& flight) { return flight.found(); }); });
-    flights_->seats([&](auto& seat, int group) {
-      if (group >= 0) seat.norm(norms_[static_cast<std::size_t>(group)]);
+    drive([&] { return flights_->all([](auto& flight) { return flight.findings_arrived(); }); });
+    flights_->seats([&](auto& seat, int clip) {
+      if (clip >= 0) seat.norm(norms_[static_cast<std::size_t>(clip)]);
     });
   }
   if (!error && finite) {
     flights_->each([&](auto& flight) {
-      if (!error && !found) error = flight.non_finite(true);
-      if (!error && !found) found = flight.non_finite(false);
+      if (!error && !not_finite) error = flight.non_finite(true);
+      if (!error && !not_finite) not_finite = flight.non_finite(false);
     });
   }
-  if (!commit(error, found)) return false;
+  if (!commit(error, not_finite)) return false;
   core_->waiting.advance(Phase::applying);
   scales_from_norms();
   gather([](auto& flight) { return flight.gather_gradients(); });
-  flights_->seats([&](auto& seat, int group) {
-    if (seat.measures) seat.measure(scale_of(group));
+  flights_->seats([&](auto& seat, int clip) {
+    if (seat.measures) seat.measure(scale_of(clip));
   });
   if (flights_->any([](auto& flight) { return flight.shares_measures(); }))
     gather([](auto& flight) { return flight.gather_measures(); });
-  flights_->seats([&](auto& seat, int group) { seat.apply(scale_of(group)); });
+  flights_->seats([&](auto& seat, int clip) { seat.apply(scale_of(clip)); });
   gather([](auto& flight) { return flight.gather_parameters(); });
   if (uses_ > 0) adapt();
   return true;
 }
 
 template <Communicator C>
-bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Error> const& found) {
+bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Error> const& not_finite) {
   auto& rounds = core_->rounds;
   core_->waiting.advance(Phase::committing);
-  rounds.words.assign(1 + groups_, error ? 0.0 : found ? 1.0 : 2.0);
+  rounds.words.assign(1 + clips_, error ? 0.0 : not_finite ? 1.0 : 2.0);
   std::copy(norms_.begin(), norms_.end(), rounds.words.begin() + 1);
   uses_ = 0;
   if (flights_->any([](auto& flight) { return flight.adapts(); })) {
     flights_->seats([&](auto& seat, int) { uses_ += seat.use_words(); });
     double const seconds = core_->waiting.seconds();
     if (!error) flights_->seats([&](auto& seat, int) { seat.tell_use(rounds.words, seconds); });
-    rounds.words.resize(1 + groups_ + uses_);
+    rounds.words.resize(1 + clips_ + uses_);
   }
   rounds.tell_all("step", [&] { return flights_->names(); });
   double least = 2.0;
@@ -113,15 +120,16 @@ bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Erro
   for (int rank = 0; rank < core_->topology.size(); ++rank) {
     Slice<double const> const words = rounds.told(rank);
     least = std::min(least, words[0]);
-    for (std::size_t g = 0; g < groups_; ++g) norms_[g] += words[1 + g];
+    for (std::size_t g = 0; g < clips_; ++g) norms_[g] += words[1 + g];
   }
   auto const refuse = [&](auto const& why) { throw Refused{rounds.explain("step", why ? &*why : nullptr, "")}; };
   if (least == 0.0) refuse(error);
-  if (least == 1.0 && core_->options.non_finite == NonFinite::error) refuse(found);
+  if (least == 1.0 && core_->options.non_finite == NonFinite::error) refuse(not_finite);
   if (uses_ > 0) told_ = rounds.all_told();
   return least == 2.0;
 }
 
+// The norms come in as sums of squares. Flights come in the order in which `number_clips` has numbered their groups.
 template <Communicator C>
 void Completing<C>::scales_from_norms() {
   std::size_t at = 0;
@@ -133,10 +141,11 @@ void Completing<C>::scales_from_norms() {
   });
 }
 
+// Each variable under Auto finds its words behind the norms, in the order of seats, and moves rows by the mail that pulls use.
 template <Communicator C>
 void Completing<C>::adapt() {
   auto& core = *core_;
-  std::size_t const stride = 1 + groups_ + uses_;
+  std::size_t const stride = 1 + clips_ + uses_;
   auto const drive_move = [&](std::string const& name, FunctionRef<bool()> poll) {
     auto const names = [&] { return name; };
     core.waiting.drive("step", [&] { return poll(); }, {core.mail, names});
@@ -151,7 +160,7 @@ void Completing<C>::adapt() {
                  core.steps + 1, core.mail.lane(),    drive_move,     all,
                  core.decisions};
   auto const words_of = [&](int rank) { return told_.data() + static_cast<std::size_t>(rank) * stride; };
-  std::size_t at = 1 + groups_;
+  std::size_t at = 1 + clips_;
   flights_->seats([&](auto& seat, int) { seat.adapt(by, words_of, at); });
 }
 
@@ -172,7 +181,9 @@ void refuse_unless_unanimous(SessionCore<C>& core, Flight<C>& own) {
   throw Refused{error};
 }
 
-// Everything but the types of the updates.
+// Collective. A step, without the types of its updates: `prepare` fills the seats of `own`, which is the step's flight. Agrees
+// on them together with all that was started, exchanges, and completes. True where the updates were applied. Whatever happens,
+// every flight of the step is closed before it returns.
 template <Communicator C>
 bool take_step(SessionCore<C>& core, Flight<C>& own, FunctionRef<void()> prepare) {
   struct Closing {  // whatever happens, the updates give back what they hold
@@ -213,6 +224,7 @@ bool take_step(SessionCore<C>& core, Flight<C>& own, FunctionRef<void()> prepare
   return closing.applied;
 }
 
+// Collective. Called by `Session::step`. Only this depends on the types of the updates.
 template <Communicator C, class... Updates>
 bool step(SessionCore<C>& core, Updates const&... updates) {
   return core.waiting.guarded("step", [&] {

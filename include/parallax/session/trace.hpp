@@ -1,4 +1,5 @@
-// When each operation of a session began, agreed, exchanged, committed and ended: as a trace that browsers draw.
+// When each operation of a session began, agreed, exchanged, committed and ended: as a trace that browsers draw. A trainer
+// makes a Trace for the steps that it wants to see, and writes `events` of each rank to a file.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ namespace parallax {
 // all sessions on it. Local; must not outlive the session. One at a time.
 class Trace {
  public:
-  // `capacity`: so many events; later ones are dropped and counted.
+  // Local. Begins to record. `capacity`: so many events; later ones are dropped and counted. Their room is allocated here.
   template <Communicator C>
   explicit Trace(Session<C>& session, std::size_t capacity = 1 << 16)
       : events_(capacity),
@@ -29,13 +30,15 @@ class Trace {
   }
   Trace(Trace const&) = delete;
   Trace& operator=(Trace const&) = delete;
+  // Local. Ends the recording; the session goes on.
   ~Trace() { stop_(session_); }
 
+  // Local. How many events have found no room.
   std::size_t dropped() const { return room_.dropped; }
 
-  // This rank's events in the Trace Event Format of Chrome (chrome://tracing, Perfetto): complete events, a process for each host
-  // and a thread for each rank, microseconds of the communicator's clock. They are elements of a JSON array, one a line, with a
-  // comma behind each but the last: those of several ranks are joined by ",\n" and stand between [ and ].
+  // Local. This rank's events in the Trace Event Format of Chrome (chrome://tracing, Perfetto): complete events, a process for
+  // each host and a thread for each rank, microseconds of the communicator's clock. They are elements of a JSON array, one a
+  // line, with a comma behind each but the last: those of several ranks are joined by ",\n" and stand between [ and ].
   std::string events() const {
     std::string text;
     std::size_t called = 0;
@@ -52,6 +55,7 @@ class Trace {
   }
 
  private:
+  // Appends one complete event: what `name` says lasted from one recorded event to another.
   void add(std::string& text, std::string_view name, TraceEvent const& from, TraceEvent const& to) const {
     auto const us = [](std::int64_t ns) {
       std::string const fraction = std::to_string(ns % 1000);

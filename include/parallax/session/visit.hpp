@@ -1,4 +1,4 @@
-// `Session::visit`: all that outlives a step of a session and of its variables, shown to an archive.
+// `Session::visit`: all that outlives a step of a session and of its variables, shown to an archive. The session calls `visit`.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace parallax::detail {
 
-// Throws Error (misuse) where something is under way, or a variable of the session is not among those that are named.
+// Local. Throws Error (misuse) where something is under way, or a variable of the session is not among those that are named.
 template <Communicator C, class... Variables>
 void check_visit(SessionCore<C> const& core, Variables const&... variables) {
   auto const refuse = [&](std::string const& name, char const* why) {
@@ -24,7 +24,8 @@ void check_visit(SessionCore<C> const& core, Variables const&... variables) {
       refuse(known->name, "it is not among the variables that are visited");
 }
 
-// What the session itself remembers from step to step.
+// Local. What the session itself remembers from step to step: how many there were, measured costs, and decisions of Auto.
+// Options are the trainer's, and not shown.
 template <Communicator C, Archive A>
 void visit_session(SessionCore<C>& core, A& archive) {
   Items<A> items{archive, ""};
@@ -42,6 +43,8 @@ void visit_session(SessionCore<C>& core, A& archive) {
   }
 }
 
+// Local. The session first, then the variables in the order of the arguments. An archive that reads may throw half way: then
+// the session has the state of neither run.
 template <Communicator C, Archive A, class... Variables>
 void visit(SessionCore<C>& core, A& archive, Variables&... variables) {
   check_visit(core, variables...);

@@ -1,4 +1,5 @@
-// Gradient accumulation: the gradients of several micro-batches, summed on this rank, as one update.
+// Gradient accumulation: the gradients of several micro-batches, summed on this rank, as one update. A trainer adds to an
+// Accumulator between steps, and gives `grad()` of it to a step.
 #pragma once
 
 #include <concepts>
@@ -10,7 +11,7 @@
 
 namespace parallax {
 
-// What becomes of k micro-batches: their mean, as if they were one batch, or their sum.
+// What becomes of k micro-batches: `mean`, their mean, as if they were one batch, or `sum`, their sum.
 enum class Micro : unsigned char { mean, sum };
 
 // Owns its sums; refers to the variable's state, which must outlive it. All functions are local: nothing is sent before the
@@ -24,9 +25,11 @@ class Accumulator {
   static_assert(detail::never<V>, "parallax: an Accumulator is made of a Dense or Sparse variable");
 
  public:
+  // After the assertion: takes what an accumulator is made of.
   explicit Accumulator(V const&, Micro = Micro::mean) {}
 };
 
+// Of a dense variable: one sum of the variable's size, element by element. `add` costs one pass over it, in the host's memory.
 template <detail::DenseVariable V>
 class Accumulator<V> {
   static_assert(V::State::space::host_readable,
@@ -34,6 +37,7 @@ class Accumulator<V> {
   using T = typename V::scalar_type;
 
  public:
+  // Local. Of this variable; nothing is added yet.
   explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
 
   // A gradient of the variable's size. Throws Error (invalid_argument) for another.
@@ -46,6 +50,7 @@ class Accumulator<V> {
       static_assert(detail::never<Tensor>, "parallax: the gradient's elements are not of the variable's scalar type");
     else add_values(flat_view(gradient));
   }
+  // How many gradients were added since the sum began; still those of the last sum between `grad()` and the next `add`.
   std::int64_t count() const { return count_; }
 
   // The update by what was added; zeros if nothing was. Valid until the next `add`.
@@ -58,6 +63,7 @@ class Accumulator<V> {
   }
 
  private:
+  // The first gradient of a sum is copied, and each further one added: the bits are those of a sum in the order of the calls.
   void add_values(std::span<T const> values) {
     if (values.size() != state_->size())
       throw Error{Errc::invalid_argument, -1, "add", state_->name(),
@@ -86,6 +92,7 @@ class Accumulator<V> {
   using Id = std::remove_const_t<typename decltype(Update::ids)::element_type>;
 
  public:
+  // Local. Of this table; nothing is added yet.
   explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
 
   // Updates by grad(handle, …) or grad(variable, ids, rows), in the words of a step: sums.add(grad(rows, gradient)).
@@ -119,11 +126,13 @@ class Accumulator<V> {
     }
     ++count_;
   }
+  // For anything else: an assertion says what rows are accumulated as.
   template <class Other>
   void add(Other const&) {
     static_assert(std::same_as<Other, detail::Mistaken>,
                   "parallax: rows are accumulated as updates of the variable: grad(handle, rows) or grad(variable, ids, rows)");
   }
+  // How many updates were added since the sum began; still those of the last sum between `grad()` and the next `add`.
   std::int64_t count() const { return count_; }
 
   // The update by what was added; no rows if nothing was. Valid until the next `add`.
@@ -136,6 +145,7 @@ class Accumulator<V> {
   }
 
  private:
+  // Begins a new sum; the memory stays.
   void clear() {
     ids_.clear();
     rows_.clear();
@@ -151,8 +161,10 @@ class Accumulator<V> {
   bool taken_ = false;
 };
 
+// The accumulator of the variable that it is given: means.
 template <class V>
 Accumulator(V const&) -> Accumulator<V>;
+// The same, of sums or means.
 template <class V>
 Accumulator(V const&, Micro) -> Accumulator<V>;
 

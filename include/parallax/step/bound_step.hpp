@@ -1,4 +1,5 @@
-// A step that is checked once: the vendor's all-reduces and the optimizers, with nothing around them.
+// A step that is checked once: the vendor's all-reduces and the optimizers, with nothing around them. `Session::bind_step`
+// makes a BoundStep, and the trainer calls it in place of `step`.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,13 @@
 namespace parallax {
 namespace detail {
 
-// One variable of a bound step. Owns the sums; refers to the gradient.
+// One variable of a bound step. Owns the sums, as many elements as the gradient; refers to the gradient, and shares the state.
 template <class State>
 class BoundUpdate {
  public:
   using T = typename State::scalar_type;
 
+  // Local. `ranks`: over how many the mean is; allocates the sums.
   template <class Update>
   BoundUpdate(Update const& update, int ranks)
       : gradient_{update.gradient.data()},
@@ -27,10 +29,12 @@ class BoundUpdate {
         state_{update.state},
         divisor_{update.state->divisor(ranks)} {}
 
+  // Collective: posts the all-reduce from the gradient's memory, as it is now.
   template <class Bare>
   void begin(Bare& bare, typename Bare::Request& request) {
     bare.iallreduce(gradient_, sums_.data(), sums_.size(), request);
   }
+  // Local, once the sums are here: the optimizer's rule, over all elements on this rank.
   void apply() noexcept {
     state_->apply_sums(0, sums_.data(), sums_.size(), divisor_, T{1}, state_->rule());
     state_->end_update();
@@ -43,7 +47,8 @@ class BoundUpdate {
   T divisor_;
 };
 
-// Local. What a bound step cannot check any more.
+// Local, by `bind_step` for each update before its agreement. What a bound step cannot check any more. Throws Error: misuse
+// where the communicator's order of sums is not the vendor's, invalid_argument for a size.
 template <Communicator C, class Update>
 void check_binding(Topology<C> const& topology, Update const& update) {
   auto const refuse = [&](Errc code, std::string const& why) {
@@ -58,12 +63,15 @@ void check_binding(Topology<C> const& topology, Update const& update) {
     refuse(Errc::invalid_argument, joined({size, " elements are more than one all-reduce takes"}));
 }
 
+// Whether an update is one that a bound step can do: dense, replicated, without transform or wire, in the host's memory, and by
+// an optimizer that works element by element.
 template <class U>
 inline constexpr bool is_plain_dense = false;
 template <class S>
 inline constexpr bool is_plain_dense<DenseUpdate<S>> =
     S::space::host_readable && !S::sharded && S::by_element && !encodes<wire_of<typename S::Exchange>>;
 
+// For `bind_step`: false where one of its assertions has told the user.
 template <class C, class... Updates>
 consteval bool check_bound() {
   constexpr bool plain = sizeof...(Updates) > 0 && (true && ... && is_plain_dense<Updates>);
@@ -87,11 +95,13 @@ consteval bool check_bound() {
 template <Communicator C, class... Updates>
 class BoundStep {
  public:
-  // Collective; by `session.bind_step`.
+  // Collective; by `session.bind_step`, once the ranks agreed. Opens the vendor's own communicator, as long as the BoundStep.
   explicit BoundStep(C& world, Updates const&... updates)
       : bare_{world.bare()}, updates_{detail::BoundUpdate<typename Updates::State>{updates, world.size()}...} {}
 
-  // Collective.
+  // Collective. One step, from the gradients as they are now: all all-reduces are posted, in the order of the updates; then
+  // each is waited for and its variable updated, so that one is applied while others travel. Waits for a peer that does not
+  // come, without an end.
   void operator()() {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       typename decltype(bare_)::Request requests[sizeof...(I)];
@@ -102,6 +112,7 @@ class BoundStep {
   }
 
  private:
+  // Waits for one all-reduce by asking again and again, without a deadline, then applies it.
   template <class Request, class Update>
   void finish(Request& request, Update& update) {
     while (!bare_.test(request)) {}

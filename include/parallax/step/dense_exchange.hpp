@@ -1,4 +1,4 @@
-// How the buckets of a flight take turns on its dense lane: reduced, then gathered.
+// How the buckets of a flight take turns on its dense lane: reduced, then gathered. A flight owns one DenseExchange.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,14 @@
 namespace parallax::detail {
 
 // Refers to the buckets. The flight polls `exchange` after its ranks agreed, and the step what is gathered after its commit.
+// One bucket at a time is on the lane, in the order of the flight's buckets, which is the same on every rank.
 template <Communicator C>
 class DenseExchange {
  public:
   DenseExchange(Topology<C> const& topology, int channel, Traffic& traffic, Buckets<C>& buckets)
       : lane_{topology, channel, traffic}, buckets_{&buckets} {}
 
+  // Also for what a flight gathers itself, as measures, while no bucket is on it.
   Lane<C>& lane() { return lane_; }
   Lane<C> const& lane() const { return lane_; }
 
@@ -21,11 +23,15 @@ class DenseExchange {
   void begin(bool gathers);
   // Collective in the order of the lane; true once all that can be done before the commit is.
   bool exchange();
+  // Collective in the order of the lane, after the commit: sums of replicated variables reach all ranks. True once all have.
   bool gather_gradients() { return pass(Which::replicated, &Bucket<C>::gather_gradients); }
+  // Collective likewise, after the optimizers: what owners of sharded variables have updated reaches all ranks. True once all
+  // has.
   bool gather_parameters() { return pass(Which::sharded, &Bucket<C>::gather_parameters); }
 
  private:
   enum class Stage : unsigned char { reducing, gathering, exchanged };
+  // Which buckets take part: replicated ones gather gradients, sharded ones parameters.
   enum class Which : unsigned char { all, replicated, sharded };
 
   // The buckets take turns on the lane; true once all have passed.

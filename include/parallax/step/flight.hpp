@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/mail.hpp"
+#include "parallax/comm/transfer/mail.hpp"
 #include "parallax/pull/ahead.hpp"
 #include "parallax/step/dense_exchange.hpp"
 #include "parallax/step/options.hpp"
@@ -20,8 +20,8 @@
 
 namespace parallax::detail {
 
-// The channels of a flight. The agreement of a step travels on the channel of all other agreements, so that ranks which
-// call different operations meet there and find out.
+// The channels of a flight: of its agreement, its rows and its dense gradients. The agreement of a step travels on the channel
+// of all other agreements, so that ranks which call different operations meet there and find out.
 struct FlightChannels {
   int agreement, rows, dense;
 };
@@ -38,9 +38,14 @@ struct FlightRoom {
   std::string_view& current;
 };
 
+// The updates of one `start` or of one `step`, without their types: what is theirs in common, and the order of their phases up
+// to the commit. The pool of a session owns it, from step to step; it refers to the session's core by a FlightRoom. `prepare`
+// of FlightOf begins it, `close` ends it; in between it is asked by `Flights` together with all others of the step. Sums and
+// rows travel as soon as the ranks agreed, and enter variables only in the step that completes them.
 template <Communicator C>
 class Flight {
  public:
+  // Local; by the pool, for one list of argument types.
   Flight(FlightRoom<C> const& room, FlightChannels route);
   Flight(Flight&&) = delete;
   virtual ~Flight() = default;
@@ -49,26 +54,32 @@ class Flight {
   template <class F>
   void seats(F&& f) const {
     if (stage_ == Stage::idle) return;
-    for (Seat<C>* const seat : seats_) f(*seat, seat->group < 0 ? -1 : first_group_ + seat->group);
+    for (Seat<C>* const seat : seats_) f(*seat, seat->clip < 0 ? -1 : first_clip_ + seat->clip);
   }
   // Local. The number of its first clip group in the step; returns that of the next flight's.
-  int number_groups(int first);
+  int number_clips(int first);
 
-  // The agreement about these updates begins. `context` is what else the ranks must have in common.
+  // Collective: posts the agreement about these updates, with what this rank refuses and how many keys it will send. `context`
+  // is what else the ranks must have in common.
   void post(std::uint64_t context);
 
   // Lets it progress; true once everything arrived, or was refused.
   bool poll();
+  // Collective, polled after the commit: true once the sums of replicated variables are everywhere.
   bool gather_gradients() { return dense_.gather_gradients(); }
+  // Collective, polled after the optimizers: true once the parameters of sharded dense variables are everywhere.
   bool gather_parameters() { return dense_.gather_parameters(); }
 
-  // Local, once everything is merged. Begins to look for the norms of clip groups and, if `finite` is asked for, for what is not;
-  // what is measured of whole tensors gets its place. The findings are there once all of it is `found`.
+  // Local, once everything is merged. Begins to look for the norms of clip groups and, if `finite` is asked for, for what is
+  // not; what is measured of whole tensors gets its place. The findings are there once all of it has arrived.
   void seek(bool finite);
-  bool found();
+  // Local. Whether what was sought can be asked for: at once in the host's memory, once its queue is that far on a device.
+  bool findings_arrived();
+  // Local. The first number that is not finite: of a gradient that this rank brought, or of a sum.
   std::optional<Error> non_finite(bool in_gradient);
   // Whether owners measure what others must know.
   bool shares_measures() const { return manifest_.measured.shared(); }
+  // Collective, polled: true once every rank has the sums that optimizers measured.
   bool gather_measures() { return manifest_.measured.gather(dense_.lane()); }
 
   // Local, before `prepare`. The ids of these fetches travel with the updates.
@@ -77,33 +88,46 @@ class Flight {
   void refuse(Error error) {
     if (!error_) error_ = std::move(error);
   }
-  // The updates give back what they hold. `applied`: by the step that completed them.
+  // Local, the last call of a step: the updates give back what they hold, and the pool may use the flight again. `applied`: by
+  // the step that completed them.
   void close(bool applied) noexcept;
   // After an abort: waits until no peer reads our memory.
   void withdraw() noexcept;
 
+  // By `start`, before the agreement, which includes it.
   void set_priority(Priority priority) { priority_ = priority.value; }
   int priority() const { return priority_; }
+  // Whether the agreement is under way.
   bool agreeing() const { return stage_ == Stage::agreeing; }
+  // Whether all ranks have agreed and something is still on its way.
   bool exchanging() const { return stage_ == Stage::exchanging; }
+  // False once a rank has refused these updates, or the ranks have found that they differ.
   bool unanimous() const { return stage_ != Stage::refused; }
+  // Whether no rank has data: then nothing is exchanged, and nothing applied.
   bool idle() const { return stage_ == Stage::idle; }
+  // Whether a step or start holds it, so that the pool must not hand it out.
   bool busy() const { return stage_ != Stage::free; }
   bool adapts() const {  // variables under Auto are among those it updates
     return std::any_of(seats_.begin(), seats_.end(), [](Seat<C> const* seat) { return seat->adapts; });
   }
+  // This rank's refusal, if it has one.
   std::optional<Error> const& error() const { return error_; }
   std::vector<double> const& limits() const { return limits_; }  // max_norm by clip group
 
   // Of the updates as they are now.
+  // What ranks compare of a flight that was started, when a step completes it.
   std::uint64_t hash() const;
+  // A line for each update, for the error of ranks that differ; nothing where this rank refuses.
   std::string describe() const;
+  // The names of all variables, for errors and reports.
   std::string names() const;
+  // The name that the journal has room for.
   std::string_view first_name() const {
     return manifest_.records.empty() ? std::string_view{} : manifest_.records.front().registration->name;
   }
   // The name of a variable that was destroyed, or null.
   std::string const* gone() const;
+  // A rank that has not delivered, or -1: of the agreement, else of rows, else of dense gradients.
   int waiting_for() const;
 
  protected:
@@ -111,15 +135,20 @@ class Flight {
   // and what can be done before the step completes them is. `fill` prepares the seats.
   void prepare_seats(bool keep, FunctionRef<void()> fill);
 
+  // What the seats of a FlightOf write down as they prepare.
   Manifest<C>& manifest() { return manifest_; }
+  // Filled once, by the constructor of FlightOf.
   std::vector<Seat<C>*>& seat_list() { return seats_; }
-  int open_group(double max_norm);
+  // The number of a new clip group of this flight.
+  int open_clip(double max_norm);
 
  private:
   // `free`: nobody uses it. `refused`, `idle` (all ranks have joined), `arrived`: nothing is on its way any more.
   enum class Stage : unsigned char { free, prepared, agreeing, refused, idle, exchanging, arrived };
 
+  // Forgets the updates of the last use; what they were prepared in stays allocated.
   void clear();
+  // Lays the buckets out once all updates have joined them, and decides when ranks may have their sums.
   void close_buckets();
   // Looks only where gradients have moved since it last looked.
   void refuse_shared_memory();
@@ -132,10 +161,13 @@ class Flight {
       which(findings).start(RowOps<Space>{queue_of<Space>(topology_->world())});
     });
   }
+  // Adds what is the flight's own: limits, priority, and whether sums spread early.
   std::uint64_t hash_with(Fingerprint hash) const;
 
-  // The ranks have agreed, or have not.
+  // Local. The ranks have agreed, or have not: chooses the next stage, and takes from the agreement what others are going to
+  // send.
   void agreed();
+  // The journeys of all seats go together, leg by leg, and with them the ids that were named ahead.
   void carry_rows();
 
   Topology<C> const* topology_;
@@ -152,7 +184,7 @@ class Flight {
   std::vector<double> limits_;
   std::optional<Error> error_;  // this rank's refusal
   Ahead<C>* ahead_ = nullptr;
-  int priority_ = 0, first_group_ = 0;
+  int priority_ = 0, first_clip_ = 0;
   Stage stage_ = Stage::free;
   bool carried_ = true;
 };
@@ -168,8 +200,8 @@ Flight<C>::Flight(FlightRoom<C> const& room, FlightChannels route)
       dense_{room.topology, route.dense, room.traffic, manifest_.buckets} {}
 
 template <Communicator C>
-int Flight<C>::number_groups(int first) {
-  first_group_ = first;
+int Flight<C>::number_clips(int first) {
+  first_clip_ = first;
   return first + static_cast<int>(limits_.size());
 }
 
@@ -213,7 +245,7 @@ void Flight<C>::seek(bool finite) {
 }
 
 template <Communicator C>
-bool Flight<C>::found() {
+bool Flight<C>::findings_arrived() {
   bool all = true;
   manifest_.findings.each([&](auto& findings) { all = all && findings.of_gradients.arrived() && findings.of_sums.arrived(); });
   return all;
@@ -263,7 +295,7 @@ std::string Flight<C>::describe() const {
     if (record.rows == NamedRows::of_a_pull) more += ", rows of a pull";
     if (record.rows == NamedRows::by_index) more += ", rows by index";
     if (record.transformed) more += ", transformed";
-    if (record.group >= 0) append(more, {", clipped to ", number_text(limits_[static_cast<std::size_t>(record.group)])});
+    if (record.clip >= 0) append(more, {", clipped to ", number_text(limits_[static_cast<std::size_t>(record.clip)])});
     if (priority_ != 0) append(more, {", priority ", priority_});
     lines += known.update_lines(more);
   }
@@ -311,7 +343,7 @@ void Flight<C>::prepare_seats(bool keep, FunctionRef<void()> fill) {
 }
 
 template <Communicator C>
-int Flight<C>::open_group(double max_norm) {
+int Flight<C>::open_clip(double max_norm) {
   limits_.push_back(max_norm);
   return static_cast<int>(limits_.size()) - 1;
 }
@@ -388,10 +420,12 @@ void Flight<C>::carry_rows() {
   if (carried_ && climbs) ahead_->arrive();
 }
 
-// With the seats of arguments of these types. Only what prepares them depends on a step's list of arguments.
+// A flight with the seats of arguments of these types. Only what prepares them depends on a step's list of arguments, and is
+// instantiated for each list; all else is Flight's. Owns the seats.
 template <Communicator C, class... Arguments>
 class FlightOf final : public Flight<C> {
  public:
+  // Local; by the pool. Seats keep their place as long as the flight.
   FlightOf(FlightRoom<C> const& room, FlightChannels route) : Flight<C>{room, route} {
     each([&](auto& seat) {
       seat.attach(this->manifest());
@@ -399,6 +433,7 @@ class FlightOf final : public Flight<C> {
     });
   }
 
+  // Local: what goes wrong is kept, and refused by the agreement. By `step` and, with `keep`, by `start`.
   void prepare(bool keep, Arguments const&... arguments) {
     each([](auto& seat) { seat.vacate(); });
     this->prepare_seats(keep, [&] {
@@ -408,11 +443,12 @@ class FlightOf final : public Flight<C> {
   }
 
  private:
+  // Opens a clip group where the argument is one, and has its seats prepare it.
   template <class Seats, class Argument>
   void take(Seats& seats, Argument const& argument) {
-    int group = -1;
-    if constexpr (requires { argument.max_norm; }) group = this->open_group(argument.max_norm);
-    seats.prepare(argument, group);
+    int clip = -1;
+    if constexpr (requires { argument.max_norm; }) clip = this->open_clip(argument.max_norm);
+    seats.prepare(argument, clip);
   }
   template <class F>
   void each(F&& f) {

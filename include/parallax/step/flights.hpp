@@ -1,4 +1,5 @@
-// All flights of a step: those that were started and no step has completed yet, and the step's own as the last.
+// All flights of a step: those that were started and no step has completed yet, and the step's own as the last. A session's
+// core owns one; `start` adds to it, and `step` completes and closes it.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +13,20 @@
 
 namespace parallax::detail {
 
-// Refers to the flights. Those that share a channel take turns on it. Each phase of a step is said once, for all of them.
+// Refers to the flights. Those that share a channel take turns on it. Each phase of a step is said once, for all of them. The
+// order of the flights is that of their starts, the same on all ranks.
 template <Communicator C>
 class Flights {
  public:
   // `channels`: after how many flights the channels are those of an earlier one again.
   explicit Flights(std::size_t channels) : channels_{channels} {}
 
+  // In the order of their starts, without the step's own.
   std::vector<Flight<C>*> const& started() const { return started_; }
   bool any_started() const { return !started_.empty(); }
+  // By `start`, before the flight's agreement is posted. May throw std::bad_alloc.
   void start(Flight<C>& flight);
-  // The flight of the step itself, until all are closed.
+  // By `step`, before anything else: the flight of the step itself, until all are closed.
   void add_own(Flight<C>& flight);
   // Whose channels the next one takes, or null where there are free ones.
   Flight<C>* before_next() const { return started_.size() < channels_ ? nullptr : started_[started_.size() - channels_]; }
@@ -38,25 +42,32 @@ class Flights {
   void seats(F&& f) const {
     each([&](Flight<C>& flight) { flight.seats(f); });
   }
+  // Whether it holds of some flight; asks none behind the first.
   bool any(FunctionRef<bool(Flight<C>&)> holds) const;
+  // Whether it holds of every flight; asks none behind the first of which it does not.
   bool all(FunctionRef<bool(Flight<C>&)> holds) const;
 
   // What was started moves on; true once all of it has arrived or was refused. A flight waits while one of a higher priority is
   // being exchanged, to which all ranks have come.
   bool poll_started();
   // Numbers the clip groups of all flights and returns how many there are.
-  std::size_t number_groups() const;
+  std::size_t number_clips() const;
 
   // Before the first poll of a gathering: nobody has gathered.
   void begin_gathering() {
     for (std::size_t i = 0; i < done_.size(); ++i) done_[i] = false;
   }
+  // Collective, polled: calls `phase` with every flight that has not passed it, and true once all have. Of those on the same
+  // channels a later one waits for the earlier.
   bool gather(FunctionRef<bool(Flight<C>&)> phase);
 
-  // Whatever happens, the updates give back what they hold.
+  // At the end of a step, however it ended, and after a failure: the updates give back what they hold, and no flight is left
+  // here.
   void close(bool applied) noexcept;
 
+  // For the report of a wait: a rank for which one of them waits, or -1; the step's own flight is asked first.
   int waiting_for() const;
+  // Likewise: the variables of all.
   std::string names() const;
 
  private:
@@ -114,10 +125,10 @@ bool Flights<C>::poll_started() {
 }
 
 template <Communicator C>
-std::size_t Flights<C>::number_groups() const {
-  int groups = 0;
-  each([&](Flight<C>& flight) { groups = flight.number_groups(groups); });
-  return static_cast<std::size_t>(groups);
+std::size_t Flights<C>::number_clips() const {
+  int clips = 0;
+  each([&](Flight<C>& flight) { clips = flight.number_clips(clips); });
+  return static_cast<std::size_t>(clips);
 }
 
 template <Communicator C>

@@ -1,4 +1,6 @@
-// Gradients named for a step: `grad` ties a variable, or the handle of a pull, to the gradient that the user computed.
+// Gradients named for a step: `grad` ties a variable, or the handle of a pull, to the gradient that the user computed. A
+// trainer calls it in the arguments of `step` and `start`. Everything here is local; a gradient is referred to and not copied,
+// and a mistaken type is told by an assertion.
 #pragma once
 
 #include <concepts>
@@ -17,19 +19,24 @@ namespace parallax {
 // Of updates that are started: while those of a higher priority are being exchanged, others wait. Without one it is 0. What the
 // next forward pass needs first should have the highest (Peng et al., SOSP 2019).
 struct Priority {
+  // The higher, the earlier; alike on all ranks, which is checked.
   int value = 0;
 };
 
 // Does not own. Updates whose gradients, all together, are scaled down to `max_norm` if their Euclidean norm exceeds it.
 template <class... Updates>
 struct ClipGroup {
+  // The limit of the Euclidean norm over all ranks; alike on all of them, which is checked.
   double max_norm;
+  // The members: updates, and references to ranges of updates that have a name.
   std::tuple<Updates...> updates;
 };
 
-// A range of updates of one type, known at run time (the layers of a network).
+// The type of a range's updates.
 template <class R>
 using update_of = std::remove_cvref_t<decltype(*std::begin(std::declval<R const&>()))>;
+// A range of updates of one type, known at run time (the layers of a network): an argument of `step`, `start` and
+// `clip_by_global_norm`.
 template <class R>
 concept UpdateRange = requires(R const& updates) {
   typename update_of<R>::State;
@@ -38,24 +45,28 @@ concept UpdateRange = requires(R const& updates) {
 
 namespace detail {
 
-// How a group holds what it is given: a range that has a name by reference, all else by value.
+// How a clip group keeps what it is given: a range that has a name by reference, all else by value.
 template <class Update>
-using Held = std::conditional_t<std::is_lvalue_reference_v<Update> && UpdateRange<std::remove_cvref_t<Update>>,
-                                std::remove_cvref_t<Update> const&, std::remove_cvref_t<Update>>;
+using Member = std::conditional_t<std::is_lvalue_reference_v<Update> && UpdateRange<std::remove_cvref_t<Update>>,
+                                  std::remove_cvref_t<Update> const&, std::remove_cvref_t<Update>>;
 
+// What a variable shows of itself: its kind, and the state that updates refer to.
 template <class V>
 concept AnyVariable = requires(V const& v) {
   typename V::kind;
   v.state();
 };
+// A variable that every step updates as a whole.
 template <class V>
 concept DenseVariable = AnyVariable<V> && std::same_as<typename V::kind, Dense>;
-// What table.at(ids) and table.bags(ids, offsets) return.
+// What names rows of a table: `table.at(ids)` and `table.bags(ids, offsets)` return such a thing.
 template <class I>
 concept NamesRows = requires { typename I::state_type; };
+// A table, which is updated by rows.
 template <class V>
 concept SparseVariable = AnyVariable<V> && std::same_as<typename V::kind, Sparse>;
 
+// Whether a type is one of those that `step` takes: an update, a range of updates, or a clip group of these.
 template <class U>
 inline constexpr bool is_update = UpdateRange<U>;
 template <class S, class F>
@@ -65,6 +76,7 @@ inline constexpr bool is_update<RowUpdate<S, Id, F>> = true;
 template <class... Updates>
 inline constexpr bool is_update<ClipGroup<Updates...>> = (true && ... && is_update<std::remove_cvref_t<Updates>>);
 
+// The same, or what stands for a mistake that the user was told of.
 template <class U>
 inline constexpr bool is_update_or_mistaken = is_update<U> || std::same_as<U, Mistaken>;
 template <class... Updates>
@@ -94,12 +106,14 @@ auto checked_rows(Rows const& rows, std::int64_t width) {
   }
 }
 
+// For `grad` of rows by pointer and count: an assertion says what to write.
 template <class Pointer>
 Mistaken counted_rows() {
   static_assert(never<Pointer>, "parallax: rows by pointer are a table: px::RowsView{pointer, rows, width}");
   return {};
 }
 
+// What every `grad` of a handle returns. The number of rows is checked by the step, which refuses on all ranks.
 template <class Handle, class Rows>
 auto grad_of_pull(Handle const& handle, Rows const& rows, RowsPer per) {
   using State = typename Handle::state_type;
@@ -112,7 +126,9 @@ auto grad_of_pull(Handle const& handle, Rows const& rows, RowsPer per) {
 
 }  // namespace detail
 
-// The gradient of a dense variable: any tensor with contiguous elements, as many as the variable has.
+// The gradient of a dense variable: any tensor with contiguous elements of the variable's scalar, as many as the variable has,
+// in the variable's memory space. Refers to the gradient until `step` returns; `start` copies it. Another number of elements is
+// refused by the step, on all ranks (Errc::invalid_argument).
 template <detail::DenseVariable V, class Tensor>
 auto grad(V const& variable, Tensor const& gradient) {
   if constexpr (!FlatTensor<Tensor const>) {
@@ -133,9 +149,10 @@ auto grad(V const& variable, Pointer const& gradient, Count const& count) {
   return grad(variable, std::span{gradient, static_cast<std::size_t>(count)});
 }
 
-// A gradient whose memory the step may overwrite.
+// A gradient whose memory the step may overwrite: `in_place` makes it, `grad` takes it.
 template <class T>
 struct InPlace {
+  // The gradient's elements, which belong to the caller.
   std::span<T> values;
 };
 
@@ -158,33 +175,39 @@ auto in_place(Tensor&& gradient) {
     return InPlace<typename decltype(flat_view(gradient))::element_type>{flat_view(gradient)};
   }
 }
+// The gradient of a dense variable in memory that the step may overwrite: see `in_place`.
 template <detail::DenseVariable V, class T>
 auto grad(V const& variable, InPlace<T> const& gradient) {
   auto update = grad(variable, gradient.values);
   if constexpr (!std::same_as<decltype(update), detail::Mistaken>) update.in_place = gradient.values.data();
   return update;
 }
+// After an assertion about the gradient: passes on that the user was told.
 template <detail::DenseVariable V>
 detail::Mistaken grad(V const&, detail::Mistaken mistaken) {
   return mistaken;
 }
+// After an assertion about the variable or handle: passes on that the user was told.
 template <class Gradient>
 detail::Mistaken grad(detail::Mistaken mistaken, Gradient const&) {
   return mistaken;
 }
 
-// The gradient of the batch of a pull: one row per index, in the order of the indices (duplicates are summed here), or
-// distinct(rows): one row per distinct index, in the order of handle.values(). Of bags: one row per bag, from which each index
-// takes its share; an index's gradient is never held by itself. A handle serves any number of updates, of one step or of
-// several: each is applied.
+// The gradient of the batch of a pull: one row per index, [indices() x width], in the order of the indices (duplicates are
+// summed here). Where the pull has told owners the ids, only rows travel. A handle serves any number of updates, of one step or
+// of several: each is applied. Refers to the handle's plan and to `rows` until `step` returns. Another number or width of rows,
+// and an empty handle, are refused by the step.
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::index);
 }
+// The same with one row per distinct index, [size() x width], in the order of `handle.values()`: grad(handle, distinct(rows)).
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Distinct<Rows> const& rows) {
   return detail::grad_of_pull(handle, rows.rows, RowsPer::distinct);
 }
+// The same of bags: one row per bag, [bags x width], from which each index takes its share: the row times its weight, or
+// divided by the bag's size for a mean. An index's gradient is never held by itself.
 template <class State, class Rows>
 auto grad(PulledBags<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::bag);
@@ -206,6 +229,7 @@ auto grad(EditableRows<State> const& rows, Difference) {
   if constexpr (!subtracted) return detail::Mistaken{};
   else return detail::grad_of_pull(rows, rows.difference(), RowsPer::distinct);
 }
+// Of rows that cannot be changed: an assertion says how they become editable.
 template <class State>
 detail::Mistaken grad(PulledRows<State> const&, Difference) {
   static_assert(detail::never<State>,
@@ -213,7 +237,9 @@ detail::Mistaken grad(PulledRows<State> const&, Difference) {
   return {};
 }
 
-// The gradient of rows that were not pulled: one row per index.
+// The gradient of rows that were not pulled: one row per index, [ids x width], in the order of `ids`. Duplicates are summed,
+// and ids travel along with the rows. Refers to both until `step` returns. Errors, by the step: bad_id as of a pull,
+// invalid_argument.
 template <detail::SparseVariable V, class Ids, class Rows>
 auto grad(V const& variable, Ids const& ids, Rows const& rows) {
   auto const view = detail::checked_rows<typename V::scalar_type>(rows, variable.width());
@@ -231,11 +257,13 @@ template <class Handle, detail::ElementPointer Pointer, std::integral Count>
 detail::Mistaken grad(Handle const&, Pointer const&, Count const&) {
   return detail::counted_rows<Pointer>();
 }
+// The same where ids are given.
 template <detail::SparseVariable V, class Ids, detail::ElementPointer Pointer, std::integral Count>
 detail::Mistaken grad(V const&, Ids const&, Pointer const&, Count const&) {
   return detail::counted_rows<Pointer>();
 }
 
+// Of a dense variable there are no rows: an assertion says what to write.
 template <detail::DenseVariable V, class Ids, class Rows>
   requires(!(detail::ElementPointer<Ids> && std::integral<Rows>))
 detail::Mistaken grad(V const&, Ids const&, Rows const&) {
@@ -244,6 +272,7 @@ detail::Mistaken grad(V const&, Ids const&, Rows const&) {
                 "gradient is given by grad(variable, gradient).transform(f)");
   return {};
 }
+// Of a table the ids are missing: an assertion says what to write.
 template <detail::SparseVariable V, class Tensor>
 detail::Mistaken grad(V const&, Tensor const&) {
   static_assert(detail::never<V>,
@@ -252,6 +281,7 @@ detail::Mistaken grad(V const&, Tensor const&) {
 }
 
 namespace detail {
+// The type of update of a variable type, for the list `Updates`; of anything else an assertion says so.
 template <class V>
 struct UpdateBy {
   static_assert(never<V>, "parallax: Updates is a list for one type of variable: Updates<Variable<Dense, ...>>");
@@ -277,11 +307,12 @@ template <class V>
 using Updates = std::vector<typename detail::UpdateBy<V>::type>;
 
 // Scales the reduced gradients of these updates together by max_norm / norm where their Euclidean norm, over all ranks and
-// dense and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message. A range of updates is
-// referred to where it has a name, and must outlive the group.
+// dense and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message: the norms ride in the
+// step's second agreement. `updates`: grad(…), or a range of them, which is referred to where it has a name, and must outlive
+// the clip group.
 template <class... Updates>
 auto clip_by_global_norm(double max_norm, Updates&&... updates) {
-  return ClipGroup<detail::Held<Updates>...>{max_norm, {std::forward<Updates>(updates)...}};
+  return ClipGroup<detail::Member<Updates>...>{max_norm, {std::forward<Updates>(updates)...}};
 }
 
 }  // namespace parallax

@@ -1,4 +1,4 @@
-// What a session's user may choose about its steps.
+// What a session's user may choose about its steps: given to the constructor of a Session, and read by its flights.
 #pragma once
 
 #include "parallax/policy/auto/choice.hpp"
@@ -17,10 +17,14 @@ enum class JoinDivisor : unsigned char { world, active };
 
 // Alike on all ranks, which is checked. May be changed between operations.
 struct SessionOptions {
+  // How dense gradients are fused into transfers.
   FusionOptions fusion = {};
+  // What is done about a gradient that is not finite.
   NonFinite non_finite = NonFinite::propagate;
+  // What means are over while some ranks have joined.
   JoinDivisor join_divisor = JoinDivisor::world;
-  AutoOptions choice = {};  // of variables under Auto
+  // When and how variables under Auto go over from policy to policy.
+  AutoOptions choice = {};
   // Whether the first update of a variable compares a checksum of what each rank's replica begins with, so that a forgotten
   // `broadcast` is an error (mismatch) and no silence: one pass over the memory, no message and no byte. Of variables made from
   // now on, in memory of the host.

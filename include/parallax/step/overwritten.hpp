@@ -14,10 +14,12 @@ namespace parallax::detail {
 struct SharedMemory {
   GradientMemory const *overwritten = nullptr, *other = nullptr;
 
+  // Whether two were found.
   explicit operator bool() const { return overwritten; }
 };
 
-// Sorts the gradients, of which the result refers to two.
+// Local. O(n log n) for n gradients, in one pass after a sort by address. Sorts the gradients, of which the result refers to
+// two.
 SharedMemory shared_memory(std::vector<GradientMemory>& gradients);
 
 #if PARALLAX_BODIES

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/agreement.hpp"
+#include "parallax/comm/agreement/agreement.hpp"
 #include "parallax/policy/auto.hpp"
 #include "parallax/policy/exchange.hpp"
 #include "parallax/policy/way_checks.hpp"
@@ -49,35 +49,54 @@ class Seat : public Traveller<C> {
  public:
   virtual ~Seat() = default;
 
-  int group = -1;         // the clip group of the flight, -1 for none
+  // The clip group of the flight, -1 for none; set by `prepare`, as the next two.
+  int clip = -1;
   bool adapts = false;    // holds variables under Auto
   bool measures = false;  // holds variables whose optimizer measures whole tensors
 
+  // Local, as the flight posts its agreement: numbers of all ways, from place `which` on, which moves past them.
   virtual void tell(Agreement<C>&, std::size_t& which) = 0;
+  // Local, once the ranks agreed: what the others told of the same places.
   virtual void hear(Agreement<C>&, std::size_t& which) = 0;
-  virtual void reduce(int clip_group) = 0;  // reduce, divide and deposit
+  // Local, once everything has arrived, and the first phase of a step's second half: reduce, divide_by and deposit, way by way.
+  // `number`: of the clip group in the step.
+  virtual void reduce(int number) = 0;
+  // Local, after all seats have reduced: leaders sum what others have deposited, and form the mean.
   virtual void merge() = 0;
+  // Local, after all have merged: the user's functions of reduced gradients.
   virtual void transform() = 0;
+  // Local, only where something is measured: leaders get places for the sums of whole tensors.
   virtual void enrol() = 0;
+  // Local: leaders say what is to be looked for in their results.
   virtual void seek(bool finite) = 0;
+  // Local, once findings are there: adds this rank's part of the squared norm of a clip group.
   virtual void norm(double& squared) = 0;
   // Where a gradient is not finite: in what this rank was given, or in a sum over ranks.
   virtual std::optional<Error> non_finite(bool in_gradient) = 0;
+  // Local, after the commit, only where `measures`. `scale`: of the clip group.
   virtual void measure(double scale) = 0;
+  // Local, after the commit: leaders run their optimizers.
   virtual void apply(double scale) = 0;
+  // The step was applied on all ranks. Local, as the next two.
   virtual void settled() noexcept = 0;
+  // It was refused or skipped on all ranks.
   virtual void refused() noexcept = 0;
+  // After either: every way gives back what it holds, and the seat is vacant.
   virtual void close() noexcept = 0;
 
   // Of tables under Auto: see Adaptation.
+  // How many numbers the tables of this seat tell with the commit; `tell_use` appends them, and `adapt`, as a step's last act,
+  // reads those of every rank from place `at` on, which moves past them.
   virtual std::size_t use_words() = 0;
   virtual void tell_use(std::vector<double>& words, double now) = 0;
   virtual void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) = 0;
 
+  // Local: where the dense gradients of this seat lie, for the flight's look at shared memory.
   virtual void list_memory(std::vector<GradientMemory>&) = 0;
 };
 
-// The seat of one update or of a range of updates.
+// The seat of one update or of a range of updates: calls the phases of its ways by their types. Owns the ways, as many as the
+// longest range had; a way is made once and prepared again in every step.
 template <Communicator C, class Argument>
 class SeatOf final : public Seat<C> {
   template <class A>
@@ -102,7 +121,9 @@ class SeatOf final : public Seat<C> {
   }();
 
  public:
+  // By the flight, once, before anything else.
   void attach(Manifest<C>& manifest) { manifest_ = &manifest; }
+  // Before a flight is prepared and after it was closed: no way counts as prepared.
   void vacate() {
     if (sought_) each([](auto& way) { way.sought = {}; });
     sought_ = false;
@@ -110,8 +131,8 @@ class SeatOf final : public Seat<C> {
   }
 
   // Local, may throw; updates before the one that fails are prepared.
-  void prepare(Argument const& argument, int clip_group) {
-    this->group = clip_group;
+  void prepare(Argument const& argument, int number) {
+    this->clip = number;
     this->adapts = adaptive;
     this->measures = State::measures;
     if constexpr (ranges) {
@@ -154,11 +175,11 @@ class SeatOf final : public Seat<C> {
       if (way.travelling) way.read(mail);
     });
   }
-  void reduce(int clip_group) override {
+  void reduce(int number) override {
     named([&](auto& way) {
       way.reduce();
       way.divide_by(manifest_->divisors);
-      way.deposit(clip_group);
+      way.deposit(number);
     });
   }
   void merge() override {
@@ -173,12 +194,12 @@ class SeatOf final : public Seat<C> {
     });
   }
   void seek(bool finite) override {
-    if (!finite && this->group < 0) return;
+    if (!finite && this->clip < 0) return;
     sought_ = true;
     named([&](auto& way) {
       if (!way.leader()) return;
       auto& findings = findings_of(way).of_sums;
-      if (way.group() >= 0) way.sought.squares = findings.seek(Sought::squares, way.clipped(topology()));
+      if (way.clip() >= 0) way.sought.squares = findings.seek(Sought::squares, way.clipped(topology()));
       if (finite) way.sought.in_sums = findings.seek(Sought::non_finite, way.result());
     });
   }
@@ -246,14 +267,16 @@ class SeatOf final : public Seat<C> {
  private:
   Topology<C> const& topology() const { return *manifest_->topology; }
 
+  // The first three phases of one update: checks it and writes its record, prepares its way, looks at its gradient, and lets it
+  // join a bucket. `used_` counts it before its way is prepared, so that `refused` reaches a way that has thrown half way.
   void prepare_one(W& given, Update const& update) {
     if (!update.state) refuse_empty_handle();
     Registration const& known = *update.state->registration();
     if (known.session != manifest_->session) throw known.stranger(topology().rank(), "step");
-    manifest_->records.push_back({&known, this->group, transforms<decltype(update.function)>, NamedRows::none});
+    manifest_->records.push_back({&known, this->clip, transforms<decltype(update.function)>, NamedRows::none});
     UpdateRecord& record = manifest_->records.back();
     ++used_;
-    given.prepare(update, topology(), manifest_->how, this->group);
+    given.prepare(update, topology(), manifest_->how, this->clip);
     with_way(given, [&](auto& way) {
       manifest_->overwrites |= update_overwrites(update);
       manifest_->moved |= way.moved();
@@ -265,15 +288,18 @@ class SeatOf final : public Seat<C> {
       manifest_->counts += way.counts();
     });
   }
+  // An update of an empty handle has no state; `grad` lets it through, so that all ranks refuse it.
   [[noreturn]] void refuse_empty_handle() const {
     throw Error{Errc::misuse, topology().rank(), "step", "", "a handle is empty: nothing was pulled, or it was moved"};
   }
+  // Whether the gradient was given in_place.
   static bool update_overwrites([[maybe_unused]] Update const& update) {
     if constexpr (requires { update.in_place; }) return update.in_place != nullptr;
     else return false;
   }
 
-  // In the host's memory a gradient is looked at before it is sent; elsewhere with all others, when the step is to be completed.
+  // In the host's memory a gradient is looked at before it is sent; elsewhere with all others, when the step is to be
+  // completed.
   template <class Way>
   void look_at_gradient(Way& way) {
     if (!manifest_->how.finite || manifest_->how.joined) return;
@@ -284,10 +310,12 @@ class SeatOf final : public Seat<C> {
       way.sought.in_gradient = findings_of(way).of_gradients.seek(Sought::non_finite, way.gradient());
     }
   }
+  // The findings of the flight in the memory space of the variable.
   template <class Way>
   auto& findings_of(Way const&) {
     return manifest_->findings.template of<typename State::space>();
   }
+  // Names variable, element and value, of a gradient of this rank or of a sum over ranks.
   template <class Way>
   Error non_finite_error(Way& way, NonFiniteElement const& found, bool in_gradient) const {
     return {Errc::non_finite, topology().rank(), "step", way.state().name(),
@@ -305,7 +333,7 @@ class SeatOf final : public Seat<C> {
       if (used_ > 0) with_way(ways_, f);
     }
   }
-  // The same, where errors are to name the variable.
+  // The same, where errors are to name the variable: phases that may throw.
   template <class F>
   void named(F&& f) {
     State const* at = nullptr;
@@ -331,26 +359,29 @@ template <Communicator C, class Argument>
 struct SeatsOf {
   using type = SeatOf<C, Argument>;
 };
+// By the flight, with an argument that is a clip group: all seats of it get the number that its flight has given it.
 template <Communicator C, class... Updates>
-struct GroupOfSeats {
+struct ClippedSeats {
   std::tuple<typename SeatsOf<C, std::remove_cvref_t<Updates>>::type...> seats;
 
-  void prepare(ClipGroup<Updates...> const& clip, int group) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (std::get<I>(seats).prepare(std::get<I>(clip.updates), group), ...); }
+  void prepare(ClipGroup<Updates...> const& clipped, int clip) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (std::get<I>(seats).prepare(std::get<I>(clipped.updates), clip), ...); }
     (std::index_sequence_for<Updates...>{});
   }
 };
+// A clip group is an argument of several seats.
 template <Communicator C, class... Updates>
 struct SeatsOf<C, ClipGroup<Updates...>> {
-  using type = GroupOfSeats<C, Updates...>;
+  using type = ClippedSeats<C, Updates...>;
 };
+// Calls f with the seat of an argument, or with each seat of a clip group, groups within it included.
 template <Communicator C, class Argument, class F>
 void each_seat(SeatOf<C, Argument>& seat, F&& f) {
   f(seat);
 }
 template <Communicator C, class... Updates, class F>
-void each_seat(GroupOfSeats<C, Updates...>& group, F&& f) {
-  std::apply([&](auto&... seats) { (each_seat(seats, f), ...); }, group.seats);
+void each_seat(ClippedSeats<C, Updates...>& clipped, F&& f) {
+  std::apply([&](auto&... seats) { (each_seat(seats, f), ...); }, clipped.seats);
 }
 
 }  // namespace parallax::detail

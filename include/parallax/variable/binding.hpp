@@ -1,4 +1,5 @@
-// Lending the user's memory to a variable.
+// Lending the user's memory to a variable: a trainer calls `bind` and its kin, and gives the constructor of a Variable what
+// they return.
 #pragma once
 
 #include <concepts>
@@ -16,13 +17,16 @@ namespace parallax {
 // are a row to an optimizer that measures rows, 0 for all of them.
 template <class T>
 struct FlatBinding {
+  // The elements, which the variable updates in place.
   std::span<T> values;
+  // Elements of a row, or 0.
   std::size_t row = 0;
 };
 
 // Does not own: the whole table of a replicated sparse variable, rows contiguous.
 template <class T>
 struct TableBinding {
+  // The table, [rows x width]; the variable refuses one whose rows lie apart.
   RowsView<T> values;
 };
 
@@ -30,7 +34,9 @@ struct TableBinding {
 // user owns and which outlives the variable.
 template <class Allocate>
 struct ShardBinding {
-  std::int64_t rows, width;
+  // The shape of the whole table, of all ranks together.
+  std::int64_t rows, width;  // elements of a row
+  // Called once, by the variable's constructor, with the number of this rank's rows.
   Allocate allocate;
 };
 
@@ -42,13 +48,14 @@ auto writable(std::span<T> values) {
   static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
   return std::span{const_cast<std::remove_const_t<T>*>(values.data()), values.size()};
 }
+// The same of a table.
 template <class T>
 auto writable(RowsView<T> rows) {
   static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
   return RowsView{const_cast<std::remove_const_t<T>*>(rows.data), rows.rows, rows.width, rows.stride};
 }
 
-// A binding as a variable over T takes it.
+// A binding as a variable over T takes it. One of another type is told by the assertion, and an empty one goes on in its place.
 template <class T, template <class> class Binding, class U>
 Binding<T> binding_of(Binding<U> const& binding) {
   static_assert(std::same_as<T, U>, "parallax: the bound memory is not of the variable's scalar type");
@@ -58,8 +65,9 @@ Binding<T> binding_of(Binding<U> const& binding) {
 
 }  // namespace detail
 
-// Any tensor whose elements are contiguous (see tensor_traits). The memory must outlive the variable and not move. `row`
-// elements are a row to an optimizer that measures rows; 0: all are one.
+// A tensor whose elements are contiguous as the memory of a Dense variable, or a table that knows its shape as that of a Sparse
+// one (see tensor_traits). Local; copies nothing. The memory must outlive the variable and not move. `row` elements are a row
+// to an optimizer that measures rows; 0: all are one.
 template <class Tensor>
   requires(FlatTensor<Tensor> || RowTensor<Tensor>)
 auto bind(Tensor&& tensor, std::size_t row = 0) {
@@ -72,10 +80,12 @@ auto bind(Tensor&& tensor, std::size_t row = 0) {
   }
 }
 
-// The `count` elements at `values`, a pointer to memory of the variable's space.
+// The `count` elements at `values`, a pointer to memory of the variable's space, as the memory of a Dense variable. `row` as
+// above.
 template <class Pointer>
   requires detail::ElementPointer<Pointer>
 auto bind(Pointer&& values, std::size_t count, std::size_t row = 0) { return bind(std::span{values, count}, row); }
+// Of a pointer alone, which an assertion refuses: it does not say how many elements there are.
 template <class Pointer>
   requires detail::ElementPointer<Pointer>
 detail::Mistaken bind(Pointer&&) {
@@ -83,7 +93,7 @@ detail::Mistaken bind(Pointer&&) {
   return {};
 }
 
-// Of anything else.
+// Of anything else, which an assertion refuses.
 template <class Tensor>
   requires(!FlatTensor<Tensor> && !RowTensor<Tensor> && !detail::ElementPointer<Tensor>)
 detail::Mistaken bind(Tensor&&, std::size_t = 0) {
@@ -93,13 +103,13 @@ detail::Mistaken bind(Tensor&&, std::size_t = 0) {
   return {};
 }
 
-// A table in the user's memory.
+// A table in the user's memory, for a Sparse variable of a policy that replicates: all its rows, alike on all ranks.
 template <class T>
 auto bind(RowsView<T> table) {
   return TableBinding<std::remove_const_t<T>>{detail::writable(table)};
 }
 
-// A table in the user's memory as the rows of a row-major run of elements.
+// The same of a row-major run of elements, `width` of them a row. Elements that fill no whole row at the end are left out.
 template <class Tensor>
   requires FlatTensor<Tensor>
 auto bind_rows(Tensor&& tensor, std::int64_t width) {
@@ -108,6 +118,7 @@ auto bind_rows(Tensor&& tensor, std::int64_t width) {
   return bind(RowsView<T>{values.data(), width > 0 ? static_cast<std::int64_t>(values.size()) / width : 0, width});
 }
 
+// Of what is no run of elements, which an assertion refuses.
 template <class Tensor>
   requires(!FlatTensor<Tensor>)
 detail::Mistaken bind_rows(Tensor&&, std::int64_t) {
@@ -117,6 +128,9 @@ detail::Mistaken bind_rows(Tensor&&, std::int64_t) {
   return {};
 }
 
+// The user's memory for this rank's shard of a table of `rows` rows in all. `allocate(local rows)` is called as the variable is
+// made, and returns a pointer to local rows x `width` elements in memory of the variable's space, with their first values in
+// it. The user owns them, and they outlive the variable.
 template <class Allocate>
 auto bind_shard(std::int64_t rows, std::int64_t width, Allocate allocate) {
   return ShardBinding<Allocate>{rows, width, std::move(allocate)};

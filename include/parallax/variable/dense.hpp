@@ -1,4 +1,5 @@
-// A dense variable: the user's memory, the optimizer's state, and what one step does to it.
+// A dense variable: the user's memory, the optimizer's state, and what one step does to it. `BasicVariable<Dense, ...>` owns
+// the state; the ways of policies and the bound step update it.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +26,29 @@ class DenseState : public Counted {
   using Ops = RowOps<Space>;
 
  public:
+  // The type of an element.
   using scalar_type = T;
+  // The kind, for what takes states of both.
   using kind = Dense;
+  // The optimizer, as a type of its settings.
   using optimizer_type = O;
+  // Where parameters, slots and gradients are.
   using space = Space;
+  // The policy that the variable was made with.
   using policy = Policy;
+  // All that the policy says of dense variables.
   using Exchange = typename Policy::template exchange<Dense>;
+  // Whether a rank updates its part alone, so that slots are of that part.
   static constexpr bool sharded = Exchange::sharded;
-  // What the optimizer's rule looks at before it moves: nothing but the element, or sums over the whole tensor, so many.
-  static constexpr bool by_element = parallax::unit<O> == Unit::element, measures = parallax::unit<O> == Unit::tensor;
+  // What the optimizer's rule looks at before it moves an element.
+  static constexpr bool by_element = parallax::unit<O> == Unit::element,  // nothing but the element
+      measures = parallax::unit<O> == Unit::tensor;                       // sums over the whole tensor
+  // How many sums that are; 0 by element.
   static constexpr std::size_t measured_sums = measure_count<O, T>;
 
-  // `row`: elements of a row, which divide the variable.
+  // By the variable's constructor. Borrows `values`, which outlive the state, and attaches itself to the registration. `row`:
+  // elements of a row, which divide the variable. `owner`: this rank's number among `owners`, or -1 where it owns nothing.
+  // Makes the slots, of its part or of all.
   DenseState(Ops const& ops, RegistrationPtr registration, std::span<T> values, std::size_t row, int owner, int owners,
              O const& optimizer, Reduce reduce)
       : ops_{ops},
@@ -52,18 +64,32 @@ class DenseState : public Counted {
   }
   ~DenseState() { registration_->detach(); }
 
+  // Operations on memory of the space, in the order of this rank's queue.
   Ops const& ops() const { return ops_; }
+  // By what the session and the ranks know the variable.
   RegistrationPtr const& registration() const { return registration_; }
+  // The name, the same on all ranks.
   std::string const& name() const { return registration_->name; }
+  // All parameters, in the user's memory.
   std::span<T> values() const { return values_; }
+  // How many elements the variable has, on every rank.
   std::size_t size() const { return values_.size(); }
-  std::size_t unit() const { return unit_; }  // parts of it are whole multiples of this many elements
+  // Elements that belong together: a row where the optimizer measures rows, else 1. Parts of the variable are whole multiples
+  // of it.
+  std::size_t unit() const { return unit_; }
+  // The optimizer's settings, to be changed between steps, alike on all ranks.
   O& optimizer() { return optimizer_; }
+  // The optimizer's settings.
   O const& optimizer() const { return optimizer_; }
+  // How gradients of the ranks become one.
   Reduce reduce() const { return reduce_; }
+  // How many updates there were so far, the same on all ranks.
   std::int64_t steps() const { return steps_; }
+  // The optimizer's slots, of what this rank updates.
   auto const& slots() const { return slots_; }
 
+  // What the session's report says of the variable: its policy, what that predicts, and the bytes of an element and of its
+  // slots.
   Description description() const {
     auto const elements = static_cast<double>(size());
     double const row = static_cast<double>(OptimizerState<T, O, Space>::row_bytes(unit_)) / static_cast<double>(unit_);
@@ -85,38 +111,48 @@ class DenseState : public Counted {
     sum = detail::checksum(values_.data(), values_.size_bytes());
     return true;
   }
+  // One line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
   std::string update_text() const {
     return joined({"update ", steps_ + 1, " by ", optimizer_name<O>(), settings_text(optimizer_)});
   }
 
   // What a sum over `ranks` is divided by. A dense gradient is named once by every rank, so that mean_by_count is the mean.
   T divisor(int ranks) const { return reduce_ == Reduce::sum ? T{1} : static_cast<T>(ranks); }
+  // Divides `sum`, some elements of a sum over `ranks`, by that. Called by the way, before a transform or as the update is
+  // applied.
   void average(std::span<T> sum, int ranks) const {
     if (T const by = divisor(ranks); by != T{1}) ops_.scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), by);
   }
 
-  // The rule of this update, and it applied to elements [first, first + count): whole rows where the optimizer measures rows.
-  // Where it measures the tensor, all of it is measured first, part by part, and `finish` takes the rule made of all sums.
+  // The rule of the next update. Throws what the optimizer's `at` throws.
   auto rule() const { return optimizer_.at(steps_ + 1); }
+  // Applies the rule to elements [first, first + count), which this rank updates: whole rows where the optimizer measures rows.
+  // `gradients`: averaged, `count` of them, times `scale` each. Called by the way, once for each part that has arrived, after
+  // the commit.
   template <class Rule>
   void apply(std::size_t first, T const* gradients, std::size_t count, T scale,
              Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
-  // The same of sums that nobody has divided yet.
+  // The same of sums that nobody has divided yet: each is divided by `divisor` and then multiplied by `scale`. Only of rules by
+  // element.
   template <class Rule>
   void apply_sums(std::size_t first, T const* sums, std::size_t count, T divisor, T scale,
                   Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values_.data() + first, sums, count, first - begin_, Averaged<T>{divisor, scale}, rule);
   }
+  // Where the optimizer measures the tensor, the first of two passes: adds up what the rule measures of these elements and
+  // writes measured_sums numbers to `out`. All of the tensor is measured, part by part, before `finish` is called.
   void measure(std::size_t first, T const* gradients, std::size_t count, T scale, double* out) noexcept(Space::host_readable) {
     slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule(), out);
   }
+  // The second pass: moves these elements by `rule`, which was made of the sums of all parts.
   template <class Rule>
   void finish(std::size_t first, T const* gradients, std::size_t count, T scale,
               Rule const& rule) noexcept(Space::host_readable) {
     slots_.finish(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
+  // Called last, once all parts were applied: the step counts.
   void end_update() { ++steps_; }
 
   // The optimizer's slot of this name, of elements [first_owned(), …), or of the rows there.
@@ -125,6 +161,7 @@ class DenseState : public Counted {
     RowsView<S> const rows = slots_.template slot<S>(slot_name, name());
     return {rows.data, static_cast<std::size_t>(rows.rows * rows.width)};
   }
+  // The first element that this rank updates: 0 unless the policy shards.
   std::size_t first_owned() const { return begin_; }
 
   // Shows an archive all that outlives a step (core/archive.hpp). No update may be under way. What was read before an error
@@ -143,17 +180,22 @@ class DenseState : public Counted {
     visit_policy_state(items, *this);
   }
 
-  Merging<std::span<T>> merging;                                                              // owned parts of this step's sums
-  [[no_unique_address]] typename detail::memory_of<Exchange, DenseState>::type policy_state;  // the policy's, from step to step
+  // The sums of this step's updates, of this rank's parts: collected and merged by the ways, empty between steps.
+  Merging<std::span<T>> merging;
+  // What the policy keeps from step to step, as a residual of its wire; empty for most.
+  [[no_unique_address]] typename detail::memory_of<Exchange, DenseState>::type policy_state;
 
  private:
   [[no_unique_address]] Ops ops_;
+  // Shared with the session.
   RegistrationPtr registration_;
   std::span<T> values_;
+  // Elements of a row where rows are measured; and the first element of this rank's part, and the end of it.
   std::size_t unit_, begin_, end_;
   Reduce reduce_;
   O optimizer_;
   std::int64_t steps_ = 0;
+  // Of elements [begin_, end_).
   OptimizerState<T, O, Space> slots_;
 };
 

@@ -13,13 +13,19 @@ namespace parallax {
 
 // `count` rows here, of `rows` in all; `row(i)` is the number of local row i. Does not own.
 struct Extent {
+  // Rows of the whole array, all ranks together.
   std::int64_t rows;
+  // Whose the array is: `part` where the rows here are some of all.
   Share share;
+  // How many rows are here.
   std::int64_t count;
+  // The number in [0, rows) of local row i, called with 0 <= i < count.
   FunctionRef<std::int64_t(std::int64_t)> row;
 };
 
-// Shows rows of `width` elements that lie packed in memory of the space: a device's in parts, over memory of the host.
+// Shows `items` the rows of an array of `width` elements each, which lie packed in memory of the space from `memory` on. Called
+// by a state's `visit` for parameters, slots and what is kept for rows. A device's rows go through a buffer of the host, about
+// 2^20 elements at a time. Throws what the archive throws.
 template <class A, MemorySpace Space, class T>
 void visit_rows(Items<A>& items, RowOps<Space> const& ops, std::string_view name, T* memory, std::int64_t width,
                 Extent const& extent) {
@@ -41,7 +47,8 @@ void visit_rows(Items<A>& items, RowOps<Space> const& ops, std::string_view name
   }
 }
 
-// Shows what the policy keeps of a variable, where it keeps something: `policy_state`, a member of the variable's state.
+// Shows what the policy keeps of a variable, where it keeps something that can be shown: `policy_state`, a member of the
+// variable's state.
 template <class A, class State>
 void visit_policy_state(Items<A>& items, State& state) {
   if constexpr (requires { state.policy_state.visit(items); }) state.policy_state.visit(items);

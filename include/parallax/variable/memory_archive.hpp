@@ -1,4 +1,5 @@
-// An archive in memory: a rank's own items of any number of variables, kept and given back to the same ranks.
+// An archive in memory: a rank's own items of any number of variables, kept and given back to the same ranks. Included by a
+// program that keeps states in memory, to go back to them or to compare them.
 //   px::MemoryArchive archive;
 //   weights.visit(archive.writer());      // and, of a variable that was made alike:
 //   restored.visit(archive.reader());
@@ -17,24 +18,37 @@
 namespace parallax {
 
 // Owns copies. Every rank has an archive of its own. It gives back what it was last given, to a rank that holds the same rows.
+// Writing what it has already replaces it.
 class MemoryArchive {
  public:
+  // One item, as it was written.
   struct Record {
-    std::string variable, name;
+    // The variable's name.
+    std::string variable, name;  // the item's name
+    // Of the elements.
     ElementType type;
-    std::int64_t rows, width;
+    // Rows of the whole array, all ranks together.
+    std::int64_t rows, width;  // elements of a row
+    // Whose the item is.
     Share share;
-    std::vector<std::int64_t> numbers;  // of the rows in `bytes`, where the item is in parts
+    // The numbers of the rows in `bytes`, in their order, where the item is in parts; else empty.
+    std::vector<std::int64_t> numbers;
+    // The elements, packed.
     std::vector<std::byte> bytes;
 
     friend bool operator==(Record const&, Record const&) = default;
   };
 
+  // What is shown to `visit` to keep a variable. Refers to the archive, which must outlive it.
   class Writer {
    public:
+    // It takes values.
     static constexpr bool reads = false;
+    // Appends to, and replaces items of, this archive.
     explicit Writer(MemoryArchive& archive) : records_{&archive.records_} {}
 
+    // Called by Items: keeps a copy of the bytes. A call about the same item as the one before adds rows to it; any other
+    // begins the item anew.
     void item(Item const& item, std::span<std::byte const> bytes) {
       auto const is_it = [&](Record const& record) { return record.name == item.name && record.variable == item.variable; };
       if (last_ >= records_->size() || !is_it((*records_)[last_])) {
@@ -55,11 +69,17 @@ class MemoryArchive {
     std::size_t last_ = std::size_t(-1);  // the record of the last call
   };
 
+  // What is shown to `visit` to give a variable back what was kept. Refers to the archive, which must outlive it and not be
+  // written meanwhile.
   class Reader {
    public:
+    // It fills in values.
     static constexpr bool reads = true;
+    // Reads from this archive.
     explicit Reader(MemoryArchive const& archive) : records_{&archive.records_} {}
 
+    // Called by Items: fills `bytes`. Throws Error (mismatch) for an item that was not kept, or has another type, shape or
+    // other rows.
     void item(Item const& item, std::span<std::byte> bytes) {
       Record const& record = find(item);
       auto const fail = [&](std::string const& found) { throw item_error(item.variable, item.name, found); };
@@ -92,8 +112,11 @@ class MemoryArchive {
     std::size_t taken_ = 0, rows_taken_ = 0;
   };
 
+  // To keep variables with: weights.visit(archive.writer()).
   Writer writer() { return Writer{*this}; }
+  // To give variables back with: weights.visit(archive.reader()).
   Reader reader() const { return Reader{*this}; }
+  // All items, in the order in which each first came. Valid until the archive is written or goes.
   std::span<Record const> records() const { return records_; }
 
  private:

@@ -1,4 +1,4 @@
-// Several updates of one variable in one step become one.
+// Several updates of one variable in one step become one. Each state has a Merging, which the ways of a flight fill and empty.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,17 @@ namespace parallax {
 // are added to its result, which is transformed, measured and applied once.
 template <class Result>
 struct Merging {
+  // The leader's result, while a step collects or applies.
   std::optional<Result> first;
+  // What is added to it, in the order of the updates.
   std::vector<Result> others;
-  int group = -1;  // the clip group, -1 for none
+  int clip = -1;  // the clip group, -1 for none
 
+  // Back to what it is between steps. Called when the leader's way is done with or given up.
   void clear() noexcept {
     first.reset();
     others.clear();
-    group = -1;
+    clip = -1;
   }
 };
 

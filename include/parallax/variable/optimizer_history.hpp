@@ -1,4 +1,5 @@
-// Which settings an optimizer had in which steps: what exact semantics need to replay the steps that passed a row by.
+// Which settings an optimizer had in which steps: what exact semantics need to replay the steps that passed a row by. Each
+// TableRows has one whose optimizer moves rows without a gradient.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +15,21 @@ namespace parallax {
 template <class O>
 class OptimizerHistory {
  public:
-  // These settings from step `from` on, which is later than that of every note. The first note makes room for all.
+  // These settings from step `from` on, which is not earlier than that of any note; of two notes for one step the later holds.
+  // The first note makes room for all.
   void note(std::int64_t from, O const& optimizer) {
     notes_.reserve(most_notes);
     notes_.push_back({from, optimizer});
   }
+  // Whether the last note has these settings, by their hash: then a step needs no other one.
   bool last_is(O const& optimizer) const { return fields_hash(notes_.back().optimizer) == fields_hash(optimizer); }
+  // Whether there is no room for another note. Then all rows are settled first, and older notes forgotten.
   bool full() const { return notes_.size() == most_notes; }
-  // Only the last note is left: every row is settled.
+  // Drops all notes but the last. Called when every row is settled, so that no earlier one is needed.
   void forget() { notes_.erase(notes_.begin(), notes_.end() - 1); }
 
-  // Calls f(step, rule) for the steps after `settled` up to `last`, with the rule of the optimizer that was in force.
+  // Calls f(step, rule) for the steps after `settled` up to `last`, with the rule of the optimizer that was in force. At least
+  // one note must not be later than `settled + 1`.
   template <class F>
   void replay(std::int64_t settled, std::int64_t last, F&& f) const {
     auto const later = [](std::int64_t step, Note const& note) { return step < note.from; };
@@ -35,7 +40,8 @@ class OptimizerHistory {
     }
   }
 
-  // Where notes were kept that no history has, of rows settled in steps `least` to `most`: an Error (mismatch).
+  // Shows an archive all notes. Where notes were read that no history has, of rows settled in steps `least` to `most`: an Error
+  // (mismatch).
   template <class A>
   void visit(Items<A>& items, std::int64_t least, std::int64_t most) {
     items.list("history", notes_, Note{1, O{}});
@@ -53,6 +59,7 @@ class OptimizerHistory {
     std::int64_t from;  // the first step with this optimizer
     O optimizer;
   };
+  // The bound of room and of the search for a note; changes of settings beyond it cost a settling of all rows.
   static constexpr std::size_t most_notes = 256;
 
   std::vector<Note> notes_;

@@ -7,11 +7,12 @@
 
 namespace parallax {
 
-// Owns. A plan is taken while `users` counts who holds it, and is free again at 0. All functions are local.
+// Owns. A plan is taken while `users` counts who holds it, and is free again at 0; the pool keeps it and its memory for the
+// next batch. As many plans are made as are ever held at once. All functions are local.
 template <class Plan>
 class PlanPool {
  public:
-  // A plan that nobody holds; the caller counts itself.
+  // A plan that nobody holds, from an earlier batch or new; the caller counts itself. Stays where it is.
   Plan& take() {
     for (auto& plan : plans_)
       if (plan->users == 0) return *plan;

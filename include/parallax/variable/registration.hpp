@@ -1,4 +1,5 @@
-// How a variable is known to its session: a signature that the ranks compare, and no way back to the variable.
+// How a variable is known to its session: a signature that the ranks compare, and no way back to the variable. States attach
+// themselves to theirs; session and flights ask it.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,28 @@ namespace parallax {
 // table, how it was used so far: as all ranks know it under Auto, else by this rank. Of a dense variable `facts.rows` are its
 // elements.
 struct Description {
-  bool sparse = false, replicated = false;
-  std::string_view policy, in_force;
+  bool sparse = false,     // a table
+      replicated = false;  // every rank holds all of it
+  // The name of the policy that the variable was made with.
+  std::string_view policy, in_force;  // that of the policy that moves its gradients now
+  // What the policy in force predicts for a step.
   Prediction (*predict)(TableFacts const&, TableUse const&, RankShape const&, Costs const&) = nullptr;
+  // What does not change: its size, and the bytes of a row.
   TableFacts facts = {};
-  std::int64_t width = 1, pieces = 0;
+  // Elements of a row; of a dense variable 1.
+  std::int64_t width = 1, pieces = 0;  // those in force; 0 of a dense variable
+  // How the table was used so far, a step's mean.
   TableUse use = {};
+  // Whether its memory is one that the host cannot read.
   bool on_device = false;
 };
 
 // Shared by a variable and its session; a registration that only the session holds belongs to a variable that is gone.
 struct Registration : Counted {
+  // By a variable that is being made: takes name and signature, and hashes them.
   Registration(std::string its_name, std::string its_signature);
 
+  // By a state that is being made: from here on the registration asks it, and it must call `detach` before it goes.
   template <class State>
   void attach(State const& its_state) {
     state = &its_state;
@@ -37,30 +47,38 @@ struct Registration : Counted {
     update_text = [](void const* known) { return static_cast<State const*>(known)->update_text(); };
     first_values = [](void const* known, std::uint64_t& sum) { return static_cast<State const*>(known)->first_values(sum); };
   }
+  // By a state that goes.
   void detach() noexcept { state = nullptr; }
 
-  // As the state's own.
+  // Adds to a hash what the ranks compare of the next update; asks the state, which must live.
   void add_update(Fingerprint& into) const { hash_update(state, into); }
   // What there is to tell of the next update, where the ranks differ in something: `more` about the update, and, of a replica
-  // that was never updated, what it begins with. A line each.
+  // that was never updated, what it begins with. A line each. Asks the state, which must live.
   std::string update_lines(std::string const& more) const;
 
-  // Not once the variable is gone: its memory may be.
+  // Whether the first update of a replica compares what the ranks begin with. Not once the variable is gone: its memory may be.
   bool replica_is_compared() const { return compares_values && !gone; }
 
-  // Of an operation of a session that is not the variable's.
+  // The Error (misuse) for a variable that is given to `operation` of a session that is not its own.
   Error stranger(int rank, char const* operation) const {
     return {Errc::misuse, rank, operation, name, "the variable belongs to another session"};
   }
 
+  // What users call the variable, the same on all ranks; without control bytes.
   std::string const name;
-  std::string const signature;  // kind, shape, types, policy, partitioner, reduction
+  // Kind, shape, types, policy, partitioner and reduction in words: equal on all ranks, or the session refuses to work.
+  std::string const signature;
+  // The session that the variable was made with, as `Registry` tells sessions apart; null before it is entered.
   void const* session = nullptr;
-  // Of the state, while it lives.
+  // The state, while it lives; what the following functions are called with.
   void const* state = nullptr;
+  // Asks the state for its description.
   Description (*describe)(void const* state) = nullptr;
+  // Has the state add its update to a hash.
   void (*hash_update)(void const* state, Fingerprint& into) = nullptr;
+  // Asks the state for a line about its next update.
   std::string (*update_text)(void const* state) = nullptr;
+  // Asks the state whether it has first values to compare, and for their checksum.
   bool (*first_values)(void const* state, std::uint64_t& sum) = nullptr;
   bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with
   bool gone = false;             // the variable was destroyed; handles and updates in flight may still hold its state
@@ -84,27 +102,34 @@ PARALLAX_INLINE std::string Registration::update_lines(std::string const& more) 
 }
 #endif
 
+// Variable, session and updates in flight each hold one.
 using RegistrationPtr = Shared<Registration>;
 
-// A variable's hold on its state, which handles and updates in flight share: what they refer to never dangles, and a step
-// can tell that the variable itself is gone.
+// A variable's hold on its state, which handles and updates in flight share: what they refer to never dangles, and a step can
+// tell that the variable itself is gone. Each BasicVariable has one. Move-only.
 template <class State>
 class Holder {
  public:
   Holder() = default;
+  // Takes the variable's place among the owners of the state.
   explicit Holder(Shared<State> state) : state_{std::move(state)} {}
   Holder(Holder&& other) noexcept = default;
+  // The variable that was here is gone; the other one is here.
   Holder& operator=(Holder&& other) noexcept {
     if (this != &other) leave();
     state_ = std::move(other.state_);
     return *this;
   }
+  // The variable is gone, the state perhaps not yet.
   ~Holder() { leave(); }
 
+  // The state of a variable that was not moved from.
   State& operator*() const { return *state_; }
+  // A member of that state.
   State* operator->() const { return state_.get(); }
 
  private:
+  // Tells those who still hold the state that the variable is gone.
   void leave() noexcept {
     if (state_) state_->registration()->gone = true;
   }

@@ -1,4 +1,5 @@
-// The variables that a session knows: entered by their constructors, compared by the ranks at every agreement.
+// The variables that a session knows: entered by their constructors, compared by the ranks at every agreement. The session's
+// core owns it.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +12,29 @@
 
 namespace parallax::detail {
 
+// Holds the registrations of a session's variables, and the hash by which ranks compare them.
 class Registry {
  public:
   // `session`: what tells its variables from those of others.
   explicit Registry(void const* session) : session_{session} {}
 
-  // Local. Throws Error (invalid_argument) for a name that a living variable has.
+  // Local. By a variable's constructor: the variable belongs to the session from here on. Forgets variables that nobody else
+  // holds. Throws Error (invalid_argument) for a name that a living variable has; then nothing has changed but that.
   void enter(RegistrationPtr given, int rank);
-  // Local. Throws Error (misuse) for a variable of another session.
+  // Local. By an operation, before it touches a variable. Throws Error (misuse) for a variable of another session.
   void check_owned(Registration const& variable, int rank, char const* operation) const {
     if (variable.session != session_) throw variable.stranger(rank, operation);
   }
 
-  // What ranks compare: of all variables that were ever entered, and whatever else was added.
+  // Adds a number to what ranks compare.
   void add(std::uint64_t value);
+  // What ranks compare: of all variables that were ever entered, in their order, and whatever else was added.
   std::uint64_t hash() const { return hash_; }
+  // Those that were entered and not forgotten, variables that are gone among them.
   std::vector<RegistrationPtr> const& variables() const { return known_; }
 
  private:
+  // Only compared, never read.
   void const* session_;
   std::vector<RegistrationPtr> known_;
   std::uint64_t hash_ = 0;

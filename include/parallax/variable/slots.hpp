@@ -1,5 +1,5 @@
-// The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor. What
-// keeps a variable has one.
+// The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor.
+// DenseState and TableRows each have one, for what they update.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,17 @@
 
 namespace parallax {
 
+// The arrays of one list of slots, `slots<S...>`; the specialisation below is all of it.
 template <class T, class Slots, MemorySpace Space = HostSpace>
 class SlotArrays;
 
-// Owns. Arrays of `count` entries, one array per slot, each filled with its entry of `initial`, a tuple, or with zeros.
+// Owns. Arrays of `count` entries in memory of the space, one array per slot, each filled with its entry of `initial`, a tuple,
+// or with zeros.
 template <class T, class... S, MemorySpace Space>
 class SlotArrays<T, slots<S...>, Space> {
  public:
+  // Allocates and fills, by `ops`. An `initial` of another length than the list is as none. Throws std::bad_alloc, or what the
+  // space throws.
   template <class Initial>
   SlotArrays([[maybe_unused]] RowOps<Space> const& ops, [[maybe_unused]] Initial const& initial,
              [[maybe_unused]] std::size_t count)
@@ -36,22 +40,24 @@ class SlotArrays<T, slots<S...>, Space> {
     }(std::index_sequence_for<S...>{});
   }
 
-  // Slot number I, for tests and checkpoints.
+  // The entries of slot number I, in memory of the space. Of use to tests.
   template <std::size_t I>
   auto span() const {
     return std::get<I>(arrays_).span();
   }
 
+  // How many slots there are.
   static constexpr std::size_t number = sizeof...(S);
+  // Bytes of one entry of each slot, together.
   static constexpr std::size_t entry_bytes = (0 + ... + sizeof(detail::slot_type<S, T>));
 
-  // Calls f with every array: its memory and the bytes of an entry.
+  // Calls f(memory, bytes of an entry) with every array, in the order of the slots. For moves, which copy bytes.
   template <class F>
   void each(F&& f) {
     std::apply([&](auto&... array) { (f(reinterpret_cast<std::byte*>(array.data()), sizeof(*array.data())), ...); }, arrays_);
   }
 
-  // Calls f with the number and the first entry of every array.
+  // Calls f(number, first entry) with every array.
   template <class F>
   void each_slot(F&& f) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -59,7 +65,7 @@ class SlotArrays<T, slots<S...>, Space> {
     }(std::index_sequence_for<S...>{});
   }
 
-  // Calls f with a pointer to entry `at` of every array.
+  // Calls f with a pointer to entry `at` of every array, and returns what it returns.
   template <class F>
   decltype(auto) from(std::size_t at, F&& f) {
     return std::apply([&](auto&... array) -> decltype(auto) { return f(array.data() + at...); }, arrays_);
@@ -69,13 +75,16 @@ class SlotArrays<T, slots<S...>, Space> {
   std::tuple<Buffer<detail::slot_type<S, T>, Space>...> arrays_;
 };
 
-// Owns. All state that an optimizer keeps beside `rows` rows of `width` elements, and its rule applied to them.
+// Owns. All state that an optimizer keeps beside `rows` rows of `width` elements, and its rule applied to them. Which steps
+// there were is the owner's to know: it hands the rule in. All functions are local. On a device they put work in the queue of
+// `ops`.
 template <class T, Optimizer O, MemorySpace Space = HostSpace>
 class OptimizerState {
   using Ops = RowOps<Space>;
   static constexpr bool on_host = Space::host_readable;
 
  public:
+  // Allocates all slots, at their first values by `optimizer`.
   OptimizerState(Ops const& ops, O const& optimizer, std::size_t rows, std::size_t width)
       : ops_{ops},
         count_{rows},
@@ -83,11 +92,12 @@ class OptimizerState {
         elements_{ops, initial(optimizer), rows * width},
         rows_{ops, row_initial(optimizer), rows} {}
 
-  // Element slot number I, for tests and checkpoints; row_span: row slot number I.
+  // Element slot number I, [rows x width]. Of use to tests.
   template <std::size_t I>
   auto span() const {
     return elements_.template span<I>();
   }
+  // Row slot number I, one entry a row. Of use to tests.
   template <std::size_t I>
   auto row_span() const {
     return rows_.template span<I>();
@@ -133,6 +143,7 @@ class OptimizerState {
     return width * SlotArrays<T, typename O::element_slots, Space>::entry_bytes +
            SlotArrays<T, row_slots<O>, Space>::entry_bytes;
   }
+  // How many arrays lie like the table's rows: as often does `each_row_array` call.
   static constexpr std::size_t arrays =
       SlotArrays<T, typename O::element_slots, Space>::number + SlotArrays<T, row_slots<O>, Space>::number;
   // Calls f with every array that lies like the table's rows: its memory and the bytes of a row.
@@ -142,8 +153,9 @@ class OptimizerState {
     rows_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry); });
   }
 
-  // Elements [0, count) of `parameters`, whose slots begin with number `first`. What measures rows is given whole ones.
-  // `scale`: a T, Unscaled or Averaged.
+  // Moves elements [0, count) of `parameters`, whose slots begin with number `first`, by `rule`. What measures rows is given
+  // whole ones. `scale`: a T, Unscaled or Averaged. Linear in `count`; each element, gradient and slot is read once, or twice
+  // where rows are measured.
   template <class Scale, class Rule>
   void apply(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
              Rule const& rule) noexcept(on_host) {
@@ -164,8 +176,8 @@ class OptimizerState {
         });
     }
   }
-  // The two halves of it for a unit that is measured in parts: sums of some of its elements, and the rule that is made of all
-  // sums (RowOps::finish_rule).
+  // The first of its two halves, for a unit that is measured in parts: writes to `out` the sums of what the rule measures of
+  // some of its elements. May move slots.
   template <class Rule>
   void measure(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule,
                double* out) noexcept(on_host) {
@@ -173,6 +185,8 @@ class OptimizerState {
       ops_.measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, out, slots...);
     });
   }
+  // The second half: moves the elements by `rule`, which was made of all sums (RowOps::finish_rule). Also all of it, for rules
+  // by element.
   template <class Scale, class Rule>
   void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
               Rule const& rule) noexcept(on_host) {
@@ -181,7 +195,8 @@ class OptimizerState {
     });
   }
 
-  // Rows directory(keys[i]) of the table by the packed rows of `gradients`; the state lies like the table.
+  // Moves rows directory(keys[i]) of the table by row i of `gradients`, packed, times `scale`; the state lies like the table.
+  // Keys may not repeat.
   template <class Index, class Rule>
   void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<T> table, T const* gradients, T scale,
                   Rule const& rule) noexcept(on_host) {
@@ -205,8 +220,8 @@ class OptimizerState {
     }
   }
 
-  // On a device: rows of the table by the sums of the rows of `values` by `groups`, which are never stored, divided by `counts`,
-  // of device memory, one a key, or where those are null by `divisor`.
+  // On a device: moves rows of the table by the sums of the rows of `values` by `groups`, which are never stored, divided by
+  // `counts`, of device memory, one a key, or where those are null by `divisor`.
   template <class Groups, class Index, class Rule>
   void apply_runs(RowsView<T const> values, Groups const& groups, Directory<Index> directory, T divisor,
                   std::uint32_t const* counts, RowsView<T> table, Rule const& rule) {
@@ -218,7 +233,7 @@ class OptimizerState {
       });
     });
   }
-  // Rows first, first + 1, … of the table by gradients that lie gradients.stride apart. With `skips` the element behind a
+  // Moves rows first, first + 1, … of the table by gradients that lie gradients.stride apart. With `skips` the element behind a
   // gradient says how many named its row: where none did, the row is left alone.
   template <class Rule>
   void apply_spaced_rows(std::int64_t first, RowsView<T const> gradients, bool skips, RowsView<T> table, T scale,
@@ -243,10 +258,12 @@ class OptimizerState {
   }
 
  private:
+  // First values of element slots, or none where the optimizer names none.
   static auto initial(O const& optimizer) {
     if constexpr (requires { optimizer.initial(); }) return optimizer.initial();
     else return std::tuple{};
   }
+  // First values of row slots, likewise.
   static auto row_initial(O const& optimizer) {
     if constexpr (requires { optimizer.row_initial(); }) return optimizer.row_initial();
     else return std::tuple{};

@@ -1,4 +1,5 @@
 // A sparse variable: where a table's rows are, what this rank keeps of them, and how they go to other owners between steps.
+// `BasicVariable<Sparse, ...>` owns the state; pulls read it, ways update it, and Auto moves it.
 #pragma once
 
 #include <cstdint>
@@ -36,18 +37,30 @@ class SparseState : public Counted {
   using Rows = TableRows<T, IndexType, O, Space>;
 
  public:
+  // The type of an element.
   using scalar_type = T;
+  // The type of keys, and of indices as they travel.
   using index_type = IndexType;
+  // The policy that the variable was made with.
   using policy = Policy;
+  // The optimizer, as a type of its settings.
   using optimizer_type = O;
+  // The kind, for what takes states of both.
   using kind = Sparse;
+  // Where rows, slots and gradients are.
   using space = Space;
+  // What is made of a batch of indices, once for its pull and its update.
   using Plan = RowPlan<IndexType, Space>;
+  // All that the policy says of tables.
   using Exchange = typename Policy::template exchange<Sparse>;
-  static constexpr bool adaptive = is_adaptive<Exchange>, sharded = Exchange::sharded;
+  // Whether the policy in force may change between steps.
+  static constexpr bool adaptive = is_adaptive<Exchange>, sharded = Exchange::sharded;  // owners keep shards, at first
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
   static constexpr bool measures = false;                        // whole tensors: a table's rows are its tensors
 
+  // By the variable's constructor, which then calls `allocate` or `borrow`. Deals the rows and makes the slots of those that
+  // are this rank's: `owner` is its number among `owners`, or -1 where it owns nothing. Throws what the partitioner's `layout`
+  // throws, and std::bad_alloc.
   SparseState(Ops const& ops, RegistrationPtr registration, std::int64_t rows, std::int64_t width, int owner, int owners,
               O const& optimizer, P const& partitioner, Reduce reduce, BadIds bad_ids)
       : registration_{std::move(registration)},
@@ -62,7 +75,8 @@ class SparseState : public Counted {
 
   ~SparseState() { registration_->detach(); }
 
-  // The table's memory: owned and initialised, or the user's.
+  // The table's memory, owned: each of this rank's rows as `initial` says, by the variable's name and the row's number in the
+  // table.
   void allocate(Initializer const& initial) {
     Fingerprint name_hash;
     name_hash.add(std::string_view{name()});
@@ -71,38 +85,63 @@ class SparseState : public Counted {
       for (std::int64_t c = 0; c < width(); ++c) out[c] = static_cast<T>(initial.value(name_hash.value(), row, c));
     });
   }
+  // The table's memory, the user's: local_rows() x width() elements, row-major, which outlive the state. Their values stay.
   void borrow(T* memory) { rows_.borrow(memory); }
 
+  // Operations on memory of the space, in the order of this rank's queue.
   Ops const& ops() const { return rows_.ops(); }
+  // By what the session and the ranks know the variable.
   RegistrationPtr const& registration() const { return registration_; }
+  // The name, the same on all ranks.
   std::string const& name() const { return registration_->name; }
+  // Rows of the whole table.
   std::int64_t rows() const { return placement_.rows(); }
+  // Elements of a row.
   std::int64_t width() const { return rows_.width(); }
+  // Rows that this rank holds.
   std::int64_t local_rows() const { return rows_.rows(); }
+  // This rank's number among the owners, or -1.
   int owner() const { return owner_; }
+  // Who owns which row, and the key of each; also where every rank has all rows, as plans are made by it.
   Placement<IndexType, P> const& placement() const { return placement_; }
+  // The partitioner, with the number of pieces in force.
   P const& partitioner() const { return partitioner_; }
-  // Under Auto: the policies that are chosen from, and the number of the one in force.
+  // Under Auto: the policies that are chosen from.
   static Slice<Choice const> choices() requires adaptive { return Exchange::choices; }
+  // The number among `choices` of the policy in force, the same on all ranks; 0 without Auto.
   std::size_t choice() const { return choice_; }
-  // Whether a rank holds its shard only.
+  // Whether this rank holds its shard only, under the policy in force.
   bool shards() const {
     if constexpr (adaptive) return choices()[choice_].sharded;
     else return sharded;
   }
+  // The number in the table of this rank's row `local`.
   std::int64_t global_row(std::int64_t local) const { return shards() ? placement_.global_row(owner_, local) : local; }
+  // The optimizer's settings, to be changed between steps, alike on all ranks.
   O& optimizer() { return rows_.optimizer(); }
+  // The optimizer's settings.
   O const& optimizer() const { return rows_.optimizer(); }
+  // How gradients of the ranks become one.
   Reduce reduce() const { return reduce_; }
+  // What becomes of indices outside the table.
   BadIds bad_ids() const { return bad_ids_; }
+  // How many indices this rank has dropped so far.
   std::uint64_t dropped() const { return dropped_; }
+  // By what makes a plan that leaves indices out: so many more.
   void count_dropped(std::size_t indices) { dropped_ += indices; }
+  // Whether each row is divided by the number of indices that named it, so that counts travel beside sums.
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
+  // How many updates there were so far, the same on all ranks.
   std::int64_t steps() const { return rows_.steps(); }
-  std::int64_t changes() const { return steps() + moves_ + rewritten_; }  // of rows; the same on all ranks
+  // How often rows have changed or moved, the same on all ranks: a fetch that notes it knows whether its rows are still right.
+  std::int64_t changes() const { return steps() + moves_ + rewritten_; }
+  // How often rows went to other ranks, or their policy changed.
   std::int64_t moves() const { return moves_; }
+  // The optimizer's slots beside this rank's rows.
   auto const& slots() const { return rows_.slots(); }
 
+  // Adds to a hash what the ranks compare before an update: which variable, at which of its steps and moves, with which
+  // settings; before the first also the first values, where they are compared.
   void add_update(Fingerprint& hash) const {
     hash.fold(registration_->hash);
     hash.fold(static_cast<std::uint64_t>(steps()));
@@ -118,52 +157,66 @@ class SparseState : public Counted {
     sum = detail::checksum(table.data, static_cast<std::size_t>(table.rows * table.width) * sizeof(T));
     return true;
   }
+  // One line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
   std::string update_text() const {
     return joined({"update ", steps() + 1, " by ", optimizer_name<O>(), settings_text(optimizer())});
   }
 
-  // This rank's rows: the functions of TableRows, with the variable's own way to average. Keys are those of the placement, or,
-  // where every rank has all rows, numbers of rows (`rows_of`).
+  // This rank's rows, all up to date. Here and below: the functions of TableRows, with the variable's own way to average. Keys
+  // are those of the placement, or, where every rank has all rows, numbers of rows (`rows_of`).
   RowsView<T> local() { return rows_.settled(); }
+  // Brings rows up to date that a pull or an update is about to read.
   void touch(std::span<IndexType const> keys) { rows_.touch(keys); }
+  // Writes the rows of `keys`, which were touched, to `out`, packed: what the owner sends to those who pull them.
   void gather(std::span<IndexType const> keys, T* out) const { rows_.gather(keys, out); }
+  // Where ranks that share memory read the rows themselves. Valid while no update or move is under way.
   auto lent() const { return rows_.lent(); }
-  // Mean over `ranks`, or by the number of indices that named each row.
+  // Divides sums of rows in place: by `ranks` for the mean, or each by the number of indices that named its row. Called once,
+  // by the leader of the update.
   void average(ReducedRows<IndexType, T> const& reduced, int ranks) {
     if (reduce_ == Reduce::mean && ranks > 1) rows_.divide(reduced.rows, reduced.keys.size(), static_cast<T>(ranks));
     if (counted()) rows_.divide_each(reduced.rows, {reduced.counts, reduced.keys.size()});
   }
+  // The last that may throw before an update is committed: notes the optimizer's settings.
   void reserve_update() { rows_.reserve_update(); }
+  // Moves the rows of `keys`, each once, by averaged gradients, packed, times `scale`.
   void apply(std::span<IndexType const> keys, T const* gradients, T scale) noexcept(Space::host_readable) {
     rows_.apply(keys, gradients, scale);
   }
+  // On a device: moves rows by sums that are not there yet, of `addends` by `groups`, averaged on the way. `reduced` names the
+  // rows.
   template <class Groups>
   void apply_runs(ReducedRows<IndexType, T> const& reduced, RowsView<T const> addends, Groups const& groups, int ranks) {
     rows_.apply_runs(reduced.keys, addends, groups, reduce_ == Reduce::mean ? static_cast<T>(ranks) : T{1},
                      counted() ? std::span{reduced.counts, reduced.keys.size()} : std::span<std::uint32_t const>{});
   }
+  // Moves the rows from number `first` on by gradients of all of them. `counted`: the element behind each says how many indices
+  // named it.
   void apply_densified(std::int64_t first, RowsView<T const> gradients, bool counted, T scale) noexcept(Space::host_readable) {
     rows_.apply_densified(first, gradients, counted, scale);
   }
+  // Called last, once all rows were applied: the step counts.
   void end_update() { rows_.end_update(); }
-  // Calls f(i, row) with this rank's row of keys[i], of the placement, to be changed. Called on all ranks.
+  // Calls f(i, row) with this rank's row of keys[i], of the placement, to be changed. Called on all ranks, by `assign` and its
+  // kin.
   template <class F>
   void rewrite(std::span<IndexType const> keys, F&& f) {
     rows_.rewrite(shards() ? keys : rows_of(keys), f);
     ++rewritten_;
   }
 
-  // The numbers of the rows that keys of the placement stand for.
+  // The numbers of the rows that keys of the placement stand for. Valid until the next call.
   std::span<IndexType const> rows_of(std::span<IndexType const> keys) {
     ids_.resize_with_slack(keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) ids_[i] = row_of(keys[i]);
     return ids_.span();
   }
 
-  // A handle or an update takes a plan and gives it back.
+  // A plan for a handle or an update, which counts itself among the plan's users and gives it back.
   Plan& take_plan() { return plans_.take(); }
 
-  // The optimizer's slot of this name beside the rows of `local`, up to date.
+  // The optimizer's slot of this name beside the rows of `local`, up to date. Throws Error (invalid_argument) for one that is
+  // not there or not of S.
   template <class S>
   RowsView<S> slot(std::string_view slot_name) {
     return rows_.template slot<S>(slot_name, name());
@@ -192,13 +245,14 @@ class SparseState : public Counted {
     visit_policy_state(items, *this);
   }
 
-  // What each row costs and is, for the model of `Auto`.
+  // What each row costs and is, in elements and bytes, for the model of `Auto` and for predictions.
   TableFacts facts() const {
     auto const bytes = static_cast<double>(width()) * sizeof(T);
     auto const state = static_cast<double>(Rows::Slots::row_bytes(static_cast<std::size_t>(width())));
     return {static_cast<double>(rows()), bytes, bytes + state, static_cast<double>(sizeof(IndexType))};
   }
 
+  // What the session's report says of the variable, with the use of it that this rank, or under Auto all ranks, know.
   Description description() const {
     TableUse use = chooser.use();
     if (!adaptive && steps() > 0) {
@@ -218,15 +272,22 @@ class SparseState : public Counted {
 
   // Where the rows are going to be: another policy's place for them, or other pieces.
   struct Moved {
+    // The number of the policy that will be in force.
     std::size_t choice;
+    // With the number of pieces that will be in force.
     P partitioner;
+    // The owners of rows by then.
     Placement<IndexType, P> placement;
+    // Memory for this rank's rows by then, and their slots.
     typename Rows::Room room;
+    // Which rows go where.
     MoveRoute<IndexType> route;
+    // What is copied by that route: the rows, and each slot beside them.
     std::vector<MovingArray> arrays;
   };
-  // From or to shards. May throw std::bad_alloc, and then nothing has changed. The table must be the library's own, and no
-  // update of it under way.
+  // The beginning of a move from or to shards: makes room and a route for it; rows stay where they are, all up to date. Local,
+  // called by Auto on all ranks alike. May throw std::bad_alloc. The table must be the library's own, and no update of it under
+  // way.
   template <Communicator C>
   Moved begin_move(Topology<C> const& topology, std::size_t choice, P const& partitioner) {
     Placement<IndexType, P> placement{partitioner, rows(), placement_.owners()};
@@ -241,7 +302,8 @@ class SparseState : public Counted {
     });
     return moved;
   }
-  // After every row has arrived. Plans of earlier pulls stay usable: they name their rows by number from here on.
+  // The end of a move, after every row has arrived in the new room. Plans of earlier pulls stay usable: they name their rows by
+  // number from here on.
   void end_move(Moved&& moved, bool other_placement) {
     if (other_placement) plans_.retire([&](IndexType key) { return row_of(key); });
     choice_ = moved.choice;
@@ -250,21 +312,28 @@ class SparseState : public Counted {
     rows_.enter(std::move(moved.room), directory());
     ++moves_;
   }
-  // Among policies that keep all rows on every rank.
+  // A change among policies that keep all rows on every rank, for which no row moves.
   void change_choice(std::size_t choice) {
     choice_ = choice;
     ++moves_;
   }
 
-  [[no_unique_address]] typename detail::memory_of<Exchange, SparseState>::type policy_state;  // from step to step
+  // What the policy keeps of the variable, from step to step; empty for most.
+  [[no_unique_address]] typename detail::memory_of<Exchange, SparseState>::type policy_state;
+  // The rows of this step's updates: collected and merged by the ways, empty between steps.
   Merging<ReducedRows<IndexType, T>> merging;  // of a densified gradient only `rows` is set: the part of this rank
+  // Under Auto: knows how the table is used, and which policy that calls for.
   Chooser chooser;
-  Chooser::Seen seen;         // by this rank since the last step of the variable
-  Owned<PieceSearch> search;  // while one is on
-  double step_began = 0;      // when the last step of the variable ended, seconds of the session's clock
+  // How this rank has used the table since the last step of the variable.
+  Chooser::Seen seen;
+  // The search for a number of pieces; null while none is on.
+  Owned<PieceSearch> search;
+  // When the last step of the variable ended, in seconds of the session's clock; for the search.
+  double step_began = 0;
 
  private:
-  // From keys as `touch` takes them to this rank's rows.
+  // From keys as `touch` takes them to this rank's rows: under shards the owner's first key is row 0; else keys are rows
+  // already.
   Directory<IndexType> directory() const {
     return shards() && owner_ >= 0 ? Directory<IndexType>{placement_.base(owner_)} : Directory<IndexType>{};
   }
@@ -277,6 +346,7 @@ class SparseState : public Counted {
     auto room = rows_.room_for(choices()[choice].sharded ? placement.local_rows(owner_) : rows());
     end_move({choice, partitioner, std::move(placement), std::move(room), {}, {}}, true);
   }
+  // Shows what Auto knows of the table, and the search, where one is on.
   template <class A>
   void visit_choice(Items<A>& items) {
     chooser.visit(items);
@@ -289,6 +359,7 @@ class SparseState : public Counted {
     }
   }
 
+  // The number in the table of the row of a key.
   IndexType row_of(IndexType key) const { return static_cast<IndexType>(placement_.row(key)); }
 
   RegistrationPtr registration_;
@@ -302,6 +373,7 @@ class SparseState : public Counted {
   Placement<IndexType, P> placement_;
   Rows rows_;
   PlanPool<Plan> plans_;
+  // The result of `rows_of`.
   Buffer<IndexType> ids_;
 };
 

@@ -1,4 +1,5 @@
-// The shape and the first values of a table that the library owns.
+// The shape and the first values of a table that the library owns. A trainer gives a Table to the constructor of a Sparse
+// variable.
 #pragma once
 
 #include <bit>
@@ -14,12 +15,17 @@ namespace parallax {
 // A table's first values: a function of (seed, name of the variable, global row, column) alone, so that they do not depend
 // on how many ranks there are or who owns a row.
 struct Initializer {
+  // How values are drawn: all alike, evenly between two bounds, or normally.
   enum class Distribution : unsigned char { constant, uniform, normal };
+  // Which of them it is, `constant` unless told.
   Distribution distribution = Distribution::constant;
-  double low = 0.0, high = 0.0;  // bounds; of a normal distribution the mean and the standard deviation
+  // Bounds, or the mean of a normal distribution.
+  double low = 0.0, high = 0.0;  // the upper bound, or the standard deviation
+  // Another seed gives other values.
   std::uint64_t seed = 0;
 
-  // The value of element (row, column) of the table whose name has this hash.
+  // The value of element (row, column) of the table whose name has this hash. Called once for each element, by the rank that
+  // holds it.
   double value(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const {
     if (distribution == Distribution::constant) return low;
     Fingerprint hash;
@@ -35,21 +41,28 @@ struct Initializer {
     return low + high * radius * detail::cos(2.0 * std::numbers::pi * unit(hash.value()));
   }
 
+  // A number in [0, 1) of the 53 highest bits, for `value`.
   static double unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 };
 
+// All elements alike.
 inline Initializer constant(double value) { return {Initializer::Distribution::constant, value, value, 0}; }
+// Elements drawn evenly between `low` and `high`, independent of each other.
 inline Initializer uniform(double low, double high, std::uint64_t seed = 0) {
   return {Initializer::Distribution::uniform, low, high, seed};
 }
+// Elements drawn normally, of mean 0 and this standard deviation, independent of each other.
 inline Initializer normal(double deviation, std::uint64_t seed = 0) {
   return {Initializer::Distribution::normal, 0.0, deviation, seed};
 }
 
-// A table of `rows` rows of `width` elements, row-major.
+// A table of `rows` rows of `width` elements, row-major, of all ranks together. All ranks give the same.
 struct Table {
+  // How many rows there are, at most as many as the index type has numbers for; 0 is allowed.
   std::int64_t rows = 0;
+  // Elements of a row.
   std::int64_t width = 0;
+  // The first values: zeros unless told.
   Initializer initial = {};
 };
 

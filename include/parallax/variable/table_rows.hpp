@@ -1,4 +1,5 @@
-// The owner's side of a table: the rows that a rank keeps and the optimizer's state beside them, read and updated by key.
+// The owner's side of a table: the rows that a rank keeps and the optimizer's state beside them, read and updated by key. Each
+// SparseState has one, and calls all of it.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,14 @@ namespace parallax {
 template <class T, class Index, Optimizer O, MemorySpace Space>
 class TableRows {
  public:
+  // The operations on rows, of the space.
   using Ops = RowOps<Space>;
+  // The optimizer's state beside the rows.
   using Slots = OptimizerState<T, O, Space>;
+  // Whether rows are settled at all: those of an optimizer that moves what has no gradient.
   static constexpr bool settles = untouched<O> == Untouched::moves;
 
+  // Makes the slots; the rows' memory comes by `allocate` or `borrow`, before anything else. `optimizer` is copied.
   TableRows(Ops const& ops, Directory<Index> directory, std::int64_t rows, std::int64_t width, O const& optimizer)
       : ops_{ops},
         directory_{directory},
@@ -42,7 +47,8 @@ class TableRows {
     if constexpr (settles) history_.note(1, optimizer);
   }
 
-  // The rows' memory: owned, `fill(row, T* out)` writes a row's first values to memory of the host; or the user's.
+  // The rows' memory, owned. `fill(row, T* out)` writes the first values of local row `row` to memory of the host, and is
+  // called once for each.
   template <class Fill>
   void allocate(Fill const& fill) {
     owned_.resize(elements(rows()));
@@ -59,15 +65,24 @@ class TableRows {
       }
     }
   }
+  // The rows' memory, the user's: rows() x width() elements, row-major, with values in it.
   void borrow(T* memory) { table_.data = memory; }
 
+  // The operations that were given.
   Ops const& ops() const { return ops_; }
+  // Which local row a key means.
   Directory<Index> directory() const { return directory_; }
+  // Rows here.
   std::int64_t rows() const { return table_.rows; }
+  // Elements of a row.
   std::int64_t width() const { return table_.width; }
+  // The settings, to be changed between updates: `reserve_update` notes them.
   O& optimizer() { return optimizer_; }
+  // The settings of the next update.
   O const& optimizer() const { return optimizer_; }
+  // How many updates were ended.
   std::int64_t steps() const { return steps_; }
+  // The slots beside the rows as they lie, some perhaps of rows that are not settled.
   Slots const& slots() const { return slots_; }
 
   // All rows as of the last update. On a device: as of the work put in its queue so far.
@@ -79,21 +94,24 @@ class TableRows {
   // All rows as they lie, some perhaps as of an earlier update.
   RowsView<T const> stored() const { return table_; }
 
-  // Brings the rows of `keys` up to date.
+  // Brings the rows of `keys` up to date; keys may repeat. Costs the steps that passed each of them by.
   void touch(std::span<Index const> keys) {
     settle(static_cast<std::int64_t>(keys.size()),
            [&](std::int64_t i) { return directory_(keys[static_cast<std::size_t>(i)]); });
   }
-  // Row i of out = the row of keys[i], which was touched. `keys` as operations in the space find them.
+  // Writes the row of keys[i], which was touched, to row i of `out`, packed. `keys` as operations in the space find them.
   void gather(std::span<Index const> keys, T* out) const {
     ops_.gather_rows(RowsView<T const>{table_}, keys, directory_, out);
   }
 
-  // Where other ranks find rows by their keys, of memory of the host.
+  // What a rank tells those who share memory with it, so that they read rows themselves; of memory of the host.
   struct Lent {
+    // Row 0.
     T const* rows;
+    // From keys to rows.
     Directory<Index> directory;
   };
+  // For ranks that can read this one's memory; the rows that they read are touched first.
   Lent lent() const { return {table_.data, directory_}; }
 
   // Calls f(i, row) with the row of keys[i], up to date, for each key once: f may change it.
@@ -103,14 +121,15 @@ class TableRows {
     for (std::size_t i = 0; i < keys.size(); ++i) f(i, table_.row(directory_(keys[i])));
   }
 
-  // Sums of so many rows, divided by a number, or each by its own.
+  // Divides sums of `count` rows, packed, by a number.
   void divide(T* sums, std::size_t count, T by) const { ops_.scale_down(sums, static_cast<std::int64_t>(count) * width(), by); }
+  // Divides each of these rows, packed, by its own count.
   void divide_each(T* sums, std::span<std::uint32_t const> counts) {
     ops_.scale_rows_down(sums, width(), shown(counts));
   }
 
-  // Notes the optimizer's settings if they changed. When many notes have gathered all rows are settled, which changes no
-  // bit that is ever read, and the notes are dropped.
+  // The last before an update that may throw. Notes the optimizer's settings if they changed. When many notes have gathered all
+  // rows are settled, which changes no bit that is ever read, and the notes are dropped.
   void reserve_update() {
     static_cast<void>(optimizer_.at(steps_ + 1));  // what `at` throws, it throws before the commit
     if constexpr (settles) {
@@ -122,15 +141,15 @@ class TableRows {
       history_.note(steps_ + 1, optimizer_);
     }
   }
-  // The rows of `keys`, each once, by the packed rows of `gradients`.
+  // Moves the rows of `keys`, each once, by the packed rows of `gradients`, times `scale`.
   void apply(std::span<Index const> keys, T const* gradients, T scale) noexcept(Space::host_readable) {
     touch(keys);
     applied_.renew();
     slots_.apply_rows(applied_.of(ops_, keys), directory_, table_, gradients, scale, optimizer_.at(steps_ + 1));
     note_settled(keys);
   }
-  // On a device: by sums that are not there yet, of `addends` by `groups`, each divided by its count, where there are counts,
-  // else by `divisor`.
+  // On a device: moves rows by sums that are not there yet, of `addends` by `groups`, each divided by its count, where there
+  // are counts, else by `divisor`.
   template <class Groups>
   void apply_runs(std::span<Index const> keys, RowsView<T const> addends, Groups const& groups, T divisor,
                   std::span<std::uint32_t const> counts) {
@@ -139,8 +158,8 @@ class TableRows {
     slots_.apply_runs(addends, groups, directory_, divisor, found, table_, optimizer_.at(steps_ + 1));
     note_settled(keys);
   }
-  // The rows from `first` on of a gradient of all rows. With `counted` the element behind a row says by how many indices it was
-  // named, and rows named by none are left alone by a lazy optimizer.
+  // Moves the rows from `first` on by a gradient of all rows. With `counted` the element behind a row says by how many indices
+  // it was named, and rows named by none are left alone by a lazy optimizer.
   void apply_densified(std::int64_t first, RowsView<T const> gradients, bool counted, T scale) noexcept(Space::host_readable) {
     settle(gradients.rows, [&](std::int64_t i) { return first + i; });
     slots_.apply_spaced_rows(first, gradients, counted && untouched<O> == Untouched::lazy, table_, scale,
@@ -148,15 +167,22 @@ class TableRows {
     if constexpr (settles)
       std::fill_n(settled_.data() + first, gradients.rows, steps_ + 1);
   }
+  // The update is over: the next one is another step.
   void end_update() { ++steps_; }
 
-  // Room for other rows, which a move brings. May throw std::bad_alloc, and then nothing has changed.
+  // Room for other rows, which a move brings: what TableRows owns, of as many rows as will be here.
   struct Room {
+    // How many that are.
     std::int64_t rows;
+    // Their elements, without values.
     Buffer<T, Space> table;
+    // Their slots.
     Slots slots;
+    // For each the step as of which it is, where rows are settled.
     Buffer<std::int64_t> settled;
   };
+  // Settles all rows, as a move brings them as of the last update, and makes room for `rows` others. May throw std::bad_alloc,
+  // and then nothing that is ever read has changed.
   Room room_for(std::int64_t rows) {
     settled();
     return {rows, Buffer<T, Space>{elements(rows)},
@@ -207,8 +233,10 @@ class TableRows {
   }
 
  private:
+  // Elements of so many rows.
   std::size_t elements(std::int64_t rows) const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()); }
 
+  // Counts as operations in the space find them, until the next call.
   std::span<std::uint32_t const> shown(std::span<std::uint32_t const> counts) {
     counts_.renew();
     return counts_.of(ops_, counts);
@@ -236,10 +264,13 @@ class TableRows {
     }
     if constexpr (!Space::host_readable) settle_stale();
   }
+  // The rows of `keys` are as of the update that is under way.
   void note_settled([[maybe_unused]] std::span<Index const> keys) noexcept {
     if constexpr (settles)
       for (Index const key : keys) settled_[static_cast<std::size_t>(directory_(key))] = steps_ + 1;
   }
+  // The device's half of `settle`: rows in order of the steps as of which they are, so that each step moves a run of them from
+  // the first on.
   void settle_stale() {
     std::sort(stale_.begin(), stale_.end(), [](Stale const& a, Stale const& b) { return a.settled < b.settled; });
     std::size_t const length = elements(1);
@@ -264,19 +295,24 @@ class TableRows {
 
   [[no_unique_address]] Ops ops_;
   Directory<Index> directory_;
+  // The library's own memory; empty where the rows are the user's.
   Buffer<T, Space> owned_;
   RowsView<T> table_;
   O optimizer_;
+  // Updates that were ended.
   std::int64_t steps_ = 0;
   Slots slots_;
   Buffer<std::int64_t> settled_;  // by row: the last step that has moved it
+  // Gradients of rows that have none: one row, on a device as many as are settled at once.
   Buffer<T, Space> zeros_;
   OptimizerHistory<O> history_;
+  // A row to be settled, and the step as of which it is.
   struct Stale {
     std::int64_t settled;
     Index row;
   };
   std::vector<Stale> stale_;  // on a device
+  // Their rows, and how the device finds them; likewise keys of an update, and counts.
   Buffer<Index> stale_rows_;
   Shown<Index, Space> shown_stale_;
   Shown<Index, Space> applied_;

@@ -22,6 +22,7 @@ namespace parallax {
 
 namespace detail {
 
+// The name of a scalar or an index type in signatures.
 template <class T>
 inline constexpr std::string_view type_name = "?";
 template <>
@@ -60,6 +61,7 @@ consteval bool check_indices() {
   }
 }
 
+// Whether A is an archive: an assertion tells the user that it is not.
 template <class A>
 consteval bool check_archive() {
   static_assert(Archive<std::remove_reference_t<A>>,
@@ -67,9 +69,11 @@ consteval bool check_archive() {
   return Archive<std::remove_reference_t<A>>;
 }
 
+// Whether a type is one of some others: the settings that a constructor allows, for example.
 template <class Candidate, class... Allowed>
 inline constexpr bool one_of = (false || ... || std::same_as<Candidate, Allowed>);
 
+// Refuses the user's memory for a table whose rows may move.
 template <class State>
 struct check_memory_of_user {
   static_assert(!State::adaptive, "parallax: under Auto rows move from rank to rank: let the library own the table");
@@ -80,32 +84,42 @@ template <MemorySpace Space, class Topology>
 RowOps<Space> ops_for(Topology const& topology) {
   return RowOps<Space>{queue_of<Space>(topology.world())};
 }
+// The name of a memory space in signatures; empty for the host's.
 template <MemorySpace Space>
 constexpr std::string_view space_word() {
   if constexpr (std::same_as<Space, HostSpace>) return {};
   else return Space::name;
 }
 
+// What a variable tells its session of itself.
 inline RegistrationPtr make_registration(std::string name, std::string signature) {
   return make_counted<Registration>(std::move(name), std::move(signature));
 }
 
 }  // namespace detail
 
-// Does not own: a variable and the indices of one batch.
+// Does not own: a variable and the indices of one batch, for one call of `pull` or the like. Variable and indices must outlive
+// that call.
 template <class State, class Id>
 struct IndicesOf {
+  // The state of the table's variable.
   using state_type = State;
+  // That of the variable.
   State* state;
+  // The rows' numbers in the table, in any order, some perhaps twice.
   std::span<Id const> ids;
 };
 
-// Does not own: indices in bags.
+// Does not own: indices in bags, for a pull that pools the rows of each.
 template <class State, class Id, class Offset>
 struct BagsOf : IndicesOf<State, Id> {
+  // Where each bag begins among the indices, and the end of the last.
   std::span<Offset const> offsets;
+  // A weight for each index, where `weighted`.
   std::span<typename State::scalar_type const> weights;
+  // How the rows of a bag become one.
   Pool pool;
+  // Whether rows are multiplied by weights before they are added.
   bool weighted;
 };
 
@@ -115,11 +129,15 @@ struct BagsOf : IndicesOf<State, Id> {
 template <class Kind, class Policy, class O, class P, class Space, class T, class IndexType>
 class BasicVariable;
 
+// A dense variable: parameters in the user's memory, all of them on every rank, of which an update moves every one.
 template <class Policy, class O, class P, class Space, class T, class IndexType>
 class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
  public:
+  // Dense: what policies and steps tell variables apart by.
   using kind = Dense;
+  // The type of an element.
   using scalar_type = T;
+  // What this rank keeps of the variable.
   using State = DenseState<T, Policy, O, Space>;
 
   // Local. `binding` = bind(tensor) lends the parameters' memory. `settings` in any order: an optimizer, a Reduce (default
@@ -145,20 +163,27 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
+  // Of anything else than bound memory, which an assertion refuses.
   template <class Session, class Other, class... Settings>
   BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
     static_assert(std::same_as<Other, detail::Mistaken>,
                   "parallax: a Dense variable is given the memory of its parameters: a session, a name, bind(tensor)");
   }
+  // Of a name before the session, which an assertion refuses.
   template <detail::Name Text, class Session, class... Others>
   BasicVariable(Text const&, Session&, Others const&...) {
     static_assert(detail::never<Session>, "parallax: a variable is made from a session and a name: the session comes first");
   }
 
+  // What the variable was named, the same on all ranks.
   std::string const& name() const { return state_->name(); }
+  // All parameters, in the user's memory: as of the last step, on every rank.
   std::span<T> values() const { return state_->values(); }
+  // The optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
   O& optimizer() { return state_->optimizer(); }
+  // How many updates there were so far; several in one step count as one.
   std::int64_t steps() const { return state_->steps(); }
+  // For the library's own operations; valid as long as the variable.
   State& state() const { return *state_; }
 
   // Local. A slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps. It has an
@@ -168,6 +193,7 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
   std::span<S> slot(std::string_view name) {
     return state_->template slot<S>(name);
   }
+  // The element that the first entry of a slot belongs to: 0 unless the policy shards.
   std::size_t first_owned() const { return state_->first_owned(); }
 
   // Local. Shows an archive all that outlives a step, or takes it from one: see core/archive.hpp.
@@ -180,16 +206,22 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
   Holder<State> state_;
 };
 
+// A sparse variable: a table of rows, on every rank or dealt to owners, of which a batch names a few.
 template <class Policy, class O, class P, class Space, class T, class IndexType>
 class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
  public:
+  // Sparse: what policies and steps tell variables apart by.
   using kind = Sparse;
+  // The type of an element.
   using scalar_type = T;
+  // The type of a row's number as it travels; a user's indices may be of another one.
   using index_type = IndexType;
+  // What this rank keeps of the variable.
   using State = SparseState<T, IndexType, Policy, O, P, Space>;
 
-  // Local. The library owns this rank's rows. `settings` in any order: an optimizer, a partitioner, a Reduce, a
-  // BadIds.
+  // Local. The library owns this rank's rows, which begin as `table` says. `settings` in any order: an optimizer, a
+  // partitioner, a Reduce (default mean), a BadIds (default error). Throws Error (invalid_argument) for a shape that makes no
+  // sense, and for a name that the session already holds.
   template <class Session, class... Settings>
   BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
     make(session, std::move(name), table.rows, table.width, ", initial " + fields_text(table.initial), settings...);
@@ -197,7 +229,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
-  // Local. The user's table, alike on all ranks, for policies that replicate.
+  // Local. The user's table, alike on all ranks, for policies that replicate; it outlives the variable. `settings` and errors
+  // as above; also of a table whose rows lie apart.
   template <class Session, class U, class... Settings>
   BasicVariable(Session& session, std::string name, TableBinding<U> given, Settings const&... settings) {
     auto const binding = detail::binding_of<T>(given);
@@ -212,7 +245,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
-  // Local. Memory for this rank's shard from allocate(local rows), its values as the user set them.
+  // Local. Memory for this rank's shard from allocate(local rows), its values as the user set them, which outlives the
+  // variable. `settings` and errors as above.
   template <class Session, class Allocate, class... Settings>
   BasicVariable(Session& session, std::string name, ShardBinding<Allocate> binding, Settings const&... settings) {
     static_assert(sizeof(detail::check_memory_of_user<State>) > 0);
@@ -221,35 +255,47 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
+  // Of anything else than a table or bound memory, which an assertion refuses.
   template <class Session, class Other, class... Settings>
   BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
     static_assert(
         std::same_as<Other, detail::Mistaken>,
         "parallax: a Sparse variable is given its rows: a Table{rows, width}, or memory of yours by bind_rows or bind_shard");
   }
+  // Of a name before the session, which an assertion refuses.
   template <detail::Name Text, class Session, class... Others>
   BasicVariable(Text const&, Session&, Others const&...) {
     static_assert(detail::never<Session>, "parallax: a variable is made from a session and a name: the session comes first");
   }
+  // The same of a table in braces, which would match no other parameter.
   template <detail::Name Text, class Session, class... Others>
   BasicVariable(Text const&, Session& session, Table const&, Others const&... others)
       : BasicVariable{std::string{}, session, others...} {}
 #if !defined(__EDG__) && !defined(__CUDACC__)  // to whose front end {.width = 3} is one of these as well
+  // Of a misspelt member of a Table, which an assertion refuses.
   template <class Session, class... Settings>
   BasicVariable(Session&, std::string const&, detail::MisspelledTable const&, Settings const&...) {
     static_assert(detail::never<Session>, "parallax: the members of a Table are rows, width and initial: it has no row");
   }
 #endif
 
+  // What the variable was named, the same on all ranks.
   std::string const& name() const { return state_->name(); }
+  // Rows of the whole table, of all ranks together.
   std::int64_t rows() const { return state_->rows(); }
+  // Elements of a row.
   std::int64_t width() const { return state_->width(); }
+  // Rows that this rank holds: its shard, or all of them. Under Auto it changes with the policy.
   std::int64_t local_rows() const { return state_->local_rows(); }
+  // The number in the table of row `local` of this rank, 0 <= local < local_rows().
   std::int64_t global_row(std::int64_t local) const { return state_->global_row(local); }
-  // This rank's rows, [local_rows() x width()], as of the last update.
+  // Local. This rank's rows, [local_rows() x width()], as of the last update, in memory of the variable's space.
   RowsView<T> local() { return state_->local(); }
+  // The optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
   O& optimizer() { return state_->optimizer(); }
+  // How many updates there were so far; several in one step count as one.
   std::int64_t steps() const { return state_->steps(); }
+  // For the library's own operations; valid as long as the variable.
   State& state() const { return *state_; }
 
   // Local. A slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps: beside
@@ -266,10 +312,11 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     if constexpr (detail::check_archive<A>()) state_->visit(archive);
   }
 
-  // How many indices outside the table this rank has dropped so far (BadIds::drop_and_count).
+  // Local. How many indices outside the table this rank has dropped so far (BadIds::drop_and_count).
   std::uint64_t dropped() const { return state_->dropped(); }
 
-  // A pull of these indices, together with others: session.pull(a.at(ids), b.at(more_ids)).
+  // Local. These indices of this table, for a pull together with others: session.pull(a.at(ids), b.at(more_ids)). `ids`: a
+  // contiguous range of integers, which must outlive the call that is given them.
   template <class Ids>
   auto at(Ids const& ids) const {
     if constexpr (!detail::check_indices<Ids, Space>()) {
@@ -280,12 +327,15 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     }
   }
 
-  // A pull of bags: bag b holds the indices at positions [offsets[b], offsets[b + 1]), so that `offsets` begins with 0 and ends
-  // with the number of indices. Each bag's rows are pooled on this rank, by sum or mean, or summed with a weight per index.
+  // Local. These indices in bags, for a pull: bag b holds the indices at positions [offsets[b], offsets[b + 1]), so that
+  // `offsets` begins with 0 and ends with the number of indices. Each bag's rows are pooled on this rank, by sum or mean, or
+  // summed with a weight per index.
   template <class Ids, class Offsets>
   auto bags(Ids const& ids, Offsets const& offsets, Pool pool = Pool::sum) const {
     return bags_of(ids, offsets, std::span<T const>{}, pool, false);
   }
+  // The same, where the row of index i is multiplied by weights[i] before it is added to its bag: a weight of the variable's
+  // scalar type for each index.
   template <class Ids, class Offsets, FlatTensor Weights>
   auto bags(Ids const& ids, Offsets const& offsets, Weights const& weights) const {
     static_assert(std::same_as<typename decltype(flat_view(weights))::value_type, T>,
@@ -296,6 +346,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   }
 
  private:
+  // What both make, or a stand-in once an assertion has spoken.
   template <class Ids, class Offsets>
   auto bags_of(Ids const& ids, Offsets const& offsets, std::span<T const> weights, Pool pool, bool weighted) const {
     if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets>()) {
@@ -308,6 +359,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     }
   }
 
+  // What the constructors share: checks name and shape, and makes the state, without memory for its rows. Throws Error
+  // (invalid_argument).
   template <class Session, class... Settings>
   void make(Session& session, std::string name, std::int64_t rows, std::int64_t width, std::string const& initial,
             Settings const&... settings) {
@@ -346,6 +399,7 @@ struct check_options {
                 "partitioner, one memory space, one scalar and one index type");
 };
 
+// The assertions on what was chosen for each axis.
 template <class Opt, class Part, class Space, class T, class IndexType>
 struct check_choices {
   static_assert(MemorySpace<Space>,
@@ -358,6 +412,8 @@ struct check_choices {
   static_assert(one_of<IndexType, std::int32_t, std::int64_t>, "parallax: a table is indexed by std::int32_t or std::int64_t");
 };
 
+// What `Variable` names. It is the variable of the options as they are, or, where an assertion has failed, one that the
+// compiler says nothing more of.
 template <class Kind, class... Options>
 struct make_variable {
   static_assert(sizeof(check_options<Kind, Options...>) > 0);
@@ -380,9 +436,9 @@ struct make_variable {
 
 }  // namespace detail
 
-// The kind first, then options in any order: an update policy (default: the paper's rule, Dense -> AllReduce, Sparse ->
-// PsShard), an optimizer (Sgd), a partitioner (Cyclic), a memory space (HostSpace), float or double (float),
-// Index<std::int32_t> or Index<std::int64_t> (64 bits).
+// The type of a variable: the kind first, then options in any order. An update policy (default: the paper's rule, Dense ->
+// AllReduce, Sparse -> PsShard), an optimizer (Sgd), a partitioner (Cyclic), a memory space (HostSpace), float or double
+// (float), Index<std::int32_t> or Index<std::int64_t> (64 bits). A mistake among them is one sentence of an assertion.
 template <class Kind, class... Options>
 using Variable = typename detail::make_variable<Kind, Options...>::type;
 

@@ -1,5 +1,5 @@
 // What an option of Variable lacks, in one sentence; and what stands for a variable, or for what one is made from, where an
-// assertion has told the user of a mistake.
+// assertion has told the user of a mistake. Included by variable/variable.hpp.
 #pragma once
 
 #include <concepts>
@@ -13,6 +13,7 @@
 
 namespace parallax::detail {
 
+// What a class without an axis looks like.
 enum class OptionLook { none, policy, optimizer, partitioner, space };
 
 // What a class that lies on no axis may be meant for.
@@ -41,6 +42,7 @@ struct check_option {
                 "parallax: an argument of Variable is no option: after the kind come an update policy, an optimizer, a "
                 "partitioner, a memory space, a scalar (float, double) and an Index<int type>, in any order; a class says which of "
                 "them it is by a member type, as in `using axis = parallax::optimizer_axis`");
+// Says that `look` is not this one: `name` is the enumerator and the word before `_axis`, `text` the noun in the sentence.
 #define PARALLAX_OPTION_HAS_AXIS(name, text) \
   static_assert(look != OptionLook::name, "parallax: an argument of Variable is no option: it looks like " text ", and lacks " \
                                           "a public `using axis = parallax::" #name "_axis`")
@@ -50,13 +52,14 @@ struct check_option {
   PARALLAX_OPTION_HAS_AXIS(space, "a memory space");
 #undef PARALLAX_OPTION_HAS_AXIS
 };
+// Checks those of the options that are none, one by one.
 template <class... Options>
 struct check_each_option {
   static_assert((true && ... &&
                  (sizeof(std::conditional_t<all_are_options<Options>, std::type_identity<Options>, check_option<Options>>) > 0)));
 };
 
-// Of a type that may be a name, and is no session.
+// A type that may be a name, and is no session: tells that arguments were swapped.
 template <class T>
 concept Name = std::same_as<T, std::string> || std::is_array_v<T> || std::is_pointer_v<T>;
 

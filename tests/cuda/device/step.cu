@@ -32,7 +32,7 @@ void adagrad_on_device(std::vector<std::int32_t> const& keys, std::vector<float>
     auto parameters = copied(table), state = copied(sums);
     DeviceBuffer<std::int32_t> distinct_keys{pool, stream, n};
     DeviceBuffer<std::uint32_t> numbers{pool, stream, 3 * std::size_t{n} + 2};
-    device::Groups<std::int32_t> const groups{distinct_keys.data(), numbers.data(),         numbers.data() + n + 1,
+    device::GroupingView<std::int32_t> const groups{distinct_keys.data(), numbers.data(),         numbers.data() + n + 1,
                                               numbers.data() + 2 * n + 1, numbers.data() + 3 * n + 1, n};
     DeviceBuffer<std::byte> sort_scratch{pool, stream, device::group_keys_scratch_bytes(n, rows)};
     DeviceBuffer<std::byte> sums_scratch{pool, stream, device::sums_scratch_bytes<float>(n, width)};

@@ -9,14 +9,15 @@
 namespace pc = parallax::cuda;
 
 template <class Index>
-void groups(cudaStream_t stream, Index const* keys, std::int64_t bound, pc::Groups<Index> const& out, std::uint32_t* numbers) {
+void groups(cudaStream_t stream, Index const* keys, std::int64_t bound, pc::GroupingView<Index> const& out,
+            std::uint32_t* numbers) {
   pc::group_keys(stream, keys, bound, out, nullptr);
   pc::run_lengths(stream, out, numbers);
   pc::sum_counts(stream, numbers, out, numbers);
   pc::bucket(stream, out.keys, out.count, keys, 3, numbers, out.distinct);
 }
-template void groups(cudaStream_t, std::int32_t const*, std::int64_t, pc::Groups<std::int32_t> const&, std::uint32_t*);
-template void groups(cudaStream_t, std::int64_t const*, std::int64_t, pc::Groups<std::int64_t> const&, std::uint32_t*);
+template void groups(cudaStream_t, std::int32_t const*, std::int64_t, pc::GroupingView<std::int32_t> const&, std::uint32_t*);
+template void groups(cudaStream_t, std::int64_t const*, std::int64_t, pc::GroupingView<std::int64_t> const&, std::uint32_t*);
 
 #define PLACE(P, Id, Index) \
   template void pc::place_ids(cudaStream_t, Id const*, std::uint64_t, parallax::P::Layout const&, Index const*, bool, Index*);

@@ -5,7 +5,7 @@ namespace pc = parallax::cuda;
 using parallax::RowsView;
 
 #define COALESCE(V, T, Index)                                                                                   \
-  template void pc::coalesce(cudaStream_t, RowsView<V const>, pc::Groups<Index> const&, T*, void*, std::uint32_t, \
+  template void pc::coalesce(cudaStream_t, RowsView<V const>, pc::GroupingView<Index> const&, T*, void*, std::uint32_t, \
                              std::uint32_t);
 COALESCE(float, float, std::int32_t)
 COALESCE(float, float, std::int64_t)

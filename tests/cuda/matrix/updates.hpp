@@ -10,7 +10,7 @@ using RuleOf = decltype(O{}.at(std::int64_t{1}));
 
 // For gradients V and parameters T, with the element slots and row slots that are given as lists.
 template <class O, class V, class T, class Index, class... S, class... R>
-void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groups<Index> const& groups,
+void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::GroupingView<Index> const& groups,
             parallax::RowsView<T> table, RuleOf<O> const& rule, pc::Slots<S...> const& slots,
             pc::Slots<R...> const& row_slots) {
   pc::update_runs(stream, values, groups, {}, {}, table, rule, slots, row_slots, nullptr);
@@ -29,5 +29,5 @@ void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groups<
   });
 }
 #define UPDATE(O, V, T, Index, Elements, Rows)                                                                            \
-  template void update<O, V, T, Index>(cudaStream_t, parallax::RowsView<V const>, pc::Groups<Index> const&,               \
+  template void update<O, V, T, Index>(cudaStream_t, parallax::RowsView<V const>, pc::GroupingView<Index> const&,               \
                                        parallax::RowsView<T>, RuleOf<O> const&, pc::Elements const&, pc::Rows const&);

@@ -1,4 +1,5 @@
-// What a rank of an MPI job owns to communicate: a duplicate of the user's communicator, and who is near.
+// What a rank of an MPI job owns to communicate: a duplicate of the user's communicator, and who is near. MpiCommunicator owns
+// one, and passes every operation on to it.
 #pragma once
 
 #include <mpi.h>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/job.hpp"
 #include "parallax/comm/mpi/journals.hpp"
 #include "parallax/comm/mpi/mailbox.hpp"
@@ -28,7 +30,9 @@
 
 namespace parallax {
 
+// What an MpiCommunicator is made with. All but the deadline must be the same on all ranks.
 struct MpiOptions {
+  // How long a wait may last before it is an Error (timeout), and how long a rank may be late for the construction.
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
   SumOrder order = SumOrder::fixed;  // vendor: MPI's own all-reduce, on one more communicator per channel
   std::size_t largest_message = std::size_t{1} << 30;  // bytes; what is larger travels in chunks. At most INT_MAX
@@ -40,36 +44,43 @@ namespace detail {
 
 // Its address stays, so that a communicator may move while requests are in flight.
 struct MpiEndpoint {
-  // Collective over `parent`.
+  // Collective over `parent`. What it throws, and when it ends the job, is as MpiCommunicator has it.
   MpiEndpoint(MPI_Comm parent, MpiOptions const& given);
   MpiEndpoint(MpiEndpoint const&) = delete;
   MpiEndpoint& operator=(MpiEndpoint const&) = delete;
-  ~MpiEndpoint() { release(); }
+  ~MpiEndpoint();
 
   // An operation on a channel: opened, its blocks started, polled until it is complete or withdrawn.
   void open(int channel, std::string_view operation);
+  // Between `open` and the first poll: a block goes through memory to a rank of this host, and as messages to any other.
   void send(int channel, int peer, std::byte const* from, std::size_t bytes);
   void receive(int channel, int peer, std::byte* to, std::size_t bytes);
+  // Moves on everything; true once the channel's operation is complete, which frees the channel.
   bool progress(int channel);
+  // A rank of this host that is missing, else one of another, or -1.
   int waiting_for(int channel) const;
+  // Waits at most a second for peers that still use the operation's memory; then it ends the job.
   void withdraw(int channel) noexcept;
 
-  static bool meet(std::vector<int> const& groups, int one, int other) {
-    auto const group = groups[static_cast<std::size_t>(one)];
-    return group >= 0 && group == groups[static_cast<std::size_t>(other)];
-  }
+  // Whether two ranks are of one group of `blocks`, or of `loans`.
+  static bool meet(std::vector<int> const& groups, int one, int other);
 
   MpiOptions options;
   MPI_Comm comm = MPI_COMM_NULL, letters = MPI_COMM_NULL;  // of blocks, and of both kinds of letters
   std::vector<MPI_Comm> sums;  // one per channel, for the vendor's all-reduce
+  // By rank, numbered from 0 in the order of their first rank.
   std::vector<int> hosts;
   std::vector<int> blocks, loans;  // by rank: the first rank of those with whom it exchanges so through memory, or -1
+  // By channel: what is lent of memory that peers cannot reach passes through it.
   std::array<SharedBuffer<std::byte>, channels> windows;
+  // In `comm`; and how many exceptions were unwinding when it was made.
   int rank = 0, size = 1, exceptions = std::uncaught_exceptions();
   MpiMailbox mailbox;
   MpiJournals journals;
   MpiMessages messages;
+  // Null where no other rank of the host exchanges through memory.
   std::unique_ptr<Neighbours> neighbours;
+  // Whether the host has more ranks than hardware threads.
   bool oversubscribed = false;
 
  private:
@@ -77,18 +88,25 @@ struct MpiEndpoint {
     std::uint64_t number = 0;  // of the channel's operations
     bool busy = false;
   };
+  // By channel, which `open` has checked.
   Lane& lane(int channel) { return lanes[static_cast<std::size_t>(channel)]; }
+  // Whether blocks to and from that rank go through memory.
   bool near(int peer) const { return neighbours && neighbours->has(peer); }
 
+  // Collective over `parent`.
   void duplicate(MPI_Comm parent);
+  // Collective over the duplicate. Error (mismatch) where options differ.
   void agree();
+  // Collective over the duplicate, and over the ranks of the host.
   void meet_neighbours(MPI_Comm host, std::vector<int> here);
+  // Frees the duplicates, but for those on which something may still be under way, and reports blocks that nobody expected.
   void release() noexcept;
 
   std::array<Lane, channels> lanes;
 };
 
-inline MpiEndpoint::MpiEndpoint(MPI_Comm parent, MpiOptions const& given) : options{given} {
+#if PARALLAX_MPI_BODIES
+PARALLAX_MPI_INLINE MpiEndpoint::MpiEndpoint(MPI_Comm parent, MpiOptions const& given) : options{given} {
   if (mpi_job_is_ending) MpiEnd::await();
   auto const refuse = [](Errc code, std::string const& why) { throw Error{code, -1, "MpiCommunicator", "", why}; };
   if (!mpi_is_usable())
@@ -118,8 +136,15 @@ inline MpiEndpoint::MpiEndpoint(MPI_Comm parent, MpiOptions const& given) : opti
   }
 }
 
+PARALLAX_MPI_INLINE MpiEndpoint::~MpiEndpoint() { release(); }
+
+PARALLAX_MPI_INLINE bool MpiEndpoint::meet(std::vector<int> const& groups, int one, int other) {
+  auto const group = groups[static_cast<std::size_t>(one)];
+  return group >= 0 && group == groups[static_cast<std::size_t>(other)];
+}
+
 // The first meeting of the ranks: under the deadline, for one may never come.
-inline void MpiEndpoint::duplicate(MPI_Comm parent) {
+PARALLAX_MPI_INLINE void MpiEndpoint::duplicate(MPI_Comm parent) {
   MPI_Comm_rank(parent, &rank);
   MPI_Comm_size(parent, &size);
   MpiErrorsAreReturned const returned;
@@ -137,7 +162,7 @@ inline void MpiEndpoint::duplicate(MPI_Comm parent) {
 }
 
 // Tells every rank who shares a host with whom, and finds options on which the ranks disagree.
-inline void MpiEndpoint::agree() {
+PARALLAX_MPI_INLINE void MpiEndpoint::agree() {
   struct Host {
     MPI_Comm comm = MPI_COMM_NULL;
     ~Host() {
@@ -173,7 +198,7 @@ inline void MpiEndpoint::agree() {
 }
 
 // Which ranks exchange through memory, and which can also map each other's: all of a host, or none, and known everywhere.
-inline void MpiEndpoint::meet_neighbours(MPI_Comm host, std::vector<int> here) {
+PARALLAX_MPI_INLINE void MpiEndpoint::meet_neighbours(MPI_Comm host, std::vector<int> here) {
   int groups[2] = {-1, -1};
   int const first = here[0];
   if (options.shared_memory && here.size() > 1) {
@@ -189,7 +214,7 @@ inline void MpiEndpoint::meet_neighbours(MPI_Comm host, std::vector<int> here) {
   }
 }
 
-inline void MpiEndpoint::release() noexcept {
+PARALLAX_MPI_INLINE void MpiEndpoint::release() noexcept {
   if (mpi_job_is_ending || std::uncaught_exceptions() > exceptions || !mpi_is_usable()) return;
   for (MPI_Comm& sum : sums)
     if (sum != MPI_COMM_NULL) MPI_Comm_free(&sum);
@@ -208,7 +233,7 @@ inline void MpiEndpoint::release() noexcept {
   if (auto const block = neighbours->stray(); block.rank >= 0) report(block.rank, block.channel);
 }
 
-inline void MpiEndpoint::open(int channel, std::string_view operation) {
+PARALLAX_MPI_INLINE void MpiEndpoint::open(int channel, std::string_view operation) {
   if (mpi_job_is_ending) MpiEnd::await();
   auto const refuse = [&](Errc code, std::string const& why) {
     throw Error{code, rank, std::string{operation}, "", why + std::to_string(channel)};
@@ -219,19 +244,19 @@ inline void MpiEndpoint::open(int channel, std::string_view operation) {
   lane(channel).busy = true;
 }
 
-inline void MpiEndpoint::send(int channel, int peer, std::byte const* from, std::size_t bytes) {
+PARALLAX_MPI_INLINE void MpiEndpoint::send(int channel, int peer, std::byte const* from, std::size_t bytes) {
   if (bytes == 0) return;
   if (near(peer)) neighbours->send(channel, lane(channel).number, peer, from, bytes);
   else messages.send(channel, lane(channel).number, peer, from, bytes);
 }
-inline void MpiEndpoint::receive(int channel, int peer, std::byte* to, std::size_t bytes) {
+PARALLAX_MPI_INLINE void MpiEndpoint::receive(int channel, int peer, std::byte* to, std::size_t bytes) {
   if (bytes == 0) return;
   if (near(peer)) neighbours->receive(channel, lane(channel).number, peer, to, bytes);
   else messages.receive(channel, lane(channel).number, peer, to, bytes);
 }
 
 // Whatever is polled, all lanes are moved on: a peer may be waiting for another one.
-inline bool MpiEndpoint::progress(int channel) {
+PARALLAX_MPI_INLINE bool MpiEndpoint::progress(int channel) {
   if (!lane(channel).busy) return true;
   if (neighbours)
     neighbours->progress(
@@ -246,13 +271,13 @@ inline bool MpiEndpoint::progress(int channel) {
   return true;
 }
 
-inline int MpiEndpoint::waiting_for(int channel) const {
+PARALLAX_MPI_INLINE int MpiEndpoint::waiting_for(int channel) const {
   if (!lanes[static_cast<std::size_t>(channel)].busy) return -1;
   int const peer = neighbours ? neighbours->waiting_for(channel) : -1;
   return peer >= 0 ? peer : messages.waiting_for(channel);
 }
 
-inline void MpiEndpoint::withdraw(int channel) noexcept {
+PARALLAX_MPI_INLINE void MpiEndpoint::withdraw(int channel) noexcept {
   constexpr double patience = 1;  // seconds
   if (!lane(channel).busy || mpi_job_is_ending) return;
   messages.cancel(channel);
@@ -268,6 +293,7 @@ inline void MpiEndpoint::withdraw(int channel) noexcept {
   }
   lane(channel).busy = false;
 }
+#endif
 
 }  // namespace detail
 }  // namespace parallax

@@ -1,4 +1,5 @@
-// How an MPI job begins, how its errors read, and how it ends.
+// How an MPI job begins, how its errors read, and how it ends. Trainers that do not call `run_mpi` make an MpiEnvironment; the
+// rest is called by the communicator.
 #pragma once
 
 #include <mpi.h>
@@ -18,7 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/journal.hpp"
+#include "parallax/comm/agreement/journal.hpp"
+#include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/error.hpp"
 
@@ -33,15 +35,20 @@ inline constexpr int mpi_abort_code = 86;
 // reports on stderr, and the job ends with `mpi_abort_code` within a second. Construct it first, so that it is destroyed last.
 class MpiEnvironment {
  public:
+  // Without arguments for MPI. Error (transport) where MPI cannot be initialised.
   MpiEnvironment() { initialise(nullptr, nullptr); }
+  // With those of `main`, from which MPI may take its own.
   MpiEnvironment(int& argc, char**& argv) { initialise(&argc, &argv); }
   MpiEnvironment(MpiEnvironment const&) = delete;
   MpiEnvironment& operator=(MpiEnvironment const&) = delete;
+  // Collective, as MPI_Finalize, where it initialised MPI and no exception is unwinding; else local.
   ~MpiEnvironment();
 
  private:
+  // Null pointers: no arguments.
   void initialise(int* argc, char*** argv);
 
+  // Whether MPI was initialised here; and how many exceptions were unwinding then.
   bool owner_ = false;
   int exceptions_ = std::uncaught_exceptions();
 };
@@ -52,163 +59,92 @@ inline bool mpi_job_is_ending = false;  // MPI is not called any more, but to en
 inline bool mpi_body_is_run = false;    // by run_mpi, which quotes what leaves it
 inline std::string mpi_last_failure;    // what a communicator threw last, for the report of the one that ends the job
 
-inline bool mpi_is_usable() {
-  int initialised = 0, finalised = 0;
-  MPI_Initialized(&initialised);
-  MPI_Finalized(&finalised);
-  return initialised && !finalised;
-}
+// Whether MPI is initialised and not finalised.
+bool mpi_is_usable();
 
 // How this process ends its job: one thread does, the main one or that of a grace, and one report is said.
 class MpiEnd {
  public:
   // Says the report on stderr, the lines `before` it, and ends the job. Ranks often find the same failure together: they take
   // turns, so that one reports: `culprit`, where it is known, and half a second later the others.
-  [[noreturn]] static void now(int rank, std::string_view report, int culprit = -1, std::string_view before = {}) {
-    if (taken_.exchange(true)) await();
-    mpi_job_is_ending = true;
-    auto const turn = std::chrono::milliseconds{100};
-    if (culprit != rank) std::this_thread::sleep_for(turn * (culprit < 0 ? std::min(rank, 8) : 5 + std::min(rank, 4)));
-    say(std::string{before} + last_words(rank, report));
-    abort();
-  }
+  [[noreturn]] static void now(int rank, std::string_view report, int culprit = -1, std::string_view before = {});
 
   // The same after a second, in which the handler of the exception at hand can say what it is: this returns. The report is
   // said `at_once`, or after that second, if the job lasts so long.
-  static void soon(int rank, std::string_view report, bool at_once) {
-    if (std::exchange(mpi_job_is_ending, true)) return;
-    std::string line = last_words(rank, report);
-    if (at_once) {
-      line.insert(line.size() - 1, "; its handler has a second to say more");
-      say(std::exchange(line, {}));
-      said_ = true;
-    }
-    std::thread{[line] {
-      std::this_thread::sleep_for(std::chrono::seconds{1});
-      if (taken_.exchange(true)) return;
-      say(line);
-      abort();
-    }}.detach();
-  }
+  static void soon(int rank, std::string_view report, bool at_once);
 
   // Another thread ends the job, or another rank does: here that is waited for, within reason.
-  [[noreturn]] static void await() {
-    std::this_thread::sleep_for(std::chrono::seconds{2});
-    std::_Exit(mpi_abort_code);
-  }
+  [[noreturn]] static void await();
 
   // The process exits before that second is over: the handler has said what it had to say.
-  [[noreturn]] static void at_exit() {
-    if (!said_ || taken_.exchange(true)) await();
-    abort();
-  }
+  [[noreturn]] static void at_exit();
   // This thread ends the job: MPI_Abort may call `exit`.
   static bool here() { return here_; }
 
  private:
-  static std::string last_words(int rank, std::string_view report) {
-    std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " +
-                       std::to_string(mpi_abort_code) + "): " + std::string{report};
-    if (!mpi_last_failure.empty() && line.find(mpi_last_failure) == line.npos)
-      line += "; last error: " + mpi_last_failure;
-    return line += '\n';
-  }
-  static void say(std::string const& text) {
-    std::fwrite(text.data(), 1, text.size(), stderr);
-    std::fflush(stderr);
-  }
+  // The line that stderr gets: who ends the job, with which exit code, and why.
+  static std::string last_words(int rank, std::string_view report);
+  // To stderr, at once.
+  static void say(std::string const& text);
   // The launcher, which drops what is in its pipes when the job ends, gets time to pass the report on. It must be
   // MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck neighbour is on
   // its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
-  [[noreturn]] static void abort() {
-    std::this_thread::sleep_for(std::chrono::milliseconds{50});
-    here_ = true;
-    if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, mpi_abort_code);
-    std::_Exit(mpi_abort_code);
-  }
+  [[noreturn]] static void abort();
 
+  // Whether a thread ends the job already; whether a report was said; whether this thread is the one.
   static inline std::atomic<bool> taken_{false};
   static inline bool said_ = false;
   static inline thread_local bool here_ = false;
 };
 
 // The sentence of an error comes last, behind what its report tells of every rank.
-[[noreturn]] inline void end_mpi_job(int rank, Error const& error) {
-  std::string_view sentence = error.what();
-  sentence.remove_suffix(error.report().size());
-  std::string before = error.report();
-  if (!before.empty()) before = "parallax: when rank " + std::to_string(rank) + " gave up:" + before + '\n';
-  MpiEnd::now(rank, sentence, error.rank(), before);
-}
+[[noreturn]] void end_mpi_job(int rank, Error const& error);
 
 // What a process owes its peers: the sessions on its communicators that began and have not finished.
 class MpiDebts {
  public:
   // From now on exiting is watched.
-  static void watch() {
-    debtors();  // are constructed first, so that they are destroyed last
-    static bool const watched = std::atexit(at_exit) == 0;
-    if (watched) process_ = getpid();
-  }
-  static void enter(Journal const& journal, int rank) {
-    watch();
-    debtors().push_back({&journal, rank});
-  }
+  static void watch();
+  // A communicator has come, whose journal stays until `leave`.
+  static void enter(Journal const& journal, int rank);
   // The communicator goes, and its journal with it.
-  static void leave(Journal const& journal) {
-    forgotten_ = forgotten_ || (journal.open() && !mpi_job_is_ending);
-    detail::drop_if(debtors(), [&](Debtor const& debtor) { return debtor.journal == &journal; });
-  }
+  static void leave(Journal const& journal);
+  // MPI_Finalize is about to wait for the peers. A rank other than 0, which says so at once, says that it left unfinished where
+  // they go on: if all forget to finish, they end together, and one line is enough.
+  static void tell_if_peers_go_on(int rank);
   // What a process exits with that would exit with `status`.
   static int status(int status) { return forgotten_ ? mpi_abort_code : status; }
 
  private:
+  // One communicator of this process.
   struct Debtor {
     Journal const* journal;
     int rank;
   };
-  static std::vector<Debtor>& debtors() {
-    static std::vector<Debtor> all;
-    return all;
-  }
-  static void at_exit() {
-    if (MpiEnd::here() || getpid() != process_) return;  // another process is a child of the one that trains
-    if (mpi_job_is_ending) MpiEnd::at_exit();
-    for (Debtor const& debtor : debtors())
-      if (debtor.journal->open()) MpiEnd::now(debtor.rank, "its process exits before its session has finished", debtor.rank);
-    if (!forgotten_) return;
-    std::fflush(nullptr);
-    std::_Exit(mpi_abort_code);
-  }
+  // Of this process, in the order of their making.
+  static std::vector<Debtor>& debtors();
+  // Called by `exit`: ends the job where a session is still open, and changes the exit code where one was forgotten.
+  static void at_exit();
 
+  // Whether a communicator went with an open session; and the process that watches, which a child of it is not.
   static inline bool forgotten_ = false;
   static inline pid_t process_ = 0;
 };
 
-inline Error mpi_error(int code, int rank, std::string_view operation) {
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  return {Errc::transport, rank, std::string{operation}, "",
-          std::string(text.data(), static_cast<std::size_t>(length))};
-}
+// Error (transport) with MPI's own words for a code. `rank`: the peer, or -1.
+Error mpi_error(int code, int rank, std::string_view operation);
 
 // Thrown, and kept for the report of who ends the job.
-[[noreturn]] inline void mpi_fail(Error const& error) {
-  mpi_last_failure = error.what();
-  throw error;
-}
-inline void mpi_check(int code, std::string_view call, int peer = -1) {
-  if (code != MPI_SUCCESS) mpi_fail(mpi_error(code, peer, call));
-}
+// Called for whatever a communicator throws in an operation.
+[[noreturn]] void mpi_fail(Error const& error);
+// Throws Error (transport) that names the call and the peer, unless the code is MPI_SUCCESS.
+void mpi_check(int code, std::string_view call, int peer = -1);
 
 // Every count that MPI sees passes here.
-inline int mpi_count(std::size_t count) {
-  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    throw Error{Errc::invalid_argument, -1, "MPI", "", std::to_string(count) + " is more than an MPI count can hold"};
-  return static_cast<int>(count);
-}
+// Error (invalid_argument) where it is more than INT_MAX.
+int mpi_count(std::size_t count);
 
+#if PARALLAX_MPI_BODIES
 // MPICH 4 hands an error that MPI_Test finds to the handler of MPI_COMM_WORLD, which usually ends the job and names no
 // one, instead of to that of the message's communicator. While this lives, such errors are returned.
 class MpiErrorsAreReturned {
@@ -234,9 +170,143 @@ class MpiErrorsAreReturned {
   MpiErrorsAreReturned& operator=(MpiErrorsAreReturned const&) = delete;
 };
 
+PARALLAX_MPI_INLINE bool mpi_is_usable() {
+  int initialised = 0, finalised = 0;
+  MPI_Initialized(&initialised);
+  MPI_Finalized(&finalised);
+  return initialised && !finalised;
+}
+
+PARALLAX_MPI_INLINE void MpiEnd::now(int rank, std::string_view report, int culprit, std::string_view before) {
+  if (taken_.exchange(true)) await();
+  mpi_job_is_ending = true;
+  auto const turn = std::chrono::milliseconds{100};
+  if (culprit != rank) std::this_thread::sleep_for(turn * (culprit < 0 ? std::min(rank, 8) : 5 + std::min(rank, 4)));
+  say(std::string{before} + last_words(rank, report));
+  abort();
+}
+
+PARALLAX_MPI_INLINE void MpiEnd::soon(int rank, std::string_view report, bool at_once) {
+  if (std::exchange(mpi_job_is_ending, true)) return;
+  std::string line = last_words(rank, report);
+  if (at_once) {
+    line.insert(line.size() - 1, "; its handler has a second to say more");
+    say(std::exchange(line, {}));
+    said_ = true;
+  }
+  std::thread{[line] {
+    std::this_thread::sleep_for(std::chrono::seconds{1});
+    if (taken_.exchange(true)) return;
+    say(line);
+    abort();
+  }}.detach();
+}
+
+PARALLAX_MPI_INLINE void MpiEnd::await() {
+  std::this_thread::sleep_for(std::chrono::seconds{2});
+  std::_Exit(mpi_abort_code);
+}
+
+PARALLAX_MPI_INLINE void MpiEnd::at_exit() {
+  if (!said_ || taken_.exchange(true)) await();
+  abort();
+}
+
+PARALLAX_MPI_INLINE std::string MpiEnd::last_words(int rank, std::string_view report) {
+  std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " + std::to_string(mpi_abort_code) +
+                     "): " + std::string{report};
+  if (!mpi_last_failure.empty() && line.find(mpi_last_failure) == line.npos) line += "; last error: " + mpi_last_failure;
+  return line += '\n';
+}
+
+PARALLAX_MPI_INLINE void MpiEnd::say(std::string const& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+PARALLAX_MPI_INLINE void MpiEnd::abort() {
+  std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  here_ = true;
+  if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, mpi_abort_code);
+  std::_Exit(mpi_abort_code);
+}
+
+PARALLAX_MPI_INLINE void end_mpi_job(int rank, Error const& error) {
+  std::string_view sentence = error.what();
+  sentence.remove_suffix(error.report().size());
+  std::string before = error.report();
+  if (!before.empty()) before = "parallax: when rank " + std::to_string(rank) + " gave up:" + before + '\n';
+  MpiEnd::now(rank, sentence, error.rank(), before);
+}
+
+PARALLAX_MPI_INLINE void MpiDebts::watch() {
+  debtors();  // are constructed first, so that they are destroyed last
+  static bool const watched = std::atexit(at_exit) == 0;
+  if (watched) process_ = getpid();
+}
+
+PARALLAX_MPI_INLINE void MpiDebts::enter(Journal const& journal, int rank) {
+  watch();
+  debtors().push_back({&journal, rank});
+}
+
+PARALLAX_MPI_INLINE void MpiDebts::leave(Journal const& journal) {
+  forgotten_ = forgotten_ || (journal.open() && !mpi_job_is_ending);
+  detail::drop_if(debtors(), [&](Debtor const& debtor) { return debtor.journal == &journal; });
+}
+
+PARALLAX_MPI_INLINE void MpiDebts::tell_if_peers_go_on(int rank) {
+  if (!forgotten_ || rank == 0) return;
+  std::thread{[rank] {
+    std::this_thread::sleep_for(std::chrono::milliseconds{500});
+    std::string const line =
+        "parallax: rank " + std::to_string(rank) + " destroyed its session without finish, and its peers go on\n";
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  }}.detach();
+}
+
+PARALLAX_MPI_INLINE std::vector<MpiDebts::Debtor>& MpiDebts::debtors() {
+  static std::vector<Debtor> all;
+  return all;
+}
+
+PARALLAX_MPI_INLINE void MpiDebts::at_exit() {
+  if (MpiEnd::here() || getpid() != process_) return;  // another process is a child of the one that trains
+  if (mpi_job_is_ending) MpiEnd::at_exit();
+  for (Debtor const& debtor : debtors())
+    if (debtor.journal->open()) MpiEnd::now(debtor.rank, "its process exits before its session has finished", debtor.rank);
+  if (!forgotten_) return;
+  std::fflush(nullptr);
+  std::_Exit(mpi_abort_code);
+}
+
+PARALLAX_MPI_INLINE Error mpi_error(int code, int rank, std::string_view operation) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return {Errc::transport, rank, std::string{operation}, "", std::string(text.data(), static_cast<std::size_t>(length))};
+}
+
+PARALLAX_MPI_INLINE void mpi_fail(Error const& error) {
+  mpi_last_failure = error.what();
+  throw error;
+}
+
+PARALLAX_MPI_INLINE void mpi_check(int code, std::string_view call, int peer) {
+  if (code != MPI_SUCCESS) mpi_fail(mpi_error(code, peer, call));
+}
+
+PARALLAX_MPI_INLINE int mpi_count(std::size_t count) {
+  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw Error{Errc::invalid_argument, -1, "MPI", "", std::to_string(count) + " is more than an MPI count can hold"};
+  return static_cast<int>(count);
+}
+#endif
+
 }  // namespace detail
 
-inline void MpiEnvironment::initialise(int* argc, char*** argv) {
+#if PARALLAX_MPI_BODIES
+PARALLAX_MPI_INLINE void MpiEnvironment::initialise(int* argc, char*** argv) {
   int initialised = 0, provided = 0;
   MPI_Initialized(&initialised);
   if (initialised) return;
@@ -246,15 +316,17 @@ inline void MpiEnvironment::initialise(int* argc, char*** argv) {
   detail::MpiDebts::watch();
 }
 
-inline MpiEnvironment::~MpiEnvironment() {
+PARALLAX_MPI_INLINE MpiEnvironment::~MpiEnvironment() {
   if (!owner_ || detail::mpi_job_is_ending || !detail::mpi_is_usable()) return;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (std::uncaught_exceptions() == exceptions_) {
+    detail::MpiDebts::tell_if_peers_go_on(rank);
     MPI_Finalize();
     return;
   }
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   detail::MpiEnd::soon(rank, "it leaves the scope of its MpiEnvironment by an exception", true);
 }
+#endif
 
 }  // namespace parallax

@@ -1,4 +1,5 @@
-// Where is yours? The journals of ranks that wait, told by letters to those who ask, on behalf of MpiCommunicator.
+// The journals of ranks that wait, told by letters to those who ask where they are. An MpiEndpoint owns one, and
+// MpiCommunicator answers for KeepsJournals and AnnouncesPauses by it.
 #pragma once
 
 #include <mpi.h>
@@ -11,7 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/journal.hpp"
+#include "parallax/comm/agreement/journal.hpp"
+#include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/mailbox.hpp"
 #include "parallax/core/algorithm.hpp"
 
@@ -21,84 +23,109 @@ namespace parallax::detail {
 // the letters of a job are few.
 class MpiJournals {
  public:
-  static constexpr MailboxBounds bounds{.window = 1, .largest = sizeof(Status)};
-
   MpiJournals() = default;
   MpiJournals(MpiJournals const&) = delete;
   MpiJournals& operator=(MpiJournals const&) = delete;
-  ~MpiJournals() { MpiDebts::leave(journal); }
+  ~MpiJournals();
 
+  // This rank's own. While it is open, the process owes its peers a `finish`: see MpiDebts.
   Journal journal;
 
-  // Uses two tags.
-  void join(MPI_Comm comm, int first_tag) {
-    mailbox_.join(comm, first_tag, bounds);
-    int size = 0;
-    MPI_Comm_rank(comm, &rank_);
-    MPI_Comm_size(comm, &size);
-    heard_.resize(static_cast<std::size_t>(size));
-    asked_.resize(static_cast<std::size_t>(size));
-    answered_.resize(static_cast<std::size_t>(size));
-    MpiDebts::enter(journal, rank_);
-  }
+  // Local. Called once, before anything else, with the same tag on all ranks. Uses two tags.
+  void join(MPI_Comm comm, int first_tag);
+  // Whether letters were written or read: as MpiMailbox has it.
   bool used() const { return mailbox_.used(); }
 
   // Asks another rank once; what it has answered so far, or announced. `fresh`: whether that is its answer to this question.
-  std::optional<Status> status_of(int other, bool& fresh) {
-    if (other == rank_) return journal.status();
-    auto const at = static_cast<std::size_t>(other);
-    if (!std::exchange(asked_[at], 1)) {
-      answered_[at] = 0;
-      tell(LetterLane::requests, other);
-    }
-    fresh = answered_[at];
-    return fresh || paused(at) ? heard_[at] : std::nullopt;
-  }
+  // Local. Times are those of this rank's clock. For this rank itself `fresh` is left as it is.
+  std::optional<Status> status_of(int other, bool& fresh);
   // Takes in what has come, and answers it.
-  void answer() {
-    while (hear(LetterLane::requests)) tell(LetterLane::answers, letter_.from);
-    while (hear(LetterLane::answers)) {}
-  }
+  void answer();
 
   // A rank that announces may be away from MPI afterwards: so it waits a moment for the letters to go.
-  void announce() {
-    if (mpi_job_is_ending) return;
-    for (std::size_t other = 0; other < heard_.size(); ++other)
-      if (static_cast<int>(other) != rank_) tell(LetterLane::answers, static_cast<int>(other));
-    mailbox_.send_off(std::chrono::seconds{1});
-  }
-  std::chrono::nanoseconds longest_pause() {
-    answer();
-    std::int64_t longest = 0;
-    for (std::size_t other = 0; other < heard_.size(); ++other)
-      if (paused(other)) longest = std::max(longest, heard_[other]->pause);
-    return std::chrono::nanoseconds{longest};
-  }
+  void announce();
+  // Takes in what has come, and answers it; then the longest of the pauses that are announced.
+  std::chrono::nanoseconds longest_pause();
 
  private:
+  // Whether that rank has last announced a pause.
   bool paused(std::size_t other) const { return heard_[other] && heard_[other]->pause > 0; }
-  void tell(LetterLane lane, int other) {
-    Status const own = journal.status();
-    std::span<std::byte const> const part = std::as_bytes(std::span{&own, 1});
-    mailbox_.post(lane, other, {&part, 1});
-  }
-  bool hear(LetterLane lane) {
-    if (!mailbox_.take(lane, -1, letter_)) return false;
-    Status told;
-    if (letter_.bytes.size() == sizeof told) std::memcpy(&told, letter_.bytes.data(), sizeof told);
-    auto const late = static_cast<std::int64_t>(MPI_Wtime() * 1e9) - told.told;  // as if its clock were ours
-    for (JournalEntry& entry : told.last) entry.began += late, entry.changed += late;
-    told.told += late;
-    heard_[static_cast<std::size_t>(letter_.from)] = told;
-    answered_[static_cast<std::size_t>(letter_.from)] = 1;
-    return true;
-  }
+  // Writes this rank's status. One request to a rank may be under way; a further one is left out.
+  void tell(LetterLane lane, int other);
+  // Takes in one letter of any rank; false where none has come. A letter counts as written when it is read here.
+  bool hear(LetterLane lane);
 
+  // A window of one letter, of the size of a Status.
   MpiMailbox mailbox_;
   Letter letter_;
   int rank_ = 0;
   std::vector<std::optional<Status>> heard_;  // by rank
   std::vector<char> asked_, answered_;        // by rank; answered_: since this rank asked
 };
+
+#if PARALLAX_MPI_BODIES
+PARALLAX_MPI_INLINE MpiJournals::~MpiJournals() { MpiDebts::leave(journal); }
+
+PARALLAX_MPI_INLINE void MpiJournals::join(MPI_Comm comm, int first_tag) {
+  constexpr MailboxBounds bounds{.window = 1, .largest = sizeof(Status)};
+  mailbox_.join(comm, first_tag, bounds);
+  int size = 0;
+  MPI_Comm_rank(comm, &rank_);
+  MPI_Comm_size(comm, &size);
+  heard_.resize(static_cast<std::size_t>(size));
+  asked_.resize(static_cast<std::size_t>(size));
+  answered_.resize(static_cast<std::size_t>(size));
+  MpiDebts::enter(journal, rank_);
+}
+
+PARALLAX_MPI_INLINE std::optional<Status> MpiJournals::status_of(int other, bool& fresh) {
+  if (other == rank_) return journal.status();
+  auto const at = static_cast<std::size_t>(other);
+  if (!std::exchange(asked_[at], 1)) {
+    answered_[at] = 0;
+    tell(LetterLane::requests, other);
+  }
+  fresh = answered_[at];
+  return fresh || paused(at) ? heard_[at] : std::nullopt;
+}
+
+PARALLAX_MPI_INLINE void MpiJournals::answer() {
+  while (hear(LetterLane::requests)) tell(LetterLane::answers, letter_.from);
+  while (hear(LetterLane::answers)) {}
+}
+
+PARALLAX_MPI_INLINE void MpiJournals::announce() {
+  if (mpi_job_is_ending) return;
+  for (std::size_t other = 0; other < heard_.size(); ++other)
+    if (static_cast<int>(other) != rank_) tell(LetterLane::answers, static_cast<int>(other));
+  mailbox_.send_off(std::chrono::seconds{1});
+}
+
+PARALLAX_MPI_INLINE std::chrono::nanoseconds MpiJournals::longest_pause() {
+  answer();
+  std::int64_t longest = 0;
+  for (std::size_t other = 0; other < heard_.size(); ++other)
+    if (paused(other)) longest = std::max(longest, heard_[other]->pause);
+  return std::chrono::nanoseconds{longest};
+}
+
+PARALLAX_MPI_INLINE void MpiJournals::tell(LetterLane lane, int other) {
+  Status const own = journal.status();
+  std::span<std::byte const> const part = std::as_bytes(std::span{&own, 1});
+  mailbox_.post(lane, other, {&part, 1});
+}
+
+PARALLAX_MPI_INLINE bool MpiJournals::hear(LetterLane lane) {
+  if (!mailbox_.take(lane, -1, letter_)) return false;
+  Status told;
+  if (letter_.bytes.size() == sizeof told) std::memcpy(&told, letter_.bytes.data(), sizeof told);
+  auto const late = static_cast<std::int64_t>(MPI_Wtime() * 1e9) - told.told;  // as if its clock were ours
+  for (JournalEntry& entry : told.last) entry.began += late, entry.changed += late;
+  told.told += late;
+  heard_[static_cast<std::size_t>(letter_.from)] = told;
+  answered_[static_cast<std::size_t>(letter_.from)] = 1;
+  return true;
+}
+#endif
 
 }  // namespace parallax::detail

@@ -1,4 +1,5 @@
-// Ranks of one host: blocks go through memory that they share, copied in by the sender and out by the receiver.
+// Ranks of one host: blocks go through memory that they share, copied in by the sender and out by the receiver. An MpiEndpoint
+// makes one where its host has several ranks.
 #pragma once
 
 #include <mpi.h>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/job.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/memory/shared.hpp"
@@ -29,65 +31,27 @@ namespace parallax::detail {
 class SharedMapping {
  public:
   // Collective over `host`, whose ranks share a host. Zeros. `data` is null on all ranks where one of them could not map it.
-  SharedMapping(MPI_Comm host, std::size_t bytes) : bytes_{bytes} {
-    int rank = 0;
-    MPI_Comm_rank(host, &rank);
-    std::array<char, 64> name{};
-    if (rank == 0) {
-      static std::atomic<unsigned> made{0};
-      std::snprintf(name.data(), name.size(), "/parallax-%ld-%u-%.0f", static_cast<long>(::getpid()), made++,
-                    MPI_Wtime() * 1e9);  // processes of two containers may have one number
-      map(name.data(), O_CREAT | O_EXCL | O_RDWR);
-    }
-    MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, host);
-    if (rank != 0) map(name.data(), O_RDWR);
-    int mapped = data_ != nullptr;
-    MPI_Allreduce(MPI_IN_PLACE, &mapped, 1, MPI_INT, MPI_MIN, host);
-    if (created_) ::shm_unlink(name.data());
-    if (!mapped) unmap();
-  }
+  SharedMapping(MPI_Comm host, std::size_t bytes);
   SharedMapping(SharedMapping const&) = delete;
   SharedMapping& operator=(SharedMapping const&) = delete;
-  ~SharedMapping() { unmap(); }
+  ~SharedMapping();
 
+  // `bytes` of memory, at another address in every process; null where it could not be mapped.
   std::byte* data() const { return data_; }
 
  private:
-  void map(char const* name, int flags) {
-    int const file = ::shm_open(name, flags, 0600);
-    if (file < 0) return;
-    created_ = (flags & O_CREAT) != 0;
-    // Reserved, for a page that the file system has no room for would be a signal where it is first touched.
-    bool const there = !created_ || ::posix_fallocate(file, 0, static_cast<off_t>(bytes_)) == 0;
-    void* const at = there ? ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-    if (at != MAP_FAILED) data_ = static_cast<std::byte*>(at);
-    ::close(file);
-  }
-  void unmap() {
-    if (data_) ::munmap(data_, bytes_);
-    data_ = nullptr;
-  }
+  // Leaves `data_` null where the file cannot be made, opened or mapped.
+  void map(char const* name, int flags);
+  void unmap();
 
+  // Of the mapping; `created_` is true of the rank that made the file, and takes its name away again.
   std::size_t bytes_;
   std::byte* data_ = nullptr;
   bool created_ = false;
 };
 
 // Collective over `host`. Whether its processes can map each other's blocks of SharedSpace: the same answer on all of them.
-inline bool reach_each_other(MPI_Comm host) {
-  int ranks = 0;
-  MPI_Comm_size(host, &ranks);
-  SharedBuffer<std::byte> block;
-  try {
-    block.resize(1);
-  } catch (Error const&) {}  // has no place then
-  Place const mine = shared_blocks.place_of(block.data());
-  std::vector<Place> all(static_cast<std::size_t>(ranks));
-  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, host);
-  int reached = std::all_of(all.begin(), all.end(), [](Place const& p) { return p.id && shared_blocks.address_of(p); });
-  MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, host);
-  return reached != 0;
-}
+bool reach_each_other(MPI_Comm host);
 
 // The exchanges between this rank and those of its host. Every (channel, sender, receiver) has a box, in which the sender
 // announces a block by its operation's number. A small block lies in the box itself. A larger one is streamed through the ring
@@ -96,33 +60,19 @@ inline bool reach_each_other(MPI_Comm host) {
 class Neighbours {
  public:
   // Collective over `host`. `ranks[i]`: the rank, in the communicator that is served, of the host's i-th.
-  Neighbours(MPI_Comm host, std::vector<int> ranks, int rank, int size)
-      : ranks_{std::move(ranks)},
-        ring_bytes_{ring_size(ranks_.size())},
-        mapping_{host, ranks_.size() * ranks_.size() * (channels * sizeof(Box) + sizeof(Ring) + ring_bytes_)},
-        place_(static_cast<std::size_t>(size), -1) {
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      if (ranks_[i] == rank) self_ = i;
-      if (mapping_.data()) place_[static_cast<std::size_t>(ranks_[i])] = static_cast<int>(i);
-    }
-    MPI_Barrier(host);
-  }
+  // Where the memory cannot be had, `has` is false of every rank.
+  Neighbours(MPI_Comm host, std::vector<int> ranks, int rank, int size);
 
   // Whether blocks to and from this rank go through shared memory.
   bool has(int rank) const { return place_[static_cast<std::size_t>(rank)] >= 0; }
 
   // Local. Posts a block of this rank's operation `number` on the channel.
-  void send(int channel, std::uint64_t number, int rank, std::byte const* data, std::size_t bytes) {
-    sends_.push_back({channel, rank, number, data, bytes});
-    advance(sends_.back());
-    if (sends_.back().stage == Stage::done) sends_.pop_back();
-  }
-  void receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes) {
-    receives_.push_back({channel, rank, number, data, bytes});
-  }
+  void send(int channel, std::uint64_t number, int rank, std::byte const* data, std::size_t bytes);
+  // The memory must stay until the channel is complete or withdrawn.
+  void receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes);
 
-  // Local. Moves on all that is posted. Calls `disagree(rank, bytes sent in words, bytes expected)`, which throws, about a block
-  // that is not as expected.
+  // Local. Moves on all that is posted. Calls `disagree(rank, bytes sent in words, bytes expected)`, which throws, about a
+  // block that is not as expected.
   template <class Disagree>
   void progress(Disagree&& disagree) {
     for (std::size_t i = 0; i < receives_.size();) {
@@ -131,42 +81,29 @@ class Neighbours {
     }
     progress_sends();
   }
-  void progress_sends() {
-    for (std::size_t i = 0; i < sends_.size();) {
-      advance(sends_[i]);
-      drop_if_done(sends_, i);
-    }
-  }
+  // Moves on what this rank sends, and nothing that it receives.
+  void progress_sends();
   // A rank that has not delivered or not taken a block of the channel, or -1.
-  int waiting_for(int channel) const {
-    int const source = rank_of(receives_, channel);
-    return source >= 0 ? source : untaken(channel);
-  }
+  int waiting_for(int channel) const;
+  // A rank that has not taken a block of the channel, or -1.
   int untaken(int channel) const { return rank_of(sends_, channel); }
+  // Whether nothing of the channel is on its way to or from this rank.
   bool complete(int channel) const { return waiting_for(channel) < 0; }
   // Local. Nothing of the channel is received any more.
-  void withdraw(int channel) {
-    detail::drop_if(receives_, [&](Incoming const& block) { return block.channel == channel; });
-  }
+  void withdraw(int channel);
 
+  // A block that nobody expected: its sender, or -1 where there is none, and its channel.
   struct Stray {
     int rank = -1, channel = 0;
   };
   // A block that came and that no operation expected.
-  Stray stray() const {
-    Stray found = stray_;
-    for (std::size_t i = 0; i < ranks_.size() && mapping_.data(); ++i)
-      for (int channel = 0; channel < channels && i != self_; ++channel) {
-        Box const& box = box_of(channel, i, self_);
-        if (box.posted.load(std::memory_order_acquire) > box.taken.load(std::memory_order_relaxed))
-          found = {ranks_[i], channel};
-      }
-    return found;
-  }
+  Stray stray() const;
 
  private:
+  // The largest block that lies in its box: so that what the sender writes of a box fills four lines of the cache.
   static constexpr std::size_t small = 240;  // bytes
 
+  // Of one channel, sender and receiver, in shared memory; zeros at first. Operations count from 1, as on the channel.
   struct Box {
     // By the sender: the operation whose block this is, and, once it is in the ring, where there it begins.
     alignas(64) std::atomic<std::uint64_t> posted;
@@ -178,13 +115,16 @@ class Neighbours {
     alignas(64) std::atomic<std::uint64_t> wanted;
     std::atomic<std::uint64_t> taken;
   };
+  // Of one sender and receiver, in shared memory: bytes [read, written) are in it, at their number modulo its size.
   struct Ring {  // bytes that ever went through it
     alignas(64) std::atomic<std::uint64_t> written;
     alignas(64) std::atomic<std::uint64_t> read;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
+  // Of a block: not begun, in the ring or in part, or over.
   enum class Stage : unsigned char { waiting, streaming, done };
+  // A block that this rank sends, in the order of posting. `posted`: its box says so.
   struct Outgoing {
     int channel, rank;
     std::uint64_t number;
@@ -193,6 +133,7 @@ class Neighbours {
     Stage stage = Stage::waiting;
     bool posted = false;
   };
+  // A block that this rank expects.
   struct Incoming {
     int channel, rank;
     std::uint64_t number;
@@ -202,30 +143,24 @@ class Neighbours {
   };
 
   // Small enough to stay in the caches, and in what a container gives to shared memory by default, 64 MB.
-  static std::size_t ring_size(std::size_t ranks) {
-    std::size_t const share = (std::size_t{32} << 20) / std::max<std::size_t>(ranks * ranks, 1);
-    return std::clamp(share / 64 * 64, std::size_t{4} << 10, std::size_t{256} << 10);
-  }
+  static std::size_t ring_size(std::size_t ranks);
 
-  Box& box_of(int channel, std::size_t from, std::size_t to) const {
-    std::size_t const at = (static_cast<std::size_t>(channel) * ranks_.size() + from) * ranks_.size() + to;
-    return reinterpret_cast<Box*>(mapping_.data())[at];
-  }
-  Ring& ring_of(std::size_t from, std::size_t to) const {
-    std::byte* const rings = mapping_.data() + channels * ranks_.size() * ranks_.size() * sizeof(Box);
-    return reinterpret_cast<Ring*>(rings)[from * ranks_.size() + to];
-  }
-  std::byte* memory_of(std::size_t from, std::size_t to) const {
-    std::size_t const pairs = ranks_.size() * ranks_.size();
-    return mapping_.data() + pairs * (channels * sizeof(Box) + sizeof(Ring)) + (from * ranks_.size() + to) * ring_bytes_;
-  }
+  // Places are those in `ranks_`.
+  Box& box_of(int channel, std::size_t from, std::size_t to) const;
+  // Behind all boxes.
+  Ring& ring_of(std::size_t from, std::size_t to) const;
+  // Behind all rings.
+  std::byte* memory_of(std::size_t from, std::size_t to) const;
+  // The place of a rank of this host.
   std::size_t at(int rank) const { return static_cast<std::size_t>(place_[static_cast<std::size_t>(rank)]); }
 
+  // The rank of the first block of a channel that is not done, or -1.
   template <class Blocks>
   static int rank_of(Blocks const& blocks, int channel) {
     auto const found = std::find_if(blocks.begin(), blocks.end(), [&](auto const& b) { return b.channel == channel; });
     return found == blocks.end() ? -1 : found->rank;
   }
+  // Takes block i out, or goes on to the next.
   template <class Blocks>
   static void drop_if_done(Blocks& blocks, std::size_t& i) {
     if (blocks[i].stage != Stage::done) return void(++i);
@@ -240,41 +175,15 @@ class Neighbours {
     if (run > 0) copy(offset, run);
     return run;
   }
+  // At most so much is copied before the other side hears of it.
   std::size_t run_bytes() const { return ring_bytes_ / 4; }  // the other side need not wait for a whole ring
 
-  void advance(Outgoing& block) {
-    Box& box = box_of(block.channel, self_, at(block.rank));
-    if (!block.posted) {
-      if (box.taken.load(std::memory_order_acquire) < box.posted.load(std::memory_order_relaxed)) return;
-      box.bytes = block.bytes;
-      if (block.bytes <= small) std::memcpy(box.content, block.data, block.bytes);
-      box.posted.store(block.number, std::memory_order_release);
-      block.posted = true;
-      if (block.bytes <= small) block.stage = Stage::done;
-    }
-    if (block.stage == Stage::waiting) {
-      if (busy(block.rank) || box.wanted.load(std::memory_order_acquire) != block.number) return;
-      box.begin = ring_of(self_, at(block.rank)).written.load(std::memory_order_relaxed);
-      box.streamed.store(block.number, std::memory_order_release);
-      block.stage = Stage::streaming;
-    }
-    if (block.stage != Stage::streaming) return;
-    Ring& ring = ring_of(self_, at(block.rank));
-    std::byte* const memory = memory_of(self_, at(block.rank));
-    std::uint64_t const written = ring.written.load(std::memory_order_relaxed);
-    std::size_t const moved =
-        move(written, ring.read.load(std::memory_order_acquire) + ring_bytes_, block.bytes - block.moved,
-             [&](std::size_t offset, std::size_t run) { std::memcpy(memory + offset, block.data + block.moved, run); });
-    block.moved += moved;
-    ring.written.store(written + moved, std::memory_order_release);
-    if (block.moved == block.bytes) block.stage = Stage::done;
-  }
+  // Takes a block as far as the receiver and the ring allow: into its box, or run by run through the ring.
+  void advance(Outgoing& block);
   // Whether another block is on its way through the ring to this rank.
-  bool busy(int rank) const {
-    return std::any_of(sends_.begin(), sends_.end(),
-                       [&](Outgoing const& other) { return other.rank == rank && other.stage == Stage::streaming; });
-  }
+  bool busy(int rank) const;
 
+  // The same at the receiver. A small block of an operation that is over is taken as a stray one, so that its sender can go on.
   template <class Disagree>
   void advance(Incoming& block, Disagree&& disagree) {
     std::size_t const source = at(block.rank);
@@ -323,5 +232,160 @@ class Neighbours {
   std::vector<Incoming> receives_;
   Stray stray_;
 };
+
+#if PARALLAX_MPI_BODIES
+PARALLAX_MPI_INLINE SharedMapping::SharedMapping(MPI_Comm host, std::size_t bytes) : bytes_{bytes} {
+  int rank = 0;
+  MPI_Comm_rank(host, &rank);
+  std::array<char, 64> name{};
+  if (rank == 0) {
+    static std::atomic<unsigned> made{0};
+    std::snprintf(name.data(), name.size(), "/parallax-%ld-%u-%.0f", static_cast<long>(::getpid()), made++,
+                  MPI_Wtime() * 1e9);  // processes of two containers may have one number
+    map(name.data(), O_CREAT | O_EXCL | O_RDWR);
+  }
+  MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, host);
+  if (rank != 0) map(name.data(), O_RDWR);
+  int mapped = data_ != nullptr;
+  MPI_Allreduce(MPI_IN_PLACE, &mapped, 1, MPI_INT, MPI_MIN, host);
+  if (created_) ::shm_unlink(name.data());
+  if (!mapped) unmap();
+}
+
+PARALLAX_MPI_INLINE SharedMapping::~SharedMapping() { unmap(); }
+
+PARALLAX_MPI_INLINE void SharedMapping::map(char const* name, int flags) {
+  int const file = ::shm_open(name, flags, 0600);
+  if (file < 0) return;
+  created_ = (flags & O_CREAT) != 0;
+  // Reserved, for a page that the file system has no room for would be a signal where it is first touched.
+  bool const there = !created_ || ::posix_fallocate(file, 0, static_cast<off_t>(bytes_)) == 0;
+  void* const at = there ? ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  if (at != MAP_FAILED) data_ = static_cast<std::byte*>(at);
+  ::close(file);
+}
+
+PARALLAX_MPI_INLINE void SharedMapping::unmap() {
+  if (data_) ::munmap(data_, bytes_);
+  data_ = nullptr;
+}
+
+PARALLAX_MPI_INLINE bool reach_each_other(MPI_Comm host) {
+  int ranks = 0;
+  MPI_Comm_size(host, &ranks);
+  SharedBuffer<std::byte> block;
+  try {
+    block.resize(1);
+  } catch (Error const&) {}  // has no place then
+  Place const mine = shared_blocks.place_of(block.data());
+  std::vector<Place> all(static_cast<std::size_t>(ranks));
+  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, host);
+  int reached = std::all_of(all.begin(), all.end(), [](Place const& p) { return p.id && shared_blocks.address_of(p); });
+  MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, host);
+  return reached != 0;
+}
+
+PARALLAX_MPI_INLINE Neighbours::Neighbours(MPI_Comm host, std::vector<int> ranks, int rank, int size)
+    : ranks_{std::move(ranks)},
+      ring_bytes_{ring_size(ranks_.size())},
+      mapping_{host, ranks_.size() * ranks_.size() * (channels * sizeof(Box) + sizeof(Ring) + ring_bytes_)},
+      place_(static_cast<std::size_t>(size), -1) {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i] == rank) self_ = i;
+    if (mapping_.data()) place_[static_cast<std::size_t>(ranks_[i])] = static_cast<int>(i);
+  }
+  MPI_Barrier(host);
+}
+
+PARALLAX_MPI_INLINE void Neighbours::send(int channel, std::uint64_t number, int rank, std::byte const* data,
+                                          std::size_t bytes) {
+  sends_.push_back({channel, rank, number, data, bytes});
+  advance(sends_.back());
+  if (sends_.back().stage == Stage::done) sends_.pop_back();
+}
+
+PARALLAX_MPI_INLINE void Neighbours::receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes) {
+  receives_.push_back({channel, rank, number, data, bytes});
+}
+
+PARALLAX_MPI_INLINE void Neighbours::progress_sends() {
+  for (std::size_t i = 0; i < sends_.size();) {
+    advance(sends_[i]);
+    drop_if_done(sends_, i);
+  }
+}
+
+PARALLAX_MPI_INLINE int Neighbours::waiting_for(int channel) const {
+  int const source = rank_of(receives_, channel);
+  return source >= 0 ? source : untaken(channel);
+}
+
+PARALLAX_MPI_INLINE void Neighbours::withdraw(int channel) {
+  detail::drop_if(receives_, [&](Incoming const& block) { return block.channel == channel; });
+}
+
+PARALLAX_MPI_INLINE Neighbours::Stray Neighbours::stray() const {
+  Stray found = stray_;
+  for (std::size_t i = 0; i < ranks_.size() && mapping_.data(); ++i)
+    for (int channel = 0; channel < channels && i != self_; ++channel) {
+      Box const& box = box_of(channel, i, self_);
+      if (box.posted.load(std::memory_order_acquire) > box.taken.load(std::memory_order_relaxed)) found = {ranks_[i], channel};
+    }
+  return found;
+}
+
+PARALLAX_MPI_INLINE std::size_t Neighbours::ring_size(std::size_t ranks) {
+  std::size_t const share = (std::size_t{32} << 20) / std::max<std::size_t>(ranks * ranks, 1);
+  return std::clamp(share / 64 * 64, std::size_t{4} << 10, std::size_t{256} << 10);
+}
+
+PARALLAX_MPI_INLINE Neighbours::Box& Neighbours::box_of(int channel, std::size_t from, std::size_t to) const {
+  std::size_t const at = (static_cast<std::size_t>(channel) * ranks_.size() + from) * ranks_.size() + to;
+  return reinterpret_cast<Box*>(mapping_.data())[at];
+}
+
+PARALLAX_MPI_INLINE Neighbours::Ring& Neighbours::ring_of(std::size_t from, std::size_t to) const {
+  std::byte* const rings = mapping_.data() + channels * ranks_.size() * ranks_.size() * sizeof(Box);
+  return reinterpret_cast<Ring*>(rings)[from * ranks_.size() + to];
+}
+
+PARALLAX_MPI_INLINE std::byte* Neighbours::memory_of(std::size_t from, std::size_t to) const {
+  std::size_t const pairs = ranks_.size() * ranks_.size();
+  return mapping_.data() + pairs * (channels * sizeof(Box) + sizeof(Ring)) + (from * ranks_.size() + to) * ring_bytes_;
+}
+
+PARALLAX_MPI_INLINE void Neighbours::advance(Outgoing& block) {
+  Box& box = box_of(block.channel, self_, at(block.rank));
+  if (!block.posted) {
+    if (box.taken.load(std::memory_order_acquire) < box.posted.load(std::memory_order_relaxed)) return;
+    box.bytes = block.bytes;
+    if (block.bytes <= small) std::memcpy(box.content, block.data, block.bytes);
+    box.posted.store(block.number, std::memory_order_release);
+    block.posted = true;
+    if (block.bytes <= small) block.stage = Stage::done;
+  }
+  if (block.stage == Stage::waiting) {
+    if (busy(block.rank) || box.wanted.load(std::memory_order_acquire) != block.number) return;
+    box.begin = ring_of(self_, at(block.rank)).written.load(std::memory_order_relaxed);
+    box.streamed.store(block.number, std::memory_order_release);
+    block.stage = Stage::streaming;
+  }
+  if (block.stage != Stage::streaming) return;
+  Ring& ring = ring_of(self_, at(block.rank));
+  std::byte* const memory = memory_of(self_, at(block.rank));
+  std::uint64_t const written = ring.written.load(std::memory_order_relaxed);
+  std::size_t const moved =
+      move(written, ring.read.load(std::memory_order_acquire) + ring_bytes_, block.bytes - block.moved,
+           [&](std::size_t offset, std::size_t run) { std::memcpy(memory + offset, block.data + block.moved, run); });
+  block.moved += moved;
+  ring.written.store(written + moved, std::memory_order_release);
+  if (block.moved == block.bytes) block.stage = Stage::done;
+}
+
+PARALLAX_MPI_INLINE bool Neighbours::busy(int rank) const {
+  return std::any_of(sends_.begin(), sends_.end(),
+                     [&](Outgoing const& other) { return other.rank == rank && other.stage == Stage::streaming; });
+}
+#endif
 
 }  // namespace parallax::detail

@@ -15,6 +15,7 @@ class ThreadLetters {
  public:
   ThreadLetters(int size, MailboxBounds const& given) : bounds{given}, size_{size} {}
 
+  // By the writer: as LetterQueue has it.
   bool post(LetterLane lane, int from, int to, LetterParts parts) {
     return made()[at(lane, from, to)].post(parts, lane, bounds.window);
   }
@@ -35,9 +36,11 @@ class ThreadLetters {
   MailboxBounds const bounds;
 
  private:
+  // Which queue: by lane, writer and reader.
   std::size_t at(LetterLane lane, int from, int to) const {
     return static_cast<std::size_t>((static_cast<int>(lane) * size_ + from) * size_ + to);
   }
+  // The queues, which the first writer of any rank makes: two for each pair of ranks.
   LetterQueue* made() {
     if (LetterQueue* const queues = queues_.load(std::memory_order_acquire)) return queues;
     std::lock_guard const lock{mutex_};
@@ -49,6 +52,7 @@ class ThreadLetters {
 
   int const size_;
   std::mutex mutex_;
+  // Readers see what lies behind it, by `queues_`, as soon as it is there.
   std::unique_ptr<LetterQueue[]> owned_;
   std::atomic<LetterQueue*> queues_{nullptr};
 };

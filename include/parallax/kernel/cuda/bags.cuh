@@ -1,4 +1,5 @@
-// Sums of rows by reference, each with a factor, on a CUDA device: bags are pooled by them, and their gradients summed by row.
+// Sums of rows by reference, each with a factor, on a CUDA device: bags are pooled by them, and their gradients summed by
+// row. RowOps<CudaSpace> calls it for pulls of bags and their updates.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include "parallax/kernel/cuda/launch.cuh"
 #include "parallax/kernel/cuda/packs.cuh"
 #include "parallax/kernel/cuda/strict.cuh"
-#include "parallax/kernel/host_bags.hpp"
+#include "parallax/kernel/host/bags.hpp"
 #include "parallax/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
@@ -15,15 +16,17 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 namespace parallax::cuda {
 namespace detail {
 
-// Run k is of the terms order[offsets[k]] … order[offsets[k + 1] - 1]; without an order of terms offsets[k] …, without offsets of
-// one term.
+// Run k is of the terms order[offsets[k]] … order[offsets[k + 1] - 1]; without an order of terms offsets[k] …, without offsets
+// of one term.
 struct TermRuns {
   std::uint32_t const *order, *offsets;
 
+  // Where run k begins among the terms; and the number of the term at place i of their order.
   __device__ std::uint64_t begin(std::uint64_t k) const { return offsets ? offsets[k] : k; }
   __device__ std::uint64_t term(std::uint64_t i) const { return order ? order[i] : i; }
 };
 
+// N columns of term i, times its factor; the product is rounded by itself.
 template <int N, class T>
 __device__ Pack<T, N> load_term(RowTerms<T> const& terms, std::uint64_t i, std::int64_t column) {
   Pack<T, N> row = load<N>(terms.rows.row(terms.row_of[i]) + column);
@@ -31,6 +34,7 @@ __device__ Pack<T, N> load_term(RowTerms<T> const& terms, std::uint64_t i, std::
     for (int k = 0; k < N; ++k) row.at[k] = multiply(terms.factors[i], row.at[k]);
   return row;
 }
+// Adds N columns to a sum, each rounded by itself.
 template <int N, class T>
 __device__ void add_pack(Pack<T, N>& sum, Pack<T, N> const& addend) {
   for (int k = 0; k < N; ++k) sum.at[k] = add(sum.at[k], addend.at[k]);

@@ -1,4 +1,5 @@
-// Many tensors copied by one kernel: how gradients are packed into one buffer before they are sent, and unpacked after.
+// Many tensors copied by one kernel: how gradients are packed into one buffer before they are sent, and unpacked after. The
+// `Copies` of RowOps<CudaSpace> are made by it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Arithmetic on contiguous elements on a CUDA device.
+// Arithmetic on contiguous elements on a CUDA device. Sums over ranks, means and norms are made by it, through
+// RowOps<CudaSpace>.
 #pragma once
 
 #include <cstddef>
@@ -43,6 +44,7 @@ __global__ void __launch_bounds__(block_threads) scale_down_kernel(T* values, st
     values[i] = narrowed<T>(divide(widened(values[i]), divisor));
 }
 
+// Partial sums of a block of measured_block elements, as on the host.
 inline constexpr unsigned partial_sums = 8;
 
 // What all of a block's threads have put into `held`, a number each for every sum, is added up: eight threads a sum add each
@@ -143,8 +145,8 @@ inline std::uint64_t measured_blocks(std::int64_t n) {
   return detail::ceil_div(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(measured_block));
 }
 
-// out[i * measured_blocks(width) + b], in device memory, = the sum of the squares of block b of row i, in double. Added in order
-// they are RowOps<HostSpace>::sum_of_squares.
+// out[i * measured_blocks(width) + b], in device memory, = the sum of the squares of block b of row i, in double. Added in
+// order they are RowOps<HostSpace>::sum_of_squares.
 template <class T>
 void sum_of_squares(cudaStream_t stream, RowsView<T const> rows, double* out) {
   std::uint64_t const blocks = measured_blocks(rows.width), all = blocks * static_cast<std::uint64_t>(rows.rows);
@@ -152,8 +154,8 @@ void sum_of_squares(cudaStream_t stream, RowsView<T const> rows, double* out) {
   launch(stream, detail::grid_for(all), block_threads, 0, detail::sum_of_squares_kernel<T, block_threads>, rows, blocks, out);
 }
 
-// out[k] = sum k of all blocks, whose number k is of_blocks[b * sums + k]: the blocks of each row are added in order, and then the
-// rows. Of no blocks it is zero.
+// out[k] = sum k of all blocks, whose number k is of_blocks[b * sums + k]: the blocks of each row are added in order, and then
+// the rows. Of no blocks it is zero.
 template <unsigned sums>
 void add_blocks(cudaStream_t stream, double const* of_blocks, std::uint64_t blocks, std::uint64_t of_row, double* out) {
   launch(stream, 1, block_threads, 0, detail::add_blocks_kernel<sums>, of_blocks, blocks, of_row, out);

@@ -1,4 +1,5 @@
-// Equal keys grouped on a CUDA device: the kernels that read the runs off sorted keys.
+// Equal keys grouped on a CUDA device: the kernels that read the runs off sorted keys. kernel/cuda/sort.cuh launches them
+// behind its sort.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +13,12 @@ namespace parallax::cuda {
 
 namespace detail {
 
+// The mask of a whole warp.
 inline constexpr unsigned all_lanes = 0xffffffffu;
 inline constexpr int tile_items = 8;                                     // keys a thread
 inline constexpr std::uint32_t tile_keys = tile_items * block_threads;  // keys a block
 
+// A thread's place in its warp, the warp's place in the block, and the mask of the lanes before this one.
 __device__ inline unsigned lane_number() { return threadIdx.x % warp_lanes; }
 __device__ inline unsigned warp_number() { return threadIdx.x / warp_lanes; }
 __device__ inline unsigned lanes_below() { return (1u << lane_number()) - 1; }
@@ -69,7 +72,7 @@ __device__ std::uint32_t find_heads(Tile const& tile, KeyAt const& key_at, std::
 // Writes what a grouping says of the tile's keys; `run` is the number of runs that begin before the warp's part of it.
 template <class Index, int items, class KeyAt, class OrderAt>
 __device__ void emit_runs(Tile const& tile, std::uint32_t const (&heads)[items], std::uint32_t run, KeyAt const& key_at,
-                          OrderAt const& order_at, Groups<Index> const& out) {
+                          OrderAt const& order_at, GroupingView<Index> const& out) {
   for (int i = 0; i < items; ++i) {
     if (i >= tile.items) continue;
     std::uint64_t const p = tile.position(i);
@@ -117,10 +120,10 @@ __global__ void __launch_bounds__(threads)
 }
 
 // Grid: a block a tile. Memory: keys and order are read once; order, inverse (at the positions), keys and offsets of runs
-// written.
+// written. The tile's first run is told by `tile_runs`, which sum_tiles_kernel has turned into how many begin before it.
 template <class Key, class Index>
 __global__ void __launch_bounds__(block_threads)
-    emit_groups_kernel(Key const* sorted, std::uint32_t const* order, std::uint32_t const* tile_runs, Groups<Index> out) {
+    emit_groups_kernel(Key const* sorted, std::uint32_t const* order, std::uint32_t const* tile_runs, GroupingView<Index> out) {
   __shared__ std::uint32_t sums[warp_lanes];
   Tile const tile{std::uint64_t{blockIdx.x} * tile_keys, out.count, tile_items};
   auto const key_at = [&](std::uint64_t p) { return sorted[p]; };
@@ -132,7 +135,8 @@ __global__ void __launch_bounds__(block_threads)
   if (tile.first + tile_keys >= tile.end && threadIdx.x == 0) out.offsets[*out.distinct] = out.count;
 }
 
-// Grid: threads stride over the keys. Memory: keys are read, sort keys and positions written.
+// Grid: threads stride over the keys. Memory: keys are read, sort keys and positions written. Makes the pairs that the sort
+// works on: every key in the sort's type, and its position.
 template <class Key, class Index>
 __global__ void __launch_bounds__(block_threads)
     number_keys_kernel(Index const* keys, std::uint64_t n, Key* sort_keys, std::uint32_t* positions) {

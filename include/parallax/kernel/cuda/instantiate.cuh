@@ -1,4 +1,5 @@
-// PARALLAX_CUDA_INSTANTIATE: all that variables on a CUDA device need of the kernels, for files that nvcc does not compile.
+// PARALLAX_CUDA_INSTANTIATE: all that variables on a CUDA device need of the kernels, for files that nvcc does not compile. A
+// program includes it, through kernel/cuda.cuh, in one file that nvcc compiles.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +30,7 @@ namespace parallax {
 namespace cuda {
 namespace detail {
 
+// Whose functions the lists below are of.
 using Ops = RowOps<CudaSpace>;
 
 // The functions of all variables of a scalar.
@@ -39,7 +41,7 @@ constexpr auto functions_of_scalar() {
                     &Ops::sum_terms<T>,  &Ops::first_non_finite<T>, &Ops::sum_of_row_squares<T>};
 }
 
-// Those of tables.
+// Those of tables: sums of gradients by key, and rows gathered and scattered.
 template <class T, class Index>
 constexpr auto functions_of_table() {
   return std::tuple{&Ops::coalesce<T, Index>, &Ops::gather_rows<T, Index const>, &Ops::gather_rows<T, std::uint32_t const>,
@@ -52,15 +54,18 @@ constexpr auto functions_of_ids() {
                     &Ops::group_keys<Index>};
 }
 
+// The functions that set an optimizer's slots to their first values.
 template <class T, class... S>
 constexpr auto filling(slots<S...>) {
   return std::tuple{&Ops::fill<parallax::detail::slot_type<S, T>>...};
 }
+// apply_elements for a rule, its slots and a kind of scale.
 template <class T, class Scale, class Rule, class... S>
 constexpr auto updating_elements(slots<S...>) {
   using Function = void (Ops::*)(std::int64_t, T*, T const*, Scale, Rule const&, parallax::detail::slot_type<S, T>*...) const;
   return static_cast<Function>(&Ops::apply_elements);
 }
+// apply_rows, for a rule and its slots of elements and of rows.
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_rows(slots<S...>, slots<R...>) {
   using Function = void (Ops::*)(std::span<Index const>, Directory<Index>, RowsView<T>, T const*, T, Rule const&,
@@ -68,6 +73,7 @@ constexpr auto updating_rows(slots<S...>, slots<R...>) {
                                  Slots<parallax::detail::slot_type<R, T>...> const&) const;
   return static_cast<Function>(&Ops::apply_rows);
 }
+// apply_runs, likewise.
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_runs(slots<S...>, slots<R...>) {
   using Function = void (Ops::*)(RowsView<T const>, ShownGroups<Index> const&, Directory<Index>, T, std::uint32_t const*,
@@ -75,6 +81,7 @@ constexpr auto updating_runs(slots<S...>, slots<R...>) {
                                  Slots<parallax::detail::slot_type<R, T>...> const&) const;
   return static_cast<Function>(&Ops::apply_runs);
 }
+// apply_spaced_rows, likewise; it knows no index.
 template <class T, class Rule, class... S, class... R>
 constexpr auto updating_spaced_rows(slots<S...>, slots<R...>) {
   using Function = void (Ops::*)(RowsView<T>, RowsView<T const>, bool, T, Rule const&,
@@ -83,6 +90,7 @@ constexpr auto updating_spaced_rows(slots<S...>, slots<R...>) {
   return static_cast<Function>(&Ops::apply_spaced_rows);
 }
 
+// What a rule needs that measures a whole tensor: its sums, the rule made of them, and that one applied.
 template <class T, std::size_t sums, class Rule, class... S>
 constexpr auto measuring(slots<S...>) {
   using Function = void (Ops::*)(std::int64_t, T*, T const*, T, Rule const&, double*,
@@ -96,12 +104,13 @@ constexpr auto measuring(slots<S...>) {
 template <class T, class O>
 constexpr auto functions_of_elements() {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
-  using Held = typename O::element_slots;
+  using ElementSlots = typename O::element_slots;
   if constexpr (unit<O> == Unit::element)
-    return std::tuple{updating_elements<T, T, Rule>(Held{}), updating_elements<T, Averaged<T>, Rule>(Held{})};
-  else if constexpr (unit<O> == Unit::tensor) return measuring<T, measure_count<O, T>, Rule>(Held{});
+    return std::tuple{updating_elements<T, T, Rule>(ElementSlots{}), updating_elements<T, Averaged<T>, Rule>(ElementSlots{})};
+  else if constexpr (unit<O> == Unit::tensor) return measuring<T, measure_count<O, T>, Rule>(ElementSlots{});
   else return std::tuple{};
 }
+// For sparse variables, whatever the unit of the optimizer.
 template <class T, class Index, class O>
 constexpr auto functions_of_rows() {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -109,6 +118,7 @@ constexpr auto functions_of_rows() {
                     updating_runs<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
                     updating_spaced_rows<T, Rule>(typename O::element_slots{}, row_slots<O>{})};
 }
+// All functions that an optimizer needs.
 template <class T, class Index, class O>
 constexpr auto functions_of_optimizer() {
   return std::tuple_cat(filling<T>(typename O::element_slots{}), filling<T>(row_slots<O>{}), functions_of_elements<T, O>(),
@@ -120,10 +130,12 @@ constexpr auto functions_of_calibration() {
   return std::tuple{&Ops::fill<float>, &Ops::add_to<float>, &Ops::gather_rows<float, std::int64_t const>};
 }
 
+// Whether the arguments of the macro are what it takes.
 template <class T, class Index, class... O>
 inline constexpr bool instantiable = (std::is_same_v<T, float> || std::is_same_v<T, double>) &&
                                      (std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>) &&
                                      (true && ... && Optimizer<O>);
+// All functions of one line of the macro; none where its arguments are wrong, so that one sentence says so.
 template <class T, class Index, class... O>
 constexpr auto functions_of_variables() {
   if constexpr (instantiable<T, Index, O...>)
@@ -142,6 +154,7 @@ struct Instantiated {
   static_assert(detail::instantiable<T, Index, O...>,
                 "parallax: PARALLAX_CUDA_INSTANTIATE is given a scalar (float, double), the index of tables (std::int32_t, "
                 "std::int64_t) and optimizers");
+  // Addresses of all functions, which nobody reads.
   static constexpr auto functions = detail::functions_of_variables<T, Index, O...>();
 };
 

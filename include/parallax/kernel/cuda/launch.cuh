@@ -1,4 +1,5 @@
 // How kernels are launched, on a stream and in no other way, and the few constants of the machine that grids are planned by.
+// Every launcher of the room goes through it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,12 +14,14 @@
 
 namespace parallax::cuda {
 
+// Threads of a warp, on every CUDA device so far.
 inline constexpr unsigned warp_lanes = 32;
 inline constexpr unsigned block_threads = 256;  // of most kernels
 inline constexpr unsigned resident_blocks = 2;  // at least, a multiprocessor: what sums and rules may use of its registers
 
-// Launches a kernel on a stream. Throws Error (device) where that fails. What the kernel does wrong shows later, in a call that
-// waits. Another compiler than CUDA's finds a <cuda_runtime.h> that runs kernels on the host (tests/cuda/emulator).
+// Called by the launchers, on the host. Launches a kernel of `blocks` blocks on a stream, nothing where there are none, and
+// returns at once. Throws Error (device) where that fails. What the kernel does wrong shows later, in a call that waits.
+// Another compiler than CUDA's finds a `<cuda_runtime.h>` that runs kernels on the host (tests/cuda/emulator).
 template <class... P>
 void launch(cudaStream_t stream, unsigned blocks, unsigned threads, std::size_t shared_bytes, void (*kernel)(P...),
             std::type_identity_t<P>... arguments) {
@@ -34,7 +37,7 @@ void launch(cudaStream_t stream, unsigned blocks, unsigned threads, std::size_t 
 
 namespace detail {
 
-// The dynamic shared memory of a block.
+// The dynamic shared memory of a block, of the size that its launch has named, aligned to 16 bytes.
 template <class T>
 __device__ inline T* shared_memory() {
 #if defined(__CUDACC__)
@@ -45,9 +48,11 @@ __device__ inline T* shared_memory() {
 #endif
 }
 
+// A thread's number in its grid, and how many threads the grid has: where a loop over elements begins, and its stride.
 __device__ inline std::uint64_t thread_number() { return std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline std::uint64_t thread_count() { return std::uint64_t{gridDim.x} * blockDim.x; }
 
+// a / b, rounded up: how many blocks, tiles or steps of b hold a.
 PARALLAX_HOST_DEVICE constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 // Multiprocessors of the current device; 0 where there is none. Asked of the runtime each time: it answers from its memory.

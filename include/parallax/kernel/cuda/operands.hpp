@@ -1,4 +1,5 @@
-// What operations on a CUDA device are given beside rows: groupings of keys, copies, optimizers' state. For every compiler.
+// What operations on a CUDA device are given beside rows: groupings of keys, copies, optimizers' state. For every compiler:
+// kernel/cuda/row_ops.hpp declares operations on it, and the launchers are handed it as it is.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace parallax::cuda {
 // Does not own. `Grouping` (kernel/row_ops.hpp) in device memory: n keys grouped by value, u distinct ones. u is known on the
 // device alone, until somebody copies it; all arrays have room for u = n.
 template <class Index>
-struct Groups {
+struct GroupingView {
   Index* keys = nullptr;              // u of n: the distinct keys, ascending
   std::uint32_t* offsets = nullptr;   // u + 1 of n + 1: where each key's run begins in `order`
   std::uint32_t* order = nullptr;     // n: positions of the keys, run after run, ascending within a run
@@ -19,40 +20,51 @@ struct Groups {
   std::uint32_t count = 0;            // n
 };
 
-// One copy of many. Ranges written overlap nothing.
+// One copy of many. Ranges written overlap nothing. An array of them, in device memory, is what copy_all makes.
 struct Copy {
+  // Where the bytes are, in device memory.
   void const* from;
+  // Where they go, in device memory.
   void* to;
+  // How many; 0 is a copy of nothing.
   std::uint64_t bytes;
 };
 
-// Does not own. State of an optimizer beside the rows of a table: Slots{RowsView{m, rows, width}, RowsView{v, rows, width}}; of
-// one number a row: the width is 1.
+// Does not own. State of an optimizer beside the rows of a table, a view for each slot; of one number a row: the width is 1.
+// Handed to kernels by value, as a list of a first table and the rest.
+//   Slots{RowsView{m, rows, width}, RowsView{v, rows, width}}
 template <class... S>
 struct Slots;
 
+// The slots of an optimizer that keeps nothing, and the end of every list.
 template <>
 struct Slots<> {
+  // `f()`: there is no table left.
   template <class F>
   decltype(auto) with_on_host(F const& f) const {
     return f();
   }
 };
 
+// A table of slots, and those after it.
 template <class S, class... Rest>
 struct Slots<S, Rest...> {
+  // The first slot: one of S for each element, or each row, of the table.
   RowsView<S> first;
+  // The other slots, in the order in which the rule takes them.
   Slots<Rest...> rest;
 
+  // The slots of a rule, in its order.
   explicit Slots(RowsView<S> table, RowsView<Rest>... tables) : first{table}, rest{tables...} {}
 
-  // f(table…), on the host.
+  // `f(table…)`, on the host: what launchers ask of all tables before they choose a kernel.
   template <class F>
   decltype(auto) with_on_host(F const& f) const {
     return rest.with_on_host([&](auto... tables) -> decltype(auto) { return f(first, tables...); });
   }
 };
 
+// The types of slots follow from their tables.
 template <class... S>
 Slots(RowsView<S>...) -> Slots<S...>;
 

@@ -1,4 +1,5 @@
-// How threads share rows: several neighbouring elements a thread, several threads a row, several rows a block.
+// How threads share rows: several neighbouring elements a thread, several threads a row, several rows a block. The kernels of
+// rows, sums and updates are written in its terms.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@ struct alignas(N * sizeof(T)) Pack {
 };
 
 inline constexpr std::size_t widest_access = 16;  // bytes
+// How many elements of T the widest access moves.
 template <class T>
 inline constexpr int pack_size = widest_access / sizeof(T);
 
@@ -41,6 +43,7 @@ struct word_of<2> {
   using type = std::uint16_t;
 };
 
+// N neighbouring elements, read by whole words. `from` is aligned to all of them, as in_packs has made sure.
 template <int N, class T>
 __device__ inline Pack<T, N> load(T const* from) {
   using Word = typename word_of<sizeof(Pack<T, N>)>::type;
@@ -51,6 +54,7 @@ __device__ inline Pack<T, N> load(T const* from) {
   __builtin_memcpy(&pack, held, sizeof pack);
   return pack;
 }
+// Writes N neighbouring elements by whole words, to where `load` could read them.
 template <int N, class T>
 __device__ inline void store(T* to, Pack<T, N> const& pack) {
   using Word = typename word_of<sizeof(Pack<T, N>)>::type;
@@ -74,7 +78,8 @@ bool in_packs(RowsView<T>... tables) {
   return (rows_aligned(tables, N * sizeof(T)) && ...);
 }
 
-// Calls f with std::integral_constant of how many elements of each table a thread moves at once.
+// Launchers choose their kernel by it, on the host. Calls f with std::integral_constant of how many elements of each
+// table a thread moves at once: as many of the largest as 16 bytes hold, where all tables lie so, else 1.
 template <class F, class... T>
 void with_packs(F const& f, RowsView<T>... tables) {
   constexpr std::size_t largest = std::max({sizeof(T)...});

@@ -1,4 +1,5 @@
-// Where a table's rows are, by ids on a CUDA device.
+// Where a table's rows are, by ids on a CUDA device. Pulls and updates of ids that the host cannot read call it first,
+// through RowOps<CudaSpace>; the keys are then grouped.
 #pragma once
 
 #include <cstdint>

@@ -30,6 +30,7 @@ using cuda::detail::add;
 using cuda::detail::narrowed;
 using cuda::detail::widened;
 
+// Whether a run begins at sorted position p: 1 or 0. Summed over all positions it numbers the runs.
 template <class Key>
 struct BeginsRun {
   Key const* sorted;
@@ -42,7 +43,7 @@ template <class Index>
 struct EmitRun {
   Index const* sorted;
   std::uint32_t const* numbers;
-  Groups<Index> out;
+  GroupingView<Index> out;
 
   PARALLAX_HOST_DEVICE void operator()(std::uint64_t p) const {
     std::uint32_t const run = numbers[p] - 1;
@@ -58,6 +59,7 @@ struct EmitRun {
   }
 };
 
+// Writes one number, on whatever system the policy names.
 struct SetNumber {
   std::uint32_t* at;
   std::uint32_t number;
@@ -65,6 +67,7 @@ struct SetNumber {
   PARALLAX_HOST_DEVICE void operator()(std::uint64_t) const { *at = number; }
 };
 
+// One element of a gather: element `at` of the packed rows.
 template <class T, class I>
 struct CopyElement {
   RowsView<T const> table;
@@ -82,7 +85,7 @@ struct CopyElement {
 template <class V, class Index>
 struct SumElement {
   RowsView<V const> values;
-  Groups<Index> groups;
+  GroupingView<Index> groups;
 
   PARALLAX_HOST_DEVICE Computed<V> operator()(std::uint64_t run, std::int64_t column) const {
     std::uint64_t const begin = groups.offsets[run], end = groups.offsets[run + 1];
@@ -98,6 +101,7 @@ struct SumElement {
   }
 };
 
+// Writes one column of one run's sum; beyond the last run there is nothing.
 template <class V, class Index, class T>
 struct StoreSum {
   SumElement<V, Index> sum;
@@ -139,6 +143,7 @@ struct UpdateElement {
   }
 };
 
+// f(0) … f(n - 1), in any order, on the policy's system.
 template <class Policy, class F>
 void for_each_index(Policy const& policy, std::uint64_t n, F const& f) {
   thrust::for_each_n(policy, thrust::counting_iterator<std::uint64_t>{0}, n, f);
@@ -149,7 +154,8 @@ void for_each_index(Policy const& policy, std::uint64_t n, F const& f) {
 // As cuda::group_keys. `policy` is one of Thrust's, which says where and, on a device, on which stream; `sorted` has room for
 // out.count keys, `numbers` for as many numbers.
 template <class Policy, class Index>
-void group_keys(Policy const& policy, Index const* keys, Groups<Index> const& out, Index* sorted, std::uint32_t* numbers) {
+void group_keys(Policy const& policy, Index const* keys, GroupingView<Index> const& out, Index* sorted,
+                std::uint32_t* numbers) {
   std::uint64_t const n = out.count;
   if (n == 0) {
     detail::for_each_index(policy, 1, detail::SetNumber{out.offsets, 0});
@@ -183,14 +189,14 @@ void bucket(Policy const& policy, Key const* sorted_keys, std::uint32_t n, Key c
 
 // As cuda::coalesce.
 template <class Policy, class V, class Index, class T>
-void coalesce(Policy const& policy, RowsView<V const> values, Groups<Index> const& groups, T* out) {
+void coalesce(Policy const& policy, RowsView<V const> values, GroupingView<Index> const& groups, T* out) {
   detail::for_each_index(policy, groups.count * static_cast<std::uint64_t>(values.width),
                          detail::StoreSum<V, Index, T>{{values, groups}, out});
 }
 
 // As cuda::update_runs, for rules of elements with at most one slot, a table that lies like the parameters.
 template <class Policy, class V, class Index, class T, class Rule>
-void update_runs(Policy const& policy, RowsView<V const> values, Groups<Index> const& groups, Directory<Index> directory,
+void update_runs(Policy const& policy, RowsView<V const> values, GroupingView<Index> const& groups, Directory<Index> directory,
                  RowsView<T> table, Rule const& rule, T* slot) {
   detail::for_each_index(
       policy, groups.count * static_cast<std::uint64_t>(table.width),

@@ -1,4 +1,5 @@
-// RowOps<CudaSpace> for files that nvcc compiles: what row_ops.hpp declares, over the launchers beside it.
+// RowOps<CudaSpace> for files that nvcc compiles: what row_ops.hpp declares, over the launchers beside it. kernel/cuda.cuh
+// includes it, and so does what instantiates it for other files.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +77,7 @@ __global__ void finish_rule_kernel(Rule rule, MeasuredParts<K> parts, std::int64
   *out = rule.finish(parts.total(), n);
 }
 
-// A rule as kernels are given it.
+// A rule as kernels are given it: an optimizer's by value; one that finish_rule has made, by its address on the device.
 template <class Rule>
 Rule const& as_argument(Rule const& rule) {
   return rule;
@@ -86,6 +87,7 @@ RuleThere<Rule> as_argument(DeviceBuffer<Rule> const& made) {
   return {made.data()};
 }
 
+// What a launcher is told of a scale, for each of the three kinds that apply_elements takes.
 template <class T>
 Scaling<T> scaling(Unscaled) {
   return {};
@@ -117,7 +119,7 @@ void RowOps<CudaSpace>::place_ids(Id const* ids, std::size_t n, Layout const& la
   cuda::place_ids(stream(), ids, n, layout, bases, hashes, keys);
 }
 template <class Index>
-void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, cuda::Groups<Index> const& out) const {
+void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, cuda::GroupingView<Index> const& out) const {
   DeviceBuffer<std::byte> scratch{queue_.memory, stream(), cuda::group_keys_scratch_bytes(out.count, bound)};
   cuda::group_keys(stream(), keys, bound, out, scratch.data());
 }

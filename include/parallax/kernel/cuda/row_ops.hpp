@@ -1,6 +1,7 @@
 // RowOps<CudaSpace>: the row operations that variables on a CUDA device are made of, for every compiler. What launches kernels
 // is declared here; kernel/cuda.cuh has it for files that nvcc compiles, one of which instantiates it for all others
 // (PARALLAX_CUDA_INSTANTIATE). Without that the linker misses functions of parallax::RowOps<parallax::CudaSpace>.
+// Programs include it in whatever file makes variables on a device, whichever compiler reads that.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/findings.hpp"
-#include "parallax/kernel/host_bags.hpp"
+#include "parallax/kernel/host/bags.hpp"
 #include "parallax/kernel/row_ops.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/memory/cuda.hpp"
@@ -25,14 +26,18 @@
 namespace parallax {
 namespace cuda {
 
-// A grouping as operations find it, and how many distinct keys it has, which the host knows.
+// A grouping as operations find it, and how many distinct keys it has, which the host knows. Made by Shown, and valid as long
+// as its copy on the device.
 template <class Index>
 struct ShownGroups {
-  Groups<Index> groups;
+  // The arrays in device memory, which only operations read.
+  GroupingView<Index> groups;
+  // The number u of distinct keys; those that stand for dropped indices are not among them.
   std::uint32_t distinct = 0;
 };
 
-// Owns. Bytes on their way to the device, over pinned memory that is written again once the device has read it.
+// Owns. Bytes on their way to the device, over pinned memory that is written again once the device has read it. A Shown or a
+// CopyRoom has one and fills it again in every step; it allocates only when there is more to send than ever before.
 class Upload {
  public:
   // Room for so many bytes, to be filled. Waits for the last `start`, should the device not have come that far.
@@ -42,7 +47,8 @@ class Upload {
     device_.resize_with_slack(bytes);
     return pinned_.data();
   }
-  // Where they will be, for what is put in the stream from now on.
+  // Sends what was filled in, by one copy in the order of `stream`. Returns where it will be on the device, for what is put
+  // in the stream from now on. Throws Error (device).
   std::byte const* start(cudaStream_t stream) {
     if (!reached_) reached_.emplace();
     if (!pinned_.empty())
@@ -50,6 +56,7 @@ class Upload {
     reached_->record(stream);
     return device_.data();
   }
+  // Where the last `start` has sent it; the address changes only by `room`.
   std::byte const* there() const { return device_.data(); }
 
  private:
@@ -60,11 +67,14 @@ class Upload {
 
 }  // namespace cuda
 
-// Elements of the host's memory on the device.
+// Elements of the host's memory on the device, sent in one copy when they are asked for and were renewed.
 template <class T>
 class Shown<T, CudaSpace> {
  public:
+  // The elements in device memory, for work that is put in the stream of `ops` from now on; valid until the next `of` after a
+  // `renew`. Throws Error (device, out_of_memory).
   std::span<T const> of(RowOps<CudaSpace> const& ops, std::span<T const> host);
+  // The host has changed its elements: the next `of` sends them again.
   void renew() { stale_ = true; }
 
  private:
@@ -72,21 +82,29 @@ class Shown<T, CudaSpace> {
   bool stale_ = true;
 };
 
-// A grouping of the host's on the device, sent in one copy; or one that the device has made, for the host.
+// A grouping of the host's on the device, sent in one copy; or one that the device has made, for the host. The second way is
+// `make`, then `take` once it has `arrived`: what was taken is shown already, and is not sent.
 template <class Index>
 class Shown<Grouping<Index>, CudaSpace> {
  public:
+  // The grouping in device memory, for work that is put in the stream of `ops` from now on; valid until the next `of` after a
+  // `renew`. Throws Error (device, out_of_memory).
   cuda::ShownGroups<Index> const& of(RowOps<CudaSpace> const& ops, Grouping<Index> const& host);
+  // The host has changed its grouping: the next `of` sends it again.
   void renew() { stale_ = true; }
-  // Groups keys in [0, bound] there, and brings the groups to the host, where they are `taken` once they have `arrived`. The keys
-  // that are `bound`, the last run, are no group: only `order` and `inverse` have them.
+  // Groups keys in [0, bound] there, and brings the groups to the host, where they are taken once they have `arrived`. The
+  // keys that are `bound`, the last run, are no group: only `order` and `inverse` have them. There is at least one key;
+  // `keys` lie in device memory until then. One copy of the whole grouping. Throws Error (device, out_of_memory).
   void make(RowOps<CudaSpace> const& ops, std::span<Index const> keys, std::int64_t bound);
+  // Whether the host has what the last `make` has made; asked without waiting. Throws Error (device).
   bool arrived() const { return brought_at_->reached(); }
+  // Copies the groups that have arrived into `host`, which owns its memory, and shows those on the device from now on.
   void take(RowOps<CudaSpace> const& ops, Grouping<Index>& host);
 
  private:
   // Of so many keys in one block of memory, one array after the other; of the distinct keys there are `named`.
-  static cuda::Groups<Index> groups_at(std::byte* block, std::size_t named, std::size_t count);
+  static cuda::GroupingView<Index> groups_at(std::byte* block, std::size_t named, std::size_t count);
+  // The bytes of that block.
   static std::size_t bytes_of(std::size_t named, std::size_t count) {
     return named * sizeof(Index) + (named + 2 + 2 * count) * sizeof(std::uint32_t);
   }
@@ -101,53 +119,70 @@ class Shown<Grouping<Index>, CudaSpace> {
   bool stale_ = true;
 };
 
-// Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its memory. `wait`
-// and what copies to or from the host's memory wait for the stream, nothing else does. Everything may throw Error (device,
-// out_of_memory). The bits are those of RowOps<HostSpace>.
+// Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its memory. `wait` and
+// what copies to or from the host's memory wait for the stream; the start of `Copies` waits for the one before it, if the
+// device has not read that yet. Nothing else waits. Everything may throw Error (device, out_of_memory). The bits are those of
+// RowOps<HostSpace>.
 template <>
 struct RowOps<CudaSpace> {
+  // The space of the memory that is worked on.
   using space = CudaSpace;
 
+  // As variables make it, of their communicator's queue. The queue's stream and resource outlive it.
   explicit RowOps(CudaQueue queue) : queue_{queue} {}
+  // The stream in whose order everything here is put.
   cudaStream_t stream() const { return queue_.stream; }
 
+  // Copies `bytes` within device memory; the ranges do not overlap.
   void copy_bytes(void* to, void const* from, std::size_t bytes) const {
     cuda::copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream());
   }
-  // Waits until `from`, or `to`, may be used again.
+  // Copies n elements from the host's memory. Waits for the stream, so that `from` may be used again.
   template <class T>
   void from_host(T* to, T const* from, std::size_t n) const {
     cuda::copy(to, from, n * sizeof(T), cudaMemcpyHostToDevice, stream());
     wait();
   }
+  // Copies n elements to the host's memory. Waits for the stream, so that they are there.
   template <class T>
   void to_host(T* to, T const* from, std::size_t n) const {
     cuda::copy(to, from, n * sizeof(T), cudaMemcpyDeviceToHost, stream());
     wait();
   }
+  // One value, for which the stream is waited for.
   template <class T>
   T read(T const* value) const {
     T copy{};
     to_host(&copy, value, 1);
     return copy;
   }
+  // Blocks the thread until the stream has done all that was put in it, without a deadline.
   void wait() const { cuda::check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
 
+  // Sets `bytes` bytes to zero.
   void clear(void* memory, std::size_t bytes) const {
     if (bytes > 0) cuda::check(cudaMemsetAsync(memory, 0, bytes, stream()), "cudaMemsetAsync");
   }
+  // Sets n values to `value`, by a kernel.
   template <class T>
   void fill(T* values, std::size_t n, T value) const;
 
-  // Many copies, by one kernel.
+  // What `Copies` keep from use to use. The caller owns it, for one list of copies at a time.
   struct CopyRoom {
+    // The copies that were added, on the host.
     std::vector<cuda::Copy> jobs;
+    // The same on their way to the device.
     cuda::Upload upload;
   };
+  // Many copies, made by one kernel: `add` each, then `start`.
   class Copies {
    public:
+    // Empties the room, which is this list's until it is started. Both arguments outlive it.
     Copies(RowOps const& ops, CopyRoom& room) : ops_{&ops}, room_{&room} { room.jobs.clear(); }
+    // Remembers a copy of `bytes` within device memory, which the kernel will make.
     void add(void* to, void const* from, std::size_t bytes) { room_->jobs.push_back({from, to, bytes}); }
+    // Sends the list, and starts the kernel that makes all of it; nothing for an empty one. Throws Error (device,
+    // out_of_memory).
     void start() {
       auto& jobs = room_->jobs;
       if (jobs.empty()) return;
@@ -162,8 +197,9 @@ struct RowOps<CudaSpace> {
     RowOps const* ops_;
     CopyRoom* room_;
   };
+  // An empty list of copies, to be put in this stream.
   Copies copies(CopyRoom& room) const { return {*this, room}; }
-  // `count` of them, which lie in device memory; the largest has `most` bytes.
+  // `count` copies, which lie in device memory; the largest has `most` bytes.
   template <class Job>
   void copy_all(Job const* jobs, std::uint32_t count, std::uint64_t most) const;
 
@@ -171,28 +207,36 @@ struct RowOps<CudaSpace> {
   // chooses, or, where it does not count for one, `rows`.
   template <class Id, class Layout, class Index>
   void place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases, bool hashes, Index* keys) const;
-  // Groups keys in [0, bound); `out.count` of them.
+  // Groups `out.count` keys in [0, bound); `keys` and `out` lie in device memory. The groups are those of
+  // unique_with_inverse.
   template <class Index>
-  void group_keys(Index const* keys, std::int64_t bound, cuda::Groups<Index> const& out) const;
+  void group_keys(Index const* keys, std::int64_t bound, cuda::GroupingView<Index> const& out) const;
 
+  // By position of a batch, the number of its distinct key, in device memory: what gather_rows takes.
   template <class Index>
   static std::span<std::uint32_t const> inverse(cuda::ShownGroups<Index> const& shown) {
     return {shown.groups.inverse, shown.groups.count};
   }
+  // The positions of a batch, run after run, in device memory: what gather_rows takes.
   template <class Index>
   static std::span<std::uint32_t const> order(cuda::ShownGroups<Index> const& shown) {
     return {shown.groups.order, shown.groups.count};
   }
 
+  // Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for k in [first,
+  // last). Scratch: a row for 64 positions.
   template <class T, class Index>
   void coalesce(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown, std::size_t first,
                 std::size_t last, T* out) const;
+  // Row i of out = table row `directory(indices[i])`; indices may repeat.
   template <class T, class I>
   void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
                    Directory<std::remove_const_t<I>> directory, T* out) const;
+  // Table row `directory(indices[i])` = row i of rows. The indices differ, where the host takes equal ones too.
   template <class T, class I>
   void scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                     std::type_identity_t<T> const* rows) const;
+  // out = rows [first, last), packed: one copy where rows lie packed already, else one for each row.
   template <class T>
   void pack_rows(RowsView<std::type_identity_t<T> const> rows, std::size_t first, std::size_t last, T* out) const {
     auto const row_bytes = static_cast<std::size_t>(rows.width) * sizeof(T);
@@ -201,15 +245,18 @@ struct RowOps<CudaSpace> {
       copy_bytes(out, rows.row(static_cast<std::int64_t>(i)), row_bytes);
   }
 
+  // As `coalesce`, of terms that are never held; all that `terms` names lies on the device.
   template <class T, class Index>
   void coalesce_terms(RowTerms<T> const& terms, cuda::ShownGroups<Index> const& shown, std::size_t first, std::size_t last,
                       T* out) const {
     sum_terms(terms, shown.groups.order, shown.groups.offsets, first, last, out);
   }
+  // Row k of out = the sum of the terms `offsets[k]` … `offsets[k + 1] - 1`, zeros if there are none: bags pooled.
   template <class T>
   void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) const {
     sum_terms(terms, nullptr, offsets.data(), 0, offsets.size() - 1, out);
   }
+  // Row i of out = the term `positions[i]` alone.
   template <class T>
   void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) const {
     sum_terms(terms, positions.data(), nullptr, 0, positions.size(), out);
@@ -219,17 +266,21 @@ struct RowOps<CudaSpace> {
   void sum_terms(RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets, std::size_t first,
                  std::size_t last, T* out) const;
 
+  // Copies n contiguous elements within device memory.
   template <class T>
   void copy_from(T* out, std::type_identity_t<T> const* in, std::int64_t n) const {
     copy_bytes(out, in, static_cast<std::size_t>(n) * sizeof(T));
   }
+  // Element by element, `out += in`, of n contiguous elements.
   template <class T>
   void add_to(T* out, std::type_identity_t<T> const* in, std::int64_t n) const;
+  // Divides n contiguous elements by `divisor`, by true divisions.
   template <class T>
   void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) const;
-  // `counts`: as operations find them.
+  // Divides row i of `values`, of `width` elements, by `counts[i]`, which lie where operations find them.
   template <class T>
   void scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) const;
+  // Of rows of width + 1 elements the last divides the others, if it is more than one.
   template <class T>
   void scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) const;
 
@@ -240,39 +291,48 @@ struct RowOps<CudaSpace> {
   // row that there is not. The first of all rows is among them.
   template <class T>
   void first_non_finite(RowsView<T const> rows, NonFiniteElement* out) const;
+  // Candidates that first_non_finite writes, one for each block of its kernel; the host takes the first of them.
   static constexpr unsigned first_candidates = 64;
 
   // What a rule measures of n elements, whose slots may move: a number of `out` for each sum.
   template <class T, class Rule, class... S>
   void measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
                         std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) const;
-  // The rule that is made of that, where a kernel finds it; apply_elements takes it as a rule.
+  // The type of the rule that `rule.finish` makes of K sums.
   template <std::size_t K, class Rule>
   using Finished = decltype(std::declval<Rule const&>().finish(Measures<K>{}, std::int64_t{1}));
+  // The rule that is made of all parts' sums, of n elements together, by a kernel of one thread: `parts` lie in device memory,
+  // and so does the rule, where kernels find it. apply_elements takes it as a rule; the caller owns it, and may let it go once
+  // it is put to use in the same stream.
   template <std::size_t K, class Rule>
   DeviceBuffer<Finished<K, Rule>> finish_rule(Rule const& rule, MeasuredParts<K> parts, std::int64_t n) const;
 
-  // `scale`: a T, Unscaled or Averaged<T>.
+  // For each of n elements: `rule(parameter, gradient, slots…)`, as the host's. `scale`: a T, Unscaled or `Averaged<T>`;
+  // `rule`: an optimizer's, or what finish_rule returned.
   template <class T, class Scale, class Rule, class... S>
   void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Scale scale, Rule const& rule,
                       S*... slots) const;
 
+  // The slots of a rule as apply_rows and its like take them.
   template <class... S>
   static cuda::Slots<S...> slots(RowsView<S>... tables) {
     return cuda::Slots<S...>{tables...};
   }
-  // The indices differ. `slots` and `row_slots`: by the function above.
+  // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ. `element_slots` and
+  // `row_slots`: by the function above.
   template <class T, class I, class Rule, class... S, class... R>
   void apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
                   std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
                   cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const;
-  // By sums that are never stored, of the rows of `values` by `shown`. `counts`: null, or in device memory.
+  // As `coalesce`, a division and apply_rows in one: by sums that are never stored, of the rows of `values` by `shown`. Sums
+  // are divided by `divisor`, or by `counts`, one for each distinct key, in device memory, where that is not null.
   template <class T, class Index, class Rule, class... S, class... R>
   void apply_runs(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown,
                   Directory<Index> directory, std::type_identity_t<T> divisor, std::uint32_t const* counts,
                   RowsView<T> table, Rule const& rule, cuda::Slots<S...> const& element_slots,
                   cuda::Slots<R...> const& row_slots) const;
-  // All rows of `table`, in order.
+  // All rows of `table`, in order, by gradients that lie `gradients.stride` apart. With `skips` the number behind a gradient
+  // says how many named its row: where none did, the row is left alone.
   template <class T, class Rule, class... S, class... R>
   void apply_spaced_rows(RowsView<T> table, RowsView<std::type_identity_t<T> const> gradients, bool skips,
                          std::type_identity_t<T> scale, Rule const& rule, cuda::Slots<S...> const& element_slots,
@@ -294,7 +354,7 @@ std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::sp
 }
 
 template <class Index>
-cuda::Groups<Index> Shown<Grouping<Index>, CudaSpace>::groups_at(std::byte* block, std::size_t named, std::size_t count) {
+cuda::GroupingView<Index> Shown<Grouping<Index>, CudaSpace>::groups_at(std::byte* block, std::size_t named, std::size_t count) {
   auto* const numbers = reinterpret_cast<std::uint32_t*>(block + named * sizeof(Index));
   return {reinterpret_cast<Index*>(block), numbers, numbers + named + 1, numbers + named + 1 + count,
           numbers + named + 1 + 2 * count, static_cast<std::uint32_t>(count)};
@@ -351,17 +411,22 @@ void Shown<Grouping<Index>, CudaSpace>::take(RowOps<CudaSpace> const& ops, Group
   stale_ = false;
 }
 
-// All answers lie in one block of memory, and come to pinned memory in one copy.
+// All answers lie in one block of memory, and come to pinned memory in one copy, by which a step waits for them once at most.
+// Rows are of float or double, and lie on the device.
 template <>
 class Findings<CudaSpace> {
  public:
+  // Forgets what was sought, and keeps the memory.
   void clear() { sought_.clear(), bytes_ = 0; }
+  // Local. Remembers what is sought of `rows`, and returns the number by which the answer is asked for.
   template <class T>
   std::uint32_t seek(Sought what, RowsView<T const> rows) {
     sought_.push_back({what, rows, bytes_});
     bytes_ += what == Sought::squares ? sizeof(double) : RowOps<CudaSpace>::first_candidates * sizeof(NonFiniteElement);
     return static_cast<std::uint32_t>(sought_.size() - 1);
   }
+  // Starts all searches in the order of the stream, and the copy that brings their answers; called once after the last
+  // `seek`. Throws Error (device, out_of_memory).
   void start(RowOps<CudaSpace> const& ops) {
     if (sought_.empty()) return;
     there_.resize_with_slack(bytes_);
@@ -372,12 +437,16 @@ class Findings<CudaSpace> {
     cuda::copy(here_.data(), there_.data(), bytes_, cudaMemcpyDeviceToHost, ops.stream());
     brought_at_->record(ops.stream());
   }
+  // Whether the answers are here, asked without waiting; true where nothing was sought. Throws Error (device).
   bool arrived() const { return sought_.empty() || brought_at_->reached(); }
 
+  // Of all rows together, in double, with the bits of the host's. Only once it has `arrived`.
   template <class>
   double sum_of_squares(std::size_t number) const {
     return *here<double>(number);
   }
+  // The first of the candidates that the kernel's blocks have found, in the order of rows; none where none has one. Only once
+  // it has `arrived`.
   template <class>
   std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
     std::span const candidates{here<NonFiniteElement>(number), RowOps<CudaSpace>::first_candidates};
@@ -389,15 +458,19 @@ class Findings<CudaSpace> {
   }
 
  private:
+  // One thing that is sought, and where its answer lies in the block of memory, in bytes from its beginning.
   struct Search {
     Sought what;
     std::variant<RowsView<float const>, RowsView<double const>> rows;
     std::size_t place;
   };
+  // Where a kernel writes an answer, on the device.
   template <class T>
   T* there(Search const& search) { return reinterpret_cast<T*>(there_.data() + search.place); }
+  // Where the host reads it.
   template <class T>
   T const* here(std::size_t number) const { return reinterpret_cast<T const*>(here_.data() + sought_[number].place); }
+  // Puts one search in the stream.
   template <class T>
   void look(RowOps<CudaSpace> const& ops, Search const& search, RowsView<T const> rows) {
     if (search.what == Sought::squares) ops.sum_of_row_squares(rows, there<double>(search));
@@ -411,10 +484,12 @@ class Findings<CudaSpace> {
   std::optional<CudaEvent> brought_at_;
 };
 
-// Work on a queue's memory, as exchanges find it.
+// Work on a queue's memory, as exchanges find it. Copies `bytes` within device memory, in the order of the queue's stream.
 inline void copy_bytes(CudaQueue const& queue, void* to, void const* from, std::size_t bytes) {
   RowOps<CudaSpace>{queue}.copy_bytes(to, from, bytes);
 }
+// Element by element, `out += in`, of n contiguous elements, in the order of the queue's stream: sums over ranks are formed
+// by it.
 template <class T>
 void add_elements(CudaQueue const& queue, T* out, T const* in, std::size_t n) {
   RowOps<CudaSpace>{queue}.add_to(out, in, static_cast<std::int64_t>(n));

@@ -1,4 +1,4 @@
-// Rows of tables by index on a CUDA device: gathered, scattered, added.
+// Rows of tables by index on a CUDA device: gathered, scattered, added. Pulls gather by it, through RowOps<CudaSpace>.
 #pragma once
 
 #include <cstddef>
@@ -46,6 +46,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+// Launches the move in units of `Unit`, if the rows of table and packed rows are whole numbers of them; says whether it has.
 template <bool gather, class Unit, class T, class I>
 bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, Directory<I> directory, Count count,
                    T* rows) {
@@ -75,7 +76,8 @@ void move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indice
   static_cast<void>(try_move_rows<gather, Element>(stream, table, indices, directory, count, rows));
 }
 
-// Grid: as above, two rows at a time, in packs of N elements. Memory: both rows are read once, the table's is written once.
+// Grid: a team of `lanes` threads takes a row at a time, in packs of N elements; all teams stride over the rows. Memory: both
+// rows are read once, the table's is written once.
 template <int N, class T, class I>
 __global__ void __launch_bounds__(block_threads)
     add_rows_kernel(RowsView<T> table, I const* indices, Directory<I> directory, Count count, T const* rows, unsigned lanes) {
@@ -94,6 +96,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+// Launches the kernel for packs of N elements.
 template <int N, class T, class I>
 void add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices, Directory<I> directory, Count count,
               T const* rows) {

@@ -1,4 +1,5 @@
-// What is read off a grouping on a CUDA device: lengths of runs, sums of counts, and where sorted keys are cut.
+// What is read off a grouping on a CUDA device: lengths of runs, sums of counts, and where sorted keys are cut. Called
+// by programs that group keys on the device; the library reads its own plans on the host.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace detail {
 
 // Grid: threads stride over the runs. Memory: offsets are read, lengths written.
 template <class Index>
-__global__ void __launch_bounds__(block_threads) run_lengths_kernel(Groups<Index> groups, std::uint32_t* out) {
+__global__ void __launch_bounds__(block_threads) run_lengths_kernel(GroupingView<Index> groups, std::uint32_t* out) {
   std::uint64_t const runs = *groups.distinct;
   for (std::uint64_t k = thread_number(); k < runs; k += thread_count()) out[k] = groups.offsets[k + 1] - groups.offsets[k];
 }
@@ -23,7 +24,7 @@ __global__ void __launch_bounds__(block_threads) run_lengths_kernel(Groups<Index
 // written.
 template <class Index>
 __global__ void __launch_bounds__(block_threads)
-    sum_counts_kernel(std::uint32_t const* counts, Groups<Index> groups, std::uint32_t* out) {
+    sum_counts_kernel(std::uint32_t const* counts, GroupingView<Index> groups, std::uint32_t* out) {
   std::uint64_t const runs = *groups.distinct;
   for (std::uint64_t k = thread_number() / warp_lanes; k < runs; k += thread_count() / warp_lanes) {
     std::uint32_t sum = 0;
@@ -53,16 +54,16 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace detail
 
-// out[k] = the number of positions of distinct key k.
+// out[k] = the number of positions of distinct key k, for all u of them; `out` has room for as many.
 template <class Index>
-void run_lengths(cudaStream_t stream, Groups<Index> const& groups, std::uint32_t* out) {
+void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::uint32_t* out) {
   launch(stream, detail::grid_for(detail::ceil_div(groups.count, block_threads)), block_threads, 0,
          detail::run_lengths_kernel<Index>, groups, out);
 }
 
 // out[k] = the sum of `counts` (one per position) over the positions of distinct key k, modulo 2^32.
 template <class Index>
-void sum_counts(cudaStream_t stream, std::uint32_t const* counts, Groups<Index> const& groups, std::uint32_t* out) {
+void sum_counts(cudaStream_t stream, std::uint32_t const* counts, GroupingView<Index> const& groups, std::uint32_t* out) {
   launch(stream, detail::grid_for(detail::ceil_div(groups.count, block_threads / warp_lanes)), block_threads, 0,
          detail::sum_counts_kernel<Index>, counts, groups, out);
 }

@@ -1,4 +1,5 @@
-// Keys grouped by value on a CUDA device: one radix sort over the significant bits, in one block for few keys, CUB's for many.
+// Keys grouped by value on a CUDA device: one radix sort over the significant bits, in one block for few keys, CUB's for
+// many. Plans of ids on a device are made by it, through `RowOps<CudaSpace>::group_keys`.
 #pragma once
 
 #include <bit>
@@ -17,6 +18,7 @@
 namespace parallax::cuda {
 namespace detail {
 
+// The widest digit of the sort in one block, whose counters must fit its shared memory; and the most threads of that block.
 inline constexpr int most_digit_bits = 7;
 inline constexpr std::uint32_t few_threads = 1024;
 template <class Key>
@@ -70,8 +72,8 @@ __device__ inline void places_from_counts(std::uint16_t* counters, unsigned coun
 }
 
 // Every thread's items to their places, and the items at its own places back.
-template <class Item, class Held, int items>
-__device__ void exchange(Item* shared, Tile const& tile, std::uint32_t const (&places)[items], Held (&held)[items]) {
+template <class Item, class Value, int items>
+__device__ void exchange(Item* shared, Tile const& tile, std::uint32_t const (&places)[items], Value (&held)[items]) {
   for (int i = 0; i < items; ++i)
     if (i < tile.items && tile.position(i) < tile.end) shared[places[i]] = static_cast<Item>(held[i]);
   __syncthreads();
@@ -84,7 +86,7 @@ __device__ void exchange(Item* shared, Tile const& tile, std::uint32_t const (&p
 // at most 7 bits, the lowest first, in registers and 41 KiB of shared memory; then the runs. One launch in place of five.
 template <class Key, class Index>
 __global__ void __launch_bounds__(few_threads)
-    group_few_kernel(Index const* keys_in, int bits, int digit_bits, Groups<Index> out) {
+    group_few_kernel(Index const* keys_in, int bits, int digit_bits, GroupingView<Index> out) {
   constexpr int items = few_keys<Key> / few_threads;
   __shared__ FewShared<Key> shared;
   unsigned const warps = blockDim.x / warp_lanes, mask = (1u << digit_bits) - 1;
@@ -124,6 +126,7 @@ __global__ void __launch_bounds__(few_threads)
   }
 }
 
+// Bits of the largest key below `bound`: what the sorts look at, and no more.
 inline int significant_bits(std::int64_t bound) {
   return bound > 1 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(bound - 1))) : 0;
 }
@@ -133,6 +136,7 @@ template <class Key>
 struct SortPlan {
   std::size_t keys[2], positions[2], tiles, sort, sort_bytes, bytes;
 
+  // Of n keys, each part at a multiple of 256 bytes. CUB is asked how much it wants. Throws Error (device).
   SortPlan(std::uint64_t n, int bits) {
     std::size_t at = 0;
     auto const take = [&at](std::size_t size) {
@@ -153,8 +157,10 @@ struct SortPlan {
   }
 };
 
+// Many keys: numbered, sorted by CUB, the runs of every tile counted, the counts summed, the groups written. `scratch` has
+// the bytes of a SortPlan.
 template <class Key, class Index>
-void group_many(cudaStream_t stream, Index const* keys, int bits, Groups<Index> const& out, std::byte* scratch) {
+void group_many(cudaStream_t stream, Index const* keys, int bits, GroupingView<Index> const& out, std::byte* scratch) {
   std::uint64_t const n = out.count;
   SortPlan<Key> const plan{n, bits};
   auto const part = [&]<class T>(std::size_t at, T) { return reinterpret_cast<T*>(scratch + at); };
@@ -173,8 +179,9 @@ void group_many(cudaStream_t stream, Index const* keys, int bits, Groups<Index> 
   launch(stream, tiles, block_threads, 0, emit_groups_kernel<Key, Index>, sorted.Current(), order.Current(), tile_runs, out);
 }
 
+// Few keys, by the kernel of one block: digits are of equal width, and as few as can be.
 template <class Key, class Index>
-void group_few(cudaStream_t stream, Index const* keys, int bits, Groups<Index> const& out) {
+void group_few(cudaStream_t stream, Index const* keys, int bits, GroupingView<Index> const& out) {
   int const passes = (bits + most_digit_bits - 1) / most_digit_bits;
   int const digit_bits = passes > 0 ? (bits + passes - 1) / passes : 1;
   auto const threads = std::clamp<unsigned>((out.count + warp_lanes - 1) / warp_lanes * warp_lanes, warp_lanes, few_threads);
@@ -201,7 +208,7 @@ inline std::size_t group_keys_scratch_bytes(std::uint64_t n, std::int64_t bound)
 // group_keys_scratch_bytes(out.count, bound) of them. A key outside the bound makes wrong groups, but no stray access.
 // One launch for few keys (8192, or 4096 where keys need more than 32 bits), four and those of the sort for more.
 template <class Index>
-void group_keys(cudaStream_t stream, Index const* keys, std::int64_t bound, Groups<Index> const& out, void* scratch) {
+void group_keys(cudaStream_t stream, Index const* keys, std::int64_t bound, GroupingView<Index> const& out, void* scratch) {
   static_assert(std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>);
   int const bits = detail::significant_bits(bound);
   detail::with_sort_key(bound, [&]<class Key>(Key) {

@@ -1,4 +1,5 @@
-// Numbers whose arithmetic a device compiler may not contract, and the types of numbers that rows are stored as.
+// Numbers whose arithmetic a device compiler may not contract, and the types of numbers that rows are stored as. Kernels
+// compute in them, and hand them to the rules of optimizers.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -39,11 +40,13 @@ PARALLAX_HOST_DEVICE inline double divide(double a, double b) noexcept { PARALLA
 PARALLAX_HOST_DEVICE inline double root(double a) noexcept { PARALLAX_DETAIL_ROUNDED(__dsqrt_rn(a), parallax::sqrt(a)); }
 #undef PARALLAX_DETAIL_ROUNDED
 
+// Whether T is a Strict number.
 template <class T>
 inline constexpr bool is_strict = false;
 template <class T>
 inline constexpr bool is_strict<Strict<T>> = true;
 
+// The plain number in an operand of a mixed operation.
 template <class T>
   requires std::is_arithmetic_v<T>
 PARALLAX_HOST_DEVICE constexpr T raw(T number) noexcept {
@@ -55,6 +58,7 @@ PARALLAX_HOST_DEVICE constexpr auto raw(T number) noexcept {
   return number.value;
 }
 
+// One operand at least is strict, the other one strict or a plain number: what the operators below are for.
 template <class A, class B>
 concept StrictOperands = (is_strict<A> || is_strict<B>) && (is_strict<A> || std::is_arithmetic_v<A>) &&
                          (is_strict<B> || std::is_arithmetic_v<B>);
@@ -71,79 +75,98 @@ using rounded_to = decltype(raw(A{}) + raw(B{}));
 // Arithmetic on what leaves it, static_cast<double>(x), leaves the promise too.
 template <std::floating_point T>
 struct Strict {
+  // The number itself.
   T value;
 
   Strict() = default;
+  // A plain number, converted as the language does: constants of rules come in by it.
   template <class U>
     requires std::is_arithmetic_v<U>
   PARALLAX_HOST_DEVICE constexpr Strict(U number) noexcept : value{static_cast<T>(number)} {}
+  // A strict number of the other width, converted likewise.
   template <class U>
   PARALLAX_HOST_DEVICE constexpr Strict(Strict<U> number) noexcept : value{static_cast<T>(number.value)} {}
+  // The plain number, by `static_cast`: arithmetic on it is the compiler's again.
   template <class U>
     requires std::is_arithmetic_v<U>
   PARALLAX_HOST_DEVICE constexpr explicit operator U() const noexcept {
     return static_cast<U>(value);
   }
 
+  // The number as it is.
   PARALLAX_HOST_DEVICE constexpr Strict operator+() const noexcept { return *this; }
+  // The number with the other sign, which is exact.
   PARALLAX_HOST_DEVICE constexpr Strict operator-() const noexcept { return Strict{-value}; }
+  // The sum as the operator below rounds it, converted to T.
   PARALLAX_HOST_DEVICE Strict& operator+=(auto b) noexcept { return *this = *this + b; }
+  // A difference, likewise.
   PARALLAX_HOST_DEVICE Strict& operator-=(auto b) noexcept { return *this = *this - b; }
+  // A product, likewise: never joined with a sum that follows.
   PARALLAX_HOST_DEVICE Strict& operator*=(auto b) noexcept { return *this = *this * b; }
+  // A quotient, likewise: a true division.
   PARALLAX_HOST_DEVICE Strict& operator/=(auto b) noexcept { return *this = *this / b; }
 };
 
+// The sum, rounded to the type that the language gives an operation on both.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE auto operator+(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::add(static_cast<T>(a), static_cast<T>(b))};
 }
+// The difference, rounded likewise.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE auto operator-(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::subtract(static_cast<T>(a), static_cast<T>(b))};
 }
+// The product, rounded likewise, and never contracted with a sum.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE auto operator*(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::multiply(static_cast<T>(a), static_cast<T>(b))};
 }
+// The quotient, rounded likewise.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE auto operator/(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::divide(static_cast<T>(a), static_cast<T>(b))};
 }
+// Whether the plain numbers are equal: as comparisons of the language are, exact, and false for what is not a number.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator==(A a, B b) noexcept {
   return detail::raw(a) == detail::raw(b);
 }
+// Whether a is less than b.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator<(A a, B b) noexcept {
   return detail::raw(a) < detail::raw(b);
 }
+// Whether a is less than b, or equal.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator<=(A a, B b) noexcept {
   return detail::raw(a) <= detail::raw(b);
 }
+// Whether a is greater than b.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator>(A a, B b) noexcept {
   return detail::raw(a) > detail::raw(b);
 }
+// Whether a is greater than b, or equal.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator>=(A a, B b) noexcept {
   return detail::raw(a) >= detail::raw(b);
 }
 
-// What parallax::sqrt is of a strict number.
+// What parallax::sqrt is of a strict number: the square root, rounded by itself.
 template <class T>
 PARALLAX_HOST_DEVICE Strict<T> root_of(Strict<T> number) noexcept {
   return {detail::root(number.value)};
@@ -152,21 +175,28 @@ PARALLAX_HOST_DEVICE Strict<T> root_of(Strict<T> number) noexcept {
 // What arithmetic on stored numbers is done in: rows of 16-bit numbers are summed and updated in float.
 template <class T>
 struct computed_as {
+  // The type itself, unless it is specialised.
   using type = T;
 };
+// Rows of bfloat16 numbers are computed in float.
 template <>
 struct computed_as<__nv_bfloat16> {
+  // Float, which holds every bfloat16 number.
   using type = float;
 };
+// Rows of half precision are computed in float.
 template <>
 struct computed_as<__half> {
+  // Float, which holds every half.
   using type = float;
 };
+// What arithmetic on stored numbers of T is done in, as a type.
 template <class T>
 using Computed = typename computed_as<T>::type;
 
 namespace detail {
 
+// A stored number as what it is computed in; always exact.
 PARALLAX_HOST_DEVICE inline float widened(__nv_bfloat16 x) noexcept { return __bfloat162float(x); }
 PARALLAX_HOST_DEVICE inline float widened(__half x) noexcept { return __half2float(x); }
 PARALLAX_HOST_DEVICE inline float widened(float x) noexcept { return x; }

@@ -1,4 +1,5 @@
 // Rows summed run by run on a CUDA device, in the order of the host: chunks of 64 rows, and the chunks' sums in order.
+// Gradients are summed by key through it, before they are sent or applied.
 #pragma once
 
 #include <cstddef>
@@ -39,14 +40,16 @@ __device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order
 // first one, of 64, has no row.
 template <class V, class Index>
 struct RunSums {
+  // What kernels of updates ask of a source of gradients: the type of its rows.
   using value_type = V;
 
   RowsView<V const> values;
-  Groups<Index> groups;
+  GroupingView<Index> groups;
   Computed<V> const* later = nullptr;
   std::uint32_t first_run = 0,
                 last_run = ~0u;  // the runs that are asked for: number first_run … last_run - 1, as far as there are any
 
+  // N columns of the sum of run k, from `column` on: its first chunk, summed here, and those of `later`.
   template <int N>
   __device__ void get(std::uint64_t k, std::int64_t column, Computed<V> (&sum)[N]) const {
     using Sum = Pack<Computed<V>, N>;
@@ -65,20 +68,21 @@ struct RunSums {
     }
     for (; p < end; p += sum_chunk) add_chunk(chunk_at(p));
   }
+  // N columns of the sum of the rows at sorted positions [first, last).
   template <int N>
   __device__ void sum_of_chunk(std::uint64_t first, std::uint64_t last, std::int64_t column, Computed<V> (&sum)[N]) const {
     sum_rows_of<N, V>(values, groups.order, first, last, column, sum);
   }
 };
 
-// Grid: a team of `lanes` threads a row of `later`; teams whose 64 sorted positions begin no later chunk end at once. Memory:
-// the rows of later chunks are read once, one row for 64 of them is written.
+// Grid: a team of `lanes` threads a row of `later`, all teams stride over these rows; one whose 64 sorted positions begin no
+// later chunk is passed over. Memory: the rows of later chunks are read once, one row for 64 of them is written.
 template <int N, class V, class Index>
 __global__ void __launch_bounds__(block_threads, resident_blocks)
     sum_later_chunks_kernel(RunSums<V, Index> sums, Computed<V>* later, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
-  Groups<Index> const& groups = sums.groups;
+  GroupingView<Index> const& groups = sums.groups;
   for (std::uint64_t row = team.number + 1; row * sum_chunk < groups.count; row += team.count) {
     std::uint64_t const at = row * sum_chunk;
     std::uint32_t const run = groups.inverse[groups.order[at]];
@@ -114,9 +118,11 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
     }
 }
 
+// Launches the sums of later chunks where runs can have any, and returns what the next kernel takes them by. `scratch` stays
+// until that one is done.
 template <int N, class V, class Index>
-RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, void* scratch,
-                                   std::uint32_t first = 0, std::uint32_t last = ~0u) {
+RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups,
+                                   void* scratch, std::uint32_t first = 0, std::uint32_t last = ~0u) {
   auto* const later = static_cast<Computed<V>*>(scratch);
   RunSums<V, Index> const sums{values, groups, later, first, last};
   unsigned const lanes = lanes_for(values.width / N);
@@ -134,11 +140,11 @@ std::size_t sums_scratch_bytes(std::uint64_t n, std::int64_t width) {
   return n > sum_chunk ? detail::ceil_div(n, sum_chunk) * static_cast<std::size_t>(width) * sizeof(Computed<V>) : 0;
 }
 
-// Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them, or those
-// with numbers in [first, last). The order is that of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out` is of
-// that or of the rows' type. `scratch`, aligned to 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
+// Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them, or
+// those with numbers in [first, last). The order is that of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out`
+// is of that or of the rows' type. `scratch`, aligned to 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
 template <class V, class Index, class T>
-void coalesce(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, T* out, void* scratch,
+void coalesce(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups, T* out, void* scratch,
               std::uint32_t first = 0, std::uint32_t last = ~0u) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: sums are of the rows' type, or float for rows of 16 bits");
   std::uint32_t const most = std::min(groups.count, last) - std::min(groups.count, first);

@@ -1,4 +1,5 @@
 // Optimizer rules applied on a CUDA device: to rows as their gradients are summed, to rows of summed gradients, to elements.
+// Steps update tables and dense variables on a device by it, through RowOps<CudaSpace>.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +25,14 @@ namespace parallax::cuda {
 // distinct key, or else by `divisor`, and multiplied by `scale`. By 1 nothing is divided or multiplied.
 template <class C>
 struct Scaling {
+  // What sums are divided by where there are no counts.
   C divisor = C{1};
+  // Null, or a number for each distinct key, in device memory, by which its sum is divided instead.
   std::uint32_t const* counts = nullptr;
+  // What the quotient is multiplied by.
   C scale = C{1};
 
+  // The gradient that a rule sees for element sum `sum` of distinct key number k.
   __device__ Strict<C> operator()(C sum, std::uint64_t k) const {
     if (counts) sum = detail::divide(sum, static_cast<C>(counts[k]));
     else if (divisor != C{1}) sum = detail::divide(sum, divisor);
@@ -47,7 +52,7 @@ __device__ decltype(auto) with_tables(Slots<S, Rest...> const& slots, F const& f
   return with_tables(slots.rest, [&](auto... tables) -> decltype(auto) { return f(slots.first, tables...); });
 }
 
-// A stored number as a rule sees it.
+// A stored number as a rule sees it: whole numbers as they are, all others strict, in what is computed in.
 template <class T>
 struct held_as {
   using type = T;
@@ -63,6 +68,7 @@ template <class Rule>
 struct RuleThere {
   Rule const* rule;
 };
+// The rule itself, wherever it is.
 template <class Rule>
 __device__ Rule const& settled(Rule const& rule) {
   return rule;
@@ -78,12 +84,14 @@ struct Held {
   typename held_as<T>::type values[N];
   T* at;
 
+  // Reads N numbers from `place`, aligned as `load` wants it.
   __device__ explicit Held(T* place) : at{place} {
     Pack<T, N> const pack = load<N>(place);
     for (int j = 0; j < N; ++j)
       if constexpr (std::is_integral_v<T>) values[j] = pack.at[j];
       else values[j] = {widened(pack.at[j])};
   }
+  // Writes them back, narrowed to what is stored.
   __device__ void put() const {
     Pack<T, N> pack;
     for (int j = 0; j < N; ++j)
@@ -93,11 +101,13 @@ struct Held {
   }
 };
 
+// N numbers from `place` on, held for a rule.
 template <int N, class T>
 __device__ inline Held<T, N> held_at(T* place) {
   return Held<T, N>{place};
 }
 
+// A number as a rule of plain numbers takes it.
 template <class T>
 __device__ inline T& plain(Strict<T>& number) {
   return number.value;
@@ -119,6 +129,7 @@ __device__ void call_rule(Rule const& rule, Strict<C>& parameter, Strict<C> grad
   }
 }
 
+// The rule on N neighbouring elements; then parameters and slots are stored.
 template <int N, class Rule, class C, class T, class... S>
 __device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], Held<T, N> parameters, Held<S, N>... slots) {
   for (int j = 0; j < N; ++j) call_rule(rule, parameters.values[j], gradients[j], slots.values[j]...);
@@ -126,7 +137,8 @@ __device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], H
   (slots.put(), ...);
 }
 
-// Gradients of rows that are summed already, packed.
+// Gradients of rows that are summed already, packed. A source, like RunSums and SpacedRows: `get` gives N columns of gradient
+// k, and a source with `skip` says which rows are left alone.
 template <class V>
 struct PackedRows {
   using value_type = V;
@@ -172,6 +184,7 @@ __device__ std::int64_t updated_row(I const* indices, std::uint64_t k, Directory
   return indices ? directory(indices[k]) : static_cast<std::int64_t>(k);
 }
 
+// N columns of gradient k, scaled as a rule sees them.
 template <int N, class Source, class C>
 __device__ void get_scaled(Source const& source, Scaling<C> const& scaling, std::uint64_t k, std::int64_t column,
                            Strict<C> (&gradients)[N]) {
@@ -202,11 +215,13 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
   }
 }
 
+// Threads that measure a row together: as many as there are partial sums. And the bytes of shared memory that every device
+// gives a block without being asked.
 inline constexpr unsigned measuring_lanes = 8;  // as many as there are partial sums
 inline constexpr std::size_t block_memory = std::size_t{48} << 10;
 
-// Sums over a row of what the rule measures, cut as measured_block says: lane k of eight has those of elements k, k + 8, …; then
-// pairs, pairs of pairs, all. The slots may move, the parameters do not.
+// Sums over a row of what the rule measures, cut as measured_block says: lane k of eight has those of elements k, k + 8, …;
+// then pairs, pairs of pairs, all. The slots may move, the parameters do not.
 template <class Rule, class C, class T, class... S>
 __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Strict<C> const* gradients, unsigned lane,
                             unsigned lanes_mask, RowsView<S>... slots) {
@@ -274,11 +289,14 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
   }
 }
 
+// Whether a rule measures rows before it moves them, by its slots as it sees them.
 template <class Rule, class T, class... S>
 concept Measures = requires(Rule const& rule, Strict<Computed<T>>& number, typename held_as<S>::type&... slots) {
   rule.measure(number, number, slots...);
 };
 
+// Launches the kernel that fits the rule, for all rows of a source. Without indices gradient k is for table row k. Throws
+// Error (device), and invalid_argument where a measured row exceeds a block's memory.
 template <int N, class Source, class C, class T, class I, class Rule, class... S, class... R>
 void update_rows(cudaStream_t stream, Source const& source, I const* indices, Directory<I> directory, Count count,
                  Scaling<C> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
@@ -366,7 +384,7 @@ __global__ void __launch_bounds__(block_threads, 4)
 // rows. A rule that measures takes rows of up to 48 KiB of what is computed in, else Error (invalid_argument). `scratch` as for
 // coalesce.
 template <class V, class Index, class T, class Rule, class... S, class... R>
-void update_runs(cudaStream_t stream, RowsView<V const> values, Groups<Index> const& groups, Directory<Index> directory,
+void update_runs(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups, Directory<Index> directory,
                  Scaling<Computed<T>> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
                  Slots<R...> const& row_slots, void* scratch) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>,

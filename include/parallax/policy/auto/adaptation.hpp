@@ -1,4 +1,5 @@
 // What a step does, as its last act, for tables under Auto: choices are made from what all ranks told, and rows are moved.
+// Seats call it for the variables of their updates.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,24 @@
 
 namespace parallax::detail {
 
-// What variables need of the session when a step has ended: all ranks' words, and the means to move rows.
+// What variables need of the session when a step has ended: the costs, and the means to move rows and to note why. Refers to
+// what the session owns, for the time of one step's last act.
 template <Communicator C>
 struct Adapting {
+  // The session's.
   Topology<C> const& topology;
   AutoOptions const& options;
-  Costs &measured, &measured_on_device;  // by this session, where the options have none
+  // By this session, where the options have none.
+  Costs &measured, &measured_on_device;
+  // The number of the step at hand in its session.
   std::int64_t step;
+  // On which rows move.
   Lane<C>& lane;
-  FunctionRef<void(std::string const&, FunctionRef<bool()>)> drive;  // variable, poll
-  FunctionRef<bool(std::string const&, bool)> all;                   // whether it is so on every rank
+  // Collective. drive(variable, poll): waits, as the session waits, until `poll` is true.
+  FunctionRef<void(std::string const&, FunctionRef<bool()>)> drive;
+  // Collective. all(variable, mine): whether `mine` is true on every rank.
+  FunctionRef<bool(std::string const&, bool)> all;
+  // The session's, to which `note` adds.
   std::vector<Decision>& decisions;
 
   // Collective where they have to be measured. Of tables in the space's memory.
@@ -37,6 +46,7 @@ struct Adapting {
     if (!own.measured()) own = calibrate<Space>(topology);
     return own;
   }
+  // Local, on every rank alike.
   void note(std::string const& variable, std::string text) { decisions.push_back({step, variable, std::move(text)}); }
 };
 
@@ -48,8 +58,9 @@ struct PlannedMove {
   std::string reason;
 };
 
-// Collective. Moves the rows, or, where a rank cannot prepare it, for want of memory, leaves them on all ranks; true if they
-// were moved.
+// Collective, by a choice or by a search, after the commit of a step. Moves the rows, or, where a rank cannot prepare it, for
+// want of memory, leaves them on all ranks; true if they were moved. Where all rows are on every rank before and after, only
+// the policy changes.
 template <Communicator C, class S, class P>
 bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
   if (!state.shards() && !state.choices()[plan.choice].sharded) {  // every rank has all rows already
@@ -82,14 +93,17 @@ bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
 // took while a search is on.
 template <class S>
 struct Adaptation {
+  // How many words `tell` adds. The same on all ranks.
   static std::size_t words(S const& state) { return Chooser::words + static_cast<bool>(state.search); }
 
+  // Local, before the commit, with which the words travel. `now`: seconds of the session's clock.
   static void tell(S& state, std::vector<double>& words, double now) {
     words.insert(words.end(), {state.seen.pushed, state.seen.pulled, state.seen.merged, state.seen.owned});
     if (state.search) words.push_back(now - std::exchange(state.step_began, now));
   }
 
-  // Collective. `words_of(rank)`: what that rank told of this table. All ranks come to the same conclusion.
+  // Collective, after the commit: once for each variable, by its first update. `words_of(rank)`: what that rank told of this
+  // table. All ranks come to the same conclusion.
   template <Communicator C>
   static void conclude(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
     choose(state, by, words_of);
@@ -100,6 +114,7 @@ struct Adaptation {
  private:
   using P = std::remove_cvref_t<decltype(std::declval<S&>().partitioner())>;
 
+  // Takes in the step, and goes over to another policy where that is due and worth it. While a search is on the policy stays.
   template <Communicator C>
   static void choose(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
     RankShape const shape{by.topology};
@@ -111,6 +126,8 @@ struct Adaptation {
       state.chooser.moved(move_rows(state, PlannedMove<P>{change->to, state.partitioner(), std::move(change->reason)}, by));
   }
 
+  // The search for a number of pieces hears how long the step took on the slowest rank. Once it has tried a number, the table
+  // is dealt by the next one; a search that cannot move the rows is given up.
   template <Communicator C>
   static void go_on(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
     double seconds = 0;

@@ -1,4 +1,5 @@
 // How `Auto` chooses among policies: what a step of a table costs under each, by its measured use and a model of the machine.
+// A step calls it as its last act, for each table under Auto (policy/auto/adaptation.hpp).
 #pragma once
 
 #include <cstddef>
@@ -24,10 +25,14 @@ namespace parallax {
 // state, only where that is at most `replica_bytes`. `costs`, and `device_costs` of tables on a device, not measured: the
 // session measures them when it first needs them.
 struct AutoOptions {
-  int first_step = 2, interval = 20;
-  double margin = 1.1, horizon = 1000;
+  // Steps of a variable before its first choice.
+  int first_step = 2, interval = 20;  // steps from choice to choice; less than 1 is like 1
+  // How many times faster another policy must be.
+  double margin = 1.1, horizon = 1000;  // steps in which a move must have paid
+  // Bytes of a table, with its slots, that a rank may hold whole.
   double replica_bytes = 0x1p30;
-  Costs costs = {}, device_costs = {};
+  // Of tables in the host's memory.
+  Costs costs = {}, device_costs = {};  // of tables in a device's
 
   // Bit for bit.
   friend bool operator==(AutoOptions const& one, AutoOptions const& other) {
@@ -36,18 +41,24 @@ struct AutoOptions {
   }
 };
 
-// Why a variable was moved. `step` is the session's.
+// Why a variable was moved. `step` is the session's. `Session::decisions` shows all of them, which an archive keeps.
 struct Decision {
+  // How many steps the session had taken, that one included whose last act it was.
   std::int64_t step;
-  std::string variable, text;
+  // The variable's name.
+  std::string variable, text;  // the reason, as a sentence
 };
 
 // One of the policies among which is chosen, without its type.
 struct Choice {
+  // The policy's.
   std::string_view name;
-  bool sharded, densified;
+  // Whether a rank holds the rows that it owns only.
+  bool sharded, densified;  // no rank learns which rows others touched
+  // That of the policy's exchange.
   Prediction (*predict)(TableFacts const&, TableUse const&, RankShape const&, Costs const&);
 };
+// What a policy is for variables of a kind, as one of several to choose from.
 template <class Policy, class Kind>
 constexpr Choice choice_of() {
   using E = typename Policy::template exchange<Kind>;
@@ -56,6 +67,7 @@ constexpr Choice choice_of() {
 
 namespace detail {
 
+// A number in three digits, for the reasons of decisions.
 template <class Text = std::string>
 Text short_text(double value) {
   char text[32];
@@ -65,7 +77,9 @@ Text short_text(double value) {
 
 }  // namespace detail
 
-// What moving a table's rows to their new owners costs: from or to every rank the whole, among owners a share.
+// Seconds that it takes to move a table's rows, with the optimizer's state, from one policy's place for them to another's. From
+// shards to every rank: a rank sends its share to all others, and takes in the whole. Among shards it sends and takes in a
+// share. From every rank to shards it copies its own, and sends nothing. Where every rank keeps the whole, no row moves.
 inline double moving_seconds(Choice const& from, Choice const& to, TableFacts const& table, RankShape const& shape,
                              Costs const& costs) {
   double const whole = table.rows * table.state_bytes, ranks = shape.ranks();
@@ -75,18 +89,25 @@ inline double moving_seconds(Choice const& from, Choice const& to, TableFacts co
   return sent * std::max(costs.per_byte, costs.host_per_byte) + received * costs.per_stream_byte;
 }
 
-// Keeps the use of a table, as all ranks know it, and says when another policy is worth a move.
+// Keeps the use of a table, as all ranks know it, and says when another policy is worth a move. The state of a sparse variable
+// owns one. All its functions are local. It is told the same on all ranks, and so comes to the same conclusion. `Number` is
+// double.
 template <class Number = double>
 class BasicChooser {
  public:
   // What a rank saw of one step. `merged`: rows that it merged for its host; `owned`: rows of the sum that it owns, or, where
   // every rank has all, all of them. Where rows are densified neither is known: 0.
   struct Seen {
-    Number pushed = 0, pulled = 0, merged = 0, owned = 0;
+    Number pushed = 0,  // distinct rows that it pushed, summed over the updates of the step
+        pulled = 0,     // distinct rows that it pulled, likewise over the pulls
+        merged = 0,     // rows that it merged for its host; 0 where there are no levels
+        owned = 0;      // rows of the sum
   };
+  // How many numbers a rank tells of it.
   static constexpr std::size_t words = 4;
 
-  // `words_of(rank)`: what that rank saw, so many numbers in the order of Seen. The same on all ranks.
+  // Once for each step, after its commit. `words_of(rank)`: what that rank saw, `words` numbers in the order of Seen. The same
+  // on all ranks. The means begin as the first step's; a later step weighs a fifth.
   template <class WordsOf>
   void observe(Choice const& current, TableFacts const& table, RankShape const& shape, int ranks, WordsOf&& words_of) {
     TableUse now;
@@ -131,17 +152,24 @@ class BasicChooser {
     items.number("auto.room_for_replicas", room_for_replicas_);
   }
 
+  // The means of the steps that it has observed; zeros before the first.
   TableUse const& use() const { return use_; }
+  // How many steps it has observed.
   std::int64_t steps() const { return steps_; }
+  // Whether `choose` is to be asked now, after the last step.
   bool due(AutoOptions const& options) const {
     return steps_ >= options.first_step && (steps_ - options.first_step) % std::max(options.interval, 1) == 0;
   }
 
   // The number of the policy to go over to, and the reason as a sentence; nothing where `current` stays.
   struct Change {
+    // Index into the choices.
     std::size_t to;
+    // Names, use, and predicted milliseconds: what a Decision says.
     std::string reason;
   };
+  // Asks all policies. Every call but the first goes by the margin. `current`: the index of the policy in force. The `costs` of
+  // the options are measured, and of the space that the table is in.
   std::optional<Change> choose(Slice<Choice const> choices, std::size_t current, TableFacts const& table,
                                RankShape const& shape, AutoOptions const& options) {
     if (shape.ranks() == 1) return std::nullopt;  // it has all rows where they are
@@ -162,10 +190,12 @@ class BasicChooser {
   }
 
  private:
-  // Distinct rows named by k draws of n different rows of a table, if they were independent.
+  // Distinct rows named by k draws of n different rows of a table, if they were independent. Rows seen over rows expected are
+  // the overlap.
   static double expected_union(double rows, double n, double k) {
     return rows > 0 ? rows * (1 - detail::pow(1 - std::min(n / rows, 1.0), k)) : 0;
   }
+  // What a Change says, of the seconds that `choose` has just had.
   template <class Text = std::string>
   Text reason(Slice<Choice const> choices, std::size_t from, std::size_t to, double moving, TableFacts const& table,
               RankShape const& shape) const {
@@ -178,12 +208,16 @@ class BasicChooser {
     return text + "; moving takes " + detail::short_text(1e3 * moving) + " ms";
   }
 
+  // Means, as all ranks know them.
   TableUse use_;
   std::int64_t steps_ = 0;
+  // Rows seen over rows expected, of a host and of all ranks, as of the last step in which they were known.
   double overlap_host_ = 1, overlap_all_ = 1;
+  // Whether `choose` was asked before; and whether no move has failed for want of memory.
   bool chosen_ = false, room_for_replicas_ = true;
   std::vector<double> seconds_;  // scratch: of a step, by choice
 };
+// The chooser that a sparse variable has.
 using Chooser = BasicChooser<>;
 
 }  // namespace parallax

@@ -1,4 +1,5 @@
-// What moving and touching bytes costs on the machine and communicator in use: measured once, used to choose policies.
+// What moving and touching bytes costs on the machine and communicator in use: measured once, used to choose policies. Users
+// call `calibrate`, or the session does when a table under Auto first needs it.
 #pragma once
 
 #include <charconv>
@@ -19,7 +20,8 @@ namespace parallax {
 
 namespace detail {
 
-// Median seconds of `rounds` calls of `work`, each of them the mean of `repeats`.
+// Median seconds of a call of `work`, over `rounds` rounds, of which each is the mean of `repeats` calls. By the communicator's
+// clock, if it has one of its own.
 template <Communicator C, class Work>
 double median_seconds(C const& comm, int rounds, int repeats, Work&& work) {
   std::vector<double> times(static_cast<std::size_t>(rounds));
@@ -37,7 +39,8 @@ void wait_for([[maybe_unused]] Ops const& ops) {
   if constexpr (!Space::host_readable) ops.wait();
 }
 
-// The exchange of a hop with so many bytes for each of its targets, from and to memory of the space.
+// The exchange of a hop with so many bytes for each of its targets, from and to memory of the space. `measure_hop` times it.
+// Owns its memory; its traffic is not the session's.
 template <Communicator C, MemorySpace Space>
 class Probe {
  public:
@@ -49,6 +52,7 @@ class Probe {
     ops_.clear(in_.data(), in_.size());
   }
 
+  // Collective. Waits as long as the communicator's deadline says; throws Error (timeout), and aborts the communicator.
   void exchange() {
     Topology<C> const& topology = lane_.topology();
     lane_.clear();
@@ -76,10 +80,13 @@ class Probe {
   Buffer<std::byte, Space> out_, in_;
 };
 
+// Seconds of a round over one hop, and of a byte that a rank sends in it; zeros where this rank has no other to send to.
 struct HopCosts {
   double round = 0, per_byte = 0;
 };
 
+// Collective, also on ranks that take no part in the hop. A round has 8 bytes for each peer. What one of 1 MB in all takes
+// longer is divided by its bytes.
 template <MemorySpace Space, Communicator C>
 HopCosts measure_hop(Topology<C> const& topology, Hop const& hop) {
   constexpr std::size_t large = std::size_t{1} << 20;  // bytes that a rank sends
@@ -93,12 +100,13 @@ HopCosts measure_hop(Topology<C> const& topology, Hop const& hop) {
   return {one, std::max(many - one, 0.0) / static_cast<double>(peers * (each - 8))};
 }
 
+// Seconds of local work, named as in Costs.
 struct WorkCosts {
   double per_key, per_row, per_row_byte, per_stream_byte;
 };
 
 // On 32 MB, so that rows come from memory as they do in training. Ids are grouped by the host; a device is given its work many
-// times before it is waited for.
+// times before it is waited for. Local. Rows of 128 and of 4 elements tell what a row and what a byte of it takes.
 template <MemorySpace Space, class T = float, class Index = std::int64_t, Communicator C>
 WorkCosts measure_work(C& comm) {
   constexpr std::size_t elements = std::size_t{1} << 23, n = std::size_t{1} << 12, wide = 128, narrow = 4;
@@ -143,7 +151,7 @@ WorkCosts measure_work(C& comm) {
           streaming / static_cast<double>(half * sizeof(T))};
 }
 
-// The numbers of which `Costs` consist.
+// The numbers of which `Costs` consist, in the order of its members: to be sent, and to be written as text.
 struct CostNumbers {
   static constexpr std::size_t count = sizeof(Costs) / sizeof(double);
   double values[count] = {};
@@ -159,7 +167,7 @@ struct CostNumbers {
   }
 };
 
-// Every rank's numbers, as the largest of all.
+// Collective. Each number becomes the largest that a rank brings, so that the ranks go by the slowest of them.
 template <Communicator C>
 void agree_on_largest(Topology<C> const& topology, CostNumbers& numbers) {
   for (CostNumbers const& other : allgather(topology.world(), numbers))
@@ -182,18 +190,20 @@ Costs calibrate(Topology<C> const& topology) {
   detail::agree_on_largest(topology, numbers);
   return numbers.costs();
 }
+// The same over a flat topology of the communicator.
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(C& world) {
   return calibrate<Space>(Topology<C>{world});
 }
 
-// Local. Costs as a line of text, each number exact, and back; what is no such line is all zero: not measured.
+// Local. Costs as a line of text, each number exact: `parallax costs 1`, and the numbers in the order of the members.
 template <class Text = std::string>
 Text to_text(Costs const& costs) {
   Text text = "parallax costs 1";
   for (double const value : detail::CostNumbers{costs}.values) (text += ' ') += number_text(value);
   return text + '\n';
 }
+// Local. Costs from such a line, bit for bit. What is no such line is all zero: not measured.
 inline Costs costs_from_text(std::string_view text) {
   constexpr std::string_view begin = "parallax costs 1";
   if (!text.starts_with(begin)) return {};
@@ -209,8 +219,8 @@ inline Costs costs_from_text(std::string_view text) {
 }
 
 // Collective. What rank 0 finds in the file `path`; where it finds nothing that it can use, what is measured now, which rank 0
-// writes there. Whether the file belongs to this machine and number of ranks is the caller's affair. A file that cannot be
-// written is no error.
+// writes there. Whether the file belongs to this machine, number of ranks and memory space is the caller's affair. A file that
+// cannot be written is no error. Errors: those of the measurement.
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(Topology<C> const& topology, std::string const& path) {
   Costs costs;

@@ -1,11 +1,12 @@
-// A table's rows on their way to new owners: parameters and optimizer's state, array by array, without ids on the wire.
+// A table's rows on their way to new owners: parameters and optimizer's state, array by array, without ids on the wire. The
+// table's state makes the route when `Auto`, or a search for a number of pieces, moves it; the step's last act polls the move.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "parallax/comm/lane.hpp"
+#include "parallax/comm/transfer/lane.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/partition/placement.hpp"
 
@@ -15,13 +16,17 @@ namespace parallax {
 // receiver keeps them, so that they need no names.
 template <class Index>
 struct MoveRoute {
-  std::vector<Index> out, in;                    // old local rows by receiver; new local rows by sender
-  std::vector<std::size_t> out_begin, in_begin;  // ranks + 1 begins
-  std::size_t longest = 0;                       // no list of any rank is longer; alike on all ranks
+  // Old local rows, by receiver. Without `out_begin` each rank is sent all of them.
+  std::vector<Index> out, in;  // new local rows, by sender
+  // ranks + 1 begins in `out`, or none.
+  std::vector<std::size_t> out_begin, in_begin;  // ranks + 1 begins in `in`
+  // No list of any rank is longer; alike on all ranks. 0 where nothing is sent.
+  std::size_t longest = 0;
 };
 
 namespace detail {
 
+// Rows of the owner that has most. O(owners), and the same on all ranks.
 template <class Index, class P>
 std::size_t largest_shard(Placement<Index, P> const& placement) {
   std::int64_t largest = 0;
@@ -39,7 +44,8 @@ void for_each_rank(Topology<C> const& topology, F&& f) {
 
 }  // namespace detail
 
-// From shards to shards of another placement. Local, O(rows of this rank · log).
+// From shards to shards of another placement. Local, O(rows of this rank · log). Each row that this rank has is in `out` once,
+// and each that it is going to have is in `in` once.
 template <Communicator C, class Index, class P>
 MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> const& from, Placement<Index, P> const& to) {
   MoveRoute<Index> route;
@@ -79,7 +85,7 @@ MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> 
   return route;
 }
 
-// From shards to the whole table on every rank.
+// From shards to the whole table on every rank. Local, O(rows of the table).
 template <Communicator C, class Index, class P>
 MoveRoute<Index> route_to_all(Topology<C> const& topology, Placement<Index, P> const& from) {
   MoveRoute<Index> route;
@@ -95,7 +101,7 @@ MoveRoute<Index> route_to_all(Topology<C> const& topology, Placement<Index, P> c
   return route;  // without out_begin: every rank is sent all of `out`
 }
 
-// From the whole table on every rank to shards: nothing is sent.
+// From the whole table on every rank to shards: nothing is sent. Local, O(rows that this rank is going to own).
 template <Communicator C, class Index, class P>
 MoveRoute<Index> route_to_own(Topology<C> const& topology, Placement<Index, P> const& to) {
   MoveRoute<Index> route;
@@ -113,12 +119,16 @@ MoveRoute<Index> route_to_own(Topology<C> const& topology, Placement<Index, P> c
 
 // An array whose rows move: `row_bytes` of each. In the table's memory space.
 struct MovingArray {
+  // Row `out[i]` of the route lies at `from + out[i] * row_bytes`. Does not own.
   std::byte const* from;
+  // Row `in[i]` is put at `to + in[i] * row_bytes`; other memory than `from`.
   std::byte* to;
+  // Of one row, without gaps.
   std::size_t row_bytes;
 };
 
-// The exchange, as an operation that progresses when polled: rounds of at most some MB of one array. Owns its scratch.
+// The exchange, as an operation that progresses when polled: rounds in which a rank sends and takes in at most 16 MB of one
+// array, or one row for each rank. Owns its scratch. Rows that stay with this rank are copied, and not sent.
 template <Communicator C, class Index, MemorySpace Space = HostSpace>
 class RowMove {
   using Ops = RowOps<Space>;
@@ -138,7 +148,7 @@ class RowMove {
         ++round_;
       }
       if (round_ == 0) move_own(lane.topology().rank());
-      if (round_ * piece(lane.topology()) < longest) {
+      if (round_ * round_rows(lane.topology()) < longest) {
         post(lane);
       } else {
         round_ = 0;
@@ -149,30 +159,38 @@ class RowMove {
   }
 
  private:
+  // A run in `out` or `in` of the route.
   struct Rows {
     std::size_t begin, end;
   };
 
+  // The array that is moving.
   MovingArray const& array() const { return arrays_[array_]; }
+  // Whether every rank is sent the same rows.
   bool to_all() const { return route_->out_begin.empty(); }
-  std::size_t piece(Topology<C> const& topology) const {  // rows of a list in one round
+  // Rows of a list in one round, at least one. The same on all ranks, which so take as many rounds.
+  std::size_t round_rows(Topology<C> const& topology) const {
     constexpr std::size_t bytes = std::size_t{16} << 20;
     return std::max<std::size_t>(
         bytes / std::max<std::size_t>(array().row_bytes, 1) / static_cast<std::size_t>(topology.size()), 1);
   }
+  // What goes to that rank in all rounds.
   Rows all_out(int rank) const {
     auto const r = static_cast<std::size_t>(rank);
     return to_all() ? Rows{0, route_->out.size()} : Rows{route_->out_begin[r], route_->out_begin[r + 1]};
   }
+  // What comes from that rank in all rounds.
   Rows all_in(int rank) const {
     auto const r = static_cast<std::size_t>(rank);
     return {route_->in_begin[r], route_->in_begin[r + 1]};
   }
-  Rows of_round(Rows rows, std::size_t piece) const {
-    std::size_t const begin = std::min(rows.end, rows.begin + round_ * piece);
-    return {begin, std::min(rows.end, begin + piece)};
+  // The part of a list that travels in this round; empty where the list has ended.
+  Rows of_round(Rows rows, std::size_t length) const {
+    std::size_t const begin = std::min(rows.end, rows.begin + round_ * length);
+    return {begin, std::min(rows.end, begin + length)};
   }
 
+  // Rows that stay with this rank, once for each array. In batches, so that the list of copies stays short.
   void move_own(int rank) {
     constexpr std::size_t at_once = std::size_t{1} << 16;
     Rows const out = all_out(rank), in = all_in(rank);
@@ -186,9 +204,10 @@ class RowMove {
     }
   }
 
+  // Packs what goes out in this round, and begins its transfer. What goes to all is packed once.
   void post(Lane<C>& lane) {
     Topology<C> const& topology = lane.topology();
-    std::size_t const length = piece(topology), bytes = array().row_bytes;
+    std::size_t const length = round_rows(topology), bytes = array().row_bytes;
     lane.clear();
     std::size_t sent = 0, received = 0, packed = 0;
     auto const others = [&](auto&& f) {
@@ -216,25 +235,29 @@ class RowMove {
     lane.template post<Space>(sent_.data(), received_.data());
   }
 
+  // Puts what came in this round where it belongs. The senders' rows lie rank after rank.
   void unpack(Topology<C> const& topology) {
     std::byte const* at = received_.data();
     auto copies = ops_.copies(room_);
     for (int rank = 0; rank < topology.size(); ++rank) {
       if (rank == topology.rank()) continue;
-      Rows const in = of_round(all_in(rank), piece(topology));
+      Rows const in = of_round(all_in(rank), round_rows(topology));
       for (std::size_t i = in.begin; i < in.end; ++i, at += array().row_bytes)
         copies.add(array().to + row(route_->in[i]), at, array().row_bytes);
     }
     copies.start();
   }
 
+  // Where a row of this number begins, in bytes.
   std::size_t row(Index number) const { return static_cast<std::size_t>(number) * array().row_bytes; }
 
   [[no_unique_address]] Ops ops_;
   typename Ops::CopyRoom room_;
   MoveRoute<Index> const* route_;
   std::vector<MovingArray> arrays_;
+  // The array at hand, and its round.
   std::size_t array_ = 0, round_ = 0;
+  // Packed, as the transfer at hand has them.
   Buffer<std::byte, Space> sent_, received_;
 };
 

@@ -1,4 +1,5 @@
-// Dense gradients of many variables, summed over ranks in few exchanges: what the updates of one step enter and poll.
+// Dense gradients of many variables, summed over ranks in few exchanges: what the updates of one step enter and poll. `Buckets`
+// makes one when a flight first has a gradient of its kind; the ways add their gradients, and the flight closes and polls it.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "parallax/comm/dense.hpp"
+#include "parallax/comm/transfer/dense.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/kernel/host.hpp"
@@ -20,7 +21,7 @@ enum class Spread : unsigned char { later, apart, in_place };
 
 // One update's dense gradients of one scalar type and policy, dealt to owners variable by variable. Phases: `add` all
 // segments, `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply
-// `whole` pieces, or apply the owned parts and poll `gather_parameters`. Where the owned parts are not going to be changed
+// the `whole`, or apply the owned parts and poll `gather_parameters`. Where the owned parts are not going to be changed
 // before the gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is reused. While each update
 // adds segments of the same sizes, to be exchanged in the same way, they stay laid out as they are. What travels is encoded by
 // the wire W: addends on their way to owners, sums and parameters on their way back.
@@ -30,6 +31,7 @@ class DenseBucket {
   static constexpr bool on_host = std::same_as<Space, HostSpace>;
 
  public:
+  // A step begins: no segment was added yet. Layout and memory stay.
   void clear() { layout_.clear(); }
 
   // Does not own: `gradient` (size elements) must stay until `reduce` is done, and is never written. `in_place`: the same
@@ -47,6 +49,7 @@ class DenseBucket {
     s.leads = true;
     return segment;
   }
+  // Whether no segment was added since `clear`; alike on all ranks.
   bool empty() const { return layout_.empty(); }
 
   // Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments. `sharded`: the sums
@@ -60,10 +63,14 @@ class DenseBucket {
   // The part of a segment that this rank owns, to be read and changed between `reduce` and what follows, and the first
   // element that it begins with. Where the vendor sums, every rank has, and changes alike, the whole.
   struct Part {
+    // The number of the first element, from the segment's first on.
     std::size_t first = 0;
+    // In scratch, or in memory that was given in_place; valid until the next `close`. None on a rank that owns nothing.
     std::span<T> values;
   };
+  // This rank's part of a segment, by the number that `add` has returned: the sum over ranks once `reduce` is true.
   Part owned(std::size_t segment) const { return segments_[segment].own; }
+  // Whether `owned` is all of a segment on every rank: where the vendor's all-reduce sums.
   bool owns_whole() const { return terms_.vendor; }
   bool owns_in_place() const { return owns_in_place_; }  // `owned` lies in `whole`
   // Calls f(begin, end) with the part of a segment that each owner has, in their order.
@@ -83,7 +90,7 @@ class DenseBucket {
   bool holds_sums() const { return holds_sums_; }  // whether `whole` is from before the owned parts were changed
   void drop_sums() { holds_sums_ = false; }        // on all ranks: `gather_gradients` is to gather again
 
-  // The reduced gradient of a segment, piece by piece: f(first element, values, count). May be changed.
+  // The reduced gradient of a segment, run by run: f(first element, values, count). May be changed.
   template <class F>
   void whole(std::size_t segment, F&& f) {
     Segment const& s = segments_[segment];
@@ -103,7 +110,7 @@ class DenseBucket {
   // Collective in the order of the lane: the owned parts of all parameters reach every rank.
   bool gather_parameters(Lane<C>& lane);
 
-  // Frees a bucket that a failure left half way for its next use.
+  // Local. Called as its flight closes, also after a failure: a bucket that was left half way can be used again.
   void drop();
 
  private:
@@ -123,25 +130,38 @@ class DenseBucket {
     bool operator==(Terms const&) const = default;
   };
 
+  // Of the queue of the communicator at hand, from `close` on.
   Ops const& ops() const { return *ops_; }
+  // That of the last `close`.
   Topology<C> const& topology() const { return *terms_.topology; }
+  // Whether this rank is among the owners, and which one it is.
   bool owns() const { return topology().owner() >= 0; }
   std::size_t owner() const { return static_cast<std::size_t>(topology().owner()); }
+  // Whether this communicator sums by its own all-reduce, in memory of this space.
   static bool vendor_sums(C const& world);
+  // Whether `reduce` brings the sums to all ranks by itself, through memory that they lend.
   bool spreads() const { return !terms_.vendor && terms_.spread != Spread::later; }
   bool exchanges() const { return encodes<W> || topology().size() > 1; }  // one rank alone sees what its wire makes of it, too
   bool has_whole() const { return terms_.vendor || !exchanges(); }        // once it is reduced
+  // Whether the whole of a parcel has a place on every rank: sums that nobody else needs stay with their owners.
   bool gathers() const { return !terms_.sharded && (terms_.vendor || exchanges()); }
-  std::size_t largest_piece() const { return std::max<std::size_t>(layout_.options().piece_bytes / sizeof(T), 1); }
+  // Elements of each owner's part that one round moves.
+  std::size_t largest_round() const { return std::max<std::size_t>(layout_.options().round_bytes / sizeof(T), 1); }
 
   // Parcels, by number.
   Slice<DenseLayout::Parcel const> parcels() const { return layout_.parcels(); }
   Slice<std::size_t const> begins(std::size_t p) const { return layout_.begins(parcels()[p]); }
+  // Whether its segments are put together in memory; whether that is scratch, into which gradients are copied and out of which
+  // it is sent.
   bool packed(std::size_t p) const { return parcels()[p].packing != Packing::none; }
   bool staged(std::size_t p) const { return packed(p) && !lent_[p]; }
+  // Where a packed parcel lies in scratch.
   T* staging(std::size_t p) { return staged_.data() + parcels()[p].staged_at; }
+  // The addends that this rank brings to the reduction of a parcel.
   T const* input(std::size_t p) { return staged(p) ? staging(p) : segments_[parcels()[p].first].gradient; }
+  // Where the sums of a parcel are gathered: in memory that was given in_place, or in scratch.
   T* gathered(std::size_t p);
+  // Where this owner's sums of a parcel are formed: a place of their own, or within `gathered`.
   T* own_part(std::size_t p);
 
   // Of a parcel whose gradients may hold the sums: their memory, if they lie in a row there, and in it as in scratch. Where
@@ -149,20 +169,27 @@ class DenseBucket {
   T* lent(DenseLayout::Parcel const& parcel) const;
   // Scratch, and where in it everything lies.
   void allot();
+  // Notes where this rank's part of a segment lies, and where the whole.
   void place(std::size_t segment);
 
+  // Copies the segments of a packed parcel into scratch, in the order of its packing.
   void stage_gradients(std::size_t p);
   // Peers may be writing their parts of a variable for an earlier update of it: of its memory only the own part is read, and
   // only the update that leads writes it.
   void stage_own_parameters(std::size_t p);
+  // Copies the parameters that were gathered to their variables, of segments that lead.
   void unstage_parameters(std::size_t p);
 
   // What is packed by segment is dealt to owners first, for it is gathered after owners have changed their parts.
   bool gather(Lane<C>& lane);
+  // Puts this owner's part where the others are gathered, unless it was formed there.
   void copy_own_part(std::size_t p, T* target);
+  // Which way `deal` copies: this rank's parts from the wholes to where they are sent from, or all parts from where they have
+  // come in to the wholes.
   enum class Dealt : unsigned char { own_parts_there, all_parts_back };
   void deal(std::size_t p, Dealt what);
 
+  // Posts the vendor's all-reduce of a parcel, once, and asks for it.
   bool vendor_reduce(Lane<C>& lane, std::size_t p);
 
   // Runs `step` on parcel after parcel, by number, until one is not done yet; true after the last, and ready for another pass.
@@ -177,20 +204,24 @@ class DenseBucket {
   }
 
   Terms terms_;
+  // Whether the parcel in progress was begun. Of all parcels: whether `whole` has the sums of `reduce`, whether all memory has
+  // its place, and whether own parts lie in the wholes.
   bool running_ = false, holds_sums_ = false, allotted_ = false, owns_in_place_ = false;
   std::size_t at_ = 0;  // the parcel in progress
   DenseLayout layout_;
-  std::vector<Segment> segments_;
-  std::vector<T*> lent_;  // by parcel: the gradients' own memory, where the sums are to lie in it
+  std::vector<Segment> segments_;  // by number; those of a larger step before are behind them
+  std::vector<T*> lent_;           // by parcel: the gradients' own memory, where the sums are to lie in it
   std::optional<Ops> ops_;
   typename Ops::CopyRoom copies_;
-  Buffer<T, Space> owned_;
+  Buffer<T, Space> owned_;  // the own parts of all parcels, unless they lie in the wholes
   Buffer<T, Space> dealt_;  // what is packed by segment, owner after owner
   LentBuffer<T, C, Space, !encodes<W>> staged_, whole_;
   ReduceScatter<T, C, Space, W> scatter_;
   Allgather<T, C, Space, W> gather_;
 };
 
+// Memory is had again only where the layout, the terms or the place of a gradient given in_place is another than in the last
+// step.
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::close(Topology<C> const& topology, FusionOptions const& options, bool sharded,
                                         Spread spread) {
@@ -216,11 +247,13 @@ void DenseBucket<T, C, Space, W>::close(Topology<C> const& topology, FusionOptio
   running_ = holds_sums_ = false;
 }
 
+// Parcel after parcel. On a rank alone nothing travels, and its addends become its sums, unless the wire encodes:
+// `ReduceScatter` then rounds them.
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 bool DenseBucket<T, C, Space, W>::reduce(Lane<C>& lane) {
   bool const done = each_parcel([&](std::size_t p) {
     if (terms_.vendor) return vendor_reduce(lane, p);
-    if (!running_) scatter_.start(input(p), begins(p), largest_piece(), own_part(p), spreads() ? gathered(p) : nullptr);
+    if (!running_) scatter_.start(input(p), begins(p), largest_round(), own_part(p), spreads() ? gathered(p) : nullptr);
     running_ = true;
     if (!scatter_.poll(lane)) return false;
     if (!exchanges()) ops().copy_from(own_part(p), input(p), static_cast<std::int64_t>(parcels()[p].size));
@@ -236,6 +269,7 @@ bool DenseBucket<T, C, Space, W>::gather_sums(Lane<C>& lane) {
   return holds_sums_ || (holds_sums_ = gather(lane));
 }
 
+// A parcel of one segment is gathered in the variable's own memory, and one that is packed by way of scratch.
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 bool DenseBucket<T, C, Space, W>::gather_parameters(Lane<C>& lane) {
   return each_parcel([&](std::size_t p) {

@@ -1,4 +1,5 @@
-// How dense segments are fused into parcels and dealt to owners, in numbers: no memory, no ranks. Buckets move bytes by it.
+// How dense segments are fused into parcels and dealt to owners, in numbers: no memory, no ranks. A DenseBucket closes one in
+// each step, and moves bytes by it.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +12,17 @@
 namespace parallax {
 
 // How dense gradients travel. A variable of at least `direct_bytes`, or one alone, is exchanged where it lies; smaller ones are
-// fused into parcels of up to `fusion_bytes`. Rounds of `piece_bytes` per owner bound the scratch: a parcel of b bytes needs
-// b / N for its sum and N · min(piece_bytes, b / N) for what arrives, and, if fused or gathered, b for the whole, which may be
+// fused into parcels of up to `fusion_bytes`. Rounds of `round_bytes` per owner bound the scratch: a parcel of b bytes needs
+// b / N for its sum and N · min(round_bytes, b / N) for what arrives, and, if fused or gathered, b for the whole, which may be
 // the memory of gradients that are given in_place; scratch that grows from step to step grows by half more than it must.
 // None of these numbers changes a bit of a result.
 struct FusionOptions {
+  // Bytes of the largest parcel that small segments are fused into.
   std::size_t fusion_bytes = std::size_t{4} << 20;
+  // Bytes from which on a segment is exchanged where it lies.
   std::size_t direct_bytes = std::size_t{1} << 20;
-  std::size_t piece_bytes = std::size_t{4} << 20;
+  // Bytes of each owner's part that one round moves, at most.
+  std::size_t round_bytes = std::size_t{4} << 20;
 
   bool operator==(FusionOptions const&) const = default;
 };
@@ -37,47 +41,70 @@ class DenseLayout {
  public:
   // What a layout follows from, besides the segments.
   struct Terms {
+    // Among how many the segments are dealt, at least 1.
     std::size_t owners = 1;
     std::size_t element = 1;            // bytes of one
     Packing fused = Packing::by_owner;  // of parcels of several segments
+    // Where parcels end. Those of the session, the same on all ranks.
     FusionOptions options = {};
     bool operator==(Terms const&) const = default;
   };
+  // The gradient of one update, as a bucket adds it.
   struct Segment {
-    std::size_t size = 0, unit = 1;
-    std::size_t parcel = 0, place = 0;  // its number, and the first element in it, packed by segment
+    // Elements of all of it, on every rank.
+    std::size_t size = 0, unit = 1;  // elements that stay with one owner
+    // The number of the parcel that it travels in.
+    std::size_t parcel = 0, place = 0;  // its first element in that parcel, packed by segment
   };
+  // Segments that travel together: one reduction, then one gathering, for all of them.
   struct Parcel {
-    std::size_t first, last;  // segments
+    // The number of its first segment.
+    std::size_t first, last;  // behind the number of its last segment
+    // How its elements lie where they are put together; `none` where it is one segment.
     Packing packing = Packing::none;
+    // Elements of all its segments.
     std::size_t size = 0;
-    std::size_t begins = 0;                               // index into the parts' begins: owners + 1 of them
-    std::size_t own_at = 0, staged_at = 0, whole_at = 0;  // in scratch, as allotted
+    std::size_t begins = 0;  // index into the parts' begins: owners + 1 of them
+    std::size_t own_at = 0,  // this rank's part, in scratch as `allot` has placed it
+        staged_at = 0,       // the packed parcel, likewise
+        whole_at = 0;        // the whole of a parcel that is not packed, likewise
   };
+  // Elements [begin, end) of a segment or of a parcel.
   struct Range {
-    std::size_t begin, end;
+    // The first one.
+    std::size_t begin, end;  // behind the last one
+    // How many elements they are; an owner may have none.
     std::size_t size() const { return end - begin; }
   };
 
+  // The segments of the next update follow. What was laid out stays, for as long as `add` repeats it.
   void clear() { added_ = 0; }
+  // Whether no segment was added since `clear`.
   bool empty() const { return added_ == 0; }
   // Returns the segment's number. Parts are whole multiples of `unit` elements, which divides `size`; 0 is like 1.
   std::size_t add(std::size_t size, std::size_t unit);
 
-  // Allocates. False if all is as it was when it was closed before.
+  // Local; allocates. False if all is as it was when it was closed before. Otherwise it lays out anew, in a time that grows
+  // with the number of segments times owners.
   bool close(Terms const& terms);
 
-  // Nothing is laid out.
+  // Nothing is laid out: called for a bucket that stays empty in this step.
   void forget() {
     laid_out_ = 0;
     parcels_.clear();
   }
 
+  // Of the terms that it was closed by.
   std::size_t owners() const { return terms_.owners; }
+  // Of the terms likewise.
   FusionOptions const& options() const { return terms_.options; }
+  // The segments laid out, in the order of `add`.
   Slice<Segment const> segments() const { return {segments_.data(), laid_out_}; }
+  // The segment of this number, which `add` has returned.
   Segment const& segment(std::size_t s) const { return segments_[s]; }
+  // The parcels, in the order of their segments, which is the order in which they travel.
   Slice<Parcel const> parcels() const { return parcels_; }
+  // The parcel that a segment travels in.
   Parcel const& parcel_of(std::size_t segment) const { return parcels_[segments_[segment].parcel]; }
 
   // The part of a segment that an owner has.
@@ -89,6 +116,7 @@ class DenseLayout {
   std::size_t place(std::size_t segment, std::size_t owner) const { return offsets_[at(segment, owner)]; }
   // Where the owners' parts of a parcel begin, packed by owner, and the end.
   Slice<std::size_t const> begins(Parcel const& parcel) const { return {begins_.data() + parcel.begins, owners() + 1}; }
+  // The part of a parcel that an owner has, packed by owner: of each of its segments one part, one after the other.
   Range part(Parcel const& parcel, std::size_t owner) const {
     return {begins_[parcel.begins + owner], begins_[parcel.begins + owner + 1]};
   }
@@ -122,7 +150,9 @@ class DenseLayout {
 
   // How much scratch is needed: for the parts of one owner, for parcels that are packed, for the whole of those that are not.
   struct Scratch {
-    std::size_t own = 0, staged = 0, whole = 0;
+    std::size_t own = 0,  // this rank's parts; all three in elements
+        staged = 0,       // parcels that are packed
+        whole = 0;        // the wholes of parcels that are not
   };
   // Gives every parcel its place in scratch. `owner`: whose parts, or -1 for nobody's. Of parcels for which `elsewhere(parcel)`
   // holds there is a part only; and there are wholes if `wholes`.
@@ -142,12 +172,14 @@ class DenseLayout {
   }
 
  private:
+  // Where a table by segment, then owner has an entry.
   std::size_t at(std::size_t segment, std::size_t owner) const { return segment * terms_.owners + owner; }
 
   // The parcel that a segment goes into: the last one, if both are small and it has room.
   void assign(std::size_t s);
   // The begins of all owners' parts of a segment, and its end: part_begin of whole units, by one division.
   void cut(Segment const& s);
+  // Where each owner's part of a parcel begins, packed by owner, and where the parts of its segments lie in it.
   void deal(Parcel& parcel);
 
   Terms terms_;
@@ -161,6 +193,7 @@ class DenseLayout {
 };
 
 #if PARALLAX_BODIES
+// A segment unlike that of the last update ends what stands: all from there on is laid out anew.
 PARALLAX_INLINE std::size_t DenseLayout::add(std::size_t size, std::size_t unit) {
   if (added_ >= laid_out_ || segments_[added_].size != size || segments_[added_].unit != unit) {
     laid_out_ = 0;

@@ -1,4 +1,5 @@
-// Sums that optimizers form over whole tensors before they move, by the parts that ranks own.
+// Sums that optimizers form over whole tensors before they move, by the parts that ranks own. A flight has them once for all
+// its updates: the ways enrol, measure and read them, in a step whose optimizers measure tensors.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/dense.hpp"
+#include "parallax/comm/transfer/dense.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/measures.hpp"
 #include "parallax/core/pointer.hpp"
@@ -17,17 +18,22 @@
 namespace parallax {
 namespace detail {
 
-// What a step calls of sums, whatever memory they are in. `sharded`: of what ranks own, which are gathered; else of what every rank
-// has, and measures alike.
+// What a step calls of sums, whatever memory they are in. `sharded`: of what ranks own, which are gathered; else of what every
+// rank has, and measures alike.
 template <Communicator C>
 class PartSums {
  public:
+  // `its_type` tells by which memory space they were made; `is_sharded` is `sharded`.
   PartSums(TypeTag its_type, bool is_sharded) : type{its_type}, sharded{is_sharded} {}
   virtual ~PartSums() = default;
 
+  // Forgets the tensors of the step before; memory stays.
   virtual void clear() = 0;
+  // Whether no tensor of this step has a place.
   virtual bool empty() const = 0;
+  // Local; allocates. Called once, when all tensors have their places.
   virtual void open(Topology<C> const&) = 0;
+  // Collective in the order of the lane: polled until true, and only where ranks measure different parts.
   virtual bool gather(Lane<C>&) = 0;
 
   TypeTag const type;
@@ -41,16 +47,20 @@ class SumsOfParts final : public PartSums<C> {
  public:
   explicit SumsOfParts(bool is_sharded) : PartSums<C>{type_tag<SumsOfParts>(), is_sharded} {}
 
+  // The next `add` returns 0 again.
   void clear() override { width_ = 0; }
+  // Whether `add` was not called since `clear`; alike on all ranks.
   bool empty() const override { return width_ == 0; }
   // The place of the first of `count` sums.
   std::size_t add(std::size_t count) { return std::exchange(width_, width_ + count); }
 
   // Local; allocates. All sums are zero.
   void open(Topology<C> const& topology) override;
+  // The sums from `place` on of an owner's part, in memory of the space. After `open`.
   double* at(std::size_t owner, std::size_t place) { return sums_.data() + begins_[owner] + place; }
   // Of this rank's part, or null if it owns none.
   double* own(std::size_t place) { return owner_ < 0 ? nullptr : at(static_cast<std::size_t>(owner_), place); }
+  // The K sums from `place` on, of all owners: what the kernels' `finish_rule` adds up and makes a rule of.
   template <std::size_t K>
   MeasuredParts<K> parts(std::size_t place) const {
     return {sums_.data() + place, begins_.size() - 1, width_};
@@ -60,12 +70,12 @@ class SumsOfParts final : public PartSums<C> {
   bool gather(Lane<C>& lane) override;
 
  private:
-  std::size_t width_ = 0;
-  int owner_ = -1;
+  std::size_t width_ = 0;            // sums of each owner, over all tensors
+  int owner_ = -1;                   // this rank's number among owners, or -1
   std::vector<std::size_t> begins_;  // of the owners' rows
   Buffer<double, Space> sums_;
   Allgather<double, C, Space> gather_;
-  bool begun_ = false, gathered_ = false;
+  bool begun_ = false, gathered_ = false;  // the gathering; reset by open
 };
 
 template <Communicator C, MemorySpace Space>
@@ -89,11 +99,12 @@ bool SumsOfParts<C, Space>::gather(Lane<C>& lane) {
 
 }  // namespace detail
 
-// The sums of a flight, by their memory, made when they are first needed.
+// The sums of a flight, by their memory, made when they are first needed. The flight clears and opens them, the ways add their
+// tensors by `of`, and the step polls `gather` after all ways have measured.
 template <Communicator C>
 class MeasuredSums {
  public:
-  // Local; may allocate.
+  // Local; may allocate. Those of tensors in this space, of sharded or of replicated variables; valid as long as the flight.
   template <MemorySpace Space, bool sharded>
   detail::SumsOfParts<C, Space>& of() {
     using Mine = detail::SumsOfParts<C, Space>;
@@ -103,9 +114,11 @@ class MeasuredSums {
     return static_cast<Mine&>(*all_.back());
   }
 
+  // Called as a flight begins to look at what was summed: no tensor has a place. Local.
   void clear() {
     for (auto& sums : all_) sums->clear();
   }
+  // Local; allocates. After the last tensor was added: all sums are zero.
   void open(Topology<C> const& topology) {
     for (auto& sums : all_) sums->open(topology);
   }

@@ -1,5 +1,5 @@
-// A batch of indices made into a plan, for a pull or for an update that brings indices: keys by the variable's rule for bad ids,
-// and bags.
+// A batch of indices made into a plan, for a pull or for an update that brings indices: keys by the variable's rule for bad
+// ids, and bags. Fetches call it, and the ways of rows in their `prepare`. All of it is local.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/core/on_device.hpp"
-#include "parallax/kernel/host_bags.hpp"
+#include "parallax/kernel/host/bags.hpp"
 #include "parallax/partition/partitioner.hpp"
 #include "parallax/policy/journey/row_plan.hpp"
 #include "parallax/policy/policy.hpp"
 
 namespace parallax {
 
-// The hops by which a policy's batches are planned.
+// The hops by which a policy's batches are planned: those of the topology, or the direct one past all hosts. The topology keeps
+// them.
 template <class E, Communicator C>
 Slice<Hop const> route_of(Topology<C> const& topology) {
   return is_direct<E> ? topology.direct() : topology.hops();
@@ -28,7 +29,9 @@ Slice<Hop const> route_of(Topology<C> const& topology) {
 
 namespace detail {
 
-// The key of an id outside the table, by the variable's policy. Nothing else of a plan depends on it.
+// The key of an id outside the table, by the variable's `BadIds`: it is counted in the plan as dropped, stands for the row that
+// its hash chooses, or is an Error (bad_id), which it is under `hash`, too, where the table has no rows. Nothing else of a plan
+// depends on `BadIds`. `position` is the id's in the batch; `operation` is for the error.
 template <class State, class Id>
 typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id, std::size_t position, int rank,
                                        char const* operation) {
@@ -42,6 +45,7 @@ typename State::index_type key_outside(State const& state, typename State::Plan&
   return state.placement().key(hashed_row(static_cast<std::uint64_t>(id), state.rows()));
 }
 
+// Fills `plan.keys` with a key for each id of the host's, in their order. `assign` and `scale` call it for plans of their own.
 template <class State, class Id>
 void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank, char const* operation) {
   plan.keys.resize_with_slack(ids.size());
@@ -69,7 +73,9 @@ void group_there(State const& state, typename State::Plan& plan, std::span<OnDev
     state.ops().place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), placement.layout(), bases, hashes, keys);
   });
 }
-// Waits for these groups, under the communicator's deadline: the device may be behind what waits for a peer.
+// Waits for these groups, under the communicator's deadline: the device may be behind what waits for a peer. Past it the
+// communicator is aborted, and Error (timeout) thrown. Of ids outside the table the first one is refused here, where the
+// variable refuses them.
 template <Communicator C, class State, class Id>
 void take_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids,
                  char const* operation) {
@@ -97,6 +103,8 @@ void begin_plan(Topology<C> const& topology, State& state, typename State::Plan&
   else if constexpr (placed_there<State>)
     if (!ids.empty()) group_there(state, plan, ids);
 }
+// The second part: the groups of the ids, and the runs of the first hop. Ids on a device that cannot place them are brought to
+// the host, and keyed there. Throws Error (bad_id) for an id outside the table, if the variable refuses them.
 template <Communicator C, class State, class Id>
 void finish_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
                  [[maybe_unused]] char const* operation) {
@@ -116,7 +124,7 @@ void finish_plan(Topology<C> const& topology, State& state, typename State::Plan
 }
 
 // Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
-// or per distinct one.
+// or per distinct one, which keeps how many indices named it.
 template <Communicator C, class State>
 void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan, typename State::Plan const& old,
                  bool per_distinct) {
@@ -131,10 +139,15 @@ void remake_plan(Topology<C> const& topology, State const& state, typename State
   }
   plan.group(count, state.rows());
   plan.cut(0, state.placement().bases());
+  if (per_distinct) {
+    plan.named.resize_with_slack(count);
+    old.times_named(0, count, plan.named.data());
+  }
   if (old.bags.count > 0) plan.bags.copy_from(old.bags);
 }
 
-// Local. Notes for each index of a plan which bag it lies in, and its factor; an index that was dropped lies in none.
+// Local. Notes for each index of a plan which bag it lies in, and its factor; bags do not count indices that were dropped.
+// Throws Error (invalid_argument) for offsets or weights that do not fit the indices. Called once the plan's groups are made.
 template <class Bags, class Plan>
 void make_bags(Bags const& given, Plan& plan, int rank) {
   using T = typename Bags::state_type::scalar_type;
@@ -145,6 +158,9 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
   std::size_t const n = given.ids.size();
   if (offsets.empty() || offsets.front() != 0 || static_cast<std::uint64_t>(offsets.back()) != n)
     refuse(joined({"offsets of bags begin with 0 and end with the number of indices, ", n}));
+  for (std::size_t bag = 0; bag + 1 < offsets.size(); ++bag)  // all of them before any is followed
+    if (offsets[bag] > offsets[bag + 1])
+      refuse(joined({"the offsets of bags descend from ", offsets[bag], " to ", offsets[bag + 1], " at bag ", bag}));
   if (given.weighted && given.weights.size() != n) refuse(joined({given.weights.size(), " weights for ", n, " indices"}));
   if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(joined({offsets.size() - 1, " bags"}));
   auto& bags = plan.bags;
@@ -161,8 +177,6 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
   std::transform(offsets.begin(), offsets.end(), bags.begins.data(),
                  [](auto const offset) { return static_cast<std::uint32_t>(offset); });
   for (std::size_t bag = 0; bag < bags.count; ++bag) {
-    if (offsets[bag] > offsets[bag + 1])
-      refuse(joined({"the offsets of bags descend from ", offsets[bag], " to ", offsets[bag + 1], " at bag ", bag}));
     auto const begin = static_cast<std::size_t>(offsets[bag]), end = static_cast<std::size_t>(offsets[bag + 1]);
     std::uint32_t kept = 0;
     for (std::size_t i = begin; i < end; ++i) {
@@ -177,12 +191,14 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
 
 }  // namespace detail
 
-// The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank.
+// The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank. tell(rank, count) for every target.
 template <class Plan, class Tell>
 void tell_plan(Plan const& plan, Tell&& tell) {
   auto const& targets = plan.hops.front().targets;
   for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], plan.sent(0, t));
 }
+// The same from the other side: told(rank) is how many keys come from it, asked for every source in order. Then hop 0 can
+// travel.
 template <class Plan, class Told>
 void hear_plan(Plan& plan, Told&& told) {
   auto const& sources = plan.hops.front().sources;

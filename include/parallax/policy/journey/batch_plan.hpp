@@ -14,28 +14,35 @@ namespace parallax {
 // The bags of a pull, planned by the host: the indices of bag b are at positions begins[b] … begins[b + 1] - 1.
 template <MemorySpace Space>
 struct BagPlan {
+  // How many bags the pull has; 0 where rows are pulled one by one.
   std::size_t count = 0;
-  bool factored = false, mean = false;  // whether indices have factors; whether those are one over how many a bag has
+  // Whether indices have factors: their weights, or those of a mean.
+  bool factored = false, mean = false;  // whether a bag is the mean of the rows that it has kept
   Buffer<std::uint32_t> begins;         // count + 1
   Buffer<std::uint32_t> of_index;       // by index: the number of its bag
   Buffer<std::uint32_t> kept;           // by bag: its indices that were not dropped, 1 if there are none
   Buffer<std::byte> factors;            // by index, of the variable's scalar type
   Buffer<std::byte, Space> pooled;      // the rows of each bag as one
 
-  // Where operations in the space find them.
+  // The rows of bags as terms of a sum, one for each index: its factor times row `of_index` of `rows`, which has one for each
+  // bag. In memory of the space, until the next `renew`.
   template <class T>
   RowTerms<T> terms(RowOps<Space> const& ops, RowsView<T const> rows) {
     return {rows, shown_of_index_.of(ops, of_index.span()).data(), shown_factors<T>(ops)};
   }
+  // The factors alone, one for each index, as operations in the space find them; null where there are none.
   template <class T>
   T const* shown_factors(RowOps<Space> const& ops) {
     return factored ? reinterpret_cast<T const*>(shown_factors_.of(ops, factors.span()).data()) : nullptr;
   }
+  // `begins`, where operations in the space find it.
   std::span<std::uint32_t const> shown_begins(RowOps<Space> const& ops) { return shown_begins_.of(ops, begins.span()); }
+  // `kept`, likewise: what the sums of means are divided by.
   std::span<std::uint32_t const> shown_kept(RowOps<Space> const& ops) { return shown_kept_.of(ops, kept.span()); }
-  // The host has made them anew.
+  // The host has made them anew: copies in the space are made again when they are next asked for.
   void renew() { shown_begins_.renew(), shown_of_index_.renew(), shown_kept_.renew(), shown_factors_.renew(); }
 
+  // Local. All but `pooled`, for a plan that is made again for the update of the same batch.
   void copy_from(BagPlan const& other) {
     count = other.count, factored = other.factored, mean = other.mean;
     auto const copy = [](auto const& from, auto& to) {
@@ -51,29 +58,44 @@ struct BagPlan {
   Shown<std::byte, Space> shown_factors_;
 };
 
-// The distinct keys of a batch, and which of its indices named each. The host makes the plan; rows, and what moves and sums them,
-// are in memory of the space. Owns its memory; pooled and reused.
+// The distinct keys of a batch, and which of its indices named each. The host makes the plan; rows, and what moves and sums
+// them, are in memory of the space. Owns its memory; pooled and reused.
 template <class Index, MemorySpace Space = HostSpace>
 struct BatchPlan {
+  // What moves and sums rows in memory of the space.
   using Ops = RowOps<Space>;
 
+  // The distinct keys, ascending and so owner after owner, and which indices named each.
   Grouping<Index> groups;
-  Buffer<Index> keys;                            // scratch: keys before grouping
-  Buffer<std::byte, Space> values;               // the rows after a pull: size() rows
-  Buffer<std::byte, Space> edited, differences;  // of a pull whose rows the trainer changes: the copy, and what it changed
+  Buffer<Index> keys;               // scratch: keys before grouping
+  Buffer<std::byte, Space> values;  // the rows after a pull: size() rows
+  // Of a pull whose rows the trainer changes: the copy that it changes.
+  Buffer<std::byte, Space> edited, differences;  // what it has changed: the rows of its gradient
+  // Scratch of grouping, here and at the levels above.
   SortScratch<Index> sort;
   std::size_t dropped = 0;  // indices outside the table that take no part; their inverse is size()
   int users = 0;            // handles and updates that hold this plan
   bool retired = false;     // its keys are those of an earlier placement; `retired_rows` the table rows
+  // By distinct key: the table row that it meant under the earlier placement. Of a retired plan only.
   Buffer<Index> retired_rows;
+  Buffer<std::uint32_t> named;  // of a plan made again of distinct rows: how many indices named each; empty otherwise
+  // The bags of its indices, where the pull has some.
   BagPlan<Space> bags;
 
+  // Indices of the batch, also those that were dropped.
   std::size_t indices() const { return groups.count(); }
+  // Distinct keys: so many rows travel for this rank, however often an index repeats.
   std::size_t size() const { return groups.size(); }
+
+  // How many indices named each of the keys [first, last).
+  void times_named(std::size_t first, std::size_t last, std::uint32_t* out) const {
+    if (named.empty()) RowOps<HostSpace>::run_lengths(groups, first, last, out);
+    else RowOps<HostSpace>::sum_counts(named.span(), groups, first, last, out);
+  }
 
   // Where operations in the space find the groups.
   decltype(auto) shown_groups(Ops const& ops) { return shown_groups_.of(ops, groups); }
-  // Keys of the host's, once.
+  // Where operations in the space find keys of the host's, which may be others in every call.
   std::span<Index const> shown_keys(Ops const& ops, std::span<Index const> given) {
     shown_keys_.renew();
     return shown_keys_.of(ops, given);
@@ -94,20 +116,22 @@ struct BatchPlan {
     if (dropped > 0) groups.keys.resize(groups.keys.size() - 1);  // the last one
     shown_groups_.renew();
   }
-  // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table. Their groups are taken once
-  // they have arrived.
+  // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table. Their groups are taken
+  // once they have arrived.
   template <class Place>
   void group_there(Ops const& ops, std::size_t count, std::int64_t rows, Place&& place) {
     placed_.resize_with_slack(count);
     place(placed_.data());
     shown_groups_.make(ops, std::span<Index const>{placed_.span()}, rows);
   }
+  // Whether the device has made the groups that `group_there` asked for. Does not wait.
   bool groups_arrived() const { return shown_groups_.arrived(); }
+  // Local, once they have arrived: the groups come to the host, which plans by them, and what was dropped is counted.
   void take_groups(Ops const& ops) {
     shown_groups_.take(ops, groups);
     dropped = groups.count() - groups.offsets[groups.size()];
   }
-  // A row of zeros behind the pulled ones, which is what dropped indices get.
+  // A row of zeros behind the pulled ones, which is what dropped indices get. May allocate.
   void append_zeros(Ops const& ops, std::size_t row_bytes) {
     std::size_t const bytes = size() * row_bytes;
     if (values.capacity() < bytes + row_bytes) {

@@ -1,5 +1,5 @@
-// The legs of which journeys of rows are made: what one transfer carries from level k of a plan over hop k, or to everybody.
-// A journey opens the slips of its next leg, writes, and reads what came in.
+// The legs of which journeys of rows are made: what one transfer carries from level k of a plan over hop k, or to everybody. A
+// journey owns its legs, opens the slips of the next one, writes, and reads what came in.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "parallax/comm/mail.hpp"
-#include "parallax/comm/wire_slip.hpp"
+#include "parallax/comm/transfer/mail.hpp"
+#include "parallax/comm/transfer/wire_slip.hpp"
 #include "parallax/core/function_ref.hpp"
-#include "parallax/kernel/host_bags.hpp"
+#include "parallax/kernel/host/bags.hpp"
 #include "parallax/policy/journey/row_plan.hpp"
 #include "parallax/policy/update.hpp"
 
@@ -19,15 +19,20 @@ namespace parallax {
 // Rows that came in over one leg, and how many indices named each. Owns them.
 template <class T, MemorySpace Space>
 struct ArrivedRows {
+  // Packed rows of T, source after source, decoded if the wire encodes.
   Buffer<std::byte, Space> rows;
+  // A number for each row, in memory of the host; empty where rows are not counted.
   Buffer<std::byte> counts;
+  // The first element of the first row.
   T const* first() const { return reinterpret_cast<T const*>(rows.data()); }
+  // The counts as numbers, in the order of the rows.
   std::span<std::uint32_t const> count_span() const {
     return {reinterpret_cast<std::uint32_t const*>(counts.data()), counts.size() / sizeof(std::uint32_t)};
   }
 };
 
-// Writes rows [begin, end) of level k of a plan: this rank's own rows summed by index at the bottom, arrived rows above.
+// Writes rows [begin, end) of level k of a plan: this rank's own rows summed by index at the bottom, arrived rows above. `out`
+// has room for them, packed, in memory of the space.
 template <class Index, class T, MemorySpace Space>
 void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::size_t k, OwnRows<T> const& own,
                  ArrivedRows<T, Space> const& arrived, std::size_t begin, std::size_t end, T* out) {
@@ -43,26 +48,31 @@ void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::siz
     ops.pack_rows(own.values, begin, end, out);
   }
 }
+// Writes how many indices, of all ranks below, named each of the keys [begin, end) of level k.
 template <class Index, class T, MemorySpace Space>
 void write_level_counts(RowPlan<Index, Space> const& plan, std::size_t k, ArrivedRows<T, Space> const& arrived,
                         std::size_t begin, std::size_t end, std::uint32_t* out) {
   if (k > 0) RowOps<HostSpace>::sum_counts(arrived.count_span(), plan.level(k), begin, end, out);
-  else RowOps<HostSpace>::run_lengths(plan.level(0), begin, end, out);
+  else plan.times_named(begin, end, out);
 }
 
 // How many keys of level k follow to each target of hop k. Control bytes.
 template <Communicator C, class Plan>
 struct CountsLeg {
+  // In the host's mail, of the transfer at hand.
   int slip = -1;
+  // A number for each target, and from each source.
   void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
     slip = mail.open(sizeof(std::uint64_t), Payload::control);
     for (int const target : plan.hops[k].targets) mail.send(slip, target, sizeof(std::uint64_t));
     for (int const source : plan.hops[k].sources) mail.expect(slip, source, sizeof(std::uint64_t));
   }
+  // The lengths of this rank's runs; level k is cut by then.
   void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
     auto const& targets = plan.hops[k].targets;
     for (std::size_t t = 0; t < targets.size(); ++t) *mail.template outgoing<std::uint64_t>(slip, targets[t]) = plan.sent(k, t);
   }
+  // The plan expects what each source has announced, so that keys can follow.
   void read(Mail<C>& mail, Plan& plan, std::size_t k) {
     auto const& sources = plan.hops[k].sources;
     for (std::size_t s = 0; s < sources.size(); ++s)
@@ -73,8 +83,11 @@ struct CountsLeg {
 // The keys of level k to the targets of hop k; on arrival they are merged into level k + 1.
 template <Communicator C, class Plan>
 struct KeysLeg {
+  // The integer that holds a key.
   using Index = typename Plan::index_type;
+  // In the host's mail, also of tables on a device: keys are the host's affair.
   int slip = -1;
+  // A run of keys for each target, and from each source; how long they are is known on both sides.
   void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
     Hop const& hop = plan.hops[k];
     slip = mail.open(sizeof(Index), Payload::ids);
@@ -82,6 +95,7 @@ struct KeysLeg {
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
       mail.expect(slip, hop.sources[s], plan.received_from(k, s) * sizeof(Index));
   }
+  // Level k's keys, run after run.
   void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
     Hop const& hop = plan.hops[k];
     for (std::size_t t = 0; t < hop.targets.size(); ++t)
@@ -89,6 +103,7 @@ struct KeysLeg {
         std::memcpy(mail.template outgoing<Index>(slip, hop.targets[t]), plan.level(k).keys.data() + plan.runs[k].sent[t],
                     n * sizeof(Index));
   }
+  // `rows` is the table's, the bound of the keys. The ranks of the hop have agreed on its runs from here on.
   void read(Mail<C>& mail, Plan& plan, std::size_t k, std::int64_t rows) {
     mail.take(slip, plan.hops[k].sources, plan.received);
     plan.merge_received(k, rows);
@@ -99,15 +114,21 @@ struct KeysLeg {
 // below, and then over this one. Rows travel as the wire has them.
 template <Communicator C, class Index, class T, MemorySpace Space, class W = IdentityWire>
 struct RowsLeg {
+  // The plan whose levels the rows are of.
   using Plan = RowPlan<Index, Space>;
+  // Whether rows could be read where they lie: of memory of the host, as they are.
   static constexpr bool can_lend = Space::host_readable && !encodes<W>;
 
+  // The rows, in the mail of their memory, where they are not lent.
   WireSlip<W, T, Space> rows_slip;
-  int counts_slip = -1, lent_slip = -1;
-  bool lends = false;             // this rank's own rows are read where they lie, by those who sum them
-  std::vector<LentRows<T>> lent;  // to this rank, by source
-  Buffer<T, Space> summed;        // gradients of bags, summed by index
+  // The counts, in the host's mail.
+  int counts_slip = -1, lent_slip = -1;  // where lent rows lie, likewise
+  bool lends = false;                    // this rank's own rows are read where they lie, by those who sum them
+  std::vector<LentRows<T>> lent;         // to this rank, by source
+  Buffer<T, Space> summed;               // gradients of bags, summed by index
 
+  // Rows of `width` elements for each key of the runs. `counted`: with how many indices named each. `in_place`, on hop 0 only:
+  // peers read the rows where they lie, and records travel that say where.
   void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted, bool in_place = false) {
     Hop const& hop = plan.hops[k];
     auto& rows = mail.template of<Space>();
@@ -125,6 +146,8 @@ struct RowsLeg {
       if (counted) mail.of().expect(counts_slip, hop.sources[s], plan.received_from(k, s) * sizeof(std::uint32_t));
     }
   }
+  // `own` are this rank's rows for level 0, `arrived` those of level k above. What is lent must stay until the transfer is
+  // over.
   void write(Mails<C>& mail, RowOps<Space> const& ops, Plan& plan, std::size_t k, OwnRows<T> const& own,
              ArrivedRows<T, Space> const& arrived, bool counted) {
     Hop const& hop = plan.hops[k];
@@ -141,6 +164,7 @@ struct RowsLeg {
                            mail.of().template outgoing<std::uint32_t>(counts_slip, hop.targets[t]));
     }
   }
+  // The rows go to `arrived`, or, where they are lent, their places to `lent`; counts to `arrived` in either case.
   void read(Mails<C>& mail, Plan const& plan, std::size_t k, ArrivedRows<T, Space>& arrived, bool counted) {
     auto const& sources = plan.hops[k].sources;
     if (lends) read_lent(mail.of(), plan);
@@ -149,6 +173,7 @@ struct RowsLeg {
   }
 
  private:
+  // A record for each rank that rows go to or come from.
   void open_lent(Mail<C>& mail, Plan const& plan) {
     Hop const& hop = plan.hops.front();
     lent_slip = mail.template open_lent<LentRows<T>>();
@@ -157,6 +182,8 @@ struct RowsLeg {
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
       if (plan.received_from(0, s) > 0) mail.expect(lent_slip, hop.sources[s], sizeof(LentRows<T>));
   }
+  // Says to each target where the rows of its run lie, and counts them as if they had been sent. Gradients of bags are summed
+  // by index first: nobody else has the plan's bags.
   void write_lent(Mail<C>& mail, RowOps<Space> const& ops, Plan& plan, OwnRows<T> const& own) {
     Hop const& hop = plan.hops.front();
     auto const width = static_cast<std::size_t>(own.values.width);
@@ -179,6 +206,7 @@ struct RowsLeg {
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
       mail.count_lent(hop.sources[s], 0, plan.received_from(0, s) * width * sizeof(T), Payload::rows);
   }
+  // Notes where the rows of each source lie. They are there until this transfer's `read` is over.
   void read_lent(Mail<C>& mail, Plan const& plan) {
     auto const& sources = plan.hops.front().sources;
     lent.assign(sources.size(), {});
@@ -187,35 +215,47 @@ struct RowsLeg {
   }
 };
 
-// The same keys, rows and counts from every giver to all takers; in a leg of its own before, where they are not known, how many.
+// The same keys, rows and counts from every giver to all takers; in a leg of its own before, where they are not known, how
+// many.
 template <Communicator C, class Index, class T, MemorySpace Space, class W = IdentityWire>
 struct GatherLeg {
   // What this rank gives; `rows(out)` and `counts(out)` write them.
   struct Given {
+    // Distinct and ascending.
     std::span<Index const> keys;
+    // Called once, with room for a packed row of each key; must outlive the `write` only.
     FunctionRef<void(T*)> rows;
+    // Called once where rows are counted, with room for a number of each key.
     FunctionRef<void(std::uint32_t*)> counts;
   };
 
   std::vector<std::size_t> expected;  // keys, by giver
   Buffer<std::byte> keys;             // as they arrived, giver after giver
-  int keys_slip = -1, counts_slip = -1;
+
+  // The keys, and in the leg before how many they are, in the host's mail.
+  int keys_slip = -1, counts_slip = -1;  // of the counts, likewise
+  // The rows, in the mail of their memory.
   WireSlip<W, T, Space> rows_slip;
 
+  // The leg before. `gives`: this rank is a giver. The givers name it among their takers, and the takers them among their
+  // givers.
   void open_sizes(Mail<C>& mail, bool gives, std::vector<int> const& takers, std::vector<int> const& givers) {
     keys_slip = mail.open_shared(sizeof(std::uint64_t), Payload::control);
     if (gives)
       for (int const rank : takers) mail.send(keys_slip, rank, sizeof(std::uint64_t));
     for (int const rank : givers) mail.expect(keys_slip, rank, sizeof(std::uint64_t));
   }
+  // How many keys this rank is going to give.
   void write_size(Mail<C>& mail, std::size_t size) {
     mail.template write_shared<std::uint64_t>(keys_slip, [&](auto* out) { *out = size; });
   }
+  // Fills `expected`, by the places of `givers`.
   void read_sizes(Mail<C>& mail, std::vector<int> const& givers) {
     expected.assign(givers.size(), 0);
     for (std::size_t s = 0; s < givers.size(); ++s) expected[s] = *mail.template incoming<std::uint64_t>(keys_slip, givers[s]);
   }
 
+  // The leg itself: `gives` keys of this rank for each taker, `expected` ones from each giver. All takers get the same.
   void open(Mails<C>& mail, std::size_t gives, std::vector<int> const& takers, std::vector<int> const& givers,
             std::int64_t width, bool counted) {
     auto& rows = mail.template of<Space>();
@@ -234,17 +274,20 @@ struct GatherLeg {
       if (counted) mail.of().expect(counts_slip, givers[s], expected[s] * sizeof(std::uint32_t));
     }
   }
+  // Writes what is given once, whoever takes it.
   void write(Mails<C>& mail, Given const& given, bool counted) {
     mail.of().template write_shared<Index>(keys_slip,
                                            [&](Index* out) { std::copy_n(given.keys.data(), given.keys.size(), out); });
     rows_slip.write_shared(mail.template of<Space>(), given.rows);
     if (counted) mail.of().template write_shared<std::uint32_t>(counts_slip, given.counts);
   }
+  // Takes all keys, rows and counts, giver after giver. Nothing is merged: a key that several give comes several times.
   void read(Mails<C>& mail, std::vector<int> const& givers, ArrivedRows<T, Space>& arrived, bool counted) {
     mail.of().take(keys_slip, givers, keys);
     rows_slip.take(mail.template of<Space>(), givers, arrived.rows);
     if (counted) mail.of().take(counts_slip, givers, arrived.counts);
   }
+  // `keys` as numbers, a key for each row that arrived.
   std::span<Index const> arrived_keys() const {
     return {reinterpret_cast<Index const*>(keys.data()), keys.size() / sizeof(Index)};
   }

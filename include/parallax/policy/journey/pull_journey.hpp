@@ -1,4 +1,5 @@
-// The journey of a pull: what `Session::pull` sends to the owners of rows, and what they answer.
+// The journey of a pull: what `Session::pull` sends to the owners of rows, and what they answer. A fetch has one for each of
+// its tables, and calls its legs as `carry` asks for them.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ class PullJourney {
   using Plan = RowPlan<Index, Space>;
 
  public:
+  // Written by the fetch: whether this journey has a leg in the transfer at hand.
   bool travelling = false;
 
   // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys have
@@ -34,9 +36,14 @@ class PullJourney {
     finished_ = false;
     held_ = held_once_ = held;
   }
+  // Local. Rows may come down: the owners' tables are as the pull is to see them. Of a journey that is not held nothing
+  // changes.
   void release() { held_ = false; }
+  // Local. There is nothing to travel: every rank has all rows of this table, and reads its own.
   void stop() { finished_ = true; }
 
+  // Declares the next leg: keys on hop 0, then counts and keys on each hop above, then rows on each hop down. False where it
+  // has arrived, or is held.
   bool next(Mails<C>& mail) {
     if (finished_ || (held_ && leg_ == Leg::rows)) return false;
     switch (leg_) {
@@ -51,6 +58,8 @@ class PullJourney {
     return true;
   }
 
+  // Fills the leg. Before rows an owner brings those that were asked for up to date, and gathers them, unless who asked reads
+  // them in place.
   void write(Mails<C>& mail) {
     switch (leg_) {
       case Leg::counts: return counts_.write(mail.of(), *plan_, hop_);
@@ -63,6 +72,8 @@ class PullJourney {
     }
   }
 
+  // Takes what came in: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After the last leg
+  // the plan's `values` have a row for each of its distinct keys, in their order.
   void read(Mails<C>& mail) {
     switch (leg_) {
       case Leg::counts:
@@ -88,8 +99,10 @@ class PullJourney {
   }
 
  private:
+  // What the next transfer carries. Rows go down the hops that counts and keys went up.
   enum class Leg : unsigned char { counts, keys, rows };
 
+  // Whether rows of this type could be read where they lie; the mail says whether ranks can.
   static constexpr bool can_lend = Space::host_readable && !encodes<W>;
 
   // Owners say where their rows lie, and who asked for some gathers them.
@@ -122,11 +135,13 @@ class PullJourney {
       std::size_t const first = plan_->runs[0].sent[t], n = plan_->sent(0, t);
       if (n == 0) continue;
       Lent const& lent = *mail.template incoming<Lent>(lent_slip_, hop.targets[t]);
-      table_->ops().gather_rows(RowsView<T const>{lent.rows, rows_, static_cast<std::int64_t>(width_)},
-                                plan_->groups.keys.span().subspan(first, n), lent.directory, out + first * width_);
+      std::span<Index const> const keys{plan_->groups.keys.data() + first, n};
+      table_->ops().gather_rows(RowsView<T const>{lent.rows, rows_, static_cast<std::int64_t>(width_)}, keys, lent.directory,
+                                out + first * width_);
     }
   }
 
+  // Rows go to the sources of the hop, and come from its targets: the keys' way, backwards.
   void open_rows(Mail<C, Space>& mail) {
     Hop const& hop = plan_->hops[hop_];
     rows_slip_.open(mail, Payload::rows);
@@ -155,6 +170,7 @@ class PullJourney {
     }
   }
 
+  // Not owned, like the table: the handle of the pull keeps both.
   Plan* plan_ = nullptr;
   Table* table_ = nullptr;
   std::span<Index const> bases_;
@@ -163,7 +179,10 @@ class PullJourney {
   int owner_ = -1;
   WireSlip<W, T, Space> rows_slip_;
   Leg leg_ = Leg::keys;
-  bool finished_ = true, held_ = false, held_once_ = false, lends_ = false;
+  bool finished_ = true,   // nothing is left to travel
+      held_ = false,       // rows wait for `release`
+      held_once_ = false,  // they have waited for it, or do: such rows are not read in place
+      lends_ = false;      // who asked reads the rows of this leg where they lie
   int lent_slip_ = -1;
   CountsLeg<C, Plan> counts_;
   KeysLeg<C, Plan> keys_;

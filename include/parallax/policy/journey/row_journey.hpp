@@ -21,13 +21,16 @@ namespace parallax {
 template <class Index, class T, MemorySpace Space>
 class RowJourney {
  public:
+  // The plan by which rows travel: that of a pull, or one made of the ids that the update brings.
   using Plan = RowPlan<Index, Space>;
+  // What sums rows in memory of the space.
   using Ops = RowOps<Space>;
 
   static constexpr bool gathers = false;           // every rank ends with all rows of the sum, and not with those it owns
   static constexpr bool every_occurrence = false;  // rows travel one for each index, not summed before
 
-  // Local. `rows` is the bound of the keys; the row memory must stay until the journey has arrived.
+  // Local, by the way's `prepare`. `own` are this rank's rows, whose memory must stay until the journey has arrived; `bases`
+  // the first keys of owners; `rows` the bound of the keys. `counted`: how many indices named a row travels along.
   void begin(Ops const& ops, Plan& plan, OwnRows<T> own, std::span<Index const> bases, std::int64_t rows, bool counted) {
     ops_.emplace(ops);
     plan_ = &plan;
@@ -41,17 +44,25 @@ class RowJourney {
     by_ = nullptr;
   }
 
+  // True: numbers ride in the agreement, unless a journey hides this with its own.
   bool asks() const { return true; }
+  // Nothing: a journey with legs of its own resets them here.
   void prepare() {}
 
+  // The plan of this update, from `begin` until the update is closed.
   Plan& plan() const { return *plan_; }
   bool known() const { return known_; }  // whether a pull of the same plan has told its runs, at the outset
-  // After `reduce`. On a device without rows as long as the sums are put off: what updates the table may make them as it needs
-  // them, of the rows that arrived, `addends`, by `groups`.
+  // What this rank ends with: distinct keys and the sum of each one's rows. After `reduce`. On a device without rows as long as
+  // the sums are put off: what updates the table may make them as it needs them, of the rows that arrived, `addends`, by
+  // `groups`.
   ReducedRows<Index, T> const& reduced() const { return reduced_; }
+  // Whether the sums are not made yet: on a device, from `sum_by` to `sum_up`.
   bool puts_off() const { return by_ != nullptr; }
+  // The rows that arrived, in memory of the space, source after source.
   RowsView<T const> addends() const { return {arrived_.first(), reduced_count_, own_.values.width}; }
+  // Which of them make up each sum. Only while sums are put off.
   auto const& groups() const { return *by_; }
+  // Local. Makes the sums if they are put off: their rows are needed at once.
   void sum_up() {
     if (!by_) return;
     std::size_t const u = reduced_.keys.size();
@@ -66,17 +77,22 @@ class RowJourney {
   void tell(Tell&& tell) const {
     tell_plan(*plan_, tell);
   }
+  // What other ranks have told: how many keys come from each of them on hop 0.
   template <class Told>
   void hear(Told&& told) {
     hear_plan(*plan_, told);
   }
 
  protected:
+  // Elements of a row.
   std::int64_t width() const { return own_.values.width; }
+  // Bytes of a row in memory, whatever the wire makes of it.
   std::size_t row_bytes() const { return static_cast<std::size_t>(own_.values.width) * sizeof(T); }
 
+  // Of the variable's queue, from `begin` on.
   Ops const& ops() const { return *ops_; }
 
+  // What operations in the space take for a grouping: the host's own, or its copy there.
   using Groups = std::remove_cvref_t<decltype(std::declval<Shown<Grouping<Index>, Space>&>().of(
       std::declval<Ops const&>(), std::declval<Grouping<Index> const&>()))>;
 
@@ -95,6 +111,7 @@ class RowJourney {
     reduced_ = {groups.keys.span(), sums_.data(), nullptr};
     sum_counts(groups);
   }
+  // Sums how many indices named each key, of the counts that arrived. Nothing where rows are not counted.
   void sum_counts(Grouping<Index> const& groups) {
     if (!counted_) return;
     std::size_t const u = groups.size();
@@ -108,18 +125,31 @@ class RowJourney {
     reduced_ = {keys, reinterpret_cast<T*>(arrived_.rows.data()), counted_ ? arrived_.count_span().data() : nullptr};
   }
 
+  // Row operations by the variable's queue, given by `begin`.
   std::optional<Ops> ops_;
+  // Not owned. Its levels are filled as keys arrive.
   Plan* plan_ = nullptr;
+  // This rank's rows [rows x width], for an index, a distinct index or a bag each.
   OwnRows<T> own_;
+  // The first key of every owner, and the end.
   std::span<Index const> bases_;
+  // Rows of the table, the bound of its keys.
   std::int64_t rows_ = 0;
-  bool counted_ = false, finished_ = true, known_ = false;
+  bool counted_ = false,  // how many indices named a row travels along
+      finished_ = true,   // set by the journey's `read` on its last leg
+      known_ = false;     // whether the runs of hop 0 were agreed before, by a pull
+  // The hop of the next leg; the journey's own `read` counts on.
   std::size_t hop_ = 0;
+  // What came in over the last hop, and then the addends of the sums.
   ArrivedRows<T, Space> arrived_;
+  // The rows of `reduced_`, where they had to be summed.
   Buffer<T, Space> sums_;
+  // The counts of `reduced_`, where rows are counted.
   Buffer<std::uint32_t> count_sums_;
+  // Refers to the plan's or the journey's keys, and to the sums; valid until the next `begin`.
   ReducedRows<Index, T> reduced_;
   std::int64_t reduced_count_ = 0;  // of what they are the sums
+  // The groups of sums that are put off, else null.
   Groups const* by_ = nullptr;
 };
 

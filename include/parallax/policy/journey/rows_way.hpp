@@ -1,4 +1,5 @@
-// The way of a sparse gradient whose rows travel as rows: a policy gives it a journey, the step calls its phases.
+// The way of a sparse gradient whose rows travel as rows: a policy gives it a journey and names it in its `exchange<Sparse>`,
+// the step calls its phases.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,32 @@
 
 namespace parallax {
 
-// What the ways of sparse updates share: the plan, made here where the update brings indices, and the rows, kept where they must.
+// What the ways of sparse updates share: the plan, made here where the update brings indices, and the rows, kept where they
+// must. RowsWay derives from it, and so does a way that sends a table's rows in another form.
 template <Communicator C, class Update>
 class RowWayBase : public WayBase<C, Update> {
   using Base = WayBase<C, Update>;
 
  public:
+  // What a rank holds of the variable, a SparseState.
   using S = typename Base::State;
+  // Where the variable's rows and gradients are.
   using typename Base::Space;
+  // The variable's scalar.
   using typename Base::T;
+  // The integer that holds a key, the variable's.
   using Index = typename S::index_type;
 
  protected:
+  // The variable's, from `prepare` to `close`.
   using Base::state_;
 
-  // Called first in `prepare`. `every_occurrence`: rows that are kept are not summed by index.
-  void prepare_rows(Update const& update, Topology<C> const& topology, Preparing how, int group,
-                    bool every_occurrence = false) {
-    this->begin(update, group);
+  // Local, called first in `prepare`. Takes the plan of a pull, or makes one of the indices that the update brings; of a pull
+  // whose rows have moved since, it makes the plan anew. `every_occurrence`: rows that are kept are not summed by index. Throws
+  // Error: bad_id for an index outside the table; invalid_argument for rows that do not fit the batch; misuse where a rank that
+  // has joined names indices.
+  void prepare_rows(Update const& update, Topology<C> const& topology, Preparing how, int clip, bool every_occurrence = false) {
+    this->begin(update, clip);
     bool const usable = update.plan && !update.plan->retired;
     typename S::Plan& plan = usable ? *update.plan : state_->take_plan();
     plan_ = &plan;
@@ -58,7 +67,9 @@ class RowWayBase : public WayBase<C, Update> {
   }
 
  public:
+  // The rows as the user gave them, one for each index, distinct index or bag; none on a rank that has joined.
   RowsView<T const> gradient() const { return given_; }
+  // Also the plan is given back to the variable's pool, which may give it to another batch.
   void close() noexcept {
     if (plan_) --plan_->users;
     plan_ = nullptr;
@@ -77,18 +88,24 @@ class RowWayBase : public WayBase<C, Update> {
     own_ = {{kept_.data(), static_cast<std::int64_t>(count), width}, every_occurrence ? own_.per : RowsPer::distinct};
   }
 
+  // "row r, column c", as messages call an element of a gradient or of a sum.
   static std::string place_text(std::int64_t row, NonFiniteElement const& found) {
     return joined({"row ", row, ", column ", found.column});
   }
 
+  // The batch: whose its distinct keys are, and how its rows travel. Held from `prepare` to `close`.
   typename S::Plan* plan_ = nullptr;
+  // This rank's rows on their way: the user's memory, or `kept_`.
   OwnRows<T> own_;
+  // The rows as they were given, which stay the user's.
   RowsView<T const> given_;
+  // Rows that outlive the call; the memory is used again.
   Buffer<T, Space> kept_;
 };
 
-// The way of a sparse update whose rows travel as rows, by a policy's Journey: JourneyOf<C, Index, T, Space, W>, of which W is the
-// exchange's wire. A journey's parameters are unconstrained: clang 14 cannot precompile a header that matches constrained ones.
+// The way of a sparse update whose rows travel as rows, by a policy's Journey: JourneyOf<C, Index, T, Space, W>, of which W is
+// the exchange's wire. A journey's parameters are unconstrained: clang 14 cannot precompile a header that matches constrained
+// ones.
 template <Communicator C, class Update, template <class, class, class, class, class> class JourneyOf>
 class RowsWay : public RowWayBase<C, Update> {
   using Base = RowWayBase<C, Update>;
@@ -96,13 +113,20 @@ class RowsWay : public RowWayBase<C, Update> {
   using F = typename Base::Function;
 
  public:
+  // The integer that holds a key, the variable's.
   using typename Base::Index;
+  // Where the variable's rows and gradients are.
   using typename Base::Space;
+  // The variable's scalar.
   using typename Base::T;
+  // The policy's journey for this variable: a RowJourney with legs and a `reduce`.
   using Journey = JourneyOf<C, Index, T, Space, wire_of<typename Base::S::Exchange>>;
 
-  void prepare(Update const& update, Topology<C> const& topology, Preparing how, int group) {
-    this->prepare_rows(update, topology, how, group, Journey::every_occurrence);
+  // Local. Plan and rows as `prepare_rows` takes them, and the journey begins. Throws what that throws, and Error where the
+  // policy cannot: invalid_argument for rows by distinct index if it sends every occurrence, misuse on a topology with servers
+  // if it gathers at every rank.
+  void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
+    this->prepare_rows(update, topology, how, clip, Journey::every_occurrence);
     if (Journey::every_occurrence && own_.distinct())
       throw this->refusal(Errc::invalid_argument, topology.rank(),
                           std::string{Base::S::policy::name} + " pushes every occurrence: give one gradient row per index");
@@ -114,41 +138,54 @@ class RowsWay : public RowWayBase<C, Update> {
     journey_.prepare();
   }
 
-  // Every rank knows alike whether the plan was agreed by a pull, which is part of the update's hash. A gathering asks nothing of
-  // a pull, and another one may be on its way.
+  // Every rank knows alike whether the plan was agreed by a pull, which is part of the update's hash. A gathering asks nothing
+  // of a pull, and another one may be on its way.
   NamedRows named() const { return !gathers && journey_.known() ? NamedRows::of_a_pull : NamedRows::by_index; }
+  // 1 where the journey asks the agreement to carry how many keys go to each rank, else 0, because they have told each other
+  // before.
   std::size_t counts() const { return journey_.asks() ? 1 : 0; }
+  // Passes on the journey's numbers, for the agreement that is about to be posted.
   template <class Tell>
   void tell(Topology<C> const&, Tell&& tell) const {
     journey_.tell(tell);
   }
+  // Passes on the numbers of the other ranks to the journey, once all have agreed.
   template <class Told>
   void hear(Topology<C> const&, Told&& told) {
     journey_.hear(told);
   }
+  // The journey's next leg; rows of all updates of a step share its transfers.
   bool next(Mails<C>& mail) { return journey_.next(mail); }
+  // Fills the journey's leg.
   void write(Mails<C>& mail) { journey_.write(mail); }
+  // Gives the journey what came in on its leg.
   void read(Mails<C>& mail) { journey_.read(mail); }
+  // Local, after the last leg: the journey sums what has arrived. On two levels the variable notes, for `Auto`, how many
+  // distinct rows this rank's host has handed to it.
   void reduce() {
     journey_.reduce();
     if (plan_->hops.size() > 1) state_->seen.merged += static_cast<double>(plan_->level(1).size());
   }
 
-  void deposit(int group) {
+  // The journey's result enters the variable, and the first one leads. Of one that does not lead the sums are made at once.
+  // Throws Error (misuse) for updates of one variable in different clip groups.
+  void deposit(int clip) {
     if (state_->merging.first) journey_.sum_up();
-    this->enter(journey_.reduced(), group);
+    this->enter(journey_.reduced(), clip);
   }
-  // A result that nobody looks at before it is applied is summed as it is, where sums are put off.
+  // By the leader: the results of all its variable's updates become one, which is averaged. A result that nobody looks at
+  // before it is applied is summed as it is, where sums are put off. Throws what the optimizer's `at` throws.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
-    auto& [sum, others, group] = state_->merging;
-    if (transforms<F> || group >= 0 || !others.empty()) sum_up();
+    auto& [sum, others, clip] = state_->merging;
+    if (transforms<F> || clip >= 0 || !others.empty()) sum_up();
     if (!others.empty()) sum = sum_of(*sum, others);
     if (!journey_.puts_off()) state_->average(*sum, this->divisor());
     state_->seen.owned = static_cast<double>(sum->keys.size());
     rows_ = gathers ? state_->rows_of(sum->keys) : sum->keys;
   }
+  // Calls the user's function, if there is one, with the averaged rows that this rank has and their numbers in the table.
   void transform() {
     if constexpr (transforms<F>) {
       auto const& result = *state_->merging.first;
@@ -156,6 +193,7 @@ class RowsWay : public RowWayBase<C, Update> {
       (*function_)(RowsGradient<Index, T>{state_->rows_of(result.keys), values});
     }
   }
+  // All rows that this rank has of the result, for the step to look at; sums that were put off are made and averaged for it.
   RowsView<T const> result() {
     if (journey_.puts_off()) {
       sum_up();
@@ -164,6 +202,7 @@ class RowsWay : public RowWayBase<C, Update> {
     auto const& sums = *state_->merging.first;
     return {sums.rows, static_cast<std::int64_t>(sums.keys.size()), state_->width()};
   }
+  // Names an element of a gradient by its row in what was given, and one of a sum by its row in the table.
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
     if (!of_result) return this->place_text(found.row, found);
     return this->place_text(state_->placement().row(state_->merging.first->keys[static_cast<std::size_t>(found.row)]), found);
@@ -179,6 +218,8 @@ class RowsWay : public RowWayBase<C, Update> {
     auto const width = static_cast<std::size_t>(state_->width());
     return as_row(std::span{result.rows + begin * width, (end - begin) * width});
   }
+  // By the leader, last: the optimizer's rule over the rows of the result, each times `scale`. On a device, rows whose sums
+  // were put off are summed, averaged and applied in one.
   void apply(double scale) noexcept(Space::host_readable) {
     auto const& result = *state_->merging.first;
     if constexpr (!gathers && !Space::host_readable) {
@@ -191,8 +232,10 @@ class RowsWay : public RowWayBase<C, Update> {
   }
 
  private:
+  // Whether the result has all rows that any rank has named, and not only those that this rank owns.
   static constexpr bool gathers = Journey::gathers;
 
+  // Makes sums that were put off, and shows the variable's result where they are.
   void sum_up() {
     journey_.sum_up();
     *state_->merging.first = journey_.reduced();
@@ -225,8 +268,11 @@ class RowsWay : public RowWayBase<C, Update> {
     return {groups_.keys.span(), merged_rows_.data(), state_->counted() ? merged_counts_.data() : nullptr};
   }
 
+  // Kept from step to step, with its memory.
   Journey journey_;
+  // Of the rows that `apply` updates: their keys, or row numbers where every rank has all rows.
   std::span<Index const> rows_;
+  // Below: what merging several updates of one variable needs.
   Grouping<Index> groups_;
   Shown<Grouping<Index>, Space> shown_;
   Buffer<Index> all_keys_;

@@ -1,27 +1,32 @@
 // One slip of a mail for elements that a wire encodes: what a leg opens, fills and takes for its rows.
 #pragma once
 
-#include "parallax/comm/mail.hpp"
-#include "parallax/comm/wire.hpp"
+#include "parallax/comm/transfer/mail.hpp"
+#include "parallax/comm/transfer/wire.hpp"
 #include "parallax/core/algorithm.hpp"
 
 namespace parallax {
 
-// All numbers are of elements T. A leg calls `open` (or `open_shared`), `send` and `expect` before the mail is laid out, `write`
-// (or `write_shared`) before it is posted, and `take` after it has arrived. Owns the scratch in which a wire that encodes finds
-// and leaves elements; under IdentityWire there is none, and all calls are the mail's own.
+// All numbers are of elements T. A leg calls `open` (or `open_shared`), `send` and `expect` before the mail is laid out,
+// `write` (or `write_shared`) before it is posted, and `take` after it has arrived. Owns the scratch in which a wire that
+// encodes finds and leaves elements; under IdentityWire there is none, and all calls are the mail's own.
 template <class W, class T, MemorySpace Space = HostSpace>
   requires Wire<W, T>
 class WireSlip {
  public:
+  // What travels for one T.
   using Element = typename detail::Travelling<T, Space, W>::type;
 
+  // Local, once for each leg: a slip with a run of its own for every rank.
   template <Communicator C>
   void open(Mail<C, Space>& mail, Payload payload) { slip_ = mail.open(sizeof(Element), payload); }
+  // Local, in place of `open`: all ranks that get anything get the same run.
   template <Communicator C>
   void open_shared(Mail<C, Space>& mail, Payload payload) { slip_ = mail.open_shared(sizeof(Element), payload); }
+  // `n` elements go to that rank.
   template <Communicator C>
   void send(Mail<C, Space>& mail, int rank, std::size_t n) const { mail.send(slip_, rank, n * sizeof(Element)); }
+  // `n` elements come from that rank.
   template <Communicator C>
   void expect(Mail<C, Space>& mail, int rank, std::size_t n) const { mail.expect(slip_, rank, n * sizeof(Element)); }
 
@@ -63,6 +68,7 @@ class WireSlip {
   }
 
  private:
+  // Writes a run where the mail has it, by way of the scratch where the wire encodes.
   template <class Fill>
   void fill_run(Element* run, std::size_t n, Fill& fill) {
     if constexpr (encodes<W>) {
@@ -74,6 +80,7 @@ class WireSlip {
     }
   }
 
+  // In the mail at hand; each leg opens another.
   int slip_ = -1;
   [[no_unique_address]] detail::IfEncodes<W, Buffer<T, Space>> scratch_;
 };

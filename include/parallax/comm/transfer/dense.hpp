@@ -1,11 +1,12 @@
-// Reduce-scatter and allgather of a dense vector over the hops of a topology, as operations that progress when polled.
+// Reduce-scatter and allgather of a dense vector over the hops of a topology, as operations that progress when polled. The ways
+// of dense gradients call them, and the collectives on spans.
 #pragma once
 
 #include <cstring>
 
-#include "parallax/comm/lane.hpp"
-#include "parallax/comm/lent_hop.hpp"
-#include "parallax/comm/wire.hpp"
+#include "parallax/comm/transfer/lane.hpp"
+#include "parallax/comm/transfer/lent_hop.hpp"
+#include "parallax/comm/transfer/wire.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/memory/buffer.hpp"
@@ -16,10 +17,10 @@ namespace parallax {
 // ranks of a host ascending, then hosts; the first addend is copied. Source of the two phases: Rabenseifner, ICCS 2004.
 // At most two hops. In memory of another space than the host's, what works on it is found by the space's queue: copy_bytes, and
 // add_elements(queue, out, in, n).
-// Works in rounds of at most `piece` elements per part, so that the scratch is (ranks of a hop - 1) x piece elements; of fewer
-// where a hop stays within shared memory, so that what a round brings is still in the cache when it is added.
-// Where the wire encodes, a rank's own addend is encoded and decoded as well, also on a rank that is alone; (targets of a hop) x
-// piece elements that go out are in scratch.
+// Works in rounds of at most `round_size` elements per part, so that the scratch is (ranks of a hop - 1) x round_size elements;
+// of fewer where a hop stays within shared memory, so that what a round brings is still in the cache when it is added. Where
+// the wire encodes, a rank's own addend is encoded and decoded as well, also on a rank that is alone; (targets of a hop) x
+// round_size elements that go out are in scratch.
 template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
 class ReduceScatter {
   using Element = typename detail::Travelling<T, Space, W>::type;
@@ -31,7 +32,7 @@ class ReduceScatter {
   // wire encodes. `result` may be where this part lies in `input`, else they do not overlap. Where the topology spreads sums
   // and the wire does not encode, `whole` (null, or as many elements as the input, which it may be) ends with all of them; else
   // it is not touched.
-  void start(T const* input, Slice<std::size_t const> offsets, std::size_t piece, T* result, T* whole = nullptr);
+  void start(T const* input, Slice<std::size_t const> offsets, std::size_t round_size, T* result, T* whole = nullptr);
 
   // Makes progress on `lane`; true once `result` holds the sum.
   bool poll(Lane<C>& lane);
@@ -39,19 +40,26 @@ class ReduceScatter {
  private:
   static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
 
+  // Whether owners sum where the addends lie, so that no elements are sent.
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
+  // Called once for each hop, before its first poll: where its sums go, and in which rounds.
   void open_hop(Lane<C>& lane, Hop const& hop);
   bool poll_lent(Lane<C>& lane, Hop const& hop) { return lent_.poll(lane, hop); }
+  // Round by round as messages: posts one, adds what it brings, posts the next.
   bool poll_rounds(Lane<C>& lane, Hop const& hop);
 
   void post_round(Lane<C>& lane, Hop const& hop);
+  // From where the addends lie: nothing is packed.
   void send(Lane<C>& lane, Hop const& hop);
   // Encoded for all targets, this rank too, and packed one after the other.
   void send_encoded(Lane<C>& lane, Hop const& hop);
+  // As `add_round`, tile by tile, where the wire encodes.
   void add_decoded_round(Hop const& hop);
 
+  // Adds what the round has brought to this rank's part, in the order of sums: on the host, tile by tile.
   void add_round(Hop const& hop);
 
+  // The same in the order of a device's queue, addend by addend.
   template <class Queue>
   void add_round(Hop const& hop, Queue const& queue) {
     if (hop.self < 0) return;
@@ -71,27 +79,33 @@ class ReduceScatter {
   // The part just summed becomes the input of the next hop.
   void close_hop(Hop const& hop);
 
+  // One more addend of a tile.
   static void add(T* __restrict out, T const* __restrict in, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
   }
-  std::size_t piece_of(Hop const& hop) const;
+  // Elements of a round: of fewer than asked for where ranks share memory, so that they stay in the cache.
+  std::size_t round_size_of(Hop const& hop) const;
   bool last_hop(Lane<C> const& lane) const { return hop_ + 1 == lane.topology().hops().size(); }
   std::size_t own_size(Hop const& hop) const { return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self)); }
+  // The elements of a part that a round moves: from which on, and how many.
   struct Round {
     std::size_t begin, count;
   };
   Round round_of(std::size_t size) const;
 
+  // The addends of the hop at hand: the user's, then the sums of the hop before.
   T const* input_ = nullptr;
   std::size_t origin_ = 0;  // the offset that input_[0] stands for
   Slice<std::size_t const> offsets_;
-  std::size_t largest_piece_ = 1, piece_ = 1, hop_ = 0, round_ = 0;
+  std::size_t largest_round_ = 1, round_size_ = 1, hop_ = 0, round_ = 0;
   int rank_ = 0;
   bool begun_ = false;
   T *result_ = nullptr, *output_ = nullptr, *whole_ = nullptr;
+  // The round of all other ranks, one behind the other; below, the sums between two hops.
   Buffer<Element, Space> received_;
   Buffer<T, Space> partial_;
   LentHop<T, C> lent_;
+  // Of a wire that encodes: one round of the addends for all targets.
   struct Encoded {
     Buffer<Element, Space> addends;
     std::size_t own = 0;  // where this rank's are among them
@@ -100,14 +114,14 @@ class ReduceScatter {
 };
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void ReduceScatter<T, C, Space, W>::start(T const* input, Slice<std::size_t const> offsets, std::size_t piece, T* result,
+void ReduceScatter<T, C, Space, W>::start(T const* input, Slice<std::size_t const> offsets, std::size_t round_size, T* result,
                                           T* whole) {
   input_ = input;
   result_ = result;
   whole_ = whole;
   origin_ = 0;
   offsets_ = offsets;
-  largest_piece_ = std::max<std::size_t>(piece, 1);
+  largest_round_ = std::max<std::size_t>(round_size, 1);
   hop_ = 0;
   begun_ = false;
 }
@@ -127,16 +141,16 @@ template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void ReduceScatter<T, C, Space, W>::open_hop(Lane<C>& lane, Hop const& hop) {
   begun_ = true;
   round_ = 0;
-  piece_ = piece_of(hop);
+  round_size_ = round_size_of(hop);
   if (hop.self >= 0) {
     if (!last_hop(lane)) partial_.resize_with_slack(own_size(hop));
     output_ = last_hop(lane) ? result_ : partial_.data();
   }
   if (lends(hop) && !hop.targets.empty())
-    lent_.start(offsets_, largest_piece_,
+    lent_.start(offsets_, largest_round_,
                 {input_ + (detail::digit_begin(offsets_, hop, 0) - origin_), hop.self >= 0 ? output_ : nullptr,
                  lane.topology().spreads() ? whole_ : nullptr});
-  else if (lends(hop)) lent_.start(offsets_, largest_piece_, {});
+  else if (lends(hop)) lent_.start(offsets_, largest_round_, {});
 }
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
@@ -149,7 +163,7 @@ bool ReduceScatter<T, C, Space, W>::poll_rounds(Lane<C>& lane, Hop const& hop) {
       else add_round(hop, queue_of<Space>(lane.topology().world()));
       ++round_;
     }
-    if (round_ * piece_ >= detail::largest_digit(offsets_, hop)) return true;
+    if (round_ * round_size_ >= detail::largest_digit(offsets_, hop)) return true;
     post_round(lane, hop);
   }
 }
@@ -256,16 +270,16 @@ void ReduceScatter<T, C, Space, W>::close_hop(Hop const& hop) {
 }
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-std::size_t ReduceScatter<T, C, Space, W>::piece_of(Hop const& hop) const {
+std::size_t ReduceScatter<T, C, Space, W>::round_size_of(Hop const& hop) const {
   constexpr std::size_t in_cache = std::size_t{256} << 10;  // bytes
-  std::size_t const fits = in_cache / sizeof(T) / static_cast<std::size_t>(hop.group);
-  return hop.in_memory ? std::clamp(fits, std::size_t{1}, largest_piece_) : largest_piece_;
+  std::size_t const fits = in_cache / sizeof(T) / static_cast<std::size_t>(hop.fan_out);
+  return hop.in_memory ? std::clamp(fits, std::size_t{1}, largest_round_) : largest_round_;
 }
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 typename ReduceScatter<T, C, Space, W>::Round ReduceScatter<T, C, Space, W>::round_of(std::size_t size) const {
-  std::size_t const begin = std::min(size, round_ * piece_);
-  return {begin, std::min(size - begin, piece_)};
+  std::size_t const begin = std::min(size, round_ * round_size_);
+  return {begin, std::min(size - begin, round_size_)};
 }
 
 // The converse: every owner's part of a vector laid out owner after owner reaches every rank, in place. Where the wire encodes,
@@ -281,19 +295,24 @@ class Allgather {
   // where the wire encodes, this one as well.
   void start(T* values, Slice<std::size_t const> offsets);
 
+  // Makes progress on `lane`; true once all of `values` is here, on this rank, and its part has left it.
   bool poll(Lane<C>& lane);
 
  private:
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
+  // Called once for each hop, in the opposite order of a reduction: posts what the hop carries.
   void open_hop(Lane<C>& lane, Hop const& hop);
 
+  // Before the first hop. An owner number below 0 stands for a rank that owns nothing.
   void encode_own_part(int owner);
 
+  // The converse of a lent reduction: there are no addends, and owners write their parts to all.
   void lend_hop(Hop const& hop);
 
+  // Declares what this rank has by now of its digit, for one rank of the hop.
   void give(Lane<C>& lane, Hop const& hop, int rank);
 
-  static constexpr std::size_t whole_piece = std::size_t{1} << 20;  // elements
+  static constexpr std::size_t whole_round = std::size_t{1} << 20;  // elements
 
   T* values_ = nullptr;
   Slice<std::size_t const> offsets_;
@@ -353,9 +372,9 @@ void Allgather<T, C, Space, W>::encode_own_part(int owner) {
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void Allgather<T, C, Space, W>::lend_hop(Hop const& hop) {
-  if (hop.targets.empty()) return lent_.start(offsets_, whole_piece, {});
+  if (hop.targets.empty()) return lent_.start(offsets_, whole_round, {});
   T* const own = hop.self < 0 ? nullptr : values_ + detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
-  lent_.start(offsets_, whole_piece, {nullptr, own, values_ + detail::digit_begin(offsets_, hop, 0)});
+  lent_.start(offsets_, whole_round, {nullptr, own, values_ + detail::digit_begin(offsets_, hop, 0)});
 }
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>

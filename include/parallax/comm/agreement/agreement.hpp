@@ -1,11 +1,12 @@
-// The agreement of all ranks before anything is exchanged: that they do the same, that none refuses, and how much follows.
+// The agreement of all ranks before anything is exchanged: that they do the same, that none refuses, and how much follows. The
+// rounds of an engine hold one, and so does each flight.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include "parallax/comm/lane.hpp"
+#include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/fields.hpp"
 
@@ -17,8 +18,11 @@ namespace parallax {
 template <Communicator C>
 class Agreement {
  public:
+  // Numbers for each rank that travel with the first round; what is more takes a second one.
   static constexpr std::size_t inline_counts = 6;
 
+  // Local. Refers to the topology and to the counts of bytes, which must outlive it. Nothing else may use the channel while a
+  // round is in flight.
   Agreement(Topology<C> const& topology, int channel, Traffic& traffic)
       : lane_{topology, channel, traffic}, out_(ranks()), in_(ranks()) {}
 
@@ -26,16 +30,25 @@ class Agreement {
   void reserve(std::size_t counts);
   // Local. `counts` numbers will be told to each rank.
   void begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts, bool ahead = true);
+  // Local, between `begin` and `post`. Number `which` (from 0) for rank `rank`; what is not told is 0.
   void tell(int rank, std::size_t which, std::uint64_t count) { slot(out_, extra_out_, rank, which) = count; }
+  // Number `which` from rank `rank`, once `poll` is true. Those beyond `inline_counts` are there only if the round was
+  // unanimous.
   std::uint64_t told(int rank, std::size_t which) { return slot(in_, extra_in_, rank, which); }
 
   // Collective in the order of the channel.
   void post() { post_words(out_.data(), in_.data(), sizeof(Record)); }
+  // Makes progress; true once all words are here. Starts the second round where there is one. Throws what a Request's `test`
+  // throws.
   bool poll();
+  // Whether something is posted and not complete on this rank.
   bool in_flight() const { return lane_.in_flight(); }
+  // A rank whose words have not come, or -1: for the report of a wait.
   int waiting_for() const { return lane_.waiting_for(); }
+  // Legal after an abort: gives the round up.
   void withdraw() noexcept { lane_.withdraw(); }
 
+  // Whether all ranks can, and do the same. Valid once `poll` is true; the same on every rank.
   bool unanimous() const;
   // Whether every rank can do what was named ahead.
   bool ahead() const {
@@ -47,23 +60,33 @@ class Agreement {
   }
 
  private:
+  // Bits of a record: the rank can, it has no data of its own, it can do what was named ahead.
   enum Flag : std::uint64_t { is_ok = 1, has_joined = 2, looks_ahead = 4 };
+  // What one rank tells another in the first round: 64 bytes of control.
   struct Record {
     std::uint64_t hash = 0, flags = 0;
     std::uint64_t counts[inline_counts] = {};
   };
+  // What `poll` waits for: the records, the words beyond them, or nothing.
   enum class Stage : unsigned char { records, extra, done };
 
+  // Of the world: one record goes to each, and one comes from each.
   std::size_t ranks() const { return static_cast<std::size_t>(lane_.topology().size()); }
+  // Words of a second round, all ranks together; 0: it is left out.
   std::size_t extra_words(std::size_t counts) const { return counts > inline_counts ? (counts - inline_counts) * ranks() : 0; }
+  // Where a number lies: in the rank's record, or behind those that fit.
   std::uint64_t& slot(std::vector<Record>& records, std::vector<std::uint64_t>& extra, int rank, std::size_t which);
 
+  // Posts `bytes` for each rank, packed in the order of ranks at both ends; what is for this rank is copied.
   void post_words(void const* out, void* in, std::size_t bytes);
 
   Lane<C> lane_;
+  // Numbers for each rank, as `begin` was told.
   std::size_t counts_ = 0;
   Stage stage_ = Stage::done;
+  // By receiver, and by sender.
   std::vector<Record> out_, in_;
+  // The numbers that do not fit into a record, rank after rank.
   std::vector<std::uint64_t> extra_out_, extra_in_;
 };
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallax/comm/lane.hpp"
+#include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/function_ref.hpp"
 
@@ -17,30 +17,40 @@ namespace parallax {
 // a description of what it was about to do, one line per item: "<variable>\t<text>". A section ends with `section_end`, so
 // that a line that one rank lacks is compared with none of the next section.
 struct Testimony {
+  // Closes a section of a description.
   static constexpr char section_end = '\f';
 
+  // What the rank calls, as a message names it.
   std::string operation;
+  // How many operations its session has begun, this one included.
   std::uint64_t operations = 0;
+  // Its own refusal, or null: not owned, and needed until `encode` returns.
   Error const* error = nullptr;
+  // What it was about to do; not sent where there is an error.
   std::string description;
 
+  // Pure. The text that travels: operation, number of operations, then the error or the description.
   std::string encode() const;
 };
 
 // What all ranks conclude. Ranks out of step have begun different numbers of operations: what one has started will never
 // meet its counterpart, so that the session cannot go on.
 struct Verdict {
+  // What every rank throws.
   Error error;
+  // Whether all have begun equally many operations.
   bool in_step;
+  // Whether all call the same one.
   bool same_operation;
 };
 
-// Pure. What ranks conclude from the encoded testimonies of all, by rank: the error is that of the lowest rank which refuses, else
-// the first line in which descriptions differ. `own`: the testimony of one of them.
+// Pure. What ranks conclude from the encoded testimonies of all, by rank: the error is that of the lowest rank which refuses,
+// else the first line in which descriptions differ. `own`: the testimony of one of them.
 Verdict verdict_on(std::vector<std::string_view> const& testimonies, Testimony const& own);
 
-// Collective, after a round that was not unanimous: ranks exchange their testimonies and arrive at the same error. `await` waits
-// for the lane.
+// Collective, after a round that was not unanimous: ranks exchange their testimonies and arrive at the same error. `await`
+// waits for the lane. Two exchanges of control bytes on the lane: how long each testimony is, then the testimonies. What
+// `await` throws goes on.
 template <Communicator C>
 Verdict explain_difference(Lane<C>& lane, Testimony const& own, FunctionRef<void()> await) {
   auto const ranks = static_cast<std::size_t>(lane.topology().size());
@@ -101,6 +111,7 @@ inline bool next_parts(std::vector<std::string_view>& rests, std::vector<std::st
   return any;
 }
 
+// A line as a message quotes it: without its tab, in angle quotes; of no text, the word nothing.
 inline std::string quoted(std::string_view given) {
   std::string line{given};
   std::replace(line.begin(), line.end(), '\t', ' ');
@@ -131,6 +142,7 @@ inline Error difference_of(std::vector<std::string_view> const& lines, std::vect
                said + quoted(majority)};
 }
 
+// The error that all ranks throw. `bodies`: what follows the number of operations in each testimony. Changes `bodies`.
 inline Error first_error(std::vector<std::string_view>& bodies, std::vector<std::string_view> const& operations) {
   for (std::string_view body : bodies) {
     if (body.empty() || body[0] != 'E') continue;

@@ -1,4 +1,5 @@
-// Finding what is not a number.
+// Finding what is not a number. Steps that ask for finite gradients look through theirs by it, before they are sent and once
+// they are summed; kernels test values by its bits.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ PARALLAX_HOST_DEVICE inline BitsOf<T> is_non_finite(T value) {
 
 }  // namespace detail
 
-// The first of n values that is infinite or not a number, n if there is none.
+// The first of n contiguous values that is infinite or not a number, n if there is none. Blocks of 512 are tested whole, so
+// that the loop vectorises; only the block with the value is searched.
 template <class T>
 std::int64_t first_non_finite(T const* values, std::int64_t n) {
   using Bits = detail::BitsOf<T>;
@@ -43,11 +45,13 @@ std::int64_t first_non_finite(T const* values, std::int64_t n) {
 
 // An element that is no number, or infinite: where it stands, and what it is.
 struct NonFiniteElement {
-  std::int64_t row, column;
+  // The row, from 0, in the rows that were searched.
+  std::int64_t row, column;  // the element in that row, from 0
+  // The value itself, widened.
   double value;
 };
 
-// The first one of rows in the host's memory, in their order.
+// The first one of rows in the host's memory, in their order, row by row; none where all are finite.
 template <class T>
 std::optional<NonFiniteElement> first_non_finite(RowsView<T const> rows) {
   std::int64_t const at_once = rows.contiguous() ? rows.rows : 1;

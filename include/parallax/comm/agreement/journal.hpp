@@ -1,4 +1,4 @@
-// What each rank did last: kept by every rank of itself, for the report of a wait that took too long.
+// What each rank did last: its session writes it on the way, and the report of a wait that took too long reads it.
 #pragma once
 
 #include <array>
@@ -18,42 +18,52 @@ namespace parallax {
 class JournalWord {
  public:
   constexpr JournalWord() = default;
+  // At most 15 bytes are kept.
   constexpr JournalWord(std::string_view word) {
     for (std::size_t i = 0; i < word.size() && i + 1 < sizeof text_; ++i) text_[i] = word[i];
   }
+  // The same of a literal.
   constexpr JournalWord(char const* word) : JournalWord{std::string_view{word}} {}
+  // The kept bytes, as long as this word lives.
   constexpr std::string_view text() const { return text_; }
 
  private:
   char text_[16] = {};
 };
 
-// What the journal itself says of how far an operation has come, before and after the words of its owner.
-inline constexpr JournalWord journal_called{"called"}, journal_done{"done"};
+// The phase of an operation that has begun, before the first word of its owner.
+inline constexpr JournalWord journal_called{"called"}, journal_done{"done"};  // the phase of one that has returned
 
 // One operation of one rank.
 struct JournalEntry {
   std::uint64_t number = 0;  // of the operation, from 1, as its owner counts
   std::int64_t step = 0;     // steps completed before it
   std::uint64_t bytes = 0;   // payload sent so far in it
-  std::int64_t began = 0, changed = 0;  // ns of the communicator's clock
-  JournalWord operation, phase;
-  char variable[38] = {};    // the first variable of it, cut to fit
-  bool done = false;         // it has returned
+  // When it was called, ns of the communicator's clock.
+  std::int64_t began = 0, changed = 0;  // ns, likewise, when it last came to another phase
+  // What was called, such as `step`.
+  JournalWord operation, phase;  // how far it has come
+  char variable[38] = {};        // the first variable of it, cut to fit
+  bool done = false;             // it has returned
 };
 
 // The last operations of one rank, as it told them; trivially copyable, so that it travels.
 struct Status {
+  // Operations that are kept; each further one takes the place of the oldest.
   static constexpr std::size_t entries = 8;
 
   std::array<JournalEntry, entries> last;  // last[(count - 1) % entries] is the latest
+  // Operations that were ever entered.
   std::uint64_t count = 0;
-  std::int64_t told = 0;    // ns of the teller's clock when it said this
-  std::int32_t waiting = 0; // inside an operation, waiting for others
+  std::int64_t told = 0;     // ns of the teller's clock when it said this
+  std::int32_t waiting = 0;  // 1: inside an operation, waiting for others
+  // The rank that it waits for; -1: it waits for none, or cannot tell.
   std::int32_t waiting_for = -1;
-  std::int64_t pause = 0;    // ns for which it is busy at most, with what is called `pausing`; 0: it has announced nothing
+  std::int64_t pause = 0;  // ns for which it is busy at most, with what is called `pausing`; 0: it has announced nothing
+  // What the rank is busy with; empty where it has announced nothing.
   JournalWord pausing;
 
+  // The operation that was entered last, inside this status; null where there is none.
   JournalEntry const* latest() const { return count ? &last[(count - 1) % entries] : nullptr; }
   // ns of the teller's clock when it did or said anything; of a rank that has called nothing, before all times.
   std::int64_t heard() const { return count ? std::max(told, latest()->changed) : std::numeric_limits<std::int64_t>::min(); }
@@ -61,20 +71,27 @@ struct Status {
 
 // What a trace keeps of every phase of every operation: when it began.
 struct TraceEvent {
+  // What happened: the operation began, came to another phase, or returned.
   enum Kind : std::uint8_t { called, advanced, done };
 
   std::uint64_t number = 0;  // of the operation
   std::int64_t at = 0;       // ns of the communicator's clock
   std::uint64_t bytes = 0;   // payload sent so far in the operation
-  JournalWord operation, phase;
+  // What was called.
+  JournalWord operation, phase;  // the phase that begins
+  // By which call of the journal it was noted.
   Kind kind = called;
 };
 
 // Does not own. Room for events; what finds none is counted and dropped.
 struct TraceRoom {
+  // Room for `capacity` events; it must stay as long as the journal records there.
   TraceEvent* events = nullptr;
-  std::size_t size = 0, capacity = 0, dropped = 0;
+  std::size_t size = 0,  // events that are there
+      capacity = 0,      // events that there is room for
+      dropped = 0;       // events that found none
 
+  // Called by the journal under its lock, once for each phase; allocates nothing.
   void add(TraceEvent const& event) noexcept {
     if (size < capacity) events[size++] = event;
     else ++dropped;
@@ -86,6 +103,7 @@ struct TraceRoom {
 class Journal {
  public:
   // From now on every phase is noted there as well; null: no more.
+  // Not owned: it must outlive the journal, or be taken back.
   void record(TraceRoom* room) {
     detail::Guard const guard{lock_};
     trace_ = room;
@@ -95,10 +113,13 @@ class Journal {
     detail::Guard const guard{lock_};
     open_ = on;
   }
+  // Asked by MPI's communicator when it goes or the process exits.
   bool open() const {
     detail::Guard const guard{lock_};
     return open_;
   }
+  // The operation begins. `number`: as its owner counts, from 1; `step`: steps completed before it; `now`: ns of the
+  // communicator's clock, here and below.
   void enter(JournalWord const& operation, std::uint64_t number, std::int64_t step, std::int64_t now) {
     detail::Guard const guard{lock_};
     JournalEntry& entry = status_.last[status_.count++ % Status::entries];
@@ -116,6 +137,7 @@ class Journal {
   }
   // The operation has returned.
   void leave(std::uint64_t bytes, std::int64_t now) { advance(journal_done, bytes, now, TraceEvent::done); }
+  // Names a variable of the latest operation, cut to 37 bytes; nothing happens where there is none.
   void name(std::string_view variable) {
     detail::Guard const guard{lock_};
     if (status_.count == 0) return;
@@ -138,24 +160,28 @@ class Journal {
     status_.pause = at_most;
     status_.told = now;
   }
+  // A copy of what the rank tells of itself now. May be called by any thread.
   Status status() const {
     detail::Guard const guard{lock_};
     return status_;
   }
 
  private:
+  // Both ends of `advance` and `leave`: changes the latest operation, ends a wait, and notes it where a trace is kept.
   void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now, TraceEvent::Kind kind) {
     detail::Guard const guard{lock_};
     if (status_.count == 0) return;
+    status_.waiting = 0;
     JournalEntry& entry = status_.last[(status_.count - 1) % Status::entries];
+    if (entry.done) return;  // whoever is at work now has entered no operation: one that only lets others move on
     entry.phase = phase;
     entry.done = kind == TraceEvent::done;
     entry.bytes = bytes;
     entry.changed = now;
-    status_.waiting = 0;
     if (trace_) trace_->add({entry.number, now, bytes, entry.operation, phase, kind});
   }
 
+  // Held for a few copies at a time, by the rank and by those who read its journal.
   mutable detail::SpinLock lock_;
   Status status_;
   bool open_ = false;

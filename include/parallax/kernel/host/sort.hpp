@@ -1,4 +1,5 @@
-// Grouping equal keys on the host: a stable radix sort of (key, position) pairs over the significant bits only.
+// Grouping equal keys on the host: a stable radix sort of (key, position) pairs over the significant bits only. Every plan of
+// a batch is made by it, through `RowOps<HostSpace>::unique_with_inverse`.
 #pragma once
 
 #include <array>
@@ -22,6 +23,7 @@ struct PackedKeys {
   using Item = std::uint64_t;
   int shift;  // bits of a position
 
+  // `key << shift` loses no bit of a key in the bound: group_keys chooses this form only where both fit 64 bits.
   Item pack(std::uint64_t key, std::uint32_t position) const { return key << shift | position; }
   std::uint64_t key(Item item) const { return item >> shift; }
   std::uint32_t position(Item item) const { return static_cast<std::uint32_t>(item & ((Item{1} << shift) - 1)); }
@@ -43,15 +45,20 @@ struct WideKeys {
 // How the bits of a key are cut into digits: wide ones for many keys, so that passes are few; narrow ones for few keys,
 // so that clearing and summing counters costs little. At 13 bits the counters of a pass still fit the L1 cache.
 struct DigitPlan {
+  // How many digits there are, the lowest first; 0 where the bound leaves one key.
   int passes;
+  // The bits of every digit.
   int bits;
 
+  // Of keys with `key_bits` significant bits, `count` of them.
   DigitPlan(int key_bits, std::size_t count) {
     int const widest = std::clamp(static_cast<int>(std::bit_width(count)) - 1, 8, 13);
     passes = (key_bits + widest - 1) / widest;
     bits = passes ? (key_bits + passes - 1) / passes : 0;
   }
+  // The number of values of a digit, which is that of its counters.
   std::size_t radix() const { return std::size_t{1} << bits; }
+  // Where the counters of a pass begin among those of all passes.
   std::size_t first_counter(int pass) const { return static_cast<std::size_t>(pass) << bits; }
 };
 
@@ -72,9 +79,12 @@ inline constexpr std::size_t many_keys = std::size_t{1} << 18, keys_ahead = 24;
 
 }  // namespace detail
 
+// What a sort on the host works in: two buffers that pairs move between, of one of two forms, and counters. Plans keep one.
 template <class Index>
 struct SortScratch<Index, HostSpace> {
+  // Pairs of 8 bytes, for keys whose bits and those of their positions fit one word.
   std::array<Buffer<detail::PackedKeys::Item>, 2> packed;
+  // Pairs of 16 bytes, for all other keys.
   std::array<Buffer<detail::WideKeys::Item>, 2> wide;
   Buffer<std::uint32_t> counters;  // one row of `radix` per digit
 };
@@ -197,6 +207,8 @@ void emit_groups(Buffer<typename Keys::Item> const& sorted, Keys form, Grouping<
   }
 }
 
+// What `RowOps<HostSpace>::unique_with_inverse` promises: chooses the form of pairs by the bound, sorts them, and reads off
+// the groups. Linear in the number of keys, times the passes.
 template <class Index>
 void group_keys(std::span<Index const> keys, std::int64_t bound, Grouping<Index>& out, SortScratch<Index, HostSpace>& scratch) {
   std::size_t const n = keys.size();

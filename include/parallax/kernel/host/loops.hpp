@@ -1,4 +1,5 @@
-// The loops under the host's row operations: prefetch ahead, sums in a fixed order, a rule applied to elements.
+// The loops under the host's row operations: prefetch ahead, sums in a fixed order, a rule applied to elements. Only the
+// other headers of the room include it.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +20,11 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 namespace parallax {
 namespace detail {
 
+// Bytes that travel together between memory and caches.
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t rows_ahead = 8;  // how far in front of the row at hand the prefetch runs
 
+// What a prefetch announces, numbered as __builtin_prefetch has it.
 enum class Access : int { read = 0, write = 1 };
 
 // Asks for the lines of a row that will be needed soon; `locality` as of __builtin_prefetch: 3 all caches, 2 from the second
@@ -41,6 +44,7 @@ template <Access access, int locality = 3, class T>
   for (; bytes > 0; bytes -= cache_line, line += cache_line) __builtin_prefetch(line, write, locality);
 }
 
+// Copies n elements that lie together, nothing from a null pointer.
 template <class T>
 inline void copy_elements(T* __restrict out, T const* __restrict in, std::int64_t n) {
   if (n > 0) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(T));
@@ -112,7 +116,8 @@ template <Access access, class T, class I, class Visit>
   else visit_rows<access, 2, 2 * rows_ahead>(table, indices, directory, visit);
 }
 
-// Columns [begin, begin + count) of a table of rows.
+// Columns [begin, begin + count) of a table of rows. Sums over many rows are made by tiles of 256 columns, so that the
+// partial sum stays in the first cache.
 struct Columns {
   std::int64_t begin, count;
 };
@@ -145,15 +150,20 @@ inline void add_later_chunks(RowsView<T const> values, std::span<std::uint32_t c
   }
 }
 
-// Sums over ranks of what each would sum of its own rows, a tile of columns after the other.
+// Sums over ranks of what each would sum of its own rows, a tile of columns after the other. Made by coalesce_lent for one
+// call. An owner's position means a row of one rank, and that row may itself be a sum of rows in the rank's memory: both sums
+// are formed here, in the order in which the ranks and then the owner would have formed them.
 template <class T>
 class LentSums {
  public:
+  // `begins` has one entry more than `ranks`: position p is of rank r with begins[r] <= p < begins[r + 1]. `order` are the
+  // positions by distinct key. All of it stays with the caller.
   LentSums(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, std::span<std::uint32_t const> order,
            std::int64_t width)
       : ranks_{ranks}, begins_{begins}, order_{order}, width_{width} {}
 
-  // Of the rows at positions order[first] … order[last - 1].
+  // out, of `width` elements, = the sum of the rows at positions order[first] … order[last - 1], of which there is at least
+  // one.
   void write(std::size_t first, std::size_t last, T* __restrict out) const {
     constexpr std::int64_t tile = 256;
     alignas(cache_line) T partial[tile];
@@ -165,6 +175,8 @@ class LentSums {
   }
 
  private:
+  // One lent row: the rank that lends it, and which of its rows. `begin` and `end` bound what it is the sum of, in the rank's
+  // order, or in its rows where there is none; `first` is the first of these rows.
   struct Run {
     LentRows<T> rank;
     std::size_t row;
@@ -172,15 +184,19 @@ class LentSums {
     std::size_t end() const { return rank.order ? rank.offsets[row + 1] : row + 1; }
     std::size_t first() const { return rank.order ? rank.order[begin()] : row; }
   };
+  // The lent row at entry i of the owner's order. The rank is searched from the first on: there are at most sum_chunk.
   Run run_at(std::size_t i) const {
     std::size_t const position = order_[i];
     std::size_t r = 0;
     while (begins_[r + 1] <= position) ++r;
     return {ranks_[r], position - begins_[r]};
   }
+  // The columns of row `number` of the run's rank.
   T const* row(Run const& run, std::size_t number, Columns columns) const {
     return run.rank.rows.row(static_cast<std::int64_t>(number)) + columns.begin;
   }
+  // Puts the columns of the lent row at entry i into `out`, or adds them to it. A row that is a sum is formed first, in
+  // chunks as `coalesce` forms it: in `out` itself if it is put there, in `partial` if it is added.
   void copy_or_sum(std::size_t i, Columns columns, T* __restrict out, T* __restrict partial, bool adds) const {
     if (i + rows_ahead < order_.size()) {
       Run const ahead = run_at(i + rows_ahead);
@@ -220,6 +236,8 @@ inline void apply_one(Rule const& rule, T& parameter, T gradient, S&... slots) n
   }(parameter, slots...);
 }
 
+// The rule on n elements, of gradients that are multiplied by `scale` first where `scaled` says so. Always inlined, so that a
+// loop is compiled for each width of vectors.
 template <bool scaled, class T, class Rule, class... S>
 [[gnu::always_inline]] inline void apply_span(std::int64_t n, T* __restrict parameters, T const* __restrict gradients, T scale,
                                               Rule const& rule, S* __restrict... slots) noexcept {
@@ -229,6 +247,7 @@ template <bool scaled, class T, class Rule, class... S>
 }
 
 // Row i of `gradients` is for table row directory(indices[i]).
+// Rows of the table and of its slots are asked for some rows ahead.
 template <bool scaled, class T, class I, class Rule, class... S>
 [[gnu::always_inline]] inline void apply_each_row(std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                                                   RowsView<T> table, T const* gradients, T scale, Rule const& rule,
@@ -259,6 +278,7 @@ PARALLAX_WIDER void apply_each_row_wider(std::span<I> indices, Directory<std::re
   apply_each_row<scaled>(indices, directory, table, gradients, scale, rule, slots...);
 }
 
+// Stops the compiler, in one sentence, at a rule that does not fit the scalar and slots, or may throw.
 template <class Rule, class T, class... S>
 constexpr void require_noexcept_rule() {
   static_assert(std::is_nothrow_invocable_v<Rule const&, T&, T, S&...>,

@@ -1,4 +1,5 @@
-// A transfer being put together, posted, counted and awaited: the only place where spans are handed to the transport.
+// A transfer being put together, posted, counted and awaited: the only place where spans are handed to the transport. Mails,
+// agreements and the collectives on spans each hold one, and a dense exchange works on its caller's.
 #pragma once
 
 #include <array>
@@ -15,29 +16,40 @@
 
 namespace parallax {
 
-// What the bytes of a transfer are.
+// What the bytes of a transfer are: elements of dense vectors, rows of tables, the indices that name them, how many
+// indices named each row, or what ranks tell each other about all of these.
 enum class Payload : unsigned char { dense, rows, ids, counts, control };
+// The number of kinds.
 inline constexpr std::size_t payloads = 5;
 
 // Counted bytes, by payload. Bytes that a rank sends to itself do not count; `between_hosts` counts those that cross a host
 // boundary of the declared topology (without one, every rank is a host).
 struct Traffic {
+  // Bytes of one kind, in one direction.
   struct Bytes {
-    std::uint64_t all = 0, between_hosts = 0;
+    // To or from other ranks.
+    std::uint64_t all = 0, between_hosts = 0;  // those of `all` that cross
   };
-  std::array<Bytes, payloads> sent{}, received{};
-  std::uint64_t messages = 0;   // non-empty blocks sent to other ranks
-  std::uint64_t transfers = 0;  // operations posted
+  // By kind, since this object was made.
+  std::array<Bytes, payloads> sent{}, received{};  // the same of what came in
+  std::uint64_t messages = 0;                      // non-empty blocks sent to other ranks
+  std::uint64_t transfers = 0;                     // operations posted
 
+  // Of one kind, to other ranks.
   Bytes const& sent_of(Payload payload) const { return sent[static_cast<std::size_t>(payload)]; }
+  // Of one kind, from other ranks.
   Bytes const& received_of(Payload payload) const { return received[static_cast<std::size_t>(payload)]; }
-  // All that is not control.
+  // Bytes to other ranks, without control.
   std::uint64_t payload_sent() const { return sum(sent, &Bytes::all); }
+  // Bytes from other ranks, without control.
   std::uint64_t payload_received() const { return sum(received, &Bytes::all); }
+  // Bytes that leave this rank's host, without control.
   std::uint64_t payload_sent_between_hosts() const { return sum(sent, &Bytes::between_hosts); }
+  // Bytes that come from other hosts, without control.
   std::uint64_t payload_received_between_hosts() const { return sum(received, &Bytes::between_hosts); }
 
  private:
+  // Over all kinds but control.
   static std::uint64_t sum(std::array<Bytes, payloads> const& counts, std::uint64_t Bytes::*member) {
     std::uint64_t total = 0;
     for (std::size_t p = 0; p < payloads; ++p)
@@ -50,11 +62,14 @@ namespace detail {
 
 // What ranks tell each other of what they lend, and what an owner makes of it.
 struct LoanRoom {
+  // As it travels: the loan's number at the lender, bytes of its vector and of an element, places of the addends, of the result
+  // and of the window, and whether the first two pass through the window.
   struct Loan {
     std::uint64_t number, bytes, unit;
     Place input, whole, window;
     bool stages_input, stages_whole;
   };
+  // As the owner uses it: the same as addresses of its own, null where nothing is lent.
   struct Peer {
     int rank;
     std::uint64_t number;
@@ -63,11 +78,13 @@ struct LoanRoom {
     bool stages_input, stages_whole;
   };
 
+  // One entry for each rank. Of the tokens the first two go out, and behind them lie two from each rank.
   explicit LoanRoom(std::size_t ranks) : tokens(2 * ranks + 2) {
     heard.resize(ranks);
     peers.resize(ranks);
   }
 
+  // What this rank tells every owner of a hop.
   Loan mine{};
   Buffer<Loan> heard;
   Buffer<Peer> peers;
@@ -75,6 +92,7 @@ struct LoanRoom {
 };
 
 // A loan of this rank's on a channel, as long as it lives: of communicators that lend.
+// Move-only; a Lane holds one, which is open from the first step of a LentHop to its last.
 template <Communicator C>
 class OpenLoan {
  public:
@@ -109,27 +127,31 @@ class OpenLoan {
 
 // In place of a queue that is not there, after an assertion has said so.
 struct AnyQueue {
+  // Stands for any queue, so that the assertion is the only message.
   template <class Q>
   operator Q() const;
 };
 
+// Of communicators that carry no device memory: so that a Lane has one form.
 template <class C>
-struct HeldDeviceRequest {
+struct DeviceRequestOf {
   struct type {  // never made
     bool test() { return true; }
     int waiting_for() const { return -1; }
   };
 };
 template <CarriesDevice C>
-struct HeldDeviceRequest<C> {
+struct DeviceRequestOf<C> {
   using type = device_request_of<C>;
 };
 
 }  // namespace detail
 
-// Whether the communicator carries memory of this space, and the queue of this rank's work on it.
+// Whether the communicator carries memory of this space: every one carries the host's.
 template <class C, class Space>
 concept Carries = std::same_as<Space, HostSpace> ||(CarriesDevice<C>&& std::same_as<typename C::device_space, Space>);
+// Local. The queue of this rank's work on memory of the space, which copies and kernels are given: of the host's, an empty
+// HostQueue.
 template <MemorySpace Space, Communicator C>
 auto queue_of([[maybe_unused]] C& world) {
   static_assert(
@@ -146,19 +168,27 @@ auto queue_of([[maybe_unused]] C& world) {
 template <Communicator C>
 class Lane {
  public:
+  // Local. Refers to the topology and to the counts, which must outlive it. Nothing else may use the channel while something is
+  // in flight.
   Lane(Topology<C> const& topology, int channel, Traffic& traffic);
 
+  // Of the ranks that the lane leads to.
   Topology<C> const& topology() const { return *topology_; }
+  // Of the topology's communicator, from 0 to `channels` - 1.
   int channel() const { return channel_; }
 
+  // Local, before the first block of a transfer: no blocks, and nothing to count.
   void clear();
+  // Local. `bytes` at `offset` of what `post` is given to send go to that rank, which may be this one.
   void send(int rank, std::size_t offset, std::size_t bytes, Payload payload);
+  // Local. `bytes` from that rank come to `offset` of what `post` is given to receive into.
   void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload);
 
   // Counts what the rank and this one read and write in each other's memory, with the transfer at hand.
   void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload);
 
   // Of memory of the space, which the communicator carries. `arrival`: only where it reads in place.
+  // Collective in the order of the channel. Counts the transfer; throws what the communicator throws.
   template <class Space = HostSpace>
   void post(void const* send, void* receive, Arrival* arrival = nullptr) {
     Transfer const transfer{static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_, arrival};
@@ -171,6 +201,8 @@ class Lane {
 
   // The vendor's all-reduce. What crosses the wire is the vendor's affair; counted is what an optimal one sends and
   // receives (Patarasuk and Yuan, JPDC 2009): 2 (N - 1) / N of the buffer.
+  // Collective in the order of the channel, with the same count on all ranks. `send` and `receive` are the same or do not
+  // overlap.
   template <class Space, class T>
   void post_allreduce(T const* send, T* receive, std::size_t count_of_values) {
     clear();
@@ -184,34 +216,44 @@ class Lane {
     count();
   }
 
+  // Whether something was posted that `test` has not seen to be complete.
   bool in_flight() const { return request_.has_value() || device_request_.has_value(); }
+  // Makes progress; true once nothing is in flight. Throws what a Request's `test` throws.
   bool test();
+  // A rank that has not delivered, or -1.
   int waiting_for() const;
   // Legal after an abort. Returns once no peer touches the memory of the transfer, or what is lent, any more.
   void withdraw() noexcept;
 
   // Local. Opens a loan on the channel and returns its number; `reclaim` ends it once no peer uses it.
   std::uint64_t lend() requires LendsMemory<C>;
+  // Returns once no peer holds what this rank lends on the channel; nothing happens where no loan is open.
   void reclaim() noexcept { loan_.close(); }
+  // Scratch of the LentHop at hand; of communicators that lend nothing it has no room for a rank.
   detail::LoanRoom& loan_room() { return loan_room_; }
 
  private:
   using Counts = std::array<Traffic::Bytes, payloads>;
 
+  // Adds to a block what lies behind it, or makes it begin there where it is empty.
   static void extend(ByteRange& block, std::size_t offset, std::size_t bytes);
+  // Notes bytes that go to, or come from, another rank; those of this rank for itself do not count.
   void tally(Counts& counts, int rank, std::size_t bytes, Payload payload);
+  // The lowest kind of payload that is noted, where any is.
   std::size_t first_tallied() const { return static_cast<std::size_t>(std::countr_zero(tallied_)); }
+  // Adds what is noted to the Traffic: once for each transfer posted.
   void count();
 
   Topology<C> const* topology_;
   Traffic* traffic_;
   int channel_;
+  // The blocks of the transfer at hand, by rank: the request refers to them.
   std::vector<ByteRange> to_, from_;
   Counts sent_{}, received_{};
   unsigned tallied_ = 0;  // a bit for each payload that is in them
   detail::LoanRoom loan_room_;
   std::optional<request_of<C>> request_;
-  std::optional<typename detail::HeldDeviceRequest<C>::type> device_request_;
+  std::optional<typename detail::DeviceRequestOf<C>::type> device_request_;
   detail::OpenLoan<C> loan_;
 };
 

@@ -1,4 +1,5 @@
 // What an optimizer measures over a row or a tensor before it moves: sums in an order that no vector width changes.
+// `RowOps<HostSpace>::measure_elements` calls it in each update of an optimizer that measures.
 #pragma once
 
 #include <array>

@@ -29,19 +29,24 @@ concept Wire = std::is_trivially_copyable_v<typename W::template element<T>> &&
 
 // Elements travel as they are. Nothing is copied for it, and ranks that share memory exchange where it lies; under any other
 // wire they exchange messages.
+// The wire of every policy that names none.
 struct IdentityWire {
+  // The value itself.
   template <class T>
   using element = T;
+  // A copy of n values. The exchanges leave it out, and take elements from where they lie.
   template <class T>
   static void encode(T const* from, std::size_t n, T* to) {
     if (n > 0) std::memcpy(to, from, n * sizeof(T));
   }
+  // A copy of n values, which the exchanges leave out as well.
   template <class T>
   static void decode(T const* from, std::size_t n, T* to) {
     if (n > 0) std::memcpy(to, from, n * sizeof(T));
   }
 };
 
+// Whether elements have another form on their way than in memory: false of IdentityWire alone.
 template <class W>
 inline constexpr bool encodes = !std::same_as<W, IdentityWire>;
 

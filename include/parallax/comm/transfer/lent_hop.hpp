@@ -1,4 +1,5 @@
-// One hop of a reduction between ranks that lend each other their memory: owners sum where the addends lie.
+// One hop of a reduction between ranks that lend each other their memory: owners sum where the addends lie. The dense exchange
+// calls it for hops that lend.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "parallax/comm/lane.hpp"
+#include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/slice.hpp"
@@ -28,6 +29,7 @@ namespace detail {
 inline std::size_t digit_begin(Slice<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
   return offsets[static_cast<std::size_t>(hop.base) + digit * static_cast<std::size_t>(hop.stride)];
 }
+// Elements of the owners of that digit, all together.
 inline std::size_t digit_size(Slice<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
   return digit_begin(offsets, hop, digit + 1) - digit_begin(offsets, hop, digit);
 }
@@ -54,8 +56,8 @@ PARALLAX_INLINE Error loan_disagreement(int rank, LoanRoom::Loan const& loan, in
 
 // The owner of a part reads the addends of all ranks, in the order of sums, and writes the sum to whoever needs it; nothing is
 // packed, and nobody returns while a peer reads or writes. Memory that peers cannot reach is staged: it passes through the
-// channel's window piece by piece, while owners sum the piece before and the piece before that one is taken out. Whether a rank
-// stages is its own affair, every piece is one operation on the lane. Rounds of at most `piece` elements per part.
+// channel's window round by round, while owners sum the round before and the one before that is taken out. Whether a rank
+// stages is its own affair, every round is one operation on the lane, and has at most `round_size` elements per part.
 template <class T, Communicator C>
 class LentHop {
  public:
@@ -68,7 +70,7 @@ class LentHop {
 
   // Collective in the order of the lane, with the same members of `work` wanted on all ranks. All that is given must stay until
   // `poll` is true. A rank that takes no part in the hop gives nothing.
-  void start(Slice<std::size_t const> offsets, std::size_t piece, Work work);
+  void start(Slice<std::size_t const> offsets, std::size_t round_size, Work work);
 
   // Makes progress; true once nobody touches what was given any more. Error mismatch where ranks bring different sizes.
   bool poll(Lane<C>& lane, Hop const& hop);
@@ -83,50 +85,62 @@ class LentHop {
   using Peer = detail::LoanRoom::Peer;
 
   // False where there is nothing to do, on all ranks.
+  // Says how many rounds there are, and begins with an exchange of what is lent.
   bool open(Lane<C>& lane, Hop const& hop);
 
+  // Tells every owner what this rank lends, and hears the same as an owner. Elements that are read in place are counted here.
   void post_loans(Lane<C>& lane, Hop const& hop);
 
+  // Finds what of the work peers can reach, makes a window for what they cannot, and fills that with the first round.
   void make_loan(Lane<C>& lane, Hop const& hop);
   // None where not all of it lies in one block.
   static Place place_of(C& world, T const* memory, std::size_t bytes);
+  // This rank's, in the lane.
   Loan& mine() const { return room_->mine; }
   Buffer<Peer>& peers() { return room_->peers; }
+  // Whether anything of this rank's passes through its window.
   bool stages() const { return mine().stages_input || mine().stages_whole; }
 
+  // Turns what was heard into addresses. Error (mismatch) where a rank lends a vector of another size.
   void reach(Lane<C>& lane, Hop const& hop);
 
   // Who stages hears from the owners after each step, and they from it; after the last step all hear from the owners. An owner
   // that has lost a peer tells nobody that it is done.
   void post_step(Lane<C>& lane, Hop const& hop);
 
+  // The last sums come out of the window, and the loan ends.
   bool close(Lane<C>& lane, Hop const& hop);
 
-  // Piece j of this rank's addends for others goes into the window, or the sums come out of it.
+  // Round j of this rank's addends for others goes into the window, or the sums come out of it.
+  // Those of this rank's own part stay where they are.
   void stage(Hop const& hop, std::size_t j);
   void take(Hop const& hop, std::size_t j);
+  // Calls `f` with where a part begins in the vector, its slot in the window, and elements, for each part of others in round j.
   template <class F>
   void each_part(Hop const& hop, std::size_t j, F&& f) {
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      auto const [begin, count] = piece_of(detail::digit_size(offsets_, hop, t), j);
+      auto const [begin, count] = in_round(detail::digit_size(offsets_, hop, t), j);
       if (count == 0 || static_cast<int>(t) == hop.self) continue;
-      f(first_of(hop, t) + begin, window_ + ((j % slots) * hop.targets.size() + t) * piece_, count);
+      f(first_of(hop, t) + begin, window_ + ((j % slots) * hop.targets.size() + t) * round_size_, count);
     }
   }
 
-  // This owner's piece j, held against a peer that leaves: then nothing is summed, and the abort that it left by is awaited.
+  // This owner's part of round j, held against a peer that leaves: then nothing is summed, and the abort that it left by is
+  // awaited.
   void sum(Lane<C>& lane, Hop const& hop, std::size_t j);
 
   // A run of elements: where it lies in the own part, in the whole, and in a window.
   struct Run {
     std::size_t in_part, in_whole, in_window, count;
   };
+  // Where a peer's addend lies, and where its sum goes: in the window where it stages.
   T const* addend(Peer const& p, Run const& run) const {
     return p.stages_input ? static_cast<T const*>(p.window) + run.in_window : static_cast<T const*>(p.input) + run.in_whole;
   }
   T* target(Peer const& p, Run const& run) const {
     return p.stages_whole ? static_cast<T*>(p.window) + run.in_window : static_cast<T*>(p.whole) + run.in_whole;
   }
+  // One run of all peers, in the order of sums.
   void sum_run(Run const& run);
   // In one pass over memory.
   void sum_pair(T* own, Run const& run) {
@@ -135,6 +149,7 @@ class LentHop {
     add(target(p, run), target(q, run), addend(p, run), addend(q, run), run.count);
     if (own) copy(own, work_.whole + run.in_whole, run.count);
   }
+  // Writes sums to all who want them.
   void spread(T const* sums, Run const& run) {
     for (Peer const& p : Slice<Peer const>{peers()}) copy(target(p, run), sums, run.count);
   }
@@ -166,9 +181,11 @@ class LentHop {
     }
     for (std::size_t i = end; i < n; ++i) x[i] = y[i] = a[i] + b[i];
   }
+  // One more addend.
   static void add_to(T* __restrict out, T const* in, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
   }
+  // Nothing where both are the same.
   static void copy(T* to, T const* from, std::size_t n) {
     if (to != from) std::memcpy(to, from, n * sizeof(T));
   }
@@ -178,27 +195,31 @@ class LentHop {
     return detail::digit_begin(offsets_, hop, t) - detail::digit_begin(offsets_, hop, 0);
   }
   std::size_t own_size(Hop const& hop) const { return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self)); }
-  struct Piece {
+  // The elements of a part that a round moves: from which on, and how many.
+  struct InRound {
     std::size_t begin, count;
   };
-  Piece piece_of(std::size_t size, std::size_t j) const {
-    std::size_t const begin = std::min(size, j * piece_);
-    return {begin, std::min(size - begin, piece_)};
+  InRound in_round(std::size_t size, std::size_t j) const {
+    std::size_t const begin = std::min(size, j * round_size_);
+    return {begin, std::min(size - begin, round_size_)};
   }
 
+  // As `start` was told; the caller keeps them.
   Slice<std::size_t const> offsets_;
   Work work_{};
-  std::size_t largest_piece_ = 1, piece_ = 1, rounds_ = 0, step_ = 0;
+  // Elements per part, as asked for and as used; then rounds in all, and steps taken.
+  std::size_t largest_round_ = 1, round_size_ = 1, rounds_ = 0, step_ = 0;
   bool open_ = false;
   int lost_ = -1;  // a peer that has left
+  // The communicator's; null where this rank stages nothing.
   T* window_ = nullptr;
   detail::LoanRoom* room_ = nullptr;
 };
 
 template <class T, Communicator C>
-void LentHop<T, C>::start(Slice<std::size_t const> offsets, std::size_t piece, Work work) {
+void LentHop<T, C>::start(Slice<std::size_t const> offsets, std::size_t round_size, Work work) {
   offsets_ = offsets;
-  largest_piece_ = piece;
+  largest_round_ = round_size;
   work_ = work;
   open_ = false;
 }
@@ -223,10 +244,10 @@ bool LentHop<T, C>::poll(Lane<C>& lane, Hop const& hop) {
 
 template <class T, Communicator C>
 bool LentHop<T, C>::open(Lane<C>& lane, Hop const& hop) {
-  auto const group = static_cast<std::size_t>(hop.group);
+  auto const ranks = static_cast<std::size_t>(hop.fan_out);
   std::size_t const largest = detail::largest_digit(offsets_, hop);
-  piece_ = std::clamp(step_bytes / sizeof(T) / group, std::size_t{1}, std::max<std::size_t>(largest_piece_, 1));
-  rounds_ = (largest + piece_ - 1) / piece_;
+  round_size_ = std::clamp(step_bytes / sizeof(T) / ranks, std::size_t{1}, std::max<std::size_t>(largest_round_, 1));
+  rounds_ = (largest + round_size_ - 1) / round_size_;
   if (rounds_ == 0) return false;
   open_ = true;
   step_ = 0;
@@ -272,7 +293,7 @@ void LentHop<T, C>::make_loan(Lane<C>& lane, Hop const& hop) {
   loan.stages_whole = work_.whole && !loan.whole.id && !alone;
   window_ = nullptr;
   if (stages()) {
-    window_ = reinterpret_cast<T*>(world.window(lane.channel(), slots * hop.targets.size() * piece_ * sizeof(T)));
+    window_ = reinterpret_cast<T*>(world.window(lane.channel(), slots * hop.targets.size() * round_size_ * sizeof(T)));
     loan.window = world.place_of(window_);
   }
   loan.number = lane.lend();
@@ -299,7 +320,7 @@ void LentHop<T, C>::reach(Lane<C>& lane, Hop const& hop) {
       throw detail::loan_disagreement(rank, loan, world.rank(), mine());
     auto const find = [&](Place const& place) { return place.id ? world.address_of(place) : nullptr; };
     std::byte* const window = find(loan.window);
-    std::size_t const slot = static_cast<std::size_t>(hop.self) * piece_ * sizeof(T);
+    std::size_t const slot = static_cast<std::size_t>(hop.self) * round_size_ * sizeof(T);
     peer = {rank,
             loan.number,
             find(loan.input),
@@ -356,7 +377,7 @@ void LentHop<T, C>::take(Hop const& hop, std::size_t j) {
 template <class T, Communicator C>
 void LentHop<T, C>::sum(Lane<C>& lane, Hop const& hop, std::size_t j) {
   if (hop.self < 0 || lost_ >= 0) return;
-  auto const [begin, count] = piece_of(own_size(hop), j);
+  auto const [begin, count] = in_round(own_size(hop), j);
   if (count == 0) return;
   C& world = lane.topology().world();
   std::size_t held = 0;
@@ -367,7 +388,7 @@ void LentHop<T, C>::sum(Lane<C>& lane, Hop const& hop, std::size_t j) {
     break;
   }
   if (lost_ < 0) {
-    std::size_t const slot = (j % slots) * hop.targets.size() * piece_;
+    std::size_t const slot = (j % slots) * hop.targets.size() * round_size_;
     std::size_t const own = first_of(hop, static_cast<std::size_t>(hop.self));
     std::size_t const run = peers().size() == 2 ? count : tile;
     for (std::size_t at = 0; at < count; at += run)
@@ -394,8 +415,11 @@ void LentHop<T, C>::sum_run(Run const& run) {
 template <class T, Communicator C, MemorySpace Space = HostSpace, bool direct = true>
 class LentBuffer {
  public:
+  // As Buffer has it: what was there may be lost.
   void resize_with_slack(Topology<C> const&, std::size_t size) { memory_.resize_with_slack(size); }
+  // Of as many elements as were asked for last; moves when it grows.
   T* data() { return memory_.data(); }
+  // The same, to read.
   T const* data() const { return memory_.data(); }
   // Whether that memory serves as well as this.
   static bool can_be(Topology<C> const&, void const*) { return true; }
@@ -403,9 +427,11 @@ class LentBuffer {
  private:
   Buffer<T, Space> memory_;
 };
+// Of host memory, for exchanges that lend: in the communicator's `lent_space` where that makes a difference.
 template <class T, Communicator C>
 class LentBuffer<T, C, HostSpace, true> {
  public:
+  // Decides where it lies, then as Buffer. Where the lent space has no room, the heap is used, and the exchange stages.
   void resize_with_slack(Topology<C> const& topology, std::size_t size) {
     shared_ = wants_block(topology);
     if (shared_) try {
@@ -415,8 +441,11 @@ class LentBuffer<T, C, HostSpace, true> {
       }
     heap_.resize_with_slack(size);
   }
+  // Of as many elements as were asked for last; moves when it grows.
   T* data() { return shared_ ? block_.data() : heap_.data(); }
+  // The same, to read.
   T const* data() const { return shared_ ? block_.data() : heap_.data(); }
+  // Whether `memory` need not be copied into this first: peers can reach it, or need not, or nobody lends.
   static bool can_be(Topology<C> const& topology, [[maybe_unused]] void const* memory) {
     if constexpr (LendsMemory<C>) {
       auto const& hops = topology.hops();
@@ -427,6 +456,7 @@ class LentBuffer<T, C, HostSpace, true> {
   }
 
  private:
+  // Whether the heap is out of the peers' reach.
   bool wants_block(Topology<C> const& topology) const { return !can_be(topology, this); }  // not where all memory can be lent
 
   Buffer<T> heap_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "parallax/comm/lane.hpp"
+#include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/function_ref.hpp"
 #include "parallax/memory/buffer.hpp"
@@ -21,15 +21,22 @@ namespace parallax {
 template <Communicator C, MemorySpace Space = HostSpace>
 class Mail {
  public:
+  // Local; the first `layout` allocates. Refers to the topology and to the counts, which must outlive it.
   Mail(Topology<C> const& topology, int channel, Traffic& traffic);
 
+  // Of the ranks that a slip has runs for.
   Topology<C> const& topology() const { return lane_.topology(); }
+  // By which the mail travels: for those who wait for it, or withdraw it.
   Lane<C>& lane() { return lane_; }
+  // The same, to look at.
   Lane<C> const& lane() const { return lane_; }
 
+  // Whether no slip is open.
   bool empty() const { return units_.empty(); }
+  // Local, before the first slip of a leg: forgets all slips, and keeps the memory.
   void clear();
 
+  // Bytes of the largest element that a slip may have.
   static constexpr std::size_t largest_unit = 16;
 
   // A slip holds elements of `unit` bytes (a power of two up to `largest_unit`, else Error misuse), one run per rank, empty
@@ -44,21 +51,28 @@ class Mail {
     lends_ = true;
     return open(alignof(Record), Payload::control);
   }
+  // Whether a slip of such records is open.
   bool lends() const { return lends_; }
+  // Counts bytes that peers read, or this rank reads, where they lie: as Lane::count_lent.
   void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
     lane_.count_lent(rank, sent, received, payload);
   }
+  // Local, before `layout`: so many bytes of the slip go to that rank. Said again, the last number counts.
   void send(int slip, int rank, std::size_t bytes) { out_[at(slip, rank)].bytes = bytes; }
+  // Local, before `layout`: so many bytes of the slip come from that rank, which sends as many.
   void expect(int slip, int rank, std::size_t bytes) { in_[at(slip, rank)].bytes = bytes; }
 
   // Local; allocates. Error misuse where a run is not of whole elements.
+  // Every message begins at a multiple of the largest unit of all slips.
   void layout();
 
+  // Where the run for that rank is written, between `layout` and `post`: in the memory of the space.
   template <class T>
   T* outgoing(int slip, int rank) {
     std::byte* const memory = rank == topology().rank() ? incoming_.data() : outgoing_.data();
     return reinterpret_cast<T*>(memory + out_[at(slip, rank)].offset);
   }
+  // What came from that rank, from the moment that `test` is true until the next `layout` or `take`.
   template <class T>
   T const* incoming(int slip, int rank) const {
     return reinterpret_cast<T const*>(incoming_.data() + in_[at(slip, rank)].offset);
@@ -76,7 +90,9 @@ class Mail {
       if (!first) first = run;
     }
   }
+  // Bytes of the run that goes to that rank, as declared.
   std::size_t outgoing_bytes(int slip, int rank) const { return out_[at(slip, rank)].bytes; }
+  // Bytes of the run that comes from that rank, as declared.
   std::size_t incoming_bytes(int slip, int rank) const { return in_[at(slip, rank)].bytes; }
 
   // Everything that came in on a slip, run after run in the order of `ranks`, moved into `into`: by exchanging buffers
@@ -96,27 +112,34 @@ class Mail {
     }
   }
 
+  // Collective in the order of the channel. One message per rank that gets anything. `arrival` is told only where a slip lends.
   void post(Arrival* arrival = nullptr) {
     lane_.template post<Space>(outgoing_.data(), incoming_.data(), lends_ ? arrival : nullptr);
   }
+  // Makes progress; true once everything has arrived and all that was sent may be written again.
   bool test() { return lane_.test(); }
 
  private:
+  // An open slip: bytes of an element, what they are, and whether all runs are one.
   struct Unit {
     std::size_t unit;
     Payload payload;
     bool shared = false;
   };
 
+  // A run in `out_` or `in_`.
   std::size_t at(int slip, int rank) const { return static_cast<std::size_t>(slip) * ranks_ + static_cast<std::size_t>(rank); }
   // The largest unit of all slips: a power of two, as each is.
   std::size_t alignment() const;
+  // Of a contributor that declares what cannot be laid out.
   Error misuse(std::string const& what) const { return {Errc::misuse, topology().rank(), "mail", "", what}; }
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
+  // The memory is handed to it by `post`.
   Lane<C> lane_;
   [[no_unique_address]] decltype(queue_of<Space>(std::declval<C&>())) queue_;
   std::size_t ranks_;
+  // By slip.
   std::vector<Unit> units_;
   bool lends_ = false;
   std::size_t sizes_ = 0;            // the sum of the different units
@@ -212,11 +235,12 @@ struct DeviceMail<C> : Mail<C, typename C::device_space> {
 
 }  // namespace detail
 
-// The mails of one channel: in memory of the host, and of the device that the communicator carries. A leg may use both, which then
-// travel one after the other.
+// The mails of one channel: in memory of the host, and of the device that the communicator carries. A leg may use both, which
+// then travel one after the other.
 template <Communicator C>
 class Mails {
  public:
+  // Local. Both refer to the topology and to the counts, which must outlive them.
   Mails(Topology<C> const& topology, int channel, Traffic& traffic)
       : host_{topology, channel, traffic},
         reads_in_place_{!CarriesDevice<C> && parallax::reads_in_place(topology.world())},
@@ -225,24 +249,33 @@ class Mails {
   // Whether slips of records may be opened: on all ranks or on none. Not where a device's mail follows the host's.
   bool reads_in_place() const { return reads_in_place_; }
 
+  // The mail of one space, in which a leg opens slips.
   template <MemorySpace Space = HostSpace>
   auto& of() {
     static_assert(Carries<C, Space>);
     if constexpr (std::same_as<Space, HostSpace>) return host_;
     else return device_;
   }
+  // Of the host's mail.
   Lane<C>& lane() { return host_.lane(); }
+  // A rank that has not delivered to the mail that is in flight, or -1.
   int waiting_for() const;
+  // Legal after an abort: gives both up.
   void withdraw() noexcept;
 
+  // Forgets the slips of both.
   void clear();
+  // Lays both out. Error (misuse) where a run is not of whole elements.
   void layout();
+  // Collective in the order of the channel. The host's travels first, unless it has no slip; all ranks open the same slips.
   void post();
+  // Whether one of the two is on its way.
   bool in_flight() const;
   // True once everything has arrived and `read` has read it, which it does once.
   bool test(FunctionRef<void()> read);
 
  private:
+  // Lets travellers read while their senders wait, where the host's mail lends.
   struct Reading final : Arrival {
     FunctionRef<void()>* read = nullptr;  // of the `test` at hand
     bool over = false;
@@ -256,6 +289,7 @@ class Mails {
   bool test();
   void post_device();
 
+  // Both use one channel, one after the other.
   Mail<C> host_;
   Reading reading_;
   bool reads_in_place_;
@@ -329,7 +363,8 @@ void Mails<C>::post_device() {
   if constexpr (CarriesDevice<C>) device_.post();
 }
 
-// What travels by mail: a journey, which is a sequence of legs, or several that go together. It has equally many legs on every rank.
+// What travels by mail: a journey, which is a sequence of legs, or several that go together. It has equally many legs on every
+// rank. Derived classes are owned by whoever sends them, and outlive the journey.
 template <Communicator C>
 class Traveller {
  public:
@@ -347,6 +382,8 @@ class Traveller {
 };
 
 // Carries travellers through the same transfers; true once all have arrived. Throws what they throw.
+// Collective in the order of the channel, with the same travellers on every rank. Called again and again; legs that can be
+// finished are.
 template <Communicator C>
 bool carry(Mails<C>& mail, std::span<Traveller<C>* const> travellers) {
   while (true) {

@@ -1,4 +1,5 @@
 // The operations on device memory that a rank has in flight, one per channel: what communicators that carry it have in common.
+// The lanes of Staged, NcclCommunicator and CudaThreadCommunicator derive from it.
 #pragma once
 
 #include <array>
@@ -16,12 +17,15 @@ namespace detail {
 // waiting for one of them.
 class DeviceLanes : public Beside {
  public:
+  // Whether an operation of this channel was posted and neither seen to be complete nor withdrawn.
   bool carries(int channel) const final { return state(channel) != State::idle; }
 
+  // Moves on whatever is under way.
   void move_on() final {
     for (int channel = 0; channel < channels && in_flight_ > 0; ++channel) move_on(channel);
   }
 
+  // By the request: true once the operation is complete, which frees the channel; true of a channel that has none.
   bool test(int channel) {
     move_on(channel);
     if (state(channel) == State::under_way) move_on();
@@ -29,7 +33,9 @@ class DeviceLanes : public Beside {
     leave(channel);
     return true;
   }
+  // A rank that has not delivered, or -1.
   int waiting_for(int channel) const { return state(channel) == State::under_way ? missing(channel) : -1; }
+  // By a request that is destroyed: gives up what is under way, and frees the channel.
   void withdraw(int channel) noexcept {
     if (state(channel) == State::under_way) give_up(channel);
     leave(channel);
@@ -55,29 +61,36 @@ class DeviceLanes : public Beside {
                           transfer.from[self].bytes})};
     check_idle(host, channel, "ialltoallv_device");
   }
+  // Error (misuse) where the channel has an operation of this kind.
   template <Communicator Host>
   void check_idle(Host const& host, int channel, char const* operation) const {
     if (carries(channel)) throw busy_channel(host.rank(), operation, channel);
   }
+  // The operation is posted: from now on it is moved on whenever anything is.
   void set_out(int channel) {
     state(channel) = State::under_way;
     ++in_flight_;
   }
 
  private:
+  // Of a channel: without an operation, with one, or with one that is complete and was not yet seen to be.
   enum class State : unsigned char { idle, under_way, complete };
 
+  // By channel, which must be a number from 0 to `channels` - 1.
   State& state(int channel) { return states_[static_cast<std::size_t>(channel)]; }
   State state(int channel) const { return states_[static_cast<std::size_t>(channel)]; }
+  // Takes one operation as far as it can go.
   void move_on(int channel) {
     if (state(channel) == State::under_way && advance(channel)) state(channel) = State::complete;
   }
+  // The channel has no operation any more.
   void leave(int channel) {
     in_flight_ -= state(channel) != State::idle;
     state(channel) = State::idle;
   }
 
   std::array<State, channels> states_{};
+  // Channels that are not idle.
   int in_flight_ = 0;
 };
 
@@ -87,8 +100,11 @@ class DeviceLanes : public Beside {
 class DeviceRequest {
  public:
   DeviceRequest() = default;
+  // Called by a communicator once it has posted. Refers to its lanes.
   DeviceRequest(detail::DeviceLanes& lanes, int channel) : lanes_{&lanes}, channel_{channel} {}
+  // `other` is complete afterwards, and withdraws nothing.
   DeviceRequest(DeviceRequest&& other) noexcept : lanes_{std::exchange(other.lanes_, nullptr)}, channel_{other.channel_} {}
+  // Withdraws the operation that it had, if that is not complete.
   DeviceRequest& operator=(DeviceRequest&& other) noexcept {
     if (this != &other) {
       drop();
@@ -99,13 +115,17 @@ class DeviceRequest {
   }
   ~DeviceRequest() { drop(); }
 
+  // True once the order with the rank's queue is certain: the device need not have done it yet. Throws what the communicator
+  // throws.
   bool test() {
     if (lanes_ && lanes_->test(channel_)) lanes_ = nullptr;
     return !lanes_;
   }
+  // A rank that has not delivered; -1 once complete, or where the device is what is waited for.
   int waiting_for() const { return lanes_ ? lanes_->waiting_for(channel_) : -1; }
 
  private:
+  // Gives up what is not complete: legal after an abort.
   void drop() noexcept {
     if (lanes_) lanes_->withdraw(channel_);
     lanes_ = nullptr;

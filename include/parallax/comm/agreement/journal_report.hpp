@@ -1,4 +1,5 @@
-// The report of a wait that took too long: who is to blame, who waits, is behind or says nothing, and what each rank did last.
+// The report of a wait that took too long: made by a session once its deadline has passed. It says who is to blame, who waits,
+// is behind or says nothing, and what each rank did last.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,9 @@ namespace parallax {
 
 // What is known of one rank where a wait took too long.
 struct LastWord {
+  // Before all times: of a rank that has said nothing.
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min();
+  // Behind all times.
   static constexpr std::int64_t just_now = std::numeric_limits<std::int64_t>::max();
 
   std::int64_t heard = never;  // ns, of one clock for all ranks: when it did or said anything; just_now: it answers
@@ -59,17 +62,22 @@ class RankTales {
   static std::string history_lines(Status const& status);
 
  protected:
+  // Nothing is known of any rank yet.
   RankTales(int self, int size) : self_{static_cast<std::size_t>(self)}, tales_(static_cast<std::size_t>(size)) {}
 
+  // What one rank has told.
   struct Tale {
+    // The last that was heard of it; none where it has never been heard.
     std::optional<Status> known;
     bool answers = false;  // it told so just now
   };
+  // The rank that reports.
   std::size_t self_;
   std::vector<Tale> tales_;       // by rank
   std::int64_t asked_until_ = 0;  // ns of this rank's clock
 };
 
+// The tales of all ranks of a communicator that keeps journals, asked for by one of them, which need not be the only one.
 template <KeepsJournals C>
 class JournalReport : public RankTales {
  public:
@@ -106,10 +114,12 @@ JournalReport<C>::JournalReport(C& comm) : RankTales{comm.rank(), comm.size()} {
 #if PARALLAX_BODIES
 namespace detail {
 
+// Seconds with one decimal, rounded.
 inline std::string seconds_text(std::int64_t ns) {
   auto const tenths = (ns + 50'000'000) / 100'000'000;
   return joined({tenths / 10, ".", tenths % 10, " s"});
 }
+// One operation as a line of the report names it: what, its number, after which step, with its variable and its bytes.
 inline std::string entry_text(JournalEntry const& entry) {
   std::string text = joined({entry.operation.text(), " (operation ", entry.number, ", after step ", entry.step});
   if (entry.variable[0]) append(text, {", '", entry.variable, "'"});

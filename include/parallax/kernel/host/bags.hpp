@@ -1,21 +1,25 @@
 // Sums of rows by reference, each with a factor: how bags of rows are pooled, and how their gradients find back to the rows.
+// A pull of bags calls them, and the push of such a pull's gradients.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "parallax/core/algorithm.hpp"
-#include "parallax/kernel/host_loops.hpp"
+#include "parallax/kernel/host/loops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 namespace parallax {
 
-// Does not own. Term i is factors[i] · rows[row_of[i]], or the row alone where there are no factors.
+// Does not own. Term i is `factors[i] · rows[row_of[i]]`, or the row alone where there are no factors.
 template <class T>
 struct RowTerms {
+  // What the terms are made of: pulled rows, or the gradients of bags.
   RowsView<T const> rows;
+  // By term, the number of its row in `rows`.
   std::uint32_t const* row_of = nullptr;
+  // By term, what its row is multiplied by; null for 1.
   T const* factors = nullptr;
 };
 

@@ -1,0 +1,164 @@
+// What thread ranks share: options, boxes for their blocks, journals and letters. `run_threads` makes it, and comm/thread.hpp
+// is a rank's end of it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/comm/thread/letters.hpp"
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/function_ref.hpp"
+
+// The bodies of thread ranks have a source of their own in the library parallax::compiled: see core/config.hpp.
+#if !defined(PARALLAX_COMPILED) || defined(PARALLAX_COMPILING_THREADS)
+#define PARALLAX_THREAD_BODIES 1
+#else
+#define PARALLAX_THREAD_BODIES 0
+#endif
+
+namespace parallax {
+
+// What a group of threads is made with: the same for all of its ranks.
+struct ThreadOptions {
+  // How long a wait may last before it is an Error (timeout).
+  std::chrono::nanoseconds deadline = std::chrono::seconds{60};
+  // Of the mailbox of every rank.
+  MailboxBounds mailbox = {};
+};
+
+class ThreadCommunicator;
+
+namespace detail {
+// run_threads of a body that is called by its address.
+void run_thread_ranks(int size, FunctionRef<void(ThreadCommunicator&)> body, ThreadOptions const& options);
+}  // namespace detail
+
+// What the ranks of one group share. A rank posts where its bytes lie, the receiver copies them and marks the box as taken:
+// one copy, no lock. Every (channel, sender, receiver) has one box; its stamp is 4 x the sender's operation number + a mark.
+class ThreadGroup {
+ public:
+  // Local. Room for the boxes of all channels: 2 KiB for each pair of ranks. Error (invalid_argument) where `size` or the
+  // mailbox's window is less than 1.
+  explicit ThreadGroup(int size, ThreadOptions options = {});
+  // Letters that nobody took go with it.
+  ~ThreadGroup();
+
+  // Ranks, numbered from 0.
+  int size() const { return size_; }
+  // As they were given.
+  ThreadOptions const& options() const { return options_; }
+
+  // The first reason wins; every rank's next `check` throws it. Where `run_threads` supervises, a bare «left by an
+  // exception» is held back: the supervisor catches that very exception a moment later and knows what it says.
+  void abort(Error const& reason);
+  // Whether a reason was published; any thread may ask.
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  // Throws that reason. One load of an atomic where there is none.
+  void check() {
+    if (aborted()) refuse();
+  }
+
+ private:
+  friend class ThreadCommunicator;
+  friend void detail::run_thread_ranks(int size, FunctionRef<void(ThreadCommunicator&)> body, ThreadOptions const& options);
+
+  // Of a block: its sender has posted it, its receiver reads it, its receiver is done with it.
+  enum Mark : std::uint64_t { posted = 1, reading = 2, taken = 3 };
+  // Where a block lies. `data` and `bytes` are the sender's until it stores the mark `posted`, and the receiver's until it
+  // stores `taken`.
+  struct alignas(64) Box {
+    std::atomic<std::uint64_t> stamp{0};
+    std::byte const* data = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  // What a rank lends on a channel: the number of the loan that is open, or 0, and how many peers hold it.
+  struct alignas(64) Loan {
+    std::atomic<std::uint64_t> open{0}, holders{0};
+  };
+
+  // Channels from `channels` on are those of operations on device memory.
+  Loan& loan(int channel, int rank) { return loans_[static_cast<std::size_t>(channel * size_ + rank)]; }
+
+  // One for each channel, sender and receiver.
+  static std::size_t boxes_of(int size) {
+    return static_cast<std::size_t>(channels) * static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
+  }
+  // By channel, then sender, then receiver.
+  Box& box(int channel, int source, int target) {
+    return boxes_[static_cast<std::size_t>((channel * size_ + source) * size_ + target)];
+  }
+
+  // Throws the reason, which is there.
+  [[noreturn]] void refuse();
+  // Under the lock: the first reason stays, and from now on `check` throws.
+  void publish(Error const& reason);
+  // By run_threads, before the ranks start: from now on a bare abort is held back.
+  void supervise() { supervised_ = true; }
+  // By a rank whose body has ended without an exception: then somebody caught what had left a session, and peers must hear of
+  // it.
+  void publish_held_back();
+
+  int const size_;
+  ThreadOptions const options_;
+  bool const oversubscribed_ = static_cast<unsigned>(size_) > std::thread::hardware_concurrency();  // asked once: slow
+  // By channel, sender and receiver.
+  std::vector<Box> boxes_;
+  std::vector<Loan> loans_;  // by channel, then rank; behind them those of operations on device memory, as channels further on
+  // By rank: each is written by its rank and read by all.
+  std::vector<Journal> journals_;
+  detail::ThreadLetters letters_;
+  std::atomic<bool> aborted_{false};
+  bool supervised_ = false;
+  // Of the reasons.
+  std::mutex mutex_;
+  std::optional<Error> reason_, held_back_;
+};
+
+#if PARALLAX_THREAD_BODIES
+PARALLAX_INLINE ThreadGroup::ThreadGroup(int size, ThreadOptions options)
+    : size_{size},
+      options_{options},
+      boxes_(boxes_of(size)),
+      loans_(static_cast<std::size_t>(2 * channels * std::max(size, 0))),
+      journals_(static_cast<std::size_t>(std::max(size, 0))),
+      letters_{size, options.mailbox} {
+  if (size < 1) throw Error{Errc::invalid_argument, -1, "ThreadGroup", "", "size is " + std::to_string(size)};
+  detail::check_bounds(options.mailbox, std::numeric_limits<std::size_t>::max(), "ThreadGroup");
+}
+PARALLAX_INLINE ThreadGroup::~ThreadGroup() = default;
+
+PARALLAX_INLINE void ThreadGroup::abort(Error const& reason) {
+  std::lock_guard const lock{mutex_};
+  if (supervised_ && reason.code() == Errc::aborted) {
+    if (!held_back_) held_back_ = reason;
+    return;
+  }
+  publish(reason);
+}
+
+PARALLAX_INLINE void ThreadGroup::refuse() {
+  std::lock_guard const lock{mutex_};
+  throw *reason_;
+}
+
+PARALLAX_INLINE void ThreadGroup::publish(Error const& reason) {
+  if (!reason_) reason_ = reason;
+  aborted_.store(true, std::memory_order_release);
+}
+PARALLAX_INLINE void ThreadGroup::publish_held_back() {
+  std::lock_guard const lock{mutex_};
+  if (held_back_) publish(*held_back_);
+}
+#endif
+
+}  // namespace parallax

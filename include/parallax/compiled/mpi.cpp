@@ -1,0 +1,2 @@
+#define PARALLAX_COMPILING_MPI
+#include "parallax/comm/mpi.hpp"

@@ -1,0 +1,2 @@
+#define PARALLAX_COMPILING_THREADS
+#include "parallax/comm/thread.hpp"

@@ -1,0 +1,190 @@
+// `Columns`: a wide table cut by columns, so that a row that everybody names has several owners. A trainer makes one instead of
+// a Variable, pulls by it, and gives `grad` what it has pulled.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/partition/turned.hpp"
+#include "parallax/pull/handle.hpp"
+#include "parallax/step/grad.hpp"
+#include "parallax/variable/variable.hpp"
+
+namespace parallax {
+
+namespace detail {
+
+// What Columns takes of a Sparse variable's type: `Part`, the variable of its parts, dealt by a turned partitioner, and its own
+// Partitioner and Optimizer, for the settings. Of anything else an assertion says so, and a plain table stands in.
+template <class V>
+struct ColumnsOf;
+template <class Policy, class O, class P, class Space, class T, class IndexType>
+struct ColumnsOf<BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>> {
+  using Part = BasicVariable<Sparse, Policy, O, Turned<P>, Space, T, IndexType>;
+  using Partitioner = P;
+  using Optimizer = O;
+};
+template <class V>
+struct ColumnsOf : ColumnsOf<Variable<Sparse>> {
+  static_assert(never<V>, "parallax: Columns cuts a Sparse variable: Columns<Variable<Sparse, ...>, parts>");
+};
+
+// The first column of a part.
+constexpr std::int64_t column_begin(std::int64_t width, int part, int parts) { return width * part / parts; }
+
+}  // namespace detail
+
+// The rows of a pull from every part of a table. Move-only; the parts are those of Columns.
+template <class State, int parts>
+class PulledColumns {
+ public:
+  // The scalar of the table's elements.
+  using T = typename State::scalar_type;
+
+  PulledColumns() = default;
+  // By `Columns::pull`: takes the handles, in the order of the parts.
+  explicit PulledColumns(std::array<PulledRows<State>, parts> rows) : rows_{std::move(rows)} {}
+
+  // How many indices were pulled, duplicates included.
+  std::size_t indices() const { return rows_[0].indices(); }
+  // Elements of a whole row: those of all parts together.
+  std::int64_t width() const {
+    std::int64_t sum = 0;
+    for (auto const& rows : rows_) sum += rows.width();
+    return sum;
+  }
+  // The handle of part p, 0 <= p < parts; its rows have the columns of that part. Belongs to this handle.
+  PulledRows<State> const& part(int p) const { return rows_[static_cast<std::size_t>(p)]; }
+
+  // Local. Writes the whole row of the i-th index to `out`, width() elements in the host's memory; returns the end of what was
+  // written.
+  T* copy_row(std::size_t i, T* out) const requires State::space::host_readable {
+    for (auto const& rows : rows_)
+      for (T const value : rows[i]) *out++ = value;
+    return out;
+  }
+
+ private:
+  std::array<PulledRows<State>, parts> rows_;
+};
+
+// A table as `parts` tables of some of its columns each, of which every row has another owner: column c of `width` is in part p
+// if width · p / parts <= c < width · (p + 1) / parts, rounded down. A row that all ranks name then burdens `parts` owners with
+// a part of its bytes and its update, and not one with all; ids travel once for each part. V is the variable that the table
+// would be, its partitioner deals the first part, and `Turned` the others. An optimizer keeps what it keeps for an element as
+// for the whole table; what it keeps for a row (RowwiseAdagrad, Lamb) it keeps for each row of a part.
+//   px::Columns<px::Variable<px::Sparse, px::Adagrad>, 4> wide{session, "wide", {.rows = 1'000'000, .width = 1024}};
+//   auto const rows = wide.pull(session, ids);
+//   for (std::size_t i = 0; i < ids.size(); ++i) rows.copy_row(i, activations.row(i));
+//   session.step(px::grad(rows, gradient));  // gradient: a row of 1024 for each id
+template <class V, int parts>
+class Columns {
+  static_assert(parts >= 1, "parallax: Columns has at least one part");
+
+ public:
+  // The variable that one part is.
+  using Part = typename detail::ColumnsOf<V>::Part;
+  // What this rank keeps of a part.
+  using State = typename Part::State;
+  // The scalar of the table's elements.
+  using T = typename Part::scalar_type;
+
+  // Local. The parts are variables `name.0`, `name.1`, …, which the ranks compare as any. `settings` are those of V, in any
+  // order: an optimizer, a partitioner, a Reduce, a BadIds. Initial values are drawn for each part by its name. Throws Error
+  // (invalid_argument) for fewer columns than parts.
+  template <class Session, class... Settings>
+  Columns(Session& session, std::string const& name, Table const& table, Settings const&... settings)
+      : Columns{std::make_index_sequence<static_cast<std::size_t>(parts)>{}, session, name, table, settings...} {}
+
+  // Rows of the table, which every part has.
+  std::int64_t rows() const { return parts_[0].rows(); }
+  // Columns of the whole table.
+  std::int64_t width() const { return width_; }
+  // Part p as a variable of its own, 0 <= p < parts: for what is asked of a variable, as its optimizer's settings.
+  Part& part(int p) { return parts_[static_cast<std::size_t>(p)]; }
+  // The column of the whole table with which part p begins; for `parts` its width.
+  std::int64_t first_column(int p) const { return detail::column_begin(width_, p, parts); }
+
+  // Collective: session.pull of these indices from all parts at once. Refused as that is, naming the part.
+  template <class Session, class Ids>
+  PulledColumns<State, parts> pull(Session& session, Ids const& ids) {
+    return std::apply([&](auto&... part) { return taken(session.pull(part.at(ids)...)); }, parts_);
+  }
+
+  // All of them, for what takes variables: std::apply([&](auto&... parts) { session.visit(archive, parts...); }, wide.all()).
+  std::array<Part, static_cast<std::size_t>(parts)>& all() { return parts_; }
+
+ private:
+  using P = typename detail::ColumnsOf<V>::Partitioner;
+  using O = typename detail::ColumnsOf<V>::Optimizer;
+
+  template <std::size_t... I, class Session, class... Settings>
+  Columns(std::index_sequence<I...>, Session& session, std::string const& name, Table const& table, Settings const&... settings)
+      : width_{checked(session, name, table.width)},
+        parts_{Part{session, joined({name, ".", I}), narrowed(table, static_cast<int>(I)),
+                    Turned<P>{static_cast<std::int64_t>(I), parts, detail::setting_or(P{}, settings...)},
+                    detail::setting_or(O{}, settings...), detail::setting_or(Reduce::mean, settings...),
+                    detail::setting_or(BadIds::error, settings...)}...} {
+    static_assert(
+        (true && ... && detail::one_of<Settings, O, P, Reduce, BadIds>),
+        "parallax: Columns are made from a session, a name, their table, their own optimizer and partitioner, a Reduce "
+        "and a BadIds");
+  }
+
+  // Called before the parts are made, so that a width that cannot be cut makes none known to the session.
+  template <class Session>
+  static std::int64_t checked(Session& session, std::string const& name, std::int64_t width) {
+    if (width < parts)
+      throw Error{Errc::invalid_argument, session.rank(), "Columns", name,
+                  joined({width, " columns cannot be cut into ", parts, " parts"})};
+    return width;
+  }
+  // The table of part p: as many rows, and its columns.
+  static Table narrowed(Table table, int p) {
+    auto const begin = detail::column_begin(table.width, p, parts);
+    table.width = detail::column_begin(table.width, p + 1, parts) - begin;
+    return table;
+  }
+  // A pull of one part returns its handle, and one of several a tuple.
+  static PulledColumns<State, parts> taken(PulledRows<State> rows) requires(parts == 1) {
+    return PulledColumns<State, parts>{{std::move(rows)}};
+  }
+  template <class... Rows>
+  static PulledColumns<State, parts> taken(std::tuple<Rows...> rows) {
+    return std::apply([](auto&... each) { return PulledColumns<State, parts>{{std::move(each)...}}; }, rows);
+  }
+
+  std::int64_t width_;
+  std::array<Part, static_cast<std::size_t>(parts)> parts_;
+};
+
+// Local. The gradient of what was pulled from columns: one row of the whole width per index, [indices x width], in the order of
+// the indices. Refers to `rows`, until the step has returned. One argument of a step. Rows of another number or width are
+// refused by the step, on all ranks, naming a part.
+template <class State, int parts, class Rows>
+auto grad(PulledColumns<State, parts> const& pulled, Rows const& rows) {
+  using T = typename State::scalar_type;
+  auto const whole = detail::checked_rows<T>(rows, pulled.width());
+  if constexpr (std::is_same_v<decltype(whole), detail::Mistaken const>) {
+    return whole;
+  } else {
+    std::array<RowUpdate<State, typename State::index_type>, static_cast<std::size_t>(parts)> updates;
+    std::int64_t column = 0;
+    for (int p = 0; p < parts; ++p) {
+      auto const& of = pulled.part(p);
+      std::int64_t const excess = whole.width - pulled.width();  // a wrong width stays as wrong
+      T const* const begin = whole.rows == 0 ? nullptr : whole.data + column;
+      RowsView<T const> const view{begin, whole.rows, of.width() + excess, whole.stride};
+      updates[static_cast<std::size_t>(p)] = grad(of, view);
+      column += of.width();
+    }
+    return updates;
+  }
+}
+
+}  // namespace parallax
