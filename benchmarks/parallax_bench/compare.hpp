@@ -91,8 +91,7 @@ class Comparison {
   void policies(Model const& model, Workload const& work) {
     auto methods = asked_methods<T>(options_);
     if (ranks_.has_vendor()) {
-      methods.push_back(raw_method<T>(false));
-      methods.back().name = "raw_mpi";
+      methods.push_back(method_of<T>(raw_method));
     }
     refuse_too_large(model, work, methods, memory_, sizeof(T));
 
@@ -127,7 +126,7 @@ class Comparison {
                  {"p90", 9},
                  {"wire ms", 9},
                  {"#wrong", 6},
-                 {"best by", 12, true}},
+                 {"best by", 17, true}},
                 ranks_.prints(),
                 progress_};
 
@@ -137,21 +136,26 @@ class Comparison {
       Schedule const plan{steps_, options_.smoke ? 1 : options_.warmup, 1, options_.check, report_.traced()};
       outcomes.push_back(measure(ranks_, work, {method}, plan, sizeof(T), progress_)[0]);
     }
-    double least_bytes = std::numeric_limits<double>::infinity(), least_time = least_bytes;
+    double least_bytes = std::numeric_limits<double>::infinity();
+    std::vector<Contender> contenders;
     for (std::size_t m = 0; m < methods.size(); ++m) {
       if (!methods[m].counted) continue;
       least_bytes = std::min(least_bytes, outcomes[m].sent_of_host(outcomes[m].counted, hosts).mean);
-      least_time = std::min(least_time, outcomes[m].seconds.median);
+      contenders.push_back({methods[m].name, outcomes[m].seconds});
     }
+    Fastest const winners{contenders};
+    std::vector<std::string> frugal;
     std::vector<Bar> bytes, times;
     for (std::size_t m = 0; m < methods.size(); ++m) {
       Outcome const& outcome = outcomes[m];
       bool const counted = methods[m].counted;
       auto const is = outcome.sent_of_host(outcome.counted, hosts);
       auto const should = counted ? outcome.sent_of_host(outcome.expected, hosts) : floor_of(work, host_count);
-      bool const most_frugal = counted && is.mean == least_bytes, fastest = counted && outcome.seconds.median == least_time;
+      bool const most_frugal = counted && is.mean == least_bytes, fastest = counted && winners.has(methods[m].name);
+      if (most_frugal) frugal.push_back(methods[m].name);
       double const predicted = outcome.most_messages * wire_.latency + outcome.most_sent(outcome.expected) * wire_.per_byte;
-      std::string const best = most_frugal && fastest ? "bytes, time" : most_frugal ? "bytes" : fastest ? "time" : "";
+      std::string const time = !fastest ? "" : winners.names.size() > 1 ? "time (tie)" : "time";
+      std::string const best = std::string{most_frugal ? "bytes" : ""} + (most_frugal && fastest ? ", " : "") + time;
       auto const mb = [](double b) { return fixed(b / 1e6, 4); };
       auto const ms = [](double s) { return fixed(s * 1e3, 3); };
       table.row({methods[m].name, counted ? mb(is.mean) : "-", mb(should.mean), counted ? mb(is.busiest) : "-",
@@ -160,7 +164,10 @@ class Comparison {
                  ms(outcome.seconds.high), counted ? ms(predicted) : "-",
                  options_.check ? std::to_string(outcome.wrong) : "N/A", best});
       report_.wrong(outcome.wrong);
-      Record record{{"command", "compare"}, {"model", model.name}, {"scale", options_.scale}, {"payload", options_.payload},
+      Record record{{"command", "compare"},
+                    {"model", model.name},
+                    {"scale", options_.scale},
+                    {"payload", options_.payload},
                     {"policy", methods[m].name}};
       if (counted)
         record.insert(record.end(), {{"sent_MB_per_host_step", is.mean / 1e6},
@@ -179,6 +186,9 @@ class Comparison {
       times.push_back(
           {methods[m].name, outcome.seconds.median * 1e3, outcome.seconds.low * 1e3, outcome.seconds.high * 1e3, fastest});
     }
+    report_.found(winners.sentence("of a step of " + model.name + " on " + std::to_string(ranks_.size()) + " ranks") +
+                  " The fewest bytes, " + fixed(least_bytes / 1e6, 4) + " MB by a host in a step, are those of " +
+                  listed(frugal) + ".");
     report_.section({bar_chart("Sent by a host in a step, mean", "MB (10^6 bytes)", bytes),
                      bar_chart("Time of a step: median, tenth to ninetieth percentile", "ms", times)},
                     table);

@@ -1,6 +1,4 @@
 // The trainings of the examples, watched: their trainers are compiled from examples/.
-#include "converge.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands.hpp"
 #include "language_model/default_text.hpp"
 #include "language_model/training.hpp"
 #include "mlp/training.hpp"
@@ -64,7 +63,7 @@ class Convergence {
     for (auto const policy : policy_names) {
       trainings.push_back({std::string{policy}, policy == "naive_parameter_server" ? of_another_order : 0});
       watch(trainings.back(), [&](px::AnyCommunicator& comm, auto const& look) {
-        lm::train(comm, task, policy, task.options.checkpoints, [&](lm::Checkpoint const& now) {
+        lm::train(comm, task, policy, "", task.options.checkpoints, [&](lm::Checkpoint const& now) {
           look({real(now.batches), now.seconds, now.megabytes_sent, now.perplexity});
         });
       });
@@ -107,8 +106,7 @@ class Convergence {
       return numbers;
     });
     Ranks::Numbers const& seen = results[0];
-    for (std::size_t i = 0; i < seen.size(); i += 4)
-      training.looks.push_back({seen[i], seen[i + 1], seen[i + 2], seen[i + 3]});
+    for (std::size_t i = 0; i < seen.size(); i += 4) training.looks.push_back({seen[i], seen[i + 1], seen[i + 2], seen[i + 3]});
   }
 
   // Charts, a line for each training and a record for each look; what is off by more than it may be is wrong.
@@ -174,5 +172,12 @@ class Convergence {
 void run_converge(Options const& options, Ranks& ranks, Report& report, Progress& progress) {
   Convergence{options, ranks, report, progress}.run();
 }
+
+namespace {
+
+[[maybe_unused]] bool const here =
+    bring("converge", [](Run const& run) { run_converge(run.options, run.ranks, run.report, run.progress); });
+
+}  // namespace
 
 }  // namespace bench

@@ -7,16 +7,10 @@
 #include <string_view>
 #include <thread>
 
-#include "allreduce.hpp"
-#include "auto.hpp"
-#include "compare.hpp"
-#include "converge.hpp"
-#include "kernels.hpp"
-#include "machines.hpp"
-#include "partition.hpp"
-#include "peers.hpp"
-#include "ps.hpp"
-#include "throughput.hpp"
+#include "parallax/version.hpp"
+
+#include "commands.hpp"
+#include "count.hpp"
 
 namespace bench {
 
@@ -27,30 +21,12 @@ bool complains() {
   return true;
 }
 
-// One page.
-template <class T>
-void run_report(Options const& options, Environment const& environment, Ranks& ranks, Report& report, Progress& progress,
-                Ids const* recorded) {
-  run_throughput<T>(options, environment, report, progress, recorded);
-  Comparison<T>{options, ranks, report, progress, recorded}.run();
-  Options of_partition = options;
-  of_partition.ranks = 0;
-  run_partition(of_partition, true, report, progress, recorded);
-#ifdef PARALLAX_HAS_EIGEN
-  run_converge(options, ranks, report, progress);
-#endif
-}
-
-template <class T>
-void run(Options const& options, Environment const& environment, Ranks& ranks, Report& report, Progress& progress,
-         Ids const* recorded) {
-  if (options.command == "allreduce") run_allreduce<T>(options, ranks, report, progress);
-  else if (options.command == "ps") run_ps<T>(options, ranks, report, progress, recorded);
-  else if (options.command == "report") run_report<T>(options, environment, ranks, report, progress, recorded);
-#ifdef PARALLAX_HAS_MPI
-  else if (options.command == "peers") PeersRun<T>{options, ranks, report, progress}.run();
-#endif
-  else Comparison<T>{options, ranks, report, progress, recorded}.run();
+// The version, the commit that was configured, the compiler.
+std::string build() {
+  std::string const number = std::to_string(PARALLAX_VERSION_MAJOR) + '.' + std::to_string(PARALLAX_VERSION_MINOR) + '.' +
+                             std::to_string(PARALLAX_VERSION_PATCH);
+  std::string const commit = PARALLAX_BENCH_COMMIT;
+  return number + (commit.empty() ? "" : ", commit " + commit) + ", " + compiler() + ", " + optimisation();
 }
 
 int complain(Refusal const& refusal) {
@@ -58,7 +34,7 @@ int complain(Refusal const& refusal) {
   return 2;
 }
 
-int run(Options const& options, int argc, char** argv) {
+int run_command(Options const& options, int argc, char** argv) {
   bool const local = options.local();
   Options of_ranks = options;
   if (local) of_ranks.comm = Comm::self, of_ranks.hosts = 0, of_ranks.real_hosts = false;
@@ -70,26 +46,20 @@ int run(Options const& options, int argc, char** argv) {
     Ranks ranks{environment, of_ranks};
     bool const prints = ranks.prints() && (!local || complains());
     auto const hosts = ranks.hosts().empty() ? 0 : ByteCount{ranks.size(), ranks.hosts()}.hosts();
-    Facts facts{{"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
-                {"compiler", compiler() + ", " + optimisation()}};
+    Facts facts{{"date", today()},
+                {"cpu", cpu_name()},
+                {"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
+                {"parallax", build()}};
     if (!local)
       facts.insert(facts.end(), {{"comm", std::string{comm_names[static_cast<std::size_t>(of_ranks.comm)]}},
-                                 {"ranks", std::int64_t{ranks.size()}},
-                                 {"hosts_declared", static_cast<std::int64_t>(hosts)}});
+                                 {"ranks", std::int64_t{ranks.size()}}});
+    if (!local && hosts > 0) facts.push_back({"hosts_declared", static_cast<std::int64_t>(hosts)});
     if (auto const version = mpi_version(of_ranks.comm == Comm::mpi); !version.empty()) facts.push_back({"mpi", version});
     Report report{options, facts};
     Progress progress{prints};
     if (ranks.oversubscribed() && prints)
       std::printf("# more ranks than cores: times tell of the scheduler, bytes are exact\n");
-    if (options.command == "partition") run_partition(options, prints, report, progress, ids);
-    else if (options.command == "count") MachineCount{options, prints, report, progress, ids}.run();
-    else if (options.command == "kernels") KernelCommand{options, prints, report, progress}.run();
-    else if (options.command == "auto") run_auto(options, prints, report, progress);
-#ifdef PARALLAX_HAS_EIGEN
-    else if (options.command == "converge") run_converge(options, ranks, report, progress);
-#endif
-    else if (options.doubles) run<double>(options, environment, ranks, report, progress, ids);
-    else run<float>(options, environment, ranks, report, progress, ids);
+    run(options.command, {options, environment, ranks, report, progress, ids, prints});
     progress.clear();
     if (prints) {
       report.write();
@@ -106,8 +76,10 @@ int run(Options const& options, int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     auto const options = bench::parse(argc, argv);
-    if (!options.help) return bench::run(options, argc, argv);
-    if (bench::complains()) bench::print_help();
+    if (!options.help && !options.version) return bench::run_command(options, argc, argv);
+    if (!bench::complains()) return 0;
+    if (options.version) std::printf("parallax-bench %s\n", bench::build().c_str());
+    else bench::print_help(options.command);
     return 0;
   } catch (bench::Refusal const& refusal) {
     return bench::complain(refusal);

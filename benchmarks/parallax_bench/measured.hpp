@@ -4,21 +4,22 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parallax/session/trace.hpp"
 
 #include "calibrate.hpp"
+#include "fastest.hpp"
 #include "progress.hpp"
 #include "training.hpp"
-#ifdef PARALLAX_HAS_MPI
-#include "raw_mpi.hpp"
-#endif
 
 namespace bench {
 
@@ -38,42 +39,28 @@ struct Method {
   int settling = 0;  // steps after which it moves no rows any more
 };
 
-// Defined where the trainings are instantiated. `policy` is one of policy_names.
-template <class T>
-Method method_of(std::string_view policy);
-// Hybrid, the next batch named ahead. Counts to the byte where the measured steps train on each batch equally often.
-template <class T>
-Method ahead_method();
-template <class T>
-Method vendor_method();
-template <class T>
-Method raw_method(bool blocking);
-template <>
-Method method_of<float>(std::string_view policy);
-template <>
-Method method_of<double>(std::string_view policy);
-template <>
-Method ahead_method<float>();
-template <>
-Method ahead_method<double>();
-template <>
-Method vendor_method<float>();
-template <>
-Method vendor_method<double>();
-template <>
-Method raw_method<float>(bool blocking);
-template <>
-Method raw_method<double>(bool blocking);
-
-struct Summary {
-  double median = 0, low = 0, high = 0;  // low and high: a tenth of the values lies beyond
-};
-inline Summary summary_of(std::vector<double> values) {
-  if (values.empty()) return {};
-  std::sort(values.begin(), values.end());
-  auto const quantile = [&](double q) { return values[at(q * real(values.size() - 1) + 0.5)]; };
-  return {quantile(0.5), quantile(0.1), quantile(0.9)};
+// The methods that were linked, by their names and the size of the scalar. Each of methods/ brings its own before main.
+inline std::map<std::pair<std::string_view, std::size_t>, Method>& methods() {
+  static std::map<std::pair<std::string_view, std::size_t>, Method> all;
+  return all;
 }
+template <class T>
+bool bring_method(std::string_view key, Method method) {
+  return methods().emplace(std::pair{key, sizeof(T)}, std::move(method)).second;
+}
+// `key`: one of policy_names, or of those below.
+template <class T>
+Method method_of(std::string_view key) {
+  auto const found = methods().find({key, sizeof(T)});
+  if (found == methods().end()) throw Refusal{"this program was built without the method " + std::string{key}};
+  return found->second;
+}
+// Hybrid, the next batch named ahead. Counts to the byte where the measured steps train on each batch equally often.
+inline constexpr std::string_view ahead_method = "hybrid, ids ahead";
+// The session's, and by hand, in MPI's own order; and in place, where the sums lie over the gradients.
+inline constexpr std::string_view vendor_method = "session_vendor", raw_method = "raw_mpi", blocking_method = "MPI_Allreduce",
+                                  in_place_method = "session, in place", blocking_in_place = "MPI_Allreduce, in place",
+                                  raw_in_place = "raw_mpi, in place", vendor_in_place = "session_vendor, in place";
 
 struct Outcome {
   Summary seconds;                         // of a step of the slowest rank
@@ -213,7 +200,7 @@ inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std
     std::vector<std::vector<double>> times(methods.size());
     std::vector<px::Traffic> before, after;
     for (std::size_t m = 0; m < methods.size(); ++m)
-      for (int step = 0; step < plan.before(methods[m]); ++step) trainings[m]->step();
+      for (int step = 0; step < plan.before(methods[m]); ++step) trainings[m]->prepare(), trainings[m]->step();
     for (auto& training : trainings) before.push_back(training->traffic());
     std::optional<px::Trace> trace;
     auto* const traced = trainings[0]->traced();
@@ -221,9 +208,14 @@ inline std::vector<Ranks::Numbers> train(Ranks& ranks, Workload const& work, std
     for (int block = 0; block < plan.blocks(); ++block)
       for (std::size_t m = 0; m < trainings.size(); ++m) {
         px::barrier(world.comm);
-        double const begin = seconds_now(world.comm);
-        for (int step = 0; step < plan.block; ++step) trainings[m]->step();
-        times[m].push_back((seconds_now(world.comm) - begin) / plan.block);
+        double seconds = 0;
+        for (int step = 0; step < plan.block; ++step) {
+          trainings[m]->prepare();
+          double const begin = seconds_now(world.comm);
+          trainings[m]->step();
+          seconds += seconds_now(world.comm) - begin;
+        }
+        times[m].push_back(seconds / plan.block);
         if (world.comm.rank() == 0) progress.advance();
       }
     for (auto& training : trainings) after.push_back(training->traffic());

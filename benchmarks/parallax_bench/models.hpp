@@ -1,4 +1,4 @@
-// The models of the Parallax paper, and DLRM: every dense tensor and every table, computed from the architecture.
+// The models of the Parallax paper, PixelCNN++ and DLRM: every dense tensor and every table, computed from the architecture.
 #pragma once
 
 #include <algorithm>
@@ -67,6 +67,12 @@ class Builder {
   }
   void normalised(std::string const& name, std::int64_t in, std::int64_t out, std::int64_t side) {
     normalised(name, in, out, side, side);
+  }
+  // A convolution whose weights are normalised: their directions, and each output's gain and bias.
+  void weight_normalised(std::string const& name, std::int64_t in, std::int64_t out, std::int64_t high, std::int64_t wide) {
+    tensor(name + ".direction", in * out * high * wide);
+    tensor(name + ".gain", out);
+    tensor(name + ".bias", out);
   }
   void lstm(std::string const& name, std::int64_t in, std::int64_t units) {
     tensor(name + ".kernel", (in + units) * 4 * units);
@@ -183,6 +189,40 @@ inline Model vgg16() {
   return model;
 }
 
+// T. Salimans, A. Karpathy, X. Chen, D. P. Kingma, "PixelCNN++", ICLR 2017, as the authors' repository has it
+// (openai/pixel-cnn: pixel_cnn_pp/model.py, nn.py, and the defaults of train.py): CIFAR-10 without classes, five residual
+// blocks, 160 filters, ten logistics. Two streams, of the pixels above (2 x 3) and of those above and to the left (2 x 2), go
+// down through three sizes of the image and up again. On the way up a block has a short cut from the way down, and the second
+// stream always has one from the first. concat_elu doubles the channels that a block reads. The numbers expected are those of
+// the variables that this definition makes: none was found published.
+inline Model pixelcnn() {
+  Model model{"pixelcnn", "Salimans et al., ICLR 2017, defaults of openai/pixel-cnn", 53'659'080, 567, {}, {}};
+  detail::Builder build{model};
+  std::int64_t const filters = 160, logistics = 10;
+  auto const block = [&](std::string const& name, std::int64_t wide, std::int64_t short_cuts) {
+    build.weight_normalised(name + ".in", 2 * filters, filters, 2, wide);
+    if (short_cuts > 0) build.weight_normalised(name + ".short_cut", short_cuts * 2 * filters, filters, 1, 1);
+    build.weight_normalised(name + ".gate", 2 * filters, 2 * filters, 2, wide);
+  };
+  auto const size = [&](std::string const& name, int blocks, std::int64_t short_cuts, bool last) {
+    for (int number = 1; number <= blocks; ++number) {
+      block(name + "_" + std::to_string(number) + ".above", 3, short_cuts);
+      block(name + "_" + std::to_string(number) + ".left", 2, short_cuts + 1);  // one more, from the pixels above
+    }
+    if (last) return;
+    build.weight_normalised(name + ".resize.above", filters, filters, 2, 3);
+    build.weight_normalised(name + ".resize.left", filters, filters, 2, 2);
+  };
+  std::int64_t const channels = 3 + 1;  // the fourth tells the image from what is padded
+  build.weight_normalised("first.above", channels, filters, 2, 3);
+  build.weight_normalised("first.left_1", channels, filters, 1, 3);
+  build.weight_normalised("first.left_2", channels, filters, 2, 1);
+  for (int number = 1; number <= 3; ++number) size("down" + std::to_string(number), 5, 0, number == 3);
+  for (int number = 1; number <= 3; ++number) size("up" + std::to_string(number), number == 1 ? 5 : 6, 1, number == 3);
+  build.weight_normalised("last", filters, 10 * logistics, 1, 1);
+  return model;
+}
+
 // R. Jozefowicz et al., "Exploring the Limits of Language Modeling", 2016, as the Parallax paper trains it (EuroSys'19): one
 // LSTM of 2048 units projected to 512, a vocabulary of 793,470, sampled softmax. The paper's share of touched elements, 0.02,
 // is over all variables with dense ones counted as 1; of a table's rows a rank touches about 0.0087.
@@ -253,6 +293,7 @@ inline Model model_named(std::string_view name, std::int64_t width) {
   if (name == "resnet50") return resnet50();
   if (name == "inception3") return inception3();
   if (name == "vgg16") return vgg16();
+  if (name == "pixelcnn") return pixelcnn();
   if (name == "lm1b") return lm1b();
   if (name == "nmt") return nmt();
   return dlrm(width ? width : 16);

@@ -18,14 +18,15 @@ namespace bench {
 // What a program without a library could reach: the dense gradients lie in one buffer already; nothing is agreed on, checked or
 // bounded by a deadline. Every rank sums its own duplicates, then ids and rows of all tables are under way at once, and the
 // sorted lists of all ranks are merged row by row into one update. Waiting polls and yields, as blocking calls do badly where
-// ranks outnumber cores. `blocking`: the dense sum by MPI_Allreduce.
+// ranks outnumber cores. `blocking`: the dense sum by MPI_Allreduce. `in_place`: it lies over the gradients.
 template <class T>
 class RawTraining final : public Training {
  public:
-  RawTraining(World const& world, Workload const& work, bool blocking)
+  RawTraining(World const& world, Workload const& work, bool blocking, bool in_place)
       : work_{&work},
         rank_{world.comm.rank()},
         blocking_{blocking},
+        in_place_{in_place},
         gradients_{work, rank_},
         parameters_(work.dense_elements(), static_cast<T>(first_value)),
         sums_(parameters_.size()),
@@ -46,14 +47,18 @@ class RawTraining final : public Training {
   }
   ~RawTraining() override { MPI_Comm_free(&comm_); }
 
+  void prepare() override {
+    if (in_place_) std::copy(gradients_.dense.begin(), gradients_.dense.end(), sums_.begin());
+  }
+
   void step() override {
     std::size_t const batch = gradients_.next_batch();
     MPI_Request dense = MPI_REQUEST_NULL;
     int const elements = static_cast<int>(sums_.size());
-    if (elements > 0 && !blocking_)
-      MPI_Iallreduce(gradients_.dense.data(), sums_.data(), elements, type(), MPI_SUM, comm_, &dense);
+    void const* const given = in_place_ ? MPI_IN_PLACE : gradients_.dense.data();
+    if (elements > 0 && !blocking_) MPI_Iallreduce(given, sums_.data(), elements, type(), MPI_SUM, comm_, &dense);
     if (!tables_.empty()) gather(batch);
-    if (elements > 0 && blocking_) MPI_Allreduce(gradients_.dense.data(), sums_.data(), elements, type(), MPI_SUM, comm_);
+    if (elements > 0 && blocking_) MPI_Allreduce(given, sums_.data(), elements, type(), MPI_SUM, comm_);
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       wait(tables_[t].ids_under_way);
       wait(tables_[t].rows_under_way);
@@ -189,7 +194,7 @@ class RawTraining final : public Training {
 
   Workload const* work_;
   int rank_;
-  bool blocking_;
+  bool blocking_, in_place_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   Gradients<T> gradients_;
   std::vector<T> parameters_, sums_;

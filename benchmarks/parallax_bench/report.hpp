@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -61,13 +62,32 @@ inline std::string optimisation() {
 #endif
 }
 
+inline std::string cpu_name() {
+  std::ifstream file{"/proc/cpuinfo"};
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(": ") + 2, line.size()));
+  return "unknown";
+}
+
+inline std::string today() {
+  std::time_t const now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
 // Collects what a command measures; `write` leaves it where the options say.
 class Report {
  public:
   Report(Options const& options, Facts facts) : options_{&options}, facts_{std::move(facts)} {}
 
   void add(Record record) { records_.push_back(std::move(record)); }
-  void section(std::vector<std::string> const& charts, Table const& table) { page_ += page_section(charts, table); }
+  void section(std::vector<std::string> const& charts, Table const& table) {
+    titles_.push_back(table.title());
+    page_ += page_section(charts, table, titles_.size());
+  }
+  // One sentence of what was measured, with which the page opens.
+  void found(std::string const& sentence) { (found_ += found_.empty() ? "" : " ") += sentence; }
   void wrong(std::int64_t count) { wrong_ += count; }
   std::int64_t wrong() const { return wrong_; }
   // Where measured steps are traced to, or null where nobody asked for it.
@@ -80,7 +100,9 @@ class Report {
     if (!options_->html.empty()) {
       std::string list;
       for (auto const& [name, value] : facts_) list += (list.empty() ? "" : " · ") + name + ": " + plain(value);
-      save(options_->html, page_of("parallax-bench " + options_->command, list, page_));
+      std::string const results = std::to_string(records_.size()) + " results, " + std::to_string(wrong_) + " of them wrong.";
+      save(options_->html, page_of("parallax-bench " + options_->command, (found_.empty() ? "" : found_ + ' ') + results,
+                                   options_->line, list, titles_, page_));
     }
   }
 
@@ -152,7 +174,8 @@ class Report {
   Options const* options_;
   Facts facts_;
   std::vector<Record> records_;
-  std::string page_;
+  std::string page_, found_;
+  std::vector<std::string> titles_;
   std::int64_t wrong_ = 0;
 };
 

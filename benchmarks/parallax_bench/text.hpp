@@ -44,4 +44,11 @@ inline std::vector<std::string> split(std::string_view text, char separator = ',
   }
 }
 
+// a, b and c
+inline std::string listed(std::vector<std::string> const& names) {
+  std::string list;
+  for (std::size_t i = 0; i < names.size(); ++i) list += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
+  return list;
+}
+
 }  // namespace bench

@@ -1,6 +1,7 @@
 // A training of a workload under one policy, by a session of the library; templates on the policy and the scalar.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,10 +21,14 @@ struct Checked {
   double checksum = 0;     // this rank's share of expected_checksum
 };
 
+// When a batch is named, and whether the sums may lie over the gradients.
+enum class Manner : unsigned char { plain, ahead, in_place };
+
 // On one rank. `step` and `check` are collective.
 class Training {
  public:
   virtual ~Training() = default;
+  virtual void prepare() {}  // before each step, and not a part of it
   virtual void step() = 0;
   virtual px::Traffic traffic() const = 0;
   // How the rows of each table travel now, where the policy chooses; else nothing.
@@ -62,20 +67,24 @@ struct Gradients {
   }
 };
 
-template <class Policy, class T>
+template <class Policy, class T, Manner manner = Manner::plain>
 class SessionTraining final : public Training {
   using Layer = px::Variable<px::Dense, Policy, px::Sgd, T>;
   using Words = px::Variable<px::Sparse, Policy, px::Sgd, ChosenPartitioner, T>;
   using Pulled = px::PulledRows<typename Words::State>;
-  using LayerUpdate = decltype(px::grad(std::declval<Layer const&>(), std::declval<std::span<T const> const&>()));
+  static constexpr bool ahead = manner == Manner::ahead, in_place = manner == Manner::in_place;
+  static auto update(Layer const& layer, std::span<T> gradient) {
+    if constexpr (in_place) return px::grad(layer, px::in_place(gradient));
+    else return px::grad(layer, std::span<T const>{gradient});
+  }
+  using LayerUpdate = decltype(update(std::declval<Layer const&>(), std::span<T>{}));
   using WordsUpdate = decltype(px::grad(std::declval<Pulled const&>(), std::declval<std::span<T const> const&>()));
 
  public:
-  // `ahead`: the batch of the next step is named before a step, and pulled after it.
-  SessionTraining(World const& world, px::AnyCommunicator& comm, Workload const& work, bool ahead = false)
+  // Where it is `ahead`, the batch of the next step is named before a step, and pulled after it.
+  SessionTraining(World const& world, px::AnyCommunicator& comm, Workload const& work)
       : work_{&work},
         rank_{comm.rank()},
-        ahead_{ahead},
         gradients_{work, rank_},
         session_{world.topology(comm), world.options},
         parameters_(work.dense_elements(), static_cast<T>(first_value)) {
@@ -88,8 +97,8 @@ class SessionTraining final : public Training {
     }
     begin = 0;
     for (auto const& layer : layers_) {
-      std::span<T const> const gradient{gradients_.dense.data() + begin, layer.values().size()};
-      layer_updates_.push_back(px::grad(layer, gradient));
+      std::span<T> const gradient{gradients_.dense.data() + begin, layer.values().size()};
+      layer_updates_.push_back(update(layer, gradient));
       begin += gradient.size();
     }
     tables_.reserve(work.tables.size());
@@ -101,17 +110,24 @@ class SessionTraining final : public Training {
     table_updates_.reserve(tables_.size());
   }
 
+  void prepare() override {
+    if constexpr (in_place) {
+      if (whole_.empty()) whole_ = gradients_.dense;
+      std::copy(whole_.begin(), whole_.end(), gradients_.dense.begin());
+    }
+  }
+
   void step() override {
     std::size_t const batch = gradients_.next_batch();
-    if (!ahead_ || pulled_.empty()) pull(batch);
+    if (!ahead || pulled_.empty()) pull(batch);
     table_updates_.clear();
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       std::span<T const> const rows{gradients_.rows[t].data(), ids(t, batch).size() * at(work_->tables[t].width)};
       table_updates_.push_back(px::grad(pulled_[t], rows));
     }
-    if (ahead_) name_batch((batch + 1) % at(work_->batches));
+    if (ahead) name_batch((batch + 1) % at(work_->batches));
     session_.step(layer_updates_, table_updates_);
-    if (ahead_) pull_named();
+    if (ahead) pull_named();
   }
 
   px::Traffic traffic() const override { return session_.traffic(); }
@@ -180,8 +196,8 @@ class SessionTraining final : public Training {
 
   Workload const* work_;
   int rank_;
-  bool ahead_;
   Gradients<T> gradients_;
+  std::vector<T> whole_;  // the dense gradients, where a step overwrites them
   px::Session<px::AnyCommunicator> session_;
   std::vector<T> parameters_;
   std::vector<Layer> layers_;

@@ -1,6 +1,4 @@
 // parallax-bench peers: steps of the library beside the same steps by hand on MPI, in time and in bytes on the wire.
-#pragma once
-
 #ifdef PARALLAX_HAS_MPI
 #include <algorithm>
 #include <cstdint>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "by_hand.hpp"
+#include "commands.hpp"
 #include "compare.hpp"
 
 namespace bench {
@@ -54,8 +53,8 @@ std::vector<Peers> all_peers(int ranks) {
                     return std::make_unique<HandTraining<T>>(world, work, sums, rows, blocking);
                   }};
   };
-  auto ours = method_of<T>("hybrid"), vendor = vendor_method<T>();
-  auto ahead = ahead_method<T>(), everywhere = method_of<T>("all_gather"), chosen = method_of<T>("auto");
+  auto ours = method_of<T>("hybrid"), vendor = method_of<T>(vendor_method);
+  auto ahead = method_of<T>(ahead_method), everywhere = method_of<T>("all_gather"), chosen = method_of<T>("auto");
   everywhere.name = "parallax, AllGather", chosen.name = "parallax, Auto";
   ours.name = "parallax", ahead.name = "parallax, ids ahead", vendor.name = "parallax, vendor's sum";
   Rows const gathered = Rows::gathered;
@@ -65,8 +64,8 @@ std::vector<Peers> all_peers(int ranks) {
              fused_polled = by_hand("MPI_Iallreduce, fused", Sums::fused, gathered, false);
   std::vector<Method> const of_lists{ours, vendor, fused, fused_polled, at_once, sequence};
   std::vector<Method> of_tables{ours, by_hand("MPI_Allgatherv", Sums::fused, gathered, true),
-                                      by_hand("MPI_Iallgatherv", Sums::fused, gathered, false),
-                                      by_hand("MPI_Allreduce, dense", Sums::fused, Rows::densified, true)};
+                                by_hand("MPI_Iallgatherv", Sums::fused, gathered, false),
+                                by_hand("MPI_Allreduce, dense", Sums::fused, Rows::densified, true)};
   std::vector<Tensor> small;
   for (int i = 0; i < 1000; ++i) small.push_back({std::to_string(i), 1024 / sizeof(T)});
   std::vector<Peers> all;
@@ -262,8 +261,7 @@ class PeersRun {
       auto const ms = [](double s) { return fixed(s * 1e3, 3); };
       table.row({methods[m].name, counted ? mb(is.mean) : "-", mb(should.mean), wired ? mb(sent) : "-",
                  wired ? fixed(most, 5) : "-", ms(outcome.seconds.median), ms(outcome.seconds.low), ms(outcome.seconds.high),
-                 fixed(ratio, 4), fixed(spread.low, 3), fixed(spread.high, 3),
-                 options_.check ? std::to_string(wrong) : "N/A"});
+                 fixed(ratio, 4), fixed(spread.low, 3), fixed(spread.high, 3), options_.check ? std::to_string(wrong) : "N/A"});
       Record record{{"command", "peers"},
                     {"workload", peers.name},
                     {"method", methods[m].name},
@@ -282,8 +280,8 @@ class PeersRun {
       if (m == 0) record.push_back({"demand", peers.demand});
       report_.add(std::move(record));
       bytes.push_back({methods[m].name, (wired ? sent : should.mean) / 1e6, 0, 0, m == 0});
-      times.push_back({methods[m].name, outcome.seconds.median * 1e3, outcome.seconds.low * 1e3, outcome.seconds.high * 1e3,
-                       m == 0});
+      times.push_back(
+          {methods[m].name, outcome.seconds.median * 1e3, outcome.seconds.low * 1e3, outcome.seconds.high * 1e3, m == 0});
     }
     report_.section({bar_chart("Sent by a host in a step, mean", "MB (10^6 bytes)", bytes),
                      bar_chart("Time of a step: median, tenth to ninetieth percentile", "ms", times)},
@@ -303,6 +301,14 @@ class PeersRun {
   Report& report_;
   Progress& progress_;
 };
+
+namespace {
+
+[[maybe_unused]] bool const here = bring("peers", [](Run const& run) {
+  for_scalar(run.options, [&]<class T>(T) { PeersRun<T>{run.options, run.ranks, run.report, run.progress}.run(); });
+});
+
+}  // namespace
 
 }  // namespace bench
 #endif

@@ -1,10 +1,10 @@
-// Throughput of a model under every policy, by the number of ranks.
-#pragma once
-
+// parallax-bench report: the throughput of a model under every policy, by the number of ranks, and three other commands, on one page.
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "commands.hpp"
 #include "compare.hpp"
 
 namespace bench {
@@ -15,10 +15,17 @@ void run_throughput(Options options, Environment const& environment, Report& rep
   Model const model = asked_model(options);
   auto const methods = asked_methods<T>(options);
   int const most = options.ranks ? options.ranks : 2, steps = options.iterations ? options.iterations : options.smoke ? 2 : 10;
-  Table table{model.name + (options.scale > 1 ? " at 1/" + std::to_string(options.scale) : "") +
+  Table table{"throughput of " + model.name + (options.scale > 1 ? " at 1/" + std::to_string(options.scale) : "") +
                   ": batches that all ranks together train in a second; more ranks than " +
                   std::to_string(std::thread::hardware_concurrency()) + ", the cores, take turns",
-              {{"ranks", 5}, {"policy", 22, true}, {"ms/step", 9}, {"p10", 9}, {"p90", 9}, {"batches/s", 9}, {"#wrong", 6}},
+              {{"ranks", 5},
+               {"policy", 22, true},
+               {"ms/step", 9},
+               {"p10", 9},
+               {"p90", 9},
+               {"batches/s", 9},
+               {"fastest", 7, true},
+               {"#wrong", 6}},
               true,
               progress};
   std::vector<Line> lines;
@@ -29,15 +36,16 @@ void run_throughput(Options options, Environment const& environment, Report& rep
     Workload const work =
         make_workload(options, model.dense, model.sparse, count, std::min(steps, 4), options.alpha, false, recorded);
     refuse_too_large(model, work, methods, memory_available(), sizeof(T));
+    std::vector<Contender> contenders;
+    std::vector<std::int64_t> wrong;
     for (std::size_t m = 0; m < methods.size(); ++m) {
       progress.begin(std::to_string(count) + " ranks, " + methods[m].name, steps);
       Schedule const plan{steps, options.smoke ? 1 : options.warmup, 1, options.check};
       auto const outcome = measure(ranks, work, {methods[m]}, plan, sizeof(T), progress)[0];
       double const batches = count / outcome.seconds.median;
+      contenders.push_back({methods[m].name, outcome.seconds});
+      wrong.push_back(outcome.wrong);
       lines[m].points.emplace_back(count, batches);
-      table.row({std::to_string(count), methods[m].name, fixed(outcome.seconds.median * 1e3, 3),
-                 fixed(outcome.seconds.low * 1e3, 3), fixed(outcome.seconds.high * 1e3, 3), fixed(batches, 2),
-                 options.check ? std::to_string(outcome.wrong) : "N/A"});
       report.wrong(outcome.wrong);
       report.add({{"command", "throughput"},
                   {"model", model.name},
@@ -48,9 +56,33 @@ void run_throughput(Options options, Environment const& environment, Report& rep
                   {"batches_per_s", batches},
                   {"wrong", outcome.wrong}});
     }
+    Fastest const winners{contenders};
+    for (std::size_t m = 0; m < methods.size(); ++m) {
+      auto const& [name, seconds] = contenders[m];
+      table.row({std::to_string(count), name, fixed(seconds.median * 1e3, 3), fixed(seconds.low * 1e3, 3),
+                 fixed(seconds.high * 1e3, 3), fixed(count / seconds.median, 2), winners.cell(name),
+                 options.check ? std::to_string(wrong[m]) : "N/A"});
+    }
     if (count == most) break;
   }
   report.section({line_chart("Throughput by ranks", "ranks", "batches per second", 2, false, lines)}, table);
 }
+
+namespace {
+
+void run_report(Run const& run) {
+  for_scalar(run.options,
+             [&]<class T>(T) { run_throughput<T>(run.options, run.environment, run.report, run.progress, run.recorded); });
+  bench::run("compare", run);
+  Options of_partition = run.options;
+  of_partition.ranks = 0;
+  Run on_partition{of_partition, run.environment, run.ranks, run.report, run.progress, run.recorded, true};
+  bench::run("partition", on_partition);
+  if (bodies().count("converge")) bench::run("converge", run);  // where there is Eigen
+}
+
+[[maybe_unused]] bool const here = bring("report", run_report);
+
+}  // namespace
 
 }  // namespace bench

@@ -1,17 +1,16 @@
 // parallax-bench partition: the busiest owner's load over the mean, for each partitioner and number of owners.
-#pragma once
-
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "commands.hpp"
 #include "report.hpp"
 #include "workload.hpp"
 
 namespace bench {
 
-inline void run_partition(Options const& options, bool prints, Report& report, Progress& progress, Ids const* recorded) {
+void run_partition(Options const& options, bool prints, Report& report, Progress& progress, Ids const* recorded) {
   std::int64_t const rows = options.rows ? options.rows : options.smoke ? 2'000 : 793'470;
   double const alpha = options.alpha > 0 ? options.alpha : 0.0087;
   int const ranks = options.ranks ? options.ranks : 8, steps = options.iterations ? options.iterations : options.smoke ? 2 : 4;
@@ -75,5 +74,12 @@ inline void run_partition(Options const& options, bool prints, Report& report, P
   }
   report.section({line_chart("Load of the busiest owner", "owners", "busiest / mean", 2, true, lines)}, table);
 }
+
+namespace {
+
+[[maybe_unused]] bool const here =
+    bring("partition", [](Run const& run) { run_partition(run.options, run.prints, run.report, run.progress, run.recorded); });
+
+}  // namespace
 
 }  // namespace bench

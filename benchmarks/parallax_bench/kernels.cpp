@@ -1,7 +1,5 @@
 // parallax-bench kernels: the row operations of one thread beside what bounds them in the same run: memcpy, a += b, loops by
 // hand, std::sort, a triad.
-#pragma once
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "../measure.hpp"
+#include "commands.hpp"
 #include "ids.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/optimizer/adam.hpp"
@@ -238,5 +237,13 @@ class KernelCommand {
   Progress& progress_;
   Table table_;
 };
+
+namespace {
+
+[[maybe_unused]] bool const here = bring("kernels", [](Run const& run) {
+  KernelCommand{run.options, run.prints, run.report, run.progress}.run();
+});
+
+}  // namespace
 
 }  // namespace bench

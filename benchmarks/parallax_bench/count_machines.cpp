@@ -1,12 +1,11 @@
 // parallax-bench count: the bytes of a step on machines that are not there, counted over the ids of all their ranks, by scheme;
 // and the time that they make in closed form.
-#pragma once
-
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "closed_form.hpp"
+#include "commands.hpp"
 #include "crossing.hpp"
 #include "report.hpp"
 
@@ -88,10 +87,9 @@ class MachineCount {
     Network const& network = options_.network;
     Table table{model.name + (options_.scale > 1 ? " at 1/" + std::to_string(options_.scale) : "") +
                     (recorded_ ? ", recorded ids" : "") +
-                    ": bytes of a machine in a step, counted, and milliseconds in closed form: " +
-                    shown(options_.rounds) + " rounds of " + shown(network.latency * 1e6) + " us, " +
-                    shown(network.bandwidth / 1e9) + " GB/s between machines, " + shown(network.local_bandwidth / 1e9) +
-                    " GB/s within one",
+                    ": bytes of a machine in a step, counted, and milliseconds in closed form: " + shown(options_.rounds) +
+                    " rounds of " + shown(network.latency * 1e6) + " us, " + shown(network.bandwidth / 1e9) +
+                    " GB/s between machines, " + shown(network.local_bandwidth / 1e9) + " GB/s within one",
                 {{"machines", 8},
                  {"ranks", 5},
                  {"scheme", 22, true},
@@ -239,5 +237,13 @@ class MachineCount {
   Progress& progress_;
   Ids const* recorded_;
 };
+
+namespace {
+
+[[maybe_unused]] bool const here = bring("count", [](Run const& run) {
+  MachineCount{run.options, run.prints, run.report, run.progress, run.recorded}.run();
+});
+
+}  // namespace
 
 }  // namespace bench

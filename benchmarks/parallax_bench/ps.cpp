@@ -1,10 +1,9 @@
 // parallax-bench ps: pull and push of one sparse table under each policy.
-#pragma once
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "commands.hpp"
 #include "measured.hpp"
 #include "report.hpp"
 
@@ -49,11 +48,12 @@ void run_ps(Options const& options, Ranks& ranks, Report& report, Progress& prog
               ranks.prints(),
               progress};
   std::vector<Bar> sent, times;
+  std::vector<Contender> contenders;
   for (auto const& policy : policies) {
     std::vector<Method> const method{method_of<T>(policy)};
     progress.begin(policy, steps);
-    auto const outcome = measure(ranks, work, method, {steps, options.warmup, 1, options.check, report.traced()}, sizeof(T),
-                                 progress)[0];
+    auto const outcome =
+        measure(ranks, work, method, {steps, options.warmup, 1, options.check, report.traced()}, sizeof(T), progress)[0];
     double const seconds = outcome.seconds.median, algbw = bytes / seconds / 1e9;
     table.row({fixed(bytes, 0), fixed(touched * real(width), 0), type, policy, fixed(seconds * 1e6, 1),
                fixed(outcome.seconds.low * 1e6, 1), fixed(outcome.seconds.high * 1e6, 1), fixed(algbw, 3),
@@ -80,14 +80,25 @@ void run_ps(Options const& options, Ranks& ranks, Report& report, Progress& prog
                 {"messages_per_step", outcome.messages},
                 {"rounds_per_step", outcome.rounds},
                 {"wrong", outcome.wrong}});
+    contenders.push_back({policy, outcome.seconds});
     sent.push_back({policy, outcome.sent_of_rank(outcome.counted) / 1e6});
     times.push_back({policy, seconds * 1e3, outcome.seconds.low * 1e3, outcome.seconds.high * 1e3});
   }
-  for (auto* bars : {&sent, &times})
-    std::min_element(bars->begin(), bars->end(), [](Bar const& a, Bar const& b) { return a.value < b.value; })->best = true;
+  std::min_element(sent.begin(), sent.end(), [](Bar const& a, Bar const& b) { return a.value < b.value; })->best = true;
+  Fastest const winners{contenders};
+  for (Bar& bar : times) bar.best = winners.has(bar.label);
+  report.found(winners.sentence("of a pull and a step"));
   report.section({bar_chart("Sent by a rank in a step", "MB (10^6 bytes)", sent),
                   bar_chart("Time of a step: median, tenth to ninetieth percentile", "ms", times)},
                  table);
 }
+
+namespace {
+
+[[maybe_unused]] bool const here = bring("ps", [](Run const& run) {
+  for_scalar(run.options, [&]<class T>(T) { run_ps<T>(run.options, run.ranks, run.report, run.progress, run.recorded); });
+});
+
+}  // namespace
 
 }  // namespace bench

@@ -1,12 +1,11 @@
 // parallax-bench auto: what `Auto` chooses beside every fixed policy, and its search for pieces, on the clock of a simulated
 // network, and by the clock on the wall.
-#pragma once
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "commands.hpp"
 #include "measured.hpp"
 #include "report.hpp"
 #include "simulated.hpp"
@@ -303,8 +302,15 @@ class AutoCommand {
   std::int64_t width_ = 4;
 };
 
-inline void run_auto(Options const& options, bool prints, Report& report, Progress& progress) {
+void run_auto(Options const& options, bool prints, Report& report, Progress& progress) {
   AutoCommand{options, prints, report, progress}.run();
 }
+
+namespace {
+
+[[maybe_unused]] bool const here =
+    bring("auto", [](Run const& run) { run_auto(run.options, run.prints, run.report, run.progress); });
+
+}  // namespace
 
 }  // namespace bench

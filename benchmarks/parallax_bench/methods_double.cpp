@@ -1,3 +1,0 @@
-// The trainings for double.
-#define BENCH_SCALAR double
-#include "methods.cpp"
