@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -24,23 +25,35 @@ class Progress {
     if (drawn_) std::fputc('\n', stderr);
   }
 
-  // `done` of `total`, with a remark such as "31,000 words/s". Cheap enough for every step: draws only what looks
-  // different.
+  // `done` of `total`, with a remark such as "31,000 words/s" and the time that is left. Cheap enough for every step: draws only
+  // what looks different.
   void update(std::int64_t done, std::string const& remark = {}) {
     std::int64_t const parts = terminal_ ? 200 : 10;
     std::int64_t const part = std::min(done, total_) * parts / total_;
     if (!shown_ || part == part_) return;
     part_ = part;
     int const percent = static_cast<int>(part * 100 / parts);
+    std::string const said = remark + left(done);
     if (terminal_) {
-      draw(part * width / parts, percent, remark);
+      draw(part * width / parts, percent, said);
     } else {
-      std::fprintf(stderr, "%s %3d %%  %s\n", title_.c_str(), percent, remark.c_str());
+      std::fprintf(stderr, "%s %3d %%  %s\n", title_.c_str(), percent, said.c_str());
     }
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr std::int64_t width = 30;
+
+  // The time that is left, if all parts take as long as those that are done.
+  std::string left(std::int64_t done) const {
+    if (done <= 0 || done >= total_) return {};
+    std::chrono::duration<double> const passed = Clock::now() - began_;
+    auto const seconds = static_cast<long>(passed.count() * static_cast<double>(total_ - done) / static_cast<double>(done));
+    char text[32];
+    std::snprintf(text, sizeof text, ", ETA %ld:%02ld", seconds / 60, seconds % 60);
+    return text;
+  }
 
   void draw(std::int64_t filled, int percent, std::string const& remark) {
     std::string bar;
@@ -64,6 +77,7 @@ class Progress {
   std::string title_;
   std::int64_t total_;
   std::int64_t part_ = -1;
+  Clock::time_point began_ = Clock::now();
   bool shown_;
   bool terminal_ = is_terminal();
   bool color_ = has_color();

@@ -37,7 +37,7 @@ void print_table(std::vector<Outcome> const& outcomes) {
 }
 
 std::vector<std::string_view> chosen_policies(std::string_view choice) {
-  if (choice == "compare") return {"hybrid", "all_reduce", "parameter_server", "all_gather"};
+  if (choice == "compare") return {"hybrid", "all_reduce", "naive_parameter_server", "parameter_server", "all_gather"};
   return {choice};
 }
 
@@ -46,9 +46,11 @@ int run(px::AnyCommunicator& world, Task const& task) {
   bool const talks = world.rank() == 0;
   if (talks) print_task(task, world.size());
   std::vector<Outcome> outcomes;
-  for (std::string_view const policy : chosen_policies(task.options.policy)) {
+  auto const chosen = chosen_policies(task.options.policy);
+  for (std::string_view const policy : chosen) {
     bool const first = outcomes.empty();
-    outcomes.push_back(train(world, task, policy, first ? task.options.checkpoints : 1, [&](Checkpoint const& now) {
+    std::string const title = "policy " + std::to_string(outcomes.size() + 1) + " of " + std::to_string(chosen.size());
+    outcomes.push_back(train(world, task, policy, title, first ? task.options.checkpoints : 1, [&](Checkpoint const& now) {
       if (first && talks) print_checkpoint(now, task);
     }));
   }
@@ -67,9 +69,8 @@ int main(int argc, char** argv) {
     if (options.help) return std::fputs(std::string{usage}.c_str(), stdout) < 0;
     Text text = options.texts.empty() ? default_text() : read_files(options.texts);
     if (options.smoke) make_tiny(text, options);
-    return example::run_ranks(argc, argv, options.ranks, [&](px::AnyCommunicator& world) {
-      return run(world, make_task(options, text, world.size()));
-    });
+    return example::run_ranks(argc, argv, options.ranks,
+                              [&](px::AnyCommunicator& world) { return run(world, make_task(options, text, world.size())); });
   } catch (std::exception const& error) {
     std::fprintf(stderr, "language_model: %s\n", error.what());
     return 1;

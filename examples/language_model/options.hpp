@@ -21,7 +21,7 @@ inline constexpr std::array<std::string_view, 6> policies{
 struct Options {
   std::vector<std::string> texts;  // empty: the default text
   int ranks = 4;                   // threads; under mpiexec its ranks
-  std::string policy = "compare";  // four of them, one after another; or one
+  std::string policy = "compare";  // five of them, one after another; or one
   ModelShape shape;
   Index streams = 16;        // B, per rank
   Index steps = 10;          // T, of truncated back-propagation

@@ -9,9 +9,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "../../benchmarks/baseline/naive_ps.hpp"
 #include "../progress.hpp"
 #include "trainer.hpp"
-#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace lm {
 
@@ -48,12 +48,12 @@ double mean_over_ranks(double value, px::AnyCommunicator& world) {
 
 // Collective.
 template <class Preset>
-Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_view policy, int checkpoints,
+Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_view policy, std::string title, int checkpoints,
                     AtCheckpoint const& at_checkpoint) {
   Options const& options = task.options;
   Trainer<Preset, float> trainer{world, options, task.corpus.train};
-  std::string title{policy};
-  title.resize(22, ' ');
+  (title += title.empty() ? "" : ": ") += policy;
+  title.resize(37, ' ');
   example::Progress progress{title, task.batches, world.rank() == 0};
   Record record;
   Checkpoint now;
@@ -74,10 +74,10 @@ Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_vi
 
 }  // namespace
 
-Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, int checkpoints,
+Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, std::string const& title, int checkpoints,
               AtCheckpoint const& at_checkpoint) {
   auto const under = [&]<class Preset>(Preset) {
-    return train_under<Preset>(world, task, policy, checkpoints, at_checkpoint);
+    return train_under<Preset>(world, task, policy, title, checkpoints, at_checkpoint);
   };
   if (policy == "hybrid") return under(px::presets::hybrid{});
   if (policy == "all_reduce") return under(px::presets::all_reduce{});

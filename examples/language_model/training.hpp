@@ -31,8 +31,8 @@ struct Checkpoint {
 using AtCheckpoint = std::function<void(Checkpoint const&)>;
 
 // Trains a new model under one of `policies`, by name; every rank calls `at_checkpoint` so many times, after equally many
-// batches. Rank 0 shows progress. Collective.
-Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, int checkpoints,
+// batches. Rank 0 shows progress, under `title` and the policy's name. Collective.
+Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, std::string const& title, int checkpoints,
               AtCheckpoint const& at_checkpoint);
 
 }  // namespace lm
