@@ -1,0 +1,354 @@
+// Files in NumPy's format .npy, one array each: parsed from memory, read from a mapped file, and written in pieces. Programs
+// that exchange an array with Python include it, alone or beside the library. Facts of the format:
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Little-endian and row-major.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallax/interop/file.hpp"
+
+namespace parallax::npy {
+
+// What the elements of an array are, by NumPy's letter and their bytes.
+enum class Dtype : std::uint8_t {
+  b1,   // bool: a byte, 0 or 1
+  i1,   // int8
+  i2,   // int16
+  i4,   // int32
+  i8,   // int64
+  u1,   // uint8
+  u2,   // uint16
+  u4,   // uint32
+  u8,   // uint64
+  f2,   // float16
+  f4,   // float32
+  f8,   // float64
+  c8,   // complex64: two floats, real and imaginary
+  c16,  // complex128: two doubles
+};
+
+// Files have no longer a dictionary, in bytes: as much as version 1.0 of the format can say. NumPy's own limit is 10,000.
+inline constexpr std::size_t most_header_bytes = 65'535;
+// No array has more dimensions, as in NumPy.
+inline constexpr std::size_t most_dimensions = 64;
+
+namespace detail {
+
+using namespace parallax::detail;
+
+struct DtypeFacts {
+  std::string_view name;
+  std::size_t size;
+};
+inline constexpr DtypeFacts dtypes[] = {{"b1", 1}, {"i1", 1}, {"i2", 2}, {"i4", 4}, {"i8", 8}, {"u1", 1}, {"u2", 2},
+                                        {"u4", 4}, {"u8", 8}, {"f2", 2}, {"f4", 4}, {"f8", 8}, {"c8", 8}, {"c16", 16}};
+
+template <class T>
+constexpr Dtype dtype_of() {
+  static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8,
+                "parallax: this type has no dtype: specialise parallax::npy::DtypeOf, or use bytes()");
+  if constexpr (std::is_same_v<T, bool>) return Dtype::b1;
+  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? Dtype::f4 : Dtype::f8;
+  constexpr Dtype of_signed[] = {Dtype::i1, Dtype::i2, Dtype::i4, Dtype::i8};
+  constexpr Dtype of_unsigned[] = {Dtype::u1, Dtype::u2, Dtype::u4, Dtype::u8};
+  return (std::is_signed_v<T> ? of_signed : of_unsigned)[std::bit_width(sizeof(T)) - 1];
+}
+
+}  // namespace detail
+
+// A dtype as NumPy names it, without the order of bytes: "f4" for Dtype::f4.
+constexpr std::string_view to_string(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].name; }
+
+// The bytes of an element.
+constexpr std::size_t size_of(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].size; }
+
+// The dtype of a C++ type. Specialise it for a type of your own that is trivially copyable and has a dtype's bits, such as
+// std::complex<float>, whose is Dtype::c8.
+template <class T>
+struct DtypeOf {
+  static constexpr Dtype value = detail::dtype_of<T>();  // of an integer, float, double or bool
+};
+
+// What a file's header says.
+struct Header {
+  Dtype dtype;                       // of the elements
+  std::vector<std::uint64_t> shape;  // row-major; none for a scalar
+  std::uint64_t begin;               // where the elements begin in the file
+  std::uint64_t end;                 // where they and the file end
+};
+
+namespace detail {
+
+// Reads the one dictionary of Python that a header is: three fields in any order.
+class Parser {
+ public:
+  Parser(std::string_view text, std::uint64_t begin, std::uint64_t file_size, std::string_view path)
+      : text_{text}, begin_{begin}, file_size_{file_size}, path_{path} {}
+
+  Header parse() {
+    expect('{');
+    bool more = !closes('}');
+    while (more) {
+      std::string_view const field = string();
+      bool* const seen = field == "descr"           ? &has_descr_
+                         : field == "fortran_order" ? &has_order_
+                         : field == "shape"         ? &has_shape_
+                                                    : nullptr;
+      if (!seen) refuse("unknown field " + shown(field));
+      if (std::exchange(*seen, true)) refuse("two fields " + shown(field));
+      expect(':');
+      if (seen == &has_descr_) descr();
+      else if (seen == &has_order_) order();
+      else shape();
+      more = closes(',');
+      if (more && closes('}')) break;  // Python's own dictionaries end so
+      if (!more) expect('}');
+    }
+    skip_space();
+    if (at_ < text_.size()) fail("something stands behind the dictionary");
+    if (!has_descr_ || !has_order_ || !has_shape_)
+      refuse(std::string{"no field '"} + (!has_descr_ ? "descr'" : !has_order_ ? "fortran_order'" : "shape'"));
+    if (fortran_order_ && header_.shape.size() > 1)
+      refuse("'fortran_order': True, columns first, is not read where there are " + std::to_string(header_.shape.size()) +
+             " dimensions");
+    std::uint64_t bytes = size_of(header_.dtype);
+    for (std::uint64_t const length : header_.shape)
+      if (!multiply(bytes, length, bytes)) refuse("'shape' has more than 2^64 - 1 bytes");
+    if (std::uint64_t const data = file_size_ - begin_; bytes != data)
+      refuse("'descr' and 'shape' have " + std::to_string(bytes) + " bytes, the file has " + std::to_string(data) +
+             " behind its header");
+    header_.begin = begin_;
+    header_.end = file_size_;
+    return std::move(header_);
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view detail) const { throw FormatError(path_, detail); }
+  [[noreturn]] void fail(std::string_view detail) const {
+    refuse(std::string{detail} + ", at byte " + std::to_string(begin_ - text_.size() + at_) +
+           (at_ < text_.size() ? "" : ", where the header ends"));
+  }
+
+  void skip_space() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) ++at_;
+  }
+  bool closes(char c) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!closes(c)) fail(std::string{"expected "} + c);
+  }
+  bool word(std::string_view expected) {
+    skip_space();
+    if (text_.substr(at_, expected.size()) != expected) return false;
+    at_ += expected.size();
+    return true;
+  }
+
+  std::string_view string() {
+    skip_space();
+    char const quote = at_ < text_.size() ? text_[at_] : ' ';
+    if (quote != '\'' && quote != '"') fail("expected a string");
+    std::size_t const begin = ++at_;
+    for (; at_ < text_.size() && text_[at_] != quote; ++at_)
+      if (text_[at_] == '\\' || static_cast<unsigned char>(text_[at_]) < 0x20)
+        fail("a string holds an escape or a control character");
+    if (at_ == text_.size()) fail("a string has no end");
+    return text_.substr(begin, at_++ - begin);
+  }
+
+  void descr() {
+    skip_space();
+    if (at_ < text_.size() && text_[at_] == '[') refuse("'descr' is a list: arrays of structures are not read");
+    if (at_ < text_.size() && text_[at_] == '(') refuse("'descr' is a tuple: arrays of arrays are not read");
+    std::string_view const text = string();
+    std::string_view const name = text.substr(text.empty() ? 0 : 1);
+    char const order = text.empty() ? ' ' : text[0];
+    auto const no = [&](std::string_view why) { refuse("'descr' " + shown(text) + ": " + std::string{why}); };
+    if (name.substr(0, 1) == "O") no("Python objects are not read: they would run code");
+    if (order == '>') no("big-endian is not read");
+    if (order == '=') no("'=' is the byte order of a machine that the file does not name");
+    if (order != '<' && order != '|') no("no byte order, which is '<', or '|' for single bytes");
+    for (std::size_t i = 0; i < std::size(dtypes); ++i) {
+      if (dtypes[i].name != name) continue;
+      if (order == '|' && dtypes[i].size > 1) no("'|' is for single bytes");
+      header_.dtype = static_cast<Dtype>(i);
+      return;
+    }
+    no("this dtype is not read");
+  }
+
+  void order() {
+    fortran_order_ = word("True");
+    if (!fortran_order_ && !word("False")) fail("'fortran_order' is neither True nor False");
+  }
+
+  void shape() {
+    expect('(');
+    while (!closes(')')) {
+      if (header_.shape.size() == most_dimensions)
+        refuse("'shape' has more than " + std::to_string(most_dimensions) + " dimensions");
+      header_.shape.push_back(number());
+      if (closes(',')) continue;
+      expect(')');
+      if (header_.shape.size() == 1) fail("'shape' of one dimension has no comma, and so is no tuple");
+      return;
+    }
+  }
+
+  std::uint64_t number() {
+    skip_space();
+    std::size_t const begin = at_;
+    if (at_ < text_.size() && text_[at_] == '-') fail("'shape' is negative");
+    std::uint64_t value = 0;
+    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
+      if (!multiply(value, 10, value) || __builtin_add_overflow(value, static_cast<std::uint64_t>(text_[at_] - '0'), &value))
+        fail("'shape' is above 2^64 - 1");
+    if (at_ == begin) fail("'shape' is no tuple of integers");
+    if (text_[begin] == '0' && at_ > begin + 1) fail("'shape' begins with 0");
+    return value;
+  }
+
+  std::string_view text_;
+  std::uint64_t begin_, file_size_;
+  std::string_view path_;
+  std::size_t at_ = 0;
+  bool has_descr_ = false, has_order_ = false, has_shape_ = false, fortran_order_ = false;
+  Header header_{};
+};
+
+}  // namespace detail
+
+// Parses the beginning of a file of `file_size` bytes, of which `bytes` has at least the header: 12 + most_header_bytes are
+// always enough, or all of a shorter file. Reads versions 1.0, 2.0 and 3.0. `path` is for messages. FormatError where it is not
+// the format, where the dtype, the order of bytes or of dimensions is not read here, and where the file has not as many bytes
+// as the shape.
+inline Header parse_header(std::span<std::byte const> bytes, std::uint64_t file_size, std::string_view path) {
+  std::string_view const text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+  if (text.substr(0, 6) != "\x93NUMPY") throw FormatError(path, "the file does not begin with \\x93NUMPY: it is no .npy");
+  if (text.size() < 10) throw FormatError(path, "the file ends in its header");
+  auto const byte = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(text[i])}; };
+  if (byte(6) < 1 || byte(6) > 3 || byte(7) != 0)
+    throw FormatError(path,
+                      "version " + std::to_string(byte(6)) + "." + std::to_string(byte(7)) + " of the format is not read");
+  std::size_t const before = byte(6) == 1 ? 10 : 12;
+  if (text.size() < before) throw FormatError(path, "the file ends in its header");
+  std::size_t const length = before == 10 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
+  if (length > most_header_bytes)
+    throw FormatError(path, "the header's length is " + std::to_string(length) + " bytes, more than the " +
+                                std::to_string(most_header_bytes) + " that are read");
+  if (length > text.size() - before || before + length > file_size)
+    throw FormatError(path,
+                      "the header's length is " + std::to_string(length) + " bytes, in a file of " + std::to_string(file_size));
+  return detail::Parser{text.substr(before, length), before + length, file_size, path}.parse();
+}
+
+// The first bytes of a file with such an array, as NumPy writes them: a multiple of 64, behind which the elements begin.
+// Version 1.0. FormatError, with `path` in its text: the shape has too many dimensions, or overflows.
+inline std::string header_bytes(Dtype dtype, std::span<std::uint64_t const> shape, std::string_view path = "npy") {
+  if (shape.size() > most_dimensions) throw FormatError(path, "more than " + std::to_string(most_dimensions) + " dimensions");
+  std::uint64_t bytes = size_of(dtype);
+  std::string text{"\x93NUMPY\x01\0\0\0", 10};
+  text.append("{'descr': '").append(size_of(dtype) == 1 ? "|" : "<").append(to_string(dtype));
+  text.append("', 'fortran_order': False, 'shape': (");
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (!detail::multiply(bytes, shape[i], bytes)) throw FormatError(path, "the shape has more than 2^64 - 1 bytes");
+    text.append(i > 0 ? ", " : "").append(std::to_string(shape[i]));
+  }
+  text.append(shape.size() == 1 ? ",), }" : "), }");
+  if (!shape.empty()) text.append(21 - std::to_string(shape[0]).size(), ' ');  // room for 21 digits, as NumPy leaves it
+  text.resize(text.size() / 64 * 64 + 63, ' ');
+  text.push_back('\n');
+  if (bytes > ~std::uint64_t{0} - text.size()) throw FormatError(path, "the file would have more than 2^64 - 1 bytes");
+  text[8] = static_cast<char>((text.size() - 10) & 0xff);
+  text[9] = static_cast<char>((text.size() - 10) >> 8);
+  return text;
+}
+
+// A file mapped into memory, to be read. Owns the mapping, which ends with it. Const members may be called by several threads.
+class Reader {
+ public:
+  // Maps the file and parses its header. FormatError: not a regular file, or not what is read. FileError: a system call failed.
+  explicit Reader(std::string path)
+      : file_{std::move(path)}, header_{parse_header(file_.bytes(), file_.bytes().size(), file_.path())} {}
+
+  // What the elements are.
+  Dtype dtype() const noexcept { return header_.dtype; }
+  // Row-major; empty for a scalar.
+  std::vector<std::uint64_t> const& shape() const noexcept { return header_.shape; }
+  // The elements' bytes, in the file's mapping.
+  std::span<std::byte const> bytes() const noexcept { return file_.bytes().subspan(static_cast<std::size_t>(header_.begin)); }
+  // The elements, in the file's mapping. FormatError where T is another dtype's, or the file does not have them at a multiple
+  // of alignof(T). Of what C++ has no type for, std::uint8_t (b1) and std::uint16_t (f2) are the bits.
+  template <class T>
+  std::span<T const> values() const {
+    static_assert(!std::is_same_v<T, bool>, "parallax: a byte of a file may be neither 0 nor 1: read b1 as std::uint8_t");
+    constexpr Dtype asked = DtypeOf<T>::value;
+    bool const bits = (asked == Dtype::u1 && dtype() == Dtype::b1) || (asked == Dtype::u2 && dtype() == Dtype::f2);
+    if (dtype() != asked && !bits)
+      throw FormatError(file_.path(), "asked for as " + std::string{to_string(asked)} + ", but the dtype is " +
+                                          std::string{to_string(dtype())});
+    return detail::elements<T>(bytes(), file_.path(), "the array");
+  }
+
+ private:
+  MappedFile file_;
+  Header header_;
+};
+
+// Writes a file whose shape is known beforehand, in pieces and in any order. The file is PATH.part until finish(): see NewFile.
+// One Writer a path at a time. Not thread-safe.
+class Writer {
+ public:
+  // Creates PATH.part and writes the header. FormatError as by header_bytes() and NewFile.
+  Writer(std::string path, Dtype dtype, std::span<std::uint64_t const> shape)
+      : Writer{header_bytes(dtype, shape, path), std::move(path), dtype, shape} {}
+
+  // Writes `bytes` of the elements from their byte `offset` on. A byte that is written again has its last value. FormatError:
+  // the bytes go beyond the array. FileError: the disk is full, ….
+  void write(std::uint64_t offset, std::span<std::byte const> bytes) {
+    std::uint64_t const size = file_.size() - begin_;
+    if (offset > size || bytes.size() > size - offset)
+      throw FormatError(file_.path(), std::to_string(bytes.size()) + " bytes at byte " + std::to_string(offset) +
+                                          " of an array of " + std::to_string(size));
+    file_.write(begin_ + offset, bytes);
+  }
+
+  // Brings the file to the disk and gives it its name. FormatError says where bytes are missing; they can be written, and
+  // finish() called again.
+  void finish() {
+    if (std::uint64_t const missing = file_.first_missing(); missing < file_.size())
+      throw FormatError(file_.path(), "byte " + std::to_string(missing - begin_) + " of an array of " +
+                                          std::to_string(file_.size() - begin_) + " was not written");
+    file_.finish();
+  }
+
+ private:
+  Writer(std::string const& header, std::string path, Dtype dtype, std::span<std::uint64_t const> shape)
+      : begin_{header.size()}, file_{std::move(path), header.size() + bytes_of(dtype, shape)} {
+    file_.write(0, std::as_bytes(std::span{header}));
+  }
+
+  static std::uint64_t bytes_of(Dtype dtype, std::span<std::uint64_t const> shape) noexcept {
+    std::uint64_t bytes = size_of(dtype);
+    for (std::uint64_t const length : shape) bytes *= length;
+    return bytes;
+  }
+
+  std::uint64_t begin_;
+  NewFile file_;
+};
+
+}  // namespace parallax::npy
