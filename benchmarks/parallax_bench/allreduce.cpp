@@ -1,6 +1,5 @@
 // parallax-bench allreduce: a dense variable by size, beside MPI's own all-reduce, in the columns of nccl-tests.
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -92,7 +91,7 @@ void run_allreduce(Options const& options, Ranks& ranks, Report& report, Progres
     double sum = 0;
     for (auto const& point : line.points) sum += point.second;
     if (ranks.prints())
-      std::printf("# avg bus bandwidth of %s: %.3f GB/s\n", line.name.c_str(), sum / real(line.points.size()));
+      print_line("# avg bus bandwidth of " + line.name + ": " + fixed(sum / real(line.points.size()), 3) + " GB/s");
   }
   report.found(found);
   report.section({line_chart("Time of a step", "size (bytes)", "time (us)", 2, true, times),

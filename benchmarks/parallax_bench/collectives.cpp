@@ -2,7 +2,6 @@
 // nccl-tests.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -184,14 +183,14 @@ void run_collectives(Run const& run) {
                     {"wrong", wrong}});
       }
       Fastest const fastest{contenders};
-      quickest.back() = shown(fastest.winner.seconds.median * 1e6) + " us by " + fastest.winner.name +
+      quickest.back() = shown(fastest.winner.value.median * 1e6) + " us by " + fastest.winner.name +
                         (fastest.names.size() > 1 ? " (a tie)" : "");
       largest = bytes;
     }
     for (Line const& line : of_kind) {
       double sum = 0;
       for (auto const& point : line.points) sum += point.second;
-      if (prints) std::printf("# avg bus bandwidth of %s: %.3f GB/s\n", line.name.c_str(), sum / real(line.points.size()));
+      if (prints) print_line("# avg bus bandwidth of " + line.name + ": " + fixed(sum / real(line.points.size()), 3) + " GB/s");
       speed.push_back(line);
     }
   }

@@ -186,8 +186,8 @@ class Comparison {
       times.push_back(
           {methods[m].name, outcome.seconds.median * 1e3, outcome.seconds.low * 1e3, outcome.seconds.high * 1e3, fastest});
     }
-    report_.found(winners.sentence("of a step of " + model.name + " on " + std::to_string(ranks_.size()) + " ranks") +
-                  " The fewest bytes, " + fixed(least_bytes / 1e6, 4) + " MB by a host in a step, are those of " +
+    report_.found(winners.sentence("of a step of " + model.name + " on " + std::to_string(ranks_.size()) + " ranks"));
+    report_.found("The fewest bytes, " + fixed(least_bytes / 1e6, 4) + " MB by a host in a step, are those of " +
                   listed(frugal) + ".");
     report_.section({bar_chart("Sent by a host in a step, mean", "MB (10^6 bytes)", bytes),
                      bar_chart("Time of a step: median, tenth to ninetieth percentile", "ms", times)},
@@ -279,6 +279,8 @@ class Comparison {
       std::string const by_bytes = ps_bytes[0] > 0 ? crossing(measured, ps_bytes, ar_bytes) : "-";
       std::string const by_time = crossing(measured, ps_time, ar_time);
       meetings.push_back({shape.name, by_bytes, by_time});
+      report_.found(
+          meeting("parameter_server", "all_reduce", "bytes of a host for " + shape.name, measured, ps_bytes, ar_bytes));
       report_.add({{"command", "alpha_crossing"},
                    {"model", model.name},
                    {"table", shape.name},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "fastest.hpp"
 #include "language_model/default_text.hpp"
 #include "language_model/training.hpp"
 #include "mlp/training.hpp"
@@ -125,6 +126,7 @@ class Convergence {
                 ranks_.prints(),
                 progress_};
     std::vector<Line> by_step, by_time, by_bytes;
+    std::vector<Result> results;
     for (Watched const& training : trainings) {
       for (auto* const lines : {&by_step, &by_time, &by_bytes}) lines->push_back({training.policy, {}});
       double most = 0;
@@ -134,7 +136,8 @@ class Convergence {
         Look const& other = first.looks[i];
         double const off = std::abs(look.quality / other.quality - 1);
         bool const is_wrong = look.step != other.step || !(off <= training.tolerance);
-        most = std::max(most, off), wrong += is_wrong;
+        if (!(off <= most)) most = off;  // also what is no number
+        wrong += is_wrong;
         by_step.back().points.emplace_back(look.step, look.quality);
         by_time.back().points.emplace_back(look.seconds, look.quality);
         by_bytes.back().points.emplace_back(look.megabytes_sent, look.quality);
@@ -147,11 +150,15 @@ class Convergence {
                      {quality == "held-out perplexity" ? "perplexity" : "accuracy", look.quality},
                      {"wrong", std::int64_t{is_wrong}}});
       }
+      results.push_back({training.policy, most, training.tolerance});
       Look const& last = training.looks.back();
       table.row({training.policy, shown(last.step), fixed(last.seconds, 2), fixed(last.megabytes_sent, 3),
                  fixed(last.quality, 10), shown(most), shown(training.tolerance), std::to_string(wrong)});
       report_.wrong(wrong);
     }
+    Look const& last = first.looks.back();
+    report_.found(agreement(results, "a " + quality + " of " + shown(last.quality) + " after " + shown(last.step) + ' ' + step +
+                                         (last.step > 1 ? "s" : "")));
     auto const chart = [&](std::string const& by, std::string const& x, int base, std::vector<Line> const& lines) {
       return line_chart(model + ": " + by, x, quality, base, logarithmic, lines);
     };

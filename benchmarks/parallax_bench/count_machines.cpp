@@ -7,6 +7,7 @@
 #include "closed_form.hpp"
 #include "commands.hpp"
 #include "crossing.hpp"
+#include "fastest.hpp"
 #include "report.hpp"
 
 namespace bench {
@@ -83,6 +84,13 @@ class MachineCount {
   }
 
  private:
+  static constexpr double same = 0.01;  // times in closed form tie that are no further apart
+
+  static std::string on(Machines const& layout) {
+    return std::to_string(layout.machines) + (layout.machines == 1 ? " machine of " : " machines of ") +
+           std::to_string(layout.ranks) + (layout.ranks == 1 ? " rank" : " ranks");
+  }
+
   void by_layout(Model const& model) {
     Network const& network = options_.network;
     Table table{model.name + (options_.scale > 1 ? " at 1/" + std::to_string(options_.scale) : "") +
@@ -104,13 +112,13 @@ class MachineCount {
                 progress_};
     std::vector<Line> lines;
     for (Machines const& layout : options_.machines) count(model, layout, table, lines);
+    report_.found(found_);
     report_.section({line_chart("A step by the number of ranks, in closed form", "ranks", "ms", 2, true, lines)}, table);
   }
 
   // A rank names each of its rows once; of recorded ids it takes so many as name that share of the rows.
   void sweep(TableShape const& shape, Machines const& layout) {
-    std::string const where = shape.name + " on " + std::to_string(layout.machines) + " machines of " +
-                              std::to_string(layout.ranks) + (layout.ranks == 1 ? " rank" : " ranks");
+    std::string const where = shape.name + " on " + on(layout);
     auto const of = [](double value, double whole) { return whole > 0 ? fixed(value / whole, 3) : std::string{"-"}; };
     auto const all = schemes();
     Table table{where + ", by the share of its rows that a rank touches" + (recorded_ ? ", recorded ids" : "") +
@@ -162,6 +170,8 @@ class MachineCount {
                    {"alpha_by_time", by_time}});
     }
     report_.section({}, met);
+    report_.found(
+        meeting(all.back().name, all[0].name, "time in closed form for " + where, alphas, of_times.back(), of_times[0]));
   }
 
   struct Counted {
@@ -201,11 +211,16 @@ class MachineCount {
     auto const all = schemes();
     auto const counts = counted(model.dense, model.sparse, layout, options_.alpha, false);
     lines.resize(all.size());
+    std::vector<Contender> contenders;
     for (std::size_t s = 0; s < all.size(); ++s) {
+      contenders.push_back({all[s].name, within(same, counts[s].seconds)});
       add(model, layout, all[s], counts[s].tables, counts[s].parts.all, counts[s].seconds, table);
       lines[s].name = all[s].name;
       lines[s].points.emplace_back(layout.machines * layout.ranks, counts[s].seconds * 1e3);
     }
+    Quantity time;
+    time.noun = "time in closed form", time.rule = within_rule(same);
+    found_ = Fastest{contenders}.sentence("of a step of " + model.name + " on " + on(layout), time);
   }
 
   void add(Model const& model, Machines const& layout, Scheme const& scheme, Load const& tables, Load const& all,
@@ -236,6 +251,7 @@ class MachineCount {
   Report& report_;
   Progress& progress_;
   Ids const* recorded_;
+  std::string found_;  // of the last layout
 };
 
 namespace {

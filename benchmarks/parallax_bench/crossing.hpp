@@ -23,4 +23,20 @@ inline std::string crossing(std::vector<double> const& alphas, std::vector<doubl
   return "above " + shown(alphas.back());
 }
 
+// Of the same two, who are measured in `quantity`: "a needs 0.2 times the bytes that b needs at alpha 0.001; the two meet
+// at alpha 0.3."
+inline std::string meeting(std::string const& a_name, std::string const& b_name, std::string const& quantity,
+                           std::vector<double> const& alphas, std::vector<double> const& a, std::vector<double> const& b) {
+  if (alphas.empty()) return "Nothing was measured.";
+  if (!(a[0] > 0 && b[0] > 0)) return called(a_name) + " and " + called(b_name) + " cannot be compared by " + quantity + ".";
+  std::string const from = shown(alphas.front()), to = shown(alphas.back());
+  std::string const begin = called(a_name) + " needs " + shown(a[0] / b[0]) + " times the " + quantity + " that " +
+                            called(b_name) + " needs at alpha " + from;
+  if (alphas.size() == 1) return begin + ", the only share tried.";
+  std::string const met = crossing(alphas, a, b);
+  if (met.starts_with("above")) return begin + ", and less at every share up to " + to + ".";
+  if (met.starts_with("below")) return begin + ", the least share tried.";
+  return begin + "; the two meet at alpha " + met + ".";
+}
+
 }  // namespace bench

@@ -272,10 +272,11 @@ inline std::string page_section(std::vector<std::string> const& charts, Table co
   return out + "</tbody></table></div></section>\n";
 }
 
-// Opens with `found`, one or two sentences, and with what was run, when and on what; then the contents.
-inline std::string page_of(std::string const& title, std::string const& found, std::string const& line,
+// Opens with the first sentence of `found`, and with what was run, when and on what; then the others, and the contents.
+inline std::string page_of(std::string const& title, std::vector<std::string> const& found, std::string const& line,
                            std::string const& facts, std::vector<std::string> const& sections, std::string const& page) {
-  std::string contents;
+  std::string contents, others;
+  for (std::size_t f = 1; f < found.size(); ++f) others += "<p class='also'>" + escaped(found[f]) + "</p>\n";
   for (std::size_t s = 0; s < sections.size(); ++s)
     contents += "<li><a href='#s" + std::to_string(s + 1) + "'>" + escaped(heading_of(sections[s])) + "</a></li>\n";
   return "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>" + escaped(title) +
@@ -293,9 +294,9 @@ inline std::string page_of(std::string const& title, std::string const& found, s
          "td,th{padding:.2em .5em;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}\n"
          "th{border-bottom:1px solid #888}.words{text-align:left}\n"
          "td:first-child,th:first-child{position:sticky;left:0;background:#fff}\n</style></head><body>\n<h1>" +
-         escaped(title) + "</h1>\n<p class='found'>" + escaped(found) + "</p>\n<p class='line'><code>" + escaped(line) +
-         "</code></p>\n<p class='facts'>" + escaped(facts) + "</p>\n<nav><ol>\n" + contents + "</ol></nav>\n" + page +
-         "</body></html>\n";
+         escaped(title) + "</h1>\n<p class='found'>" + (found.empty() ? "" : escaped(found[0])) +
+         "</p>\n<p class='line'><code>" + escaped(line) + "</code></p>\n<p class='facts'>" + escaped(facts) + "</p>\n" +
+         others + "<nav><ol>\n" + contents + "</ol></nav>\n" + page + "</body></html>\n";
 }
 
 }  // namespace bench

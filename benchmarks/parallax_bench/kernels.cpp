@@ -9,6 +9,7 @@
 
 #include "../measure.hpp"
 #include "commands.hpp"
+#include "fastest.hpp"
 #include "ids.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/optimizer/adam.hpp"
@@ -60,19 +61,22 @@ class KernelCommand {
         group<std::int64_t>(smoke_ ? count / 100 : count, skew, "int64");
       }
     adam();
+    report_.found(sentence_of(duels_, "A row operation", "what stands beside it", "rows of the table", within_rule(same)));
     report_.section({}, table_);
   }
 
  private:
-  struct Contender {
+  static constexpr double same = 0.05;  // best times tie that are no further apart
+  struct Beside {
     std::string name;
     double seconds;
   };
   // `bytes` are read and written once in `seconds`.
   void line(std::string const& kernel, std::string const& ids, std::size_t bytes, double seconds,
-            std::vector<Contender> const& beside, bool right) {
+            std::vector<Beside> const& beside, bool right) {
     for (auto const& other : beside) {
-      double const algbw = real(bytes) / seconds / 1e9, speed = other.seconds / seconds;
+      duels_.push_back({kernel + " of " + ids, {kernel, within(same, seconds)}, {other.name, within(same, other.seconds)}});
+      double const algbw = real(bytes) / seconds / 1e9, speed = duels_.back().speed();
       table_.row({kernel, ids, std::to_string(bytes), fixed(seconds * 1e6, 1), fixed(algbw, 2), other.name,
                   fixed(other.seconds * 1e6, 1), fixed(speed, 2), right ? "0" : "1"});
       report_.add({{"command", "kernels"},
@@ -236,6 +240,7 @@ class KernelCommand {
   Report& report_;
   Progress& progress_;
   Table table_;
+  std::vector<Duel> duels_;
 };
 
 namespace {

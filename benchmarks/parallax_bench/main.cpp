@@ -57,14 +57,10 @@ int run_command(Options const& options, int argc, char** argv) {
     if (auto const version = mpi_version(of_ranks.comm == Comm::mpi); !version.empty()) facts.push_back({"mpi", version});
     Report report{options, facts};
     Progress progress{prints};
-    if (ranks.oversubscribed() && prints)
-      std::printf("# more ranks than cores: times tell of the scheduler, bytes are exact\n");
+    if (ranks.oversubscribed() && prints) print_line("# more ranks than cores: times tell of the scheduler, bytes are exact");
     run(options.command, {options, environment, ranks, report, progress, ids, prints});
     progress.clear();
-    if (prints) {
-      report.write();
-      if (report.wrong() > 0) std::printf("# %lld wrong\n", static_cast<long long>(report.wrong()));
-    }
+    if (prints) report.write();
     return report.wrong() > 0 ? 1 : 0;
   } catch (Refusal const& refusal) {
     return complain(refusal);

@@ -1,10 +1,12 @@
 // parallax-bench partition: the busiest owner's load over the mean, for each partitioner and number of owners.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "commands.hpp"
+#include "fastest.hpp"
 #include "report.hpp"
 #include "workload.hpp"
 
@@ -34,20 +36,23 @@ void run_partition(Options const& options, bool prints, Report& report, Progress
               prints,
               progress};
   std::vector<Line> lines{{"block", {}}, {"cyclic", {}}, {"hash", {}}, {"greedy", {}}};
+  std::string found;  // of the largest number of owners
   for (int owners = 2; owners <= (options.smoke ? 8 : 128); owners *= 2) {
     progress.begin(std::to_string(owners) + " owners", 4);
     std::vector<std::string> cells{std::to_string(owners)};
     std::int64_t wrong = 0;
+    std::vector<Contender> contenders;
     for (auto const kind : {Partition::block, Partition::cyclic, Partition::hash, Partition::greedy}) {
       auto const layout = ChosenPartitioner{0, kind, kind == Partition::greedy ? greedy : px::Greedy{}}.layout(rows, owners);
-      double ratio = 0;
+      std::vector<double> ratios;  // by step
       for (auto const& by_rank : batches) {
         std::vector<std::int64_t> load(at(owners));
         std::int64_t total = 0;
         for (Ids const& ids : by_rank)
           for (std::int64_t const id : ids) ++load[at(layout.locate(id).owner)], ++total;
-        ratio += real(*std::max_element(load.begin(), load.end())) * owners / real(total) / steps;
+        ratios.push_back(real(*std::max_element(load.begin(), load.end())) * owners / real(total));
       }
+      double const ratio = std::accumulate(ratios.begin(), ratios.end(), 0.0) / steps;
       if (options.check) {
         std::int64_t sum = 0;
         for (int owner = 0; owner < owners; ++owner) sum += layout.local_rows(owner);
@@ -58,6 +63,8 @@ void run_partition(Options const& options, bool prints, Report& report, Progress
         }
       }
       auto const number = static_cast<std::size_t>(kind);
+      Summary const spread = summary_of(ratios);
+      contenders.push_back({std::string{partition_names[number]}, {ratio, spread.low, spread.high}});
       lines[number].points.emplace_back(owners, ratio);
       cells.push_back(fixed(ratio, 3));
       report.add({{"command", "partition"},
@@ -68,10 +75,13 @@ void run_partition(Options const& options, bool prints, Report& report, Progress
                   {"busiest_over_mean", ratio}});
       progress.advance();
     }
+    found = Fastest{contenders}.sentence("of the busiest of " + std::to_string(owners) + " owners",
+                                         {"has", "load", " times the mean", 1, "by their spreads over the steps"});
     report.wrong(wrong);
     cells.push_back(options.check ? std::to_string(wrong) : "N/A");
     table.row(std::move(cells));
   }
+  report.found(found);
   report.section({line_chart("Load of the busiest owner", "owners", "busiest / mean", 2, true, lines)}, table);
 }
 

@@ -102,15 +102,17 @@ class PeersRun {
     if (ranks_.prints()) {
       std::string version = mpi_version(true);
       for (std::size_t gap; (gap = version.find("  ")) != version.npos;) version.erase(gap, 1);
-      std::printf("# %s, %d ranks, %u cores", version.c_str(), ranks_.size(), std::thread::hardware_concurrency());
+      std::string line = "# " + version + ", " + std::to_string(ranks_.size()) + " ranks, " +
+                         std::to_string(std::thread::hardware_concurrency()) + " cores";
       for (char const* name : {"MPIR_CVAR_CH4_NETMOD", "FI_PROVIDER", "MPIR_CVAR_ALLGATHERV_PIPELINE_MSG_SIZE"})
-        if (char const* const value = std::getenv(name)) std::printf(", %s=%s", name, value);
-      std::printf("\n");
+        if (char const* const value = std::getenv(name)) line += std::string{", "} + name + '=' + value;
+      print_line(line);
     }
     for (Peers const& peers : all_peers<T>(ranks_.size()))
       if (options_.workloads.empty() ||
           std::find(options_.workloads.begin(), options_.workloads.end(), peers.name) != options_.workloads.end())
         measure(peers);
+    report_.found(sentence_of(duels_, "parallax", "the fastest reference by hand", "workloads", Quantity{}.rule));
   }
 
  private:
@@ -286,20 +288,21 @@ class PeersRun {
     report_.section({bar_chart("Sent by a host in a step, mean", "MB (10^6 bytes)", bytes),
                      bar_chart("Time of a step: median, tenth to ninetieth percentile", "ms", times)},
                     table);
+    duels_.push_back(
+        {peers.name, {methods[0].name, outcomes[0].seconds}, {methods[reference].name, outcomes[reference].seconds}});
     if (!ranks_.prints()) return;
     double const ratio = outcomes[0].seconds.median / outcomes[reference].seconds.median;
-    std::printf("# %s: parallax takes %s of the time of %s", peers.name.c_str(), fixed(ratio, 3).c_str(),
-                methods[reference].name.c_str());
+    std::string line = "# " + peers.name + ": parallax takes " + fixed(ratio, 3) + " of the time of " + methods[reference].name;
     if (full_size())
-      std::printf("; at most %s is aimed at: %s", shown(peers.demand).c_str(), ratio <= peers.demand ? "kept" : "missed");
-    std::printf("\n");
-    std::fflush(stdout);
+      line += "; at most " + shown(peers.demand) + " is aimed at: " + (ratio <= peers.demand ? "kept" : "missed");
+    print_line(line);
   }
 
   Options const& options_;
   Ranks& ranks_;
   Report& report_;
   Progress& progress_;
+  std::vector<Duel> duels_;
 };
 
 namespace {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <string>
@@ -86,8 +85,8 @@ class Report {
     titles_.push_back(table.title());
     page_ += page_section(charts, table, titles_.size());
   }
-  // One sentence of what was measured, with which the page opens.
-  void found(std::string const& sentence) { (found_ += found_.empty() ? "" : " ") += sentence; }
+  // One sentence of what was measured. The page opens with the first.
+  void found(std::string sentence) { found_.push_back(std::move(sentence)); }
   void wrong(std::int64_t count) { wrong_ += count; }
   std::int64_t wrong() const { return wrong_; }
   // Where measured steps are traced to, or null where nobody asked for it.
@@ -97,13 +96,16 @@ class Report {
     if (!options_->csv.empty()) save(options_->csv, csv());
     if (!options_->trace.empty()) save(options_->trace, "[\n" + trace_ + "\n]\n");
     if (!options_->json.empty()) save(options_->json, json());
-    if (!options_->html.empty()) {
-      std::string list;
-      for (auto const& [name, value] : facts_) list += (list.empty() ? "" : " · ") + name + ": " + plain(value);
-      std::string const results = std::to_string(records_.size()) + " results, " + std::to_string(wrong_) + " of them wrong.";
-      save(options_->html, page_of("parallax-bench " + options_->command, (found_.empty() ? "" : found_ + ' ') + results,
-                                   options_->line, list, titles_, page_));
-    }
+    auto sentences = found_;
+    if (sentences.empty()) sentences.push_back("Nothing was measured.");
+    if (wrong_ > 0)
+      sentences[0] = std::to_string(wrong_) + " values are wrong, and no figure can be relied upon; " + sentences[0];
+    std::string list;
+    for (auto const& [name, value] : facts_) list += (list.empty() ? "" : " · ") + name + ": " + plain(value);
+    list += " · results: " + std::to_string(records_.size()) + " · wrong values: " + std::to_string(wrong_);
+    if (!options_->html.empty())
+      save(options_->html, page_of("parallax-bench " + options_->command, sentences, options_->line, list, titles_, page_));
+    for (std::string const& sentence : sentences) print_line("# " + sentence);
   }
 
  private:
@@ -174,8 +176,8 @@ class Report {
   Options const* options_;
   Facts facts_;
   std::vector<Record> records_;
-  std::string page_, found_;
-  std::vector<std::string> titles_;
+  std::string page_;
+  std::vector<std::string> found_, titles_;
   std::int64_t wrong_ = 0;
 };
 

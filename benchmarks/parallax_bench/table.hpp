@@ -11,6 +11,12 @@
 
 namespace bench {
 
+// To stdout, at once.
+inline void print_line(std::string const& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
 // Only the process that `prints` writes; columns of words stand left, numbers right.
 class Table {
  public:
@@ -29,7 +35,7 @@ class Table {
     }
     if (!prints_) return;
     progress_->clear();
-    if (!title_.empty()) std::printf("# %s\n", title_.c_str());
+    if (!title_.empty()) print_line("# " + title_);
     print(titles);
   }
 
@@ -51,8 +57,7 @@ class Table {
       line += columns_[c].words ? cells[c] + gap : gap + cells[c];
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    std::printf("%s\n", line.c_str());
-    std::fflush(stdout);
+    print_line(line);
   }
 
   std::string title_;

@@ -44,6 +44,9 @@ inline std::vector<std::string> split(std::string_view text, char separator = ',
   }
 }
 
+// A name in a sentence: between quotes where it has a comma.
+inline std::string called(std::string const& name) { return name.find(',') == name.npos ? name : '"' + name + '"'; }
+
 // a, b and c
 inline std::string listed(std::vector<std::string> const& names) {
   std::string list;

@@ -27,8 +27,8 @@ function complaints(expected) {
     const first = document.querySelector("h1").nextElementSibling;
     const sentence = text(first);
     if (!first.classList.contains("found")) found.push("the page does not open with what was found");
-    else if (!sentence.endsWith(".") || /^(\d+ results, \d+ of them wrong\.)?$/.test(sentence))
-      found.push(`it opens with no sentence of what was found: ${sentence}`);
+    else if (!sentence.endsWith(".") || !/\d/.test(sentence) || /\d+ results/.test(sentence) || /[.!?] /.test(sentence))
+      found.push(`it does not open with one sentence of what was found, with figures: ${sentence}`);
     if (text(document.querySelector(".line")) !== expected.line) found.push("the command line is not there");
     const facts = text(document.querySelector(".facts"));
     if (!/date: \d{4}-\d\d-\d\d/.test(facts)) found.push("the date is not there");

@@ -4,7 +4,10 @@ says what is wrong with them.
 
 The pages of PARALLAX_BENCH, the one that the program SAMPLES writes, and that of THROUGHPUT (throughput.py) from the simulations
 that are committed must have nothing wrong; each page that is broken on purpose must be told of. All are made in FOLDER, and stand
-in one document, a frame each. Exit code 77: there is no Chromium."""
+in one document, a frame each. Exit code 77: there is no Chromium.
+
+$MPIEXEC runs `peers`; where it is not set, or the program was built without a command, the page of that one is left out, which is
+said. Every other command that the program's help names must have a page, and its text must say what its page opens with."""
 import html
 import json
 import os
@@ -19,9 +22,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "../../benchmarks/results")
 BROWSERS = ["chromium", "chromium-browser", "google-chrome"]
 
-# Pages of parallax-bench: the flags of each. Threads, so that there are ranks everywhere.
+# Pages of parallax-bench: the flags of each command. Threads, so that there are ranks everywhere; but `peers` wants MPI.
 PAGES = {
     "report": "report --smoke --ranks 2",
+    "partition": "partition --smoke",
+    "count": "count --smoke --rows 2000 --alpha-sweep .01,.1,1",
+    "kernels": "kernels --smoke",
+    "auto": "auto --smoke --alpha-sweep .01",
+    "converge": "converge --smoke --ranks 2",
+    "ps": "ps --smoke --comm threads --ranks 3",
+    "peers": "peers --smoke",
     "compare": "compare --smoke --model lm1b --comm threads --ranks 4 --hosts 2 --alpha-sweep .01,.1,1",
     "allreduce": "allreduce --smoke -b 1K -e 1M --comm threads --ranks 3",
     "collectives": "collectives --smoke -b 1K -e 64K --comm threads --ranks 3",
@@ -34,9 +44,11 @@ BREAKS = [
     (r"<div class='wide' tabindex='0'>", "<div>", "a table stands in no box that scrolls"),
     (r"<p class='found'>", "<p class='lost'>", "the page does not open with what was found"),
     (r"</h1>", "</h1><p>Words before.</p>", "the page does not open with what was found"),
-    (r"(<p class='found'>).*?(</p>)", r"\1\2", "it opens with no sentence"),
-    (r"(<p class='found'>).*?(</p>)", r"\g<1>12 results, 0 of them wrong.\2", "it opens with no sentence"),
-    (r"(<p class='found'>.*?)\.(</p>)", r"\1\2", "it opens with no sentence"),
+    (r"(<p class='found'>).*?(</p>)", r"\1\2", "it does not open with one sentence"),
+    (r"(<p class='found'>).*?(</p>)", r"\g<1>12 results, 0 of them wrong.\2", "it does not open with one sentence"),
+    (r"(<p class='found'>.*?)(</p>)", r"\1 12 results, 0 of them wrong.\2", "it does not open with one sentence"),
+    (r"(<p class='found'>).*?(</p>)", r"\1All policies were measured.\2", "it does not open with one sentence"),
+    (r"(<p class='found'>.*?)\.(</p>)", r"\1\2", "it does not open with one sentence"),
     (r"(<p class='line'>.*?) --flag", r"\1", "the command line is not there"),
     (r"date: 2026-01-02", "date: today", "the date is not there"),
     (r"1\.2\.3, commit", "1.2, commit", "not the version and commit"),
@@ -68,16 +80,30 @@ BREAKS = [
 
 
 def made_by(program, name, flags, folder):
-    """The page of a command, and what it must tell."""
+    """The page of a command, what it must tell, and whether its text ends otherwise; or None: the command cannot be had."""
     path = os.path.join(folder, f"{name}.html")
     command = [program, *flags.split(), "--html", path]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    run = []
+    if name == "peers":
+        if not os.environ.get("MPIEXEC"):
+            print("left out: the page of peers, without MPIEXEC")
+            return None
+        run = [os.environ["MPIEXEC"], "-n", "2"]
+    done = subprocess.run(run + command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode == 2 and "was built without" in done.stderr:
+        print(f"left out: the page of {name}: {done.stderr.strip()}")
+        return None
     if done.returncode != 0:
-        sys.exit(f"FAILED: {' '.join(command)}: exit code {done.returncode}\n{done.stdout}")
+        sys.exit(f"FAILED: {' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    with open(path, encoding="utf-8") as file:
+        sentence = re.search(r"<p class='found'>(.*?)</p>", file.read())
+    found = "# " + (html.unescape(sentence[1]) if sentence else "no sentence")
+    unlike = [] if found in done.stdout.splitlines() else [f"the text of {name} does not say {found!r}"]
     with open("/proc/cpuinfo") as file:
         cpu = re.search(r"^model name\s*: (.*)$", file.read(), re.MULTILINE)
     version = subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.split(None, 1)[1]
-    return path, {"kind": "bench", "line": " ".join(command), "version": version.strip(), "cpu": cpu[1] if cpu else "unknown"}
+    expected = {"kind": "bench", "line": " ".join(command), "version": version.strip(), "cpu": cpu[1] if cpu else "unknown"}
+    return path, expected, unlike
 
 
 def simulated(program, folder):
@@ -148,8 +174,16 @@ def main():
         with open(path, encoding="utf-8") as file:
             add(name, file.read(), expected)
 
+    listed = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    commands = re.findall(r"^  (\w+) ", listed, re.MULTILINE)
+    if len(commands) < 11:
+        wrong.append(f"the help lists {len(commands)} commands")
+    wrong += [f"{command} has no page here" for command in commands if command not in PAGES]
     for name, flags in PAGES.items():
-        add_file(name, *made_by(program, name, flags, folder))
+        made = made_by(program, name, flags, folder)
+        if made:
+            add_file(name, *made[:2])
+            wrong += made[2]
     path, expected, stale = simulated(throughput, folder)
     add_file("throughput.py", path, expected)
     wrong += stale

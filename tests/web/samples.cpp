@@ -50,7 +50,8 @@ int main(int, char** argv) {
                            bench::line_chart(title, "size", "us", 10, true, longest)},
                           table, 1) +
       bench::page_section({bench::line_chart("one", "size", "us", 0, false, none)}, wide, 2);
-  std::ofstream{argv[1]} << bench::page_of(
-      "samples", winners.sentence("of a step"), "samples " + std::string(200, 'a') + " --flag 'quoted'",
-      "date: 2026-01-02 · cpu: some CPU · parallax: 1.2.3, commit 0123456", sections, page);
+  std::ofstream{argv[1]} << bench::page_of("samples", {winners.sentence("of a step"), "Beside it 2 things were found."},
+                                           "samples " + std::string(200, 'a') + " --flag 'quoted'",
+                                           "date: 2026-01-02 · cpu: some CPU · parallax: 1.2.3, commit 0123456", sections,
+                                           page);
 }
