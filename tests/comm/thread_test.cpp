@@ -150,6 +150,32 @@ TEST_CASE("an operation that is refused leaves its channel free", "[comm][thread
   });
 }
 
+TEST_CASE("a channel that is not there, and lists of another length than there are ranks, are refused", "[comm][thread]") {
+  std::vector<std::string> told(2);
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    std::string& mine = told[static_cast<std::size_t>(world.rank())];
+    auto const post = [&](int channel, px::Transfer const& transfer) {
+      try {
+        auto request = world.ialltoallv(channel, transfer);
+        mine += "nothing; ";
+      } catch (px::Error const& error) {
+        mine += error.code() == px::Errc::invalid_argument ? error.detail() + "; " : "another error; ";
+      }
+    };
+    OneWay right{2, 0, 0}, longer{3, 0, 0}, shorter{1, 0, 0};
+    post(-1, right.transfer());
+    post(px::channels, right.transfer());
+    post(0, longer.transfer());
+    post(0, shorter.transfer());
+    auto request = world.ialltoallv(0, right.transfer());
+    px::wait(world, request, "test");
+  });
+  for (std::string const& mine : told)
+    CHECK(mine ==
+          "there is no channel -1; there is no channel 32; the lists of blocks need one entry per rank; "
+          "the lists of blocks need one entry per rank; ");
+}
+
 TEST_CASE("a group of no ranks, and a rank outside its group, are refused", "[comm][thread]") {
   CHECK_THROWS_AS(px::ThreadGroup{0}, px::Error);
   auto const group = std::make_shared<px::ThreadGroup>(2);

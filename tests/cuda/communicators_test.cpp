@@ -179,6 +179,29 @@ TEST_CASE("ranks that disagree on device memory, abort or stay away are found ou
   CHECK(emulator::nccl.misuses == 0);
 }
 
+TEST_CASE("a channel that is not there, and lists of another length, are refused of device memory, too", "[cuda][comm]") {
+  std::atomic<int> refused{0}, others{0};
+  auto const post = [&](auto& comm, int channel, px::Transfer const& transfer) {
+    try {
+      auto request = comm.ialltoallv_device(channel, transfer);
+      ++others;
+    } catch (px::Error const& error) {
+      ++(error.code() == px::Errc::invalid_argument ? refused : others);
+    }
+  };
+  auto const body = [&](auto& comm) {
+    std::vector<px::ByteRange> const right(2), longer(3);
+    post(comm, -1, {nullptr, right, nullptr, right});
+    post(comm, px::channels, {nullptr, right, nullptr, right});
+    post(comm, 0, {nullptr, right, nullptr, longer});
+  };
+  StagedThreads{2}.run(std::chrono::seconds{10}, body);
+  CudaThreads{2}.run(std::chrono::seconds{10}, body);
+  NcclThreads{2}.run(std::chrono::seconds{10}, body);
+  CHECK(refused == 18);
+  CHECK(others == 0);
+}
+
 TEST_CASE("a device that does not come to what is to be sent is waited for until the deadline", "[cuda][comm]") {
   std::atomic<bool> over{false};
   std::atomic<int> timeouts{0};

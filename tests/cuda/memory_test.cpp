@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "parallax/kernel/cuda/launch.cuh"
 #include "parallax/memory/buffer.hpp"
 
 using parallax::CudaArena;
@@ -84,6 +85,25 @@ TEST_CASE("what an error has told, and what is not ready yet, is left behind for
   CHECK(cudaPeekAtLastError() == cudaSuccess);
   over = true;
   CHECK(event.reached());
+}
+
+TEST_CASE("what fails as memory is given back or a device is asked of is left behind for no other call", "[cuda][memory]") {
+  auto const left = [](auto&& call) {  // as the last error by a call that fails
+    emulator::next_untold_error = cudaErrorInsufficientDriver;
+    call();
+    CHECK(emulator::next_untold_error == cudaSuccess);
+    return cudaGetLastError();
+  };
+  void* const on_device = CudaSpace::allocate(8);
+  void* const pinned = PinnedSpace::allocate(8);
+  CudaEvent const event;
+  CHECK(left([&] { CudaSpace::deallocate(on_device, 8); }) == cudaSuccess);
+  CHECK(left([&] { PinnedSpace::deallocate(pinned, 8); }) == cudaSuccess);
+  CHECK(left([&] { event.synchronize(); }) == cudaSuccess);
+  unsigned multiprocessors = 1;
+  CHECK(left([&] { multiprocessors = parallax::cuda::detail::multiprocessors(); }) == cudaSuccess);
+  CHECK(multiprocessors == 0);
+  CHECK(parallax::cuda::detail::multiprocessors() > 0);
 }
 
 TEST_CASE("a device buffer allocates in its stream, and only when it grows", "[cuda][memory]") {

@@ -159,13 +159,16 @@ TEST_CASE("options that differ between ranks are a mismatch on all of them", "[c
   px::MpiOptions const chunks{.largest_message = odd ? 1000u : 2000u};
   px::MpiOptions const orders{.order = odd ? px::SumOrder::vendor : px::SumOrder::fixed};
   px::MpiOptions const memories{.shared_memory = odd};
-  for (px::MpiOptions const& options : {chunks, orders, memories}) {
+  px::MpiOptions const windows{.mailbox = {.window = odd ? 3 : 4}};
+  px::MpiOptions const letters{.mailbox = {.largest = odd ? 300u : 400u}};
+  for (px::MpiOptions const& options : {chunks, orders, memories, windows, letters}) {
     try {
       px::MpiCommunicator comm{MPI_COMM_WORLD, options};
       FAIL("no error");
     } catch (px::Error const& error) {
       CHECK(error.code() == px::Errc::mismatch);
       CHECK(error.rank() == 1);
+      CHECK(error.detail() == "rank 1 was given another order, largest_message, shared_memory or mailbox than rank 0");
     }
   }
 }

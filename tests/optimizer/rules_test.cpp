@@ -433,3 +433,36 @@ TEMPLATE_TEST_CASE("an optimizer of ten lines trains dense and sparse variables,
   CHECK(table.state().slots().template span<1>()[0] == -100);
   CHECK(dense.steps() == 4);
 }
+
+TEST_CASE("settings by which Ftrl would divide by 0, or reward what it is to hold down, are refused", "[optimizer]") {
+  auto const told = [](px::Ftrl const& settings) {
+    px::SelfCommunicator world;
+    px::Session session{world};
+    std::vector<float> values{1, 2}, gradient{1, 1};
+    std::vector<int> const ids{0, 1};
+    px::Variable<px::Dense, px::Ftrl> layer{session, "layer", px::bind(values), settings};
+    px::Variable<px::Sparse, px::Ftrl> table{session, "table", {2, 1}, settings};
+    auto const words_of = [](auto&& step) -> std::string {
+      try {
+        step();
+      } catch (px::Error const& error) {
+        CHECK(error.code() == px::Errc::invalid_argument);
+        return error.detail();
+      }
+      return "nothing";
+    };
+    std::string const of_layer = words_of([&] { session.step(px::grad(layer, gradient)); });
+    CHECK(words_of([&] { session.step(px::grad(table, ids, gradient)); }) == of_layer);
+    CHECK((values == std::vector<float>{1, 2}) == (of_layer != "nothing"));
+    session.finish();
+    return of_layer;
+  };
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(told({.learning_rate = 0}) == "Ftrl's learning_rate is 0, and has to be more than 0");
+  CHECK(told({.learning_rate = -0.5}) == "Ftrl's learning_rate is -0.5, and has to be more than 0");
+  CHECK(told({.learning_rate = nan}) == "Ftrl's learning_rate is nan, and has to be more than 0");
+  CHECK(told({.l1 = -0.25}) == "Ftrl's l1 is -0.25, and has to be 0 or more");
+  CHECK(told({.l2 = -0.25}) == "Ftrl's l2 is -0.25, and has to be 0 or more");
+  CHECK(told({.beta = -1}) == "Ftrl's beta is -1, and has to be 0 or more");
+  CHECK(told({.learning_rate = 0.1, .l1 = 1, .l2 = 1}) == "nothing");
+}

@@ -700,7 +700,7 @@ int run(std::uint64_t first, std::uint64_t programs, int crews) {
 }  // namespace parallax_test::fuzz
 
 int main(int argc, char** argv) {
-  std::uint64_t first = 1, programs = parallax_test::sized(1'000u, 20'000u, 50'000u);
+  std::uint64_t first = 1, programs = parallax_test::sized(1'000u, 10'000u, 50'000u);
   int crews = 2;
   bool alone = false;
   if (char const* const given = std::getenv("PARALLAX_FUZZ_PROGRAMS")) programs = std::strtoull(given, nullptr, 10);

@@ -128,6 +128,7 @@ TEST_CASE("every policy with every optimizer gives the right bits on hostile ran
   for (std::size_t s = 0; s < settings.size(); ++s)
     for (std::uint64_t const seed : {11u, 12u})
       for (std::vector<int> const& hosts : hosts_of_pairs()) {
+        if (!full_size() && (s / 2 + seed) % 2 == 1) continue;  // one seed a setting, and 1 to 3 ranks among them
         int const flat[] = {1, 2, 3, 4};
         int const ranks = hosts.empty() ? flat[(s + seed) % 4] : static_cast<int>(hosts.size());
         PairsCase const training{ranks, hosts, seed % 2 == 0, sized(4, 4, 50)};
@@ -146,7 +147,7 @@ TEST_CASE("every policy with every optimizer gives the right bits on hostile ran
         }
         table.count(settings[s].name, complaint);
       }
-  table.check(60);
+  table.check(full_size() ? 60 : 30);
 }
 
 TEMPLATE_LIST_TEST_CASE("trainings give the bits of undisturbed ranks on hostile ones", "[trust][hostile]", MixedModels) {
@@ -155,7 +156,7 @@ TEMPLATE_LIST_TEST_CASE("trainings give the bits of undisturbed ranks on hostile
   for (std::size_t s = 0; s < settings.size(); ++s)
     for (Case training : cases()) {
       if (training.ranks > 4 && !full_size()) continue;
-      training.steps = sized(12, 12, 50);
+      training.steps = sized(6, 6, 50);
       Hostility hostility = settings[s].hostility;
       hostility.seed = training.seed;
       auto const undisturbed = train_on_threads<TestType>(training);

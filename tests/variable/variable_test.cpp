@@ -117,6 +117,24 @@ TEST_CASE("a bound table must have adjacent rows", "[variable]") {
   CHECK(rows.local().data == memory.data());
 }
 
+TEST_CASE("a run of elements that is no whole number of rows is refused as a table", "[variable]") {
+  std::vector<float> values(10);
+  auto const told = [&](std::int64_t width) {
+    try {
+      auto const bound = px::bind_rows(values, width);
+      return std::to_string(bound.values.rows) + " rows";
+    } catch (px::Error const& error) {
+      CHECK(error.code() == px::Errc::invalid_argument);
+      return error.detail();
+    }
+  };
+  CHECK(told(3) == "10 elements are no whole number of rows of 3");
+  CHECK(told(11) == "10 elements are no whole number of rows of 11");
+  CHECK(told(5) == "2 rows");
+  values.clear();
+  CHECK(told(3) == "0 rows");
+}
+
 TEST_CASE("an optimizer's state begins as it says, and lies like the parameters", "[variable][slots]") {
   px::OptimizerState<float, px::Adagrad> slots{{}, px::Adagrad{.initial_accumulator = 0.5}, 4, 1};
   CHECK(slots.span<0>().size() == 4);

@@ -178,7 +178,7 @@ struct AnyCommunicator::EdgeOf final : Edge {
   static void ignore(auto const&...) {}
   // Error (misuse). Returns bool only in the type, so that it fits into the list.
   [[noreturn]] bool lacks(char const* operation, char const* what) const {
-    throw Error{Errc::misuse, rank(), operation, "", std::string{"the communicator inside has no "} + what};
+    throw Error{Errc::misuse, rank(), operation, "", joined({"the communicator inside has no ", what})};
   }
 
   // The communicator inside, or a reference to it.

@@ -103,6 +103,23 @@ PARALLAX_INLINE Error busy_channel(int rank, std::string_view operation, int cha
 }
 #endif
 
+// By a communicator, before it posts anything. Throws Error (invalid_argument) for a channel that is not there, and for lists of
+// another length than there are ranks.
+void check_channel(int rank, std::string_view operation, int channel);
+// Of the lists of a transfer.
+void check_lists(int rank, int size, std::string_view operation, Transfer const& transfer);
+#if PARALLAX_BODIES
+PARALLAX_INLINE void check_channel(int rank, std::string_view operation, int channel) {
+  if (channel < 0 || channel >= channels)
+    throw Error{Errc::invalid_argument, rank, operation, "", joined({"there is no channel ", channel})};
+}
+PARALLAX_INLINE void check_lists(int rank, int size, std::string_view operation, Transfer const& transfer) {
+  auto const ranks = static_cast<std::size_t>(size);
+  if (transfer.to.size() != ranks || transfer.from.size() != ranks)
+    throw Error{Errc::invalid_argument, rank, operation, "", "the lists of blocks need one entry per rank"};
+}
+#endif
+
 // What an exchange of C returns: the Request that whoever posts holds and polls.
 template <Communicator C>
 using request_of = decltype(std::declval<C&>().ialltoallv(0, std::declval<Transfer const&>()));

@@ -221,9 +221,8 @@ PARALLAX_MPI_INLINE std::chrono::nanoseconds MpiCommunicator::now() const {
 }
 
 PARALLAX_MPI_INLINE MpiCommunicator::Request MpiCommunicator::ialltoallv(int channel, Transfer const& transfer) {
-  auto const ranks = static_cast<std::size_t>(size()), self = static_cast<std::size_t>(rank());
-  if (transfer.to.size() != ranks || transfer.from.size() != ranks)
-    throw Error{Errc::invalid_argument, rank(), "ialltoallv", "", "the lists of blocks need one entry per rank"};
+  auto const self = static_cast<std::size_t>(rank());
+  check_lists(rank(), size(), "ialltoallv", transfer);
   ByteRange const out = transfer.to[self], in = transfer.from[self];
   if (out.bytes != in.bytes)
     throw Error{Errc::mismatch, rank(), "ialltoallv", "",

@@ -64,8 +64,8 @@ class ThreadCommunicator {
   void check() { group_->check(); }
 
   // Collective on a channel. Tells each receiver where its block lies; the receiver copies it while it polls. The rank's own
-  // block is copied at once. Error: misuse where the channel is busy, mismatch where sizes disagree, and the reason after an
-  // abort.
+  // block is copied at once. Error: invalid_argument for lists of another length than `size` and for channels that are not
+  // there, misuse where the channel is busy, mismatch where sizes disagree, and the reason after an abort.
   Request ialltoallv(int channel, Transfer const& transfer);
 
   // A letter is copied when it is posted; its memory is handed over when it is taken.
@@ -374,6 +374,8 @@ PARALLAX_INLINE void ThreadCommunicator::withdraw(int channel) {
 
 PARALLAX_INLINE ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, Transfer const& transfer) {
   group_->check();
+  check_channel(rank_, "ialltoallv", channel);
+  check_lists(rank_, size(), "ialltoallv", transfer);
   Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
   if (lane.busy) throw busy_channel(rank_, "ialltoallv", channel);
   ByteRange const out = transfer.to[static_cast<std::size_t>(rank_)], in = transfer.from[static_cast<std::size_t>(rank_)];

@@ -37,9 +37,20 @@ inline constexpr ElementType element_type{std::is_floating_point_v<T> ? 'f'
 
 // Whose an item is.
 //   any   every rank has all of it. One rank's will do for all ranks; such items of one variable are to be of one rank
+//   world the same; and in a world of other ranks it means nothing: there an archive leaves it as it is
 //   own   every rank has one of its own
 //   part  every rank has some of its rows, and no other rank has them
-enum class Share : unsigned char { any, own, part };
+enum class Share : unsigned char { any, world, own, part };
+
+// Where a row of a shared array lies: the number of its owner among the owners, and the row's number at that owner.
+struct RowPlace {
+  // From 0; -1 where rows have no owners.
+  int owner;
+  // From 0.
+  std::int64_t local;
+};
+// Of arrays that every rank has.
+inline constexpr auto no_owner = [](std::int64_t row) { return RowPlace{-1, row}; };
 
 // An array of `rows` rows of `width` elements, all ranks together; and which of the rows a call is about: `count` of them, of
 // which row i has the number `row(i)`. Lasts for one call.
@@ -57,6 +68,10 @@ struct Item {
   std::int64_t count;
   // The number in [0, rows) of this call's row i, 0 <= i < count.
   FunctionRef<std::int64_t(std::int64_t)> row;
+  // Of Share::part: the place of any of the `rows` rows, on whatever rank.
+  FunctionRef<RowPlace(std::int64_t)> where;
+  // Whether it is a list or a text, which an archive that reads may have of another length: the item before it says which.
+  bool list;
 };
 
 // Keeps items or gives them back. `item` is called with the bytes of the rows, packed, in memory of the host: an archive that
@@ -79,7 +94,7 @@ inline std::string shape_text(ElementType type, std::int64_t rows, std::int64_t 
 // What an archive throws of an item that it cannot give back: Error (mismatch) of the operation `visit`, without a rank.
 // `found`: what it has, or that it has nothing.
 inline Error item_error(std::string_view variable, std::string_view name, std::string const& found) {
-  return {Errc::mismatch, -1, "visit", std::string{variable}, "item '" + std::string{name} + "': " + found};
+  return {Errc::mismatch, -1, "visit", variable, joined({"item '", name, "': ", found})};
 }
 
 // The items of one variable, shown to an archive one by one. A state's `visit` makes one for each call. Refers to the archive
@@ -96,18 +111,16 @@ class Items {
   std::string_view variable() const { return variable_; }
 
   // Rows `row(0)` … `row(count - 1)` of an array of `rows` rows of `width` elements. `values`: count * width of them, packed,
-  // row-major, in memory of the host.
+  // row-major, in memory of the host. `where`: of Share::part, see Item.
   template <class T>
   void rows(std::string_view name, T* values, std::int64_t rows, std::int64_t width, Share share, std::int64_t count,
-            FunctionRef<std::int64_t(std::int64_t)> row) {
-    std::size_t const bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(width) * sizeof(T);
-    archive_->item({variable_, name, element_type<T>, rows, width, share, count, row},
-                   {reinterpret_cast<std::byte*>(values), bytes});
+            FunctionRef<std::int64_t(std::int64_t)> row, FunctionRef<RowPlace(std::int64_t)> where = no_owner) {
+    show(values, {variable_, name, element_type<T>, rows, width, share, count, row, where, false});
   }
   // All rows of an array: `values` has rows * width elements, packed, in memory of the host.
   template <class T>
   void whole(std::string_view name, T* values, std::int64_t rows, std::int64_t width, Share share = Share::any) {
-    this->rows(name, values, rows, width, share, rows, [](std::int64_t i) { return i; });
+    this->rows(name, values, rows, width, share, rows, same_row);
   }
 
   // A number: as it is where it is arithmetic, a truth or an enumeration as a word of 64 bits.
@@ -125,23 +138,46 @@ class Items {
   // The numbers in an aggregate, as words of 64 bits: one row of them (see `visit_words`).
   template <class T>
   void fields(std::string_view name, T& object, Share share = Share::any) {
-    list_of(name, std::span{&object, 1}, share);
+    list_of(name, std::span{&object, 1}, share, {1, 0, false});
   }
   // A list of numbers or aggregates: its length, then a row of words for each. `fill`: an entry to begin with.
   template <class T>
-  void list(std::string_view name, std::vector<T>& entries, T const& fill = {}) {
+  void list(std::string_view name, std::vector<T>& entries, T const& fill = {}, Share share = Share::any) {
     std::uint64_t length = entries.size();
-    number(std::string{name} + ".length", length);
-    if constexpr (reads) entries.assign(static_cast<std::size_t>(length), fill);
-    list_of(name, std::span{entries}, Share::any);
+    number(std::string{name} + ".length", length, share);
+    if constexpr (reads) {
+      in_pieces(length, [&](std::uint64_t begin, std::uint64_t end) {
+        if (end == length || entries.size() < end) entries.resize(static_cast<std::size_t>(end), fill);
+        list_of(name, std::span{entries}.subspan(begin, end - begin), share, {length, begin, true});
+      });
+    } else {
+      list_of(name, std::span{entries}, share, {length, 0, true});
+    }
   }
 
   // A text.
-  void text(std::string_view name, std::string& value) {
+  void text(std::string_view name, std::string& value, Share share = Share::any) {
     std::uint64_t length = value.size();
-    number(std::string{name} + ".length", length);
-    value.resize(static_cast<std::size_t>(length));
-    whole(name, value.data(), static_cast<std::int64_t>(value.size()), 1);
+    number(std::string{name} + ".length", length, share);
+    auto const piece = [&](std::uint64_t begin, std::uint64_t end) {
+      if (end == length || value.size() < end) value.resize(static_cast<std::size_t>(end));
+      show_rows(name, value.data() + begin, end - begin, 1, share, {length, begin, true});
+    };
+    if constexpr (reads) in_pieces(length, piece);
+    else piece(0, length);
+  }
+  // For an array of a length that an archive was asked for: calls f(begin, end), one piece after the other, and the last up to
+  // `length`. Room is made for a piece as it is read, so that of a length that is damaged the archive says so first, when it is
+  // asked for the array's first rows.
+  template <class F>
+  static void in_pieces(std::uint64_t length, F&& f) {
+    constexpr std::uint64_t most = 1 << 16;  // rows, which nearly every list has room for
+    std::uint64_t begin = 0;
+    do {
+      std::uint64_t const end = length - begin < most ? length : begin + most;
+      f(begin, end);
+      begin = end;
+    } while (begin < length);
   }
   // A text that says for whom the items are: one that reads another is an Error (mismatch).
   void same(std::string_view name, std::string_view expected) {
@@ -151,16 +187,38 @@ class Items {
   }
 
  private:
+  // Which rows of an array a call shows: those from `first` on, of `rows` in all.
+  struct Piece {
+    std::uint64_t rows, first;
+    bool list;  // as Item has it
+  };
+  // So many rows of it.
+  template <class T>
+  void show_rows(std::string_view name, T* values, std::uint64_t count, std::size_t width, Share share, Piece piece) {
+    auto const row = [&](std::int64_t i) { return static_cast<std::int64_t>(piece.first) + i; };
+    auto const rows = static_cast<std::int64_t>(piece.rows), columns = static_cast<std::int64_t>(width);
+    auto const shown = static_cast<std::int64_t>(count);
+    show(values, {variable_, name, element_type<T>, rows, columns, share, shown, row, no_owner, piece.list});
+  }
+  // The item with its bytes, to the archive.
+  template <class T>
+  void show(T* values, Item const& item) {
+    std::size_t const bytes = static_cast<std::size_t>(item.count) * static_cast<std::size_t>(item.width) * sizeof(T);
+    archive_->item(item, {reinterpret_cast<std::byte*>(values), bytes});
+  }
+  // Row i is row i.
+  static constexpr auto same_row = [](std::int64_t i) { return i; };
+
   // A row of words for each entry, and the words back into the entries: an archive that reads has changed them. Nothing is
   // shown of an empty list.
   template <class T>
-  void list_of(std::string_view name, std::span<T> entries, Share share) {
+  void list_of(std::string_view name, std::span<T> entries, Share share, Piece const& piece) {
     if (entries.empty()) return;
     std::size_t const width = word_count(entries[0]);
     std::vector<std::uint64_t> words;
     words.reserve(entries.size() * width);
     for (T& entry : entries) visit_words(entry, [&](std::uint64_t& word) { words.push_back(word); });
-    whole(name, words.data(), static_cast<std::int64_t>(entries.size()), static_cast<std::int64_t>(width), share);
+    show_rows(name, words.data(), entries.size(), width, share, piece);
     std::size_t at = 0;
     for (T& entry : entries) visit_words(entry, [&](std::uint64_t& word) { word = words[at++]; });
   }

@@ -26,6 +26,7 @@ enum class Errc : int {
   non_finite,            // a gradient holds a number that is infinite or not one, and the session was told to refuse it
   misuse,                // a call out of order: a prefetched batch pulled twice, a session destroyed with work in flight
   device,                // a call to the device's runtime failed
+  file,                  // a file or a folder could not be read or written, or is not what it says
 };
 
 // A code in words, as the text of an Error begins with it: "bad id" for Errc::bad_id.
@@ -89,6 +90,7 @@ PARALLAX_INLINE std::string_view to_string(Errc code) {
     case Errc::non_finite: return "non-finite gradient";
     case Errc::misuse: return "misuse";
     case Errc::device: return "device failure";
+    case Errc::file: return "file";
   }
   return "unknown error";
 }

@@ -199,7 +199,7 @@ std::string settings_text(T const& object) {
       append(text, {i > 0 ? ", ." : ".", T::field_names[i], " = ", settings_text(field)});
       ++i;
     });
-    return text + '}';
+    return text += '}';
   } else {
     return fields_text(object);
   }

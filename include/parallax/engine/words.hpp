@@ -11,7 +11,19 @@
 namespace parallax {
 
 // The operations of a session. The number of one is part of what ranks compare before it.
-enum class Operation : std::uint8_t { pull = 1, start, step, broadcast, bind_step, search_pieces, assign, scale, finish };
+enum class Operation : std::uint8_t {
+  pull = 1,
+  start,
+  step,
+  broadcast,
+  bind_step,
+  search_pieces,
+  assign,
+  scale,
+  finish,
+  save,
+  restore
+};
 // How far an operation has come between its call and its return: waits for all ranks to agree; exchanges; waits for the commit;
 // gathers and applies.
 enum class Phase : std::uint8_t { agreeing = 1, exchanging, committing, applying };
@@ -19,8 +31,8 @@ enum class Phase : std::uint8_t { agreeing = 1, exchanging, committing, applying
 namespace detail {
 // As the journal keeps them.
 // By the enumerators' numbers.
-inline constexpr JournalWord operation_words[] = {"nothing", "pull", "start", "step", "broadcast", "bind_step", "search_pieces",
-                                                  "assign", "scale", "finish"};
+inline constexpr JournalWord operation_words[] = {"nothing",       "pull",   "start", "step",   "broadcast", "bind_step",
+                                                  "search_pieces", "assign", "scale", "finish", "save",      "restore"};
 inline constexpr JournalWord phase_words[] = {"", "agreeing", "exchanging", "committing", "applying"};
 // What an enumerator is called in the journal.
 inline JournalWord const& word(Operation operation) { return operation_words[static_cast<std::size_t>(operation)]; }
@@ -32,8 +44,6 @@ constexpr std::string_view to_string(Operation operation) {
   return detail::operation_words[static_cast<std::size_t>(operation)].text();
 }
 // The phase's word, as reports and traces name it.
-constexpr std::string_view to_string(Phase phase) {
-  return detail::phase_words[static_cast<std::size_t>(phase)].text();
-}
+constexpr std::string_view to_string(Phase phase) { return detail::phase_words[static_cast<std::size_t>(phase)].text(); }
 
 }  // namespace parallax

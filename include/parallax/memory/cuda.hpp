@@ -23,6 +23,10 @@ namespace cuda {
 // A call that did not succeed leaves its status behind as the thread's last error, which CUB, Thrust and a user's check of a
 // launch take for one of theirs. Called by whoever has such a status in hand and knows what to do about it.
 inline void forget_last_error() noexcept { static_cast<void>(cudaGetLastError()); }
+// Called on the status of a call whose failure nobody could be told, as of giving back: it is ignored, and forgotten.
+inline void ignore(cudaError_t status) noexcept {
+  if (status != cudaSuccess) forget_last_error();
+}
 
 // Called on the status of every call of the runtime's whose failure matters. Throws Error (out_of_memory where memory lacked,
 // else device) that names `call`, unless it succeeded; the thread's last error is forgotten first.
@@ -112,8 +116,8 @@ struct RuntimeMemory {
   }
   // Waits for the current device, and gives the block back; what fails is ignored, for nobody could be told.
   static void deallocate(void* memory, std::size_t) noexcept {
-    static_cast<void>(cudaDeviceSynchronize());
-    static_cast<void>(of_host ? cudaFreeHost(memory) : cudaFree(memory));
+    cuda::ignore(cudaDeviceSynchronize());
+    cuda::ignore(of_host ? cudaFreeHost(memory) : cudaFree(memory));
   }
 };
 
@@ -150,14 +154,14 @@ class CudaSpace : public detail::RuntimeMemory<false> {
     void* const memory = resource ? resource.allocate(bytes, cuda::device_alignment, stream) : Runtime::allocate(bytes);
     ++from.blocks;
     lock.unlock();
-    if (resource) static_cast<void>(cudaStreamSynchronize(stream));
+    if (resource) cuda::ignore(cudaStreamSynchronize(stream));
     return memory;
   }
   // Local. Gives back a block, after all work on the current device is done: it may still use the block. `bytes` as given to
   // `allocate`.
   static void deallocate(void* memory, std::size_t bytes) noexcept {
     Source& from = source();  // whose resource stays while this block is in use
-    if (from.resource) static_cast<void>(cudaDeviceSynchronize());
+    if (from.resource) cuda::ignore(cudaDeviceSynchronize());
     else Runtime::deallocate(memory, bytes);
     std::lock_guard const lock{from.mutex};
     if (from.resource) from.resource.deallocate(memory, bytes, cuda::device_alignment, from.stream);
@@ -198,7 +202,7 @@ class CudaStream {
     return *this;
   }
   ~CudaStream() {
-    if (stream_) static_cast<void>(cudaStreamDestroy(stream_));
+    if (stream_) cuda::ignore(cudaStreamDestroy(stream_));
   }
 
   // The stream, valid as long as this object; null of one that was moved from, which is the default stream.
@@ -220,7 +224,7 @@ class CudaEvent {
     return *this;
   }
   ~CudaEvent() {
-    if (event_) static_cast<void>(cudaEventDestroy(event_));
+    if (event_) cuda::ignore(cudaEventDestroy(event_));
   }
 
   // Marks the place that the stream's work has come to; later calls speak of this one alone. Throws Error (device).
@@ -234,7 +238,7 @@ class CudaEvent {
     return status == cudaSuccess;
   }
   // Blocks the thread until the event is reached, without a deadline; a failure shows in later calls.
-  void synchronize() const noexcept { static_cast<void>(cudaEventSynchronize(event_)); }
+  void synchronize() const noexcept { cuda::ignore(cudaEventSynchronize(event_)); }
   // The event, for a stream of the caller's that is to wait for it; valid as long as this object.
   cudaEvent_t get() const noexcept { return event_; }
 
@@ -259,7 +263,7 @@ class CudaPool {
     return *this;
   }
   ~CudaPool() {
-    if (pool_) static_cast<void>(cudaMemPoolDestroy(pool_));
+    if (pool_) cuda::ignore(cudaMemPoolDestroy(pool_));
   }
 
   // Local. `bytes` for work that is put in `stream` from now on, at a multiple of 256 bytes, whatever the alignment; null for
@@ -271,7 +275,7 @@ class CudaPool {
   }
   // Local. Gives back a block in the order of `stream`, without waiting; null is none.
   void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept {
-    if (memory) static_cast<void>(cudaFreeAsync(memory, stream));
+    if (memory) cuda::ignore(cudaFreeAsync(memory, stream));
   }
 
  private:
@@ -284,7 +288,7 @@ class CudaPool {
     properties.location.id = device;
     cuda::check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
     std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
-    static_cast<void>(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
+    cuda::ignore(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
   }
   // Lets device `peer` read and write the pool's memory, where the hardware can.
   void open_to(int peer, int device) {

@@ -34,7 +34,7 @@ namespace detail {
 // communicators, under any thread, for places; every call takes the lock.
 class SharedBlocks {
  public:
-  // Zeros. Error out_of_memory.
+  // Zeros. Error out_of_memory, and std::bad_alloc.
   void* allocate(std::size_t bytes) {
     Block block;
     block.bytes = (bytes + page - 1) / page * page;
@@ -42,7 +42,12 @@ class SharedBlocks {
     Guard const guard{lock_};
     block.id = next_id();
     mark_of(block).id = block.id;
-    own_.push_back(block);
+    try {
+      own_.push_back(block);
+    } catch (...) {
+      close(block);
+      throw;
+    }
     return block.memory;
   }
   // The pages go at once, also where others have found the block.
@@ -72,10 +77,12 @@ class SharedBlocks {
     for (auto const* blocks : {&own_, &found_})
       for (Block const& block : *blocks)
         if (block.id == place.id) return block.memory + place.offset;
-    Block const block = find(place);
-    if (!block.memory) return nullptr;
-    found_.push_back(block);
-    return block.memory + place.offset;
+    Block block;
+    found_.push_back(block);  // room for it first: a mapping without an entry would be lost
+    block = find(place);
+    if (block.memory) found_.back() = block;
+    else found_.pop_back();
+    return block.memory ? block.memory + place.offset : nullptr;
   }
 
  private:

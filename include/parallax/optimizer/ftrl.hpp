@@ -25,7 +25,7 @@ struct Ftrl {
   // The settings as messages name them.
   static constexpr std::string_view field_names[] = {"learning_rate", "beta", "l1", "l2"};
 
-  // How far elements move, α: 0.01 to 1.
+  // How far elements move, α: 0.01 to 1, and not 0.
   double learning_rate = 0.1;  // α
   // Damps the first updates, β: about 1.
   double beta = 1.0;
@@ -55,8 +55,15 @@ struct Ftrl {
       n = more;
     }
   };
-  // The rule of a step, which depends on the settings alone.
-  Rule at(std::int64_t /*step*/) const { return {learning_rate, beta, l1, l2}; }
+  // The rule of a step, which depends on the settings alone. Throws Error (invalid_argument) for a learning rate of 0 or less, by
+  // which it would divide, and for another setting below 0.
+  Rule at(std::int64_t /*step*/) const {
+    if (!(learning_rate > 0)) detail::refuse_setting(name, field_names[0], learning_rate, "more than 0");
+    double const others[] = {beta, l1, l2};
+    for (int i = 0; i < 3; ++i)
+      if (!(others[i] >= 0)) detail::refuse_setting(name, field_names[i + 1], others[i], "0 or more");
+    return {learning_rate, beta, l1, l2};
+  }
 };
 
 PARALLAX_STRICT_ARITHMETIC_END

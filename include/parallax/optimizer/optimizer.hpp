@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "parallax/core/error.hpp"
 #include "parallax/core/measures.hpp"
 #include "parallax/core/option.hpp"
 #include "parallax/core/type.hpp"
@@ -69,6 +71,14 @@ concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimiz
 };
 
 namespace detail {
+
+// By an optimizer's `at`, of a setting with which its rule makes no sense: throws Error (invalid_argument), which refuses the
+// step on all ranks. `bound`: what the setting has to be.
+template <class Number = double>
+[[noreturn]] void refuse_setting(std::string_view optimizer, std::string_view setting, Number value, std::string_view bound) {
+  throw Error{Errc::invalid_argument, -1, "step", "",
+              joined({optimizer, "'s ", setting, " is ", value, ", and has to be ", bound})};
+}
 
 // What O says of itself, or `rests` where it says nothing.
 template <class O>

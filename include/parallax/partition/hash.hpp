@@ -98,7 +98,7 @@ class Hash::Layout {
   // Rows of the whole table.
   constexpr std::int64_t rows() const { return dealt_.rows(); }
   // Owners that rows are dealt to.
-  constexpr int owners() const { return dealt_.owners(); }
+  PARALLAX_HOST_DEVICE constexpr int owners() const { return dealt_.owners(); }
   // The place of a row, 0 <= row < rows(): that of its number in the shuffle.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const { return dealt_.locate(shuffle_(row)); }
   // The row at a place: the inverse of `locate`.

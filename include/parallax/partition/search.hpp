@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/archive.hpp"
 #include "parallax/core/math.hpp"
 #include "parallax/core/slice.hpp"
 
@@ -54,12 +55,12 @@ class BasicPieceSearch {
   // All that it knows, shown to `items` (core/archive.hpp).
   template <class Items>
   void visit(Items& items) {
-    items.fields("search.options", options_);
-    items.number("search.pieces", pieces_);
-    items.number("search.steps", steps_);
-    items.number("search.done", done_);
-    items.list("search.times", times_);
-    items.list("search.probes", probes_);
+    items.fields("search.options", options_, Share::world);
+    items.number("search.pieces", pieces_, Share::world);
+    items.number("search.steps", steps_, Share::world);
+    items.number("search.done", done_, Share::world);
+    items.list("search.times", times_, {}, Share::world);
+    items.list("search.probes", probes_, {}, Share::world);
   }
 
   // Called once after each step with `pieces()`, on all ranks with the same number: how long it took on the slowest rank. Does

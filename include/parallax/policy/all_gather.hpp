@@ -184,7 +184,7 @@ struct AllGather::exchange<Sparse> {
 
   // The closed form of the bytes is that of the counters, the means of `use` put in.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
-    double const b = table.row_bytes, h = shape.hosts, g = shape.per_host, pair = b + table.id_bytes;
+    double const b = table.row_bytes, h = shape.hosts, g = shape.per_host, pair = table.sent_bytes() + table.id_bytes;
     double const slot = use.by_host / g;  // rows that a slot has merged for its host
     Bill bill{costs, shape};
     bill.keys(std::max(use.pushed, use.pulled));

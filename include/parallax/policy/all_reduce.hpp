@@ -175,10 +175,10 @@ struct AllReduce::exchange<Dense> {
 
   // A reduce-scatter and an allgather of all elements, each within hosts and between them; then every rank applies them all.
   static Prediction predict(TableFacts const& elements, TableUse const&, RankShape const& shape, Costs const& costs) {
-    double const whole = elements.rows * elements.row_bytes;
+    double const whole = elements.rows * elements.row_bytes, sent = elements.rows * elements.sent_bytes();
     Bill bill{costs, shape};
-    bill.within_host(2, 2 * shape.out_within() * whole);
-    bill.between_hosts(2, 2 * shape.out() * whole / shape.per_host);
+    bill.within_host(2, 2 * shape.out_within() * sent);
+    bill.between_hosts(2, 2 * shape.out() * sent / shape.per_host);
     bill.streamed((shape.ranks() - 1) / shape.ranks() * whole + 2 * elements.rows * elements.state_bytes);
     return bill.sum();
   }

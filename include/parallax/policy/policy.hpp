@@ -39,7 +39,7 @@ inline constexpr bool never = false;
 //   the parameters        sharded: after the optimizer, on their way to all ranks, the owner's own too
 // and nothing else: norms, and what is not finite, are sought in sums as owners have them, slots are in full. Buckets encode
 // for ways that are derived from DenseWay; ways with legs of their own use the wire themselves (comm/transfer/wire_slip.hpp).
-// The exchange's `predict` is told the bytes of elements, and not of what travels for them.
+// The exchange's `predict` is told the bytes of elements and, as TableFacts::wire, how many of them travel.
 template <class P>
 concept UpdatePolicy = std::same_as<typename P::axis, policy_axis> && requires {
   { P::name } -> std::convertible_to<std::string_view>;
@@ -81,6 +81,18 @@ struct wire_or_identity<E> {
 // As what gradients and rows travel under an exchange: a Wire. IdentityWire, which leaves elements as they are, by default.
 template <class E>
 using wire_of = typename detail::wire_or_identity<E>::type;
+
+namespace detail {
+// Behind `wire_share`. What is no wire for T is refused elsewhere.
+template <class W, class T>
+constexpr double wire_share_of() {
+  if constexpr (Wire<W, T>) return static_cast<double>(sizeof(typename W::template element<T>)) / sizeof(T);
+  else return 1;
+}
+}  // namespace detail
+// Bytes that travel under an exchange for a byte of a scalar T: what predictions are told as TableFacts::wire.
+template <class E, class T>
+inline constexpr double wire_share = detail::wire_share_of<wire_of<E>, T>();
 
 // Whether rows are summed as a gradient of the whole table, so that no rank learns which rows others touched. `Auto` then
 // estimates how a table is used (policy/auto/choice.hpp). By default ranks learn it.

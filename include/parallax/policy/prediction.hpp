@@ -50,6 +50,11 @@ struct TableFacts {
       state_bytes,
       // Of an index, as it travels.
       id_bytes;
+  // Bytes that travel for a byte of a row: 0.5 under a wire of half as many bits (see `wire_share`).
+  double wire = 1;
+
+  // Of a row, as it travels.
+  double sent_bytes() const { return row_bytes * wire; }
 };
 
 // What a step of one table is expected to need, without the agreements that all methods share: the bytes that a rank sends to

@@ -8,6 +8,7 @@
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/archive.hpp"
+#include "parallax/core/error.hpp"
 #include "parallax/memory/buffer.hpp"
 
 namespace parallax {
@@ -19,9 +20,12 @@ template <class T>
 class Residual {
  public:
   // Local; allocates, O(elements). By a way's `prepare`: the sum of what is left and this gradient, from which the way takes
-  // out what it sends. Of two updates of one step the second begins with what the first has left. Where a gradient is of
-  // another size than the last one, nothing is left. The span is valid until the next `add`.
+  // out what it sends. Of two updates of one step the second begins with what the first has left. The span is valid until the
+  // next `add`. Throws Error (invalid_argument) where something is left of gradients of another size, and changes nothing.
   std::span<T> add(std::span<T const> gradient) {
+    if (kept_.size() != gradient.size() && kept_.size() > 0)
+      throw Error{Errc::invalid_argument, -1, "step", "",
+                  joined({"what is left to be sent is of ", kept_.size(), " elements, the gradient is of ", gradient.size()})};
     if (kept_.size() != gradient.size()) {
       kept_.resize(gradient.size());
       std::fill_n(kept_.data(), kept_.size(), T{0});
@@ -44,14 +48,30 @@ class Residual {
   void visit(Items& items) {
     std::uint64_t size = kept_.size();
     items.number("residual.length", size, Share::own);
-    if constexpr (Items::reads) kept_.resize(static_cast<std::size_t>(size));
-    items.whole("residual", kept_.data(), static_cast<std::int64_t>(size), 1, Share::own);
+    auto const rows = static_cast<std::int64_t>(size);
+    if constexpr (Items::reads) {
+      items.in_pieces(size, [&](std::size_t begin, std::size_t end) {
+        if (kept_.size() < end) grow(std::min<std::size_t>(size, 2 * end));
+        items.rows("residual", kept_.data() + begin, rows, 1, Share::own, static_cast<std::int64_t>(end - begin),
+                   [&](std::int64_t i) { return static_cast<std::int64_t>(begin) + i; });
+      });
+      kept_.resize(static_cast<std::size_t>(size));
+    } else {
+      items.whole("residual", kept_.data(), rows, 1, Share::own);
+    }
   }
 
   // As of the last step that was applied; empty before the first.
   std::span<T const> values() const { return kept_.span(); }
 
  private:
+  // So many elements, the first of them as they were.
+  void grow(std::size_t size) {
+    Buffer<T> larger{size};
+    std::copy_n(kept_.data(), kept_.size(), larger.data());
+    kept_.swap(larger);
+  }
+
   // As of the last step that was applied, and as the step at hand would leave it.
   Buffer<T> kept_, next_;
   bool taken_ = false;  // `next_` holds what will be left

@@ -93,9 +93,10 @@ PARALLAX_INLINE std::string BatchSize::misfit(std::int64_t given, std::int64_t g
                                               std::int64_t width) const {
   auto const count = [](std::int64_t n) { return n < 0 ? std::string{"?"} : joined({n}); };
   std::string text = joined({"gradient rows of ", count(given), " x ", given_width, " for ", count(rows(per)), " x ", width});
-  if (per == RowsPer::distinct) return text + " by px::distinct, one for each distinct index";
   bool const by_distinct = per == RowsPer::index && given == rows(RowsPer::distinct) && given_width == width;
-  return text + " pulled or named" + (by_distinct ? ": px::distinct(rows) gives one for each distinct index" : "");
+  if (per == RowsPer::distinct) text += " by px::distinct, one for each distinct index";
+  else append(text, {" pulled or named", by_distinct ? ": px::distinct(rows) gives one for each distinct index" : ""});
+  return text;
 }
 #endif
 

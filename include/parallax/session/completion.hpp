@@ -31,30 +31,26 @@ struct Completion {
 
   // Local. One JSON object in one line: the version of the library, the number of ranks, and the records in the order of ranks.
   std::string text() const {
-    std::string text = "{\"parallax\": \"" + std::to_string(PARALLAX_VERSION_MAJOR) + '.' +
-                       std::to_string(PARALLAX_VERSION_MINOR) + '.' + std::to_string(PARALLAX_VERSION_PATCH) +
-                       "\", \"ranks\": " + std::to_string(records.size()) + ", \"records\": [";
+    std::string text = joined({"{\"parallax\": \"", PARALLAX_VERSION_MAJOR, '.', PARALLAX_VERSION_MINOR, '.',
+                               PARALLAX_VERSION_PATCH, "\", \"ranks\": ", records.size(), ", \"records\": ["});
     for (std::size_t r = 0; r < records.size(); ++r) {
       RankRecord const& record = records[r];
-      if (r > 0) text += ", ";
-      (text += "{\"steps\": ") += std::to_string(record.steps);
-      (text += ", \"operations\": ") += std::to_string(record.operations);
-      (text += ", \"bytes_sent\": ") += std::to_string(record.sent);
-      ((text += ", \"bytes_received\": ") += std::to_string(record.received)) += '}';
+      append(text, {r > 0 ? ", " : "", "{\"steps\": ", record.steps, ", \"operations\": ", record.operations,
+                    ", \"bytes_sent\": ", record.sent, ", \"bytes_received\": ", record.received, '}'});
     }
-    return text + "]}\n";
+    return text += "]}\n";
   }
 
   // Local. Rank 0 writes the text to `path`, whole or not at all; the others do nothing. Throws Error (invalid_argument) where
   // it cannot be written.
   void save(std::string const& path) const {
     if (rank != 0) return;
-    std::string const draft = path + ".part", all = text();
+    std::string const draft = joined({path, ".part"}), all = text();
     std::FILE* const file = std::fopen(draft.c_str(), "wb");
     bool const written = file && std::fwrite(all.data(), 1, all.size(), file) == all.size();
     bool const closed = file && std::fclose(file) == 0;
     if (!written || !closed || std::rename(draft.c_str(), path.c_str()) != 0)
-      throw Error{Errc::invalid_argument, rank, "save", "", "the record of completion cannot be written to " + path};
+      throw Error{Errc::invalid_argument, rank, "save", "", joined({"the record of completion cannot be written to ", path})};
   }
 };
 

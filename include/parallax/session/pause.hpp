@@ -34,7 +34,12 @@ class Pause {
     auto const refuse = [&](Errc code, char const* why) { throw Error{code, world.rank(), "pause", "", why}; };
     if (at_most.count() <= 0) refuse(Errc::invalid_argument, "a pause lasts longer than nothing");
     if (world.journal().status().pause > 0) refuse(Errc::misuse, "this rank is in a pause already");
-    tell(what, at_most.count());
+    try {
+      tell(what, at_most.count());
+    } catch (...) {  // nobody was told
+      world.journal().pause({}, 0, world.now().count());
+      throw;
+    }
   }
   void tell(std::string_view what, std::int64_t at_most) {
     world_->journal().pause(what, at_most, world_->now().count());

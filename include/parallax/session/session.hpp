@@ -31,6 +31,26 @@
 
 namespace parallax {
 
+struct SaveOptions;
+struct RestoreOptions;
+
+namespace detail {
+
+// What saves and restores, by its options: found in parallax/checkpoint/checkpoint.hpp.
+template <class Options>
+struct CheckpointWork;
+
+// Called by `save` and `restore`: the work, where its header is included.
+template <class Options, class S, class... Things>
+auto checkpoint(S& session, std::string const& directory, Options const& options, Things&... things) {
+  constexpr bool included = requires { sizeof(CheckpointWork<Options>); };
+  static_assert(included, "parallax: who saves or restores includes <parallax/checkpoint/checkpoint.hpp>");
+  if constexpr (included) return CheckpointWork<Options>::run(session, directory, options, things...);
+  else return Mistaken{};
+}
+
+}  // namespace detail
+
 // Stands in where C is no communicator: one assertion names the member that C lacks. The base, a session of one rank, keeps the
 // trainer's further calls from being errors as well.
 template <class C>
@@ -273,6 +293,29 @@ class Session<C> {
     if constexpr ((true && ... && detail::AnyVariable<Variables>)) detail::visit(world_->core, archive, variables...);
   }
 
+  // Collective. Saves a checkpoint below `directory`, which all ranks share: what the session remembers, these variables, which
+  // are all that it has, and values of the trainer: shared_value("name", value), own_value("name", value). Every rank writes what
+  // it holds, as safetensors; the new generation is there once all of it is on the disk, and by one rename, so that whoever reads
+  // finds old generations and complete ones. Returns a Saved, the same on all ranks. Include <parallax/checkpoint/checkpoint.hpp>.
+  // Errors, on all ranks, after which training goes on and older generations are as they were: file, out_of_memory, misuse,
+  // mismatch.
+  //   session.save("run", {.keep = 3}, words, softmax, px::shared_value("epoch", epoch));
+  template <class... Things>
+  auto save(std::string const& directory, SaveOptions const& options, Things&&... things) {
+    return detail::checkpoint<SaveOptions>(*this, directory, options, things...);
+  }
+  // Collective. Gives variables and values what the newest complete generation below `directory` has, or the one that is asked
+  // for. In a world alike (as many ranks, the same hosts, variables that were made alike) training goes on bit for bit. In any
+  // other one values, slots, steps and settings of the optimizers are as they were saved, and what only the old world knew is
+  // left out: decisions of Auto, and what `Restored::lost` names. Returns a Restored. Reads each row once, and sends it to who holds it now.
+  // Errors, on all ranks: file, where there is no such generation or it is damaged; mismatch, where a variable's shape, scalar or
+  // optimizer is another one. Then nothing has changed. A file that is damaged within ends the session.
+  //   session.restore("run", {}, words, softmax, px::shared_value("epoch", epoch));
+  template <class... Things>
+  auto restore(std::string const& directory, RestoreOptions const& options, Things&&... things) {
+    return detail::checkpoint<RestoreOptions>(*this, directory, options, things...);
+  }
+
   // Local. How variables under Auto were moved, and why: the same on all ranks.
   // In the order of steps; the reference is valid as long as the session, and the list grows.
   std::vector<Decision> const& decisions() const { return world_->core.decisions; }
@@ -310,6 +353,8 @@ class Session<C> {
   // For a ProgressThread, whose thread calls it again and again. Local. Lets what is under way progress, unless the session is
   // at work itself. A failure ends the session.
   void help() noexcept { world_->core.waiting.help(); }
+  // For operations of the library that stand outside of this class: what they work on.
+  auto& core() { return world_->core; }
   // For the constructor of a variable, which calls it last: makes the variable known to the session. Local. Throws Error
   // (invalid_argument) for a name that a living variable of the session has. The variable's type is seen here: an engine that
   // has no way for its policy says so.

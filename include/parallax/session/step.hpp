@@ -111,8 +111,7 @@ bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Erro
   if (flights_->any([](auto& flight) { return flight.adapts(); })) {
     flights_->seats([&](auto& seat, int) { uses_ += seat.use_words(); });
     double const seconds = core_->waiting.seconds();
-    if (!error) flights_->seats([&](auto& seat, int) { seat.tell_use(rounds.words, seconds); });
-    rounds.words.resize(1 + clips_ + uses_);
+    flights_->seats([&](auto& seat, int) { seat.tell_use(rounds.words, seconds); });
   }
   rounds.tell_all("step", [&] { return flights_->names(); });
   double least = 2.0;

@@ -30,12 +30,13 @@ template <Communicator C, Archive A>
 void visit_session(SessionCore<C>& core, A& archive) {
   Items<A> items{archive, ""};
   items.number("session.steps", core.steps);
-  items.fields("session.costs", core.own_costs);
-  items.fields("session.device_costs", core.own_device_costs);
+  items.fields("session.costs", core.own_costs, Share::world);
+  items.fields("session.device_costs", core.own_device_costs, Share::world);
   std::uint64_t made = core.decisions.size();
   items.number("session.decisions", made);
-  if constexpr (A::reads) core.decisions.resize(static_cast<std::size_t>(made));
-  for (std::size_t i = 0; i < core.decisions.size(); ++i) {
+  if (core.decisions.size() > made) core.decisions.resize(static_cast<std::size_t>(made));
+  for (std::size_t i = 0; i < made; ++i) {  // one by one: a number that is damaged ends at the first that is not there
+    if (i == core.decisions.size()) core.decisions.emplace_back();
     std::string const name = "session.decision." + std::to_string(i);
     items.number(name + ".step", core.decisions[i].step);
     items.text(name + ".variable", core.decisions[i].variable);

@@ -48,7 +48,7 @@ class BoundUpdate {
 };
 
 // Local, by `bind_step` for each update before its agreement. What a bound step cannot check any more. Throws Error: misuse
-// where the communicator's order of sums is not the vendor's, invalid_argument for a size.
+// where the communicator's order of sums is not the vendor's, invalid_argument for a size, and what the optimizer's `at` throws.
 template <Communicator C, class Update>
 void check_binding(Topology<C> const& topology, Update const& update) {
   auto const refuse = [&](Errc code, std::string const& why) {
@@ -61,6 +61,7 @@ void check_binding(Topology<C> const& topology, Update const& update) {
     refuse(Errc::invalid_argument, joined({"a gradient of ", update.gradient.size(), " elements for a variable of ", size}));
   if (size > std::size_t{std::numeric_limits<std::int32_t>::max()})
     refuse(Errc::invalid_argument, joined({size, " elements are more than one all-reduce takes"}));
+  static_cast<void>(update.state->rule());  // afterwards what `at` throws ends the program
 }
 
 // Whether an update is one that a bound step can do: dense, replicated, without transform or wire, in the host's memory, and by

@@ -253,7 +253,7 @@ class SeatOf final : public Seat<C> {
     if constexpr (adaptive)
       each([&](auto& way) {
         auto const told = [&words_of, begin = at](int rank) { return words_of(rank) + begin; };
-        at += Adaptation<State>::words(way.state());
+        at += Adaptation<State>::told(way.state());
         if (way.leader()) Adaptation<State>::conclude(way.state(), by, told);
       });
   }

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "parallax/core/error.hpp"
 #include "parallax/core/tensor_traits.hpp"
 #include "parallax/policy/update.hpp"
 
@@ -109,13 +110,18 @@ auto bind(RowsView<T> table) {
   return TableBinding<std::remove_const_t<T>>{detail::writable(table)};
 }
 
-// The same of a row-major run of elements, `width` of them a row. Elements that fill no whole row at the end are left out.
+// The same of a row-major run of elements, `width` of them a row. Throws Error (invalid_argument) where they are no whole number
+// of rows.
 template <class Tensor>
   requires FlatTensor<Tensor>
 auto bind_rows(Tensor&& tensor, std::int64_t width) {
   auto const values = flat_view(tensor);
   using T = typename decltype(values)::element_type;
-  return bind(RowsView<T>{values.data(), width > 0 ? static_cast<std::int64_t>(values.size()) / width : 0, width});
+  auto const count = static_cast<std::int64_t>(values.size());
+  if (width > 0 && count % width != 0)
+    throw Error{Errc::invalid_argument, -1, "bind_rows", "",
+                joined({count, " elements are no whole number of rows of ", width})};
+  return bind(RowsView<T>{values.data(), width > 0 ? count / width : 0, width});
 }
 
 // Of what is no run of elements, which an assertion refuses.

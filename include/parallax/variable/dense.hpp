@@ -56,6 +56,7 @@ class DenseState : public Counted {
         values_{values},
         unit_{parallax::unit<O> == Unit::row ? std::max<std::size_t>(row, 1) : 1},
         begin_{sharded && owner >= 0 ? part_begin(values.size() / unit_, owner, owners) * unit_ : 0},
+        owners_{owners},
         end_{sharded ? (owner >= 0 ? part_begin(values.size() / unit_, owner + 1, owners) * unit_ : 0) : values.size()},
         reduce_{reduce},
         optimizer_{optimizer},
@@ -93,8 +94,8 @@ class DenseState : public Counted {
   Description description() const {
     auto const elements = static_cast<double>(size());
     double const row = static_cast<double>(OptimizerState<T, O, Space>::row_bytes(unit_)) / static_cast<double>(unit_);
-    return {false, !sharded, Policy::name, Policy::name,         &Exchange::predict, {elements, sizeof(T), sizeof(T) + row, 0},
-            1,     0,        {},           !Space::host_readable};
+    TableFacts const facts{elements, sizeof(T), sizeof(T) + row, 0, wire_share<Exchange, T>};
+    return {false, !sharded, Policy::name, Policy::name, &Exchange::predict, facts, 1, 0, {}, !Space::host_readable};
   }
 
   // What the ranks compare before an update: which variable, at which of its steps, with which optimizer settings.
@@ -176,7 +177,15 @@ class DenseState : public Counted {
     auto const first = static_cast<std::int64_t>(begin_ / unit_), count = static_cast<std::int64_t>((end_ - begin_) / unit_);
     visit_rows(items, ops_, "values", values_.data(), width, {rows, Share::any, rows, [](std::int64_t i) { return i; }});
     auto const row = [&](std::int64_t i) { return first + i; };
-    slots_.visit(items, {rows, sharded ? Share::part : Share::any, count, row});
+    auto const where = [&](std::int64_t number) {
+      auto const begin = [&](int owner) {
+        return static_cast<std::int64_t>(part_begin(static_cast<std::size_t>(rows), owner, owners_));
+      };
+      int owner = 0;
+      for (int end = owners_; end - owner > 1;) (begin((owner + end) / 2) <= number ? owner : end) = (owner + end) / 2;
+      return RowPlace{owner, number - begin(owner)};
+    };
+    slots_.visit(items, {rows, sharded ? Share::part : Share::any, count, row, where});
     visit_policy_state(items, *this);
   }
 
@@ -191,7 +200,9 @@ class DenseState : public Counted {
   RegistrationPtr registration_;
   std::span<T> values_;
   // Elements of a row where rows are measured; and the first element of this rank's part, and the end of it.
-  std::size_t unit_, begin_, end_;
+  std::size_t unit_, begin_;
+  int owners_;
+  std::size_t end_;
   Reduce reduce_;
   O optimizer_;
   std::int64_t steps_ = 0;

@@ -95,9 +95,9 @@ PARALLAX_INLINE Registration::Registration(std::string its_name, std::string its
 }
 
 PARALLAX_INLINE std::string Registration::update_lines(std::string const& more) const {
-  std::string lines = name + "\t" + signature + ", " + update_text(state) + more + '\n';
+  std::string lines = joined({name, "\t", signature, ", ", update_text(state), more, '\n'});
   if (std::uint64_t sum; first_values(state, sum))
-    lines += name + "\tfirst values of checksum " + number_text(sum) + "; Session::broadcast makes them those of rank 0\n";
+    append(lines, {name, "\tfirst values of checksum ", number_text(sum), "; Session::broadcast makes them those of rank 0\n"});
   return lines;
 }
 #endif

@@ -2,6 +2,7 @@
 // `BasicVariable<Sparse, ...>` owns the state; pulls read it, ways update it, and Auto moves it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -232,13 +233,17 @@ class SparseState : public Counted {
     std::uint64_t choice = choice_;
     P partitioner = partitioner_;
     std::int64_t moves = moves_;
-    items.number("choice", choice);
-    items.number("pieces", partitioner.pieces);
-    items.number("moves", moves);
+    items.number("choice", choice, Share::world);
+    items.number("pieces", partitioner.pieces, Share::world);
+    items.number("moves", moves, Share::world);
     if constexpr (A::reads && adaptive) deal(static_cast<std::size_t>(choice), partitioner);
     moves_ = moves;
     auto const row = [&](std::int64_t local) { return global_row(local); };
-    rows_.visit(items, {rows(), shards() ? Share::part : Share::any, local_rows(), row});
+    auto const where = [&](std::int64_t number) {
+      auto const at = placement_.layout().locate(number);
+      return RowPlace{at.owner, at.local};
+    };
+    rows_.visit(items, {rows(), shards() ? Share::part : Share::any, local_rows(), row, where});
     items.number("dropped", dropped_, Share::own);
     items.fields("seen", seen, Share::own);
     if constexpr (adaptive) visit_choice(items);
@@ -249,7 +254,7 @@ class SparseState : public Counted {
   TableFacts facts() const {
     auto const bytes = static_cast<double>(width()) * sizeof(T);
     auto const state = static_cast<double>(Rows::Slots::row_bytes(static_cast<std::size_t>(width())));
-    return {static_cast<double>(rows()), bytes, bytes + state, static_cast<double>(sizeof(IndexType))};
+    return {static_cast<double>(rows()), bytes, bytes + state, static_cast<double>(sizeof(IndexType)), wire_share<Exchange, T>};
   }
 
   // What the session's report says of the variable, with the use of it that this rank, or under Auto all ranks, know.
@@ -328,7 +333,9 @@ class SparseState : public Counted {
   Chooser::Seen seen;
   // The search for a number of pieces; null while none is on.
   Owned<PieceSearch> search;
-  // When the last step of the variable ended, in seconds of the session's clock; for the search.
+  // How many words this table has told in the step at hand, until its last update has read them: a search may end in between.
+  std::size_t told_words = 0;
+  // When the last step of the variable came to its commit, applied or not, in seconds of the session's clock; for the search.
   double step_began = 0;
 
  private:
@@ -351,7 +358,7 @@ class SparseState : public Counted {
   void visit_choice(Items<A>& items) {
     chooser.visit(items);
     bool searching = static_cast<bool>(search);
-    items.number("search", searching);
+    items.number("search", searching, Share::world);
     if constexpr (A::reads) search = {};
     if (searching) {
       if (!search) search = make_owned<PieceSearch>(1, SearchOptions{});

@@ -4,7 +4,9 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "parallax/core/on_device.hpp"

@@ -89,6 +89,8 @@ inline Stream default_streams[devices]{{{}, 0}, {{}, 1}};
 inline std::vector<Stream*> streams{&default_streams[0], &default_streams[1]};
 inline std::map<std::byte const*, Memory> memory;          // by where it begins
 inline thread_local cudaError_t next_error = cudaSuccess;  // of this thread's next call that can fail
+// Of this thread's next call that waits, or asks of the device: whose failure nobody is told.
+inline thread_local cudaError_t next_untold_error = cudaSuccess;
 inline thread_local cudaError_t last_error = cudaSuccess;  // that a call of this thread came back with
 inline std::int64_t blocks_in_use = 0;                     // of memory
 inline std::int64_t allocations = 0, host_allocations = 0;  // of memory, and of the host's among it, ever
@@ -103,6 +105,7 @@ inline cudaError_t answer(cudaError_t error) {
   return error;
 }
 inline cudaError_t take_error() { return answer(std::exchange(next_error, cudaSuccess)); }
+inline cudaError_t take_untold_error() { return answer(std::exchange(next_untold_error, cudaSuccess)); }
 inline Stream& of(CUstream_st* stream) { return stream ? *reinterpret_cast<Stream*>(stream) : default_streams[current_device]; }
 
 [[noreturn]] inline void stuck(char const* what) {
@@ -282,7 +285,7 @@ inline cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount ? emulator::multiprocessors : 1;
-  return cudaSuccess;
+  return emulator::take_untold_error();
 }
 
 inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return emulator::take(memory, bytes, nullptr); }
@@ -299,7 +302,7 @@ inline cudaError_t cudaDeviceSynchronize() {
     }
   }
   emulator::run_until([&] { return *left == 0; });
-  return cudaSuccess;
+  return emulator::take_untold_error();
 }
 
 // Free at once, where the runtime may wait for the device.
@@ -430,7 +433,7 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     awaited = event->state;
   }
   emulator::run_until([&] { return awaited->reached >= awaited->recorded; });
-  return cudaSuccess;
+  return emulator::take_untold_error();
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (cudaError_t const error = emulator::take_error()) return error;

@@ -151,7 +151,7 @@ PARALLAX_INLINE std::string RankTales::text() const {
 PARALLAX_INLINE std::string RankTales::status_line(int rank, std::optional<Status> const& status, bool answers,
                                                    std::uint64_t own, std::int64_t now) {
   std::string line = joined({"  rank ", rank, ": "});
-  if (!status) return line + "silent";
+  if (!status) return line += "silent";
   JournalEntry const* const latest = status->latest();
   if (!latest) {
     line += answers ? "has called nothing yet" : "silent, has called nothing yet";

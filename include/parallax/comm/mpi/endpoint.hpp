@@ -190,7 +190,7 @@ PARALLAX_MPI_INLINE void MpiEndpoint::agree() {
         facts.shared_memory != all[0].shared_memory || facts.window != all[0].window ||
         facts.largest_letter != all[0].largest_letter)
       throw Error{Errc::mismatch, other, "MpiCommunicator", "",
-                  "rank " + std::to_string(other) + " was given another order, largest_message or shared_memory than rank 0"};
+                  joined({"rank ", other, " was given another order, largest_message, shared_memory or mailbox than rank 0"})};
     hosts.push_back(facts.leader == other ? next++ : hosts[static_cast<std::size_t>(facts.leader)]);
     ++other;
   }
@@ -235,10 +235,7 @@ PARALLAX_MPI_INLINE void MpiEndpoint::release() noexcept {
 
 PARALLAX_MPI_INLINE void MpiEndpoint::open(int channel, std::string_view operation) {
   if (mpi_job_is_ending) MpiEnd::await();
-  auto const refuse = [&](Errc code, std::string const& why) {
-    throw Error{code, rank, std::string{operation}, "", why + std::to_string(channel)};
-  };
-  if (channel < 0 || channel >= channels) refuse(Errc::invalid_argument, "there is no channel ");
+  check_channel(rank, operation, channel);
   if (lane(channel).busy) throw busy_channel(rank, std::string{operation}, channel);
   lane(channel).number += 1;
   lane(channel).busy = true;

@@ -52,18 +52,18 @@ class DeviceLanes : public Beside {
   // What every operation begins with: looks at what is asked, and changes nothing.
   template <Communicator Host>
   void check(Host const& host, int channel, Transfer const& transfer) const {
-    auto const ranks = static_cast<std::size_t>(host.size()), self = static_cast<std::size_t>(host.rank());
-    if (transfer.to.size() != ranks || transfer.from.size() != ranks)
-      throw Error{Errc::invalid_argument, host.rank(), "ialltoallv_device", "", "the lists of blocks need one entry per rank"};
+    auto const self = static_cast<std::size_t>(host.rank());
+    check_lists(host.rank(), host.size(), "ialltoallv_device", transfer);
     if (transfer.to[self].bytes != transfer.from[self].bytes)
       throw Error{Errc::mismatch, host.rank(), "ialltoallv_device", "",
                   joined({"rank ", host.rank(), " sends ", transfer.to[self].bytes, " bytes to itself but expects ",
                           transfer.from[self].bytes})};
     check_idle(host, channel, "ialltoallv_device");
   }
-  // Error (misuse) where the channel has an operation of this kind.
+  // Error (misuse) where the channel has an operation of this kind, and invalid_argument where it is not there.
   template <Communicator Host>
   void check_idle(Host const& host, int channel, char const* operation) const {
+    check_channel(host.rank(), operation, channel);
     if (carries(channel)) throw busy_channel(host.rank(), operation, channel);
   }
   // The operation is posted: from now on it is moved on whenever anything is.

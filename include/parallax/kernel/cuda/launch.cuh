@@ -58,9 +58,11 @@ PARALLAX_HOST_DEVICE constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint
 // Multiprocessors of the current device; 0 where there is none. Asked of the runtime each time: it answers from its memory.
 inline unsigned multiprocessors() {
   int device = 0, count = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 0;
-  return static_cast<unsigned>(count);
+  if (cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess)
+    return static_cast<unsigned>(count);
+  static_cast<void>(cudaGetLastError());  // what is handled here is no error of the launch that follows
+  return 0;
 }
 
 // Blocks for `work` blocks' worth of work, of kernels that stride over it: at most as many as fill the device `waves` times

@@ -93,11 +93,16 @@ bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
 // took while a search is on.
 template <class S>
 struct Adaptation {
-  // How many words `tell` adds. The same on all ranks.
+  // How many words `tell` will add. The same on all ranks.
   static std::size_t words(S const& state) { return Chooser::words + static_cast<bool>(state.search); }
+  // How many words the last `tell` has added, for each update of the table: `conclude`, which is for the first of them, may end
+  // the search.
+  static std::size_t told(S const& state) { return state.told_words; }
 
-  // Local, before the commit, with which the words travel. `now`: seconds of the session's clock.
+  // Local, before the commit, with which the words travel: also where this rank refuses there, for all ranks then begin the time
+  // of the next step. `now`: seconds of the session's clock.
   static void tell(S& state, std::vector<double>& words, double now) {
+    state.told_words = Adaptation::words(state);
     words.insert(words.end(), {state.seen.pushed, state.seen.pulled, state.seen.merged, state.seen.owned});
     if (state.search) words.push_back(now - std::exchange(state.step_began, now));
   }

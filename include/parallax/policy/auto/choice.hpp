@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/archive.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/core/math.hpp"
 #include "parallax/core/slice.hpp"
@@ -144,12 +145,12 @@ class BasicChooser {
   // Every number that it decides by, shown to `items` (core/archive.hpp).
   template <class Items>
   void visit(Items& items) {
-    items.fields("auto.use", use_);
-    items.number("auto.steps", steps_);
-    items.number("auto.overlap_host", overlap_host_);
-    items.number("auto.overlap_all", overlap_all_);
-    items.number("auto.chosen", chosen_);
-    items.number("auto.room_for_replicas", room_for_replicas_);
+    items.fields("auto.use", use_, Share::world);
+    items.number("auto.steps", steps_, Share::world);
+    items.number("auto.overlap_host", overlap_host_, Share::world);
+    items.number("auto.overlap_all", overlap_all_, Share::world);
+    items.number("auto.chosen", chosen_, Share::world);
+    items.number("auto.room_for_replicas", room_for_replicas_, Share::world);
   }
 
   // The means of the steps that it has observed; zeros before the first.

@@ -2,6 +2,7 @@
 // the step calls its phases.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -51,7 +52,7 @@ class RowWayBase : public WayBase<C, Update> {
       detail::remake_plan(topology, *state_, plan, *update.plan, own_.distinct());
       if (own_.distinct()) own_.per = RowsPer::index;
     }
-    state_->seen.pushed += static_cast<double>(plan.size());
+    count(state_->seen.pushed, pushed_, plan.size());
     if (how.joined && plan.indices() > 0)
       throw this->refusal(Errc::misuse, topology.rank(),
                           joined({"a rank that has joined has no data, but names ", plan.indices(), " indices"}));
@@ -69,10 +70,16 @@ class RowWayBase : public WayBase<C, Update> {
  public:
   // The rows as the user gave them, one for each index, distinct index or bag; none on a rank that has joined.
   RowsView<T const> gradient() const { return given_; }
+  // Also what the update was counted as using of the table is taken back: rows that no step applies are given again, most often.
+  void refused() noexcept {
+    if (state_) state_->seen.pushed -= pushed_, state_->seen.merged -= merged_;
+    Base::refused();
+  }
   // Also the plan is given back to the variable's pool, which may give it to another batch.
   void close() noexcept {
     if (plan_) --plan_->users;
     plan_ = nullptr;
+    pushed_ = merged_ = 0;
     Base::close();
   }
 
@@ -88,6 +95,12 @@ class RowWayBase : public WayBase<C, Update> {
     own_ = {{kept_.data(), static_cast<std::int64_t>(count), width}, every_occurrence ? own_.per : RowsPer::distinct};
   }
 
+  // Adds `rows` to a number of the table's use, and notes them as this update's.
+  static void count(double& seen, double& own, std::size_t rows) {
+    own = static_cast<double>(rows);
+    seen += own;
+  }
+
   // "row r, column c", as messages call an element of a gradient or of a sum.
   static std::string place_text(std::int64_t row, NonFiniteElement const& found) {
     return joined({"row ", row, ", column ", found.column});
@@ -101,6 +114,9 @@ class RowWayBase : public WayBase<C, Update> {
   RowsView<T const> given_;
   // Rows that outlive the call; the memory is used again.
   Buffer<T, Space> kept_;
+  // What this update has added to the variable's use, from `prepare` to `close`.
+  double pushed_ = 0,  // rows that this rank has pushed for the update
+      merged_ = 0;     // and of those that its host has merged
 };
 
 // The way of a sparse update whose rows travel as rows, by a policy's Journey: JourneyOf<C, Index, T, Space, W>, of which W is
@@ -164,7 +180,7 @@ class RowsWay : public RowWayBase<C, Update> {
   // distinct rows this rank's host has handed to it.
   void reduce() {
     journey_.reduce();
-    if (plan_->hops.size() > 1) state_->seen.merged += static_cast<double>(plan_->level(1).size());
+    if (plan_->hops.size() > 1) Base::count(state_->seen.merged, this->merged_, plan_->level(1).size());
   }
 
   // The journey's result enters the variable, and the first one leads. Of one that does not lead the sums are made at once.
