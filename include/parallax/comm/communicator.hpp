@@ -374,8 +374,9 @@ struct LentSpace<C> {
 template <Communicator C>
 class Patience {
  public:
-  // Local. Refers to the communicator, which must outlive it. One object serves one wait.
-  explicit Patience(C const& comm) : comm_{&comm} {
+  // Local. Refers to the communicator, which must outlive it. One object serves one wait. `more`: so much longer than the
+  // communicator's deadline does it last.
+  explicit Patience(C const& comm, std::chrono::nanoseconds more = {}) : comm_{&comm}, allowed_{more} {
     if constexpr (KnowsOversubscription<C>) spin_ = comm.oversubscribed() ? std::chrono::nanoseconds{-1} : spin_;
   }
 
@@ -389,7 +390,7 @@ class Patience {
     if (polls_++ == 0) started_ = time;
     waited_ = time - started_;
     if (waited_ <= spin_) return true;
-    if (waited_ > comm_->deadline() + more_ && !paused()) return false;
+    if (waited_ > comm_->deadline() + allowed_ + more_ && !paused()) return false;
     detail::yield();
     return true;
   }
@@ -412,10 +413,11 @@ class Patience {
       bool const was_paused = std::exchange(paused_, longest.count() > 0);
       if (paused_ || was_paused) more_ = paused_ && longest < waited_ ? longest : waited_;
     }
-    return waited_ <= comm_->deadline() + more_;
+    return waited_ <= comm_->deadline() + allowed_ + more_;
   }
 
   C const* comm_;
+  std::chrono::nanoseconds allowed_;
   std::uint32_t polls_ = 0;
   bool paused_ = false;  // a rank was in a pause when the deadline had passed
   std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0}, quiet_{100'000}, more_{0};

@@ -115,6 +115,10 @@ class Waiting {
     journal_->advance(word(phase), sent(), clock());
   }
 
+  // By an operation, as it begins and as it ends: how much longer than the deadline its waits last, for what its ranks do by
+  // themselves meanwhile.
+  void allow(std::chrono::nanoseconds more) { allowed_ = more; }
+
   // The variable being worked on, for the errors of phases that do not name one. Set by seats and fetches, cleared by each
   // operation.
   std::string_view current;
@@ -141,11 +145,12 @@ class Waiting {
   Journal* journal_;
   std::uint64_t sent_before_ = 0;  // payload, by the operations before the current one
   std::uint64_t advances_ = 0;     // to another phase
+  std::chrono::nanoseconds allowed_{0};
 };
 
 template <Communicator C>
 void Waiting<C>::drive(char const* operation, FunctionRef<bool()> done, Awaited const& awaited) {
-  Patience<C> patience{topology_->world()};
+  Patience<C> patience{topology_->world(), allowed_};
   std::uint64_t phase = advances_;
   try {
     while (!done()) {
@@ -170,7 +175,7 @@ void Waiting<C>::guard(char const* operation, FunctionRef<void()> body) {
                 joined({"an earlier failure ended the session: ", poisoned_->what()})};
   struct Leaving {  // notes that the operation has ended, however it did
     Waiting& waiting;
-    ~Leaving() { waiting.journal_->leave(waiting.sent(), waiting.clock()); }
+    ~Leaving() { waiting.allowed_ = {}, waiting.journal_->leave(waiting.sent(), waiting.clock()); }
   } const leaving{*this};
   sent_before_ = traffic_->payload_sent();
   current = {};

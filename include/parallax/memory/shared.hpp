@@ -77,12 +77,15 @@ class SharedBlocks {
     for (auto const* blocks : {&own_, &found_})
       for (Block const& block : *blocks)
         if (block.id == place.id) return block.memory + place.offset;
-    Block block;
-    found_.push_back(block);  // room for it first: a mapping without an entry would be lost
-    block = find(place);
-    if (block.memory) found_.back() = block;
-    else found_.pop_back();
-    return block.memory ? block.memory + place.offset : nullptr;
+    Block const block = find(place);
+    if (!block.memory) return nullptr;
+    try {
+      found_.push_back(block);
+    } catch (...) {
+      unmap(block);
+      throw;
+    }
+    return block.memory + place.offset;
   }
 
  private:
@@ -160,6 +163,7 @@ class SharedBlocks {
     throw Error{Errc::out_of_memory, -1, "SharedSpace", "", "memory that processes share cannot be had on this system"};
   }
   static void close(Block const&) noexcept {}
+  static void unmap(Block const&) noexcept {}
   static Block find(Place const&) { return {}; }
 #endif
 

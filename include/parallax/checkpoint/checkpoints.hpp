@@ -1,0 +1,127 @@
+// Checkpoints now and then: after so many steps, or so many seconds. A trainer makes one beside its variables, and calls it after each
+// step.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "parallax/checkpoint/restore.hpp"
+#include "parallax/checkpoint/save.hpp"
+
+namespace parallax {
+
+// When a checkpoint is due, since the last one or the first call; of both, whichever comes first. The same on all ranks.
+struct Every {
+  // Steps that were applied; 0: however many.
+  std::int64_t steps = 0;
+  // Seconds by rank 0's clock; 0: however many. The ranks agree on the clock a few times between two checkpoints, and count steps
+  // otherwise, so that a checkpoint comes with the step that should reach the time.
+  double seconds = 0;
+  // How many generations stay; 0: all.
+  int keep = 3;
+};
+
+// The checkpoints of a run in a folder. Refers to the session, the variables and the values, which outlive it.
+//   px::Checkpoints every{session, "run", {.steps = 1000, .seconds = 600}, words, softmax, px::shared_value("epoch", epoch)};
+//   every.resume();
+//   while (session.steps() < last) {
+//     …
+//     session.step(…);
+//     every.step();
+//   }
+template <class S, class... Things>
+class Checkpoints {
+ public:
+  // Local. `things`: what Session::save takes. Throws Error (invalid_argument) for an interval that is none.
+  Checkpoints(S& session, std::string directory, Every const& every, Things&&... things)
+      : session_{&session}, directory_{std::move(directory)}, every_{every}, things_{std::forward<Things>(things)...} {
+    if (every_.steps < 0 || !(every_.seconds >= 0) || (every_.steps == 0 && every_.seconds == 0))
+      throw Error{Errc::invalid_argument, session.rank(), "Checkpoints", "", "it is due after steps or seconds above 0"};
+    begin();
+  }
+  Checkpoints(Checkpoints&&) = delete;
+
+  // Collective. The newest complete generation, restored (Session::restore); nothing where there is none at all, which is how a first
+  // run begins. Errors: those of Session::restore.
+  std::optional<Restored> resume() {
+    if (!any()) return std::nullopt;
+    auto const restored = std::apply([&](auto&... things) { return session_->restore(directory_, {}, things...); }, things_);
+    begin();
+    return restored;
+  }
+
+  // Collective, after a step: saves if it is due, and says what it has saved. Errors: those of Session::save, after which it is due
+  // again an interval later.
+  std::optional<Saved> step() {
+    if (!due()) return std::nullopt;
+    return save();
+  }
+  // Collective. Saves now, whatever is due: at the end of a run, for one.
+  Saved save() {
+    begin();
+    auto saved =
+        std::apply([&](auto&... things) { return session_->save(directory_, {.keep = every_.keep}, things...); }, things_);
+    begin();
+    return saved;
+  }
+
+ private:
+  // An interval begins.
+  void begin() {
+    begun_ = session_->steps();
+    look_ = begun_ + 1;
+    began_ = session_->core().waiting.seconds();
+  }
+  // Alike on all ranks.
+  bool due() {
+    std::int64_t const steps = session_->steps() - begun_;
+    if (steps <= 0) return false;
+    if (every_.steps > 0 && steps >= every_.steps) return true;
+    if (every_.seconds == 0 || session_->steps() < look_) return false;
+    double const passed = told(session_->core().waiting.seconds() - began_);
+    if (passed >= every_.seconds) return true;
+    double const left = (every_.seconds - passed) * static_cast<double>(steps) / std::max(passed, 1e-9);
+    look_ =
+        session_->steps() + std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(left, static_cast<double>(steps))));
+    return false;
+  }
+  // Collective. Rank 0's number.
+  double told(double mine) {
+    auto& core = session_->core();
+    return core.waiting.guarded("save", [&] {
+      detail::begin_checkpoint(core, Operation::save, "the time until the next checkpoint", [] {});
+      core.rounds.words.assign(1, mine);
+      core.rounds.tell_all("save", [] { return std::string{}; });
+      return core.rounds.told(0)[0];
+    });
+  }
+  // Collective. Whether rank 0 sees any generation in the folder.
+  bool any() {
+    bool found = false;
+    if (session_->rank() == 0) {
+      try {
+        found = !detail::generations_in(directory_).empty();
+      } catch (FormatError const&) {  // restore says why
+        found = true;
+      }
+    }
+    return told(found ? 1 : 0) != 0;
+  }
+
+  S* session_;
+  std::string directory_;
+  Every every_;
+  std::tuple<Things...> things_;  // variables by reference, values as they are
+  std::int64_t begun_ = 0, look_ = 0;
+  double began_ = 0;  // by the communicator's clock, in seconds
+};
+
+// A Checkpoints that refers to what it is given.
+template <class S, class... Things>
+Checkpoints(S&, std::string, Every, Things&&...) -> Checkpoints<S, Things...>;
+
+}  // namespace parallax

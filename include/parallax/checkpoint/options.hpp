@@ -1,0 +1,101 @@
+// What `Session::save` and `Session::restore` are given and return: options, and values of the trainer beside its variables. A trainer
+// fills them in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/archive.hpp"
+#include "parallax/step/grad.hpp"
+
+namespace parallax {
+
+// How a checkpoint is saved. The same on all ranks.
+struct SaveOptions {
+  // How many generations stay, this one included; older ones are removed once it is there. 0: all.
+  int keep = 0;
+  // Bytes that a checksum is of, and that are read at once, at most 1 MiB; a row at least.
+  std::int64_t block_bytes = 1 << 20;
+  // Seconds that a rank may take to write its files: so much longer than the deadline do the others wait for it.
+  double at_most = 600;
+};
+
+// How a checkpoint is restored. The same on all ranks.
+struct RestoreOptions {
+  // The number of the generation; 0: the newest that is complete.
+  std::int64_t generation = 0;
+  // Whether variables that the checkpoint does not have keep what they have, instead of being refused.
+  bool partial = false;
+  // Of variables that are called otherwise than in the checkpoint: the name now, and the name there.
+  std::vector<std::pair<std::string, std::string>> names = {};
+  // Seconds that a rank may take to read: see SaveOptions.
+  double at_most = 600;
+};
+
+// What `Session::save` has made.
+struct Saved {
+  // From 1 on, one more than the highest in the folder.
+  std::int64_t generation;
+  // Of `Session::steps`.
+  std::int64_t step;
+  // The generation's folder.
+  std::string path;
+};
+
+// What `Session::restore` has read.
+struct Restored {
+  // The number of the generation.
+  std::int64_t generation;
+  // How many steps the session had taken when it was saved.
+  std::int64_t step;
+  // What ranks had of their own, and lost, because there are as many ranks no more: "VARIABLE/ITEM", or the name of a value.
+  std::vector<std::string> lost;
+};
+
+// A value of the trainer in a checkpoint. Refers to it. `shared_value` and `own_value` make one.
+template <class T>
+struct SavedValue {
+  // Distinct among the values of a checkpoint.
+  std::string_view name;
+  // What is saved, or set.
+  T* value;
+  // Share::any, or Share::own.
+  Share share;
+};
+// A value that all ranks have alike, such as the number of an epoch: a number, a std::string, a std::vector of numbers, an aggregate
+// of numbers, or what has `template <class Items> void visit(Items&)`. It is saved once, and every rank is given it back.
+template <class T>
+SavedValue<T> shared_value(std::string_view name, T& value) {
+  return {name, &value, Share::any};
+}
+// A value that every rank has one of, such as the state of its random numbers. It is given back where there are as many ranks again.
+template <class T>
+SavedValue<T> own_value(std::string_view name, T& value) {
+  return {name, &value, Share::own};
+}
+
+namespace detail {
+
+// What may be saved: variables and values.
+template <class T>
+inline constexpr bool is_saved_value = false;
+template <class T>
+inline constexpr bool is_saved_value<SavedValue<T>> = true;
+
+// False where the assertion has told the user.
+template <class... Things>
+consteval bool check_saved() {
+  constexpr bool right =
+      (true && ... && (AnyVariable<std::remove_cvref_t<Things>> || is_saved_value<std::remove_cvref_t<Things>>));
+  static_assert(
+      right,
+      "parallax: a checkpoint is of variables and of values: shared_value(\"name\", value) or own_value(\"name\", value)");
+  return right;
+}
+
+}  // namespace detail
+}  // namespace parallax

@@ -1,0 +1,111 @@
+// Checkpoints now and then: when they are due, alike on all ranks, and what a run that begins again finds.
+#include <unistd.h>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <parallax/checkpoint/checkpoint.hpp>
+#include <parallax/comm/thread.hpp>
+#include <parallax/parallax.hpp>
+
+#include "../comm/hostile.hpp"
+#include "catch.hpp"
+
+namespace parallax_test {
+namespace {
+
+namespace px = parallax;
+using namespace std::chrono_literals;
+
+// A folder of this process that goes with it.
+struct Folder {
+  Folder() : path{(std::filesystem::temp_directory_path() / ("parallax-every-" + std::to_string(getpid()))).string()} {
+    std::filesystem::remove_all(path);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+// At which steps a run of so many saved: each step takes `takes` by the clock of each rank, of which rank 0's counts.
+std::vector<std::int64_t> saved_at(int ranks, std::int64_t last, px::Every const& every,
+                                   std::vector<std::chrono::nanoseconds> takes, std::string const& folder) {
+  std::vector<std::vector<std::int64_t>> saved(static_cast<std::size_t>(ranks));
+  px::run_threads(ranks, [&](px::ThreadCommunicator& inside) {
+    auto const rank = static_cast<std::size_t>(inside.rank());
+    std::chrono::nanoseconds clock = 0ns;
+    Hostility hostility;
+    hostility.clock = [&clock] { return clock; };
+    HostileCommunicator world{inside, hostility};
+    px::Session session{world};
+    px::Variable<px::Sparse> words{session, "words", px::Table{.rows = 10, .width = 1}};
+    px::Checkpoints checkpoints{session, folder, every, words};
+    checkpoints.resume();
+    while (session.steps() < last) {
+      std::vector<int> const ids{1};
+      auto const rows = session.pull(words, ids);
+      std::vector<float> const gradient(1, 1.0f);
+      session.step(px::grad(rows, gradient));
+      clock += takes[rank % takes.size()];
+      if (std::optional<px::Saved> const now = checkpoints.step()) saved[rank].push_back(now->step);
+    }
+    session.finish();
+  });
+  for (auto const& each : saved) CHECK(each == saved[0]);
+  return saved[0];
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint is due after so many steps, and so many generations stay", "[checkpoint]") {
+  Folder const folder;
+  CHECK(saved_at(2, 34, {.steps = 10, .keep = 2}, {0ns}, folder.path) == std::vector<std::int64_t>{10, 20, 30});
+  CHECK(px::detail::generations_in(folder.path) == std::vector<std::int64_t>{3, 2});
+  SECTION("a run that begins again goes on from the last one, and counts from there") {
+    CHECK(saved_at(3, 51, {.steps = 10, .keep = 2}, {0ns}, folder.path) == std::vector<std::int64_t>{40, 50});
+    CHECK(px::detail::generations_in(folder.path) == std::vector<std::int64_t>{5, 4});
+  }
+}
+
+TEST_CASE("a checkpoint is due after so many seconds by rank 0's clock", "[checkpoint]") {
+  Folder const folder;
+  CHECK(saved_at(2, 250, {.seconds = 100, .keep = 1}, {1s, 7s}, folder.path) == std::vector<std::int64_t>{100, 200});
+  CHECK(px::detail::generations_in(folder.path) == std::vector<std::int64_t>{2});
+}
+
+TEST_CASE("of steps and seconds, whichever comes first", "[checkpoint]") {
+  Folder const folder;
+  CHECK(saved_at(1, 25, {.steps = 10, .seconds = 7}, {1s}, folder.path) == std::vector<std::int64_t>{7, 14, 21});
+  std::filesystem::remove_all(folder.path);
+  CHECK(saved_at(1, 25, {.steps = 10, .seconds = 70}, {1s}, folder.path) == std::vector<std::int64_t>{10, 20});
+}
+
+TEST_CASE("an interval that is none is refused", "[checkpoint]") {
+  px::SelfCommunicator world;
+  px::Session session{world};
+  px::Variable<px::Sparse> words{session, "words", px::Table{.rows = 10, .width = 1}};
+  for (px::Every const& every : {px::Every{}, px::Every{.steps = -1}, px::Every{.seconds = -1}, px::Every{.seconds = NAN}})
+    CHECK_THROWS_WITH((px::Checkpoints{session, "nowhere", every, words}),
+                      "parallax: invalid argument (rank 0) in Checkpoints: it is due after steps or seconds above 0");
+}
+
+TEST_CASE("a pause that nobody could be told of is none", "[checkpoint]") {
+  std::vector<std::string> said(4);
+  px::run_threads(2, [&](px::ThreadCommunicator& inside) {
+    HostileCommunicator world{inside, {}};
+    px::Session session{world};
+    for (int time = 0; time < 2; ++time) {
+      try {
+        auto const pause = session.pause("evaluation", 1s);
+      } catch (px::Error const& error) {
+        said[static_cast<std::size_t>(2 * world.rank() + time)] = error.what();
+      }
+    }
+  });
+  for (std::string const& sentence : said) CHECK_THAT(sentence, Catch::Contains("no way to announce a pause"));
+}
+
+}  // namespace parallax_test

@@ -1,0 +1,3 @@
+#include "worlds.hpp"
+
+template parallax_test::worlds::Found parallax_test::worlds::work<2>(Task const&);
