@@ -280,7 +280,7 @@ class Restoring {
 
 // The work of `Session::restore`.
 template <>
-struct CheckpointWork<RestoreOptions> {
+struct CheckpointWork<Operation::restore> {
   // Collective. Called by the session.
   template <class S, class... Things>
   static Restored run(S& session, std::string const& directory, RestoreOptions const& options, Things&... things) {

@@ -193,7 +193,7 @@ class UnfinishedFolder {
 
 // The work of `Session::save`.
 template <>
-struct CheckpointWork<SaveOptions> {
+struct CheckpointWork<Operation::save> {
   // Collective. Called by the session.
   template <class S, class... Things>
   static Saved run(S& session, std::string const& directory, SaveOptions const& options, Things&... things) {

@@ -33,19 +33,20 @@ namespace parallax {
 
 struct SaveOptions;
 struct RestoreOptions;
+struct WholeOptions;
 
 namespace detail {
 
-// What saves and restores, by its options: found in parallax/checkpoint/checkpoint.hpp.
-template <class Options>
+// What saves, restores, gathers and scatters, by the operation's number: found in the headers of parallax/checkpoint.
+template <Operation operation>
 struct CheckpointWork;
 
-// Called by `save` and `restore`: the work, where its header is included.
-template <class Options, class S, class... Things>
-auto checkpoint(S& session, std::string const& directory, Options const& options, Things&... things) {
-  constexpr bool included = requires { sizeof(CheckpointWork<Options>); };
-  static_assert(included, "parallax: who saves or restores includes <parallax/checkpoint/checkpoint.hpp>");
-  if constexpr (included) return CheckpointWork<Options>::run(session, directory, options, things...);
+// Called by `save` and its like: the work, where its header is included.
+template <Operation operation, class... Arguments>
+auto checkpoint(Arguments&... arguments) {
+  constexpr bool included = requires { sizeof(CheckpointWork<operation>); };
+  static_assert(included, "parallax: who saves, restores, gathers or scatters includes <parallax/checkpoint/checkpoint.hpp>");
+  if constexpr (included) return CheckpointWork<operation>::run(arguments...);
   else return Mistaken{};
 }
 
@@ -302,7 +303,7 @@ class Session<C> {
   //   session.save("run", {.keep = 3}, words, softmax, px::shared_value("epoch", epoch));
   template <class... Things>
   auto save(std::string const& directory, SaveOptions const& options, Things&&... things) {
-    return detail::checkpoint<SaveOptions>(*this, directory, options, things...);
+    return detail::checkpoint<Operation::save>(*this, directory, options, things...);
   }
   // Collective. Gives variables and values what the newest complete generation below `directory` has, or the one that is asked
   // for. In a world alike (as many ranks, the same hosts, variables that were made alike) training goes on bit for bit. In any
@@ -313,7 +314,20 @@ class Session<C> {
   //   session.restore("run", {}, words, softmax, px::shared_value("epoch", epoch));
   template <class... Things>
   auto restore(std::string const& directory, RestoreOptions const& options, Things&&... things) {
-    return detail::checkpoint<RestoreOptions>(*this, directory, options, things...);
+    return detail::checkpoint<Operation::restore>(*this, directory, options, things...);
+  }
+
+  // Collective. Shows a whole table or slot, a piece at a time, to those ranks that `options` names:
+  // take(numbers, rows), see WholeOptions. Include <parallax/checkpoint/whole.hpp>.
+  template <class V, class Take>
+  void gather(V& variable, WholeOptions const& options, Take&& take) {
+    detail::checkpoint<Operation::gather>(*this, variable, options, take);
+  }
+  // Collective. Gives a whole table or slot other rows, a piece at a time, from those ranks that `options` names:
+  // give(numbers, rows) fills the rows of these numbers, see WholeOptions. Include <parallax/checkpoint/whole.hpp>.
+  template <class V, class Give>
+  void scatter(V& variable, WholeOptions const& options, Give&& give) {
+    detail::checkpoint<Operation::scatter>(*this, variable, options, give);
   }
 
   // Local. How variables under Auto were moved, and why: the same on all ranks.
