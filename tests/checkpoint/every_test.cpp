@@ -62,25 +62,34 @@ std::vector<std::int64_t> saved_at(int ranks, std::int64_t last, px::Every const
 
 TEST_CASE("a checkpoint is due after so many steps, and so many generations stay", "[checkpoint]") {
   Folder const folder;
-  CHECK(saved_at(2, 34, {.steps = 10, .keep = 2}, {0ns}, folder.path) == std::vector<std::int64_t>{10, 20, 30});
+  CHECK(saved_at(2, 34, {.steps = 10, .keep = 2, .background = false}, {0ns}, folder.path) ==
+        std::vector<std::int64_t>{10, 20, 30});
   CHECK(px::detail::generations_in(folder.path) == std::vector<std::int64_t>{3, 2});
   SECTION("a run that begins again goes on from the last one, and counts from there") {
-    CHECK(saved_at(3, 51, {.steps = 10, .keep = 2}, {0ns}, folder.path) == std::vector<std::int64_t>{40, 50});
+    CHECK(saved_at(3, 51, {.steps = 10, .keep = 2, .background = false}, {0ns}, folder.path) ==
+          std::vector<std::int64_t>{40, 50});
     CHECK(px::detail::generations_in(folder.path) == std::vector<std::int64_t>{5, 4});
+  }
+  SECTION("in the background one is known to be there when the next is due, and the last when the session has finished") {
+    CHECK(saved_at(3, 71, {.steps = 10, .keep = 2}, {0ns}, folder.path) == std::vector<std::int64_t>{40, 50, 60});
+    CHECK(px::detail::generations_in(folder.path) == std::vector<std::int64_t>{7, 6});
   }
 }
 
 TEST_CASE("a checkpoint is due after so many seconds by rank 0's clock", "[checkpoint]") {
   Folder const folder;
-  CHECK(saved_at(2, 250, {.seconds = 100, .keep = 1}, {1s, 7s}, folder.path) == std::vector<std::int64_t>{100, 200});
+  CHECK(saved_at(2, 250, {.seconds = 100, .keep = 1, .background = false}, {1s, 7s}, folder.path) ==
+        std::vector<std::int64_t>{100, 200});
   CHECK(px::detail::generations_in(folder.path) == std::vector<std::int64_t>{2});
 }
 
 TEST_CASE("of steps and seconds, whichever comes first", "[checkpoint]") {
   Folder const folder;
-  CHECK(saved_at(1, 25, {.steps = 10, .seconds = 7}, {1s}, folder.path) == std::vector<std::int64_t>{7, 14, 21});
+  CHECK(saved_at(1, 25, {.steps = 10, .seconds = 7, .background = false}, {1s}, folder.path) ==
+        std::vector<std::int64_t>{7, 14, 21});
   std::filesystem::remove_all(folder.path);
-  CHECK(saved_at(1, 25, {.steps = 10, .seconds = 70}, {1s}, folder.path) == std::vector<std::int64_t>{10, 20});
+  CHECK(saved_at(1, 25, {.steps = 10, .seconds = 70, .background = false}, {1s}, folder.path) ==
+        std::vector<std::int64_t>{10, 20});
 }
 
 TEST_CASE("an interval that is none is refused", "[checkpoint]") {

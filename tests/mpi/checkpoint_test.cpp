@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <mpi.h>
+#include <signal.h>
 
 #include "../catch.hpp"
 #include "../interop/scratch.hpp"
@@ -155,5 +156,38 @@ TEST_CASE("a checkpoint that is not there is refused by all ranks of MPI", "[che
   }
   CHECK(said == "parallax: file (rank 0) in restore: " + shared.folder + ": it has no complete generation of a checkpoint");
   trainer.train_to(2);
+  trainer.session.finish();
+}
+
+TEST_CASE("ranks of MPI save behind the steps, and when one of them is sent a signal", "[checkpoint][mpi]") {
+  Shared const shared;
+  signal(SIGTERM, [](int) {});
+  px::AnyCommunicator world{px::MpiCommunicator{}};
+  std::uint64_t last = 0;
+  {
+    Trainer trainer{world, 0};
+    px::Checkpoints every{trainer.session,
+                          shared.folder,
+                          {.steps = 4, .signals = true},
+                          trainer.words,
+                          trainer.bias,
+                          px::shared_value("epoch", trainer.epoch),
+                          px::own_value("seed", trainer.seed)};
+    std::vector<std::int64_t> saved;
+    while (trainer.session.steps() < 20 && !every.stopping()) {
+      trainer.train_to(trainer.session.steps() + 1);
+      if (trainer.session.steps() == 13 && world.rank() == world.size() - 1) raise(SIGTERM);
+      if (auto const now = every.step()) saved.push_back(now->step);
+    }
+    CHECK(saved == std::vector<std::int64_t>{4, 8, 14});
+    CHECK(every.stopping());
+    last = all_together(trainer.digest());
+    trainer.session.finish();
+  }
+  signal(SIGTERM, SIG_DFL);
+  Trainer trainer{world, 0.5f};
+  auto const restored = trainer.restore(shared.folder);
+  CHECK((restored.step == 14 && restored.generation == 4));
+  CHECK(all_together(trainer.digest()) == last);
   trainer.session.finish();
 }

@@ -2,6 +2,7 @@
 // them includes it.
 #pragma once
 
+#include "parallax/checkpoint/background.hpp"
 #include "parallax/checkpoint/checkpoints.hpp"
 #include "parallax/checkpoint/restore.hpp"
 #include "parallax/checkpoint/save.hpp"

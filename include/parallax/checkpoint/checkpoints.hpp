@@ -1,5 +1,5 @@
-// Checkpoints now and then: after so many steps, or so many seconds. A trainer makes one beside its variables, and calls it after each
-// step.
+// Checkpoints now and then: after so many steps, or so many seconds, or when the process is asked to end. A trainer makes one beside its
+// variables, and calls it after each step.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,10 @@
 #include <tuple>
 #include <utility>
 
+#include "parallax/checkpoint/background.hpp"
 #include "parallax/checkpoint/restore.hpp"
 #include "parallax/checkpoint/save.hpp"
+#include "parallax/checkpoint/signals.hpp"
 
 namespace parallax {
 
@@ -23,6 +25,11 @@ struct Every {
   double seconds = 0;
   // How many generations stay; 0: all.
   int keep = 3;
+  // Whether they are written behind the steps, as by `Session::save_async`; else each is a pause.
+  bool background = true;
+  // Whether SIGTERM and SIGINT, sent to any rank, save after the next step, and say so by `stopping`. The first goes to the handler
+  // that was there before as well; a second one, a second later or more, ends the process.
+  bool signals = false;
 };
 
 // The checkpoints of a run in a folder. Refers to the session, the variables and the values, which outlive it.
@@ -32,6 +39,7 @@ struct Every {
 //     …
 //     session.step(…);
 //     every.step();
+//     if (every.stopping()) break;
 //   }
 template <class S, class... Things>
 class Checkpoints {
@@ -41,6 +49,7 @@ class Checkpoints {
       : session_{&session}, directory_{std::move(directory)}, every_{every}, things_{std::forward<Things>(things)...} {
     if (every_.steps < 0 || !(every_.seconds >= 0) || (every_.steps == 0 && every_.seconds == 0))
       throw Error{Errc::invalid_argument, session.rank(), "Checkpoints", "", "it is due after steps or seconds above 0"};
+    if (every_.signals) watch_.emplace();
     begin();
   }
   Checkpoints(Checkpoints&&) = delete;
@@ -54,22 +63,47 @@ class Checkpoints {
     return restored;
   }
 
-  // Collective, after a step: saves if it is due, and says what it has saved. Errors: those of Session::save, after which it is due
-  // again an interval later.
+  // Collective, after a step: saves if it is due, or if a signal was sent to any rank. Returns a generation that is there as of this
+  // call: in the background that is the one before, if there was one. Errors: those of Session::save and, of a save in the background,
+  // what went wrong, after the step by which all ranks have heard of it; then it is due again an interval later.
   std::optional<Saved> step() {
+    auto& core = session_->core();
+    core.wish = !stopping_ && ((watch_ && watch_->seen()) || (core.behind && core.behind->failed()));
+    if (core.wished && heard_ < core.steps) {
+      heard_ = core.steps;
+      if (hear()) {
+        auto saved = save();
+        stopping_ = true;
+        return saved;
+      }
+    }
     if (!due()) return std::nullopt;
-    return save();
+    if (!every_.background) return save();
+    begin();
+    bool const had = std::exchange(has_next_, false);
+    Saved next = saved_by([&](auto&... things) { return session_->save_async(directory_, options(), things...); });
+    begin();
+    std::swap(next, next_);
+    has_next_ = true;
+    return had ? std::optional{std::move(next)} : std::nullopt;
   }
-  // Collective. Saves now, whatever is due: at the end of a run, for one.
+  // Collective. Saves now, whatever is due, and returns when it is there: at the end of a run, for one. Errors: those of Session::save.
   Saved save() {
     begin();
-    auto saved =
-        std::apply([&](auto&... things) { return session_->save(directory_, {.keep = every_.keep}, things...); }, things_);
+    has_next_ = false;
+    auto saved = saved_by([&](auto&... things) { return session_->save(directory_, options(), things...); });
     begin();
     return saved;
   }
+  // Local. Whether a signal was sent to any rank, and what it found is saved: the same on all ranks.
+  bool stopping() const { return stopping_; }
 
  private:
+  template <class Save>
+  auto saved_by(Save&& save) {
+    return std::apply(save, things_);
+  }
+  SaveOptions options() const { return {.keep = every_.keep}; }
   // An interval begins.
   void begin() {
     begun_ = session_->steps();
@@ -88,6 +122,20 @@ class Checkpoints {
     look_ =
         session_->steps() + std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(left, static_cast<double>(steps))));
     return false;
+  }
+  // Collective, after a step by which a rank has wished for it. Throws what went wrong behind the steps; else whether a signal was sent
+  // to any rank.
+  bool hear() {
+    auto& core = session_->core();
+    return core.waiting.guarded("save", [&] {
+      detail::begin_checkpoint(core, Operation::save, "what a rank wishes", [] {});
+      core.rounds.words.assign(1, watch_ && watch_->seen() ? 1.0 : 0.0);
+      core.rounds.tell_all("save", [] { return std::string{}; });
+      bool seen = false;
+      for (double const word : core.rounds.all_told()) seen = seen || word != 0;
+      if (!seen) has_next_ = false, core.settle_behind("save");
+      return seen;
+    });
   }
   // Collective. Rank 0's number.
   double told(double mine) {
@@ -118,6 +166,10 @@ class Checkpoints {
   std::tuple<Things...> things_;  // variables by reference, values as they are
   std::int64_t begun_ = 0, look_ = 0;
   double began_ = 0;  // by the communicator's clock, in seconds
+  Saved next_{};      // in the background
+  bool has_next_ = false, stopping_ = false;
+  std::int64_t heard_ = 0;  // the last step after which the ranks talked
+  std::optional<detail::SignalWatch> watch_;
 };
 
 // A Checkpoints that refers to what it is given.

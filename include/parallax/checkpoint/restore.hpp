@@ -304,6 +304,7 @@ struct CheckpointWork<Operation::restore> {
       if (directory.empty()) throw Error{Errc::invalid_argument, rank, "restore", "", "the folder has no name"};
       check_things(core, "restore", options.partial, things...);
     });
+    core.settle_behind("restore");
     core.waiting.allow(patience(options.at_most));
 
     // Rank 0 finds the generation, and tells all of it.

@@ -24,7 +24,8 @@ enum class Operation : std::uint8_t {
   save,
   restore,
   gather,
-  scatter
+  scatter,
+  save_async
 };
 // How far an operation has come between its call and its return: waits for all ranks to agree; exchanges; waits for the commit;
 // gathers and applies.
@@ -33,9 +34,9 @@ enum class Phase : std::uint8_t { agreeing = 1, exchanging, committing, applying
 namespace detail {
 // As the journal keeps them.
 // By the enumerators' numbers.
-inline constexpr JournalWord operation_words[] = {"nothing",   "pull",          "start",  "step",   "broadcast",
-                                                  "bind_step", "search_pieces", "assign", "scale",  "finish",
-                                                  "save",      "restore",       "gather", "scatter"};
+inline constexpr JournalWord operation_words[] = {"nothing",   "pull",          "start",  "step",    "broadcast",
+                                                  "bind_step", "search_pieces", "assign", "scale",   "finish",
+                                                  "save",      "restore",       "gather", "scatter", "save_async"};
 inline constexpr JournalWord phase_words[] = {"", "agreeing", "exchanging", "committing", "applying"};
 // What an enumerator is called in the journal.
 inline JournalWord const& word(Operation operation) { return operation_words[static_cast<std::size_t>(operation)]; }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/pointer.hpp"
 #include "parallax/engine/rounds.hpp"
 #include "parallax/engine/waiting.hpp"
 #include "parallax/session/completion.hpp"
@@ -17,6 +18,17 @@
 #include "parallax/variable/registry.hpp"
 
 namespace parallax::detail {
+
+// What goes on behind the steps of a session, such as a save in the background. The core owns one; `finish` settles it, and so does
+// each operation that cannot stand beside it.
+class Behind {
+ public:
+  virtual ~Behind() = default;
+  // Collective, within an operation of this name. Waits for the end, and throws Refused for what went wrong.
+  virtual void settle(char const* operation) = 0;
+  // Local. Whether something has gone wrong on this rank that nobody was told.
+  virtual bool failed() const = 0;
+};
 
 // The engine of a session, which owns one; every operation is a function that takes it first. Its waits let what is under way
 // progress: the flights that were started, and the rows that were named ahead. C: the edge to the communicator.
@@ -40,6 +52,10 @@ class SessionCore final : private Underway {
   // Local. An operation begins: enters it into the journal, and returns what every agreement about it includes. The caller adds
   // what is its own, and begins `rounds.agreement` with that.
   Fingerprint begin(Operation operation);
+  // Collective, within an operation, after its agreement. Returns once nothing goes on behind the steps.
+  void settle_behind(char const* operation) {
+    if (behind) behind->settle(operation);
+  }
   // Local. Throws Error (misuse) for a variable of another session.
   template <class State>
   void check_owned(State const& state, char const* operation) const {
@@ -95,6 +111,8 @@ class SessionCore final : private Underway {
   std::int64_t steps = 0;
   bool finished = false, joined = false;  // joined: this rank has no data any more
   bool all_joined = false;                // as of the last step
+  // That this rank has something to do which all are to do, told with the next step's commit; and that a rank had, as of the last.
+  bool wish = false, wished = false;
   Registry registry;
   Waiting<C> waiting;
   Rounds<C> rounds;
@@ -107,6 +125,7 @@ class SessionCore final : private Underway {
   std::vector<Decision> decisions;
   std::vector<double> norms, told_uses;  // scratch of steps
   std::vector<std::size_t> begins;       // scratch of broadcasts: the owners' parts
+  Owned<Behind> behind;                  // null until there is something
 
  private:
   // Collective. What was started arrives, or is refused, and nobody completes it: all ranks forget it.

@@ -10,7 +10,7 @@
 
 namespace parallax::detail {
 
-// Collective. An agreement that nothing is left under way, then four numbers of each rank to all: steps, operations, and bytes
+// Collective. An agreement that nothing is left under way, the end of what goes on behind the steps, then four numbers of each rank to all: steps, operations, and bytes
 // of payload sent and received. They travel as doubles, exact below 2^53. From here on the journal says that the rank has ended
 // well.
 template <Communicator C>
@@ -25,6 +25,7 @@ Completion finish(SessionCore<C>& core) {
     rounds.agreement.begin(core.begin(Operation::finish).value(), !error, core.joined, 0);
     rounds.agree(
         "finish", error, [] { return std::string{}; }, [] { return std::string{}; });
+    core.settle_behind("finish");
     rounds.words.assign({static_cast<double>(core.steps), static_cast<double>(rounds.operations()),
                          static_cast<double>(core.traffic.payload_sent()),
                          static_cast<double>(core.traffic.payload_received())});

@@ -305,6 +305,14 @@ class Session<C> {
   auto save(std::string const& directory, SaveOptions const& options, Things&&... things) {
     return detail::checkpoint<Operation::save>(*this, directory, options, things...);
   }
+  // Collective. The same behind the steps: copies what this rank would write, and returns; a thread of each rank writes it. What was
+  // copied is of one step on all ranks. Returns the Saved that will be there. Takes memory for the copy, which the session keeps for
+  // the next one. The next save or restore waits for its end, as `finish` does, and throws what went wrong on all ranks alike: older
+  // generations are as they were. A session that ends otherwise gives it up.
+  template <class... Things>
+  auto save_async(std::string const& directory, SaveOptions const& options, Things&&... things) {
+    return detail::checkpoint<Operation::save_async>(*this, directory, options, things...);
+  }
   // Collective. Gives variables and values what the newest complete generation below `directory` has, or the one that is asked
   // for. In a world alike (as many ranks, the same hosts, variables that were made alike) training goes on bit for bit. In any
   // other one values, slots, steps and settings of the optimizers are as they were saved, and what only the old world knew is
