@@ -166,12 +166,12 @@ void visit_things(SessionCore<C>& core, A& archive, Things&... things) {
     if constexpr (AnyVariable<std::remove_cvref_t<decltype(thing)>>) thing.visit(archive);
     else visit_value(archive, thing);
   };
-  (one(things), ...);
+  (each_of(things, one), ...);
 }
 
 // The variables among things, for check_visit.
 template <Communicator C, class... Things>
-void check_things(SessionCore<C> const& core, char const* operation, bool some, Things const&... things) {
+void check_things(SessionCore<C> const& core, char const* operation, bool some, Things&... things) {
   auto const refuse = [&](std::string const& name, char const* why) {
     throw Error{Errc::misuse, core.topology.rank(), operation, name, why};
   };
@@ -192,7 +192,7 @@ void check_things(SessionCore<C> const& core, char const* operation, bool some, 
       values.push_back(thing.name);
     }
   };
-  (one(things), ...);
+  (each_of(things, one), ...);
   for (auto const& known : core.registry.variables()) {
     bool found = some || known->gone;
     for (void const* const registration : named) found = found || registration == known.get();

@@ -43,6 +43,10 @@ inline Generation find_generation(std::string const& directory, std::int64_t wan
   };
   if (wanted > 0) return open(wanted);
   std::string why;
+  int passed = 0;  // over
+  auto const pass = [&](FormatError const& error) {
+    if (++passed <= 5) append(why, {why.empty() ? ": " : "; ", error.what()});
+  };
   for (std::int64_t const number : generations_in(directory)) {
     try {
       return open(number);
@@ -50,11 +54,12 @@ inline Generation find_generation(std::string const& directory, std::int64_t wan
       throw;
     } catch (FileError const& error) {
       if (error.code() != ENOENT) throw;
-      append(why, {why.empty() ? ": " : "; ", error.what()});
+      pass(error);
     } catch (FormatError const& error) {
-      append(why, {why.empty() ? ": " : "; ", error.what()});
+      pass(error);
     }
   }
+  if (passed > 5) append(why, {"; and ", passed - 5, " more"});
   throw FormatError(directory, "it has no complete generation of a checkpoint" + why);
 }
 
@@ -147,7 +152,8 @@ class RestoreCheck {
     if (item.name == "optimizer.name" && small) {
       std::string_view const there{reinterpret_cast<char const*>(small->data()), small->size()};
       std::string_view const here{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
-      if (there != here) throw item_error(item.variable, item.name, joined({"it is of '", there, "', not of '", here, "'"}));
+      if (there != here)
+        throw item_error(item.variable, item.name, joined({"it is of ", shown(there), ", not of ", shown(here)}));
     }
     if (item.list || item.name == "optimizer.name.length" || item.share == Share::own) return;
     auto const shape = shape_of(item.type, item.rows, item.width);
@@ -155,10 +161,14 @@ class RestoreCheck {
       throw item_error(item.variable, item.name,
                        joined({"it is ", rows, " x ", tensor.shape[1], " of ", safetensors::to_string(tensor.dtype), ", not ",
                                item.rows, " x ", shape[1], " of ", safetensors::to_string(dtype_of(item.type))}));
+    if (!small && item.share != Share::part && item.count == item.rows && bytes.size() <= most_alike_bytes)
+      alike.push_back(key);
   }
 
   // What ranks had of their own, and is not given back.
   std::vector<std::string> lost;
+  // The small arrays that all ranks have alike, as the checkpoint calls them.
+  std::vector<std::string> alike;
 
  private:
   // The name of the value that an item is of.
@@ -167,6 +177,8 @@ class RestoreCheck {
     if (name.ends_with(".length")) name.remove_suffix(7);
     return name.substr(0, name.find('/'));
   }
+
+  static constexpr std::size_t most_alike_bytes = std::size_t{1} << 20;
 
   Generation const* manifest_;
   Meaning const* meaning_;

@@ -22,6 +22,8 @@ namespace parallax::detail {
 
 // The version of the format that is written, and the highest that is read.
 inline constexpr std::int64_t checkpoint_version = 1;
+// The most bytes that a checksum is of, unless a row alone has more.
+inline constexpr std::int64_t most_block_bytes = 1 << 20;
 // The most bytes that a manifest has: it is read into memory as a whole.
 inline constexpr std::uint64_t most_manifest_bytes = std::uint64_t{48} << 20;
 // Items of at most so many bytes, which all ranks have alike, are in the manifest.
@@ -77,6 +79,19 @@ class RowNumbers {
       for (std::int64_t i = 0; i < run.count; ++i) list_.push_back(run.first + i * run.stride);
     runs_.clear();
   }
+  // The next `count` rows, one after the other.
+  void add_run(std::int64_t first, std::int64_t count) {
+    if (count == 0) return;
+    add(first);
+    if (count == 1) return;
+    add(first + 1);
+    if (listed()) {
+      for (std::int64_t i = 2; i < count; ++i) list_.push_back(first + i);
+    } else {
+      runs_.back().count += count - 2;
+    }
+    count_ += count - 2;
+  }
   // As a header says it: «of 1000: 3 4 250», first, stride and count of each run; «of 1000: listed».
   std::string text(std::int64_t rows) const {
     std::string text = joined({"of ", rows, ":"});
@@ -124,8 +139,16 @@ class RowNumbers {
   // The numbers of rows [begin, begin + out.size()), where they are in runs.
   void numbers(std::int64_t begin, std::span<std::int64_t> out) const {
     std::size_t filled = 0;
+    each_run(begin, static_cast<std::int64_t>(out.size()), [&](Run const& run) {
+      for (std::int64_t i = 0; i < run.count; ++i) out[filled++] = run.first + i * run.stride;
+    });
+  }
+  // f(run) of rows [begin, begin + count), where they are in runs.
+  template <class F>
+  void each_run(std::int64_t begin, std::int64_t count, F&& f) const {
     for (Run const& run : runs_) {
-      for (std::int64_t i = begin; i < run.count && filled < out.size(); ++i) out[filled++] = run.first + i * run.stride;
+      std::int64_t const here = std::min(run.count - begin, count);
+      if (here > 0) f(Run{run.first + begin * run.stride, run.stride, here}), count -= here;
       begin = std::max<std::int64_t>(0, begin - run.count);
     }
   }
@@ -163,13 +186,19 @@ class ShardFile {
   ShardFile(std::span<std::byte const> text, std::uint64_t size, std::int64_t block_bytes, std::string_view path)
       : text_{text}, header_{safetensors::parse_header(text, size, path)}, size_{size} {
     sums_.reserve(header_.size() + 1);
+    said_.resize(header_.size());
+    for (auto const& [key, said] : header_.metadata())
+      if (std::size_t const at = header_.find(key); at < header_.size()) said_[at] = said;
     std::int64_t sums = 0;
     for (std::size_t i = 0; i < header_.size(); ++i) {
       sums_.push_back(sums);
       safetensors::Tensor const tensor = header_.tensor(i);
       if (tensor.shape.size() != 2 || tensor.shape[0] > most_rows)
         throw FormatError(path, "tensor " + shown(tensor.name) + " has no rows");
-      if (!is_list(header_, tensor.name)) sums += blocks_of(rows(i), row_bytes(i), block_bytes);
+      // Of other tensors with such a name, a value's perhaps, the header says which rows they are.
+      bool const list = tensor.name.ends_with(":rows") && said_[i].empty();
+      if (!list) sums += blocks_of(rows(i), row_bytes(i), block_bytes);
+      if (sums > most_sums) throw FormatError(path, "there are no checksums of so many blocks");
     }
     sums_.push_back(sums);
   }
@@ -189,26 +218,21 @@ class ShardFile {
   std::int64_t first_sum(std::size_t i) const { return sums_[i]; }
   // The numbers of its rows. Throws FormatError.
   RowNumbers numbers(std::size_t i, std::int64_t& all, std::string_view path) const {
-    std::string_view const name = header_.tensor(i).name;
     RowNumbers numbers;
-    for (auto const& [key, text] : header_.metadata())
-      if (key == name && numbers.parse(text, all, rows(i))) return numbers;
-    throw FormatError(path, "tensor " + shown(name) + ": it does not say which rows it has");
+    if (numbers.parse(said_[i], all, rows(i))) return numbers;
+    throw FormatError(path, "tensor " + shown(header_.tensor(i).name) + ": it does not say which rows it has");
   }
   // The tensor that lists them.
   static std::string list_of(std::string_view name) { return std::string{name} + ":rows"; }
 
  private:
   static constexpr std::uint64_t most_rows = std::uint64_t{1} << 56;
-  // Of other tensors with such a name, a value's perhaps, the header says which rows they are.
-  static bool is_list(safetensors::Header const& header, std::string_view name) {
-    bool list = name.ends_with(":rows");
-    for (auto const& [key, text] : header.metadata()) list = list && key != name;
-    return list;
-  }
+  static constexpr std::int64_t most_sums = std::int64_t{1}
+                                            << 56;  // so that two sums, or eight bytes of each, overflow nothing
 
   std::span<std::byte const> text_;
   safetensors::Header header_;
+  std::vector<std::string_view> said_;  // of which rows each tensor is; empty where nothing is said
   std::vector<std::int64_t> sums_;
   std::uint64_t size_;
 };
@@ -316,7 +340,13 @@ inline Generation::Generation(std::vector<std::byte> bytes, std::string path)
                                      checkpoint_version}));
   facts_ = {
       number_of("generation"), number_of("step"), number_of("block bytes"), static_cast<std::uint64_t>(number_of("id")), {}};
-  if (facts_.block_bytes < 1) throw FormatError(path_, "its blocks have no bytes");
+  if (facts_.block_bytes < 1 || facts_.block_bytes > most_block_bytes)
+    throw FormatError(path_, joined({"its blocks have ", facts_.block_bytes, " bytes"}));
+  for (std::size_t i = 0; i < header_.size(); ++i) {
+    safetensors::Tensor const tensor = header_.tensor(i);
+    if (tensor.name.starts_with("item ") && (tensor.shape.size() != 2 || tensor.shape[0] > most_manifest_bytes))
+      throw FormatError(path_, "tensor " + shown(tensor.name) + " has no rows");
+  }
   std::span<std::byte const> const hosts = tensor_bytes("hosts");
   facts_.hosts.resize(hosts.size() / sizeof(int));
   std::memcpy(facts_.hosts.data(), hosts.data(), facts_.hosts.size() * sizeof(int));

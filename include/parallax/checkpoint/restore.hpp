@@ -13,23 +13,71 @@
 #include <utility>
 #include <vector>
 
+#include "parallax/checkpoint/blocks.hpp"
 #include "parallax/checkpoint/common.hpp"
 #include "parallax/checkpoint/found.hpp"
 #include "parallax/comm/transfer/dense.hpp"
 
 namespace parallax::detail {
 
-// The second look, an archive that all ranks show the same items: arrays are read together, each by all ranks.
+// Which rows of an array have come.
+class RowsSeen {
+ public:
+  void begin(std::size_t rows) {
+    words_.assign((rows + 63) / 64, 0);
+    count_ = 0;
+  }
+  // Marks rows [first, first + count), which the array has. False where one has come before.
+  bool take(std::size_t first, std::size_t count) {
+    count_ += count;
+    bool fresh = true;
+    while (count > 0) {
+      std::size_t const bit = first % 64, here = std::min(count, 64 - bit);
+      std::uint64_t const mask = (here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1) << bit;
+      fresh = fresh && (words_[first / 64] & mask) == 0;
+      words_[first / 64] |= mask;
+      first += here, count -= here;
+    }
+    return fresh;
+  }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::size_t count_ = 0;
+};
+
+// Rows on their way to a rank: their places there, a word each, or of three and more in a row two words, minus how many and the first;
+// and the rows.
+struct Parcel {
+  void clear() { words.clear(), rows.clear(); }
+  void add(std::int64_t first, std::int64_t count, std::span<std::byte const> those) {
+    if (count > 2) words.push_back(-count), words.push_back(first);
+    else
+      for (std::int64_t i = 0; i < count; ++i) words.push_back(first + i);
+    rows.insert(rows.end(), those.begin(), those.end());
+  }
+  std::size_t size() const { return words.size() * sizeof(std::int64_t) + rows.size(); }
+
+  std::vector<std::int64_t> words;
+  std::vector<std::byte> rows;
+};
+
+// The second look, an archive that all ranks show the same items: arrays are read together, each by all ranks. Small ones that all
+// ranks have alike are read many at once, before they are shown.
 template <Communicator C>
 class Restoring {
  public:
   static constexpr bool reads = true, whole = true;
 
-  Restoring(SessionCore<C>& core, std::string folder, Generation const& manifest, Meaning const& meaning)
+  // `alike`: which items are read many at once, in the order in which they will be shown.
+  Restoring(SessionCore<C>& core, std::string folder, Generation const& manifest, Meaning const& meaning,
+            std::vector<std::string> alike)
       : core_{&core},
-        folder_{std::move(folder)},
         manifest_{&manifest},
         meaning_{&meaning},
+        blocks_{manifest, std::move(folder)},
+        alike_{std::move(alike)},
         ranks_{static_cast<std::size_t>(core.topology.size())},
         rank_{static_cast<std::size_t>(core.topology.rank())},
         parcels_(ranks_) {}
@@ -51,28 +99,38 @@ class Restoring {
         throw item_error(item.variable, item.name, joined({"it has ", small->size(), " bytes, not ", bytes.size()}));
       if (!bytes.empty()) std::memcpy(bytes.data(), small->data(), bytes.size());
     } else if (item.share == Share::own) {
-      auto const found = caught(static_cast<int>(rank_), "restore", [&] { read_own(item, key, bytes); });
-      if (found && !own_error) own_error = found;
+      note([&] { read_own(item, key, bytes); });
+    } else if (Found const* const found = read_before(key)) {
+      copy(item, *found, bytes);
     } else {
-      fetch(item, key, bytes);
+      fetch(item, find(key), bytes);
     }
   }
 
-  // What this rank found wrong in its own file, for the agreement at the end: what all ranks do does not depend on it.
+  // What this rank found wrong, told where ranks talk next, and at the end: what all ranks do does not depend on it.
   std::optional<Error> own_error;
 
  private:
-  // The rows of an array that a file has.
-  struct Piece {
-    std::size_t shard, tensor;
-    RowNumbers numbers;
-    std::int64_t blocks, first_block;  // among those of all pieces
+  // Arrays that are read at once have together so many bytes at most, or there is one of them.
+  static constexpr std::size_t most_at_once = std::size_t{1} << 22;
+  // An array in the files.
+  struct Found {
+    std::vector<Piece> pieces;
+    std::int64_t rows = 0, together = 0;  // of the array; of all pieces
+    std::size_t begin = 0;                // in `at_once_`, where that has its pieces, one after the other
   };
-  // Rows on their way to a rank: where they belong there, and what they are.
-  struct Parcel {
-    std::vector<std::int64_t> places;
-    std::vector<std::byte> rows;
+  // Where rows go at this rank.
+  struct Target {
+    Item const* item;
+    std::span<std::byte> out;
+    std::size_t row_bytes;
   };
+
+  // Not collective. What goes wrong is told later; from then on nothing is done.
+  template <class Body>
+  void note(Body&& body) {
+    if (!own_error) own_error = caught(static_cast<int>(rank_), "restore", body);
+  }
 
   // A long list is shown in pieces, one after the other, and read as a whole.
   void piece(Item const& item, std::span<std::byte> bytes) {
@@ -98,136 +156,235 @@ class Restoring {
     safetensors::Tensor const tensor = shard.header().tensor(at);
     if (tensor.end - tensor.begin != bytes.size())
       throw item_error(item.variable, item.name, joined({"it has ", tensor.end - tensor.begin, " bytes, not ", bytes.size()}));
-    ReadFile const& file = opened(rank_);
-    auto const row_bytes = static_cast<std::size_t>(shard.row_bytes(at));
-    auto const in_block = static_cast<std::size_t>(rows_of_block(row_bytes, manifest_->facts().block_bytes)) * row_bytes;
-    std::int64_t sum = shard.first_sum(at);
-    for (std::size_t begin = 0; begin < bytes.size(); begin += in_block, ++sum) {
-      auto const block = bytes.subspan(begin, std::min(in_block, bytes.size() - begin));
-      file.read(tensor.begin + begin, block);
-      if (block_sum(block, {}) != manifest_->sum(rank_, sum)) damaged(file, tensor.name, tensor.begin + begin, block.size());
+    Piece const piece = blocks_.own_piece(rank_, at);
+    for (std::int64_t block = 0; block < piece.blocks; ++block) blocks_.read(piece, block, blocks_.in(piece, block, bytes));
+  }
+
+  // The array of this name. Throws on all ranks, for all have the same manifest.
+  Found find(std::string_view key) const {
+    Found found;
+    auto const error =
+        caught(static_cast<int>(rank_), "restore", [&] { found.pieces = blocks_.pieces(key, found.rows, found.together); });
+    if (error) throw Error{*error};
+    return found;
+  }
+  // Throws, likewise, where the files have something else than the item.
+  Target target(Item const& item, Found const& found, std::span<std::byte> out) {
+    auto const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
+    auto const refuse = [&](std::string const& what) { throw item_error(item.variable, item.name, what); };
+    auto const error = caught(static_cast<int>(rank_), "restore", [&] {
+      if (!found.pieces.empty() && (blocks_.row_bytes(found.pieces[0]) != row_bytes || found.rows != item.rows))
+        refuse("the files of the checkpoint have it in several shapes");
+      if (found.together != item.rows && row_bytes > 0 && !(item.list && found.pieces.empty()))
+        refuse(joined({"the checkpoint has ", found.together, " of its ", item.rows, " rows"}));
+      seen_.begin(row_bytes > 0 ? out.size() / row_bytes : 0);
+    });
+    if (error) throw Error{*error};
+    return {&item, out, row_bytes};
+  }
+  // Not collective. Rows from number `first` of this rank's on.
+  void place(Target const& target, std::int64_t first, std::span<std::byte const> rows) {
+    std::size_t const count = rows.size() / target.row_bytes, all = target.out.size() / target.row_bytes;
+    if (first < 0 || static_cast<std::size_t>(first) > all || count > all - static_cast<std::size_t>(first))
+      throw FormatError(manifest_->path(),
+                        joined({"row ", first, " of ", shown(meaning_->key(*target.item)), " is none of this rank's"}));
+    if (!seen_.take(static_cast<std::size_t>(first), count))
+      throw FormatError(manifest_->path(), joined({"a row of ", shown(meaning_->key(*target.item)), " is there twice"}));
+    std::memcpy(target.out.data() + static_cast<std::size_t>(first) * target.row_bytes, rows.data(), rows.size());
+  }
+  // Not collective. All rows have come.
+  void complete(Target const& target) {
+    if (own_error || seen_.count() * target.row_bytes == target.out.size() || target.row_bytes == 0) return;
+    own_error = Error{Errc::file, static_cast<int>(rank_), "restore", target.item->variable,
+                      joined({"item '", target.item->name, "': ", seen_.count(), " rows of ",
+                              target.out.size() / target.row_bytes, " have come"})};
+  }
+
+  // Collective. The array of this name, if it is the next of those that are read at once.
+  Found const* read_before(std::string const& key) {
+    if (next_ == alike_.size() || alike_[next_] != key) return nullptr;
+    if (next_ == read_) read_at_once();
+    Found const& found = found_[next_++ - (read_ - found_.size())];
+    return found.pieces.empty() ? nullptr : &found;
+  }
+  // Collective. Reads the next arrays: each rank its part of all bytes, which it tells all.
+  void read_at_once() {
+    found_.clear();
+    std::size_t total = 0;
+    for (; read_ < alike_.size(); ++read_) {
+      Found found = find(alike_[read_]);
+      std::size_t bytes = 0;
+      bool listed = false;
+      for (Piece const& piece : found.pieces) {
+        bytes += static_cast<std::size_t>(piece.rows) * static_cast<std::size_t>(blocks_.row_bytes(piece));
+        listed = listed || piece.numbers.listed();
+      }
+      if (listed) found.pieces.clear(), bytes = 0;  // they travel with their numbers
+      if (!found_.empty() && total + bytes > most_at_once) break;
+      found.begin = total, total += bytes;
+      found_.push_back(std::move(found));
     }
+    if (total == 0) return;
+    std::vector<std::size_t> begins;  // by rank: the first byte of its blocks
+    note([&] {
+      at_once_.resize(total);
+      begins.reserve(ranks_ + 1);
+    });
+    agree_so_far(*core_, "restore", own_error, true);
+    for (Found const& found : found_) {
+      std::size_t at = found.begin;
+      for (Piece const& piece : found.pieces) {
+        for (std::int64_t block = 0; block < piece.blocks; ++block) {
+          std::size_t const bytes = blocks_.bytes(piece, block), reader = at * ranks_ / total;
+          while (begins.size() <= reader) begins.push_back(at);
+          if (reader == rank_) note([&] { blocks_.read(piece, block, std::span{at_once_}.subspan(at, bytes)); });
+          at += bytes;
+        }
+      }
+    }
+    begins.resize(ranks_ + 1, total);
+    agree_so_far(*core_, "restore", own_error, true);
+    Lane<C>& lane = core_->dense;
+    lane.clear();
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      auto const other = static_cast<int>(rank);
+      if (rank == rank_) continue;
+      if (begins[rank_ + 1] > begins[rank_]) lane.send(other, begins[rank_], begins[rank_ + 1] - begins[rank_], Payload::rows);
+      if (begins[rank + 1] > begins[rank]) lane.expect(other, begins[rank], begins[rank + 1] - begins[rank], Payload::rows);
+    }
+    lane.post(at_once_.data(), at_once_.data());
+    core_->waiting.drive("restore", [&] { return lane.test(); }, {lane, [] { return std::string{}; }});
+  }
+  // Not collective, but where it throws. An array that was read before.
+  void copy(Item const& item, Found const& found, std::span<std::byte> out) {
+    Target const target = this->target(item, found, out);
+    std::size_t at = found.begin;
+    note([&] {
+      for (Piece const& piece : found.pieces)
+        piece.numbers.each_run(0, piece.rows, [&](RowNumbers::Run const& run) {
+          auto const rows =
+              std::span<std::byte const>{at_once_}.subspan(at, static_cast<std::size_t>(run.count) * target.row_bytes);
+          place_run(target, run, rows);
+          at += rows.size();
+        });
+    });
+    complete(target);
+  }
+  void place_run(Target const& target, RowNumbers::Run const& run, std::span<std::byte const> rows) {
+    if (run.stride == 1) return place(target, run.first, rows);
+    for (std::int64_t i = 0; i < run.count; ++i)
+      place(target, run.first + i * run.stride, rows.subspan(static_cast<std::size_t>(i) * target.row_bytes, target.row_bytes));
   }
 
   // Collective. Reads an array by blocks, one after the other by each rank of its part of all of them, and deals their rows.
-  void fetch(Item const& item, std::string const& key, std::span<std::byte> out) {
-    auto const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
-    std::vector<Piece> pieces;
-    std::int64_t blocks = 0, wanted = 0;
-    std::optional<Error> error = caught(static_cast<int>(rank_), "restore", [&] {
-      for (std::size_t shard = 0; shard < manifest_->shards().size(); ++shard) {
-        ShardFile const& file = manifest_->shards()[shard];
-        std::size_t const at = file.header().find(key);
-        if (at == file.header().size()) continue;
-        std::int64_t rows = 0;
-        RowNumbers numbers = file.numbers(at, rows, manifest_->path());
-        if (file.row_bytes(at) != row_bytes || rows != item.rows)
-          throw item_error(item.variable, item.name, "the files of the checkpoint have it in several shapes");
-        std::int64_t const here = blocks_of(file.rows(at), row_bytes, manifest_->facts().block_bytes);
-        pieces.push_back({shard, at, std::move(numbers), here, blocks});
-        blocks += here, wanted += file.rows(at);
-      }
-      if (wanted != item.rows && row_bytes > 0 && !(item.list && pieces.empty()))
-        throw item_error(item.variable, item.name, joined({"the checkpoint has ", wanted, " of its ", item.rows, " rows"}));
-    });
-    if (error) throw Error{*error};  // on all ranks, for all have the same manifest
+  void fetch(Item const& item, Found const& found, std::span<std::byte> out) {
+    Target const target = this->target(item, found, out);
+    if (target.row_bytes == 0) return;
+    std::int64_t blocks = 0;
+    for (Piece const& piece : found.pieces) blocks += piece.blocks;
     auto const begin = [&](std::size_t rank) {
       return static_cast<std::int64_t>(
           part_begin(static_cast<std::size_t>(blocks), static_cast<int>(rank), static_cast<int>(ranks_)));
     };
     std::int64_t next = begin(rank_), rounds = 0;
     for (std::size_t rank = 0; rank < ranks_; ++rank) rounds = std::max(rounds, begin(rank + 1) - begin(rank));
-    std::int64_t arrived = 0;
-    auto const place = [&](std::int64_t local, std::span<std::byte const> row) {
-      if (local < 0 || static_cast<std::size_t>(local) >= out.size() / row_bytes)
-        throw FormatError(manifest_->path(), joined({"row ", local, " of ", shown(key), " is none of this rank's"}));
-      std::memcpy(out.data() + static_cast<std::size_t>(local) * row_bytes, row.data(), row_bytes);
-      ++arrived;
-    };
     for (std::int64_t round = 0; round < rounds; ++round) {
-      for (Parcel& parcel : parcels_) parcel.places.clear(), parcel.rows.clear();
-      if (!error && next < begin(rank_ + 1))
-        error = caught(static_cast<int>(rank_), "restore", [&] { deal(item, pieces, next++, row_bytes, place); });
-      deliver(row_bytes, error, place);
+      for (Parcel& parcel : parcels_) parcel.clear();
+      if (next < begin(rank_ + 1)) note([&] { deal(target, found.pieces, next++); });
+      deliver(target);
     }
-    if (!error && static_cast<std::size_t>(arrived) * row_bytes != out.size() && row_bytes > 0)
-      error = Error{Errc::file, static_cast<int>(rank_), "restore", item.variable,
-                    joined({"item '", item.name, "': ", arrived, " rows of ", out.size() / row_bytes, " have come"})};
-    agree_so_far(*core_, "restore", error, true);
+    complete(target);
   }
 
-  // Local. Reads a block, and puts its rows where they belong: here, or into parcels.
-  template <class Place>
-  void deal(Item const& item, std::vector<Piece> const& pieces, std::int64_t block, std::size_t row_bytes, Place const& place) {
-    auto const piece = std::upper_bound(pieces.begin(), pieces.end(), block, [](std::int64_t number, Piece const& one) {
-      return number < one.first_block + one.blocks;
+  // Not collective. Reads a block, and puts its rows where they belong: here, or into parcels.
+  void deal(Target const& target, std::vector<Piece> const& pieces, std::int64_t number) {
+    auto const piece = std::upper_bound(pieces.begin(), pieces.end(), number, [](std::int64_t block, Piece const& one) {
+      return block < one.first_block + one.blocks;
     });
-    ShardFile const& shard = manifest_->shards()[piece->shard];
-    safetensors::Tensor const tensor = shard.header().tensor(piece->tensor);
-    ReadFile const& file = opened(piece->shard);
-    std::int64_t const number = block - piece->first_block;
-    std::int64_t const in_block = rows_of_block(row_bytes, manifest_->facts().block_bytes);
-    std::int64_t const first = number * in_block, count = std::min(in_block, shard.rows(piece->tensor) - first);
-    block_.resize(static_cast<std::size_t>(count) * row_bytes);
-    numbers_.resize(static_cast<std::size_t>(count));
-    std::uint64_t const at = tensor.begin + static_cast<std::uint64_t>(first) * row_bytes;
-    file.read(at, block_);
-    bool const listed = piece->numbers.listed();
-    if (listed) {
-      std::size_t const list = shard.header().find(ShardFile::list_of(tensor.name));
-      if (list == shard.header().size() || shard.rows(list) != shard.rows(piece->tensor) || shard.row_bytes(list) != 8)
-        throw FormatError(file.path(), "tensor " + shown(tensor.name) + ": there is no list of its rows");
-      file.read(shard.header().tensor(list).begin + static_cast<std::uint64_t>(first) * 8,
-                std::as_writable_bytes(std::span{numbers_}));
-    } else {
-      piece->numbers.numbers(first, numbers_);
-    }
-    std::span<std::int64_t const> const numbers{numbers_};
-    if (block_sum(block_, listed ? numbers : std::span<std::int64_t const>{}) !=
-        manifest_->sum(piece->shard, shard.first_sum(piece->tensor) + number))
-      damaged(file, tensor.name, at, block_.size());
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      std::span<std::byte const> const row{block_.data() + i * row_bytes, row_bytes};
-      if (numbers[i] < 0 || numbers[i] >= item.rows)
-        throw FormatError(file.path(), joined({"tensor ", shown(tensor.name), ": row ", numbers[i], " of ", item.rows}));
-      auto const send = [&](std::size_t rank, std::int64_t local) {
-        if (rank == rank_) return place(local, row);
-        parcels_[rank].places.push_back(local);
-        parcels_[rank].rows.insert(parcels_[rank].rows.end(), row.begin(), row.end());
-      };
-      if (item.share == Share::part) {
-        RowPlace const there = item.where(numbers[i]);
-        send(static_cast<std::size_t>(core_->topology.owner_rank(there.owner)), there.local);
-      } else {
-        for (std::size_t rank = 0; rank < ranks_; ++rank) send(rank, numbers[i]);
+    number -= piece->first_block;
+    auto const [first, count] = blocks_.rows_in(*piece, number);
+    block_.resize(blocks_.bytes(*piece, number));
+    auto const listed = blocks_.read(*piece, number, block_);
+    std::size_t at = 0;  // in the block
+    auto const one_by_one = [&](std::int64_t rows, auto&& number_of) {
+      Going going{};
+      for (std::int64_t i = 0; i < rows; ++i) {
+        std::int64_t const row = number_of(i);
+        if (row < 0 || row >= target.item->rows)
+          throw FormatError(manifest_->path(),
+                            joined({"row ", row, " of ", target.item->rows, " of ", shown(meaning_->key(*target.item))}));
+        RowPlace const there = target.item->where(row);
+        auto const rank = static_cast<std::size_t>(core_->topology.owner_rank(there.owner));
+        if (going.count > 0 && (rank != going.rank || there.local != going.first + going.count)) at += send(target, going, at);
+        if (going.count == 0) going = {rank, there.local, 0};
+        ++going.count;
       }
+      at += send(target, going, at);
+    };
+    auto const to_all = [&](std::int64_t row, std::int64_t rows) {
+      std::size_t bytes = 0;
+      for (std::size_t rank = 0; rank < ranks_; ++rank) {
+        Going going{rank, row, rows};
+        bytes = send(target, going, at);
+      }
+      at += bytes;
+    };
+    bool const part = target.item->share == Share::part;
+    if (piece->numbers.listed()) {
+      if (part) return one_by_one(count, [&](std::int64_t i) { return listed[static_cast<std::size_t>(i)]; });
+      for (std::int64_t const row : listed) to_all(row, 1);
+      return;
     }
+    piece->numbers.each_run(first, count, [&](RowNumbers::Run const& run) {
+      if (part) return one_by_one(run.count, [&](std::int64_t i) { return run.first + i * run.stride; });
+      if (run.stride == 1) return to_all(run.first, run.count);
+      for (std::int64_t i = 0; i < run.count; ++i) to_all(run.first + i * run.stride, 1);
+    });
+  }
+  // Rows that lie side by side in a block and at their rank.
+  struct Going {
+    std::size_t rank;
+    std::int64_t first, count;
+  };
+  // Not collective. Rows from byte `at` of the block on. Returns how many bytes they have; none are left to go.
+  std::size_t send(Target const& target, Going& going, std::size_t at) {
+    std::size_t const bytes = static_cast<std::size_t>(going.count) * target.row_bytes;
+    auto const rows = std::span<std::byte const>{block_}.subspan(at, bytes);
+    if (going.count > 0) {
+      if (going.rank == rank_) place(target, going.first, rows);
+      else parcels_[going.rank].add(going.first, going.count, rows);
+    }
+    going.count = 0;
+    return bytes;
   }
 
-  // Collective. All parcels go to their ranks, which put the rows where they belong. `error`: this rank's; where any has one all
-  // throw it, and the session ends.
-  template <class Place>
-  void deliver(std::size_t row_bytes, std::optional<Error>& error, Place const& place) {
+  // Collective. All parcels go to their ranks, which put the rows where they belong. Where a rank has found something wrong all throw
+  // it, and the session ends.
+  void deliver(Target const& target) {
     auto& words = core_->rounds.words;
-    words.assign(ranks_ + 1, 0.0);
-    words[ranks_] = error ? 0.0 : 1.0;
-    for (std::size_t rank = 0; rank < ranks_; ++rank) words[rank] = static_cast<double>(parcels_[rank].places.size());
+    words.assign(2 * ranks_ + 1, 0.0);
+    words[2 * ranks_] = own_error ? 0.0 : 1.0;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      words[2 * rank] = static_cast<double>(parcels_[rank].words.size());
+      words[2 * rank + 1] = static_cast<double>(parcels_[rank].rows.size());
+    }
     core_->rounds.tell_all("restore", [] { return std::string{}; });
     bool any = false, right = true;
-    std::vector<std::uint64_t> offsets(ranks_), sizes(ranks_), expected(ranks_);
+    std::vector<std::uint64_t> offsets(ranks_), sizes(ranks_), expected(ranks_), numbers(ranks_);
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       auto const told = core_->rounds.told(static_cast<int>(rank));
-      for (std::size_t to = 0; to < ranks_; ++to) any = any || told[to] > 0;
-      right = right && told[ranks_] != 0;
-      expected[rank] = static_cast<std::uint64_t>(told[rank_]) * (8 + row_bytes);
+      for (std::size_t to = 0; to < ranks_; ++to) any = any || told[2 * to] > 0;
+      right = right && told[2 * ranks_] != 0;
+      numbers[rank] = static_cast<std::uint64_t>(told[2 * rank_]);
+      expected[rank] = 8 * numbers[rank] + static_cast<std::uint64_t>(told[2 * rank_ + 1]);
     }
-    if (!right) agree_so_far(*core_, "restore", error, true);
+    if (!right) agree_so_far(*core_, "restore", own_error, true);
     if (!any) return;
     out_.clear();
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       Parcel const& parcel = parcels_[rank];
-      offsets[rank] = out_.size(), sizes[rank] = parcel.places.size() * (8 + row_bytes);
-      auto const places = std::as_bytes(std::span{parcel.places});
+      offsets[rank] = out_.size(), sizes[rank] = parcel.size();
+      auto const places = std::as_bytes(std::span{parcel.words});
       out_.insert(out_.end(), places.begin(), places.end());
       out_.insert(out_.end(), parcel.rows.begin(), parcel.rows.end());
     }
@@ -235,47 +392,38 @@ class Restoring {
     std::size_t at = 0;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       if (rank == rank_) continue;
-      std::size_t const count = static_cast<std::size_t>(expected[rank]) / (8 + row_bytes);
-      auto const taken = caught(static_cast<int>(rank_), "restore", [&] {
-        for (std::size_t i = 0; i < count; ++i) {
-          std::int64_t local;
-          std::memcpy(&local, in_.data() + at + 8 * i, 8);
-          place(local, std::span<std::byte const>{in_.data() + at + 8 * count + i * row_bytes, row_bytes});
-        }
-      });
-      if (taken && !error) error = taken;
+      note([&] { unpack(target, numbers[rank], std::span<std::byte const>{in_}.subspan(at, expected[rank])); });
       at += static_cast<std::size_t>(expected[rank]);
     }
   }
-
-  // A rank's file, whose beginning is compared with what the manifest knows of it.
-  ReadFile const& opened(std::size_t shard) {
-    if (file_ && opened_ == shard) return *file_;
-    file_.reset();
-    file_.emplace(folder_ + "/" + shard_name(static_cast<int>(shard)));
-    opened_ = shard;
-    auto const text = manifest_->shards()[shard].text();
-    std::vector<std::byte> there(text.size());
-    file_->read(0, there);
-    if (std::memcmp(there.data(), text.data(), text.size()) != 0)
-      throw FormatError(file_->path(), "its header is not that which was written with this generation");
-    return *file_;
-  }
-  [[noreturn]] static void damaged(ReadFile const& file, std::string_view tensor, std::uint64_t at, std::size_t bytes) {
-    throw FormatError(file.path(), joined({"tensor ", shown(tensor), ": the checksum of ", bytes, " bytes from byte ", at,
-                                           " on is wrong: they are damaged"}));
+  // Not collective. A parcel as it came.
+  void unpack(Target const& target, std::size_t words, std::span<std::byte const> bytes) {
+    auto rows = bytes.subspan(8 * words);
+    auto const word = [&](std::size_t i) {
+      std::int64_t value;
+      std::memcpy(&value, bytes.data() + 8 * i, 8);
+      return value;
+    };
+    for (std::size_t i = 0; i < words; ++i) {
+      std::int64_t const first = word(i), count = first < 0 ? -first : 1;
+      std::size_t const size = static_cast<std::size_t>(count) * target.row_bytes;
+      place(target, first < 0 ? word(++i) : first, rows.first(size));
+      rows = rows.subspan(size);
+    }
   }
 
   SessionCore<C>* core_;
-  std::string folder_;
   Generation const* manifest_;
   Meaning const* meaning_;
+  BlockReader blocks_;
+  std::vector<std::string> alike_;
+  std::size_t next_ = 0, read_ = 0;  // of `alike_`: the next to be shown; the first that was not read
+  std::vector<Found> found_;         // those before `read_`
+  std::vector<std::byte> at_once_;   // their bytes
   std::size_t ranks_, rank_;
   std::vector<Parcel> parcels_;  // by rank
   std::vector<std::byte> block_, out_, in_, list_;
-  std::vector<std::int64_t> numbers_;
-  std::optional<ReadFile> file_;
-  std::size_t opened_ = 0;
+  RowsSeen seen_;
 };
 
 // The work of `Session::restore`.
@@ -314,7 +462,7 @@ struct CheckpointWork<Operation::restore> {
     });
     agree_so_far(core, "restore", error);
     auto told = gathered_bytes(core, "restore", manifest ? std::span{manifest->bytes()} : std::span<std::byte const>{}, true);
-    std::vector<std::string> lost;
+    std::vector<std::string> lost, alike;
     std::vector<int> hosts;
     for (int const host : core.topology.hosts()) hosts.push_back(host);
     std::optional<Meaning> meaning;
@@ -323,17 +471,18 @@ struct CheckpointWork<Operation::restore> {
       meaning.emplace(*manifest, options, hosts, core.registry.variables());
       RestoreCheck check{*manifest, *meaning};
       visit_things(core, check, things...);
-      lost = std::move(check.lost);
+      lost = std::move(check.lost), alike = std::move(check.alike);
     });
     agree_so_far(core, "restore", error);
 
     // From here on what fails ends the session.
-    Restoring<C> restoring{core, directory + "/" + generation_name(manifest->facts().number), *manifest, *meaning};
+    Restoring<C> restoring{core, directory + "/" + generation_name(manifest->facts().number), *manifest, *meaning,
+                           std::move(alike)};
     visit_things(core, restoring, things...);
     auto const began = [&](auto& thing) {  // a search goes on by this session's clock
       if constexpr (requires { thing.state().step_began; }) thing.state().step_began = core.waiting.seconds();
     };
-    (began(things), ...);
+    (each_of(things, began), ...);
     agree_so_far(core, "restore", restoring.own_error, true);
     return {manifest->facts().number, manifest->facts().step, std::move(lost)};
   }

@@ -59,7 +59,7 @@ class SavePlan {
         part.count = split        ? static_cast<std::int64_t>(part_begin(rows, rank_ + 1, ranks_)) - part.first
                      : rank_ == 0 ? item.rows
                                   : 0;
-        for (std::int64_t i = 0; i < part.count; ++i) part.numbers.add(part.first + i);
+        part.numbers.add_run(part.first, part.count);
       }
       parts_.push_back(std::move(part));
     }
@@ -199,38 +199,52 @@ class ShardWriter {
   // By ShardRows.
   void rows(std::size_t part, std::int64_t place, std::span<std::byte const> bytes) {
     auto const row_bytes = static_cast<std::size_t>(draft_->row_bytes(part));
-    file_.write(draft_->begin(part) + static_cast<std::uint64_t>(place) * row_bytes, bytes);
-    sum(part, place, bytes, row_bytes);
+    std::uint64_t at = draft_->begin(part) + static_cast<std::uint64_t>(place) * row_bytes;
+    std::int64_t const in_block = draft_->rows_of(part), count = draft_->parts()[part].count;
+    if (place == 0) rest_.clear();
+    while (!bytes.empty()) {  // a block at a time, which is still in the processor's memory when it is written
+      std::int64_t const block = place / in_block;
+      std::int64_t const here = std::min(in_block, count - block * in_block);
+      std::size_t const wanted = static_cast<std::size_t>(here) * row_bytes - rest_.size();
+      std::span<std::byte const> const taken = bytes.first(std::min(wanted, bytes.size()));
+      bool const whole = taken.size() == wanted;
+      if (whole && rest_.empty()) {
+        draft_->take_sum(part, block, taken);
+      } else {
+        rest_.insert(rest_.end(), taken.begin(), taken.end());
+        if (whole) draft_->take_sum(part, block, rest_), rest_.clear();
+      }
+      write(at, taken);
+      place += static_cast<std::int64_t>(taken.size() / row_bytes);
+      at += taken.size();
+      bytes = bytes.subspan(taken.size());
+    }
   }
   // Brings the file to the disk, under its name.
-  void finish() { file_.finish(); }
+  void finish() {
+    flush();
+    file_.finish();
+  }
 
  private:
-  // Checksums of rows from number `place` of the part on: of whole blocks where they lie, of what is left in `rest_`.
-  void sum(std::size_t part, std::int64_t place, std::span<std::byte const> bytes, std::size_t row_bytes) {
-    std::int64_t const in_block = draft_->rows_of(part), rows = draft_->parts()[part].count;
-    if (place == 0) rest_.clear();
-    while (!bytes.empty()) {
-      std::int64_t const block = place / in_block;
-      std::int64_t const here = std::min(in_block, rows - block * in_block);
-      std::size_t const wanted = static_cast<std::size_t>(here) * row_bytes - rest_.size();
-      std::size_t const taken = std::min(wanted, bytes.size());
-      std::span<std::byte const> whole = bytes.first(taken);
-      place += static_cast<std::int64_t>(taken / row_bytes);
-      bytes = bytes.subspan(taken);
-      if (!rest_.empty() || taken < wanted) {
-        rest_.insert(rest_.end(), whole.begin(), whole.end());
-        if (taken < wanted) return;
-        whole = rest_;
-      }
-      draft_->take_sum(part, block, whole);
-      rest_.clear();
-    }
+  static constexpr std::size_t most_buffered = std::size_t{1} << 18;
+
+  // Small pieces that follow each other are written together.
+  void write(std::uint64_t at, std::span<std::byte const> bytes) {
+    if (at != buffered_at_ + buffer_.size() || buffer_.size() + bytes.size() > most_buffered) flush();
+    if (bytes.size() > most_buffered / 4) return file_.write(at, bytes);
+    if (buffer_.empty()) buffered_at_ = at;
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  }
+  void flush() {
+    if (!buffer_.empty()) file_.write(buffered_at_, buffer_);
+    buffer_.clear();
   }
 
   ShardDraft* draft_;
   NewFile file_;
-  std::vector<std::byte> rest_;  // of a block that has come in part
+  std::vector<std::byte> rest_, buffer_;  // rest_: of a block that has come in part
+  std::uint64_t buffered_at_ = 0;
 };
 
 }  // namespace parallax::detail

@@ -1,0 +1,135 @@
+// The blocks of a generation's files, each read and compared with its checksum. Restoring reads its arrays by them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallax/checkpoint/manifest.hpp"
+
+namespace parallax::detail {
+
+// The rows of an array that one file has.
+struct Piece {
+  std::size_t shard, tensor;
+  RowNumbers numbers;
+  std::int64_t rows, blocks,
+      first_block;  // blocks: of this piece; first_block: the number of the first, among those of all pieces
+};
+
+// Opens a generation's files as they are needed. Refers to the manifest.
+class BlockReader {
+ public:
+  BlockReader(Generation const& manifest, std::string folder)
+      : manifest_{&manifest}, folder_{std::move(folder)}, files_(manifest.shards().size()), right_(files_.size()) {}
+
+  // The pieces of an array, in the order of the files, and how many rows they have together. `all`: how many the array has; -1 before,
+  // and where no file has it. Throws FormatError where files say so otherwise.
+  std::vector<Piece> pieces(std::string_view key, std::int64_t& all, std::int64_t& together) const {
+    std::vector<Piece> pieces;
+    std::int64_t blocks = 0;
+    all = -1, together = 0;
+    for (std::size_t shard = 0; shard < manifest_->shards().size(); ++shard) {
+      ShardFile const& file = manifest_->shards()[shard];
+      std::size_t const at = file.header().find(key);
+      if (at == file.header().size()) continue;
+      std::int64_t rows = 0;
+      RowNumbers numbers = file.numbers(at, rows, manifest_->path());
+      bool const first = pieces.empty();
+      if (!first && (rows != all || file.row_bytes(at) != row_bytes(pieces[0])))
+        throw FormatError(manifest_->path(), joined({"the files have ", shown(key), " in several shapes"}));
+      all = rows;
+      std::int64_t const here = blocks_of(file.rows(at), file.row_bytes(at), manifest_->facts().block_bytes);
+      pieces.push_back({shard, at, std::move(numbers), file.rows(at), here, blocks});
+      blocks += here, together += file.rows(at);
+    }
+    return pieces;
+  }
+  std::uint64_t row_bytes(Piece const& piece) const { return manifest_->shards()[piece.shard].row_bytes(piece.tensor); }
+  // How many rows a block of the piece has, but for the last.
+  std::int64_t rows_of(Piece const& piece) const { return rows_of_block(row_bytes(piece), manifest_->facts().block_bytes); }
+  // How many bytes a block has, and where in the bytes of the whole piece they are.
+  std::size_t bytes(Piece const& piece, std::int64_t block) const {
+    return static_cast<std::size_t>(rows_in(piece, block).second) * static_cast<std::size_t>(row_bytes(piece));
+  }
+  std::span<std::byte> in(Piece const& piece, std::int64_t block, std::span<std::byte> all) const {
+    auto const first = static_cast<std::size_t>(rows_in(piece, block).first) * static_cast<std::size_t>(row_bytes(piece));
+    return all.subspan(first, bytes(piece, block));
+  }
+  // A tensor of a rank's own, as the one piece that there is of it.
+  Piece own_piece(std::size_t shard, std::size_t tensor) const {
+    ShardFile const& file = manifest_->shards()[shard];
+    return {shard,
+            tensor,
+            {},
+            file.rows(tensor),
+            blocks_of(file.rows(tensor), file.row_bytes(tensor), manifest_->facts().block_bytes),
+            0};
+  }
+  // Which rows of the piece its block number `block` has: from this one on, so many.
+  std::pair<std::int64_t, std::int64_t> rows_in(Piece const& piece, std::int64_t block) const {
+    std::int64_t const in_block = rows_of(piece), first = block * in_block;
+    return {first, std::min(in_block, piece.rows - first)};
+  }
+
+  // Reads block number `block` of a piece: its rows, and their numbers where the file lists them. Returns the numbers, which are valid
+  // until the next call; none where they are in runs. Throws FormatError of what is damaged, and FileError.
+  std::span<std::int64_t const> read(Piece const& piece, std::int64_t block, std::span<std::byte> rows) {
+    ShardFile const& shard = manifest_->shards()[piece.shard];
+    safetensors::Tensor const tensor = shard.header().tensor(piece.tensor);
+    ReadFile const& file = opened(piece.shard);
+    auto const [first, count] = rows_in(piece, block);
+    std::uint64_t const at = tensor.begin + static_cast<std::uint64_t>(first) * row_bytes(piece);
+    file.read(at, rows);
+    numbers_.clear();
+    if (piece.numbers.listed()) {
+      std::size_t const list = shard.header().find(ShardFile::list_of(tensor.name));
+      if (list == shard.header().size() || shard.rows(list) != piece.rows || shard.row_bytes(list) != 8)
+        throw FormatError(file.path(), "tensor " + shown(tensor.name) + ": there is no list of its rows");
+      numbers_.resize(static_cast<std::size_t>(count));
+      file.read(shard.header().tensor(list).begin + static_cast<std::uint64_t>(first) * 8,
+                std::as_writable_bytes(std::span{numbers_}));
+    }
+    if (block_sum(rows, numbers_) != manifest_->sum(piece.shard, shard.first_sum(piece.tensor) + block))
+      throw FormatError(file.path(), joined({"tensor ", shown(tensor.name), ": the checksum of ", rows.size(),
+                                             " bytes from byte ", at, " on is wrong: they are damaged"}));
+    return numbers_;
+  }
+
+ private:
+  static constexpr std::size_t most_open = 64;
+
+  // A rank's file, whose beginning is compared with what the manifest knows of it.
+  ReadFile const& opened(std::size_t shard) {
+    if (files_[shard]) return *files_[shard];
+    if (open_++ == most_open) {
+      for (auto& file : files_) file.reset();
+      open_ = 1;
+    }
+    auto& file = files_[shard].emplace(folder_ + "/" + shard_name(static_cast<int>(shard)));
+    if (right_[shard]) return file;
+    auto const text = manifest_->shards()[shard].text();
+    std::vector<std::byte> there(text.size());
+    file.read(0, there);
+    if (std::memcmp(there.data(), text.data(), text.size()) != 0)
+      throw FormatError(file.path(), "its header is not that which was written with this generation");
+    right_[shard] = true;
+    return file;
+  }
+
+  Generation const* manifest_;
+  std::string folder_;
+  std::vector<std::optional<ReadFile>> files_;  // by rank, and so is the next
+  std::vector<bool> right_;                     // whose headers have been compared
+  std::size_t open_ = 0;
+  std::vector<std::int64_t> numbers_;
+};
+
+}  // namespace parallax::detail
