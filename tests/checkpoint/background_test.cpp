@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <cstdint>
 #include <cstdio>
@@ -260,7 +261,7 @@ std::pair<int, std::vector<std::int64_t>> run_with_signals(std::string const& fo
   if (child == 0) {
     signal(SIGTERM, SIG_DFL);  // Catch2 has handlers of its own
     signal(SIGINT, [](int) { handled = handled + 1; });
-    bool right = true;
+    std::atomic<bool> wrong = false;
     px::run_threads(3, [&](px::ThreadCommunicator& world) {
       Trainer trainer{world};
       trainer.with([&](auto&&... things) {
@@ -270,13 +271,13 @@ std::pair<int, std::vector<std::int64_t>> run_with_signals(std::string const& fo
           trainer.step();
           if (world.rank() == 1) at_step(trainer.session.steps());
           auto const saved = every.step();
-          right = right && saved.has_value() == every.stopping() && (!saved || saved->step == trainer.session.steps());
+          if (saved.has_value() != every.stopping() || (saved && saved->step != trainer.session.steps())) wrong = true;
         }
-        if (every.stopping() && trainer.session.steps() > 31) right = false;
+        if (every.stopping() && trainer.session.steps() > 31) wrong = true;
       });
       trainer.session.finish();
     });
-    _exit(right ? handled : 100);
+    _exit(wrong ? 100 : handled);
   }
   int status = 0;
   waitpid(child, &status, 0);

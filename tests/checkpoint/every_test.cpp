@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,58 @@ TEST_CASE("of steps and seconds, whichever comes first", "[checkpoint]") {
   std::filesystem::remove_all(folder.path);
   CHECK(saved_at(1, 25, {.steps = 10, .seconds = 70, .background = false}, {1s}, folder.path) ==
         std::vector<std::int64_t>{10, 20});
+}
+
+TEST_CASE("generations go that are older than they may be, but for the newest", "[checkpoint]") {
+  Folder const folder;
+  px::SelfCommunicator world;
+  px::Session session{world};
+  px::Variable<px::Sparse> words{session, "words", px::Table{.rows = 10, .width = 1}};
+  auto const save = [&](px::SaveOptions const& options) {
+    session.save(folder.path, options, words);
+    return px::detail::generations_in(folder.path);
+  };
+  for (int i = 0; i < 4; ++i) save({});
+  for (int i = 1; i < 5; ++i) {
+    std::string const manifest = folder.path + "/generation-00000" + std::to_string(i) + "/manifest.safetensors";
+    std::filesystem::last_write_time(manifest, std::filesystem::file_time_type::clock::now() - std::chrono::hours{10 - i});
+  }
+  CHECK(save({.keep_for = 7.5 * 3600}) == std::vector<std::int64_t>{5, 4, 3});
+  CHECK(save({.keep = 3, .keep_for = 7.5 * 3600}) == std::vector<std::int64_t>{6, 5, 4});
+  CHECK(save({.keep = 5, .keep_for = 1e-9}) == std::vector<std::int64_t>{7});
+  CHECK_THROWS_WITH(save({.keep_for = -1}), "parallax: invalid argument (rank 0) in save: keep_for is a time");
+  session.finish();
+}
+
+TEST_CASE("a vector of layers is a thing of a checkpoint, as each of its variables", "[checkpoint]") {
+  Folder const folder;
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    std::vector<std::vector<float>> memory(30, std::vector<float>(2000));
+    auto const train = [&](auto& session, auto& layers, int steps) {
+      for (int step = 0; step < steps; ++step)
+        for (std::size_t i = 0; i < layers.size(); ++i) {
+          std::vector<float> const gradient(2000, static_cast<float>(static_cast<int>(i) + step - world.rank()));
+          session.step(px::grad(layers[i], gradient));
+        }
+    };
+    px::Session session{world};
+    std::vector<px::Variable<px::Dense, px::Adam>> layers;
+    for (std::size_t i = 0; i < memory.size(); ++i)
+      layers.emplace_back(session, "layer " + std::to_string(i), px::bind(memory[i]));
+    train(session, layers, 2);
+    session.save(folder.path, {}, layers);
+    train(session, layers, 1);
+    auto const last = memory;
+    session.finish();
+    for (auto& values : memory) values.assign(2000, 7.0f);
+    px::Session again{world};
+    std::vector<px::Variable<px::Dense, px::Adam>> same;
+    for (std::size_t i = 0; i < memory.size(); ++i) same.emplace_back(again, "layer " + std::to_string(i), px::bind(memory[i]));
+    again.restore(folder.path, {}, same);
+    train(again, same, 1);
+    if (memory != last) throw std::runtime_error{"the layers are not what they were"};
+    again.finish();
+  });
 }
 
 TEST_CASE("an interval that is none is refused", "[checkpoint]") {

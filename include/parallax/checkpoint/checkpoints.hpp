@@ -23,8 +23,9 @@ struct Every {
   // Seconds by rank 0's clock; 0: however many. The ranks agree on the clock a few times between two checkpoints, and count steps
   // otherwise, so that a checkpoint comes with the step that should reach the time.
   double seconds = 0;
-  // How many generations stay; 0: all.
+  // How many generations stay, and for how many seconds: see SaveOptions. 0: all, and for ever.
   int keep = 3;
+  double keep_for = 0;
   // Whether they are written behind the steps, as by `Session::save_async`; else each is a pause.
   bool background = true;
   // Whether SIGTERM and SIGINT, sent to any rank, save after the next step, and say so by `stopping`. The first goes to the handler
@@ -103,7 +104,7 @@ class Checkpoints {
   auto saved_by(Save&& save) {
     return std::apply(save, things_);
   }
-  SaveOptions options() const { return {.keep = every_.keep}; }
+  SaveOptions options() const { return {.keep = every_.keep, .keep_for = every_.keep_for}; }
   // An interval begins.
   void begin() {
     begun_ = session_->steps();

@@ -24,6 +24,9 @@ namespace parallax::detail {
 // Of a generation that is not complete, and of one that is being removed, behind the name.
 inline constexpr std::string_view unfinished = ".part";
 
+// The highest number of a generation: ranks tell each other numbers as doubles.
+inline constexpr std::int64_t most_generations = 999'999'999'999'999;
+
 // `generation-000012`.
 inline std::string generation_name(std::int64_t number) {
   std::string digits = std::to_string(number);
@@ -32,7 +35,7 @@ inline std::string generation_name(std::int64_t number) {
 // The number in such a name; 0 of any other name.
 inline std::int64_t generation_number(std::string_view name) {
   constexpr std::string_view begin = "generation-";
-  if (!name.starts_with(begin) || name.size() > begin.size() + 18) return 0;
+  if (!name.starts_with(begin) || name.size() > begin.size() + 15) return 0;
   std::int64_t number = 0;
   for (char const c : name.substr(begin.size())) {
     if (c < '0' || c > '9') return 0;
@@ -55,7 +58,12 @@ inline std::vector<std::string> names_in(std::string const& folder) {
     ~Opened() {
       if (folder) ::closedir(folder);
     }
-  } const opened{::opendir(folder.c_str())};
+  } const opened{[&] {
+    DIR* found;
+    do found = ::opendir(folder.c_str());
+    while (!found && errno == EINTR);
+    return found;
+  }()};
   if (!opened.folder) throw FileError(folder, "opendir", errno);
   std::vector<std::string> names;
   for (;;) {
@@ -72,26 +80,38 @@ inline std::vector<std::string> names_in(std::string const& folder) {
 
 // Brings the names in a folder to the disk. Throws FileError.
 inline void sync_folder(std::string const& folder) {
-  Descriptor const opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  Descriptor const opened = open_file(folder, O_RDONLY | O_DIRECTORY);
   if (!opened.is_open()) throw FileError(folder, "open", errno);
   while (::fsync(opened.number()) != 0)
     if (errno != EINTR) throw FileError(folder, "fsync", errno);
 }
 
-// Makes a folder, and those above it that are not there, and brings their names to the disk. Throws FileError.
+// Makes a folder, and those above it that are not there, and brings their names to the disk; its own name even where it is there, for
+// who made it may have been interrupted before that. Throws FileError.
 inline void make_folder(std::string const& folder) {
-  struct ::stat status;
-  if (folder.empty() || (::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode))) return;
-  std::size_t const slash = folder.find_last_of('/', folder.size() - 2);
+  if (folder.empty()) return;
+  std::size_t const slash = folder.size() < 2 ? folder.find('/') : folder.find_last_of('/', folder.size() - 2);
   std::string const above = slash == std::string::npos ? "." : slash == 0 ? "/" : folder.substr(0, slash);
-  make_folder(above);
-  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw FileError(folder, "mkdir", errno);
-  sync_folder(above);
+  struct ::stat status;
+  bool const there = ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  if (!there) {
+    make_folder(above);
+    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw FileError(folder, "mkdir", errno);
+  }
+  try {
+    sync_folder(above);
+  } catch (FileError const& error) {  // another's, or of a file system that keeps no names
+    int const code = error.code();
+    if (!there || (code != EACCES && code != EPERM && code != EINVAL && code != EROFS)) throw;
+  }
 }
 
-// Removes a folder and the files in it, as far as that goes. For what no name of a generation leads to any more.
+// Removes a folder and the files in it, as far as that goes. For what no name of a generation leads to any more. Of what is no folder,
+// such as a link to one, the name alone.
 inline void remove_folder(std::string const& folder) noexcept {
   try {
+    struct ::stat status;
+    if (::lstat(folder.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) return static_cast<void>(::unlink(folder.c_str()));
     for (std::string const& name : names_in(folder)) ::unlink((folder + "/" + name).c_str());
     ::rmdir(folder.c_str());
   } catch (...) {  // it is found, and removed, by the next save
@@ -99,7 +119,7 @@ inline void remove_folder(std::string const& folder) noexcept {
 }
 
 // The numbers of the generations in a folder, from the newest on; of none where there is no folder. By their names alone, which
-// promise nothing: who reads one finds out whether it is complete. Throws FileError.
+// promise nothing: who reads one finds out whether it is complete. Throws FileError, and FormatError of a number that is the last.
 inline std::vector<std::int64_t> generations_in(std::string const& folder) {
   std::vector<std::int64_t> numbers;
   try {
@@ -109,14 +129,28 @@ inline std::vector<std::int64_t> generations_in(std::string const& folder) {
     if (error.code() != ENOENT) throw;
   }
   std::sort(numbers.rbegin(), numbers.rend());
+  if (!numbers.empty() && numbers.front() == most_generations)
+    throw FormatError(folder, generation_name(most_generations) + " has the highest number of all: no other can follow it");
   return numbers;
 }
 
-// Removes all generations but the newest `keep`. Each first loses its name, so that none is ever there in part.
-inline void remove_old(std::string const& folder, std::size_t keep) {
-  std::vector<std::int64_t> const numbers = generations_in(folder);
-  for (std::size_t i = keep; i < numbers.size(); ++i) {
-    std::string const path = folder + "/" + generation_name(numbers[i]), going = path + std::string{unfinished};
+// Removes generations older than `newest`, which is there: but for `keep` with it, and those that are older than it by so many seconds
+// as their manifests lie. 0: however many, and however old. Each first loses its name, so that none is ever there in part.
+inline void remove_old(std::string const& folder, std::int64_t newest, std::size_t keep, double seconds) {
+  if (keep == 0 && !(seconds > 0)) return;
+  auto const written = [&](std::int64_t number) {
+    std::string const path = folder + "/" + generation_name(number) + "/" + std::string{manifest_name};
+    struct ::stat status;
+    if (::stat(path.c_str(), &status) != 0) return 0.0;
+    return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+  };
+  std::size_t kept = 0;
+  for (std::int64_t const number : generations_in(folder)) {
+    bool const goes =
+        number < newest && ((keep > 0 && kept >= keep) || (seconds > 0 && written(newest) - written(number) > seconds));
+    kept += !goes;
+    if (!goes) continue;
+    std::string const path = folder + "/" + generation_name(number), going = path + std::string{unfinished};
     if (::rename(path.c_str(), going.c_str()) != 0) throw FileError(path, "rename", errno);
     sync_folder(folder);
     remove_folder(going);
@@ -135,8 +169,7 @@ inline void remove_unfinished(std::string const& folder) {
 class ReadFile {
  public:
   // Opens it, and asks for its size.
-  explicit ReadFile(std::string path)
-      : path_{std::move(path)}, file_{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)} {
+  explicit ReadFile(std::string path) : path_{std::move(path)}, file_{open_file(path_, O_RDONLY | O_NONBLOCK | O_NOCTTY)} {
     if (!file_.is_open()) throw FileError(path_, "open", errno);
     struct ::stat status;
     if (::fstat(file_.number(), &status) != 0) throw FileError(path_, "fstat", errno);

@@ -18,6 +18,8 @@ namespace parallax {
 struct SaveOptions {
   // How many generations stay, this one included; older ones are removed once it is there. 0: all.
   int keep = 0;
+  // Seconds that a generation stays, by the clock of its file system, as long as there is a newer one; 0: for ever.
+  double keep_for = 0;
   // Bytes that a checksum is of, and that are read at once, at most 1 MiB; a row at least.
   std::int64_t block_bytes = 1 << 20;
   // Seconds that a rank may take to write its files: so much longer than the deadline do the others wait for it.

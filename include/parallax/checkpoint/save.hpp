@@ -42,7 +42,8 @@ struct NewGeneration {
 
   GenerationFacts facts;
   std::string directory, path, making;  // path: where it will be; making: where its files are until then
-  std::size_t keep;                     // how many generations stay; 0: all
+  std::size_t keep = 0;                 // how many generations stay; 0: all
+  double keep_for = 0;                  // and for how many seconds; 0: for ever
   std::vector<SmallItem> small;
   std::vector<std::pair<std::string, std::string>> signatures;
   UnfinishedFolder folder;
@@ -59,7 +60,7 @@ inline void make_generation(NewGeneration& made, std::span<WrittenShard const> s
   if (::rename(made.making.c_str(), made.path.c_str()) != 0) throw FileError(made.path, "rename", errno);
   made.folder.keep();
   sync_folder(made.directory);
-  if (made.keep > 0) remove_old(made.directory, made.keep);
+  remove_old(made.directory, made.facts.number, made.keep, made.keep_for);
 }
 
 // Collective. The beginning of a save, in the background or not: all ranks mean the same, nothing else goes on behind the steps, this
@@ -73,6 +74,7 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
     auto const refuse = [&](char const* why) { throw Error{Errc::invalid_argument, rank, word, "", why}; };
     if (directory.empty()) refuse("the folder has no name");
     if (options.keep < 0) refuse("at least one generation is kept");
+    if (!(options.keep_for >= 0)) refuse("keep_for is a time");
     if (options.block_bytes < 1 || options.block_bytes > (1 << 20)) refuse("block_bytes is from 1 to 1 MiB");
     if (!(options.at_most > 0)) refuse("at_most is a time");
     check_things(core, word, false, things...);
@@ -85,7 +87,7 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
   made.facts = {0, core.steps, options.block_bytes, 0, {}};
   std::optional<Error> const error = caught(rank, word, [&] {
     for (int const host : core.topology.hosts()) made.facts.hosts.push_back(host);
-    made.directory = directory, made.keep = static_cast<std::size_t>(options.keep);
+    made.directory = directory, made.keep = static_cast<std::size_t>(options.keep), made.keep_for = options.keep_for;
     if (rank != 0) return;
     make_folder(directory);
     remove_unfinished(directory);

@@ -149,6 +149,14 @@ class Descriptor {
   int number_;
 };
 
+// A file that is opened, once more where a signal interrupts that. Where it cannot be, the descriptor is not open, and errno says why.
+inline Descriptor open_file(std::string const& path, int flags, ::mode_t mode = 0) noexcept {
+  int number;
+  do number = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  while (number < 0 && errno == EINTR);
+  return Descriptor{number};
+}
+
 // Says of what is no regular file what it is.
 inline void check_regular(struct ::stat const& status, std::string_view path) {
   if (S_ISREG(status.st_mode)) return;
@@ -210,7 +218,7 @@ class MappedFile {
   // Opens, checks and maps. Symbolic links are followed. Never blocks: a FIFO, a directory, a socket and a device are refused
   // by FormatError, a system call that fails by FileError.
   explicit MappedFile(std::string path) : path_{std::move(path)} {
-    detail::Descriptor const file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+    detail::Descriptor const file = detail::open_file(path_, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (!file.is_open()) throw FileError(path_, "open", errno);
     struct ::stat status;
     if (::fstat(file.number(), &status) != 0) throw FileError(path_, "fstat", errno);
@@ -254,10 +262,12 @@ class NewFile {
     if (size > static_cast<std::uint64_t>(std::numeric_limits<::off_t>::max()))
       throw FormatError(path_, "a file has no " + std::to_string(size) + " bytes");
     if (::unlink(part_.c_str()) != 0 && errno != ENOENT) throw FileError(part_, "unlink", errno);
-    file_ = detail::Descriptor{::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+    file_ = detail::open_file(part_, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (!file_.is_open()) throw FileError(part_, "open", errno);
-    if (::ftruncate(file_.number(), static_cast<::off_t>(size)) == 0) return;
-    int const code = errno;
+    int code = 0;
+    do code = ::ftruncate(file_.number(), static_cast<::off_t>(size)) == 0 ? 0 : errno;
+    while (code == EINTR);
+    if (code == 0) return;
     ::unlink(part_.c_str());
     throw FileError(part_, "ftruncate", code);
   }
@@ -309,8 +319,12 @@ class NewFile {
     if (file_.close() != 0 && errno != EINTR) throw FileError(path_, "close", errno);
     std::size_t const slash = path_.rfind('/');
     std::string const folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-    detail::Descriptor const opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    if (opened.is_open() && ::fsync(opened.number()) != 0 && errno == EIO) throw FileError(folder, "fsync", errno);
+    detail::Descriptor const opened = detail::open_file(folder, O_RDONLY | O_DIRECTORY);
+    if (!opened.is_open()) return;
+    while (::fsync(opened.number()) != 0) {
+      if (errno == EIO) throw FileError(folder, "fsync", errno);
+      if (errno != EINTR) return;
+    }
   }
 
  private:
