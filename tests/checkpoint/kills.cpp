@@ -1,10 +1,8 @@
 // Two saves, one after the other, that are killed before and after each call that touches a file, or of which a call fails: whoever
-// comes afterwards finds the one generation or the other, whole, and saves again. The calls are this program's own definitions; no
-// disk is waited for, but what a disk would have been told before a generation gets its name is checked.
-#include <dirent.h>
-#include <fcntl.h>
+// comes afterwards finds the one generation or the other, whole, and saves again. And a restore of which each call fails. The calls are
+// this program's own definitions; no disk is waited for, but what a disk would have been told before a generation gets its name is
+// checked.
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +11,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -29,45 +26,36 @@
 
 #include "../interop/scratch.hpp"
 #include "../support/size.hpp"
+#include "calls.hpp"
 #include "parallax/checkpoint/checkpoint.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
 
 namespace px = parallax;
+using namespace parallax_test;
 
 namespace {
 
 // ---- the calls ---------------------------------------------------------------------------------------------------------------
 
 enum class Way { none, kill_before, kill_after, fail, cut };
+// Which calls are counted. Those that read a file leave it as it is: nobody need be killed at one.
+enum class Kind { writing, reading, any };
 
 // What happens to the calls below a folder, once it is set.
 struct Plan {
-  std::string below;
   Way way = Way::none;
+  Kind kind = Kind::writing;
   long at = -1;   // the call, from 0
   int code = 0;   // errno of one that fails
   int told = -1;  // where the name of the call is written
 };
 Plan plan;
-std::atomic<bool> armed{false};
-std::atomic<long> calls{0};
+std::atomic<long> calls[3];  // by kind
 std::mutex mutex;
-std::map<int, std::string> opened;  // what a descriptor is of
-std::set<std::string> unsynced;     // files and folders that a disk has not been told of
+std::set<std::string> unsynced;  // files and folders that a disk has not been told of
 std::string not_durable;
 
-std::string folder_of(std::string const& path) { return path.substr(0, path.rfind('/')); }
-std::string clean(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-bool is_below(std::string_view path) { return armed && path.starts_with(plan.below); }
-std::string path_of(int fd) {
-  std::lock_guard const lock{mutex};
-  auto const found = opened.find(fd);
-  return found == opened.end() ? std::string{} : found->second;
-}
 void tell(char const* call) {
   if (plan.told >= 0) static_cast<void>(!syscall(SYS_write, plan.told, call, std::strlen(call)));
 }
@@ -76,31 +64,26 @@ void tell(char const* call) {
   for (;;) pause();
 }
 
-// Does `call` in the way that is planned. `cut`: does less of it.
-template <class F, class Cut>
-long passed(char const* name, std::string const& path, F&& call, Cut&& cut) {
-  if (!is_below(path)) return call();
-  long const number = calls++;
-  if (number != plan.at) return call();
-  tell(name);
+// Does the call in the way that is planned.
+long passed(FileCall const& call, px::FunctionRef<long()> done, px::FunctionRef<long()> cut) {
+  long const number = calls[static_cast<int>(call.reads() ? Kind::reading : Kind::writing)]++, any = calls[2]++;
+  bool const counted = plan.kind == Kind::any || call.reads() == (plan.kind == Kind::reading);
+  if (!counted || (plan.kind == Kind::any ? any : number) != plan.at) return done();
+  tell(call.name);
   if (plan.way == Way::kill_before) die();
   if (plan.way == Way::fail) {
     errno = plan.code;
     return -1;
   }
-  long const result = plan.way == Way::cut ? cut() : call();
+  long const result = plan.way == Way::cut ? cut() : done();
   if (plan.way == Way::kill_after) die();
   return result;
-}
-template <class F>
-long passed(char const* name, std::string const& path, F&& call) {
-  return passed(name, path, call, call);
 }
 void note(std::string const& path, bool dirty) {
   if (!is_below(path)) return;
   std::lock_guard const lock{mutex};
-  if (dirty) unsynced.insert(clean(path));
-  else unsynced.erase(clean(path));
+  if (dirty) unsynced.insert(path);
+  else unsynced.erase(path);
 }
 // What a generation consists of has to be on the disk before it has its name.
 void renamed(std::string const& from, std::string const& to) {
@@ -118,74 +101,24 @@ void renamed(std::string const& from, std::string const& to) {
 
 }  // namespace
 
-extern "C" {
-
-int open(char const* path, int flags, ...) {
-  va_list arguments;
-  va_start(arguments, flags);
-  mode_t const mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
-  va_end(arguments);
-  auto const call = [&] { return syscall(SYS_openat, AT_FDCWD, path, flags, mode); };
-  int const fd = static_cast<int>(passed("open", path, call));
-  if (fd >= 0 && is_below(path)) {
-    std::lock_guard const lock{mutex};
-    opened[fd] = clean(path);
-    if (flags & O_CREAT) unsynced.insert(clean(path)), unsynced.insert(folder_of(path));
-  }
-  return fd;
+long parallax_test::on_call(FileCall const& call, px::FunctionRef<long()> done, px::FunctionRef<long()> cut) {
+  std::string_view const name = call.name;
+  if (name == "pwrite") note(call.path, true);
+  long const result = passed(call, done, cut);
+  if (result < 0) return result;
+  if (name == "open" && call.flags & O_CREAT) note(call.path, true), note(folder_of(call.path), true);
+  if (name == "mkdir") note(call.path, true), note(folder_of(call.path), true);
+  if (name == "fsync" || name == "unlink" || name == "rmdir") note(call.path, false);
+  if (name == "rename") renamed(call.path, call.to);
+  return result;
 }
-int close(int fd) {
-  std::string const path = path_of(fd);
-  {
-    std::lock_guard const lock{mutex};
-    opened.erase(fd);  // before another thread is given the number
-  }
-  return static_cast<int>(passed("close", path, [&] { return syscall(SYS_close, fd); }));
-}
-ssize_t pwrite(int fd, void const* bytes, size_t size, off_t at) {
-  std::string const path = path_of(fd);
-  note(path, true);
-  return passed(
-      "pwrite", path, [&] { return syscall(SYS_pwrite64, fd, bytes, size, at); },
-      [&] { return syscall(SYS_pwrite64, fd, bytes, size > 1 ? size / 2 : size, at); });
-}
-int fsync(int fd) {
-  std::string const path = path_of(fd);
-  long const result = passed("fsync", path, [] { return 0L; });
-  if (result == 0) note(path, false);
-  return static_cast<int>(result);
-}
-int ftruncate(int fd, off_t size) noexcept {
-  return static_cast<int>(passed("ftruncate", path_of(fd), [&] { return syscall(SYS_ftruncate, fd, size); }));
-}
-int rename(char const* from, char const* to) noexcept {
-  long const result = passed("rename", from, [&] { return syscall(SYS_rename, from, to); });
-  if (result == 0 && is_below(from)) renamed(from, to);
-  return static_cast<int>(result);
-}
-int mkdir(char const* path, mode_t mode) noexcept {
-  long const result = passed("mkdir", path, [&] { return syscall(SYS_mkdir, path, mode); });
-  if (result == 0) note(path, true), note(folder_of(path), true);
-  return static_cast<int>(result);
-}
-int unlink(char const* path) noexcept {
-  long const result = passed("unlink", path, [&] { return syscall(SYS_unlink, path); });
-  if (result == 0) note(path, false);
-  return static_cast<int>(result);
-}
-int rmdir(char const* path) noexcept {
-  long const result = passed("rmdir", path, [&] { return syscall(SYS_rmdir, path); });
-  if (result == 0) note(path, false);
-  return static_cast<int>(result);
-}
-
-}  // extern "C"
 
 namespace {
 
 // ---- the training ------------------------------------------------------------------------------------------------------------
 
 constexpr int ranks = 4;
+bool background = false;  // whether saves are behind the steps
 
 struct Trainer {
   explicit Trainer(px::ThreadCommunicator& world) : session{world} {}
@@ -199,6 +132,11 @@ struct Trainer {
   }
   px::Saved save(std::string const& folder) {
     return session.save(folder, {.keep = 1}, words, bias, px::shared_value("epoch", epoch));
+  }
+  // Behind the steps, and its end.
+  void save_behind(std::string const& folder) {
+    session.save_async(folder, {.keep = 1}, words, bias, px::shared_value("epoch", epoch));
+    session.finish();
   }
   px::Restored restore(std::string const& folder) {
     return session.restore(folder, {}, words, bias, px::shared_value("epoch", epoch));
@@ -256,7 +194,7 @@ std::string save_twice(std::string const& folder, int& refused) {
       trainer.train_to(steps);
       std::uint64_t const before = trainer.digest();
       try {
-        trainer.save(folder);
+        background ? trainer.save_behind(folder) : static_cast<void>(trainer.save(folder));
         said[static_cast<std::size_t>(world.rank())] += "saved; ";
         std::lock_guard const lock{mutex};
         if (plan.way == Way::none && !unsynced.empty()) not_durable = *unsynced.begin();
@@ -324,6 +262,29 @@ std::int64_t look(std::string const& folder, int count, States const& states, st
   return steps;
 }
 
+// "restored" by `count` ranks, "refused: " and why, if all ranks were told the same; else what is wrong.
+std::string restore_once(int count, States const& states) {
+  std::vector<std::string> said(static_cast<std::size_t>(count));
+  std::vector<std::uint64_t> sums(said.size());
+  on_ranks(count, [&](px::ThreadCommunicator& world) {
+    auto const rank = static_cast<std::size_t>(world.rank());
+    Trainer trainer{world};
+    try {
+      trainer.restore(calls_below);
+      sums[rank] = trainer.digest();
+      trainer.session.finish();
+      said[rank] = "restored";
+    } catch (px::Error const& error) {
+      said[rank] = (error.code() == px::Errc::file ? "refused: " : "not of a file: ") + std::string{error.what()};
+    }
+  });
+  std::uint64_t sum = 0;
+  for (std::uint64_t const of_rank : sums) sum += of_rank;
+  for (std::string const& text : said)
+    if (text != said[0]) return "ranks were told otherwise: " + said[0] + " | " + text;
+  return said[0] == "restored" && sum != states.second ? "a mixture was restored" : said[0];
+}
+
 // ---- the points --------------------------------------------------------------------------------------------------------------
 
 // A child process that does `body`, and what it wrote to `told`; `killed`: whether by SIGKILL.
@@ -352,15 +313,23 @@ std::string in_child(F&& body, bool& killed) {
   return text;
 }
 
+// Of the calls that a signal can interrupt.
+bool is_tried_again(std::string_view call) {
+  for (char const* const one : {"open", "opendir", "pread", "pwrite", "ftruncate", "fsync", "close"})
+    if (call == one) return true;
+  return false;
+}
+
 struct Row {
   long points = 0, none = 0, first = 0, second = 0, refused = 0;
 };
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  background = argc > 1 && std::string_view{argv[1]} == "--background";
   auto const begin = std::chrono::steady_clock::now();
-  parallax_test::Scratch const scratch;
+  Scratch const scratch;
   int failures = 0, number = 0;
   auto const complain = [&](std::string const& what) {
     std::printf("FAILED: %s\n", what.c_str());
@@ -381,17 +350,17 @@ int main() {
 
   // One point; the name of the call that it was, empty where there was none of this number.
   std::map<std::tuple<std::string, std::string>, Row> table;
-  auto const point = [&](std::string const& way_name, Way way, long at, int code) {
+  auto const point = [&](std::string const& way_name, Way way, long at, int code, Kind kind = Kind::writing) {
     std::string const folder = scratch.path("run" + std::to_string(++number));
     std::string said = in_child(
         [&] {
-          plan.below = folder, plan.way = way, plan.at = at, plan.code = code;
-          armed = true;
+          calls_below = folder, plan.way = way, plan.kind = kind, plan.at = at, plan.code = code;
+          calls_armed = true;
           int refused = 0;
           std::string wrong = save_twice(folder, refused);
-          armed = false;
+          calls_armed = false;
           tell("|");
-          if (way == Way::none) tell(std::to_string(calls).c_str());
+          if (way == Way::none) tell((std::to_string(calls[0]) + " " + std::to_string(calls[1])).c_str());
           if (!not_durable.empty()) wrong += "not yet on the disk: " + not_durable;
           if (refused) tell("r");
           if (!wrong.empty()) tell(("WRONG: " + wrong).c_str());
@@ -418,8 +387,7 @@ int main() {
     // What was never refused is there.
     if (!should_die && !refused && found != "4") complain(where + ": saved, but " + found + " is there");
     if (way == Way::cut && refused) complain(where + ": the rest was not written");
-    if (code == EINTR && refused && (call == "pwrite" || call == "fsync" || call == "close"))
-      complain(where + ": it was not tried again");
+    if (code == EINTR && refused && is_tried_again(call)) complain(where + ": it was not tried again");
     Row& row = table[{way_name, call}];
     ++row.points, row.refused += refused;
     ++(found == "4" ? row.second : found == "2" ? row.first : row.none);
@@ -427,11 +395,13 @@ int main() {
     return way == Way::none ? said.substr(1) : call;
   };
 
-  long const all = std::atol(point("nothing", Way::none, -1, 0).c_str());
-  std::printf("%ld calls\n", all);
-  if (all < 150) complain("few calls");
+  char* rest = nullptr;
+  std::string const counted = point("nothing", Way::none, -1, 0);
+  long const all = std::strtol(counted.c_str(), &rest, 10), readings = std::strtol(rest, nullptr, 10);
+  std::printf("%ld calls, and %ld that read\n", all, readings);
+  if (all < 150 || readings < 30) complain("few calls");
   long kills = 0, errors = 0;
-  int const every = parallax_test::sized(17, 1, 1);
+  int const every = sized(17, 1, 1);
   for (long at = 0; at < all; at += every)
     for (Way const way : {Way::kill_before, Way::kill_after})
       kills += !point(way == Way::kill_before ? "killed before" : "killed after", way, at, 0).empty();
@@ -447,8 +417,58 @@ int main() {
                               {"EDQUOT", Way::fail, EDQUOT}};
   for (long at = 0; at < all; at += every)
     for (long i = 0; i < 5; ++i)
-      if (parallax_test::full_size() || at % 5 == i || (at + 2) % 5 == i)
+      if (full_size() || at % 5 == i || (at + 2) % 5 == i)
         errors += !point(faults[i].name, faults[i].way, at, faults[i].code).empty();
+
+  // What reads a file, in a save; and each call of a restore, of which an error changes no file.
+  constexpr Fault of_reading[] = {
+      {"EIO", Way::fail, EIO}, {"EINTR", Way::fail, EINTR}, {"EMFILE", Way::fail, EMFILE}, {"cut", Way::cut, 0}};
+  for (long at = 0; at < readings; at += every)
+    for (long i = 0; i < 4; ++i)
+      if (full_size() || at % 4 == i || (at + 2) % 4 == i)
+        errors += !point(of_reading[i].name, of_reading[i].way, at, of_reading[i].code, Kind::reading).empty();
+  std::string const saved = scratch.path("saved");
+  static_cast<void>(in_child(
+      [&] {
+        int refused = 0;
+        save_twice(saved, refused);
+      },
+      killed));
+  std::string const manifest = read_all(saved + "/generation-000002/manifest.safetensors");
+  auto const restore_point = [&](Fault const& fault, long at, int count) {
+    std::string const said = in_child(
+        [&] {
+          calls_below = saved, plan.way = fault.way, plan.kind = Kind::any, plan.at = at, plan.code = fault.code;
+          calls_armed = true;
+          std::string const wrong = restore_once(count, states);
+          tell("|");
+          if (plan.at < 0) tell(std::to_string(calls[2]).c_str());
+          tell(wrong.c_str());
+        },
+        killed);
+    std::string const call = said.substr(0, said.find('|')), result = said.substr(said.find('|') + 1);
+    if (at < 0) return result;
+    if (call.empty()) return call;  // there was none of this number
+    std::string const where =
+        "restored by " + std::to_string(count) + ", " + fault.name + " at call " + std::to_string(at) + ", " + call;
+    bool const refused = result.starts_with("refused");
+    if (killed || (!refused && result != "restored")) complain(where + ": " + said);
+    if (refused && (fault.way == Way::cut || (fault.code == EINTR && is_tried_again(call))))
+      complain(where + ": it was not tried again: " + said);
+    if (!refused && fault.way == Way::fail && fault.code != EINTR && call != "close") complain(where + ": nobody was told");
+    Row& row = table[{std::string{fault.name} + ", restore", call}];
+    ++row.points, row.refused += refused, row.second += !refused;
+    return call;
+  };
+  for (int const count : {2, ranks}) {
+    std::string const of_restore = restore_point({"nothing", Way::none, 0}, -1, count);
+    long const last = std::atol(of_restore.c_str());
+    if (last < 40 || !of_restore.ends_with("restored")) complain("few calls of a restore: " + of_restore);
+    for (long at = 0; at < last; at += every)
+      for (long i = 0; i < 4; ++i)
+        if (full_size() || at % 4 == i || (at + 2) % 4 == i) errors += !restore_point(of_reading[i], at, count).empty();
+  }
+  if (read_all(saved + "/generation-000002/manifest.safetensors") != manifest) complain("a restore has changed the files");
   std::printf("%-14s %-10s %7s %8s %8s %8s %8s\n", "", "call", "points", "none", "first", "second", "refused");
   for (auto const& [key, row] : table)
     std::printf("%-14s %-10s %7ld %8ld %8ld %8ld %8ld\n", std::get<0>(key).c_str(), std::get<1>(key).c_str(), row.points,

@@ -1,4 +1,5 @@
-// The blocks of a generation's files, each read and compared with its checksum. Restoring reads its arrays by them.
+// The blocks of a generation's files, each read and compared with its checksum. Restoring reads its arrays by them, and so does
+// the tool parallax-checkpoint.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,33 @@ struct Piece {
   RowNumbers numbers;
   std::int64_t rows, blocks,
       first_block;  // blocks: of this piece; first_block: the number of the first, among those of all pieces
+};
+
+// Which rows of an array have come.
+class RowsSeen {
+ public:
+  void begin(std::size_t rows) {
+    words_.assign((rows + 63) / 64, 0);
+    count_ = 0;
+  }
+  // Marks rows [first, first + count), which the array has. False where one has come before.
+  bool take(std::size_t first, std::size_t count) {
+    count_ += count;
+    bool fresh = true;
+    while (count > 0) {
+      std::size_t const bit = first % 64, here = std::min(count, 64 - bit);
+      std::uint64_t const mask = (here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1) << bit;
+      fresh = fresh && (words_[first / 64] & mask) == 0;
+      words_[first / 64] |= mask;
+      first += here, count -= here;
+    }
+    return fresh;
+  }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::size_t count_ = 0;
 };
 
 // Opens a generation's files as they are needed. Refers to the manifest.

@@ -195,9 +195,7 @@ class ShardFile {
       safetensors::Tensor const tensor = header_.tensor(i);
       if (tensor.shape.size() != 2 || tensor.shape[0] > most_rows)
         throw FormatError(path, "tensor " + shown(tensor.name) + " has no rows");
-      // Of other tensors with such a name, a value's perhaps, the header says which rows they are.
-      bool const list = tensor.name.ends_with(":rows") && said_[i].empty();
-      if (!list) sums += blocks_of(rows(i), row_bytes(i), block_bytes);
+      if (!is_list(i)) sums += blocks_of(rows(i), row_bytes(i), block_bytes);
       if (sums > most_sums) throw FormatError(path, "there are no checksums of so many blocks");
     }
     sums_.push_back(sums);
@@ -214,6 +212,11 @@ class ShardFile {
     safetensors::Tensor const tensor = header_.tensor(i);
     return tensor.shape[1] * safetensors::size_of(tensor.dtype);
   }
+  // Whether it lists the rows of another tensor. Of other tensors with such a name, a value's perhaps, the header says which rows they
+  // are.
+  bool is_list(std::size_t i) const { return header_.tensor(i).name.ends_with(":rows") && said_[i].empty(); }
+  // Whether it is one rank's own: of others the header says which rows they are.
+  bool is_own(std::size_t i) const { return said_[i].empty() && !is_list(i); }
   // The number of its first checksum; of header().size(), how many there are.
   std::int64_t first_sum(std::size_t i) const { return sums_[i]; }
   // The numbers of its rows. Throws FormatError.
@@ -282,6 +285,8 @@ class Generation {
   }
   // The small item of this name, as a tensor of the manifest; null where there is none.
   std::span<std::byte const> const* small(std::string_view key, safetensors::Tensor& tensor) const;
+  // The manifest as a file of tensors: "item NAME" is a small item.
+  safetensors::Header const& header() const { return header_; }
   // The signature that a variable had; empty where it was not there.
   std::string_view signature(std::string_view variable) const { return said(joined({"signature of ", variable})); }
 
@@ -295,7 +300,8 @@ class Generation {
     std::string_view const text = said(key);
     std::int64_t number = 0;
     bool right = !text.empty() && text.size() < 19;
-    for (char const c : text) right = right && c >= '0' && c <= '9', number = 10 * number + (c - '0');
+    for (char const c : text)
+      if (right = right && c >= '0' && c <= '9'; right) number = 10 * number + (c - '0');
     if (!right) throw FormatError(path_, joined({"its ", key, " is ", shown(text)}));
     return number;
   }
@@ -349,7 +355,7 @@ inline Generation::Generation(std::vector<std::byte> bytes, std::string path)
   }
   std::span<std::byte const> const hosts = tensor_bytes("hosts");
   facts_.hosts.resize(hosts.size() / sizeof(int));
-  std::memcpy(facts_.hosts.data(), hosts.data(), facts_.hosts.size() * sizeof(int));
+  if (!facts_.hosts.empty()) std::memcpy(facts_.hosts.data(), hosts.data(), facts_.hosts.size() * sizeof(int));
   std::span<std::byte const> const sizes = tensor_bytes("sizes");
   if (facts_.hosts.empty() || sizes.size() != 8 * facts_.hosts.size())
     throw FormatError(path_, "it does not say how long its files are");

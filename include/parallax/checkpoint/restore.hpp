@@ -20,33 +20,6 @@
 
 namespace parallax::detail {
 
-// Which rows of an array have come.
-class RowsSeen {
- public:
-  void begin(std::size_t rows) {
-    words_.assign((rows + 63) / 64, 0);
-    count_ = 0;
-  }
-  // Marks rows [first, first + count), which the array has. False where one has come before.
-  bool take(std::size_t first, std::size_t count) {
-    count_ += count;
-    bool fresh = true;
-    while (count > 0) {
-      std::size_t const bit = first % 64, here = std::min(count, 64 - bit);
-      std::uint64_t const mask = (here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1) << bit;
-      fresh = fresh && (words_[first / 64] & mask) == 0;
-      words_[first / 64] |= mask;
-      first += here, count -= here;
-    }
-    return fresh;
-  }
-  std::size_t count() const { return count_; }
-
- private:
-  std::vector<std::uint64_t> words_;
-  std::size_t count_ = 0;
-};
-
 // Rows on their way to a rank: their places there, a word each, or of three and more in a row two words, minus how many and the first;
 // and the rows.
 struct Parcel {
@@ -137,12 +110,32 @@ class Restoring {
     std::size_t const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
     auto const first = static_cast<std::size_t>(item.row(0)) * row_bytes;
     if (first == 0) {
+      check_length(item, row_bytes);
       list_.assign(static_cast<std::size_t>(item.rows) * row_bytes, std::byte{});
       Item all = item;
       all.count = item.rows;
       this->item(all, list_);
     }
     std::memcpy(bytes.data(), list_.data() + first, bytes.size());
+  }
+
+  // Whether the checkpoint has as many rows as its length says, before there is room for them: a length may be any number.
+  void check_length(Item const& item, std::size_t row_bytes) const {
+    std::string const key = meaning_->key(item);
+    std::uint64_t there = 0;
+    safetensors::Tensor tensor;
+    if (auto const* const small = manifest_->small(key, tensor)) {
+      there = small->size();
+    } else {
+      for (std::size_t shard = 0; shard < manifest_->shards().size(); ++shard) {
+        if (item.share == Share::own && shard != rank_) continue;
+        ShardFile const& file = manifest_->shards()[shard];
+        if (std::size_t const at = file.header().find(key); at < file.header().size())
+          there += static_cast<std::uint64_t>(file.rows(at)) * file.row_bytes(at);
+      }
+    }
+    if (item.rows < 0 || there / row_bytes != static_cast<std::uint64_t>(item.rows))
+      throw item_error(item.variable, item.name, joined({"it has ", there / row_bytes, " rows, not ", item.rows}));
   }
 
   // Not collective: this rank's own file has it.
