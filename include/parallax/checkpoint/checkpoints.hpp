@@ -23,8 +23,9 @@ struct Every {
   // Seconds by rank 0's clock; 0: however many. The ranks agree on the clock a few times between two checkpoints, and count steps
   // otherwise, so that a checkpoint comes with the step that should reach the time.
   double seconds = 0;
-  // How many generations stay, and for how many seconds: see SaveOptions. 0: all, and for ever.
+  // How many generations stay; 0: all.
   int keep = 3;
+  // Seconds that a generation stays, as in SaveOptions; 0: for ever.
   double keep_for = 0;
   // Whether they are written behind the steps, as by `Session::save_async`; else each is a pause.
   bool background = true;

@@ -1,0 +1,421 @@
+// How a restore reads: each rank a part of each array, block by block, whose rows go to who holds them now. The work of
+// `Session::restore` shows it all items.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/checkpoint/blocks.hpp"
+#include "parallax/checkpoint/common.hpp"
+#include "parallax/checkpoint/found.hpp"
+#include "parallax/comm/transfer/dense.hpp"
+
+namespace parallax::detail {
+
+// Rows on their way to a rank: their places there, a word each, or of three and more in a row two words, minus how many and the first;
+// and the rows.
+struct Parcel {
+  void clear() { words.clear(), rows.clear(); }
+  void add(std::int64_t first, std::int64_t count, std::span<std::byte const> those) {
+    if (count > 2) words.push_back(-count), words.push_back(first);
+    else
+      for (std::int64_t i = 0; i < count; ++i) words.push_back(first + i);
+    rows.insert(rows.end(), those.begin(), those.end());
+  }
+  std::size_t size() const { return words.size() * sizeof(std::int64_t) + rows.size(); }
+
+  std::vector<std::int64_t> words;
+  std::vector<std::byte> rows;
+};
+
+// The second look, an archive that all ranks show the same items: arrays are read together, each by all ranks. Small ones that all
+// ranks have alike are read many at once, before they are shown.
+template <Communicator C>
+class Restoring {
+ public:
+  static constexpr bool reads = true, whole = true;
+
+  // `alike`: which items are read many at once, in the order in which they will be shown.
+  Restoring(SessionCore<C>& core, std::string folder, Generation const& manifest, Meaning const& meaning,
+            std::vector<std::string> alike)
+      : core_{&core},
+        manifest_{&manifest},
+        meaning_{&meaning},
+        blocks_{manifest, std::move(folder)},
+        alike_{std::move(alike)},
+        ranks_{static_cast<std::size_t>(core.topology.size())},
+        rank_{static_cast<std::size_t>(core.topology.rank())},
+        parcels_(ranks_) {}
+
+  void item(Item const& item, std::span<std::byte> bytes) {
+    if (meaning_->left_out(item.variable) || !meaning_->applies(item)) return;
+    if (item.list && item.count < item.rows) return piece(item, bytes);
+    std::string const key = meaning_->key(item);
+    safetensors::Tensor tensor;
+    if (auto const* const small = manifest_->small(key, tensor)) {
+      auto const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
+      if (item.share == Share::part && small->size() == static_cast<std::size_t>(item.rows) * row_bytes) {
+        for (std::int64_t i = 0; i < item.count; ++i)
+          std::memcpy(bytes.data() + static_cast<std::size_t>(i) * row_bytes,
+                      small->data() + static_cast<std::size_t>(item.row(i)) * row_bytes, row_bytes);
+        return;
+      }
+      if (small->size() != bytes.size())
+        throw item_error(item.variable, item.name, joined({"it has ", small->size(), " bytes, not ", bytes.size()}));
+      if (!bytes.empty()) std::memcpy(bytes.data(), small->data(), bytes.size());
+    } else if (item.share == Share::own) {
+      note([&] { read_own(item, key, bytes); });
+    } else if (Found const* const found = read_before(key)) {
+      copy(item, *found, bytes);
+    } else {
+      fetch(item, find(key), bytes);
+    }
+  }
+
+  // What this rank found wrong, told where ranks talk next, and at the end: what all ranks do does not depend on it.
+  std::optional<Error> own_error;
+
+ private:
+  // Arrays that are read at once have together so many bytes at most, or there is one of them.
+  static constexpr std::size_t most_at_once = std::size_t{1} << 22;
+  // An array in the files.
+  struct Found {
+    std::vector<Piece> pieces;
+    std::int64_t rows = 0, together = 0;  // of the array; of all pieces
+    std::size_t begin = 0;                // in `at_once_`, where that has its pieces, one after the other
+  };
+  // Where rows go at this rank.
+  struct Target {
+    Item const* item;
+    std::span<std::byte> out;
+    std::size_t row_bytes;
+  };
+
+  // Not collective. What goes wrong is told later; from then on nothing is done.
+  template <class Body>
+  void note(Body&& body) {
+    if (!own_error) own_error = caught(static_cast<int>(rank_), "restore", body);
+  }
+
+  // A long list is shown in pieces, one after the other, and read as a whole.
+  void piece(Item const& item, std::span<std::byte> bytes) {
+    std::size_t const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
+    auto const first = static_cast<std::size_t>(item.row(0)) * row_bytes;
+    if (first == 0) {
+      check_length(item, row_bytes);
+      list_.assign(static_cast<std::size_t>(item.rows) * row_bytes, std::byte{});
+      Item all = item;
+      all.count = item.rows;
+      this->item(all, list_);
+    }
+    std::memcpy(bytes.data(), list_.data() + first, bytes.size());
+  }
+
+  // Whether the checkpoint has as many rows as its length says, before there is room for them: a length may be any number.
+  void check_length(Item const& item, std::size_t row_bytes) const {
+    std::string const key = meaning_->key(item);
+    std::uint64_t there = 0;
+    safetensors::Tensor tensor;
+    if (auto const* const small = manifest_->small(key, tensor)) {
+      there = small->size();
+    } else {
+      for (std::size_t shard = 0; shard < manifest_->shards().size(); ++shard) {
+        if (item.share == Share::own && shard != rank_) continue;
+        ShardFile const& file = manifest_->shards()[shard];
+        if (std::size_t const at = file.header().find(key); at < file.header().size())
+          there += static_cast<std::uint64_t>(file.rows(at)) * file.row_bytes(at);
+      }
+    }
+    if (item.rows < 0 || there / row_bytes != static_cast<std::uint64_t>(item.rows))
+      throw item_error(item.variable, item.name, joined({"it has ", there / row_bytes, " rows, not ", item.rows}));
+  }
+
+  // Not collective: this rank's own file has it.
+  void read_own(Item const& item, std::string const& key, std::span<std::byte> bytes) {
+    ShardFile const& shard = manifest_->shards()[rank_];
+    std::size_t const at = shard.header().find(key);
+    if (at == shard.header().size()) {
+      if (!bytes.empty()) throw item_error(item.variable, item.name, joined({"the checkpoint has no ", shown(key)}));
+      return;
+    }
+    safetensors::Tensor const tensor = shard.header().tensor(at);
+    if (tensor.end - tensor.begin != bytes.size())
+      throw item_error(item.variable, item.name, joined({"it has ", tensor.end - tensor.begin, " bytes, not ", bytes.size()}));
+    Piece const piece = blocks_.own_piece(rank_, at);
+    for (std::int64_t block = 0; block < piece.blocks; ++block) blocks_.read(piece, block, blocks_.in(piece, block, bytes));
+  }
+
+  // The array of this name. Throws on all ranks, for all have the same manifest.
+  Found find(std::string_view key) const {
+    Found found;
+    auto const error =
+        caught(static_cast<int>(rank_), "restore", [&] { found.pieces = blocks_.pieces(key, found.rows, found.together); });
+    if (error) throw Error{*error};
+    return found;
+  }
+  // Throws, likewise, where the files have something else than the item.
+  Target target(Item const& item, Found const& found, std::span<std::byte> out) {
+    auto const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
+    auto const refuse = [&](std::string const& what) { throw item_error(item.variable, item.name, what); };
+    auto const error = caught(static_cast<int>(rank_), "restore", [&] {
+      if (!found.pieces.empty() && (blocks_.row_bytes(found.pieces[0]) != row_bytes || found.rows != item.rows))
+        refuse("the files of the checkpoint have it in several shapes");
+      if (found.together != item.rows && row_bytes > 0 && !(item.list && found.pieces.empty()))
+        refuse(joined({"the checkpoint has ", found.together, " of its ", item.rows, " rows"}));
+      seen_.begin(row_bytes > 0 ? out.size() / row_bytes : 0);
+    });
+    if (error) throw Error{*error};
+    return {&item, out, row_bytes};
+  }
+  // Not collective. Rows from number `first` of this rank's on.
+  void place(Target const& target, std::int64_t first, std::span<std::byte const> rows) {
+    std::size_t const count = rows.size() / target.row_bytes, all = target.out.size() / target.row_bytes;
+    if (first < 0 || static_cast<std::size_t>(first) > all || count > all - static_cast<std::size_t>(first))
+      throw FormatError(manifest_->path(),
+                        joined({"row ", first, " of ", shown(meaning_->key(*target.item)), " is none of this rank's"}));
+    if (!seen_.take(static_cast<std::size_t>(first), count))
+      throw FormatError(manifest_->path(), joined({"a row of ", shown(meaning_->key(*target.item)), " is there twice"}));
+    std::memcpy(target.out.data() + static_cast<std::size_t>(first) * target.row_bytes, rows.data(), rows.size());
+  }
+  // Not collective. All rows have come.
+  void complete(Target const& target) {
+    if (own_error || seen_.count() * target.row_bytes == target.out.size() || target.row_bytes == 0) return;
+    own_error = Error{Errc::file, static_cast<int>(rank_), "restore", target.item->variable,
+                      joined({"item '", target.item->name, "': ", seen_.count(), " rows of ",
+                              target.out.size() / target.row_bytes, " have come"})};
+  }
+
+  // Collective. The array of this name, if it is the next of those that are read at once.
+  Found const* read_before(std::string const& key) {
+    if (next_ == alike_.size() || alike_[next_] != key) return nullptr;
+    if (next_ == read_) read_at_once();
+    Found const& found = found_[next_++ - (read_ - found_.size())];
+    return found.pieces.empty() ? nullptr : &found;
+  }
+  // Collective. Reads the next arrays: each rank its part of all bytes, which it tells all.
+  void read_at_once() {
+    found_.clear();
+    std::size_t total = 0;
+    for (; read_ < alike_.size(); ++read_) {
+      Found found = find(alike_[read_]);
+      std::size_t bytes = 0;
+      bool listed = false;
+      for (Piece const& piece : found.pieces) {
+        bytes += static_cast<std::size_t>(piece.rows) * static_cast<std::size_t>(blocks_.row_bytes(piece));
+        listed = listed || piece.numbers.listed();
+      }
+      if (listed) found.pieces.clear(), bytes = 0;  // they travel with their numbers
+      if (!found_.empty() && total + bytes > most_at_once) break;
+      found.begin = total, total += bytes;
+      found_.push_back(std::move(found));
+    }
+    if (total == 0) return;
+    std::vector<std::size_t> begins;  // by rank: the first byte of its blocks
+    note([&] {
+      at_once_.resize(total);
+      begins.reserve(ranks_ + 1);
+    });
+    agree_so_far(*core_, "restore", own_error, true);
+    for (Found const& found : found_) {
+      std::size_t at = found.begin;
+      for (Piece const& piece : found.pieces) {
+        for (std::int64_t block = 0; block < piece.blocks; ++block) {
+          std::size_t const bytes = blocks_.bytes(piece, block), reader = at * ranks_ / total;
+          while (begins.size() <= reader) begins.push_back(at);
+          if (reader == rank_) note([&] { blocks_.read(piece, block, std::span{at_once_}.subspan(at, bytes)); });
+          at += bytes;
+        }
+      }
+    }
+    begins.resize(ranks_ + 1, total);
+    agree_so_far(*core_, "restore", own_error, true);
+    Lane<C>& lane = core_->dense;
+    lane.clear();
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      auto const other = static_cast<int>(rank);
+      if (rank == rank_) continue;
+      if (begins[rank_ + 1] > begins[rank_]) lane.send(other, begins[rank_], begins[rank_ + 1] - begins[rank_], Payload::rows);
+      if (begins[rank + 1] > begins[rank]) lane.expect(other, begins[rank], begins[rank + 1] - begins[rank], Payload::rows);
+    }
+    lane.post(at_once_.data(), at_once_.data());
+    core_->waiting.drive("restore", [&] { return lane.test(); }, {lane, [] { return std::string{}; }});
+  }
+  // Not collective, but where it throws. An array that was read before.
+  void copy(Item const& item, Found const& found, std::span<std::byte> out) {
+    Target const target = this->target(item, found, out);
+    std::size_t at = found.begin;
+    note([&] {
+      for (Piece const& piece : found.pieces)
+        piece.numbers.each_run(0, piece.rows, [&](RowNumbers::Run const& run) {
+          auto const rows =
+              std::span<std::byte const>{at_once_}.subspan(at, static_cast<std::size_t>(run.count) * target.row_bytes);
+          place_run(target, run, rows);
+          at += rows.size();
+        });
+    });
+    complete(target);
+  }
+  void place_run(Target const& target, RowNumbers::Run const& run, std::span<std::byte const> rows) {
+    if (run.stride == 1) return place(target, run.first, rows);
+    for (std::int64_t i = 0; i < run.count; ++i)
+      place(target, run.first + i * run.stride, rows.subspan(static_cast<std::size_t>(i) * target.row_bytes, target.row_bytes));
+  }
+
+  // Collective. Reads an array by blocks, one after the other by each rank of its part of all of them, and deals their rows.
+  void fetch(Item const& item, Found const& found, std::span<std::byte> out) {
+    Target const target = this->target(item, found, out);
+    if (target.row_bytes == 0) return;
+    std::int64_t blocks = 0;
+    for (Piece const& piece : found.pieces) blocks += piece.blocks;
+    auto const begin = [&](std::size_t rank) {
+      return static_cast<std::int64_t>(
+          part_begin(static_cast<std::size_t>(blocks), static_cast<int>(rank), static_cast<int>(ranks_)));
+    };
+    std::int64_t next = begin(rank_), rounds = 0;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) rounds = std::max(rounds, begin(rank + 1) - begin(rank));
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      for (Parcel& parcel : parcels_) parcel.clear();
+      if (next < begin(rank_ + 1)) note([&] { deal(target, found.pieces, next++); });
+      deliver(target);
+    }
+    complete(target);
+  }
+
+  // Not collective. Reads a block, and puts its rows where they belong: here, or into parcels.
+  void deal(Target const& target, std::vector<Piece> const& pieces, std::int64_t number) {
+    auto const piece = std::upper_bound(pieces.begin(), pieces.end(), number, [](std::int64_t block, Piece const& one) {
+      return block < one.first_block + one.blocks;
+    });
+    number -= piece->first_block;
+    auto const [first, count] = blocks_.rows_in(*piece, number);
+    block_.resize(blocks_.bytes(*piece, number));
+    auto const listed = blocks_.read(*piece, number, block_);
+    std::size_t at = 0;  // in the block
+    auto const one_by_one = [&](std::int64_t rows, auto&& number_of) {
+      Going going{};
+      for (std::int64_t i = 0; i < rows; ++i) {
+        std::int64_t const row = number_of(i);
+        if (row < 0 || row >= target.item->rows)
+          throw FormatError(manifest_->path(),
+                            joined({"row ", row, " of ", target.item->rows, " of ", shown(meaning_->key(*target.item))}));
+        RowPlace const there = target.item->where(row);
+        auto const rank = static_cast<std::size_t>(core_->topology.owner_rank(there.owner));
+        if (going.count > 0 && (rank != going.rank || there.local != going.first + going.count)) at += send(target, going, at);
+        if (going.count == 0) going = {rank, there.local, 0};
+        ++going.count;
+      }
+      at += send(target, going, at);
+    };
+    auto const to_all = [&](std::int64_t row, std::int64_t rows) {
+      std::size_t bytes = 0;
+      for (std::size_t rank = 0; rank < ranks_; ++rank) {
+        Going going{rank, row, rows};
+        bytes = send(target, going, at);
+      }
+      at += bytes;
+    };
+    bool const part = target.item->share == Share::part;
+    if (piece->numbers.listed()) {
+      if (part) return one_by_one(count, [&](std::int64_t i) { return listed[static_cast<std::size_t>(i)]; });
+      for (std::int64_t const row : listed) to_all(row, 1);
+      return;
+    }
+    piece->numbers.each_run(first, count, [&](RowNumbers::Run const& run) {
+      if (part) return one_by_one(run.count, [&](std::int64_t i) { return run.first + i * run.stride; });
+      if (run.stride == 1) return to_all(run.first, run.count);
+      for (std::int64_t i = 0; i < run.count; ++i) to_all(run.first + i * run.stride, 1);
+    });
+  }
+  // Rows that lie side by side in a block and at their rank.
+  struct Going {
+    std::size_t rank;
+    std::int64_t first, count;
+  };
+  // Not collective. Rows from byte `at` of the block on. Returns how many bytes they have; none are left to go.
+  std::size_t send(Target const& target, Going& going, std::size_t at) {
+    std::size_t const bytes = static_cast<std::size_t>(going.count) * target.row_bytes;
+    auto const rows = std::span<std::byte const>{block_}.subspan(at, bytes);
+    if (going.count > 0) {
+      if (going.rank == rank_) place(target, going.first, rows);
+      else parcels_[going.rank].add(going.first, going.count, rows);
+    }
+    going.count = 0;
+    return bytes;
+  }
+
+  // Collective. All parcels go to their ranks, which put the rows where they belong. Where a rank has found something wrong all throw
+  // it, and the session ends.
+  void deliver(Target const& target) {
+    auto& words = core_->rounds.words;
+    words.assign(2 * ranks_ + 1, 0.0);
+    words[2 * ranks_] = own_error ? 0.0 : 1.0;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      words[2 * rank] = static_cast<double>(parcels_[rank].words.size());
+      words[2 * rank + 1] = static_cast<double>(parcels_[rank].rows.size());
+    }
+    core_->rounds.tell_all("restore", [] { return std::string{}; });
+    bool any = false, right = true;
+    std::vector<std::uint64_t> offsets(ranks_), sizes(ranks_), expected(ranks_), numbers(ranks_);
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      auto const told = core_->rounds.told(static_cast<int>(rank));
+      for (std::size_t to = 0; to < ranks_; ++to) any = any || told[2 * to] > 0;
+      right = right && told[2 * ranks_] != 0;
+      numbers[rank] = static_cast<std::uint64_t>(told[2 * rank_]);
+      expected[rank] = 8 * numbers[rank] + static_cast<std::uint64_t>(told[2 * rank_ + 1]);
+    }
+    if (!right) agree_so_far(*core_, "restore", own_error, true);
+    if (!any) return;
+    out_.clear();
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      Parcel const& parcel = parcels_[rank];
+      offsets[rank] = out_.size(), sizes[rank] = parcel.size();
+      auto const places = std::as_bytes(std::span{parcel.words});
+      out_.insert(out_.end(), places.begin(), places.end());
+      out_.insert(out_.end(), parcel.rows.begin(), parcel.rows.end());
+    }
+    swap_bytes(*core_, "restore", out_, offsets, sizes, expected, in_);
+    std::size_t at = 0;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      if (rank == rank_) continue;
+      note([&] { unpack(target, numbers[rank], std::span<std::byte const>{in_}.subspan(at, expected[rank])); });
+      at += static_cast<std::size_t>(expected[rank]);
+    }
+  }
+  // Not collective. A parcel as it came.
+  void unpack(Target const& target, std::size_t words, std::span<std::byte const> bytes) {
+    auto rows = bytes.subspan(8 * words);
+    auto const word = [&](std::size_t i) {
+      std::int64_t value;
+      std::memcpy(&value, bytes.data() + 8 * i, 8);
+      return value;
+    };
+    for (std::size_t i = 0; i < words; ++i) {
+      std::int64_t const first = word(i), count = first < 0 ? -first : 1;
+      std::size_t const size = static_cast<std::size_t>(count) * target.row_bytes;
+      place(target, first < 0 ? word(++i) : first, rows.first(size));
+      rows = rows.subspan(size);
+    }
+  }
+
+  SessionCore<C>* core_;
+  Generation const* manifest_;
+  Meaning const* meaning_;
+  BlockReader blocks_;
+  std::vector<std::string> alike_;
+  std::size_t next_ = 0, read_ = 0;  // of `alike_`: the next to be shown; the first that was not read
+  std::vector<Found> found_;         // those before `read_`
+  std::vector<std::byte> at_once_;   // their bytes
+  std::size_t ranks_, rank_;
+  std::vector<Parcel> parcels_;  // by rank
+  std::vector<std::byte> block_, out_, in_, list_;
+  RowsSeen seen_;
+};
+
+}  // namespace parallax::detail
