@@ -1,8 +1,11 @@
 // Trains a language model on real text, on threads or under mpiexec, and compares the policies on the same training.
+#include <dirent.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +39,30 @@ void print_table(std::vector<Outcome> const& outcomes) {
                 o.perplexity);
 }
 
+// To the last bit: two trainings that are the same say the same.
+void print_saved(Outcome const& outcome) {
+  auto const batches = static_cast<long long>(outcome.batches);
+  if (!outcome.saved.empty()) std::printf("saved after %lld batches: %s\n", batches, outcome.saved.c_str());
+  if (outcome.stopped) std::printf("stopped by a signal: --resume goes on from there\n");
+  else std::printf("held-out perplexity, to the last bit: %.17g\n", outcome.perplexity);
+  std::fflush(stdout);
+}
+
+// A new training does not mix its checkpoints with those of another.
+void check_folder(Options const& options) {
+  if (options.save.empty() || options.resume) return;
+  DIR* const folder = ::opendir(options.save.c_str());
+  if (!folder) return;  // it is made
+  bool empty = true;
+  while (dirent const* const entry = ::readdir(folder)) {
+    std::string_view const name = entry->d_name;
+    empty = empty && (name == "." || name == "..");
+  }
+  ::closedir(folder);
+  if (!empty)
+    throw std::invalid_argument{options.save + " is not empty: --resume goes on from it, a new training wants another folder"};
+}
+
 std::vector<std::string_view> chosen_policies(std::string_view choice) {
   if (choice == "compare") return {"hybrid", "all_reduce", "naive_parameter_server", "parameter_server", "all_gather"};
   return {choice};
@@ -50,11 +77,17 @@ int run(px::AnyCommunicator& world, Task const& task) {
   for (std::string_view const policy : chosen) {
     bool const first = outcomes.empty();
     std::string const title = "policy " + std::to_string(outcomes.size() + 1) + " of " + std::to_string(chosen.size());
-    outcomes.push_back(train(world, task, policy, title, first ? task.options.checkpoints : 1, [&](Checkpoint const& now) {
+    auto const show = [&](Checkpoint const& now) {
       if (first && talks) print_checkpoint(now, task);
-    }));
+    };
+    outcomes.push_back(train(world, task, policy, title, first ? task.options.checkpoints : 1, show, make_saving));
+  }
+  if (outcomes.back().stopped) {
+    if (talks) print_saved(outcomes.back());
+    return 0;
   }
   if (talks) print_table(outcomes);
+  if (talks && !task.options.save.empty()) print_saved(outcomes.back());
   auto const learnt = [&](Outcome const& o) { return o.perplexity < task.unigram; };
   if (task.options.smoke || std::ranges::all_of(outcomes, learnt)) return 0;
   if (talks) std::fputs("the model did not get below the unigram's perplexity\n", stderr);
@@ -64,8 +97,15 @@ int run(px::AnyCommunicator& world, Task const& task) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  Options options;
   try {
-    Options options = parse({argv + 1, argv + argc});
+    options = parse({argv + 1, argv + argc});
+    check_folder(options);
+  } catch (std::invalid_argument const& error) {
+    std::fprintf(stderr, "language_model: %s\n", error.what());
+    return 2;
+  }
+  try {
     if (options.help) return std::fputs(std::string{usage}.c_str(), stdout) < 0;
     Text text = options.texts.empty() ? default_text() : read_files(options.texts);
     if (options.smoke) make_tiny(text, options);

@@ -30,7 +30,10 @@ struct Options {
   double learning_rate = 0.3;
   double clip = 10;  // of the norm of the LSTM's gradients
   std::uint64_t seed = 1;
-  bool smoke = false;  // a few tiny steps, for tests
+  std::string save;             // the folder of checkpoints; empty: none
+  std::int64_t save_every = 0;  // steps; 0: a minute
+  bool resume = false;          // from the newest checkpoint
+  bool smoke = false;           // a few tiny steps, for tests
   bool help = false;
 };
 
@@ -39,9 +42,17 @@ inline constexpr std::string_view usage =
     "  [--policy compare|hybrid|all_reduce|parameter_server|naive_parameter_server|all_gather|auto]\n"
     "  [--vocabulary V] [--embedding E] [--cell H] [--projection P] [--samples S] [--batch B] [--steps T]\n"
     "  [--batches K] [--checkpoints C] [--rate R] [--clip NORM] [--seed N] [--smoke]\n"
+    "  [--save FOLDER [--save-every STEPS] [--resume]]\n"
     "Trains the language model of the Parallax paper in small on 4 thread ranks, or on the ranks of mpiexec. The "
     "paper's size:\n"
-    "  --vocabulary 793470 --embedding 512 --cell 2048 --projection 512 --samples 8192 --batch 128 --steps 20\n";
+    "  --vocabulary 793470 --embedding 512 --cell 2048 --projection 512 --samples 8192 --batch 128 --steps 20\n"
+    "--save, with --policy hybrid, keeps three checkpoints: one each minute or after so many steps, one at the end, and one "
+    "when "
+    "SIGTERM or SIGINT stops it.\n"
+    "--resume goes on from the newest, if there is one, with any number of ranks; the other options as they were, but for "
+    "--batches, "
+    "which counts\n"
+    "those before as well.\n";
 
 namespace detail {
 
@@ -58,6 +69,21 @@ T number(std::string_view option, std::string_view text) {
 inline std::string policy(std::string_view name) {
   if (name == "compare" || std::ranges::count(policies, name) == 1) return std::string{name};
   throw std::invalid_argument{"no such policy: " + std::string{name}};
+}
+
+inline std::string folder(std::string_view name) {
+  if (name.empty() || name.starts_with("--")) throw std::invalid_argument{"--save wants the name of a folder"};
+  return std::string{name};
+}
+
+// What is said of checkpoints must be of one training, and of one folder.
+inline void check_saving(Options const& options) {
+  if (options.save.empty()) {
+    if (options.resume) throw std::invalid_argument{"--resume goes on from what --save FOLDER has saved: name the folder"};
+    if (options.save_every > 0) throw std::invalid_argument{"--save-every says how often --save FOLDER saves: name the folder"};
+  } else if (options.policy != "hybrid") {
+    throw std::invalid_argument{"--save is for --policy hybrid, not for " + options.policy};
+  }
 }
 
 }  // namespace detail
@@ -89,10 +115,14 @@ inline Options parse(std::vector<std::string_view> const& arguments) {
     else if (name == "--rate") read(options.learning_rate);
     else if (name == "--clip") read(options.clip);
     else if (name == "--seed") read(options.seed);
+    else if (name == "--save") options.save = detail::folder(next());
+    else if (name == "--save-every") read(options.save_every);
+    else if (name == "--resume") options.resume = true;
     else if (name == "--smoke") options.smoke = true;
     else if (name == "--help" || name == "-h") options.help = true;
     else throw std::invalid_argument{"no such option: " + std::string{name}};
   }
+  detail::check_saving(options);
   return options;
 }
 

@@ -26,7 +26,7 @@ inline void make_tiny(Text& text, Options& options) {
   text.tokens.resize(std::min<std::size_t>(text.tokens.size(), 25'000));
   options.shape = {.vocabulary = 300, .embedding = 8, .cell = 12, .projection = 8, .samples = 32};
   options.streams = 4;
-  options.batches = 30;
+  if (options.batches == 0) options.batches = 30;
   options.checkpoints = 3;
 }
 

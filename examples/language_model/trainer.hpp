@@ -13,18 +13,17 @@
 
 #include "model.hpp"
 #include "options.hpp"
+#include "saved_parts.hpp"
 #include "streams.hpp"
 
 namespace lm {
-
-namespace px = parallax;
 
 // One rank's replica of the network and its part of the two tables. `Preset` says how updates travel: dense and sparse
 // each by the policy that the preset names. All functions are collective.
 template <class Preset, class Scalar>
 class Trainer {
-  using Network = px::Variable<px::Dense, Preset, px::Adagrad, Scalar>;
-  using Rows = px::Variable<px::Sparse, Preset, px::Adagrad, Scalar>;
+  using Network = NetworkOf<Preset, Scalar>;
+  using Rows = RowsOf<Preset, Scalar>;
 
  public:
   Trainer(px::AnyCommunicator& world, Options const& options, std::span<Token const> train)
@@ -84,6 +83,28 @@ class Trainer {
     std::vector<double> sums{softmax.loss_sum(), static_cast<double>(softmax.size())};
     px::allreduce(session_.topology().world(), std::span{sums});
     return std::exp(sums[0] / sums[1]);
+  }
+
+  // All that outlives a step, of a trainer under the policy `hybrid`. `memory` and `record` are the caller's.
+  SavedParts parts(std::vector<Scalar>& memory, Record& record) {
+    return {session_, kernel_, bias_, projection_, embedding_, softmax_, streams_, memory, record};
+  }
+  // What the model carries from one batch to the next, for this rank's streams: to be saved after a step.
+  void recall(std::vector<Scalar>& memory) const {
+    auto const& [cell, output] = model_.state();
+    memory.assign(cell.data(), cell.data() + cell.size());
+    memory.insert(memory.end(), output.data(), output.data() + output.size());
+  }
+  // Sets it. What is of other streams is forgotten.
+  void remember(std::vector<Scalar> const& memory) {
+    LstmState<Scalar> state;
+    state.reset(options_.streams, options_.shape.lstm());
+    auto const cells = static_cast<std::size_t>(state.cell.size());
+    if (memory.size() == cells + static_cast<std::size_t>(state.output.size())) {
+      std::copy_n(memory.data(), cells, state.cell.data());
+      std::copy(memory.data() + cells, memory.data() + memory.size(), state.output.data());
+    }
+    model_.set_state(state);
   }
 
   px::Session<px::AnyCommunicator>& session() { return session_; }

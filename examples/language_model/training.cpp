@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "../../benchmarks/baseline/naive_ps.hpp"
 #include "../progress.hpp"
@@ -19,26 +22,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a training has done so far, without its evaluations.
-struct Record {
-  std::int64_t batches = 0;
-  double seconds = 0;
-  double bytes_sent = 0;  // by this rank
-  double loss = 0;        // of this rank per word, smoothed
-};
+// Called after each step; whether the training stops there.
+using AfterStep = std::function<bool()>;
 
+// False if it was stopped.
 template <class Trainer>
-void train_until(std::int64_t batches, Trainer& trainer, Record& record, example::Progress& progress) {
-  auto const& traffic = trainer.session().traffic();
-  auto const sent_before = traffic.payload_sent();
-  auto const start = Clock::now();
-  for (; record.batches < batches; ++record.batches) {
+bool train_until(std::int64_t batches, Trainer& trainer, Record& record, example::Progress& progress, AfterStep const& stops) {
+  auto& session = trainer.session();
+  while (session.steps() < batches) {
+    auto const sent_before = session.traffic().payload_sent();
+    auto const start = Clock::now();
     double const loss = trainer.step();
+    record.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    record.bytes_sent += static_cast<double>(session.traffic().payload_sent() - sent_before);
     record.loss = record.batches == 0 ? loss : 0.98 * record.loss + 0.02 * loss;
-    progress.update(record.batches, "sampled loss " + std::to_string(record.loss).substr(0, 5));
+    ++record.batches;
+    progress.update(session.steps() - 1, "sampled loss " + std::to_string(record.loss).substr(0, 5));
+    if (stops && stops()) return false;
   }
-  record.seconds += std::chrono::duration<double>(Clock::now() - start).count();
-  record.bytes_sent += static_cast<double>(traffic.payload_sent() - sent_before);
+  return true;
 }
 
 double mean_over_ranks(double value, px::AnyCommunicator& world) {
@@ -46,38 +48,84 @@ double mean_over_ranks(double value, px::AnyCommunicator& world) {
   return value / world.size();
 }
 
+// Runs a training with checkpoints: goes on from the newest one, if it is asked to, saves now and then, at the end, and when a signal
+// asks it to stop. Collective.
+template <class Trainer>
+void run_saved(Trainer& trainer, Task const& task, Record& record, Outcome& outcome, MakeSaving make_saving,
+               std::function<void(AfterStep const&)> const& run) {
+  Options const& options = task.options;
+  std::vector<float> memory;
+  trainer.recall(memory);
+  auto const saving = make_saving(trainer.parts(memory, record), options);
+  if (options.resume) {
+    auto const from = saving->resume();
+    trainer.remember(memory);
+    if (trainer.session().rank() == 0) {
+      if (!from) std::printf("there is no checkpoint in %s: from the beginning\n", options.save.c_str());
+      else
+        std::printf("goes on after %lld batches%s\n", static_cast<long long>(from->batches),
+                    from->elsewhere ? ", with another number of ranks: the model has forgotten the words before" : "");
+      std::fflush(stdout);
+    }
+  }
+  run([&] {
+    trainer.recall(memory);
+    bool stops = false;
+    if (trainer.session().steps() == task.batches) saving->save();
+    else stops = saving->step();
+    outcome.saved = saving->last();
+    return stops;
+  });
+}
+
 // Collective.
 template <class Preset>
 Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_view policy, std::string title, int checkpoints,
-                    AtCheckpoint const& at_checkpoint) {
+                    AtCheckpoint const& at_checkpoint, MakeSaving make_saving) {
   Options const& options = task.options;
   Trainer<Preset, float> trainer{world, options, task.corpus.train};
+  auto& session = trainer.session();
   (title += title.empty() ? "" : ": ") += policy;
   title.resize(37, ' ');
   example::Progress progress{title, task.batches, world.rank() == 0};
   Record record;
-  Checkpoint now;
+  Outcome outcome;
+  outcome.policy = policy;
   checkpoints = std::max(checkpoints, 1);
-  for (int checkpoint = 1; checkpoint <= checkpoints; ++checkpoint) {
-    train_until(task.batches * checkpoint / checkpoints, trainer, record, progress);
-    now = {record.batches, record.seconds, mean_over_ranks(record.bytes_sent, world) / 1e6,
-           trainer.perplexity(task.corpus.held_out)};
-    at_checkpoint(now);
+  auto const run = [&](AfterStep const& stops) {
+    std::int64_t const begun = session.steps();
+    for (int checkpoint = 1; checkpoint <= checkpoints && !outcome.stopped; ++checkpoint) {
+      std::int64_t const until = task.batches * checkpoint / checkpoints;
+      if (until < begun && checkpoint < checkpoints) continue;  // it was looked at before
+      outcome.stopped = !train_until(until, trainer, record, progress, stops);
+      outcome.batches = session.steps();
+      if (outcome.stopped) break;
+      outcome.perplexity = trainer.perplexity(task.corpus.held_out);
+      outcome.megabytes_sent = mean_over_ranks(record.bytes_sent, world) / 1e6;
+      at_checkpoint({outcome.batches, record.seconds, outcome.megabytes_sent, outcome.perplexity});
+    }
+  };
+  if constexpr (std::same_as<Preset, px::presets::hybrid>) {  // what it takes to save is compiled for one policy alone
+    if (make_saving && !options.save.empty()) run_saved(trainer, task, record, outcome, make_saving, run);
+    else run({});
+  } else {
+    run({});
   }
-  auto const batches = static_cast<double>(now.batches);
-  auto const words = static_cast<double>(options.streams * options.steps * world.size()) * batches;
-  Outcome const outcome{policy, words / now.seconds, now.megabytes_sent / batches, now.perplexity};
-  progress.update(task.batches, std::to_string(static_cast<int>(outcome.words_per_second)) + " words/s");
-  trainer.session().finish();
+  auto const batches = static_cast<double>(std::max<std::int64_t>(record.batches, 1));
+  auto const words = static_cast<double>(options.streams * options.steps * world.size() * record.batches);
+  outcome.words_per_second = record.seconds > 0 ? words / record.seconds : 0;
+  outcome.megabytes_sent /= batches;
+  if (!outcome.stopped) progress.update(task.batches, std::to_string(static_cast<int>(outcome.words_per_second)) + " words/s");
+  session.finish();
   return outcome;
 }
 
 }  // namespace
 
 Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, std::string const& title, int checkpoints,
-              AtCheckpoint const& at_checkpoint) {
+              AtCheckpoint const& at_checkpoint, MakeSaving make_saving) {
   auto const under = [&]<class Preset>(Preset) {
-    return train_under<Preset>(world, task, policy, title, checkpoints, at_checkpoint);
+    return train_under<Preset>(world, task, policy, title, checkpoints, at_checkpoint, make_saving);
   };
   if (policy == "hybrid") return under(px::presets::hybrid{});
   if (policy == "all_reduce") return under(px::presets::all_reduce{});

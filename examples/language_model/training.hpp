@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include <parallax/comm/any.hpp>
 
+#include "saving.hpp"
 #include "task.hpp"
 
 namespace lm {
@@ -19,6 +21,9 @@ struct Outcome {
   double words_per_second = 0;  // of all ranks together
   double megabytes_sent = 0;    // per step and rank
   double perplexity = 0;        // on held-out text, in the end
+  std::int64_t batches = 0;     // with those before it was resumed
+  std::string saved;            // the last checkpoint, if any was saved: its folder
+  bool stopped = false;         // by a signal, after so many batches; it is saved, and nothing was evaluated
 };
 
 // How far a training has come when its model is looked at; on all ranks alike but for the time.
@@ -31,8 +36,9 @@ struct Checkpoint {
 using AtCheckpoint = std::function<void(Checkpoint const&)>;
 
 // Trains a new model under one of `policies`, by name; every rank calls `at_checkpoint` so many times, after equally many
-// batches. Rank 0 shows progress, under `title` and the policy's name. Collective.
+// batches. Rank 0 shows progress, under `title` and the policy's name. With `make_saving`, under the policy `hybrid`, it is saved as the
+// options say, and goes on from what was saved. Collective.
 Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, std::string const& title, int checkpoints,
-              AtCheckpoint const& at_checkpoint);
+              AtCheckpoint const& at_checkpoint, MakeSaving make_saving = nullptr);
 
 }  // namespace lm

@@ -43,7 +43,11 @@ std::vector<std::int64_t> saved_at(int ranks, std::int64_t last, px::Every const
     HostileCommunicator world{inside, hostility};
     px::Session session{world};
     px::Variable<px::Sparse> words{session, "words", px::Table{.rows = 10, .width = 1}};
-    px::Checkpoints checkpoints{session, folder, every, words};
+    int epoch = 0;
+    auto checkpoints = [&] {
+      auto value = px::shared_value("epoch", epoch);  // what says where a value is need not stay
+      return px::Checkpoints{session, folder, every, words, value};
+    }();
     checkpoints.resume();
     while (session.steps() < last) {
       std::vector<int> const ids{1};

@@ -2,20 +2,22 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "../catch.hpp"
 #include "language_model/options.hpp"
 
 namespace {
 
-std::string refusal(std::string_view option, std::string_view value) {
+std::string refusal(std::vector<std::string_view> const& arguments) {
   try {
-    lm::parse({option, value});
+    lm::parse(arguments);
   } catch (std::invalid_argument const& error) {
     return error.what();
   }
   return {};
 }
+std::string refusal(std::string_view option, std::string_view value) { return refusal({option, value}); }
 
 }  // namespace
 
@@ -28,4 +30,18 @@ TEST_CASE("numbers of the command line are finite and not negative", "[examples]
   CHECK(refusal("--batches", "3.5") == "--batches wants a number, not '3.5'");
   CHECK(refusal("--seed", "-1") == "--seed wants a number, not '-1'");
   CHECK(lm::parse({"--rate", "0.5", "--clip", "0"}).learning_rate == 0.5);
+}
+
+TEST_CASE("checkpoints want a folder, and one policy", "[examples][options]") {
+  CHECK(refusal({"--policy", "hybrid", "--resume"}) == "--resume goes on from what --save FOLDER has saved: name the folder");
+  CHECK(refusal({"--save-every", "5"}) == "--save-every says how often --save FOLDER saves: name the folder");
+  CHECK(refusal({"--save"}) == "--save wants a value");
+  CHECK(refusal({"--save", "run"}) == "--save is for --policy hybrid, not for compare");
+  CHECK(refusal({"--policy", "auto", "--save", "run"}) == "--save is for --policy hybrid, not for auto");
+  CHECK(refusal({"--policy", "hybrid", "--save", ""}) == "--save wants the name of a folder");
+  CHECK(refusal({"--policy", "hybrid", "--save", "--resume"}) == "--save wants the name of a folder");
+  lm::Options const options = lm::parse({"--resume", "--save", "run", "--save-every", "5", "--policy", "hybrid"});
+  CHECK(options.save == "run");
+  CHECK(options.save_every == 5);
+  CHECK(options.resume);
 }

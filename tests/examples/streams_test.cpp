@@ -17,8 +17,7 @@ std::vector<lm::Token> counting(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a stream reads on where its last batch ended, and targets are the tokens that follow",
-          "[examples][streams]") {
+TEST_CASE("a stream reads on where its last batch ended, and targets are the tokens that follow", "[examples][streams]") {
   auto const tokens = counting(21);
   lm::Streams streams{tokens, 2};
   CHECK(streams.length() == 10);
@@ -30,8 +29,7 @@ TEST_CASE("a stream reads on where its last batch ended, and targets are the tok
   CHECK(batch.inputs == std::vector<lm::Id>{3, 13});
 }
 
-TEST_CASE("a stream that comes to the end of its part reads the next one, after the last the first",
-          "[examples][streams]") {
+TEST_CASE("a stream that comes to the end of its part reads the next one, after the last the first", "[examples][streams]") {
   auto const tokens = counting(5);
   lm::Streams streams{tokens, 2};
   lm::Batch batch;
@@ -85,4 +83,35 @@ TEST_CASE("a text with fewer tokens than streams is refused", "[examples][stream
   auto const tokens = counting(4);
   CHECK_THROWS(lm::Streams{tokens, 4});
   CHECK_NOTHROW(lm::Streams{tokens, 3});
+}
+
+TEST_CASE("a position is the same on all ranks, and streams that go to it read what they would have read",
+          "[examples][streams]") {
+  auto const tokens = counting(62);
+  for (int const steps : {0, 1, 7, 10, 11, 25})
+    for (std::ptrdiff_t const ranks : {1, 2, 3}) {  // six streams in all
+      CAPTURE(steps, ranks);
+      for (std::ptrdiff_t rank = 0; rank < ranks; ++rank) {
+        lm::Streams walked{tokens, 6 / ranks, rank, ranks};
+        lm::Batch expected, found;
+        for (int step = 0; step < steps; ++step) walked.next(1, expected);
+        CHECK(walked.position() == lm::px::DataPosition{steps / 10, steps % 10 * 6});
+        lm::Streams streams{tokens, 6 / ranks, rank, ranks};
+        streams.go_to({steps / 10, steps % 10 * 6});
+        walked.next(4, expected);
+        streams.next(4, found);
+        CHECK(found.inputs == expected.inputs);
+        CHECK(found.targets == expected.targets);
+        CHECK(streams.position() == walked.position());
+      }
+    }
+}
+
+TEST_CASE("of another number of streams each goes on as far into its part as the others were", "[examples][streams]") {
+  auto const tokens = counting(61);
+  lm::Streams streams{tokens, 3};  // of 20 tokens, begun at 0, 20, 40
+  streams.go_to({0, 6 * 5});       // six streams have read 5 of 10 tokens each
+  lm::Batch batch;
+  streams.next(1, batch);
+  CHECK(batch.inputs == std::vector<lm::Id>{10, 30, 50});
 }

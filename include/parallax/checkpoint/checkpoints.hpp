@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "parallax/checkpoint/background.hpp"
@@ -34,6 +35,14 @@ struct Every {
   bool signals = false;
 };
 
+namespace detail {
+
+// How a thing is kept whose forwarding reference is T&&: variables by reference, and what says where a value is as it is.
+template <class T>
+using Kept = std::conditional_t<is_saved_value<std::remove_cvref_t<T>>, std::remove_cvref_t<T>, T>;
+
+}  // namespace detail
+
 // The checkpoints of a run in a folder. Refers to the session, the variables and the values, which outlive it.
 //   px::Checkpoints every{session, "run", {.steps = 1000, .seconds = 600}, words, softmax, px::shared_value("epoch", epoch)};
 //   every.resume();
@@ -47,8 +56,9 @@ template <class S, class... Things>
 class Checkpoints {
  public:
   // Local. `things`: what Session::save takes. Throws Error (invalid_argument) for an interval that is none.
-  Checkpoints(S& session, std::string directory, Every const& every, Things&&... things)
-      : session_{&session}, directory_{std::move(directory)}, every_{every}, things_{std::forward<Things>(things)...} {
+  template <class... Given>
+  Checkpoints(S& session, std::string directory, Every const& every, Given&&... things)
+      : session_{&session}, directory_{std::move(directory)}, every_{every}, things_{std::forward<Given>(things)...} {
     if (every_.steps < 0 || !(every_.seconds >= 0) || (every_.steps == 0 && every_.seconds == 0))
       throw Error{Errc::invalid_argument, session.rank(), "Checkpoints", "", "it is due after steps or seconds above 0"};
     if (every_.signals) watch_.emplace();
@@ -176,6 +186,6 @@ class Checkpoints {
 
 // A Checkpoints that refers to what it is given.
 template <class S, class... Things>
-Checkpoints(S&, std::string, Every, Things&&...) -> Checkpoints<S, Things...>;
+Checkpoints(S&, std::string, Every, Things&&...) -> Checkpoints<S, detail::Kept<Things>...>;
 
 }  // namespace parallax

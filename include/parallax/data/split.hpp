@@ -1,11 +1,13 @@
 // Which part of the data is whose: index ranges for every rank, in contiguous blocks or dealt one by one. A trainer asks for
-// its share before its first step, and walks it in every epoch.
+// its share before its first step, and walks it in every epoch; or from a DataPosition on, which a checkpoint keeps.
 // The room `data` deals a trainer's data to ranks.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "parallax/comm/transfer/dense.hpp"
+#include "parallax/core/error.hpp"
 
 namespace parallax {
 
@@ -123,6 +125,98 @@ template <class Sequence, class World>
 auto shard(Sequence& elements, World const& world) {
   auto const ranks = static_cast<std::size_t>(world.size());
   return Shard<Sequence>{elements, {static_cast<std::size_t>(world.rank()), std::size(elements) / ranks, ranks}};
+}
+
+// How far a training has come in its data: the same on all ranks, and with any number of them. The trainer keeps one, `shard` moves it
+// on, and a checkpoint takes it as `px::shared_value("data", position)`.
+struct DataPosition {
+  // Epochs that are over. What differs between epochs, such as the order of the elements, is made from this number.
+  std::int64_t epoch = 0;
+  // Elements of this epoch that all ranks together were given, from the beginning of the sequence on.
+  std::int64_t taken = 0;
+
+  friend bool operator==(DataPosition const&, DataPosition const&) = default;
+};
+
+// Owns neither the sequence nor the position: both must stay. What is left of an epoch, for this rank, to be walked once: of N ranks
+// rank r is given the elements taken + r, taken + r + N, …, as many on every rank; the up to N - 1 that remain are left out. With
+// each element the position moves on by N before the body of the loop begins, so that a checkpoint in the body, after the
+// element's step, goes on with the next one, and so does a loop that was left by `break`. Behind the last one the epoch is over.
+// Local; `shard` makes one.
+template <class Sequence>
+class RestOfShard {
+ public:
+  // Shows what `position` leaves of `elements` to rank `rank` of `ranks`. Throws Error (invalid_argument) if the position is none
+  // of the sequence.
+  RestOfShard(Sequence& elements, int rank, int ranks, DataPosition& position)
+      : elements_{&elements}, rank_{rank}, ranks_{ranks}, position_{&position} {
+    check();
+  }
+
+  // Behind the last element.
+  struct End {};
+  // At the element that this rank was given last, or at the end of the epoch. It refers to the range.
+  class iterator {
+   public:
+    // Takes the first element.
+    explicit iterator(RestOfShard const& rest) : rest_{&rest} { ++*this; }
+    // What `elements[i]` returns, as it returns it: a reference into most containers. Not to be asked at the end.
+    decltype(auto) operator*() const { return (*rest_->elements_)[at_]; }
+    // Takes the element at which the position is now; where none is left for every rank, the next epoch begins. Throws Error
+    // (invalid_argument) if the body has set the position to one that the sequence does not have.
+    iterator& operator++() {
+      ended_ = !rest_->take(at_);
+      return *this;
+    }
+    friend bool operator==(iterator const& a, End) { return a.ended_; }
+
+   private:
+    RestOfShard const* rest_;
+    std::size_t at_ = 0;
+    bool ended_ = false;
+  };
+
+  // Takes the first element, and moves the position. Begun again after a `break`, the range goes on behind the element that it broke off
+  // at.
+  iterator begin() const { return iterator{*this}; }
+  // Behind the last element.
+  End end() const { return {}; }
+  // How many elements this rank will be given yet, the same number on every rank.
+  std::size_t size() const { return static_cast<std::size_t>((all() - position_->taken) / ranks_); }
+
+ private:
+  std::int64_t all() const { return static_cast<std::int64_t>(std::size(*elements_)); }
+  void check() const {
+    if (position_->taken < 0 || position_->taken > all())
+      throw Error{Errc::invalid_argument, rank_, "shard", "",
+                  joined({"the position has taken ", position_->taken, " elements of a sequence of ", all()})};
+  }
+  // This rank's next element; at the end of the epoch false.
+  bool take(std::size_t& at) const {
+    check();
+    if (all() - position_->taken < ranks_) {
+      *position_ = {position_->epoch + 1, 0};
+      return false;
+    }
+    at = static_cast<std::size_t>(position_->taken + rank_);
+    position_->taken += ranks_;
+    return true;
+  }
+
+  Sequence* elements_;
+  int rank_, ranks_;
+  DataPosition* position_;
+};
+
+// What `position` leaves of this epoch's elements, a sequence with `operator[]` and a size, for this rank; the position moves on with
+// each element. `world` is a communicator or a session. Local; the ranks must give equally long sequences and equal positions. After
+// a restore on another number of ranks each element that was not taken yet is given once. Throws Error (invalid_argument) if
+// `position.taken` is below 0 or above the size of the sequence.
+//   while (position.epoch < epochs)
+//     for (auto const& batch : px::shard(batches, session, position)) train(batch), every.step();
+template <class Sequence, class World>
+auto shard(Sequence& elements, World const& world, DataPosition& position) {
+  return RestOfShard<Sequence>{elements, world.rank(), world.size(), position};
 }
 
 }  // namespace parallax
