@@ -6,3 +6,4 @@
 #include "parallax/checkpoint/checkpoints.hpp"
 #include "parallax/checkpoint/restore.hpp"
 #include "parallax/checkpoint/save.hpp"
+#include "parallax/checkpoint/whole.hpp"

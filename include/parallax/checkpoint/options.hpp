@@ -1,5 +1,5 @@
-// What `Session::save` and `Session::restore` are given and return: options, and values of the trainer beside its variables. A trainer
-// fills them in.
+// What `Session::save`, `restore`, `gather` and `scatter` are given and return: options, and values of the trainer beside its variables.
+// A trainer fills them in.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +79,48 @@ template <class T>
 SavedValue<T> own_value(std::string_view name, T& value) {
   return {name, &value, Share::own};
 }
+
+// Which ranks take the rows of a `gather`, and which ones give those of a `scatter`. P: the number of ranks, servers too.
+enum class WholeAt : unsigned char {
+  // Rank 0 has all rows outside of the session: it takes all, or gives all, and they go to who holds them.
+  rank_0,
+  // Every rank has all rows outside of the session: it takes all, as for an evaluation. In a scatter it gives those that it
+  // holds, so that nothing travels; replicas are given by each rank alike.
+  every_rank,
+  // Rank r takes the rows [r * rows / P, (r + 1) * rows / P). In a scatter each row is given once: where owners hold the rows,
+  // by its owner, and nothing travels; where every rank holds all, by the rank whose part it is in, and the others get it.
+  parts
+};
+// A WholeAt as messages show it.
+constexpr std::string_view to_string(WholeAt at) {
+  return at == WholeAt::rank_0 ? "rank 0" : at == WholeAt::every_rank ? "every rank" : "parts";
+}
+
+// What `Session::gather` shows, and `Session::scatter` sets. The same on all ranks, which compare it.
+//
+// The rows are those of a table, [rows() x width()]; of a dense variable its elements, [size() x 1], or, where its optimizer
+// measures rows (px::Unit::row), the rows that it was bound by. Of a slot they are the entries beside those rows, of a row slot
+// [rows x 1]. Values and slots are as of the last step: rows that an exact optimizer has left behind are settled first, as for
+// `local()`, which changes nothing that is ever read.
+//
+// The callable of a gather is take(std::span<std::int64_t const> numbers, RowsView<T const> rows), that of a scatter
+// give(std::span<std::int64_t const> numbers, RowsView<T> rows), which fills all of `rows`. T is the scalar type of the
+// variable, or of the slot; rows lie one behind the other in the host's memory, row i is number numbers[i] of all, and both are
+// valid for the call. A callable that is not for the item's T is an Error (invalid_argument). Each row comes once. What is
+// taken, and what rank 0 or a part gives, ascends without a gap: row i is number numbers[0] + i. A holder that gives its own
+// rows is asked for them in the order in which they lie. A rank that has no rows is not called. Calls do not use the session.
+struct WholeOptions {
+  // The name of a slot of the optimizer (slot_names: "m" and "v" of Adam); empty: the parameters.
+  std::string slot = {};
+  // Which ranks take or give the rows.
+  WholeAt at = WholeAt::rank_0;
+  // Bytes of one call, a row being its elements and 16 bytes; at least a row. With `parts`, where rows travel, they are of P
+  // calls together, for P ranks take or give at once. However large the table is, a rank needs no more than four times as many,
+  // and of a table on a device once as many there.
+  std::int64_t piece_bytes = 4 << 20;
+  // Seconds that a rank may take for one call: so much longer than the deadline do the others wait for it.
+  double at_most = 600;
+};
 
 namespace detail {
 

@@ -294,9 +294,9 @@ class Session<C> {
     if constexpr ((true && ... && detail::AnyVariable<Variables>)) detail::visit(world_->core, archive, variables...);
   }
 
-  // Collective. Saves a checkpoint below `directory`, which all ranks share: what the session remembers, these variables, which
-  // are all that it has, and values of the trainer: shared_value("name", value), own_value("name", value). Every rank writes what
-  // it holds, as safetensors; the new generation is there once all of it is on the disk, and by one rename, so that whoever reads
+  // Collective. Saves a checkpoint below `directory`, which all ranks share: what the session remembers, these variables and ranges
+  // of variables, which are all that it has, and values of the trainer: shared_value("name", value), own_value("name", value).
+  // Every rank writes what it holds, as safetensors; the new generation is there once all of it is on the disk, and by one rename, so that whoever reads
   // finds old generations and complete ones. Returns a Saved, the same on all ranks. Include <parallax/checkpoint/checkpoint.hpp>.
   // Errors, on all ranks, after which training goes on and older generations are as they were: file, out_of_memory, misuse,
   // mismatch.
@@ -325,14 +325,25 @@ class Session<C> {
     return detail::checkpoint<Operation::restore>(*this, directory, options, things...);
   }
 
-  // Collective. Shows a whole table or slot, a piece at a time, to those ranks that `options` names:
-  // take(numbers, rows), see WholeOptions. Include <parallax/checkpoint/whole.hpp>.
+  // Collective. Shows a whole table, layer or slot, a piece at a time, to the ranks that `options.at` names: take(numbers, rows),
+  // with std::span<std::int64_t const> and RowsView<T const> in the host's memory, see WholeOptions. All ranks bring a `take`; it is
+  // called where rows are taken, and does not use the session. A row travels once to each rank that takes it and does not hold it,
+  // `width` elements and nothing beside; memory is for a few pieces. Include <parallax/checkpoint/whole.hpp>.
+  // Errors, on all ranks, after which the session goes on: what a `take` throws (user_exception, file, or its own Error);
+  // invalid_argument for a slot that is not there or that `take` is not for; mismatch, where ranks want different things; misuse,
+  // where updates were started; out_of_memory.
+  //   session.gather(words, {.slot = "m", .at = px::WholeAt::every_rank}, [&](auto numbers, auto rows) { … });
   template <class V, class Take>
   void gather(V& variable, WholeOptions const& options, Take&& take) {
     detail::checkpoint<Operation::gather>(*this, variable, options, take);
   }
-  // Collective. Gives a whole table or slot other rows, a piece at a time, from those ranks that `options` names:
-  // give(numbers, rows) fills the rows of these numbers, see WholeOptions. Include <parallax/checkpoint/whole.hpp>.
+  // Collective. Gives a whole table, layer or slot other rows, a piece at a time, from the ranks that `options.at` names:
+  // give(numbers, rows) fills the rows of these numbers, std::span<std::int64_t const> and RowsView<T>, see WholeOptions. All else
+  // beside the item stays: of a table that is given other parameters its slots, and what handles show that were pulled before.
+  // Whoever has a replica sets it alike; where each rank gives its own, they compare checksums first. Include
+  // <parallax/checkpoint/whole.hpp>.
+  // Errors are those of `gather`, and mismatch where replicas are given different rows. The session goes on; rows of earlier pieces
+  // have been set then, on every rank that holds them.
   template <class V, class Give>
   void scatter(V& variable, WholeOptions const& options, Give&& give) {
     detail::checkpoint<Operation::scatter>(*this, variable, options, give);
