@@ -586,6 +586,23 @@ TEST_CASE("what cannot be taken or given is refused on all ranks", "[checkpoint]
         "parallax: mismatch between ranks (rank 2) in scatter of 'copy': of the rows 10 to 19 rank 2 gives others than rank 0");
 }
 
+TEST_CASE("ranks that mean two tables alike are told so", "[checkpoint][whole]") {
+  std::string const told = on_ranks(2, [&](World& world) {
+    px::Session session{world};
+    px::Table const made{.rows = 9, .width = width};
+    px::Variable<px::Sparse> one{session, "one", made}, other{session, "other", made};
+    std::string complaint;
+    try {
+      session.gather(world.rank() == 0 ? one : other, {}, [](Numbers, Rows) {});
+    } catch (px::Error const& error) {
+      complaint = error.what();
+    }
+    session.finish();
+    return complaint;
+  });
+  CHECK_THAT(told, parallax_test::contains("mismatch between ranks"));
+}
+
 TEST_CASE("a slot of another type than its parameters is taken and given as it is", "[checkpoint][whole]") {
   CHECK(on_ranks(2, [&](World& world) {
           px::Session session{world};
