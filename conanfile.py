@@ -61,7 +61,7 @@ class ParallaxRecipe(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for option in ("TESTS", "EXAMPLES", "BENCHMARKS"):
+        for option in ("TESTS", "EXAMPLES", "BENCHMARKS", "TOOLS"):
             toolchain.cache_variables[f"PARALLAX_BUILD_{option}"] = False
         for option in ("MPI", "EIGEN", "CUDA", "NCCL"):  # looked for by the consumer, not here
             toolchain.cache_variables[f"PARALLAX_WITH_{option}"] = "OFF"

@@ -38,6 +38,7 @@ class Parallax(CMakePackage):
             self.define("PARALLAX_BUILD_TESTS", False),
             self.define("PARALLAX_BUILD_EXAMPLES", False),
             self.define("PARALLAX_BUILD_BENCHMARKS", False),
+            self.define("PARALLAX_BUILD_TOOLS", False),
             self.define_from_variant("PARALLAX_WITH_MPI", "mpi"),
             self.define_from_variant("PARALLAX_WITH_EIGEN", "eigen"),
             self.define_from_variant("PARALLAX_WITH_CUDA", "cuda"),
