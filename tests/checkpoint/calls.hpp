@@ -71,6 +71,15 @@ inline std::string clean(std::string path) {
   return path;
 }
 inline bool is_below(std::string_view path) { return calls_armed && path.starts_with(calls_below); }
+// A path as the calling thread means it, from the root on: threads may work in folders of their own.
+inline std::string whole(char const* path) {
+  if (!calls_armed || *path == '/') return clean(path);
+  char folder[4096];
+  long const size = syscall(SYS_readlink, "/proc/thread-self/cwd", folder, sizeof(folder));
+  if (size <= 0) return clean(path);
+  std::string const here(folder, static_cast<std::size_t>(size));
+  return std::string_view{path} == "." ? here : here + "/" + clean(path);
+}
 
 template <class Done, class Cut>
 long shown_call(FileCall const& call, Done const& done, Cut const& cut) {
@@ -96,9 +105,9 @@ int open(char const* path, int flags, ...) {
   mode_t const mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   using namespace parallax_test;
-  FileCall const call{.name = "open", .path = clean(path), .flags = flags};
+  FileCall const call{.name = "open", .path = whole(path), .flags = flags};
   auto const fd = static_cast<int>(shown_call(call, [&] { return syscall(SYS_openat, AT_FDCWD, path, flags, mode); }));
-  if (fd >= 0 && is_below(path)) {
+  if (fd >= 0 && is_below(call.path)) {
     std::lock_guard const lock{open_files.mutex};
     open_files.files[fd] = call.path;
   }
@@ -138,33 +147,33 @@ int ftruncate(int fd, off_t size) noexcept {
 }
 int rename(char const* from, char const* to) noexcept {
   using namespace parallax_test;
-  FileCall const call{.name = "rename", .path = clean(from), .to = clean(to)};
+  FileCall const call{.name = "rename", .path = whole(from), .to = whole(to)};
   return static_cast<int>(shown_call(call, [&] { return syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to); }));
 }
 int mkdir(char const* path, mode_t mode) noexcept {
   using namespace parallax_test;
   auto const done = [&] { return syscall(SYS_mkdirat, AT_FDCWD, path, mode); };
-  return static_cast<int>(shown_call({.name = "mkdir", .path = clean(path)}, done));
+  return static_cast<int>(shown_call({.name = "mkdir", .path = whole(path)}, done));
 }
 int unlink(char const* path) noexcept {
   using namespace parallax_test;
   auto const done = [&] { return syscall(SYS_unlinkat, AT_FDCWD, path, 0); };
-  return static_cast<int>(shown_call({.name = "unlink", .path = clean(path)}, done));
+  return static_cast<int>(shown_call({.name = "unlink", .path = whole(path)}, done));
 }
 int rmdir(char const* path) noexcept {
   using namespace parallax_test;
   auto const done = [&] { return syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR); };
-  return static_cast<int>(shown_call({.name = "rmdir", .path = clean(path)}, done));
+  return static_cast<int>(shown_call({.name = "rmdir", .path = whole(path)}, done));
 }
 int stat(char const* path, struct stat* status) noexcept {
   using namespace parallax_test;
   auto const done = [&] { return syscall(SYS_newfstatat, AT_FDCWD, path, status, 0); };
-  return static_cast<int>(shown_call({.name = "stat", .path = clean(path)}, done));
+  return static_cast<int>(shown_call({.name = "stat", .path = whole(path)}, done));
 }
 int lstat(char const* path, struct stat* status) noexcept {
   using namespace parallax_test;
   auto const done = [&] { return syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW); };
-  return static_cast<int>(shown_call({.name = "lstat", .path = clean(path)}, done));
+  return static_cast<int>(shown_call({.name = "lstat", .path = whole(path)}, done));
 }
 int fstat(int fd, struct stat* status) noexcept {
   using namespace parallax_test;
@@ -175,9 +184,9 @@ DIR* opendir(char const* path) {
   using namespace parallax_test;
   static auto* const next = next_definition<DIR*(char const*)>("opendir");
   DIR* folder = nullptr;
-  FileCall const call{.name = "opendir", .path = clean(path)};
+  FileCall const call{.name = "opendir", .path = whole(path)};
   shown_call(call, [&] { return folder = next(path), folder ? 0L : -1L; });
-  if (folder && is_below(path)) {
+  if (folder && is_below(call.path)) {
     std::lock_guard const lock{open_files.mutex};
     open_files.folders[folder] = call.path;
   }

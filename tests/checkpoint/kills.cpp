@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -27,6 +28,7 @@
 #include "../interop/scratch.hpp"
 #include "../support/size.hpp"
 #include "calls.hpp"
+#include "hosts.hpp"
 #include "parallax/checkpoint/checkpoint.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
@@ -119,6 +121,23 @@ namespace {
 
 constexpr int ranks = 4;
 bool background = false;  // whether saves are behind the steps
+bool apart = false;       // whether the ranks are on two hosts, which share no folder
+
+// Below `folder`: the one that all ranks see, or those of the hosts.
+std::vector<std::string> places(std::string const& folder) {
+  return apart ? std::vector<std::string>{folder + "/host0/run", folder + "/host1/run"} : std::vector{folder};
+}
+void make_hosts(std::string const& folder) {
+  if (apart) std::filesystem::create_directories(folder + "/host0"), std::filesystem::create_directories(folder + "/host1");
+}
+// A rank's place; `folder` is what it calls it.
+struct Place {
+  Place(std::string const& below, int rank) : folder{below} {
+    if (apart) host.emplace(below + "/host" + std::to_string(rank / 2)), folder = "run";
+  }
+  std::string folder;
+  std::optional<OnHost> host;
+};
 
 struct Trainer {
   explicit Trainer(px::ThreadCommunicator& world) : session{world} {}
@@ -189,12 +208,13 @@ std::string left_behind(std::string const& folder) {
 std::string save_twice(std::string const& folder, int& refused) {
   std::array<std::string, ranks> said;
   on_ranks(ranks, [&](px::ThreadCommunicator& world) {
+    Place const place{folder, world.rank()};
     Trainer trainer{world};
     for (std::int64_t const steps : {2, 4}) {
       trainer.train_to(steps);
       std::uint64_t const before = trainer.digest();
       try {
-        background ? trainer.save_behind(folder) : static_cast<void>(trainer.save(folder));
+        background ? trainer.save_behind(place.folder) : static_cast<void>(trainer.save(place.folder));
         said[static_cast<std::size_t>(world.rank())] += "saved; ";
         std::lock_guard const lock{mutex};
         if (plan.way == Way::none && !unsynced.empty()) not_durable = *unsynced.begin();
@@ -221,9 +241,10 @@ std::int64_t look(std::string const& folder, int count, States const& states, st
   std::vector<std::uint64_t> sums(static_cast<std::size_t>(count)), kept(sums), again(sums);
   on_ranks(count, [&](px::ThreadCommunicator& world) {
     auto const rank = static_cast<std::size_t>(world.rank());
+    Place const place{folder, world.rank()};
     Trainer trainer{world};
     try {
-      auto const restored = trainer.restore(folder);
+      auto const restored = trainer.restore(place.folder);
       if (rank == 0) steps = restored.step;
       sums[rank] = trainer.digest();
     } catch (px::Error const& error) {
@@ -232,7 +253,7 @@ std::int64_t look(std::string const& folder, int count, States const& states, st
     }
     kept[rank] = trainer.digest();
     try {
-      auto const saved = trainer.save(folder);
+      auto const saved = trainer.save(place.folder);
       if (rank == 0) generation = saved.generation;
     } catch (px::Error const& error) {
       said[rank] += std::string{"the next save: "} + error.what();
@@ -249,10 +270,12 @@ std::int64_t look(std::string const& folder, int count, States const& states, st
   if (steps != 0 && steps != 2 && steps != 4) wrong += "it is of step " + std::to_string(steps) + "; ";
   if ((steps == 2 && sum != states.first) || (steps == 4 && sum != states.second)) wrong += "it is a mixture; ";
   wrong += left_behind(folder);
-  if (px::detail::generations_in(folder) != std::vector<std::int64_t>{generation}) wrong += "other generations stay; ";
+  for (std::string const& place : places(folder))
+    if (px::detail::generations_in(place) != std::vector<std::int64_t>{generation}) wrong += "other generations stay; ";
   on_ranks(count, [&](px::ThreadCommunicator& world) {
+    Place const place{folder, world.rank()};
     Trainer trainer{world};
-    trainer.restore(folder);
+    trainer.restore(place.folder);
     again[static_cast<std::size_t>(world.rank())] = trainer.digest();
     trainer.session.finish();
   });
@@ -268,9 +291,10 @@ std::string restore_once(int count, States const& states) {
   std::vector<std::uint64_t> sums(said.size());
   on_ranks(count, [&](px::ThreadCommunicator& world) {
     auto const rank = static_cast<std::size_t>(world.rank());
+    Place const place{calls_below, world.rank()};
     Trainer trainer{world};
     try {
-      trainer.restore(calls_below);
+      trainer.restore(place.folder);
       sums[rank] = trainer.digest();
       trainer.session.finish();
       said[rank] = "restored";
@@ -327,7 +351,10 @@ struct Row {
 }  // namespace
 
 int main(int argc, char** argv) {
-  background = argc > 1 && std::string_view{argv[1]} == "--background";
+  for (int i = 1; i < argc; ++i) {
+    background = background || std::string_view{argv[i]} == "--background";
+    apart = apart || std::string_view{argv[i]} == "--apart";
+  }
   auto const begin = std::chrono::steady_clock::now();
   Scratch const scratch;
   int failures = 0, number = 0;
@@ -352,6 +379,7 @@ int main(int argc, char** argv) {
   std::map<std::tuple<std::string, std::string>, Row> table;
   auto const point = [&](std::string const& way_name, Way way, long at, int code, Kind kind = Kind::writing) {
     std::string const folder = scratch.path("run" + std::to_string(++number));
+    make_hosts(folder);
     std::string said = in_child(
         [&] {
           calls_below = folder, plan.way = way, plan.kind = kind, plan.at = at, plan.code = code;
@@ -428,13 +456,14 @@ int main(int argc, char** argv) {
       if (full_size() || at % 4 == i || (at + 2) % 4 == i)
         errors += !point(of_reading[i].name, of_reading[i].way, at, of_reading[i].code, Kind::reading).empty();
   std::string const saved = scratch.path("saved");
+  make_hosts(saved);
   static_cast<void>(in_child(
       [&] {
         int refused = 0;
         save_twice(saved, refused);
       },
       killed));
-  std::string const manifest = read_all(saved + "/generation-000002/manifest.safetensors");
+  std::string const manifest = read_all(places(saved)[0] + "/generation-000002/manifest.safetensors");
   auto const restore_point = [&](Fault const& fault, long at, int count) {
     std::string const said = in_child(
         [&] {
@@ -460,7 +489,7 @@ int main(int argc, char** argv) {
     ++row.points, row.refused += refused, row.second += !refused;
     return call;
   };
-  for (int const count : {2, ranks}) {
+  for (int const count : {apart ? 3 : 2, ranks}) {
     std::string const of_restore = restore_point({"nothing", Way::none, 0}, -1, count);
     long const last = std::atol(of_restore.c_str());
     if (last < 40 || !of_restore.ends_with("restored")) complain("few calls of a restore: " + of_restore);
@@ -468,7 +497,8 @@ int main(int argc, char** argv) {
       for (long i = 0; i < 4; ++i)
         if (full_size() || at % 4 == i || (at + 2) % 4 == i) errors += !restore_point(of_reading[i], at, count).empty();
   }
-  if (read_all(saved + "/generation-000002/manifest.safetensors") != manifest) complain("a restore has changed the files");
+  if (read_all(places(saved)[0] + "/generation-000002/manifest.safetensors") != manifest)
+    complain("a restore has changed the files");
   std::printf("%-14s %-10s %7s %8s %8s %8s %8s\n", "", "call", "points", "none", "first", "second", "refused");
   for (auto const& [key, row] : table)
     std::printf("%-14s %-10s %7ld %8ld %8ld %8ld %8ld\n", std::get<0>(key).c_str(), std::get<1>(key).c_str(), row.points,

@@ -13,6 +13,7 @@
 
 #include "../interop/scratch.hpp"
 #include "catch.hpp"
+#include "hosts.hpp"
 #include "parallax/checkpoint/checkpoint.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/interop/safetensors.hpp"
@@ -131,6 +132,29 @@ TEST_CASE("the tool says where two checkpoints differ, whoever has saved them", 
   CHECK(has(tool("diff " + other + " " + folder + " --generation 1").second + ".", alike.second + "."));
   CHECK(tool("diff " + folder + " " + folder) == std::pair{0, std::string{"alike\n"}});
   CHECK(tool("diff " + other + " " + other + " --other-generation 1").first == 1);
+}
+
+TEST_CASE("the tool knows of hosts that share no folder", "[checkpoint][tool]") {
+  Scratch const scratch;
+  std::filesystem::create_directory(scratch.path("host0")), std::filesystem::create_directory(scratch.path("host1"));
+  px::run_threads(3, [&](px::ThreadCommunicator& world) {
+    OnHost const host{scratch.path(world.rank() == 1 ? "host1" : "host0")};
+    px::Session session{world};
+    px::Variable<px::Sparse> words{session, "words", {.rows = 500, .width = 6}};
+    session.save("run", {}, words);
+    session.finish();
+  });
+  auto const [listed, list] = tool("list " + scratch.path("host0/run"));
+  CHECK(listed == 0);
+  CHECK(has(list, "2 of 3 files are here, the others on other hosts"));
+  auto const [code, said] = tool("verify " + scratch.path("host1/run"));
+  CHECK(code == 1);
+  CHECK(has(said,
+            "shard-00000.safetensors: it is in another host's folder; copied into one, the folders of all hosts are complete"));
+  std::filesystem::copy(scratch.path("host1/run"), scratch.path("host0/run"),
+                        std::filesystem::copy_options::recursive | std::filesystem::copy_options::skip_existing);
+  CHECK(tool("verify " + scratch.path("host0/run")).first == 0);
+  CHECK(!has(tool("list " + scratch.path("host0/run")).second, "are here"));
 }
 
 TEST_CASE("the tool makes one file, rows by their numbers", "[checkpoint][tool]") {

@@ -174,6 +174,18 @@ inline std::vector<std::pair<std::string_view, std::string_view>> variables_of(G
   return variables;
 }
 
+// How many files of ranks are in this folder, as they were written.
+inline std::size_t files_here(Generation const& generation, std::string const& folder) {
+  std::size_t here = 0;
+  for (std::size_t rank = 0; rank < generation.shards().size(); ++rank) {
+    std::string why;
+    here += px::detail::unless_passed(false, why, [&] {
+              return px::detail::check_shard(generation, folder, rank), true;
+            }).has_value();
+  }
+  return here;
+}
+
 inline int list(std::string const& folder) {
   auto const numbers = px::detail::generations_in(folder);
   if (numbers.empty()) throw px::FormatError(folder, "it has no generation of a checkpoint");
@@ -181,12 +193,16 @@ inline int list(std::string const& folder) {
   bool whole = true;
   for (std::int64_t const number : numbers) {
     try {
-      Generation const generation = px::detail::find_generation(folder, number);
+      Generation const generation = px::detail::open_generation(folder, number);
+      std::size_t const files = generation.shards().size(), here = files_here(generation, folder);
+      if (here == files || generation.facts().homes.empty()) px::detail::check_shards(generation, folder);
       std::uint64_t bytes = generation.bytes().size();
       for (auto const& shard : generation.shards()) bytes += shard.size();
-      std::printf("%12lld %12lld %6zu %10zu %10.1f\n", static_cast<long long>(number),
-                  static_cast<long long>(generation.facts().step), generation.shards().size(), variables_of(generation).size(),
+      std::printf("%12lld %12lld %6zu %10zu %10.1f", static_cast<long long>(number),
+                  static_cast<long long>(generation.facts().step), files, variables_of(generation).size(),
                   static_cast<double>(bytes) / 1e6);
+      if (here < files) std::printf("  %zu of %zu files are here, the others on other hosts", here, files);
+      std::printf("\n");
     } catch (px::FormatError const& error) {
       whole = false;
       std::printf("%12lld  not complete: %s\n", static_cast<long long>(number), error.what());

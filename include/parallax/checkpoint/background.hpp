@@ -91,7 +91,7 @@ inline WrittenShard read_note(std::string path) {
 }
 
 // A rank's thread that writes what was copied; the core owns it from the first save on, and with it the memory of the copy. Between two
-// saves it has no thread.
+// saves it has no thread. Where all ranks see one folder rank 0's thread makes the generation; else `settle` does.
 template <Communicator C>
 class BackgroundSave final : public Behind {
  public:
@@ -116,21 +116,24 @@ class BackgroundSave final : public Behind {
   // What will be there, or is there once it is settled.
   Saved saved() const { return {made_.facts.number, made_.facts.step, made_.path}; }
 
-  // Collective. All ranks' files first; then rank 0's generation.
+  bool busy() const override { return begun_ && stage_ == Stage::writing; }
+  bool together() const override { return begun_ && apart(); }
+
+  // Collective. All ranks' files first; then the generation.
   void settle(char const* operation) override {
     if (!begun_) return;
     core_->waiting.allow(patience(at_most_));
     begun_ = false;
+    struct End {
+      BackgroundSave* save;
+      ~End() { save->end(); }
+    } const end{this};
     await(operation, Stage::written);
-    try {
-      agree_so_far(*core_, operation, stage_ == Stage::failed ? error_ : std::nullopt);
-    } catch (...) {
-      end();
-      throw;
-    }
+    if (apart()) return make_generations(*core_, operation, made_, draft_->shard(), failure());
+    agree_so_far(*core_, operation, failure());
     await(operation, Stage::done);
-    std::optional<Error> const error = stage_ == Stage::failed ? error_ : std::nullopt;
-    end();
+    std::optional<Error> const error = failure();
+    this->end();
     agree_so_far(*core_, operation, error);
   }
 
@@ -148,6 +151,8 @@ class BackgroundSave final : public Behind {
     auto const names = [] { return std::string{"a save in the background"}; };
     core_->waiting.drive(operation, [&] { return stage_ >= stage; }, {thread, names});
   }
+  bool apart() const { return !made_.homes.one(); }
+  std::optional<Error> failure() const { return stage_ == Stage::failed ? error_ : std::nullopt; }
   // Local. The thread is gone, and so is what it leaves undone.
   void end() {
     thread_ = {};
@@ -159,6 +164,7 @@ class BackgroundSave final : public Behind {
     int const rank = core_->topology.rank();
     error_ = caught(rank, "save", [&] {
       image_.write(made_.shard(rank), stop);
+      if (apart()) return;
       if (rank != 0) return write_note(made_.making + "/" + note_name(rank), draft_->shard());
       stage_ = Stage::written;
       std::vector<WrittenShard> shards(made_.facts.hosts.size());

@@ -80,16 +80,20 @@ class Checkpoints {
   // what went wrong, after the step by which all ranks have heard of it; then it is due again an interval later.
   std::optional<Saved> step() {
     auto& core = session_->core();
-    core.wish = !stopping_ && ((watch_ && watch_->seen()) || (core.behind && core.behind->failed()));
-    if (core.wished && heard_ < core.steps) {
+    if (heard_ < core.steps) {
+      unsigned const wished = core.wished;
       heard_ = core.steps;
-      if (hear()) {
+      if ((wished & core.to_meet) && hear()) {
         auto saved = save();
         stopping_ = true;
+        tell();
         return saved;
       }
+      // All have told with a step after the cut that they have written.
+      if (!(wished & core.busy) && cut_ < core.steps && core.behind && core.behind->together()) settle();
     }
-    if (!due()) return std::nullopt;
+    tell();
+    if (!due()) return arrived();
     if (!every_.background) return save();
     begin();
     bool const had = std::exchange(has_next_, false);
@@ -97,7 +101,9 @@ class Checkpoints {
     begin();
     std::swap(next, next_);
     has_next_ = true;
-    return had ? std::optional{std::move(next)} : std::nullopt;
+    cut_ = session_->steps();
+    tell();
+    return had ? std::optional{std::move(next)} : arrived();
   }
   // Collective. Saves now, whatever is due, and returns when it is there: at the end of a run, for one. Errors: those of Session::save.
   Saved save() {
@@ -111,6 +117,24 @@ class Checkpoints {
   bool stopping() const { return stopping_; }
 
  private:
+  // Local. What the next step's commit tells all.
+  void tell() {
+    auto& core = session_->core();
+    bool const meet = !stopping_ && ((watch_ && watch_->seen()) || (core.behind && core.behind->failed()));
+    core.wish = (meet ? core.to_meet : 0u) | (core.behind && core.behind->busy() ? core.busy : 0u);
+  }
+  // Collective. A save in the background ends by all together. Throws what went wrong.
+  void settle() {
+    auto& core = session_->core();
+    has_next_ = false;
+    core.waiting.guarded("save", [&] {
+      detail::begin_checkpoint(core, Operation::save, "what was written behind the steps", [] {});
+      core.settle_behind("save");
+    });
+    arrived_ = std::move(next_);
+  }
+  // What has come to its end by this call.
+  std::optional<Saved> arrived() { return std::exchange(arrived_, std::nullopt); }
   template <class Save>
   auto saved_by(Save&& save) {
     return std::apply(save, things_);
@@ -149,27 +173,26 @@ class Checkpoints {
       return seen;
     });
   }
-  // Collective. Rank 0's number.
-  double told(double mine) {
+  // Collective. Rank 0's number, or the greatest.
+  double told(double mine, bool greatest = false) {
     auto& core = session_->core();
     return core.waiting.guarded("save", [&] {
       detail::begin_checkpoint(core, Operation::save, "the time until the next checkpoint", [] {});
       core.rounds.words.assign(1, mine);
       core.rounds.tell_all("save", [] { return std::string{}; });
-      return core.rounds.told(0)[0];
+      auto const& all = core.rounds.all_told();
+      return greatest ? *std::max_element(all.begin(), all.end()) : all[0];
     });
   }
-  // Collective. Whether rank 0 sees any generation in the folder.
+  // Collective. Whether any rank sees a generation in the folder.
   bool any() {
     bool found = false;
-    if (session_->rank() == 0) {
-      try {
-        found = !detail::generations_in(directory_).empty();
-      } catch (FormatError const&) {  // restore says why
-        found = true;
-      }
+    try {
+      found = !detail::generations_in(directory_).empty();
+    } catch (FormatError const&) {  // restore says why
+      found = true;
     }
-    return told(found ? 1 : 0) != 0;
+    return told(found ? 1 : 0, true) != 0;
   }
 
   S* session_;
@@ -180,7 +203,9 @@ class Checkpoints {
   double began_ = 0;  // by the communicator's clock, in seconds
   Saved next_{};      // in the background
   bool has_next_ = false, stopping_ = false;
-  std::int64_t heard_ = 0;  // the last step after which the ranks talked
+  std::int64_t heard_ = 0;        // the last step after which this looked at what ranks have told
+  std::int64_t cut_ = 0;          // of the save in the background
+  std::optional<Saved> arrived_;  // since the last call
   std::optional<detail::SignalWatch> watch_;
 };
 

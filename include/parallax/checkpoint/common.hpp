@@ -89,6 +89,22 @@ void swap_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte
   core.waiting.drive(operation, [&] { return lane.test(); }, {lane, names});
 }
 
+// Rows on their way to a rank: their places there, a word each, or of three and more in a row two words, minus how many and the first;
+// and the rows.
+struct Parcel {
+  void clear() { words.clear(), rows.clear(); }
+  void add(std::int64_t first, std::int64_t count, std::span<std::byte const> those) {
+    if (count > 2) words.push_back(-count), words.push_back(first);
+    else
+      for (std::int64_t i = 0; i < count; ++i) words.push_back(first + i);
+    rows.insert(rows.end(), those.begin(), those.end());
+  }
+  std::size_t size() const { return words.size() * sizeof(std::int64_t) + rows.size(); }
+
+  std::vector<std::int64_t> words;
+  std::vector<std::byte> rows;
+};
+
 // Collective. Every rank's bytes, by rank, at rank 0; with `to_all` at every rank.
 template <Communicator C>
 std::vector<std::vector<std::byte>> gathered_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte const> mine,

@@ -1,5 +1,5 @@
-// The folder of checkpoints: generations, each a folder of files that is there as a whole or not at all. Saving and restoring call it
-// on rank 0.
+// The folder of checkpoints: generations, each a folder of files that is there as a whole or not at all. Saving calls it on the first
+// rank of those that see a folder, and restoring on every rank.
 #pragma once
 
 #include <dirent.h>
@@ -134,9 +134,11 @@ inline std::vector<std::int64_t> generations_in(std::string const& folder) {
   return numbers;
 }
 
-// Removes generations older than `newest`, which is there: but for `keep` with it, and those that are older than it by so many seconds
-// as their manifests lie. 0: however many, and however old. Each first loses its name, so that none is ever there in part.
-inline void remove_old(std::string const& folder, std::int64_t newest, std::size_t keep, double seconds) {
+// Removes generations older than `newest`, which is there: those with `keep` newer ones among `complete`, and those that are older than
+// it by so many seconds as their manifests lie. 0: however many, and however old. Each first loses its name, so that none is ever
+// there in part. `complete`: the numbers of those that could be restored.
+inline void remove_old(std::string const& folder, std::int64_t newest, std::size_t keep, double seconds,
+                       std::span<std::int64_t const> complete) {
   if (keep == 0 && !(seconds > 0)) return;
   auto const written = [&](std::int64_t number) {
     std::string const path = folder + "/" + generation_name(number) + "/" + std::string{manifest_name};
@@ -144,11 +146,10 @@ inline void remove_old(std::string const& folder, std::int64_t newest, std::size
     if (::stat(path.c_str(), &status) != 0) return 0.0;
     return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
   };
-  std::size_t kept = 0;
   for (std::int64_t const number : generations_in(folder)) {
-    bool const goes =
-        number < newest && ((keep > 0 && kept >= keep) || (seconds > 0 && written(newest) - written(number) > seconds));
-    kept += !goes;
+    auto const newer = std::count_if(complete.begin(), complete.end(), [&](std::int64_t other) { return other > number; });
+    bool const goes = number < newest && ((keep > 0 && static_cast<std::size_t>(newer) >= keep) ||
+                                          (seconds > 0 && written(newest) - written(number) > seconds));
     if (!goes) continue;
     std::string const path = folder + "/" + generation_name(number), going = path + std::string{unfinished};
     if (::rename(path.c_str(), going.c_str()) != 0) throw FileError(path, "rename", errno);
@@ -157,11 +158,15 @@ inline void remove_old(std::string const& folder, std::int64_t newest, std::size
   }
 }
 
+// The file by which ranks find out whether they see the folder of rank `rank`: there for a moment.
+inline constexpr std::string_view sign_begin = "sign-";
+inline std::string sign_name(std::uint64_t id, int rank) { return joined({sign_begin, id, "-", rank, unfinished}); }
+
 // Removes what saves have left that did not come to their end.
 inline void remove_unfinished(std::string const& folder) {
   for (std::string const& name : names_in(folder))
     if (name.size() > unfinished.size() && name.ends_with(unfinished) &&
-        generation_number(std::string_view{name}.substr(0, name.size() - unfinished.size())))
+        (name.starts_with(sign_begin) || generation_number(std::string_view{name}.substr(0, name.size() - unfinished.size()))))
       remove_folder(folder + "/" + name);
 }
 

@@ -1,4 +1,5 @@
-// Which generation is restored, and what of it means anything here: looked at before anything changes. `Session::restore` calls it.
+// Which generations are complete, and what of one means anything here: looked at before anything changes. `Session::restore` calls it,
+// and so does the tool parallax-checkpoint.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,48 +21,107 @@
 
 namespace parallax::detail {
 
-// Rank 0's manifest, read and checked: that of the generation asked for, or of the newest that is complete, as far as names and
-// sizes tell. One that cannot be read, or that is newer than this library, is not passed over. Throws FormatError, and FileError.
+// The manifest of a generation, read and checked. Throws FormatError of one that is damaged, or of another generation, and FileError.
+inline Generation open_generation(std::string const& directory, std::int64_t number) {
+  ReadFile const file{directory + "/" + generation_name(number) + "/" + std::string{manifest_name}};
+  if (file.size() > most_manifest_bytes)
+    throw FormatError(file.path(),
+                      joined({"it has ", file.size(), " bytes, and a manifest has at most ", most_manifest_bytes}));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
+  file.read(0, bytes);
+  Generation manifest{std::move(bytes), file.path()};
+  if (manifest.facts().number != number)
+    throw FormatError(file.path(), joined({"it is the manifest of generation ", manifest.facts().number}));
+  return manifest;
+}
+
+// Throws FormatError of a file of a rank that has another size than was written, and FileError of one that is not there.
+inline void check_shard(Generation const& manifest, std::string const& directory, std::size_t rank) {
+  ReadFile const shard{directory + "/" + generation_name(manifest.facts().number) + "/" + shard_name(static_cast<int>(rank))};
+  if (shard.size() != manifest.shards()[rank].size())
+    throw FormatError(shard.path(),
+                      joined({"it has ", shard.size(), " bytes, and ", manifest.shards()[rank].size(), " were written"}));
+}
+inline void check_shards(Generation const& manifest, std::string const& directory) {
+  for (std::size_t rank = 0; rank < manifest.shards().size(); ++rank) {
+    try {
+      check_shard(manifest, directory, rank);
+    } catch (FileError const& error) {
+      if (error.code() != ENOENT || manifest.facts().homes.empty()) throw;
+      throw FormatError(error.path(), "it is in another host's folder; copied into one, the folders of all hosts are complete");
+    }
+  }
+}
+
+// Why generations were passed over for older ones.
+class PassedOver {
+ public:
+  void add(std::string_view why) {
+    if (++count_ <= 5) append(text_, {text_.empty() ? ": " : "; ", why});
+  }
+  // Throws FormatError: there is none left.
+  [[noreturn]] void fail(std::string const& directory) const {
+    std::string text = "it has no complete generation of a checkpoint" + text_;
+    if (count_ > 5) append(text, {"; and ", count_ - 5, " more"});
+    throw FormatError(directory, text);
+  }
+
+ private:
+  std::string text_;
+  int count_ = 0;
+};
+
+// What `open` returns of a generation, unless it is one to be passed over: where a file is missing or damaged. Nothing then, and `why`
+// says why. What cannot be read, or is newer than this library, is not passed over, and neither is what was `wanted` by its number.
+template <class Open>
+auto unless_passed(bool wanted, std::string& why, Open&& open) -> std::optional<decltype(open())> {
+  try {
+    return open();
+  } catch (NewerFormat const&) {
+    throw;
+  } catch (FileError const& error) {
+    if (wanted || error.code() != ENOENT) throw;
+    why = error.what();
+  } catch (FormatError const& error) {
+    if (wanted) throw;
+    why = error.what();
+  }
+  return std::nullopt;
+}
+
+// The manifest of the generation asked for, or of the newest that is complete in this folder, as far as names and sizes tell. Throws
+// FormatError, and FileError.
 inline Generation find_generation(std::string const& directory, std::int64_t wanted) {
   auto const open = [&](std::int64_t number) {
-    std::string const folder = directory + "/" + generation_name(number);
-    ReadFile const file{folder + "/" + std::string{manifest_name}};
-    if (file.size() > most_manifest_bytes)
-      throw FormatError(file.path(),
-                        joined({"it has ", file.size(), " bytes, and a manifest has at most ", most_manifest_bytes}));
-    std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
-    file.read(0, bytes);
-    Generation manifest{std::move(bytes), file.path()};
-    if (manifest.facts().number != number)
-      throw FormatError(file.path(), joined({"it is the manifest of generation ", manifest.facts().number}));
-    for (std::size_t rank = 0; rank < manifest.shards().size(); ++rank) {
-      ReadFile const shard{folder + "/" + shard_name(static_cast<int>(rank))};
-      if (shard.size() != manifest.shards()[rank].size())
-        throw FormatError(shard.path(),
-                          joined({"it has ", shard.size(), " bytes, and ", manifest.shards()[rank].size(), " were written"}));
-    }
+    Generation manifest = open_generation(directory, number);
+    check_shards(manifest, directory);
     return manifest;
   };
   if (wanted > 0) return open(wanted);
-  std::string why;
-  int passed = 0;  // over
-  auto const pass = [&](FormatError const& error) {
-    if (++passed <= 5) append(why, {why.empty() ? ": " : "; ", error.what()});
-  };
+  PassedOver passed;
   for (std::int64_t const number : generations_in(directory)) {
-    try {
-      return open(number);
-    } catch (NewerFormat const&) {
-      throw;
-    } catch (FileError const& error) {
-      if (error.code() != ENOENT) throw;
-      pass(error);
-    } catch (FormatError const& error) {
-      pass(error);
-    }
+    std::string why;
+    if (auto found = unless_passed(false, why, [&] { return open(number); })) return std::move(*found);
+    passed.add(why);
   }
-  if (passed > 5) append(why, {"; and ", passed - 5, " more"});
-  throw FormatError(directory, "it has no complete generation of a checkpoint" + why);
+  passed.fail(directory);
+}
+
+// By what manifests of a generation are told apart: the checksum in it, unread otherwise. 0 where there is none, or none that is whole.
+// Throws FileError.
+inline std::uint64_t manifest_tag(std::string const& directory, std::int64_t number) {
+  try {
+    ReadFile const file{directory + "/" + generation_name(number) + "/" + std::string{manifest_name}};
+    std::uint64_t header = 0, tag = 0;
+    file.read(0, std::as_writable_bytes(std::span{&header, 1}));
+    if (header > file.size()) return 0;
+    file.read(8 + header, std::as_writable_bytes(std::span{&tag, 1}));
+    return tag;
+  } catch (FileError const& error) {
+    if (error.code() != ENOENT) throw;
+  } catch (FormatError const&) {  // who opens it says what is wrong
+  }
+  return 0;
 }
 
 // What of a manifest is meant by the items of this session.
@@ -75,6 +136,8 @@ class Meaning {
       if (!known->gone && made(manifest.signature(there(known->name))) == made(known->signature)) equal_.push_back(known->name);
   }
 
+  // Whether there are as many ranks as files.
+  bool as_many() const { return as_many_; }
   // How the checkpoint calls the variable.
   std::string_view there(std::string_view variable) const {
     for (auto const& [now, then] : options_->names)

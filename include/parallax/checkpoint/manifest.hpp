@@ -253,6 +253,7 @@ struct GenerationFacts {
   std::int64_t number, step, block_bytes;
   std::uint64_t id;        // of all its files
   std::vector<int> hosts;  // by rank
+  std::vector<int> homes;  // by rank: in which of several folders its file lies; empty where there is one folder
 };
 
 // What a rank has written: the beginning of its file, the checksums in it, and its size.
@@ -344,8 +345,12 @@ inline Generation::Generation(std::vector<std::byte> bytes, std::string path)
   if (number_of("version") > checkpoint_version)
     throw NewerFormat(path_, joined({"it is of version ", version, " of the format, and this library reads up to version ",
                                      checkpoint_version}));
-  facts_ = {
-      number_of("generation"), number_of("step"), number_of("block bytes"), static_cast<std::uint64_t>(number_of("id")), {}};
+  facts_ = {number_of("generation"),
+            number_of("step"),
+            number_of("block bytes"),
+            static_cast<std::uint64_t>(number_of("id")),
+            {},
+            {}};
   if (facts_.block_bytes < 1 || facts_.block_bytes > most_block_bytes)
     throw FormatError(path_, joined({"its blocks have ", facts_.block_bytes, " bytes"}));
   for (std::size_t i = 0; i < header_.size(); ++i) {
@@ -356,6 +361,13 @@ inline Generation::Generation(std::vector<std::byte> bytes, std::string path)
   std::span<std::byte const> const hosts = tensor_bytes("hosts");
   facts_.hosts.resize(hosts.size() / sizeof(int));
   if (!facts_.hosts.empty()) std::memcpy(facts_.hosts.data(), hosts.data(), facts_.hosts.size() * sizeof(int));
+  if (header_.find("homes") < header_.size()) {
+    std::span<std::byte const> const homes = tensor_bytes("homes");
+    facts_.homes.resize(facts_.hosts.size());
+    if (homes.empty() || homes.size() != facts_.homes.size() * sizeof(int))
+      throw FormatError(path_, "it does not say in which folders its files lie");
+    std::memcpy(facts_.homes.data(), homes.data(), homes.size());
+  }
   std::span<std::byte const> const sizes = tensor_bytes("sizes");
   if (facts_.hosts.empty() || sizes.size() != 8 * facts_.hosts.size())
     throw FormatError(path_, "it does not say how long its files are");
@@ -396,6 +408,7 @@ inline std::vector<std::byte> Generation::encoded(GenerationFacts const& facts, 
   add("checksum", safetensors::Dtype::u64, {1}, std::as_bytes(std::span{&zero, 1}));
   add("sizes", safetensors::Dtype::u64, {sizes.size()}, std::as_bytes(std::span{sizes}));
   add("hosts", safetensors::Dtype::i32, {facts.hosts.size()}, std::as_bytes(std::span{facts.hosts}));
+  if (!facts.homes.empty()) add("homes", safetensors::Dtype::i32, {facts.homes.size()}, std::as_bytes(std::span{facts.homes}));
   for (std::size_t rank = 0; rank < shards.size(); ++rank) {
     std::string const name = shard_name(static_cast<int>(rank));
     add("header of " + name, safetensors::Dtype::u8, {shards[rank].text.size()}, shards[rank].text);

@@ -41,36 +41,29 @@ struct CheckpointWork<Operation::restore> {
     core.settle_behind("restore");
     core.waiting.allow(patience(options.at_most));
 
-    // Rank 0 finds the generation, and tells all of it.
-    std::optional<Generation> manifest;
-    std::optional<Error> error = caught(rank, "restore", [&] {
-      if (rank == 0) manifest.emplace(find_generation(directory, options.generation));
-    });
-    agree_so_far(core, "restore", error);
-    auto told = gathered_bytes(core, "restore", manifest ? std::span{manifest->bytes()} : std::span<std::byte const>{}, true);
+    FoundGeneration const found = find_for_all(core, directory, options.generation);
+    Generation const& manifest = found.manifest;
     std::vector<std::string> lost, alike;
     std::vector<int> hosts;
     for (int const host : core.topology.hosts()) hosts.push_back(host);
     std::optional<Meaning> meaning;
-    error = caught(rank, "restore", [&] {
-      if (!manifest) manifest.emplace(std::move(told[0]), directory);
-      meaning.emplace(*manifest, options, hosts, core.registry.variables());
-      RestoreCheck check{*manifest, *meaning};
+    std::optional<Error> const error = caught(rank, "restore", [&] {
+      meaning.emplace(manifest, options, hosts, core.registry.variables());
+      RestoreCheck check{manifest, *meaning};
       visit_things(core, check, things...);
       lost = std::move(check.lost), alike = std::move(check.alike);
     });
     agree_so_far(core, "restore", error);
 
     // From here on what fails ends the session.
-    Restoring<C> restoring{core, directory + "/" + generation_name(manifest->facts().number), *manifest, *meaning,
-                           std::move(alike)};
+    Restoring<C> restoring{core, directory + "/" + generation_name(manifest.facts().number), found, *meaning, std::move(alike)};
     visit_things(core, restoring, things...);
     auto const began = [&](auto& thing) {  // a search goes on by this session's clock
       if constexpr (requires { thing.state().step_began; }) thing.state().step_began = core.waiting.seconds();
     };
     (each_of(things, began), ...);
     agree_so_far(core, "restore", restoring.own_error, true);
-    return {manifest->facts().number, manifest->facts().step, std::move(lost)};
+    return {manifest.facts().number, manifest.facts().step, std::move(lost)};
   }
 };
 

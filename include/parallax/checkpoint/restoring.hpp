@@ -15,25 +15,11 @@
 #include "parallax/checkpoint/blocks.hpp"
 #include "parallax/checkpoint/common.hpp"
 #include "parallax/checkpoint/found.hpp"
+#include "parallax/checkpoint/own_items.hpp"
+#include "parallax/checkpoint/readers.hpp"
 #include "parallax/comm/transfer/dense.hpp"
 
 namespace parallax::detail {
-
-// Rows on their way to a rank: their places there, a word each, or of three and more in a row two words, minus how many and the first;
-// and the rows.
-struct Parcel {
-  void clear() { words.clear(), rows.clear(); }
-  void add(std::int64_t first, std::int64_t count, std::span<std::byte const> those) {
-    if (count > 2) words.push_back(-count), words.push_back(first);
-    else
-      for (std::int64_t i = 0; i < count; ++i) words.push_back(first + i);
-    rows.insert(rows.end(), those.begin(), those.end());
-  }
-  std::size_t size() const { return words.size() * sizeof(std::int64_t) + rows.size(); }
-
-  std::vector<std::int64_t> words;
-  std::vector<std::byte> rows;
-};
 
 // The second look, an archive that all ranks show the same items: arrays are read together, each by all ranks. Small ones that all
 // ranks have alike are read many at once, before they are shown.
@@ -42,17 +28,26 @@ class Restoring {
  public:
   static constexpr bool reads = true, whole = true;
 
-  // `alike`: which items are read many at once, in the order in which they will be shown.
-  Restoring(SessionCore<C>& core, std::string folder, Generation const& manifest, Meaning const& meaning,
+  // Collective where ranks do not see their own files. `alike`: which items are read many at once, in the order in which they will be
+  // shown.
+  Restoring(SessionCore<C>& core, std::string folder, FoundGeneration const& found, Meaning const& meaning,
             std::vector<std::string> alike)
       : core_{&core},
-        manifest_{&manifest},
+        manifest_{&found.manifest},
+        readers_{&found.readers},
         meaning_{&meaning},
-        blocks_{manifest, std::move(folder)},
+        blocks_{found.manifest, std::move(folder)},
         alike_{std::move(alike)},
         ranks_{static_cast<std::size_t>(core.topology.size())},
         rank_{static_cast<std::size_t>(core.topology.rank())},
-        parcels_(ranks_) {}
+        own_{found, ranks_, rank_},
+        parcels_(ranks_) {
+    if (meaning.as_many() && own_.any_apart()) {
+      note([&] { own_.collect(blocks_); });
+      agree_so_far(*core_, "restore", own_error, true);
+      own_.exchange(*core_);
+    }
+  }
 
   void item(Item const& item, std::span<std::byte> bytes) {
     if (meaning_->left_out(item.variable) || !meaning_->applies(item)) return;
@@ -89,7 +84,7 @@ class Restoring {
   struct Found {
     std::vector<Piece> pieces;
     std::int64_t rows = 0, together = 0;  // of the array; of all pieces
-    std::size_t begin = 0;                // in `at_once_`, where that has its pieces, one after the other
+    std::vector<std::size_t> begins{};    // of the pieces in `at_once_`, if they are read there
   };
   // Where rows go at this rank.
   struct Target {
@@ -137,7 +132,7 @@ class Restoring {
       throw item_error(item.variable, item.name, joined({"it has ", there / row_bytes, " rows, not ", item.rows}));
   }
 
-  // Not collective: this rank's own file has it.
+  // Not collective: this rank's own file has it, or it was brought.
   void read_own(Item const& item, std::string const& key, std::span<std::byte> bytes) {
     ShardFile const& shard = manifest_->shards()[rank_];
     std::size_t const at = shard.header().find(key);
@@ -148,18 +143,23 @@ class Restoring {
     safetensors::Tensor const tensor = shard.header().tensor(at);
     if (tensor.end - tensor.begin != bytes.size())
       throw item_error(item.variable, item.name, joined({"it has ", tensor.end - tensor.begin, " bytes, not ", bytes.size()}));
-    Piece const piece = blocks_.own_piece(rank_, at);
-    for (std::int64_t block = 0; block < piece.blocks; ++block) blocks_.read(piece, block, blocks_.in(piece, block, bytes));
+    own_.read(blocks_, at, bytes);
   }
 
-  // The array of this name. Throws on all ranks, for all have the same manifest.
+  // The array of this name, its pieces by groups of readers. Throws on all ranks, for all have the same manifest.
   Found find(std::string_view key) const {
     Found found;
     auto const error =
         caught(static_cast<int>(rank_), "restore", [&] { found.pieces = blocks_.pieces(key, found.rows, found.together); });
     if (error) throw Error{*error};
+    if (readers_->groups().size() == 1) return found;
+    std::stable_sort(found.pieces.begin(), found.pieces.end(),
+                     [&](Piece const& a, Piece const& b) { return group_of(a) < group_of(b); });
+    std::int64_t first = 0;
+    for (Piece& piece : found.pieces) first += (piece.first_block = first, piece.blocks);
     return found;
   }
+  std::size_t group_of(Piece const& piece) const { return readers_->group_of(piece.shard); }
   // Throws, likewise, where the files have something else than the item.
   Target target(Item const& item, Found const& found, std::span<std::byte> out) {
     auto const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
@@ -203,6 +203,7 @@ class Restoring {
   void read_at_once() {
     found_.clear();
     std::size_t total = 0;
+    std::vector<std::size_t> bytes_of_group(readers_->groups().size());
     for (; read_ < alike_.size(); ++read_) {
       Found found = find(alike_[read_]);
       std::size_t bytes = 0;
@@ -213,36 +214,50 @@ class Restoring {
       }
       if (listed) found.pieces.clear(), bytes = 0;  // they travel with their numbers
       if (!found_.empty() && total + bytes > most_at_once) break;
-      found.begin = total, total += bytes;
+      total += bytes;
+      for (Piece const& piece : found.pieces)
+        bytes_of_group[group_of(piece)] +=
+            static_cast<std::size_t>(piece.rows) * static_cast<std::size_t>(blocks_.row_bytes(piece));
+      found.begins.resize(found.pieces.size());
       found_.push_back(std::move(found));
     }
     if (total == 0) return;
-    std::vector<std::size_t> begins;  // by rank: the first byte of its blocks
-    note([&] {
-      at_once_.resize(total);
-      begins.reserve(ranks_ + 1);
-    });
+    note([&] { at_once_.resize(total); });
     agree_so_far(*core_, "restore", own_error, true);
-    for (Found const& found : found_) {
-      std::size_t at = found.begin;
-      for (Piece const& piece : found.pieces) {
-        for (std::int64_t block = 0; block < piece.blocks; ++block) {
-          std::size_t const bytes = blocks_.bytes(piece, block), reader = at * ranks_ / total;
-          while (begins.size() <= reader) begins.push_back(at);
-          if (reader == rank_) note([&] { blocks_.read(piece, block, std::span{at_once_}.subspan(at, bytes)); });
-          at += bytes;
+    struct Part {
+      std::size_t begin = 0, end = 0;
+    };
+    std::vector<Part> parts(ranks_);  // of `at_once_`, by the rank that reads it
+    std::size_t at = 0;
+    for (std::size_t group = 0; group < readers_->groups().size(); ++group) {
+      auto const& ranks = readers_->groups()[group];
+      std::size_t const begin = at, size = bytes_of_group[group];
+      for (Found& found : found_) {
+        for (std::size_t i = 0; i < found.pieces.size(); ++i) {
+          Piece const& piece = found.pieces[i];
+          if (group_of(piece) != group) continue;
+          found.begins[i] = at;
+          for (std::int64_t block = 0; block < piece.blocks; ++block) {
+            std::size_t const bytes = blocks_.bytes(piece, block), reader = ranks[(at - begin) * ranks.size() / size];
+            Part& part = parts[reader];
+            if (part.end == 0) part.begin = at;
+            part.end = at + bytes;
+            if (reader == rank_) note([&] { blocks_.read(piece, block, std::span{at_once_}.subspan(at, bytes)); });
+            at += bytes;
+          }
         }
       }
     }
-    begins.resize(ranks_ + 1, total);
     agree_so_far(*core_, "restore", own_error, true);
     Lane<C>& lane = core_->dense;
     lane.clear();
+    Part const mine = parts[rank_];
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       auto const other = static_cast<int>(rank);
+      Part const theirs = parts[rank];
       if (rank == rank_) continue;
-      if (begins[rank_ + 1] > begins[rank_]) lane.send(other, begins[rank_], begins[rank_ + 1] - begins[rank_], Payload::rows);
-      if (begins[rank + 1] > begins[rank]) lane.expect(other, begins[rank], begins[rank + 1] - begins[rank], Payload::rows);
+      if (mine.end > mine.begin) lane.send(other, mine.begin, mine.end - mine.begin, Payload::rows);
+      if (theirs.end > theirs.begin) lane.expect(other, theirs.begin, theirs.end - theirs.begin, Payload::rows);
     }
     lane.post(at_once_.data(), at_once_.data());
     core_->waiting.drive("restore", [&] { return lane.test(); }, {lane, [] { return std::string{}; }});
@@ -250,15 +265,16 @@ class Restoring {
   // Not collective, but where it throws. An array that was read before.
   void copy(Item const& item, Found const& found, std::span<std::byte> out) {
     Target const target = this->target(item, found, out);
-    std::size_t at = found.begin;
     note([&] {
-      for (Piece const& piece : found.pieces)
-        piece.numbers.each_run(0, piece.rows, [&](RowNumbers::Run const& run) {
+      for (std::size_t i = 0; i < found.pieces.size(); ++i) {
+        std::size_t at = found.begins[i];
+        found.pieces[i].numbers.each_run(0, found.pieces[i].rows, [&](RowNumbers::Run const& run) {
           auto const rows =
               std::span<std::byte const>{at_once_}.subspan(at, static_cast<std::size_t>(run.count) * target.row_bytes);
           place_run(target, run, rows);
           at += rows.size();
         });
+      }
     });
     complete(target);
   }
@@ -268,21 +284,29 @@ class Restoring {
       place(target, run.first + i * run.stride, rows.subspan(static_cast<std::size_t>(i) * target.row_bytes, target.row_bytes));
   }
 
-  // Collective. Reads an array by blocks, one after the other by each rank of its part of all of them, and deals their rows.
+  // Collective. Reads an array by blocks, one after the other by each rank of its part of those that its group reads, and deals their
+  // rows.
   void fetch(Item const& item, Found const& found, std::span<std::byte> out) {
     Target const target = this->target(item, found, out);
     if (target.row_bytes == 0) return;
-    std::int64_t blocks = 0;
-    for (Piece const& piece : found.pieces) blocks += piece.blocks;
-    auto const begin = [&](std::size_t rank) {
-      return static_cast<std::int64_t>(
-          part_begin(static_cast<std::size_t>(blocks), static_cast<int>(rank), static_cast<int>(ranks_)));
-    };
-    std::int64_t next = begin(rank_), rounds = 0;
-    for (std::size_t rank = 0; rank < ranks_; ++rank) rounds = std::max(rounds, begin(rank + 1) - begin(rank));
+    std::int64_t next = 0, end = 0, rounds = 0, before = 0;  // this rank's blocks; those of groups before
+    for (std::size_t group = 0; group < readers_->groups().size(); ++group) {
+      auto const& ranks = readers_->groups()[group];
+      std::int64_t blocks = 0;
+      for (Piece const& piece : found.pieces) blocks += group_of(piece) == group ? piece.blocks : 0;
+      auto const begin = [&](std::size_t i) {
+        return before + static_cast<std::int64_t>(
+                            part_begin(static_cast<std::size_t>(blocks), static_cast<int>(i), static_cast<int>(ranks.size())));
+      };
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        rounds = std::max(rounds, begin(i + 1) - begin(i));
+        if (ranks[i] == rank_) next = begin(i), end = begin(i + 1);
+      }
+      before += blocks;
+    }
     for (std::int64_t round = 0; round < rounds; ++round) {
       for (Parcel& parcel : parcels_) parcel.clear();
-      if (next < begin(rank_ + 1)) note([&] { deal(target, found.pieces, next++); });
+      if (next < end) note([&] { deal(target, found.pieces, next++); });
       deliver(target);
     }
     complete(target);
@@ -406,6 +430,7 @@ class Restoring {
 
   SessionCore<C>* core_;
   Generation const* manifest_;
+  Readers const* readers_;
   Meaning const* meaning_;
   BlockReader blocks_;
   std::vector<std::string> alike_;
@@ -413,6 +438,7 @@ class Restoring {
   std::vector<Found> found_;         // those before `read_`
   std::vector<std::byte> at_once_;   // their bytes
   std::size_t ranks_, rank_;
+  OwnItems own_;
   std::vector<Parcel> parcels_;  // by rank
   std::vector<std::byte> block_, out_, in_, list_;
   RowsSeen seen_;

@@ -1,6 +1,9 @@
-// `Session::save`: every rank writes what it holds, and rank 0 makes a generation of it. The session calls `run` of CheckpointWork.
+// `Session::save`: every rank writes what it holds, and the first rank of each folder makes a generation of it. The session calls `run`
+// of CheckpointWork.
 #pragma once
 
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +19,7 @@
 
 namespace parallax::detail {
 
-// A folder of a generation that is being made: gone with this, unless it is kept.
+// A folder of a generation that is being made, or a file that is there for a moment: gone with this, unless it is kept.
 class UnfinishedFolder {
  public:
   UnfinishedFolder() = default;
@@ -35,12 +38,23 @@ class UnfinishedFolder {
   std::string path_;
 };
 
-// A generation that is being made: what all ranks know of it, and rank 0's folder.
+// Which ranks see the same folder: those of a home. By rank, the first rank of its home, which leads it.
+struct Homes {
+  bool one() const {
+    return std::all_of(leaders.begin(), leaders.end(), [](int leader) { return leader == 0; });
+  }
+  bool leads(int rank) const { return leaders[static_cast<std::size_t>(rank)] == rank; }
+
+  std::vector<int> leaders;
+};
+
+// A generation that is being made: what all ranks know of it, and the leaders' folders.
 struct NewGeneration {
   // The name of a rank's file in the folder that is being filled.
   std::string shard(int rank) const { return making + "/" + shard_name(rank); }
 
   GenerationFacts facts;
+  Homes homes;
   std::string directory, path, making;  // path: where it will be; making: where its files are until then
   std::size_t keep = 0;                 // how many generations stay; 0: all
   double keep_for = 0;                  // and for how many seconds; 0: for ever
@@ -49,22 +63,126 @@ struct NewGeneration {
   UnfinishedFolder folder;
 };
 
-// Local, on rank 0, once all files are on the disk. `shards`: by rank. The generation has its manifest and its name, and older ones are
-// gone. Throws FileError; of what is thrown once it has its name, it is there all the same.
-inline void make_generation(NewGeneration& made, std::span<WrittenShard const> shards) {
+// Local, on a leader, once the files of its home are on the disk. `shards`: by rank. The generation has its manifest. Throws FileError.
+inline void write_manifest(NewGeneration const& made, std::span<WrittenShard const> shards) {
   auto const manifest = Generation::encoded(made.facts, made.small, made.signatures, shards);
   NewFile file{made.making + "/" + std::string{manifest_name}, manifest.size()};
   file.write(0, manifest);
   file.finish();
   sync_folder(made.making);
+}
+// Local, on a leader. The generation has its name. Throws FileError; of what is thrown once it has it, it is there all the same.
+inline void give_name(NewGeneration& made) {
   if (::rename(made.making.c_str(), made.path.c_str()) != 0) throw FileError(made.path, "rename", errno);
   made.folder.keep();
   sync_folder(made.directory);
-  remove_old(made.directory, made.facts.number, made.keep, made.keep_for);
+}
+
+// Local, on the one leader: all of it, and older generations are gone.
+inline void make_generation(NewGeneration& made, std::span<WrittenShard const> shards) {
+  write_manifest(made, shards);
+  give_name(made);
+  remove_old(made.directory, made.facts.number, made.keep, made.keep_for, generations_in(made.directory));
+}
+
+// Collective. Every rank has written its file, of which it tells `mine`, or has met `error`; the leaders make a generation of all. In
+// several homes each step is done in all before the next begins: the manifests, the names, and what is too old, which stays until the
+// new generation has its name everywhere.
+template <Communicator C>
+void make_generations(SessionCore<C>& core, char const* operation, NewGeneration& made, WrittenShard const& mine,
+                      std::optional<Error> error) {
+  int const rank = core.topology.rank();
+  bool const leads = made.homes.leads(rank), apart = !made.homes.one();
+  agree_so_far(core, operation, error);
+  auto texts = gathered_bytes(core, operation, mine.text, apart);
+  auto const sums = gathered_bytes(core, operation, std::as_bytes(std::span{mine.sums}), apart);
+  auto const sizes = gathered_bytes(core, operation, std::as_bytes(std::span{&mine.size, 1}), apart);
+  std::vector<WrittenShard> shards(leads ? made.facts.hosts.size() : 0);
+  auto const by_leaders = [&](auto&& body) {
+    error = caught(rank, operation, [&] {
+      if (leads) body();
+    });
+    agree_so_far(core, operation, error);
+  };
+  auto const put_together = [&] {
+    for (std::size_t r = 0; r < shards.size(); ++r) {
+      shards[r].text = std::move(texts[r]);
+      shards[r].sums.resize(sums[r].size() / 8);
+      if (!sums[r].empty()) std::memcpy(shards[r].sums.data(), sums[r].data(), sums[r].size());
+      std::memcpy(&shards[r].size, sizes[r].data(), 8);
+    }
+  };
+  if (!apart) return by_leaders([&] { put_together(), make_generation(made, shards); });
+  by_leaders([&] { put_together(), write_manifest(made, shards); });
+  by_leaders([&] { give_name(made); });
+  if (made.keep == 0 && !(made.keep_for > 0)) return;
+  std::vector<std::int64_t> complete;  // those that are in all homes
+  by_leaders([&] { complete = generations_in(made.directory); });
+  auto const all = gathered_bytes(core, operation, std::as_bytes(std::span{complete}), true);
+  by_leaders([&] {
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      if (!made.homes.leads(static_cast<int>(r))) continue;
+      std::vector<std::int64_t> there(all[r].size() / sizeof(std::int64_t));
+      if (!there.empty()) std::memcpy(there.data(), all[r].data(), all[r].size());
+      std::erase_if(complete,
+                    [&](std::int64_t number) { return std::find(there.begin(), there.end(), number) == there.end(); });
+    }
+    remove_old(made.directory, made.facts.number, made.keep, made.keep_for, complete);
+  });
+}
+
+// Collective. Who sees whose folder: rank 0 makes a file, and who does not see that makes one as well. The folder is there then, without
+// what saves have left. `id`: of the save, for the names of these files.
+template <Communicator C>
+Homes find_homes(SessionCore<C>& core, char const* operation, std::string const& directory, std::uint64_t id) {
+  int const rank = core.topology.rank(), ranks = core.topology.size();
+  auto const file = [&](int of) { return directory + "/" + sign_name(id, of); };
+  UnfinishedFolder sign;
+  auto const make = [&](bool makes) {
+    std::optional<Error> const error = caught(rank, operation, [&] {
+      if (!makes) return;
+      make_folder(directory);
+      if (rank == 0) remove_unfinished(directory);
+      if (ranks == 1) return;
+      Descriptor const made = open_file(file(rank), O_WRONLY | O_CREAT | O_EXCL);
+      if (!made.is_open()) throw FileError(file(rank), "open", errno);
+      sign = UnfinishedFolder{file(rank)};
+    });
+    agree_so_far(core, operation, error);
+  };
+  auto const seen = [&](int of) {
+    if (rank == of) return true;
+    struct ::stat status;
+    if (::stat(file(of).c_str(), &status) == 0) return true;
+    if (errno != ENOENT) throw FileError(file(of), "stat", errno);
+    return false;
+  };
+  Homes homes{std::vector<int>(static_cast<std::size_t>(ranks), 0)};
+  auto const tell = [&](auto&& find) {
+    int leader = rank;
+    std::optional<Error> const error = caught(rank, operation, [&] { leader = find(); });
+    agree_so_far(core, operation, error);
+    core.rounds.words.assign(1, static_cast<double>(leader));
+    core.rounds.tell_all(operation, [] { return std::string{}; });
+    for (int r = 0; r < ranks; ++r) homes.leaders[static_cast<std::size_t>(r)] = static_cast<int>(core.rounds.told(r)[0]);
+  };
+  make(rank == 0);
+  if (ranks == 1) return homes;
+  tell([&] { return seen(0) ? 0 : rank; });
+  if (homes.one()) return homes;
+  std::vector<int> const first = homes.leaders;
+  int const leader = first[static_cast<std::size_t>(rank)];
+  make(leader == rank && rank != 0);
+  tell([&] {
+    for (int r = 1; r < leader; ++r)
+      if (first[static_cast<std::size_t>(r)] == r && seen(r)) return r;
+    return leader;
+  });
+  return homes;
 }
 
 // Collective. The beginning of a save, in the background or not: all ranks mean the same, nothing else goes on behind the steps, this
-// rank's part is planned, and rank 0 has made the folder.
+// rank's part is planned, and the leaders have made the folders.
 template <Communicator C, class... Things>
 NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string const& directory, SaveOptions const& options,
                          SavePlan& plan, Things&... things) {
@@ -84,31 +202,43 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
   core.waiting.allow(patience(options.at_most));
 
   NewGeneration made;
-  made.facts = {0, core.steps, options.block_bytes, 0, {}};
-  std::optional<Error> const error = caught(rank, word, [&] {
-    for (int const host : core.topology.hosts()) made.facts.hosts.push_back(host);
-    made.directory = directory, made.keep = static_cast<std::size_t>(options.keep), made.keep_for = options.keep_for;
-    if (rank != 0) return;
-    make_folder(directory);
-    remove_unfinished(directory);
+  std::random_device random;
+  std::uint64_t const mine = (std::uint64_t{random()} << 32 | random()) >> 12;  // exact as a double
+  auto const agreed = [&](double value) {
+    core.rounds.words.assign(1, value);
+    core.rounds.tell_all(word, [] { return std::string{}; });
+  };
+  agreed(static_cast<double>(mine));
+  made.facts = {0, core.steps, options.block_bytes, static_cast<std::uint64_t>(core.rounds.told(0)[0]), {}, {}};
+  made.directory = directory, made.keep = static_cast<std::size_t>(options.keep), made.keep_for = options.keep_for;
+  made.homes = find_homes(core, word, directory, made.facts.id);
+  bool const leads = made.homes.leads(rank);
+
+  // A number that no home has.
+  std::int64_t newest = 0;
+  std::optional<Error> error = caught(rank, word, [&] {
+    if (!leads) return;
+    if (rank != 0) remove_unfinished(directory);
     auto const numbers = generations_in(directory);
-    made.facts.number = numbers.empty() ? 1 : numbers.front() + 1;
-    std::random_device random;
-    made.facts.id = (std::uint64_t{random()} << 32 | random()) >> 12;  // exact as a double
-    std::string const making = directory + "/" + generation_name(made.facts.number) + std::string{unfinished};
-    if (::mkdir(making.c_str(), 0777) != 0) throw FileError(making, "mkdir", errno);
-    made.folder = UnfinishedFolder{making};
+    if (!numbers.empty()) newest = numbers.front();
+  });
+  agree_so_far(core, word, error);
+  agreed(static_cast<double>(newest));
+  for (double const told : core.rounds.all_told()) newest = std::max(newest, static_cast<std::int64_t>(told));
+  made.facts.number = newest + 1;
+  made.path = directory + "/" + generation_name(made.facts.number);
+  made.making = made.path + std::string{unfinished};
+  error = caught(rank, word, [&] {
+    for (int const host : core.topology.hosts()) made.facts.hosts.push_back(host);
+    if (!made.homes.one()) made.facts.homes = made.homes.leaders;
+    if (!leads) return;
+    if (::mkdir(made.making.c_str(), 0777) != 0) throw FileError(made.making, "mkdir", errno);
+    made.folder = UnfinishedFolder{made.making};
     made.small = plan.small();
     for (auto const& known : core.registry.variables())
       if (!known->gone) made.signatures.emplace_back(known->name, known->signature);
   });
   agree_so_far(core, word, error);
-  core.rounds.words.assign({static_cast<double>(made.facts.number), static_cast<double>(made.facts.id)});
-  core.rounds.tell_all(word, [] { return std::string{}; });
-  made.facts.number = static_cast<std::int64_t>(core.rounds.told(0)[0]);
-  made.facts.id = static_cast<std::uint64_t>(core.rounds.told(0)[1]);
-  made.path = directory + "/" + generation_name(made.facts.number);
-  made.making = made.path + std::string{unfinished};
   return made;
 }
 
@@ -140,24 +270,7 @@ struct CheckpointWork<Operation::save> {
       writer.finish();
       mine = std::move(draft.shard());
     });
-    agree_so_far(core, "save", error);
-    auto texts = gathered_bytes(core, "save", mine.text);
-    auto const sums = gathered_bytes(core, "save", std::as_bytes(std::span{mine.sums}));
-    auto const sizes = gathered_bytes(core, "save", std::as_bytes(std::span{&mine.size, 1}));
-
-    // Rank 0 makes a generation of it.
-    error = caught(rank, "save", [&] {
-      if (rank != 0) return;
-      std::vector<WrittenShard> shards(made.facts.hosts.size());
-      for (std::size_t r = 0; r < shards.size(); ++r) {
-        shards[r].text = std::move(texts[r]);
-        shards[r].sums.resize(sums[r].size() / 8);
-        if (!sums[r].empty()) std::memcpy(shards[r].sums.data(), sums[r].data(), sums[r].size());
-        std::memcpy(&shards[r].size, sizes[r].data(), 8);
-      }
-      make_generation(made, shards);
-    });
-    agree_so_far(core, "save", error);
+    make_generations(core, "save", made, mine, std::move(error));
     return {made.facts.number, made.facts.step, made.path};
   }
 };

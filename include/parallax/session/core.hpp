@@ -28,6 +28,10 @@ class Behind {
   virtual void settle(char const* operation) = 0;
   // Local. Whether something has gone wrong on this rank that nobody was told.
   virtual bool failed() const = 0;
+  // Local. Whether this rank has not come so far yet that all together can end it.
+  virtual bool busy() const = 0;
+  // Alike on all ranks. Whether it has begun, and comes to its end by all together.
+  virtual bool together() const = 0;
 };
 
 // The engine of a session, which owns one; every operation is a function that takes it first. Its waits let what is under way
@@ -111,8 +115,10 @@ class SessionCore final : private Underway {
   std::int64_t steps = 0;
   bool finished = false, joined = false;  // joined: this rank has no data any more
   bool all_joined = false;                // as of the last step
-  // That this rank has something to do which all are to do, told with the next step's commit; and that a rank had, as of the last.
-  bool wish = false, wished = false;
+  // What this rank tells all with the next step's commit, as bits: that it has something to do which all are to do, and that what goes
+  // on behind its steps is busy. And what any rank has told, as of the last.
+  enum Wish : unsigned { to_meet = 1, busy = 2 };
+  unsigned wish = 0, wished = 0;
   Registry registry;
   Waiting<C> waiting;
   Rounds<C> rounds;

@@ -294,10 +294,11 @@ class Session<C> {
     if constexpr ((true && ... && detail::AnyVariable<Variables>)) detail::visit(world_->core, archive, variables...);
   }
 
-  // Collective. Saves a checkpoint below `directory`, which all ranks share: what the session remembers, these variables and ranges
-  // of variables, which are all that it has, and values of the trainer: shared_value("name", value), own_value("name", value).
-  // Every rank writes what it holds, as safetensors; the new generation is there once all of it is on the disk, and by one rename, so that whoever reads
-  // finds old generations and complete ones. Returns a Saved, the same on all ranks. Include <parallax/checkpoint/checkpoint.hpp>.
+  // Collective. Saves a checkpoint below `directory`, which all ranks name alike, and may see as one folder or as one on each host:
+  // what the session remembers, these variables and ranges of variables, which are all that it has, and values of the trainer:
+  // shared_value("name", value), own_value("name", value). Every rank writes what it holds, as safetensors; the new generation is
+  // there once all of it is on the disk, and by one rename in each folder, so that whoever reads finds old generations and complete
+  // ones. Returns a Saved, the same on all ranks. Include <parallax/checkpoint/checkpoint.hpp>.
   // Errors, on all ranks, after which training goes on and older generations are as they were: file, out_of_memory, misuse,
   // mismatch.
   //   session.save("run", {.keep = 3}, words, softmax, px::shared_value("epoch", epoch));
@@ -316,7 +317,8 @@ class Session<C> {
   // Collective. Gives variables and values what the newest complete generation below `directory` has, or the one that is asked
   // for. In a world alike (as many ranks, the same hosts, variables that were made alike) training goes on bit for bit. In any
   // other one values, slots, steps and settings of the optimizers are as they were saved, and what only the old world knew is
-  // left out: decisions of Auto, and what `Restored::lost` names. Returns a Restored. Reads each row once, and sends it to who holds it now.
+  // left out: decisions of Auto, and what `Restored::lost` names. Returns a Restored. Reads each row once, on a rank that sees its file,
+  // and sends it to who holds it now.
   // Errors, on all ranks: file, where there is no such generation or it is damaged; mismatch, where a variable's shape, scalar or
   // optimizer is another one. Then nothing has changed. A file that is damaged within ends the session.
   //   session.restore("run", {}, words, softmax, px::shared_value("epoch", epoch));

@@ -52,7 +52,7 @@ class Completing {
   // Collective, the last act of a step whose commit told of the use of variables: policies are chosen and rows moved.
   void adapt();
 
-  static constexpr double wish = 4.0;  // added to the commit's first word
+  static constexpr double wish = 4.0;  // of the commit's first word: so many for each bit
 
   SessionCore<C>* core_;
   Flights<C>* flights_;
@@ -107,7 +107,7 @@ template <Communicator C>
 bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Error> const& not_finite) {
   auto& rounds = core_->rounds;
   core_->waiting.advance(Phase::committing);
-  rounds.words.assign(1 + clips_, (error ? 0.0 : not_finite ? 1.0 : 2.0) + (core_->wish ? wish : 0.0));
+  rounds.words.assign(1 + clips_, (error ? 0.0 : not_finite ? 1.0 : 2.0) + wish * core_->wish);
   std::copy(norms_.begin(), norms_.end(), rounds.words.begin() + 1);
   uses_ = 0;
   if (flights_->any([](auto& flight) { return flight.adapts(); })) {
@@ -117,13 +117,13 @@ bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Erro
   }
   rounds.tell_all("step", [&] { return flights_->names(); });
   double least = 2.0;
-  core_->wished = false;
+  core_->wished = 0;
   std::fill(norms_.begin(), norms_.end(), 0.0);
   for (int rank = 0; rank < core_->topology.size(); ++rank) {
     Slice<double const> const words = rounds.told(rank);
-    bool const wishes = words[0] >= wish;
-    core_->wished = core_->wished || wishes;
-    least = std::min(least, wishes ? words[0] - wish : words[0]);
+    auto const wishes = static_cast<unsigned>(words[0] / wish);
+    core_->wished |= wishes;
+    least = std::min(least, words[0] - wish * wishes);
     for (std::size_t g = 0; g < clips_; ++g) norms_[g] += words[1 + g];
   }
   auto const refuse = [&](auto const& why) { throw Refused{rounds.explain("step", why ? &*why : nullptr, "")}; };
