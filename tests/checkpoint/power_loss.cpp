@@ -26,9 +26,7 @@
 #include "../interop/scratch.hpp"
 #include "../support/size.hpp"
 #include "calls.hpp"
-#include "parallax/checkpoint/checkpoint.hpp"
-#include "parallax/comm/thread.hpp"
-#include "parallax/parallax.hpp"
+#include "trainer.hpp"
 
 namespace px = parallax;
 using namespace parallax_test;
@@ -259,43 +257,6 @@ class Crash {
 
 // ---- the training ------------------------------------------------------------------------------------------------------------
 
-struct Trainer {
-  explicit Trainer(px::ThreadCommunicator& world) : session{world} {}
-
-  void train_to(std::int64_t steps) {
-    while (session.steps() < steps) {
-      std::vector<std::int64_t> const ids{7 * session.rank() + session.steps(), 5, 199};
-      session.step(px::grad(words, ids, std::vector<float>(12, 0.25f)), px::grad(bias, std::vector<float>(1100, 0.5f)));
-      ++epoch;
-    }
-  }
-  px::Saved save(std::string const& folder, int keep) {
-    return session.save(folder, {.keep = keep}, words, bias, px::shared_value("epoch", epoch));
-  }
-  px::Restored restore(std::string const& folder, std::int64_t generation = 0) {
-    return session.restore(folder, {.generation = generation}, words, bias, px::shared_value("epoch", epoch));
-  }
-  // The sum over all ranks of a hash of each row, and of what all ranks have: a number for the whole state.
-  std::uint64_t digest() {
-    std::uint64_t sum = 0;
-    auto const rows = words.local(), slots = words.slot("sum");
-    for (std::int64_t i = 0; i < rows.rows; ++i) {
-      std::uint64_t const odd = 2 * static_cast<std::uint64_t>(words.global_row(i)) + 1;
-      sum += px::detail::checksum(rows.row(i), 16) * odd + px::detail::checksum(slots.row(i), 16) * 3 * odd;
-    }
-    if (session.rank() == 0)
-      sum += px::detail::checksum(memory.data(), 4400) + static_cast<std::uint64_t>(1000 * epoch) +
-             static_cast<std::uint64_t>(session.steps());
-    return sum;
-  }
-
-  px::Session<px::ThreadCommunicator> session;
-  std::vector<float> memory = std::vector<float>(1100, 1.0f);
-  px::Variable<px::Sparse, px::Adagrad, px::Hash> words{session, "words", {200, 4, px::uniform(0, 1, 3)}};
-  px::Variable<px::Dense, px::Momentum> bias{session, "bias", px::bind(memory)};
-  int epoch = 0;
-};
-
 template <class F>
 void on_ranks(int count, F&& body) {
   px::run_threads(count, body, {.deadline = std::chrono::seconds{30}});
@@ -310,7 +271,7 @@ int saves(std::string const& below, std::string const& folder, int ranks, int co
   calls_armed = true;
   int refused = 0;
   on_ranks(ranks, [&](px::ThreadCommunicator& world) {
-    Trainer trainer{world};
+    Trainer<> trainer{world};
     for (int i = 1; i <= count; ++i) {
       trainer.train_to(2 * i);
       std::uint64_t const mine = trainer.digest();
@@ -337,7 +298,7 @@ int saves(std::string const& below, std::string const& folder, int ranks, int co
   return refused;
 }
 
-void end(Trainer& trainer) {
+void end(Trainer<>& trainer) {
   try {
     trainer.session.finish();
   } catch (px::Error const&) {  // the session has ended
@@ -356,7 +317,7 @@ Seen restored(std::string const& folder, int count, std::int64_t generation, boo
   std::vector<std::uint64_t> sums(said.size());
   on_ranks(count, [&](px::ThreadCommunicator& world) {
     auto const rank = static_cast<std::size_t>(world.rank());
-    Trainer trainer{world};
+    Trainer<> trainer{world};
     try {
       auto const was = trainer.restore(folder, generation);
       if (rank == 0) seen.steps = was.step;
@@ -371,7 +332,7 @@ Seen restored(std::string const& folder, int count, std::int64_t generation, boo
       end(trainer);
       if (rank == 0 && px::detail::generations_in(folder) != std::vector<std::int64_t>{saved.generation})
         said[rank] += "the next save leaves others";
-      Trainer next{world};
+      Trainer<> next{world};
       next.restore(folder);
       if (next.digest() != before) said[rank] += "the next save is of something else";
       end(next);
