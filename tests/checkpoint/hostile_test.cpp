@@ -436,6 +436,31 @@ std::vector<Case> const& cases() {
              m["hosts"] = {"hosts", "I32", {1'000'000}, std::string(4'000'000, '\0')};
              m["sizes"].bytes.resize(8'000'000), m["sizes"].shape = {1'000'000};
            }},
+      {.name = "folders of nobody",
+       .said = "it does not say in which folders its files lie",
+       .late =
+           [](File& m) {
+             m["homes"] = {"homes", "I32", {0}, ""};
+           }},
+      {.name = "folders of half a number",
+       .said = "it does not say in which folders its files lie",
+       .late =
+           [](File& m) {
+             m["homes"] = {"homes", "U8", {5}, "abcde"};
+           }},
+      {.name = "more folders than ranks",
+       .said = "it does not say in which folders its files lie",
+       .late =
+           [](File& m) {
+             m["homes"] = {"homes", "I32", {1'000}, std::string(4'000, '\xff')};
+           }},
+      {.name = "a file that is said to be on another host, and is on none",
+       .said = "no rank sees it as it was written",
+       .edit =
+           [](Made& made) {
+             made.manifest["homes"] = {"homes", "I32", {2}, std::string("\0\0\0\0\1\0\0\0", 8)};
+           },
+       .disk = [](std::string folder) { std::filesystem::remove(folder + "/shard-00001.safetensors"); }},
       {.name = "fewer checksums than blocks",
        .said = "not as many checksums of shard-00001.safetensors as blocks",
        .late =

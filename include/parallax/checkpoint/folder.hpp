@@ -139,7 +139,6 @@ inline std::vector<std::int64_t> generations_in(std::string const& folder) {
 // there in part. `complete`: the numbers of those that could be restored.
 inline void remove_old(std::string const& folder, std::int64_t newest, std::size_t keep, double seconds,
                        std::span<std::int64_t const> complete) {
-  if (keep == 0 && !(seconds > 0)) return;
   auto const written = [&](std::int64_t number) {
     std::string const path = folder + "/" + generation_name(number) + "/" + std::string{manifest_name};
     struct ::stat status;

@@ -75,7 +75,9 @@ class Finding {
       : core_{&core}, directory_{&directory}, wanted_{wanted}, rank_{core.topology.rank()} {}
 
   FoundGeneration found() {
-    std::optional<Error> error = caught(rank_, "restore", [&] { mine_ = generations_in(*directory_); });
+    std::optional<Error> error = caught(rank_, "restore", [&] {
+      if (wanted_ == 0) mine_ = generations_in(*directory_);
+    });
     agree_so_far(*core_, "restore", error);
     PassedOver passed;
     for (std::int64_t below = most_generations; next(below); below = number_) {
@@ -99,16 +101,16 @@ class Finding {
       if (newest > 0) tag = manifest_tag(*directory_, newest);
     });
     agree_so_far(*core_, "restore", error);
-    core_->rounds.words.assign(
-        {static_cast<double>(newest), static_cast<double>(tag >> 32), static_cast<double>(tag & 0xffff'ffffu)});
+    double const word = wanted_ > 0 ? 1.0 : static_cast<double>(newest);  // any number may be wanted
+    core_->rounds.words.assign({word, static_cast<double>(tag >> 32), static_cast<double>(tag & 0xffff'ffffu)});
     core_->rounds.tell_all("restore", [] { return std::string{}; });
-    number_ = 0;
-    for (int rank = 0; rank < core_->topology.size(); ++rank)
-      number_ = std::max(number_, static_cast<std::int64_t>(core_->rounds.told(rank)[0]));
+    double most = 0;
+    for (int rank = 0; rank < core_->topology.size(); ++rank) most = std::max(most, core_->rounds.told(rank)[0]);
+    number_ = wanted_ > 0 ? wanted_ : static_cast<std::int64_t>(most);
     // Of those that see it, the first that sees a manifest in it leads.
     leader_ = -1;
     auto const told = [&](int rank) { return core_->rounds.told(rank); };
-    auto const sees = [&](int rank) { return static_cast<std::int64_t>(told(rank)[0]) == number_; };
+    auto const sees = [&](int rank) { return told(rank)[0] == most; };
     auto const has = [&](int rank) { return sees(rank) && (told(rank)[1] != 0 || told(rank)[2] != 0); };
     for (int rank = core_->topology.size() - 1; rank >= 0; --rank)
       if (has(rank) || (sees(rank) && (leader_ < 0 || !has(leader_)))) leader_ = rank;

@@ -52,6 +52,8 @@ struct Homes {
 struct NewGeneration {
   // The name of a rank's file in the folder that is being filled.
   std::string shard(int rank) const { return making + "/" + shard_name(rank); }
+  // Whether older generations may be removed.
+  bool removes() const { return keep > 0 || keep_for > 0; }
 
   GenerationFacts facts;
   Homes homes;
@@ -82,7 +84,7 @@ inline void give_name(NewGeneration& made) {
 inline void make_generation(NewGeneration& made, std::span<WrittenShard const> shards) {
   write_manifest(made, shards);
   give_name(made);
-  remove_old(made.directory, made.facts.number, made.keep, made.keep_for, generations_in(made.directory));
+  if (made.removes()) remove_old(made.directory, made.facts.number, made.keep, made.keep_for, generations_in(made.directory));
 }
 
 // Collective. Every rank has written its file, of which it tells `mine`, or has met `error`; the leaders make a generation of all. In
@@ -115,7 +117,7 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
   if (!apart) return by_leaders([&] { put_together(), make_generation(made, shards); });
   by_leaders([&] { put_together(), write_manifest(made, shards); });
   by_leaders([&] { give_name(made); });
-  if (made.keep == 0 && !(made.keep_for > 0)) return;
+  if (!made.removes()) return;
   std::vector<std::int64_t> complete;  // those that are in all homes
   by_leaders([&] { complete = generations_in(made.directory); });
   auto const all = gathered_bytes(core, operation, std::as_bytes(std::span{complete}), true);
