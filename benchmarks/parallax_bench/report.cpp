@@ -78,7 +78,8 @@ void run_report(Run const& run) {
   of_partition.ranks = 0;
   Run on_partition{of_partition, run.environment, run.ranks, run.report, run.progress, run.recorded, true};
   bench::run("partition", on_partition);
-  if (bodies().count("converge")) bench::run("converge", run);  // where there is Eigen
+  if (bodies().count("converge")) bench::run("converge", run);  // where there is Eigen, but not in parallax-bench-report
+  else run.report.found("What the models of examples/ learn is left out: this program was built without the command converge.");
 }
 
 [[maybe_unused]] bool const here = bring("report", run_report);

@@ -1,4 +1,4 @@
-// What saving and restoring have in common: errors that all ranks arrive at, and bytes that ranks give each other.
+// What saving and restoring have in common, and call: errors that all ranks arrive at, and bytes that ranks give each other.
 #pragma once
 
 #include <algorithm>
