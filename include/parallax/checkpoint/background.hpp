@@ -176,7 +176,10 @@ class BackgroundSave final : public Behind {
         shards[r] = read_note(note);
         if (::unlink(note.c_str()) != 0) throw FileError(note, "unlink", errno);
       }
-      make_generation(made_, shards);
+      write_manifest(made_, shards), give_name(made_);
+      if (!made_.removes()) return;
+      for (std::int64_t const number : unname_old(made_, generations_in(made_.directory)))
+        remove_folder(made_.directory + "/" + generation_name(number) + std::string{unfinished});
     });
     stage_ = error_ ? Stage::failed : Stage::done;
   }

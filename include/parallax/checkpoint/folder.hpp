@@ -134,17 +134,18 @@ inline std::vector<std::int64_t> generations_in(std::string const& folder) {
   return numbers;
 }
 
-// Removes generations older than `newest`, which is there: those with `keep` newer ones among `complete`, and those that are older than
-// it by so many seconds as their manifests lie. 0: however many, and however old. Each first loses its name, so that none is ever
-// there in part. `complete`: the numbers of those that could be restored.
-inline void remove_old(std::string const& folder, std::int64_t newest, std::size_t keep, double seconds,
-                       std::span<std::int64_t const> complete) {
+// Takes the names from generations older than `newest`, which is there: those with `keep` newer ones among `complete`, and those that
+// are older than it by so many seconds as their manifests lie. 0: however many, and however old. Returns their numbers. So none is ever
+// there in part, while their files are removed. `complete`: the numbers of those that could be restored. Throws FileError.
+inline std::vector<std::int64_t> unname_old(std::string const& folder, std::int64_t newest, std::size_t keep, double seconds,
+                                            std::span<std::int64_t const> complete) {
   auto const written = [&](std::int64_t number) {
     std::string const path = folder + "/" + generation_name(number) + "/" + std::string{manifest_name};
     struct ::stat status;
     if (::stat(path.c_str(), &status) != 0) return 0.0;
     return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
   };
+  std::vector<std::int64_t> gone;
   for (std::int64_t const number : generations_in(folder)) {
     auto const newer = std::count_if(complete.begin(), complete.end(), [&](std::int64_t other) { return other > number; });
     bool const goes = number < newest && ((keep > 0 && static_cast<std::size_t>(newer) >= keep) ||
@@ -152,8 +153,18 @@ inline void remove_old(std::string const& folder, std::int64_t newest, std::size
     if (!goes) continue;
     std::string const path = folder + "/" + generation_name(number), going = path + std::string{unfinished};
     if (::rename(path.c_str(), going.c_str()) != 0) throw FileError(path, "rename", errno);
-    sync_folder(folder);
-    remove_folder(going);
+    gone.push_back(number);
+  }
+  if (!gone.empty()) sync_folder(folder);
+  return gone;
+}
+// Of a generation whose name was taken: every `of`-th file, from number `first` on, as far as that goes.
+inline void remove_files(std::string const& folder, std::int64_t number, std::size_t first, std::size_t of) noexcept {
+  try {
+    std::string const going = folder + "/" + generation_name(number) + std::string{unfinished};
+    auto const names = names_in(going);
+    for (std::size_t i = first; i < names.size(); i += of) ::unlink((going + "/" + names[i]).c_str());
+  } catch (...) {  // it is found, and removed, by the next save
   }
 }
 

@@ -43,7 +43,8 @@ struct Homes {
   bool one() const {
     return std::all_of(leaders.begin(), leaders.end(), [](int leader) { return leader == 0; });
   }
-  bool leads(int rank) const { return leaders[static_cast<std::size_t>(rank)] == rank; }
+  int leader_of(int rank) const { return leaders[static_cast<std::size_t>(rank)]; }
+  bool leads(int rank) const { return leader_of(rank) == rank; }
 
   std::vector<int> leaders;
 };
@@ -80,11 +81,29 @@ inline void give_name(NewGeneration& made) {
   sync_folder(made.directory);
 }
 
-// Local, on the one leader: all of it, and older generations are gone.
-inline void make_generation(NewGeneration& made, std::span<WrittenShard const> shards) {
-  write_manifest(made, shards);
-  give_name(made);
-  if (made.removes()) remove_old(made.directory, made.facts.number, made.keep, made.keep_for, generations_in(made.directory));
+// Local, on a leader, once it has its name everywhere. What is too old loses its own; `complete`: the numbers of what is not in part.
+inline std::vector<std::int64_t> unname_old(NewGeneration const& made, std::span<std::int64_t const> complete) {
+  return unname_old(made.directory, made.facts.number, made.keep, made.keep_for, complete);
+}
+
+// Collective. The ranks of each home remove what its leader has taken the names from, at the same time: of a large file that takes long.
+template <Communicator C>
+void remove_together(SessionCore<C>& core, char const* operation, NewGeneration const& made,
+                     std::span<std::int64_t const> gone) {
+  int const rank = core.topology.rank(), leader = made.homes.leader_of(rank);
+  auto const all = gathered_bytes(core, operation, std::as_bytes(gone), true);
+  std::size_t turn = 0, turns = 0;
+  for (int r = 0; r < core.topology.size(); ++r)
+    if (made.homes.leader_of(r) == leader) turn += r < rank, ++turns;
+  std::vector<std::byte> const& of_leader = all[static_cast<std::size_t>(leader)];
+  std::vector<std::int64_t> numbers(of_leader.size() / sizeof(std::int64_t));
+  if (!numbers.empty()) std::memcpy(numbers.data(), of_leader.data(), of_leader.size());
+  for (std::int64_t const number : numbers) remove_files(made.directory, number, turn, turns);
+  if (std::all_of(all.begin(), all.end(), [](auto const& bytes) { return bytes.empty(); })) return;
+  agree_so_far(core, operation, std::nullopt);
+  if (rank != leader) return;
+  for (std::int64_t const number : numbers)
+    remove_folder(made.directory + "/" + generation_name(number) + std::string{unfinished});
 }
 
 // Collective. Every rank has written its file, of which it tells `mine`, or has met `error`; the leaders make a generation of all. In
@@ -114,11 +133,18 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
       std::memcpy(&shards[r].size, sizes[r].data(), 8);
     }
   };
-  if (!apart) return by_leaders([&] { put_together(), make_generation(made, shards); });
+  std::vector<std::int64_t> complete, gone;  // complete: those that are in all homes
+  if (!apart) {
+    by_leaders([&] {
+      put_together(), write_manifest(made, shards), give_name(made);
+      if (made.removes()) gone = unname_old(made, generations_in(made.directory));
+    });
+    if (made.removes()) remove_together(core, operation, made, gone);
+    return;
+  }
   by_leaders([&] { put_together(), write_manifest(made, shards); });
   by_leaders([&] { give_name(made); });
   if (!made.removes()) return;
-  std::vector<std::int64_t> complete;  // those that are in all homes
   by_leaders([&] { complete = generations_in(made.directory); });
   auto const all = gathered_bytes(core, operation, std::as_bytes(std::span{complete}), true);
   by_leaders([&] {
@@ -129,8 +155,9 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
       std::erase_if(complete,
                     [&](std::int64_t number) { return std::find(there.begin(), there.end(), number) == there.end(); });
     }
-    remove_old(made.directory, made.facts.number, made.keep, made.keep_for, complete);
+    gone = unname_old(made, complete);
   });
+  remove_together(core, operation, made, gone);
 }
 
 // Collective. Who sees whose folder: rank 0 makes a file, and who does not see that makes one as well. The folder is there then, without
