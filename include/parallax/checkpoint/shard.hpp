@@ -192,7 +192,7 @@ class ShardRows {
 class ShardWriter {
  public:
   // Creates the file. Throws FileError.
-  ShardWriter(std::string path, ShardDraft& draft) : draft_{&draft}, file_{std::move(path), draft.size()} {
+  ShardWriter(std::string path, ShardDraft& draft) : draft_{&draft}, file_{std::move(path), draft.size(), true} {
     draft.put_known([&](std::uint64_t at, std::span<std::byte const> bytes) { file_.write(at, bytes); });
   }
 
