@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   std::printf("%ld calls, and %ld that read\n", all, readings);
   if (all < 150 || readings < 30) complain("few calls");
   long kills = 0, errors = 0;
-  int const every = sized(17, 1, 1);
+  int const every = sized(17, background || apart ? 2 : 1, 1);
   for (long at = 0; at < all; at += every)
     for (Way const way : {Way::kill_before, Way::kill_after})
       kills += !point(way == Way::kill_before ? "killed before" : "killed after", way, at, 0).empty();
