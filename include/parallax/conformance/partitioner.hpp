@@ -36,8 +36,11 @@ std::vector<std::int64_t> shard_sizes(Layout const& layout) {
 // Checks one row: it lies inside its owner's shard, and comes back. Returns where it lies. `sizes`: the shards'.
 template <parallax::PartitionLayout Layout>
 parallax::Location checked_location(Layout const& layout, std::vector<std::int64_t> const& sizes, std::int64_t row) {
-  INFO("row " << row);
   parallax::Location const at = layout.locate(row);
+  bool const inside = at.owner >= 0 && at.owner < layout.owners() && at.local >= 0 &&
+                      at.local < sizes[static_cast<std::size_t>(at.owner)];
+  if (inside && layout.global_row(at.owner, at.local) == row) return at;  // half a million are, and cost no assertion each
+  INFO("row " << row);
   REQUIRE(at.owner >= 0);
   REQUIRE(at.owner < layout.owners());
   REQUIRE(at.local >= 0);
@@ -55,7 +58,7 @@ void is_a_bijection(Layout const& layout) {
   for (std::int64_t row = 0; row < layout.rows(); ++row) {
     parallax::Location const at = checked_location(layout, sizes, row);
     auto place = taken[static_cast<std::size_t>(at.owner)][static_cast<std::size_t>(at.local)];
-    REQUIRE_FALSE(place);
+    if (place) FAIL("row " << row << " shares its place, " << at.local << " of owner " << at.owner);
     place = true;
   }
 }
