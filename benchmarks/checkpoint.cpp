@@ -215,7 +215,8 @@ void checkpoint(measure::Report& report, measure::Options const& options, std::s
   });
 }
 
-// Steps of one rank, with a core left for the thread that writes: the 99th of a hundred, without saves and beside one after the other.
+// Steps of one rank, with a core left for the thread that writes: the 99th of a hundred, without saves and beside one after the
+// other, and the one in which the cut is taken. The promise is 1.05 times the step, and a copy of the rank's shard.
 void steps_beside(measure::Report& report, measure::Options const& options, std::string const& folder) {
   px::SelfCommunicator world;
   px::Session session{world};
@@ -224,33 +225,52 @@ void steps_beside(measure::Report& report, measure::Options const& options, std:
   px::Variable<px::Sparse, px::LazyAdam> words{session, "words", {rows, 64, px::uniform(0, 1, 3)}};
   std::vector<std::int64_t> ids(1'000);
   std::vector<float> const gradient(ids.size() * 64, 0.25f);
+  std::vector<float> const shard(static_cast<std::size_t>(rows) * 64 * 3, 0.5f);  // the table, m and v
+  std::vector<float> copy(shard.size());
   int saves = 0;
+  std::vector<double> cuts, copies;
+  auto const seconds_since = [](std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count();
+  };
   auto const run = [&](bool saving) {
     std::vector<double> took;
     for (int step = 0; step < steps; ++step) {
       for (std::size_t i = 0; i < ids.size(); ++i)
         ids[i] = static_cast<std::int64_t>(i * 7919 + static_cast<std::size_t>(step) * 31) % rows;
-      if (saving && step % 250 == 0) session.save_async(folder, {.keep = 1}, words), ++saves;
+      bool const cuts_here = saving && step % 250 == 0;
+      if (cuts_here) session.finish();  // the save before has ended
       auto const begin = std::chrono::steady_clock::now();
+      if (cuts_here) session.save_async(folder, {.keep = 1}, words), ++saves;
       auto const pulled = session.pull(words, ids);
       session.step(px::grad(pulled, gradient));
-      took.push_back(std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count());
+      took.push_back(seconds_since(begin));
+      if (cuts_here) cuts.push_back(took.back());
     }
     session.finish();
     std::sort(took.begin(), took.end());
     return took[took.size() * 99 / 100];
   };
   std::vector<std::vector<double>> of(3);
-  for (int round = -1; round < options.rounds; ++round)
+  for (int round = -1; round < options.rounds; ++round) {
+    if (round == 0) cuts.clear(), copies.clear();
     for (int who = 0; who < 3; ++who) {
       double const seconds = run(who == 1);
       if (round >= 0) of[static_cast<std::size_t>(who)].push_back(seconds);
     }
-  for (auto& each : of) std::sort(each.begin(), each.end());
-  auto const median = [&](std::size_t who) { return of[who][of[who].size() / 2]; };
-  report.line("99th of 100 steps, against itself", median(2), "without saves", median(0));
-  report.line("99th of 100 steps, beside saves", median(1), "without saves", median(0), 1 / 1.05);
-  report.result("steps beside saves", saves > 0 && px::detail::generations_in(folder).size() == 1);
+    auto const begin = std::chrono::steady_clock::now();
+    std::copy(shard.begin(), shard.end(), copy.begin());
+    copies.push_back(seconds_since(begin));
+  }
+  auto const median = [](std::vector<double> each) {
+    std::sort(each.begin(), each.end());
+    return each[each.size() / 2];
+  };
+  double const without = median(of[0]), beside = median(of[1]), promised = 1.05 * without + median(copies);
+  report.line("99th of 100 steps, against itself", median(of[2]), "without saves", without);
+  report.line("99th of 100 steps, beside saves", beside, "without saves", without);
+  report.line("99th of 100 steps, beside saves", beside, "1.05 x, and a copy", promised, 1);
+  report.line("a step in which the cut is taken", median(cuts), "1.05 x, and a copy", promised);
+  report.result("steps beside saves", saves > 0 && copy == shard && px::detail::generations_in(folder).size() == 1);
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ std::vector<std::int64_t> shard_sizes(Layout const& layout) {
 template <parallax::PartitionLayout Layout>
 parallax::Location checked_location(Layout const& layout, std::vector<std::int64_t> const& sizes, std::int64_t row) {
   parallax::Location const at = layout.locate(row);
-  bool const inside = at.owner >= 0 && at.owner < layout.owners() && at.local >= 0 &&
-                      at.local < sizes[static_cast<std::size_t>(at.owner)];
+  bool const owned = at.owner >= 0 && at.owner < layout.owners();
+  bool const inside = owned && at.local >= 0 && at.local < sizes[static_cast<std::size_t>(at.owner)];
   if (inside && layout.global_row(at.owner, at.local) == row) return at;  // half a million are, and cost no assertion each
   INFO("row " << row);
   REQUIRE(at.owner >= 0);
@@ -70,8 +70,7 @@ void is_invertible_at_samples(Layout const& layout, std::mt19937_64& random) {
   checked_location(layout, sizes, 0);
   checked_location(layout, sizes, layout.rows() - 1);
   for (int sample = 0; sample < 100; ++sample)
-    checked_location(layout, sizes,
-                     static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(layout.rows())));
+    checked_location(layout, sizes, static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(layout.rows())));
   for (int owner = 0; owner < layout.owners(); ++owner)
     if (std::int64_t const size = sizes[static_cast<std::size_t>(owner)]; size > 0)
       for (std::int64_t const local : {std::int64_t{0}, size / 2, size - 1}) {
