@@ -105,6 +105,14 @@ struct Parcel {
   std::vector<std::byte> rows;
 };
 
+// The values whose bytes these are, as another rank gave them.
+template <class T>
+std::vector<T> values_of(std::span<std::byte const> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
 // Collective. Every rank's bytes, by rank, at rank 0; with `to_all` at every rank.
 template <Communicator C>
 std::vector<std::vector<std::byte>> gathered_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte const> mine,

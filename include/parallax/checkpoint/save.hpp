@@ -95,9 +95,7 @@ void remove_together(SessionCore<C>& core, char const* operation, NewGeneration 
   std::size_t turn = 0, turns = 0;
   for (int r = 0; r < core.topology.size(); ++r)
     if (made.homes.leader_of(r) == leader) turn += r < rank, ++turns;
-  std::vector<std::byte> const& of_leader = all[static_cast<std::size_t>(leader)];
-  std::vector<std::int64_t> numbers(of_leader.size() / sizeof(std::int64_t));
-  if (!numbers.empty()) std::memcpy(numbers.data(), of_leader.data(), of_leader.size());
+  auto const numbers = values_of<std::int64_t>(all[static_cast<std::size_t>(leader)]);
   for (std::int64_t const number : numbers) remove_files(made.directory, number, turn, turns);
   if (std::all_of(all.begin(), all.end(), [](auto const& bytes) { return bytes.empty(); })) return;
   agree_so_far(core, operation, std::nullopt);
@@ -128,8 +126,7 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
   auto const put_together = [&] {
     for (std::size_t r = 0; r < shards.size(); ++r) {
       shards[r].text = std::move(texts[r]);
-      shards[r].sums.resize(sums[r].size() / 8);
-      if (!sums[r].empty()) std::memcpy(shards[r].sums.data(), sums[r].data(), sums[r].size());
+      shards[r].sums = values_of<std::uint64_t>(sums[r]);
       std::memcpy(&shards[r].size, sizes[r].data(), 8);
     }
   };
@@ -150,8 +147,7 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
   by_leaders([&] {
     for (std::size_t r = 0; r < all.size(); ++r) {
       if (!made.homes.leads(static_cast<int>(r))) continue;
-      std::vector<std::int64_t> there(all[r].size() / sizeof(std::int64_t));
-      if (!there.empty()) std::memcpy(there.data(), all[r].data(), all[r].size());
+      auto const there = values_of<std::int64_t>(all[r]);
       std::erase_if(complete,
                     [&](std::int64_t number) { return std::find(there.begin(), there.end(), number) == there.end(); });
     }
