@@ -20,7 +20,7 @@ set(may_interop session ${may_session})
 set(may_checkpoint session ${may_session})
 set(may_conformance comm partition memory core)
 # Only users include these.
-set(leaves "comm/(thread|mpi|nccl|staged|cuda_thread)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+|checkpoint|conformance")
+set(leaves "comm/(thread|mpi|nccl|staged|cuda_thread|run)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+|checkpoint|conformance")
 
 # Large headers of the standard library, which every trainer's compiler would read: there is a lighter one of ours
 # (core/algorithm.hpp, core/reference.hpp, core/pointer.hpp, core/function_ref.hpp), or another way. Leaves may.
@@ -55,8 +55,8 @@ foreach(header IN LISTS headers)
         continue()  # kernels stand on their memory, and what carries it knows it
       elseif(leaf MATCHES "^interop/(safetensors|file)$" AND header MATCHES "^(checkpoint|interop)/")
         continue()  # checkpoints are such files, and the formats share what opens them
-      elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/cuda_thread[.]")
-        continue()  # threads that share a device are threads
+      elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/(cuda_thread|run)[.]")
+        continue()  # threads that share a device are threads, and `run` makes threads
       elseif(header STREQUAL "kernel/cuda/instantiate.cuh" AND
              target MATCHES "^(optimizer/optimizer|partition/(block|cyclic|hash))[.]hpp$")
         continue()  # which kernels variables call is a matter of their optimizers and partitioners

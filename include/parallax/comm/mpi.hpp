@@ -3,10 +3,12 @@
 #pragma once
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -16,17 +18,21 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/launch/entrances.hpp"
+#include "parallax/comm/launch/guard.hpp"
 #include "parallax/comm/mpi/bare_sums.hpp"
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/endpoint.hpp"
 #include "parallax/comm/mpi/job.hpp"
+#include "parallax/core/function_ref.hpp"
 
 namespace parallax {
 
 // Runs `body(MpiCommunicator&)` on this rank of the job, and returns what the process is to exit with: what `body` returns, if
 // that is an int, else 0; `mpi_abort_code` if a session was left without `finish`. Initialises MPI, unless somebody has, and
 // finalises what it initialised. When a rank leaves by an exception, its words, with the rank, are the last line of the program
-// on stderr, and the job ends with `mpi_abort_code`, all ranks with it. Throws Error (transport) where MPI cannot be
+// on stderr, and the job ends with `mpi_abort_code`, all ranks with it. So it does, before `body` runs, with an Error (misuse)
+// where MPI_COMM_WORLD is smaller than what was launched (comm/launch/guard.hpp). Throws Error (transport) where MPI cannot be
 // initialised.
 //   int main(int argc, char** argv) {
 //     return px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { … });
@@ -281,25 +287,69 @@ static_assert(BareAllreduce<MpiCommunicator> && AnnouncesPauses<MpiCommunicator>
               OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && LendsMemory<MpiCommunicator> &&
               Mailbox<MpiCommunicator>);
 
-template <class Body>
-int run_mpi(int& argc, char**& argv, Body&& body, MpiOptions options) {
+namespace detail {
+
+// run_mpi of a body that is called by its address. `guarded`: what was launched is compared with what was joined.
+int run_mpi_rank(int& argc, char**& argv, FunctionRef<int(MpiCommunicator&)> body, MpiOptions const& options, bool guarded);
+
+// MPI as an entrance of `run`, which every program knows that includes this header.
+int join_mpi(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
+// The first that is there of the variables of launchers: of PMI (mpiexec of MPICH and its relatives, srun), PMIx, and Open MPI.
+char const* mpi_claims(Environment variable);
+inline constinit Entrance mpi_entrance{.name = "MPI", .precedence = 10, .claims = mpi_claims, .join = join_mpi};
+inline bool const mpi_entrance_is_known = add_entrance(mpi_entrance);
+
+#if PARALLAX_MPI_BODIES
+PARALLAX_MPI_INLINE char const* mpi_claims(Environment variable) {
+  for (char const* name : {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_CONTROL_PORT", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"})
+    if (char const* const value = variable(name)) return value;
+  return nullptr;
+}
+
+PARALLAX_MPI_INLINE int join_mpi(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body) {
+  auto const as_joined = [&](MpiCommunicator& own) {
+    JoinedWorld world{own};
+    return body(world);
+  };
+  return run_mpi_rank(argc, argv, as_joined, {.deadline = options.deadline}, false);
+}
+
+// Error (misuse) where MPI_COMM_WORLD is smaller than what was launched.
+inline void check_mpi_start() {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
+  check_start({variable, getpid()}, {"MPI", size, true}, "run_mpi");
+}
+
+PARALLAX_MPI_INLINE int run_mpi_rank(int& argc, char**& argv, FunctionRef<int(MpiCommunicator&)> body,
+                                     MpiOptions const& options, bool guarded) {
   int status = 0;
   {
     MpiEnvironment const environment{argc, argv};
-    detail::mpi_body_is_run = true;
+    mpi_body_is_run = true;
     try {
+      if (guarded) check_mpi_start();
       MpiCommunicator world{MPI_COMM_WORLD, options};
-      if constexpr (std::is_same_v<decltype(body(world)), int>) status = body(world);
-      else body(world);
+      status = body(world);
     } catch (...) {
       int rank = 0;
       MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-      detail::end_mpi_job(rank, current_error(rank, "the training of a rank"));
+      end_mpi_job(rank, current_error(rank, "the training of a rank"));
     }
-    if (detail::mpi_job_is_ending) detail::MpiEnd::await();  // `body` caught what had left a session
-    detail::mpi_body_is_run = false;
+    if (mpi_job_is_ending) MpiEnd::await();  // `body` caught what had left a session
+    mpi_body_is_run = false;
   }
-  return detail::MpiDebts::status(status);
+  return MpiDebts::status(status);
+}
+#endif
+
+}  // namespace detail
+
+template <class Body>
+int run_mpi(int& argc, char**& argv, Body&& body, MpiOptions options) {
+  auto const call = [&](MpiCommunicator& world) { return detail::exit_code_of(body, world); };
+  return detail::run_mpi_rank(argc, argv, call, options, true);
 }
 
 }  // namespace parallax

@@ -1,2 +1,2 @@
 #define PARALLAX_COMPILING_THREADS
-#include "parallax/comm/thread.hpp"
+#include "parallax/comm/run.hpp"

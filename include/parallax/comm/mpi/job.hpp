@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "parallax/comm/agreement/journal.hpp"
+#include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/error.hpp"
@@ -28,7 +29,7 @@ namespace parallax {
 
 // A job that this library ends, ends by MPI_Abort with this exit code, after one report on stderr. A process that leaves a
 // session without `finish` exits with it, too.
-inline constexpr int mpi_abort_code = 86;
+inline constexpr int mpi_abort_code = abort_code;
 
 // Opt-in. Initialises MPI (MPI_THREAD_SERIALIZED, of which a ProgressThread makes use) unless somebody has, and finalises what
 // it initialised. When an exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it
@@ -82,10 +83,8 @@ class MpiEnd {
   static bool here() { return here_; }
 
  private:
-  // The line that stderr gets: who ends the job, with which exit code, and why.
+  // The line that stderr gets, with what a communicator threw last, where that is another error.
   static std::string last_words(int rank, std::string_view report);
-  // To stderr, at once.
-  static void say(std::string const& text);
   // The launcher, which drops what is in its pipes when the job ends, gets time to pass the report on. It must be
   // MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck neighbour is on
   // its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
@@ -213,15 +212,8 @@ PARALLAX_MPI_INLINE void MpiEnd::at_exit() {
 }
 
 PARALLAX_MPI_INLINE std::string MpiEnd::last_words(int rank, std::string_view report) {
-  std::string line = "parallax: rank " + std::to_string(rank) + " ends the job (exit code " + std::to_string(mpi_abort_code) +
-                     "): " + std::string{report};
-  if (!mpi_last_failure.empty() && line.find(mpi_last_failure) == line.npos) line += "; last error: " + mpi_last_failure;
-  return line += '\n';
-}
-
-PARALLAX_MPI_INLINE void MpiEnd::say(std::string const& text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
+  bool const said = mpi_last_failure.empty() || report.find(mpi_last_failure) != report.npos;
+  return last_line(rank, said ? report : joined({report, "; last error: ", mpi_last_failure}));
 }
 
 PARALLAX_MPI_INLINE void MpiEnd::abort() {
@@ -232,11 +224,7 @@ PARALLAX_MPI_INLINE void MpiEnd::abort() {
 }
 
 PARALLAX_MPI_INLINE void end_mpi_job(int rank, Error const& error) {
-  std::string_view sentence = error.what();
-  sentence.remove_suffix(error.report().size());
-  std::string before = error.report();
-  if (!before.empty()) before = "parallax: when rank " + std::to_string(rank) + " gave up:" + before + '\n';
-  MpiEnd::now(rank, sentence, error.rank(), before);
+  MpiEnd::now(rank, sentence_of(error), error.rank(), told_before(rank, error));
 }
 
 PARALLAX_MPI_INLINE void MpiDebts::watch() {

@@ -1,0 +1,149 @@
+// The guard: whether the world that a process has joined is as large as what its launcher started. `run` and `run_mpi` ask it
+// before the body runs, so that four processes never train as four times «rank 0 of 1».
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "parallax/comm/launch/bodies.hpp"
+#include "parallax/core/error.hpp"
+#include "parallax/core/function_ref.hpp"
+#include "parallax/core/text.hpp"
+
+namespace parallax::detail {
+
+// The value of an environment variable, or null. Programs give getenv's, tests a table's.
+using Environment = FunctionRef<char const*(char const*)>;
+
+// What a process can know of how it was started: its environment, and its own id.
+struct Start {
+  Environment variable;
+  std::int64_t process;
+};
+
+// Who started several processes together, as far as the guard can tell: nobody; a launcher of MPI; srun; or one that says RANK
+// and WORLD_SIZE, as torchrun does.
+enum class Launcher { none, mpi, slurm, torch };
+
+// What was launched together with this process, itself included, and which variable says so.
+struct Launched {
+  Launcher by = Launcher::none;
+  char const* variable = nullptr;
+  int size = 1;
+};
+
+// What this process has joined.
+struct Membership {
+  // By what: "MPI", "threads", or the name of another entrance. Empty: it is alone.
+  std::string_view by;
+  // Ranks of that world.
+  int size = 1;
+  // Whether the program can join by MPI.
+  bool has_mpi = false;
+};
+
+// What the environment says was launched. Variables are inherited, so that those of an outer launcher may be there beside those
+// of the one that started this process. Of several the guard takes
+//   - srun's, where this process is itself the task (SLURM_TASK_PID),
+//   - else those of an MPI launcher, PMI_SIZE or OMPI_COMM_WORLD_SIZE: the smaller, where an MPI started another one,
+//   - else WORLD_SIZE, if RANK is there,
+//   - else srun's SLURM_STEP_NUM_TASKS, if SLURM_PROCID is there. A batch script has no such variable, or one that it inherited,
+//     which differs from its SLURM_NTASKS; and the shell of an allocation has a SLURM_STEP_ID that no step has.
+// What no rule can tell: a program that a rank starts as its own tool inherits all variables of the rank.
+Launched launched(Start const& start);
+
+// Why this start is wrong, in a sentence with what was launched, what was joined and what to do; empty where it is right. It is
+// wrong where more was launched than was joined, and where threads are asked for in each of several processes. Empty, too,
+// where PARALLAX_NO_GUARD is set, to something other than 0.
+std::string objection(Start const& start, Membership const& joined);
+
+// Throws Error (misuse) with that sentence. `operation`: "run" or "run_mpi", of which the first has options of its own.
+void check_start(Start const& start, Membership const& joined, std::string_view operation);
+
+#if PARALLAX_LAUNCH_BODIES
+// The number that a variable holds, or -1 where it is not there or no number.
+inline std::int64_t number_in(Environment variable, char const* name) {
+  char const* const text = variable(name);
+  if (!text) return -1;
+  std::string_view const digits = text;
+  std::int64_t number = -1;
+  auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc{} && end == digits.data() + digits.size() ? number : -1;
+}
+
+// What one variable says; nothing, where it is not a number of processes.
+inline Launched told_by(Start const& start, Launcher by, char const* name) {
+  std::int64_t const size = number_in(start.variable, name);
+  if (size < 1 || size > 1'000'000'000) return {};
+  return {by, name, static_cast<int>(size)};
+}
+
+// The same, of a launcher that tells the rank as well.
+inline Launched told_by(Start const& start, Launcher by, char const* name, char const* rank_name) {
+  Launched const told = told_by(start, by, name);
+  std::int64_t const rank = number_in(start.variable, rank_name);
+  return rank >= 0 && rank < told.size ? told : Launched{};
+}
+
+inline Launched told_by_slurm(Start const& start) {
+  constexpr std::int64_t first_of_no_step = 0xffff'fff0;
+  Launched const told = told_by(start, Launcher::slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID");
+  std::int64_t const tasks = number_in(start.variable, "SLURM_NTASKS");
+  bool const inherited = tasks >= 0 && tasks != told.size;
+  return inherited || number_in(start.variable, "SLURM_STEP_ID") >= first_of_no_step ? Launched{} : told;
+}
+
+inline Launched told_by_mpi(Start const& start) {
+  Launched const pmi = told_by(start, Launcher::mpi, "PMI_SIZE");
+  Launched const open_mpi = told_by(start, Launcher::mpi, "OMPI_COMM_WORLD_SIZE");
+  if (pmi.by == Launcher::none || open_mpi.by == Launcher::none) return pmi.by == Launcher::none ? open_mpi : pmi;
+  return pmi.size < open_mpi.size ? pmi : open_mpi;
+}
+
+PARALLAX_INLINE Launched launched(Start const& start) {
+  Launched const slurm = told_by_slurm(start);
+  bool const is_the_task = number_in(start.variable, "SLURM_TASK_PID") == start.process;
+  if (slurm.by != Launcher::none && is_the_task) return slurm;
+  if (Launched const mpi = told_by_mpi(start); mpi.by != Launcher::none) return mpi;
+  if (Launched const torch = told_by(start, Launcher::torch, "WORLD_SIZE", "RANK"); torch.by != Launcher::none) return torch;
+  return slurm;
+}
+
+// What to do where `joined` is less than what was launched.
+inline char const* advice(Launcher by, Membership const& joined) {
+  if (joined.by == "threads") return "leave out --px-ranks, or launch one process";
+  if (!joined.by.empty() && joined.by != "MPI") return "let its variables name all that were launched";
+  if (by == Launcher::slurm && !joined.has_mpi)
+    return "include parallax/comm/mpi.hpp, link MPI, and start it by srun --mpi=pmi2";
+  if (by == Launcher::slurm) return "start it by srun --mpi=pmi2, or as srun --mpi=list and your MPI have it";
+  if (by == Launcher::torch) return "include the header of a communicator that joins by RANK and WORLD_SIZE";
+  if (!joined.has_mpi) return "include parallax/comm/mpi.hpp, and link MPI";
+  return "start it by the mpiexec of the MPI that it is linked with, or link the MPI of that launcher";
+}
+
+PARALLAX_INLINE std::string objection(Start const& start, Membership const& joined) {
+  char const* const off = start.variable("PARALLAX_NO_GUARD");
+  if (off && *off && std::string_view{off} != "0") return {};
+  auto const [by, variable, size] = launched(start);
+  bool const by_threads = joined.by == "threads";
+  if (size <= (by_threads ? 1 : joined.size)) return {};
+  std::string text = parallax::joined({size, " processes were launched together (", variable, "=", size, "), "});
+  if (by_threads) append(text, {"and each was given --px-ranks ", joined.size});
+  else if (joined.by.empty()) append(text, {"but this one is alone, as rank 0 of 1"});
+  else append(text, {"but this one joined ", joined.size, " by ", joined.by});
+  append(text, {": ", advice(by, joined)});
+  return text;
+}
+
+PARALLAX_INLINE void check_start(Start const& start, Membership const& joined, std::string_view operation) {
+  std::string text = objection(start, joined);
+  if (text.empty()) return;
+  append(text, {"; if each is meant to be apart, say ", operation == "run" ? "--px-no-guard, or " : "", "PARALLAX_NO_GUARD=1"});
+  throw Error{Errc::misuse, -1, operation, "", text};
+}
+#endif
+
+}  // namespace parallax::detail

@@ -1,0 +1,62 @@
+// How a program ends whose rank left by an error: its exit code, and the last line on stderr. `run` says it of threads and of a
+// rank that is alone, comm/mpi.hpp of the ranks of a job.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "parallax/comm/launch/bodies.hpp"
+#include "parallax/core/error.hpp"
+#include "parallax/core/text.hpp"
+
+namespace parallax {
+
+// A program that this library ends, ends with this exit code, after one report on stderr.
+inline constexpr int abort_code = 86;
+
+namespace detail {
+
+// To stderr, at once.
+void say(std::string_view text);
+
+// A line: which rank ends the job, with which exit code, and why.
+std::string last_line(int rank, std::string_view reason);
+// What an error says of every rank, for the lines before the last one. Nothing, where it has no report.
+std::string told_before(int rank, Error const& error);
+// What an error says, without its report. Refers to the error.
+std::string_view sentence_of(Error const& error);
+
+// Says the last words of `rank`, and returns what the process is to exit with. A backend whose ranks end alone returns it from
+// `join`.
+int end_by(int rank, Error const& error);
+
+#if PARALLAX_LAUNCH_BODIES
+PARALLAX_INLINE void say(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+PARALLAX_INLINE std::string last_line(int rank, std::string_view reason) {
+  return joined({"parallax: rank ", rank, " ends the job (exit code ", abort_code, "): ", reason, "\n"});
+}
+
+PARALLAX_INLINE std::string told_before(int rank, Error const& error) {
+  if (error.report().empty()) return {};
+  return joined({"parallax: when rank ", rank, " gave up:", error.report(), "\n"});
+}
+
+PARALLAX_INLINE std::string_view sentence_of(Error const& error) {
+  std::string_view sentence = error.what();
+  sentence.remove_suffix(error.report().size());
+  return sentence;
+}
+
+PARALLAX_INLINE int end_by(int rank, Error const& error) {
+  say(told_before(rank, error) + last_line(rank, sentence_of(error)));
+  return abort_code;
+}
+#endif
+
+}  // namespace detail
+}  // namespace parallax

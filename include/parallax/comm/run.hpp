@@ -1,0 +1,149 @@
+// The front door of a program: `run` calls its body on every rank of this process, whether these are threads, one process of a
+// job, or one rank alone. `main` returns what it returns.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <type_traits>
+#include <vector>
+
+#include "parallax/comm/launch/entrances.hpp"
+#include "parallax/comm/launch/guard.hpp"
+#include "parallax/comm/launch/last_words.hpp"
+#include "parallax/comm/launch/options.hpp"
+#include "parallax/comm/self.hpp"
+#include "parallax/comm/thread.hpp"
+#include "parallax/core/function_ref.hpp"
+
+namespace parallax {
+
+// Runs `body(AnyCommunicator&)` on every rank of this process, and returns what the process is to exit with: what `body` returns,
+// if that is an int, else 0; of threads the first that is not 0, by rank. The ranks are
+//   1. N threads, where the command line has --px-ranks N,
+//   2. else those of the launcher that started this process, where the program has an entrance to them: comm/mpi.hpp is one,
+//      in any order of includes (comm/launch/entrances.hpp tells how a backend becomes another),
+//   3. else this process alone: one rank of a SelfCommunicator.
+// Takes its options, which begin with --px-, out of the arguments: --px-help prints them. One that it does not know, or a wrong
+// number, is a line on stderr and the result 2. When a rank leaves by an exception, its words, with the rank, are the last line
+// on stderr, and the result is `abort_code`, or the job ends with it, as under run_mpi. So it is, before `body` runs, with an Error
+// (misuse) where more processes were launched than joined (comm/launch/guard.hpp), and where --px-ranks meets a launcher of several.
+//   int main(int argc, char** argv) {
+//     return px::run(argc, argv, [](px::AnyCommunicator& world) { … });
+//   }
+// Types of communicators may be named, for a body that is a template: it is called with the one that was chosen, and compiled
+// for each. Error (misuse) where that is none of them. Alone is then a ThreadCommunicator's, where SelfCommunicator is not named.
+//   px::run<px::ThreadCommunicator, px::MpiCommunicator>(argc, argv, [](auto& world) { … });
+template <class... Communicators, class Body>
+int run(int& argc, char**& argv, Body&& body, RunOptions options = {});
+
+// ---- below: how it is done ----
+
+namespace detail {
+
+// A body that is called by its address.
+using RunBody = FunctionRef<int(JoinedWorld&)>;
+
+// `run`, with a start that is given. `self`: who is alone has a SelfCommunicator, else a ThreadCommunicator.
+int run_ranks(int& argc, char**& argv, RunBody body, RunOptions const& options, Start const& start, bool self);
+
+// Error (misuse): the type that was joined is none of those that `run` was given.
+[[noreturn]] void refuse_type(JoinedWorld& world);
+
+// Calls `body` with the communicator as what it is, or as AnyCommunicator where no types are named.
+template <class... Communicators, class Body>
+int call_body(Body& body, JoinedWorld& world) {
+  if constexpr (sizeof...(Communicators) == 0) {
+    return exit_code_of(body, world.any());
+  } else {
+    int status = 0;
+    auto const called = [&]<class C>(C* own) { return own && (status = exit_code_of(body, *own), true); };
+    if (!(called(world.as<Communicators>()) || ...)) refuse_type(world);
+    return status;
+  }
+}
+
+#if PARALLAX_LAUNCH_BODIES
+// What left a rank, as the Error that its peers see, and which rank that was.
+struct LeftByError : Error {
+  LeftByError(int at, Error const& error) : Error{error}, rank_of_thread{at} {}
+  int rank_of_thread;
+};
+
+// On N threads. The first status that is not 0, by rank.
+inline int run_on_threads(int size, RunBody body, RunOptions const& options) {
+  std::vector<int> statuses(static_cast<std::size_t>(size));
+  auto const on_rank = [&](ThreadCommunicator& own) {
+    try {
+      JoinedWorld world{own};
+      statuses[static_cast<std::size_t>(own.rank())] = body(world);
+    } catch (...) {
+      throw LeftByError{own.rank(), current_error(own.rank(), "the training of a rank")};
+    }
+  };
+  try {
+    run_threads(size, on_rank, {.deadline = options.deadline});
+  } catch (LeftByError const& left) {
+    return end_by(left.rank_of_thread, left);
+  }
+  for (int const status : statuses)
+    if (status != 0) return status;
+  return 0;
+}
+
+// On the rank that is alone.
+inline int run_alone(RunBody body) {
+  SelfCommunicator own;
+  JoinedWorld world{own};
+  return body(world);
+}
+
+// Neither is joined with others: whatever is wrong ends this process alone.
+inline int run_here(int threads, RunBody body, RunOptions const& options, Start const& start, bool self) {
+  try {
+    Membership const joined{threads ? "threads" : "", threads ? threads : 1, has_entrance("MPI")};
+    if (options.guard) check_start(start, joined, "run");
+    if (threads == 0 && self) return run_alone(body);
+    return run_on_threads(joined.size, body, options);
+  } catch (...) {
+    return end_by(0, current_error(0, "the training of a rank"));
+  }
+}
+
+PARALLAX_INLINE int run_ranks(int& argc, char**& argv, RunBody body, RunOptions const& options, Start const& start, bool self) {
+  RunArguments const said = take_run_arguments(argc, argv);
+  if (!said.mistake.empty()) return say(joined({"parallax: ", said.mistake, "\n"})), usage_code;
+  if (said.help) return std::fwrite(run_help.data(), 1, run_help.size(), stdout), 0;
+  RunOptions const chosen{options.deadline, options.guard && said.guard};
+  Entrance const* const entrance = said.ranks ? nullptr : entrance_of(start.variable);
+  if (!entrance) return run_here(said.ranks, body, chosen, start, self);
+  auto const guarded = [&](JoinedWorld& world) {
+    if (chosen.guard) check_start(start, {entrance->name, world.any().size(), has_entrance("MPI")}, "run");
+    return body(world);
+  };
+  try {
+    return entrance->join(argc, argv, chosen, guarded);
+  } catch (...) {
+    return end_by(0, current_error(-1, "run"));
+  }
+}
+
+PARALLAX_INLINE void refuse_type(JoinedWorld& world) {
+  throw Error{Errc::misuse, world.any().rank(), "run", "",
+              joined({"the ranks are of a ", world.type(), ", which is none of the types that run was given: add it to them"})};
+}
+#endif
+
+}  // namespace detail
+
+template <class... Communicators, class Body>
+int run(int& argc, char**& argv, Body&& body, RunOptions options) {
+  constexpr bool threads = (std::is_same_v<Communicators, ThreadCommunicator> || ...);
+  constexpr bool self = !threads || (std::is_same_v<Communicators, SelfCommunicator> || ...);
+  auto const call = [&](JoinedWorld& world) { return detail::call_body<Communicators...>(body, world); };
+  auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
+  return detail::run_ranks(argc, argv, call, options, {variable, getpid()}, self);
+}
+
+}  // namespace parallax
