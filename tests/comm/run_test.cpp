@@ -234,6 +234,14 @@ TEST_CASE("who is alone has a thread's communicator where that is named, and no 
   CHECK(size == 1);
 }
 
+TEST_CASE("a template is compiled for the types that are named, and for no other", "[comm][run]") {
+  Arguments arguments{{"program", "--px-ranks=2", "--px-no-guard"}};
+  CHECK(px::run<px::ThreadCommunicator>(arguments.count, arguments.values, [](auto& world) {
+          static_assert(std::is_same_v<decltype(world), px::ThreadCommunicator&>);
+          return world.size();
+        }) == 2);
+}
+
 TEST_CASE("a type of communicator that was not named is refused by its name", "[comm][run]") {
   px::SelfCommunicator own;
   px::JoinedWorld world{own};

@@ -51,6 +51,13 @@ int run_ranks(int& argc, char**& argv, RunBody body, RunOptions const& options, 
 // Error (misuse): the type that was joined is none of those that `run` was given.
 [[noreturn]] void refuse_type(JoinedWorld& world);
 
+// Whether a body can be called with each of the types, or with AnyCommunicator where none is named.
+template <class Body, class... Communicators>
+constexpr bool takes() {
+  if constexpr (sizeof...(Communicators) == 0) return std::is_invocable_v<Body&, AnyCommunicator&>;
+  else return (std::is_invocable_v<Body&, Communicators&> && ...);
+}
+
 // Calls `body` with the communicator as what it is, or as AnyCommunicator where no types are named.
 template <class... Communicators, class Body>
 int call_body(Body& body, JoinedWorld& world) {
@@ -141,9 +148,17 @@ template <class... Communicators, class Body>
 int run(int& argc, char**& argv, Body&& body, RunOptions options) {
   constexpr bool threads = (std::is_same_v<Communicators, ThreadCommunicator> || ...);
   constexpr bool self = !threads || (std::is_same_v<Communicators, SelfCommunicator> || ...);
-  auto const call = [&](JoinedWorld& world) { return detail::call_body<Communicators...>(body, world); };
-  auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
-  return detail::run_ranks(argc, argv, call, options, {variable, getpid()}, self);
+  constexpr bool called = detail::takes<Body, Communicators...>();
+  static_assert(
+      called,
+      "parallax: the body of run takes a px::AnyCommunicator&, or each of the types of communicators that run is given");
+  if constexpr (called) {
+    auto const call = [&](JoinedWorld& world) { return detail::call_body<Communicators...>(body, world); };
+    auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
+    return detail::run_ranks(argc, argv, call, options, {variable, getpid()}, self);
+  } else {
+    return detail::usage_code;
+  }
 }
 
 }  // namespace parallax
