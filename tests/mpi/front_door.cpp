@@ -1,0 +1,96 @@
+// Programs of `run`, as they are started: front_door <what> [options of run]. CMakeLists.txt says how each start must end. It is
+// compiled with MPI, and without.
+#include <cstdint>
+#include <cstdio>
+#include <stdexcept>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "parallax/comm/run.hpp"
+#include "parallax/parallax.hpp"
+#ifdef PARALLAX_HAS_MPI
+#include "parallax/comm/mpi.hpp"  // behind run.hpp: the order does not matter
+#endif
+
+namespace px = parallax;
+
+namespace {
+
+#ifdef PARALLAX_HAS_MPI
+// 5 steps of a dense and a sparse variable, with gradients that differ by rank and step: what all parameters are then, as a number.
+std::uint64_t train(px::AnyCommunicator& world) {
+  px::Session session{world};
+  std::vector<float> weights(13, 1.0f), gradient(13);
+  px::Variable<px::Dense, px::Momentum> layer{session, "layer", px::bind(weights), px::Momentum{.learning_rate = 0.1f}};
+  px::Variable<px::Sparse, px::Adagrad> words{session, "words", {.rows = 40, .width = 3}};
+  session.broadcast(layer);
+  for (int step = 0; step < 5; ++step) {
+    auto const number = static_cast<float>(7 * step + 3 * world.rank() + 1);
+    for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = number / static_cast<float>(i + 3);
+    auto const rows = session.pull(words, std::vector{step, 2 * step + world.rank(), 39 - step, step});
+    session.step(px::grad(layer, gradient), px::grad(rows, std::vector<float>(4 * 3, number / 9)));
+  }
+  std::vector<int> all(40);
+  for (int row = 0; row < 40; ++row) all[static_cast<std::size_t>(row)] = row;
+  auto const table = session.pull(words, all);
+  std::vector<float> parameters{weights};
+  parameters.insert(parameters.end(), table.values().data, table.values().data + 40 * 3);
+  session.finish();
+  return px::detail::checksum(parameters.data(), parameters.size() * sizeof(float));
+}
+#endif
+
+// The sum of all ranks, as each of them has it.
+float sum_of_ranks(px::AnyCommunicator& world) {
+  std::vector<float> sum{static_cast<float>(world.rank())};
+  px::allreduce(world, std::span{sum});
+  return sum[0];
+}
+
+// What the program exits with.
+int body(std::string_view what, px::AnyCommunicator& world) {
+  if (what == "sum") {
+    auto const ranks = static_cast<float>(world.size());
+    bool const right = sum_of_ranks(world) == ranks * (ranks - 1) / 2;
+    std::fprintf(stderr, "rank %d of %d: the sum is %s\n", world.rank(), world.size(), right ? "right" : "wrong");
+    return right ? 0 : 1;
+  } else if (what == "throws") {
+    if (world.rank() == 1) throw std::runtime_error{"no batch left"};
+    sum_of_ranks(world);
+  } else if (what == "status") {
+    return 4 + world.rank();
+  }
+#ifdef PARALLAX_HAS_MPI
+  if (what == "hash") {
+    std::uint64_t const hash = train(world);
+    if (world.rank() == 0) std::printf("%d ranks: %016llx\n", world.size(), static_cast<unsigned long long>(hash));
+  }
+#endif
+  return 0;
+}
+
+// Which type of communicator a body is called with, where types are named.
+template <class C>
+int named(C& world) {
+  char const* kind = std::is_same_v<C, px::ThreadCommunicator> ? "threads" : "MPI";
+  std::fprintf(stderr, "rank %d of %d: %s\n", world.rank(), world.size(), kind);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string_view const what = argc > 1 ? argv[1] : "";
+#ifdef PARALLAX_HAS_MPI
+  if (what == "named")
+    return px::run<px::ThreadCommunicator, px::MpiCommunicator>(argc, argv, [](auto& world) { return named(world); });
+  if (what == "run_mpi") return px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { return named(world); });
+#endif
+  if (what == "threads_alone")
+    return px::run<px::ThreadCommunicator>(argc, argv, [](px::ThreadCommunicator& world) { return named(world); });
+  return px::run(argc, argv, [&](px::AnyCommunicator& world) {
+    if (argc != 2 || argv[2]) return 9;  // run has taken its own
+    return body(argv[1], world);
+  });
+}
