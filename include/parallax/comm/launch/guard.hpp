@@ -31,6 +31,7 @@ enum class Launcher { none, mpi, slurm, torch };
 // What was launched together with this process, itself included, and which variable says so.
 struct Launched {
   Launcher by = Launcher::none;
+  // Null where nobody says so.
   char const* variable = nullptr;
   int size = 1;
 };
@@ -74,42 +75,40 @@ inline std::int64_t number_in(Environment variable, char const* name) {
   return error == std::errc{} && end == digits.data() + digits.size() ? number : -1;
 }
 
-// What one variable says; nothing, where it is not a number of processes.
-inline Launched told_by(Start const& start, Launcher by, char const* name) {
-  std::int64_t const size = number_in(start.variable, name);
-  if (size < 1 || size > 1'000'000'000) return {};
-  return {by, name, static_cast<int>(size)};
+// A variable of a launcher, and the one in which it tells the rank, or null.
+struct Telling {
+  Launcher by;
+  char const *size, *rank;
+};
+
+// What one variable says; nothing, where it is not a number of processes, or where the rank that belongs to it is none of them.
+inline Launched told_by(Start const& start, Telling const& telling) {
+  std::int64_t const size = number_in(start.variable, telling.size);
+  std::int64_t const rank = telling.rank ? number_in(start.variable, telling.rank) : 0;
+  if (size < 1 || size > 1'000'000'000 || rank < 0 || rank >= size) return {};
+  return {telling.by, telling.size, static_cast<int>(size)};
 }
 
-// The same, of a launcher that tells the rank as well.
-inline Launched told_by(Start const& start, Launcher by, char const* name, char const* rank_name) {
-  Launched const told = told_by(start, by, name);
-  std::int64_t const rank = number_in(start.variable, rank_name);
-  return rank >= 0 && rank < told.size ? told : Launched{};
-}
-
-inline Launched told_by_slurm(Start const& start) {
+// Whether srun's variables, which tell of so many tasks, are there in a process that is in no step.
+inline bool in_no_step(Start const& start, int size) {
   constexpr std::int64_t first_of_no_step = 0xffff'fff0;
-  Launched const told = told_by(start, Launcher::slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID");
   std::int64_t const tasks = number_in(start.variable, "SLURM_NTASKS");
-  bool const inherited = tasks >= 0 && tasks != told.size;
-  return inherited || number_in(start.variable, "SLURM_STEP_ID") >= first_of_no_step ? Launched{} : told;
-}
-
-inline Launched told_by_mpi(Start const& start) {
-  Launched const pmi = told_by(start, Launcher::mpi, "PMI_SIZE");
-  Launched const open_mpi = told_by(start, Launcher::mpi, "OMPI_COMM_WORLD_SIZE");
-  if (pmi.by == Launcher::none || open_mpi.by == Launcher::none) return pmi.by == Launcher::none ? open_mpi : pmi;
-  return pmi.size < open_mpi.size ? pmi : open_mpi;
+  return (tasks >= 0 && tasks != size) || number_in(start.variable, "SLURM_STEP_ID") >= first_of_no_step;
 }
 
 PARALLAX_INLINE Launched launched(Start const& start) {
-  Launched const slurm = told_by_slurm(start);
-  bool const is_the_task = number_in(start.variable, "SLURM_TASK_PID") == start.process;
-  if (slurm.by != Launcher::none && is_the_task) return slurm;
-  if (Launched const mpi = told_by_mpi(start); mpi.by != Launcher::none) return mpi;
-  if (Launched const torch = told_by(start, Launcher::torch, "WORLD_SIZE", "RANK"); torch.by != Launcher::none) return torch;
-  return slurm;
+  constexpr Telling tellings[] = {{Launcher::slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+                                  {Launcher::mpi, "PMI_SIZE", nullptr},
+                                  {Launcher::mpi, "OMPI_COMM_WORLD_SIZE", nullptr},
+                                  {Launcher::torch, "WORLD_SIZE", "RANK"}};
+  Launched told[4];
+  for (int i = 0; i < 4; ++i) told[i] = told_by(start, tellings[i]);
+  auto& [slurm, pmi, open_mpi, torch] = told;
+  if (in_no_step(start, slurm.size)) slurm = {};
+  if (slurm.variable && number_in(start.variable, "SLURM_TASK_PID") == start.process) return slurm;
+  if (pmi.variable && !(open_mpi.variable && open_mpi.size < pmi.size)) return pmi;
+  if (open_mpi.variable) return open_mpi;
+  return torch.variable ? torch : slurm;
 }
 
 // What to do where `joined` is less than what was launched.
