@@ -441,6 +441,7 @@ TEST_CASE("no right start is refused", "[comm][run][guard]") {
       {"a PMI_SIZE of 0", "PMI_SIZE=0 PMI_RANK=0", alone},
       {"a negative PMI_SIZE", "PMI_SIZE=-4 PMI_RANK=0", alone},
       {"a PMI_SIZE beyond numbers", "PMI_SIZE=99999999999999999999", alone},
+      {"a PMI_SIZE of more than can run", "PMI_SIZE=5000000000 PMI_RANK=0", alone},
       {"a PMI_SIZE with a unit", "PMI_SIZE=4x", alone},
       {"a SLURM_PROCID outside the step", "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=2", alone},
   };
