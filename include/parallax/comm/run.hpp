@@ -27,8 +27,8 @@ namespace parallax {
 //   3. else this process alone: one rank of a SelfCommunicator.
 // Takes its options, which begin with --px-, out of the arguments: --px-help prints them. One that it does not know, or a wrong
 // number, is a line on stderr and the result 2. When a rank leaves by an exception, its words, with the rank, are the last line
-// on stderr, and the result is `abort_code`, or the job ends with it, as under run_mpi. So it is, before `body` runs, with an Error
-// (misuse) where more processes were launched than joined (comm/launch/guard.hpp), and where --px-ranks meets a launcher of several.
+// on stderr, and the result is `abort_code`, or the job ends with it, as under run_mpi. Two errors (misuse) end a program so before
+// `body` runs: more processes were launched than joined (comm/launch/guard.hpp), and --px-ranks in each of several processes.
 //   int main(int argc, char** argv) {
 //     return px::run(argc, argv, [](px::AnyCommunicator& world) { … });
 //   }

@@ -3,8 +3,12 @@
 // communicator that processes join.
 //   inline int join_mine(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body) {
 //     MyCommunicator own{…};
-//     JoinedWorld world{own};
-//     return body(world);
+//     try {
+//       JoinedWorld world{own};
+//       return body(world);
+//     } catch (...) {
+//       return detail::end_by(own.rank(), current_error(own.rank(), "the training of a rank"));
+//     }
 //   }
 //   inline char const* mine_claims(detail::Environment variable) { return variable("MY_RANK"); }
 //   inline Entrance my_entrance{.name = "mine", .precedence = 30, .claims = mine_claims, .join = join_mine};
@@ -65,8 +69,8 @@ struct Entrance {
   int precedence;
   // The variable of its launcher, which says that this process is one of its ranks, or null. Looks at nothing but the environment.
   char const* (*claims)(detail::Environment variable);
-  // Calls `body` once with the communicator that was joined, and returns what the process is to exit with. What leaves `body`, is
-  // said on stderr, and the job ends with `abort_code` (comm/launch/last_words.hpp, end_by). Takes its own out of the arguments.
+  // Calls `body` once with the communicator that was joined, and returns what the process is to exit with. What leaves `body` is
+  // said on stderr, and the job ends with `abort_code` (end_by of comm/launch/last_words.hpp). What cannot be joined is an Error.
   int (*join)(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
   // The entrance that was added before.
   Entrance* next = nullptr;
