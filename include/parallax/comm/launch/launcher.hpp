@@ -54,7 +54,7 @@ int launch(Resources const& resources, std::span<std::string const> command, Lau
 namespace detail {
 
 // A word as a shell reads it: between quotation marks.
-inline std::string quoted(std::string_view word) {
+inline std::string shell_word(std::string_view word) {
   std::string text = "'";
   for (char const c : word) {
     if (c == '\'') text += "'\\''";
@@ -227,15 +227,15 @@ class LaunchedJob {
   std::string script(HostResources const& host, int rank, int local) const {
     std::string text;
     char folder[4096];
-    if (::getcwd(folder, sizeof(folder))) text += "cd " + quoted(folder) + " || exit 86\n";
+    if (::getcwd(folder, sizeof(folder))) text += "cd " + shell_word(folder) + " || exit 86\n";
     for (char** one = environ; *one; ++one)
       if (std::string_view const setting{*one}; goes_along(setting)) {
         std::size_t const name = setting.find('=');
-        text += "export " + std::string{setting.substr(0, name)} + "=" + quoted(setting.substr(name + 1)) + "\n";
+        text += "export " + std::string{setting.substr(0, name)} + "=" + shell_word(setting.substr(name + 1)) + "\n";
       }
-    for (auto const& [name, value] : settings(host, rank, local)) text += "export " + name + "=" + quoted(value) + "\n";
+    for (auto const& [name, value] : settings(host, rank, local)) text += "export " + name + "=" + shell_word(value) + "\n";
     text += "exec 3<&0\n";
-    for (std::string const& word : command_) text += quoted(word) + " ";
+    for (std::string const& word : command_) text += shell_word(word) + " ";
     return text +
            "</dev/null 3<&- &\n"
            "px_rank=$!\n"
