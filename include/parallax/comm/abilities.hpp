@@ -37,6 +37,7 @@ PARALLAX_ABILITY(KnowsOversubscription, bool, oversubscribed, (), (), const, fal
 PARALLAX_ABILITY(KnowsThreads, bool, serialized, (), (), const, true)
 PARALLAX_ABILITY(KnowsSharedMemory, bool, shares_memory, (int one, int other), (one, other), const, false)
 PARALLAX_ABILITY(ReadsInPlace, bool, reads_in_place, (), (), const, false)
+PARALLAX_ABILITY(SleepsUntilNews, void, sleep, (std::chrono::nanoseconds at_most), (at_most), const, detail::yield())
 PARALLAX_ABILITY(TellsOfAborts, void, check, (), (), , void())
 
 PARALLAX_ABILITY(KeepsJournals, Journal&, journal, (), (), , own_journal)

@@ -269,6 +269,14 @@ concept KnowsThreads = requires(C const& comm) {
   { comm.serialized() } -> std::convertible_to<bool>;
 };
 
+// Optional ability: a rank that waits may sleep in it, where what it waits for comes from outside of the process.
+//   sleep(at_most)   local: returns when something has come that a request's `test` would move on, or after so long; earlier
+//                    than that for any reason. Throws nothing
+template <class C>
+concept SleepsUntilNews = requires(C const& comm, std::chrono::nanoseconds at_most) {
+  comm.sleep(at_most);
+};
+
 // Optional ability: tells of an abort to who is not waiting for a peer.
 //   check()   local: throws the reason once the communicator was aborted
 template <class C>
@@ -371,6 +379,8 @@ struct LentSpace<C> {
 
 // The back-off of a polling loop with a deadline: spins for some microseconds, which is longer than a peer in step with this
 // rank needs, then yields; yields at once when oversubscribed. By time, not by polls: one of a network may be a system call.
+// Where the communicator `SleepsUntilNews` it sleeps instead, in naps that grow with the wait: of news from peers it is woken,
+// and what else it waits for, a device for one, is late by an eighth of the wait at most.
 template <Communicator C>
 class Patience {
  public:
@@ -391,7 +401,7 @@ class Patience {
     waited_ = time - started_;
     if (waited_ <= spin_) return true;
     if (waited_ > comm_->deadline() + allowed_ + more_ && !paused()) return false;
-    detail::yield();
+    rest();
     return true;
   }
 
@@ -406,6 +416,15 @@ class Patience {
   std::chrono::nanoseconds waited() const { return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_; }
 
  private:
+  // Lets others run: the peers, or whoever else uses this core.
+  void rest() {
+    if constexpr (SleepsUntilNews<C>) {
+      std::chrono::nanoseconds const nap = waited_ / 8, least = std::chrono::microseconds{10}, most = std::chrono::milliseconds{5};
+      comm_->sleep(nap < least ? least : nap > most ? most : nap);
+    } else {
+      detail::yield();
+    }
+  }
   // Asked again after another deadline, for the pause may have ended. Whose pause has ended gets a whole deadline to come.
   bool paused() {
     if constexpr (AnnouncesPauses<C>) {

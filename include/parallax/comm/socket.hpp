@@ -1,0 +1,171 @@
+// Ranks as processes that are joined by TCP, with nothing but the standard library and POSIX: trainers that are started by
+// torchrun, Kubernetes or a shell make a SocketCommunicator of options, or of the environment.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/comm/socket/endpoint.hpp"
+#include "parallax/comm/socket/options.hpp"
+
+namespace parallax {
+
+// Waits for connections before ranks are made: for a rank 0 whose port the system chooses, and which tells the others in a way
+// of its own. Owns the socket; move-only.
+class SocketListener {
+ public:
+  // Local. "host:port", or "[host]:port"; port 0 is any that is free. Error: invalid_argument for what is no address,
+  // transport where nobody can listen there.
+  explicit SocketListener(std::string_view address = "127.0.0.1:0");
+
+  // Where it listens, in digits: what SocketOptions take as an address.
+  std::string address() const { return detail::text_of(detail::address_of(socket_, &::getsockname)); }
+
+ private:
+  friend class SocketCommunicator;
+  detail::Descriptor socket_;
+};
+
+// One rank's end of a world of processes, or threads, each of which has a connection to every other. Owns its sockets;
+// move-only, also while operations are in flight. Used by one thread at a time. It makes no thread: everything moves inside of
+// its calls, and who waits for peers sleeps.
+//   constructing   collective. Rank 0 listens at the address of the options, all others call it until the deadline. Ranks of one
+//                  job know one key, and nobody else joins. What is said afterwards is neither encrypted nor signed
+//   destroying     local: says goodbye, and waits a second at most until the peers' systems have it
+//   abort          every rank's pending and next operation throws the reason, and the first one stays
+// A peer that is gone without a goodbye ends the communicator: Error (transport), which names its rank and host, on every rank.
+class SocketCommunicator {
+ public:
+  // An operation in flight; see below.
+  class Request;
+
+  // Collective. Throws the same as the others of this class; Error: timeout that names who is missing, mismatch where ranks
+  // disagree on the world, invalid_argument for options that make no sense or an address that needs a key, transport.
+  explicit SocketCommunicator(SocketOptions const& options)
+      : end_{std::make_unique<detail::SocketEndpoint>(options, detail::Descriptor{})} {}
+  // Collective. Of a rank 0 that listens already: the address of the options is not looked at.
+  SocketCommunicator(SocketListener listener, SocketOptions const& options)
+      : end_{std::make_unique<detail::SocketEndpoint>(options, std::move(listener.socket_))} {}
+
+  // From 0 to size() - 1.
+  int rank() const { return end_->options.rank; }
+  // Ranks of the world.
+  int size() const { return end_->options.size; }
+  // As the options have it, 60 s by default.
+  std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
+  // Whether this host has more ranks than hardware threads, so that waiting sleeps at once.
+  bool oversubscribed() const { return end_->oversubscribed; }
+  // The host of every rank; hosts are numbered from 0 in the order of their first rank.
+  std::vector<int> const& hosts() const { return end_->hosts; }
+
+  // Collective on a channel. Writes what the system takes at once; the rank's own block is copied. What peers send before they
+  // are waited for is kept. Error: invalid_argument for lists of another length than `size` and for channels that are not
+  // there, misuse where the channel is busy, mismatch where sizes disagree, transport, and the reason after an abort.
+  Request ialltoallv(int channel, Transfer const& transfer);
+
+  // Local: tells every rank, and waits a quarter of a second at most until the system has taken it.
+  void abort(Error const& reason) { end_->abort(reason); }
+  // Makes progress. Throws the reason once any rank has aborted, or was lost.
+  void check() { end_->check(); }
+  // Returns when a peer has sent something or can be sent more, or after so long.
+  void sleep(std::chrono::nanoseconds at_most) const { end_->sleep(at_most); }
+
+  // As the options say: requests from one rank to another that were not taken yet.
+  int window() const { return end_->options.mailbox.window; }
+  // Bytes of a letter, as the options say.
+  std::size_t largest() const { return end_->options.mailbox.largest; }
+  // Local. A request counts in the window until its receiver has said that it took it. Error: invalid_argument, and the reason
+  // after an abort.
+  bool post(LetterLane lane, int to, LetterParts parts) { return end_->post_letter(lane, to, parts); }
+  // Local. Makes progress. Error likewise.
+  bool take(LetterLane lane, int from, Letter& letter) { return end_->take_letter(lane, from, letter); }
+
+  // This rank's, which peers ask for.
+  Journal& journal() { return end_->journals.journal; }
+  // Local. Asks that rank; what comes back is told by a later call.
+  std::optional<Status> status_of(int rank, bool& fresh) { return end_->status_of(rank, fresh); }
+  // Local. Makes progress, and answers those who asked.
+  void answer() { end_->answer(); }
+  // Local. Tells every other rank; waits up to a second until the system has taken it.
+  void announce() { end_->announce(); }
+  // Local. Makes progress first.
+  std::chrono::nanoseconds longest_pause() const {
+    end_->answer();
+    return end_->journals.longest_pause();
+  }
+
+  // Bytes that were written to connections since the world is together: blocks, letters, and the 24 bytes before every 256 KiB
+  // of them or less.
+  std::uint64_t wire_bytes() const { return end_->written(); }
+
+ private:
+  // Requests refer to it, so that this object may move.
+  std::unique_ptr<detail::SocketEndpoint> end_;
+};
+
+// A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` was true, it withdraws:
+// nobody touches the memory of the transfer any more.
+class SocketCommunicator::Request {
+ public:
+  Request() = default;
+  // `other` is complete afterwards, and withdraws nothing.
+  Request(Request&& other) noexcept : end_{std::exchange(other.end_, nullptr)}, channel_{other.channel_} {}
+  // Withdraws the operation that it had, if that is not complete.
+  Request& operator=(Request&& other) noexcept {
+    if (this != &other) {
+      drop();
+      end_ = std::exchange(other.end_, nullptr);
+      channel_ = other.channel_;
+    }
+    return *this;
+  }
+  ~Request() { drop(); }
+
+  // Moves on all that this rank has in flight; true once every block has come, and the system has taken this rank's. Throws the
+  // reason of an abort, and Error: mismatch, transport.
+  bool test() {
+    if (end_ && end_->progress(channel_)) end_ = nullptr;
+    return !end_;
+  }
+  // A rank that has not delivered, else one whose system has not taken its block; -1 once complete.
+  int waiting_for() const { return end_ ? end_->waiting_for(channel_) : -1; }
+
+ private:
+  friend class SocketCommunicator;
+  Request(detail::SocketEndpoint* end, int channel) : end_{end}, channel_{channel} {}
+  // Withdraws what is not complete.
+  void drop() noexcept {
+    if (end_) end_->withdraw(channel_);
+    end_ = nullptr;
+  }
+
+  detail::SocketEndpoint* end_ = nullptr;
+  int channel_ = 0;
+};
+
+// ---- below: how it is done ----
+
+inline SocketListener::SocketListener(std::string_view address) {
+  auto const addresses = detail::addresses_of(detail::split_address(address));
+  if (addresses.empty())
+    throw Error{Errc::invalid_argument, -1, "SocketListener", "", joined({"nobody knows the address '", address, "'"})};
+  socket_ = detail::listening_socket(addresses[0]);
+}
+
+inline SocketCommunicator::Request SocketCommunicator::ialltoallv(int channel, Transfer const& transfer) {
+  end_->post(channel, transfer);
+  return {end_.get(), channel};
+}
+
+static_assert(AnnouncesPauses<SocketCommunicator> && KnowsOversubscription<SocketCommunicator> && Mailbox<SocketCommunicator> &&
+              SleepsUntilNews<SocketCommunicator> && TellsOfAborts<SocketCommunicator>);
+
+}  // namespace parallax

@@ -1,0 +1,192 @@
+// Sockets of the system and addresses of TCP: what the meeting of ranks (comm/socket/meeting.hpp) and their connections
+// (comm/socket/connection.hpp) are made of. Nothing here blocks, but for the look-up of a name.
+#pragma once
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/error.hpp"
+
+namespace parallax::detail {
+
+// A moment of the steady clock, by which everything here has its deadline.
+using Moment = std::chrono::steady_clock::time_point;
+
+// Owns a file descriptor, or none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_{number} {}
+  Descriptor(Descriptor&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    if (this != &other) {
+      close();
+      number_ = std::exchange(other.number_, -1);
+    }
+    return *this;
+  }
+  ~Descriptor() { close(); }
+
+  // The system's number of it; -1 where there is none.
+  int get() const { return number_; }
+  // Whether there is one.
+  explicit operator bool() const { return number_ >= 0; }
+  // Gives it back to the system.
+  void close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+
+ private:
+  int number_ = -1;
+};
+
+// An address of IPv4 or IPv6 with its port, as the system writes it.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  // The system's view of it.
+  sockaddr const* native() const { return reinterpret_cast<sockaddr const*>(&storage); }
+  sockaddr* native() { return reinterpret_cast<sockaddr*>(&storage); }
+  // Where the port lies, in the order of bytes of networks.
+  in_port_t& port_field() {
+    return storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(storage).sin6_port
+                                         : reinterpret_cast<sockaddr_in&>(storage).sin_port;
+  }
+  std::uint16_t port() const { return ntohs(const_cast<SocketAddress*>(this)->port_field()); }
+  // The same host at another port.
+  SocketAddress at(std::uint16_t port) const {
+    SocketAddress result = *this;
+    result.port_field() = htons(port);
+    return result;
+  }
+  // Whether only processes of this host can reach it; an address of IPv4 may be written as one of IPv6.
+  bool loopback() const {
+    if (storage.ss_family == AF_INET)
+      return ntohl(reinterpret_cast<sockaddr_in const&>(storage).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    in6_addr const& six = reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == IN_LOOPBACKNET);
+  }
+};
+
+// All addresses of this host of that kind, at the same port; where the kind is IPv6, those of IPv4 as well.
+inline SocketAddress anywhere(SocketAddress const& address) {
+  SocketAddress result = address;
+  if (address.storage.ss_family == AF_INET) reinterpret_cast<sockaddr_in&>(result.storage).sin_addr.s_addr = htonl(INADDR_ANY);
+  else reinterpret_cast<sockaddr_in6&>(result.storage).sin6_addr = in6addr_any;
+  return result;
+}
+
+// Parts of "host:port", or of "[host]:port" where the host has colons itself.
+struct HostAndPort {
+  std::string host, port;
+};
+
+// Splits an address as users write it. Error (invalid_argument) where it has no port between 0 and 65535.
+inline HostAndPort split_address(std::string_view address) {
+  std::size_t const colon = address.rfind(':');
+  HostAndPort parts;
+  if (colon != std::string_view::npos) {
+    std::string_view host = address.substr(0, colon);
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+    parts = {std::string{host}, std::string{address.substr(colon + 1)}};
+  }
+  bool const digits = !parts.port.empty() && parts.port.size() <= 5 &&
+                      std::all_of(parts.port.begin(), parts.port.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (parts.host.empty() || !digits || std::stoi(parts.port) > 65535)
+    throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "", joined({"'", address, "' is no address host:port"})};
+  return parts;
+}
+
+// All addresses that the name stands for now, the system's best first; empty where nobody knows the name (yet). May block for
+// as long as the system's resolver does.
+inline std::vector<SocketAddress> addresses_of(HostAndPort const& name) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  std::vector<SocketAddress> addresses;
+  if (::getaddrinfo(name.host.c_str(), name.port.c_str(), &hints, &found) != 0) return addresses;
+  for (addrinfo const* one = found; one; one = one->ai_next) {
+    if (one->ai_family != AF_INET && one->ai_family != AF_INET6) continue;
+    SocketAddress& address = addresses.emplace_back();
+    std::memcpy(&address.storage, one->ai_addr, one->ai_addrlen);
+    address.length = one->ai_addrlen;
+  }
+  ::freeaddrinfo(found);
+  return addresses;
+}
+
+// In digits, as users write it: "127.0.0.1:4711" or "[::1]:4711".
+inline std::string text_of(SocketAddress const& address) {
+  char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
+  ::getnameinfo(address.native(), address.length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+  return address.storage.ss_family == AF_INET6 ? joined({"[", host, "]:", port}) : joined({host, ":", port});
+}
+
+// The address of the other end, or, by getsockname, of this one.
+inline SocketAddress address_of(Descriptor const& socket, int (*ask)(int, sockaddr*, socklen_t*) = &::getpeername) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (ask(socket.get(), address.native(), &address.length) != 0) address.length = 0;
+  return address;
+}
+
+// Error (transport): what the system has just said of a call.
+inline Error system_error(std::string_view call, int peer = -1) {
+  return {Errc::transport, peer, "SocketCommunicator", "", joined({call, ": ", std::strerror(errno)})};
+}
+
+// Waits until one of these is ready, or the moment has come.
+inline void poll_until(std::vector<pollfd>& sockets, Moment until) {
+  auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+  if (::poll(sockets.data(), static_cast<nfds_t>(sockets.size()), static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000))) <
+      0)
+    for (pollfd& socket : sockets) socket.revents = 0;
+}
+
+// A new socket which never blocks, and is closed where another program takes the process over.
+inline Descriptor new_socket(int family) {
+  Descriptor socket{::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!socket) throw system_error("socket");
+  return socket;
+}
+
+// Listens at an address; port 0 lets the system choose. Error (transport) where it is taken, or not of this host.
+inline Descriptor listening_socket(SocketAddress const& address) {
+  Descriptor socket = new_socket(address.storage.ss_family);
+  int const on = 1, off = 0;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.storage.ss_family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(socket.get(), address.native(), address.length) != 0 || ::listen(socket.get(), SOMAXCONN) != 0)
+    throw system_error(joined({"listen at ", text_of(address)}));
+  return socket;
+}
+
+// Of connected sockets: small messages go at once, and a host that is gone is noticed though nobody writes to it: within half a
+// minute.
+inline void tune(Descriptor const& socket) {
+  int const on = 1, idle = 10, interval = 5, probes = 3;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+}  // namespace parallax::detail

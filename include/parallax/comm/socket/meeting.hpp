@@ -1,0 +1,277 @@
+// How ranks over sockets find each other: rank 0 listens where everybody looks for it, all others call it, and then those with
+// lower numbers. An endpoint (comm/socket/endpoint.hpp) has one until its world is together. Strangers who call are heard for
+// some seconds and some hundred bytes, and then dropped.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/socket/greeting.hpp"
+#include "parallax/comm/socket/options.hpp"
+
+namespace parallax::detail {
+
+// A connection to a rank that has proved itself.
+struct RankLink {
+  Descriptor socket;
+  RankFacts facts;
+  // Its address as seen from here, with the port of the connection.
+  SocketAddress address;
+  // Whether it is there; the socket may have been taken since.
+  bool there = false;
+};
+
+// Refers to the options. Everything has to have happened before `until`.
+class SocketMeeting {
+ public:
+  // `listener`: rank 0's own, or none.
+  SocketMeeting(SocketOptions const& options, Descriptor listener, Moment until);
+
+  // By rank 0: until all others have called. Error: timeout that names who is missing, mismatch where ranks were told of
+  // different worlds, transport where it cannot listen, invalid_argument for an address that needs a key.
+  void await_all();
+  // By all others, first: until rank 0 was reached. Errors likewise.
+  void call_first();
+  // By all others, then: `addresses` by rank, where each listens. Until all but rank 0 were reached, or have called.
+  void join(std::vector<SocketAddress> const& addresses);
+
+  // Error (timeout) that names those who are not there.
+  Error missing() const;
+
+  // By rank: those that were reached, also after an Error; the rank's own has no socket.
+  std::vector<RankLink>& links() { return links_; }
+  // What this rank says about itself.
+  RankFacts const& facts() const { return mine_; }
+  // Who has proved itself and must not join, to be told why.
+  RankLink& refused() { return refused_; }
+
+ private:
+  static constexpr std::chrono::milliseconds retry{20};  // between two calls of a rank that does not answer
+  static constexpr std::chrono::seconds patience{5};     // with those who have called and are not known yet
+
+  // A rank to be called, and what has become of it.
+  struct Call {
+    int rank = 0;
+    std::vector<SocketAddress> addresses;
+    std::size_t next = 0;  // is called next
+    std::unique_ptr<Greeting> greeting;
+    Moment again{};  // not before
+    std::string why = "was not reached";
+  };
+
+  bool linked(int rank) const { return links_[static_cast<std::size_t>(rank)].there; }
+  // Moves on all greetings and calls, until this number of links is there. Error (timeout).
+  void run(std::size_t links);
+  void wait_a_moment();
+  void accept_some();
+  void greet_callers();
+  void move_on(Call& call);
+  // Calls the next address. Error (invalid_argument) where it needs a key.
+  void dial(Call& call);
+  // A rank has proved itself. Error (mismatch) where it is none of this world.
+  void admit(Greeting& greeting, bool called);
+  void check(RankFacts const& theirs);
+  // Whether a connection is still there, as far as one can see.
+  static bool alive(Descriptor const& socket);
+  void need_key(SocketAddress const& address) const;
+
+  SocketOptions const* options_;
+  Descriptor listener_;
+  Moment until_;
+  RankFacts mine_;
+  std::vector<RankLink> links_;
+  std::size_t there_ = 0;                           // of them
+  std::vector<std::unique_ptr<Greeting>> callers_;  // not known yet, the oldest first
+  std::vector<Call> calls_;
+  RankLink refused_;
+};
+
+inline SocketMeeting::SocketMeeting(SocketOptions const& options, Descriptor listener, Moment until)
+    : options_{&options}, listener_{std::move(listener)}, until_{until}, links_(static_cast<std::size_t>(options.size)) {
+  mine_.rank = options.rank;
+  mine_.size = options.size;
+  mine_.window = options.mailbox.window;
+  mine_.largest = options.mailbox.largest;
+  fill_by_chance(&mine_.communicator, sizeof mine_.communicator);
+  set_host(mine_);
+}
+
+inline void SocketMeeting::need_key(SocketAddress const& address) const {
+  if (!options_->key.empty() || address.loopback()) return;
+  throw Error{Errc::invalid_argument, options_->rank, "SocketCommunicator", "",
+              joined({"without a key of the job (PARALLAX_JOB_KEY) ranks meet on loopback addresses only, and ",
+                      text_of(address), " is none"})};
+}
+
+inline void SocketMeeting::await_all() {
+  if (options_->size == 1) return;
+  HostAndPort const name = split_address(options_->address);
+  while (!listener_) {
+    auto const addresses = addresses_of(name);
+    if (addresses.empty() && std::chrono::steady_clock::now() > until_)
+      throw Error{Errc::timeout, 0, "SocketCommunicator", "", joined({"nobody knows the address '", name.host, "'"})};
+    if (addresses.empty()) {
+      std::this_thread::sleep_for(retry);
+    } else {
+      need_key(addresses[0]);
+      listener_ = listening_socket(options_->key.empty() ? addresses[0] : anywhere(addresses[0]));
+    }
+  }
+  need_key(address_of(listener_, &::getsockname));
+  run(links_.size() - 1);
+}
+
+inline void SocketMeeting::call_first() {
+  calls_.emplace_back();
+  run(1);
+}
+
+inline void SocketMeeting::join(std::vector<SocketAddress> const& addresses) {
+  for (int rank = 1; rank < options_->rank; ++rank) {
+    Call& call = calls_.emplace_back();
+    call.rank = rank;
+    call.addresses = {addresses[static_cast<std::size_t>(rank)]};
+  }
+  run(links_.size() - 1);
+}
+
+inline void SocketMeeting::run(std::size_t links) {
+  while (there_ < links) {
+    accept_some();
+    greet_callers();
+    for (Call& call : calls_) move_on(call);
+    std::erase_if(calls_, [&](Call const& call) { return linked(call.rank); });
+    if (there_ >= links) break;
+    if (std::chrono::steady_clock::now() > until_) throw missing();
+    wait_a_moment();
+  }
+}
+
+inline void SocketMeeting::wait_a_moment() {
+  std::vector<pollfd> sockets;
+  if (listener_) sockets.push_back({listener_.get(), POLLIN, 0});
+  for (auto const& greeting : callers_) sockets.push_back({greeting->socket(), greeting->wants(), 0});
+  for (Call const& call : calls_)
+    if (call.greeting) sockets.push_back({call.greeting->socket(), call.greeting->wants(), 0});
+  poll_until(sockets, std::min<Moment>(until_, std::chrono::steady_clock::now() + retry));
+}
+
+inline void SocketMeeting::accept_some() {
+  while (listener_) {
+    Descriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (!socket) return;
+    if (options_->key.empty() && !address_of(socket).loopback()) continue;
+    if (callers_.size() >= 2 * links_.size() + 64) callers_.erase(callers_.begin());  // a stranger, who keeps silent
+    auto const until = std::min<Moment>(until_, std::chrono::steady_clock::now() + patience);
+    callers_.push_back(std::make_unique<Greeting>(std::move(socket), false, options_->key, mine_, until));
+  }
+}
+
+inline void SocketMeeting::greet_callers() {
+  for (auto& caller : callers_) {
+    auto const state = caller->move_on();
+    if (state == Greeting::State::done) admit(*caller, false);
+    if (state != Greeting::State::pending) caller.reset();
+  }
+  std::erase(callers_, nullptr);
+}
+
+inline void SocketMeeting::move_on(Call& call) {
+  if (linked(call.rank)) return;
+  if (!call.greeting) {
+    if (std::chrono::steady_clock::now() >= call.again) dial(call);
+    if (!call.greeting) return;
+  }
+  auto const state = call.greeting->move_on();
+  if (state == Greeting::State::pending) return;
+  if (state == Greeting::State::failed) call.why = call.greeting->why();
+  else if (int const rank = call.greeting->theirs().rank; rank != call.rank) call.why = joined({"is rank ", rank});
+  else admit(*call.greeting, true);
+  call.greeting.reset();
+  call.again = std::chrono::steady_clock::now() + retry;
+}
+
+inline void SocketMeeting::dial(Call& call) {
+  if (call.rank == 0 && call.next >= call.addresses.size()) {
+    call.addresses = addresses_of(split_address(options_->address));
+    call.next = 0;
+    if (call.addresses.empty()) call.why = "has an address that nobody knows";
+  }
+  call.again = std::chrono::steady_clock::now() + retry;
+  if (call.addresses.empty()) return;
+  SocketAddress const& address = call.addresses[call.rank == 0 ? call.next++ : 0];
+  need_key(address);
+  if (call.rank == 0) {
+    listener_ = listening_socket(options_->key.empty() ? address.at(0) : anywhere(address).at(0));
+    mine_.port = address_of(listener_, &::getsockname).port();
+  }
+  Descriptor socket = new_socket(address.storage.ss_family);
+  if (::connect(socket.get(), address.native(), address.length) != 0 && errno != EINPROGRESS) {
+    call.why = std::strerror(errno);
+    return;
+  }
+  call.greeting = std::make_unique<Greeting>(std::move(socket), true, options_->key, mine_,
+                                             std::min<Moment>(until_, std::chrono::steady_clock::now() + patience));
+}
+
+inline bool SocketMeeting::alive(Descriptor const& socket) {
+  char byte;
+  return ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 || errno == EAGAIN || errno == EWOULDBLOCK;
+}
+
+inline void SocketMeeting::check(RankFacts const& theirs) {
+  auto const refuse = [&](std::string const& why) { throw Error{Errc::mismatch, theirs.rank, "SocketCommunicator", "", why}; };
+  if (theirs.size != mine_.size)
+    refuse(joined({"rank ", theirs.rank, " was told of ", theirs.size, " ranks, and rank ", mine_.rank, " of ", mine_.size}));
+  if (theirs.rank < 0 || theirs.rank >= mine_.size)
+    refuse(joined({"there is no rank ", theirs.rank, " in a world of ", mine_.size}));
+  if (theirs.window != mine_.window || theirs.largest != mine_.largest)
+    refuse(joined({"rank ", theirs.rank, " was given another mailbox than rank ", mine_.rank}));
+  RankLink const& before = links_[static_cast<std::size_t>(theirs.rank)];
+  bool const twice =
+      before.there && before.facts.communicator != theirs.communicator && (!before.socket || alive(before.socket));
+  if (twice || theirs.rank == mine_.rank) refuse(joined({"two processes call themselves rank ", theirs.rank}));
+}
+
+inline void SocketMeeting::admit(Greeting& greeting, bool called) {
+  RankFacts const theirs = greeting.theirs();
+  RankLink link{greeting.take(), theirs, {}, true};
+  link.address = address_of(link.socket);
+  tune(link.socket);
+  try {
+    check(theirs);
+  } catch (...) {
+    refused_ = std::move(link);
+    throw;
+  }
+  if (!called && theirs.rank < mine_.rank) return;
+  there_ += !linked(theirs.rank);
+  links_[static_cast<std::size_t>(theirs.rank)] = std::move(link);
+}
+
+inline Error SocketMeeting::missing() const {
+  std::string ranks, why;
+  int first = -1, count = 0;
+  for (int rank = 0; rank < options_->size; ++rank) {
+    if (rank == options_->rank || linked(rank)) continue;
+    if (options_->rank > 0 && there_ == 0 && rank > 0) break;  // only rank 0 knows of them
+    if (count++ == 0) first = rank;
+    append(ranks, {count > 1 ? ", " : "", rank});
+  }
+  for (Call const& call : calls_)
+    if (call.rank == first)
+      why = joined({": ", call.addresses.empty() ? options_->address : text_of(call.addresses[0]), ": ", call.why});
+  return {Errc::timeout, first, "SocketCommunicator", "",
+          joined({"rank ", options_->rank, " waited longer than the deadline of ",
+                  std::to_string(std::chrono::duration<double>{meeting_deadline(*options_)}.count()), " s for ",
+                  count > 1 ? "ranks " : "rank ", ranks, why})};
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,105 @@
+// What a SocketCommunicator is made with, given by the program or found in the environment. comm/socket.hpp includes it, and all
+// that makes a world of sockets.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/comm/socket/descriptor.hpp"
+
+namespace parallax {
+
+// What a SocketCommunicator is made with. The size, the key and the mailbox must be the same on all ranks.
+struct SocketOptions {
+  // This process's number, from 0, and how many there are.
+  int rank = 0, size = 1;
+  // Where rank 0 listens, and all others call it: "host:port", or "[host]:port" of IPv6 in digits.
+  std::string address = "127.0.0.1:29500";
+  // A secret of the job. Ranks prove to each other that they know it, and nobody else joins. Without one they meet on loopback
+  // addresses alone.
+  std::string key = {};
+  // How long a wait may last before it is an Error (timeout).
+  std::chrono::nanoseconds deadline = std::chrono::seconds{60};
+  // How long a rank may be late for the construction; 0: as long as the deadline.
+  std::chrono::nanoseconds meeting_deadline{0};
+  // Of the mailbox of every rank.
+  MailboxBounds mailbox = {};
+};
+
+namespace detail {
+// How long ranks may take to come together.
+inline std::chrono::nanoseconds meeting_deadline(SocketOptions const& options) {
+  return options.meeting_deadline.count() > 0 ? options.meeting_deadline : options.deadline;
+}
+}  // namespace detail
+
+// Local. The options of a process that was started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun starts
+// processes; none where neither RANK nor WORLD_SIZE is set. The key is what PARALLAX_JOB_KEY says, or what is in the file that
+// PARALLAX_JOB_KEY_FILE names, which only its owner may read. Error: invalid_argument for a variable that is missing or no
+// number, file for a file that others may read or that cannot be read.
+std::optional<SocketOptions> socket_options_from_environment();
+
+namespace detail {
+
+// A variable of the environment; empty where it is not set.
+inline std::string environment(char const* name) {
+  char const* const value = std::getenv(name);
+  return value ? value : "";
+}
+
+// The same of a number, from `least` on. Error (invalid_argument) where it is missing, or no such number.
+inline int number_in_environment(char const* name, int least) {
+  std::string const text = environment(name);
+  int number = 0;
+  auto const [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || failure != std::errc{} || end != text.data() + text.size() || number < least)
+    throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "",
+                joined({"the environment says ", name, "='", text, "', where a number from ", least, " on is expected"})};
+  return number;
+}
+
+// What the file holds, without spaces and lines' ends behind it. Error (file).
+inline std::string key_in_file(std::string const& path) {
+  auto const refuse = [&](std::string_view why) {
+    throw Error{Errc::file, -1, "SocketCommunicator", "", joined({"the key of the job in '", path, "' ", why})};
+  };
+  Descriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  struct stat facts {};
+  if (!file || ::fstat(file.get(), &facts) != 0) refuse("cannot be read");
+  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("can be read by others: its mode must be 0600");
+  std::string key(4096, '\0');
+  auto const bytes = ::read(file.get(), key.data(), key.size());
+  key.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+  key.erase(key.find_last_not_of(" \t\r\n") + 1);
+  if (key.empty()) refuse("is empty");
+  return key;
+}
+
+}  // namespace detail
+
+inline std::optional<SocketOptions> socket_options_from_environment() {
+  using detail::environment;
+  if (environment("RANK").empty() && environment("WORLD_SIZE").empty()) return std::nullopt;
+  SocketOptions options;
+  options.size = detail::number_in_environment("WORLD_SIZE", 1);
+  options.rank = detail::number_in_environment("RANK", 0);
+  int const port = detail::number_in_environment("MASTER_PORT", 1);
+  std::string const host = environment("MASTER_ADDR"), file = environment("PARALLAX_JOB_KEY_FILE");
+  if (host.empty())
+    throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "", "the environment says RANK, but not MASTER_ADDR"};
+  options.address = joined({host.find(':') == std::string::npos ? host : joined({"[", host, "]"}), ":", port});
+  options.key = environment("PARALLAX_JOB_KEY");
+  if (options.key.empty() && !file.empty()) options.key = detail::key_in_file(file);
+  return options;
+}
+
+}  // namespace parallax

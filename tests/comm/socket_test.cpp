@@ -1,0 +1,172 @@
+// Ranks over sockets: the suites, a training with the bits of threads, and what goes over the wire.
+#include "parallax/comm/socket.hpp"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "../catch.hpp"
+#include "parallax/comm/any.hpp"
+#include "parallax/comm/thread.hpp"
+#include "parallax/conformance/communicator.hpp"
+#include "parallax/conformance/mailbox.hpp"
+#include "parallax/parallax.hpp"
+#include "sockets.hpp"
+
+namespace px = parallax;
+
+namespace {
+
+struct AnySockets {
+  int ranks;
+
+  template <class Body>
+  void run(std::chrono::nanoseconds deadline, Body const& body) const {
+    Sockets{ranks, 2}.run(deadline, [&](px::SocketCommunicator& comm) {
+      px::AnyCommunicator any{std::ref(comm)};
+      body(any);
+    });
+  }
+};
+
+struct Trained {
+  std::vector<float> weights = std::vector<float>(1000, 1.0f), rows;
+  bool operator==(Trained const&) const = default;
+};
+
+template <class C>
+Trained trained(C& world) {
+  px::Session session{world};
+  Trained model;
+  px::Variable<px::Dense, px::Adam> layer{session, "layer", px::bind(model.weights)};
+  px::Variable<px::Sparse, px::Adagrad> words{session, "words", {.rows = 50, .width = 4, .initial = px::uniform(-1, 1)}};
+  std::vector<int> const ids{world.rank(), 7, world.rank() + 20};
+  for (int step = 0; step < 10; ++step) {
+    auto const rows = session.pull(words, ids);
+    std::vector<float> gradient(model.weights.size()), of_rows;
+    for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = model.weights[i] * rows[i % 3][i % 4];
+    for (std::size_t i = 0; i < 12; ++i) of_rows.push_back(rows[i / 4][i % 4] * model.weights[i]);
+    session.step(px::grad(layer, gradient), px::grad(rows, of_rows));
+  }
+  auto const last = session.pull(words, std::vector{0, 1, 7, 20, 21});
+  for (std::size_t i = 0; i < 20; ++i) model.rows.push_back(last[i / 4][i % 4]);
+  session.finish();
+  return model;
+}
+
+double cpu_seconds() {
+  rusage use{};
+  ::getrusage(RUSAGE_THREAD, &use);
+  auto const seconds = [](timeval time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
+// So many bytes to and from every other rank.
+void exchange_blocks(px::SocketCommunicator& comm, std::size_t bytes, std::byte const* send, std::byte* receive) {
+  auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
+  std::vector<px::ByteRange> to(ranks, {0, bytes}), from(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) from[rank] = {rank * bytes, bytes};
+  to[self].bytes = from[self].bytes = 0;
+  auto request = comm.ialltoallv(0, {send, to, receive, from});
+  px::wait(comm, request, "a test");
+}
+
+}  // namespace
+
+TEST_CASE("sockets pass the communicators' suite", "[comm][socket]") {
+  int const ranks = GENERATE(1, 2, 3, 5);
+  std::uint64_t const seed = std::random_device{}();
+  CAPTURE(ranks, seed);
+  parallax_conformance::check_communicator(Sockets{ranks}, seed);
+}
+
+TEST_CASE("sockets pass the suite of failures", "[comm][socket]") {
+  int const ranks = GENERATE(2, 3, 5);
+  CAPTURE(ranks);
+  parallax_conformance::check_failures(Sockets{ranks});
+}
+
+TEST_CASE("sockets pass the mailboxes' suite", "[comm][socket][mailbox]") {
+  int const ranks = GENERATE(1, 2, 4);
+  int const window = GENERATE(1, 3);
+  std::uint64_t const seed = std::random_device{}();
+  CAPTURE(ranks, window, seed);
+  parallax_conformance::check_mailbox(Sockets{ranks, window}, seed, 4);
+  parallax_conformance::check_mailbox_failures(Sockets{ranks, window});
+}
+
+TEST_CASE("sockets behind an erased type pass the suites", "[comm][socket][any]") {
+  parallax_conformance::check_communicator(AnySockets{3});
+  parallax_conformance::check_failures(AnySockets{3});
+  parallax_conformance::check_mailbox(AnySockets{3}, 1, 4);
+  parallax_conformance::check_mailbox_failures(AnySockets{3});
+}
+
+TEST_CASE("a training over sockets has the bits of threads", "[comm][socket]") {
+  int const ranks = GENERATE(1, 2, 3);
+  CAPTURE(ranks);
+  std::vector<Trained> sockets(static_cast<std::size_t>(ranks)), threads(sockets);
+  run_sockets(ranks, [&](px::SocketCommunicator& world) { sockets[static_cast<std::size_t>(world.rank())] = trained(world); });
+  px::run_threads(ranks,
+                  [&](px::ThreadCommunicator& world) { threads[static_cast<std::size_t>(world.rank())] = trained(world); });
+  CHECK(sockets == threads);
+  CHECK(sockets[0].weights[0] != 1.0f);
+}
+
+TEST_CASE("large blocks pass each other, and cost little more than their bytes", "[comm][socket]") {
+  constexpr std::size_t bytes = (std::size_t{24} << 20) + 5;  // more than systems buffer
+  run_sockets(3, [&](px::SocketCommunicator& comm) {
+    std::vector<std::byte> const send(bytes, static_cast<std::byte>(comm.rank() + 1));
+    std::vector<std::byte> receive(3 * bytes);
+    auto const before = comm.wire_bytes();
+    exchange_blocks(comm, bytes, send.data(), receive.data());
+    auto const written = static_cast<double>(comm.wire_bytes() - before), payload = 2.0 * static_cast<double>(bytes);
+    parallax_conformance::require(written >= payload && written <= 1.005 * payload, "too much on the wire");
+    for (int rank = 0; rank < 3; ++rank)
+      for (std::size_t i = 0; i < bytes && rank != comm.rank(); i += 1000)
+        parallax_conformance::require(receive[static_cast<std::size_t>(rank) * bytes + i] == static_cast<std::byte>(rank + 1),
+                                      "a wrong byte");
+  });
+}
+
+TEST_CASE("a block that comes while its operation is posted goes on where it belongs", "[comm][socket]") {
+  constexpr std::size_t bytes = std::size_t{24} << 20;
+  run_sockets(2, [&](px::SocketCommunicator& comm) {
+    std::vector<std::byte> const send(bytes, std::byte{7});
+    std::vector<std::byte> receive(2 * bytes);
+    if (comm.rank() == 1) {
+      for (int k = 0; k < 3; ++k) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{2});
+        comm.check();  // reads a part of the block
+      }
+    }
+    exchange_blocks(comm, bytes, send.data(), receive.data());
+    auto const first = receive.begin() + static_cast<std::ptrdiff_t>(bytes * static_cast<std::size_t>(1 - comm.rank()));
+    parallax_conformance::require(std::count(first, first + static_cast<std::ptrdiff_t>(bytes), std::byte{7}) == bytes,
+                                  "a wrong byte");
+  });
+}
+
+TEST_CASE("a rank that waits for its peers sleeps", "[comm][socket]") {
+  constexpr std::chrono::milliseconds away{1500};
+  run_sockets(2, [&](px::SocketCommunicator& comm) {
+    std::byte sent{1}, received[2]{};
+    if (comm.rank() == 1) std::this_thread::sleep_for(away);
+    double const before = cpu_seconds();
+    auto const began = std::chrono::steady_clock::now();
+    exchange_blocks(comm, 1, &sent, received);
+    double const used = cpu_seconds() - before;
+    std::chrono::duration<double> const waited = std::chrono::steady_clock::now() - began;
+    UNSCOPED_INFO("rank " << comm.rank() << " waited " << waited.count() << " s and worked " << used << " s");
+    if (comm.rank() == 0) CHECK(used < 0.02 * std::chrono::duration<double>{away}.count());
+  });
+}
+
+TEST_CASE("ranks of one host know it", "[comm][socket]") {
+  run_sockets(3, [](px::SocketCommunicator& comm) {
+    parallax_conformance::require(comm.hosts() == std::vector<int>{0, 0, 0}, "the hosts are wrong");
+  });
+}
