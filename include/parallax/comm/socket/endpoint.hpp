@@ -97,6 +97,7 @@ class SocketEndpoint {
   // Brings the world together. Error as SocketCommunicator has it.
   void meet(Descriptor listener);
   void install(SocketMeeting& meeting);
+  void tell_refused(Descriptor socket);
   void tell_directory(SocketMeeting& meeting);
   std::vector<SocketAddress> hear_directory(SocketMeeting& meeting, Moment until);
   void number_hosts(std::vector<RankLink> const& links, RankFacts const& mine);
@@ -162,11 +163,21 @@ inline void SocketEndpoint::meet(Descriptor listener) {
     }
   } catch (...) {
     install(meeting);
-    if (RankLink& refused = meeting.refused(); refused.socket) {  // is told why, in the place of whose number it has
-      int const place = refused.facts.rank > 0 && refused.facts.rank < options.size ? refused.facts.rank : options.size - 1;
-      if (place != options.rank) peer(place).connection = Connection{std::move(refused.socket)};
-    }
+    if (meeting.refused().socket) tell_refused(std::move(meeting.refused().socket));
     throw;
+  }
+}
+
+// Called inside a catch block: whoever must not join is told why.
+inline void SocketEndpoint::tell_refused(Descriptor socket) {
+  Connection connection{std::move(socket)};
+  FrameHeader message;
+  message.kind = FrameKind::abort;
+  connection.send(message, bytes_of(current_error(options.rank, "SocketCommunicator")));
+  auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{250};
+  while (!connection.delivered() && std::chrono::steady_clock::now() < until) {
+    connection.write(peer(options.rank));
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
 }
 

@@ -226,18 +226,24 @@ inline bool SocketMeeting::alive(Descriptor const& socket) {
   return ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 || errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
+// Both ends of a connection come to the same words: of two ranks that disagree it is the higher one.
 inline void SocketMeeting::check(RankFacts const& theirs) {
-  auto const refuse = [&](std::string const& why) { throw Error{Errc::mismatch, theirs.rank, "SocketCommunicator", "", why}; };
-  if (theirs.size != mine_.size)
-    refuse(joined({"rank ", theirs.rank, " was told of ", theirs.size, " ranks, and rank ", mine_.rank, " of ", mine_.size}));
+  auto const refuse = [](int rank, std::string const& why) {
+    throw Error{Errc::mismatch, rank, "SocketCommunicator", "", why};
+  };
+  RankFacts const& low = theirs.rank < mine_.rank ? theirs : mine_;
+  RankFacts const& high = theirs.rank < mine_.rank ? mine_ : theirs;
+  if (low.size != high.size)
+    refuse(high.rank,
+           joined({"rank ", high.rank, " was told of ", high.size, " ranks, and rank ", low.rank, " of ", low.size}));
   if (theirs.rank < 0 || theirs.rank >= mine_.size)
-    refuse(joined({"there is no rank ", theirs.rank, " in a world of ", mine_.size}));
-  if (theirs.window != mine_.window || theirs.largest != mine_.largest)
-    refuse(joined({"rank ", theirs.rank, " was given another mailbox than rank ", mine_.rank}));
+    refuse(theirs.rank, joined({"there is no rank ", theirs.rank, " in a world of ", mine_.size}));
+  if (low.window != high.window || low.largest != high.largest)
+    refuse(high.rank, joined({"rank ", high.rank, " was given another mailbox than rank ", low.rank}));
   RankLink const& before = links_[static_cast<std::size_t>(theirs.rank)];
   bool const twice =
       before.there && before.facts.communicator != theirs.communicator && (!before.socket || alive(before.socket));
-  if (twice || theirs.rank == mine_.rank) refuse(joined({"two processes call themselves rank ", theirs.rank}));
+  if (twice || theirs.rank == mine_.rank) refuse(theirs.rank, joined({"two processes call themselves rank ", theirs.rank}));
 }
 
 inline void SocketMeeting::admit(Greeting& greeting, bool called) {

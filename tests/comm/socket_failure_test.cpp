@@ -1,0 +1,332 @@
+// What becomes of the others when a rank over sockets fails, leaves or dies; ranks that are processes are killed and stopped.
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../catch.hpp"
+#include "parallax/conformance/exchange.hpp"
+#include "sockets.hpp"
+
+namespace px = parallax;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A transfer of so many bytes to every other rank, and from each.
+struct All {
+  All(px::SocketCommunicator const& comm, std::size_t bytes)
+      : send(bytes, std::byte{1}), receive(bytes * static_cast<std::size_t>(comm.size())) {
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      std::size_t const here = rank == comm.rank() ? 0 : bytes;
+      to.push_back({0, here});
+      from.push_back({static_cast<std::size_t>(rank) * bytes, here});
+    }
+  }
+  px::Transfer transfer() { return {send.data(), to, receive.data(), from}; }
+
+  std::vector<std::byte> send, receive;
+  std::vector<px::ByteRange> to, from;
+};
+
+void exchange(px::SocketCommunicator& comm, std::size_t bytes) {
+  All all{comm, bytes};
+  auto request = comm.ialltoallv(0, all.transfer());
+  px::wait(comm, request, "a test");
+}
+
+// The Error of a rank that exchanges until it has one.
+px::Error error_of(px::SocketCommunicator& comm, std::size_t bytes) {
+  try {
+    for (;;) exchange(comm, bytes);
+  } catch (px::Error const& error) {
+    return error;
+  }
+}
+
+// What a process tells of its end.
+struct Report {
+  int rank = -1, code = 0, blamed = -1;
+  Clock::rep at = 0;  // of the steady clock, which all processes share
+  char words[200] = {};
+};
+
+// Three processes exchange blocks; `harm` is done to one of them. The reports of the others, of whom each has to have one.
+struct Job {
+  static constexpr int ranks = 3;
+  std::array<pid_t, ranks> processes{};
+  std::array<int, 2> pipe{};
+
+  Job(std::size_t bytes, std::chrono::nanoseconds deadline) {
+    REQUIRE(::pipe(pipe.data()) == 0);
+    auto listener = std::make_unique<px::SocketListener>();
+    px::SocketOptions const options{
+        .size = ranks, .address = listener->address(), .key = "a key", .deadline = deadline, .meeting_deadline = 20s};
+    for (int rank = 0; rank < ranks; ++rank) {
+      processes[static_cast<std::size_t>(rank)] = ::fork();
+      if (processes[static_cast<std::size_t>(rank)] != 0) continue;
+      auto mine = options;
+      mine.rank = rank;
+      train(std::move(listener), mine, bytes);
+      ::_exit(0);
+    }
+    ::close(pipe[1]);
+  }
+  ~Job() {
+    ::close(pipe[0]);
+    for (pid_t const process : processes) {
+      ::kill(process, SIGKILL);
+      ::waitpid(process, nullptr, 0);
+    }
+  }
+
+  void train(std::unique_ptr<px::SocketListener> listener, px::SocketOptions const& options, std::size_t bytes) {
+    Report report{.rank = options.rank};
+    auto const note = [&](px::Error const& error) {
+      report.code = static_cast<int>(error.code());
+      report.blamed = error.rank();
+      std::strncpy(report.words, error.what(), sizeof report.words - 1);
+    };
+    try {
+      if (options.rank != 0) listener.reset();
+      px::SocketCommunicator comm =
+          listener ? px::SocketCommunicator{std::move(*listener), options} : px::SocketCommunicator{options};
+      listener.reset();
+      exchange(comm, 8);
+      [[maybe_unused]] auto const told = ::write(pipe[1], &report, sizeof report);
+      note(error_of(comm, bytes));
+      report.at = Clock::now().time_since_epoch().count();
+    } catch (px::Error const& error) {
+      note(error);
+    }
+    [[maybe_unused]] auto const told = ::write(pipe[1], &report, sizeof report);
+  }
+  Report next() {
+    Report report;
+    REQUIRE(::read(pipe[0], &report, sizeof report) == sizeof report);
+    return report;
+  }
+  void together() {
+    for (int i = 0; i < ranks; ++i) REQUIRE(next().code == 0);
+  }
+};
+
+int descriptors() {
+  DIR* const folder = ::opendir("/proc/self/fd");
+  int count = 0;
+  while (::readdir(folder)) ++count;
+  ::closedir(folder);
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a process that is killed is named by the others", "[comm][socket][processes]") {
+  std::size_t const bytes = GENERATE(std::size_t{8}, std::size_t{8} << 20);
+  int const victim = GENERATE(0, 1, 2);
+  CAPTURE(bytes, victim);
+  Job job{bytes, 5s};
+  job.together();
+  std::this_thread::sleep_for(10ms);
+  auto const began = Clock::now();
+  ::kill(job.processes[static_cast<std::size_t>(victim)], SIGKILL);
+  for (int i = 0; i < Job::ranks - 1; ++i) {
+    Report const report = job.next();
+    CAPTURE(report.rank, report.words);
+    CHECK(report.rank != victim);
+    CHECK(report.code == static_cast<int>(px::Errc::transport));
+    CHECK(report.blamed == victim);
+    CHECK(Clock::time_point{Clock::duration{report.at}} - began < 250ms);
+  }
+}
+
+TEST_CASE("a process that is stopped is named when the deadline is over", "[comm][socket][processes]") {
+  std::size_t const bytes = GENERATE(std::size_t{8}, std::size_t{8} << 20);
+  CAPTURE(bytes);
+  Job job{bytes, 500ms};
+  job.together();
+  auto const began = Clock::now();
+  ::kill(job.processes[1], SIGSTOP);
+  for (int i = 0; i < Job::ranks - 1; ++i) {
+    Report const report = job.next();
+    CAPTURE(report.rank, report.words);
+    CHECK(report.code == static_cast<int>(px::Errc::timeout));
+    CHECK(report.blamed == 1);
+    CHECK(Clock::time_point{Clock::duration{report.at}} - began < 500ms + 500ms);
+  }
+}
+
+TEST_CASE("a rank that leaves by an exception is named by the others", "[comm][socket]") {
+  std::atomic<int> told{0};
+  auto const body = [&](px::SocketOptions options, px::SocketListener* listener) {
+    try {
+      auto comm = listener ? px::SocketCommunicator{std::move(*listener), options} : px::SocketCommunicator{options};
+      if (options.rank == 1) {
+        exchange(comm, 8);
+        throw std::logic_error{"the batch is empty"};
+      }
+      auto const error = error_of(comm, 8);
+      told += error.code() == px::Errc::aborted && error.rank() == 1;
+    } catch (std::logic_error const&) {}
+  };
+  px::SocketListener listener;
+  std::string const address = listener.address();
+  {
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < 3; ++rank)
+      ranks.emplace_back([&, rank] { body({.rank = rank, .size = 3, .address = address}, rank == 0 ? &listener : nullptr); });
+  }
+  CHECK(told == 2);
+}
+
+TEST_CASE("a rank that has left in peace is not waited for", "[comm][socket]") {
+  auto const began = Clock::now();
+  std::atomic<int> told{0};
+  run_sockets(3, [&](px::SocketCommunicator& comm) {
+    if (comm.rank() == 2) return exchange(comm, 8);
+    auto const error = error_of(comm, 8);
+    told += error.code() == px::Errc::transport && error.rank() == 2;
+  });
+  CHECK(told == 2);
+  CHECK(Clock::now() - began < 5s);
+}
+
+TEST_CASE("a block that has gone half its way is given up with its memory", "[comm][socket]") {
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<bool> aborted{false};
+    std::atomic<int> told{0};
+    run_sockets(2, [&](px::SocketCommunicator& comm) {
+      px::Error const reason{px::Errc::user_exception, 0, "step", "words", std::string(100'000, 'x')};
+      if (comm.rank() == 0) {
+        auto all = std::make_unique<All>(comm, std::size_t{24} << 20);
+        auto request = comm.ialltoallv(0, all->transfer());
+        for (int poll = 0; poll < round; ++poll) request.test();
+        comm.abort(reason);
+        request = {};
+        all.reset();
+        aborted = true;
+      } else {
+        All all{comm, std::size_t{24} << 20};
+        std::optional<px::SocketCommunicator::Request> request;
+        if (round % 2 == 0) request = comm.ialltoallv(0, all.transfer());
+        while (!aborted) std::this_thread::yield();
+        try {
+          if (request) px::wait(comm, *request, "a test");
+          else
+            for (;;) comm.check();
+        } catch (px::Error const& error) {
+          told += error.code() == reason.code() && error.detail().size() == 65536;  // what is very long is cut
+        }
+      }
+    });
+    CHECK(told == 1);
+  }
+}
+
+TEST_CASE("random bytes in a connection are found out, and crash nobody", "[comm][socket]") {
+  struct Sink final : px::detail::FrameSink {
+    std::byte* begin(px::detail::FrameHeader const& message) override {
+      memory.resize(static_cast<std::size_t>(std::min<std::uint64_t>(message.total, 1 << 20)));
+      return message.total <= memory.size() ? memory.data() : nullptr;
+    }
+    void come(px::detail::FrameHeader const&) override { ++messages; }
+    void garbled() override { ++found; }
+    void gone(int) override {}
+    std::vector<std::byte> memory;
+    int messages = 0, found = 0;
+  };
+  std::uint64_t const seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 dice{seed};
+  int messages = 0, found = 0, ended = 0;
+  for (int round = 0; round < 3000; ++round) {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+    px::detail::Descriptor const liar{ends[0]};
+    px::detail::Connection connection{px::detail::Descriptor{ends[1]}};
+    Sink sink;
+    for (int frame = 0; frame < 20 && !connection.ended(); ++frame) {
+      px::detail::FrameHeader header;
+      header.total = dice() % 5000;
+      header.bytes = static_cast<std::uint32_t>(header.total);
+      header.number = dice();
+      header.channel = static_cast<std::uint8_t>(dice() % px::channels);
+      header.kind = static_cast<px::detail::FrameKind>(dice() % 9);
+      auto bytes = std::make_unique<std::byte[]>(sizeof header + 5000);
+      std::memcpy(bytes.get(), &header, sizeof header);
+      if (dice() % 8 == 0) bytes[dice() % sizeof header] = static_cast<std::byte>(dice());
+      std::size_t const size = sizeof header + static_cast<std::size_t>(header.total);
+      [[maybe_unused]] auto const sent = ::send(liar.get(), bytes.get(), size, MSG_NOSIGNAL);
+      connection.read(sink);
+    }
+    messages += sink.messages;
+    found += sink.found;
+    ended += connection.ended();
+    CHECK(sink.found == connection.ended());
+  }
+  CHECK(messages > 3000);
+  CHECK(found > 300);
+}
+
+TEST_CASE("worlds that come and go leave no descriptor", "[comm][socket]") {
+  run_sockets(3, [](px::SocketCommunicator& comm) { exchange(comm, 8); });
+  int const before = descriptors();
+  for (int round = 0; round < 200; ++round) try {
+      run_sockets(3, [&](px::SocketCommunicator& comm) {
+        exchange(comm, 8);
+        if (round % 3 == 1 && comm.rank() == 1) throw std::runtime_error{"leaves"};
+        if (round % 3 == 1) exchange(comm, 8);
+      });
+    } catch (std::exception const&) {}
+  CHECK(descriptors() == before);
+}
+
+TEST_CASE("a rank tells where it is, and announces that it will be late", "[comm][socket]") {
+  std::atomic<int> phase{0};
+  auto const reach = [&](int wanted) {
+    while (phase < wanted) std::this_thread::yield();
+  };
+  run_sockets(2, [&](px::SocketCommunicator& comm) {
+    bool fresh = false;
+    if (comm.rank() == 1) {
+      comm.journal().enter("step", 3, 2, 17);
+      comm.journal().wait(0, Clock::now().time_since_epoch().count());
+      phase = 1;
+      while (phase < 2) comm.answer();
+      comm.journal().pause("saving", 5'000'000'000, 0);
+      comm.announce();
+      phase = 3;
+      reach(4);
+      return;
+    }
+    CHECK(comm.longest_pause() == 0s);
+    reach(1);
+    auto status = comm.status_of(1, fresh);
+    while (!fresh) {
+      comm.answer();
+      status = comm.status_of(1, fresh);
+    }
+    CHECK(status->latest()->number == 3);
+    CHECK(status->latest()->operation.text() == "step");
+    CHECK(status->waiting_for == 0);
+    phase = 2;
+    reach(3);
+    while (comm.longest_pause() == 0s) std::this_thread::yield();
+    CHECK(comm.longest_pause() == 5s);
+    CHECK(comm.status_of(1, fresh)->pausing.text() == "saving");
+    phase = 4;
+  });
+}

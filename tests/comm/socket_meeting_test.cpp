@@ -1,0 +1,285 @@
+// How ranks over sockets find each other, and what becomes of strangers.
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../catch.hpp"
+#include "parallax/conformance/exchange.hpp"
+#include "sockets.hpp"
+
+namespace px = parallax;
+using namespace std::chrono_literals;
+
+namespace {
+
+// What the construction of each of these ranks throws; nothing where it succeeds.
+std::vector<std::optional<px::Error>> meet(std::vector<px::SocketOptions> const& ranks) {
+  std::vector<std::optional<px::Error>> errors(ranks.size());
+  px::SocketListener listener;
+  std::atomic<bool> hosts_taken{false};
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      threads.emplace_back([&, i] {
+        px::SocketOptions mine = ranks[i];
+        mine.address = listener.address();
+        while (i == 0 && !hosts_taken) std::this_thread::yield();
+        try {
+          if (mine.rank == 0) px::SocketCommunicator{std::move(listener), mine};
+          else px::SocketCommunicator{mine};
+        } catch (px::Error const& error) {
+          errors[i] = error;
+        }
+      });
+    std::this_thread::sleep_for(20ms);  // all have asked for the address
+    hosts_taken = true;
+  }
+  return errors;
+}
+
+px::detail::Descriptor call(std::string const& address) {
+  auto const addresses = px::detail::addresses_of(px::detail::split_address(address));
+  px::detail::Descriptor socket{::socket(addresses[0].storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  if (::connect(socket.get(), addresses[0].native(), addresses[0].length) != 0) socket.close();
+  return socket;
+}
+
+// Random bytes, of which some begin as a rank's would.
+void babble(std::string const& address, std::mt19937_64& dice) {
+  auto const socket = call(address);
+  if (!socket) return;
+  std::vector<unsigned char> bytes(dice() % 400);
+  for (auto& byte : bytes) byte = static_cast<unsigned char>(dice());
+  std::array<unsigned char, 16> const hello{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x', 1, 0, 0, 0, 4, 3, 2, 1};
+  if (dice() % 2 == 0 && bytes.size() > hello.size()) std::copy(hello.begin(), hello.end(), bytes.begin());
+  [[maybe_unused]] auto const sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+void exchange_numbers(px::SocketCommunicator& comm) {
+  parallax_conformance::exchange_ragged(comm, 0, 7);
+  parallax_conformance::exchange_ragged(comm, 3, 8);
+}
+
+bool has(std::optional<px::Error> const& error, px::Errc code, std::string const& words) {
+  if (error) UNSCOPED_INFO(error->what());
+  return error && error->code() == code && error->detail().find(words) != std::string::npos;
+}
+
+struct Variable {
+  Variable(char const* name, char const* value) : name_{name} { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  char const* name_;
+};
+
+}  // namespace
+
+TEST_CASE("ranks with a key meet, and strangers do not disturb them", "[comm][socket][strangers]") {
+  std::uint64_t const seed = std::random_device{}();
+  CAPTURE(seed);
+  px::SocketListener listener;
+  std::string const address = listener.address();
+  std::atomic<bool> over{false};
+  std::atomic<int> strangers{0};
+  std::jthread const noise{[&] {
+    std::mt19937_64 dice{seed};
+    std::vector<px::detail::Descriptor> silent;
+    while (!over) {
+      babble(address, dice);
+      silent.push_back(call(address));  // and says nothing
+      call(address);                    // a port scanner
+      strangers += 3;
+      if (silent.size() > 300) silent.clear();
+    }
+  }};
+  auto const rank_main = [&](int rank) {
+    px::SocketOptions const options{.rank = rank, .size = 4, .address = address, .key = "of the job", .deadline = 20s};
+    if (rank > 0) std::this_thread::sleep_for(100ms * rank);
+    auto comm = rank == 0 ? px::SocketCommunicator{std::move(listener), options} : px::SocketCommunicator{options};
+    for (int i = 0; i < 20; ++i) exchange_numbers(comm);
+  };
+  std::atomic<int> failures{0};
+  {
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < 4; ++rank)
+      ranks.emplace_back([&, rank] {
+        try {
+          rank_main(rank);
+        } catch (std::exception const& error) {
+          std::printf("rank %d: %s\n", rank, error.what());
+          ++failures;
+        }
+      });
+  }
+  over = true;
+  CHECK(failures == 0);
+  CHECK(strangers > 100);
+}
+
+TEST_CASE("after the meeting nobody listens", "[comm][socket][strangers]") {
+  px::SocketListener listener;
+  std::string const address = listener.address();
+  std::atomic<int> ready{0};
+  std::jthread const other{[&] {
+    px::SocketCommunicator comm{{.rank = 1, .size = 2, .address = address, .deadline = 20s}};
+    ++ready;
+    exchange_numbers(comm);
+  }};
+  px::SocketCommunicator comm{std::move(listener), {.rank = 0, .size = 2, .deadline = 20s}};
+  while (ready == 0) std::this_thread::yield();
+  CHECK_FALSE(call(address));
+  exchange_numbers(comm);
+}
+
+TEST_CASE("a process with another key does not join", "[comm][socket][strangers]") {
+  auto const errors = meet({{.rank = 0, .size = 2, .key = "of the job", .deadline = 300ms},
+                            {.rank = 1, .size = 2, .key = "of another job", .deadline = 300ms}});
+  CHECK(has(errors[0], px::Errc::timeout, "rank 1"));
+  CHECK(has(errors[1], px::Errc::timeout, "PARALLAX_JOB_KEY"));
+  auto const without =
+      meet({{.rank = 0, .size = 2, .key = "of the job", .deadline = 300ms}, {.rank = 1, .size = 2, .deadline = 300ms}});
+  CHECK(has(without[0], px::Errc::timeout, "rank 1"));
+  CHECK(without[1]);
+}
+
+TEST_CASE("without a key only loopback addresses are met on", "[comm][socket]") {
+  for (int const rank : {0, 1}) {
+    std::optional<px::Error> error;
+    try {
+      px::SocketCommunicator{{.rank = rank, .size = 2, .address = "192.0.2.1:4711", .deadline = 300ms}};
+    } catch (px::Error const& thrown) {
+      error = thrown;
+    }
+    CHECK(has(error, px::Errc::invalid_argument, "without a key"));
+  }
+  std::optional<px::Error> error;
+  try {
+    px::SocketCommunicator{px::SocketListener{"0.0.0.0:0"}, {.rank = 0, .size = 2, .deadline = 300ms}};
+  } catch (px::Error const& thrown) {
+    error = thrown;
+  }
+  CHECK(has(error, px::Errc::invalid_argument, "without a key"));
+}
+
+TEST_CASE("ranks that do not come are named by all that did", "[comm][socket]") {
+  auto const began = std::chrono::steady_clock::now();
+  auto const errors = meet({{.rank = 0, .size = 5, .deadline = 300ms}, {.rank = 2, .size = 5, .deadline = 300ms}});
+  CHECK(has(errors[0], px::Errc::timeout, "ranks 1, 3, 4"));
+  CHECK(errors[0]->rank() == 1);
+  CHECK(has(errors[1], px::Errc::timeout, "ranks 1, 3, 4"));
+  CHECK(std::chrono::steady_clock::now() - began < 900ms);
+  std::optional<px::Error> alone;
+  try {
+    px::SocketCommunicator{{.rank = 3, .size = 5, .address = px::SocketListener{}.address(), .deadline = 300ms}};
+  } catch (px::Error const& error) {
+    alone = error;
+  }
+  CHECK(has(alone, px::Errc::timeout, "for rank 0"));
+}
+
+TEST_CASE("ranks that were told of different worlds are a mismatch", "[comm][socket]") {
+  auto const sizes = meet({{.rank = 0, .size = 3, .deadline = 5s}, {.rank = 1, .size = 2, .deadline = 5s}});
+  for (auto const& error : sizes) CHECK(has(error, px::Errc::mismatch, "rank 1 was told of 2 ranks, and rank 0 of 3"));
+  auto const twice = meet(
+      {{.rank = 0, .size = 3, .deadline = 5s}, {.rank = 1, .size = 3, .deadline = 5s}, {.rank = 1, .size = 3, .deadline = 5s}});
+  for (auto const& error : twice) CHECK(has(error, px::Errc::mismatch, "two processes call themselves rank 1"));
+  auto const windows =
+      meet({{.rank = 0, .size = 2, .deadline = 5s}, {.rank = 1, .size = 2, .deadline = 5s, .mailbox = {.window = 3}}});
+  for (auto const& error : windows) CHECK(has(error, px::Errc::mismatch, "another mailbox"));
+  CHECK(has(meet({{.rank = 3, .size = 2}})[0], px::Errc::invalid_argument, "no rank 3"));
+  CHECK(has(meet({{.rank = 0, .size = 2, .mailbox = {.window = 0}}})[0], px::Errc::invalid_argument, "window"));
+}
+
+TEST_CASE("a world may meet by IPv6", "[comm][socket]") {
+  std::optional<px::SocketListener> listener;
+  try {
+    listener.emplace("[::1]:0");
+  } catch (px::Error const&) {
+    WARN("this machine has no IPv6");
+    return;
+  }
+  std::string const address = listener->address();
+  CHECK(address.starts_with("[::1]:"));
+  std::vector<std::jthread> others;
+  for (int rank = 1; rank < 3; ++rank)
+    others.emplace_back([&, rank] {
+      px::SocketCommunicator comm{{.rank = rank, .size = 3, .address = address, .deadline = 20s}};
+      exchange_numbers(comm);
+    });
+  px::SocketCommunicator comm{std::move(*listener), {.rank = 0, .size = 3, .deadline = 20s}};
+  exchange_numbers(comm);
+}
+
+TEST_CASE("rank 0 may be the last to come", "[comm][socket]") {
+  std::string const address = px::SocketListener{}.address();  // which is free again
+  std::vector<std::jthread> ranks;
+  std::atomic<int> there{0};
+  for (int rank = 2; rank >= 0; --rank)
+    ranks.emplace_back([&, rank] {
+      if (rank == 0) std::this_thread::sleep_for(200ms);
+      px::SocketCommunicator comm{{.rank = rank, .size = 3, .address = address, .deadline = 20s}};
+      exchange_numbers(comm);
+      ++there;
+    });
+  ranks.clear();
+  CHECK(there == 3);
+}
+
+TEST_CASE("addresses are read as they are written", "[comm][socket]") {
+  CHECK(px::detail::split_address("[fe80::1]:80").host == "fe80::1");
+  CHECK(px::detail::split_address("node-7.local:29500").port == "29500");
+  for (char const* wrong : {"", "host", "host:", ":80", "host:65536", "host:8o", "host:999999", "host:-1"})
+    CHECK_THROWS_AS(px::detail::split_address(wrong), px::Error);
+}
+
+TEST_CASE("the environment says who a process is", "[comm][socket]") {
+  CHECK_FALSE(px::socket_options_from_environment());
+  Variable const rank{"RANK", "2"};
+  CHECK_THROWS_AS(px::socket_options_from_environment(), px::Error);
+  Variable const size{"WORLD_SIZE", "4"}, port{"MASTER_PORT", "4711"};
+  CHECK_THROWS_AS(px::socket_options_from_environment(), px::Error);
+  Variable const host{"MASTER_ADDR", "node-7"};
+  auto options = px::socket_options_from_environment();
+  REQUIRE(options);
+  CHECK(options->rank == 2);
+  CHECK(options->size == 4);
+  CHECK(options->address == "node-7:4711");
+  CHECK(options->key.empty());
+  {
+    Variable const key{"PARALLAX_JOB_KEY", "secret"}, six{"MASTER_ADDR", "::1"};
+    options = px::socket_options_from_environment();
+    CHECK(options->key == "secret");
+    CHECK(options->address == "[::1]:4711");
+  }
+  for (char const* wrong : {"", "x", "4x", "-1", "99999999999"}) {
+    Variable const bad{"RANK", wrong};
+    CHECK_THROWS_AS(px::socket_options_from_environment(), px::Error);
+  }
+}
+
+TEST_CASE("a key in a file is read where only its owner may read it", "[comm][socket]") {
+  char path[] = "/tmp/parallax_key_XXXXXX";
+  px::detail::Descriptor const file{::mkstemp(path)};
+  std::ofstream{path} << "from a file\n";
+  CHECK(px::detail::key_in_file(path) == "from a file");
+  ::chmod(path, 0640);
+  CHECK_THROWS_AS(px::detail::key_in_file(path), px::Error);
+  ::chmod(path, 0600);
+  std::ofstream{path, std::ios::trunc} << "\n";
+  CHECK_THROWS_AS(px::detail::key_in_file(path), px::Error);
+  std::remove(path);
+  CHECK_THROWS_AS(px::detail::key_in_file(path), px::Error);
+}
