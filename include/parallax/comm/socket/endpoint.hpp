@@ -2,34 +2,34 @@
 // and passes every operation on to it.
 #pragma once
 
-#include <poll.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <ctime>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/letter_queue.hpp"
 #include "parallax/comm/socket/blocks.hpp"
-#include "parallax/comm/socket/connection.hpp"
 #include "parallax/comm/socket/journals.hpp"
 #include "parallax/comm/socket/mailbox.hpp"
 #include "parallax/comm/socket/meeting.hpp"
 #include "parallax/comm/socket/options.hpp"
+#include "parallax/comm/socket/peers.hpp"
 #include "parallax/comm/socket/words.hpp"
 
 namespace parallax::detail {
 
 // Its address stays, so that a communicator may move while requests are in flight. Everything moves in `move_on`, which polls
 // call; nothing blocks but the construction, `sleep` and the last words.
-class SocketEndpoint {
+class SocketEndpoint final : private Incoming {
  public:
   // Collective. `listener`: rank 0's own, or none. Error as SocketCommunicator has it.
   SocketEndpoint(SocketOptions const& given, Descriptor listener);
@@ -60,81 +60,67 @@ class SocketEndpoint {
   void answer();
   void announce();
 
-  // Reads and writes what can be read and written now.
-  void move_on();
-  // The same, and throws the reason of a failure.
+  // Moves on everything, and throws the reason of a failure.
   void check() {
     move_on();
     if (failure_) throw *failure_;
   }
-  // Returns when something can be read or written, or after so long; at once, where something came since the last call.
-  void sleep(std::chrono::nanoseconds at_most);
-  // The first reason stays. Every rank that hears it passes it on: so no connection ends before its peer knows the reason.
-  void fail(Error const& reason);
-  // The same, and waits a moment until the system has it.
+  // As SleepsUntilNews has it.
+  void sleep(std::chrono::nanoseconds at_most) {
+    if (!failure_) peers_.sleep(at_most);
+  }
+  // The first reason stays. Every rank that hears it passes it on: so no connection ends before its peer knows the reason. Waits
+  // a quarter of a second at most until the system has it.
   void abort(Error const& reason);
   // Bytes that the system was given for peers, headers and all; those of the meeting are not counted.
-  std::uint64_t written() const;
+  std::uint64_t written() const { return peers_.written(); }
 
  private:
-  // Takes in what comes from one rank.
-  struct Peer final : FrameSink {
-    SocketEndpoint* end = nullptr;
-    int rank = 0;
-    Connection connection;
-    std::string host;             // its name
-    std::vector<std::byte> text;  // an Error, or a directory, that is coming
-    bool left = false;            // it has said goodbye
-
-    std::byte* begin(FrameHeader const& message) override;
-    void come(FrameHeader const& message) override;
-    void garbled() override;
-    void gone(int channel) override { end->blocks_.gone(rank, channel); }
-  };
-  friend struct Peer;
-
-  Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   // Brings the world together. Error as SocketCommunicator has it.
   void meet(Descriptor listener);
+  // Takes over what connections there are.
   void install(SocketMeeting& meeting);
-  void tell_refused(Descriptor socket);
   void tell_directory(SocketMeeting& meeting);
   std::vector<SocketAddress> hear_directory(SocketMeeting& meeting, Moment until);
+  void tell_refused(Descriptor socket);
   void number_hosts(std::vector<RankLink> const& links, RankFacts const& mine);
 
-  // Sends a small message, and what waits before it.
-  void tell(int to, FrameKind kind, std::uint64_t number = 0, std::vector<std::byte> bytes = {});
-  void tell_status(int to, FrameKind kind);
-  // A connection that ends without a goodbye ends the communicator.
-  void look_for_losses();
-  Error loss(Peer const& peer) const;
-  // An operation that needs a rank that has left in peace will never be complete.
+  // What comes from a rank.
+  std::byte* begin(int from, FrameHeader const& message) override;
+  void come(int from, FrameHeader const& message) override;
+  void garbled(int from) override { fail(broken(from, "sent what is no frame")); }
+  void gone(int to, int channel) override { blocks_.gone(to, channel); }
+
+  // Reads and writes what can be. A connection that has ended without a goodbye ends the communicator.
+  void move_on();
+  // An operation that needs a rank that has left in peace will never be complete: throws.
   void look_for_the_departed(int channel);
-  // Fills in what is polled.
-  int poll(timespec const& at_most);
-  // Moves on until all connections are done, so long at most.
-  template <class Done>
-  void linger(std::chrono::milliseconds at_most, Done const& done) noexcept;
+  // The first reason stays, and is sent to all.
+  void fail(Error const& reason);
+  // Error (transport) of a rank, and what it did.
+  Error broken(int rank, std::string_view what) const {
+    return {Errc::transport, rank, "", "",
+            joined({"rank ", rank, " on ", peers_.host(rank), " ", what, " (seen by rank ", options.rank, ")"})};
+  }
+  void tell_status(int to, FrameKind kind);
 
   int exceptions_ = std::uncaught_exceptions();
-  std::vector<Peer> peers_;     // by rank; the rank's own has no connection
-  std::vector<pollfd> polled_;  // of each peer
+  SocketPeers peers_;
   SocketBlocks blocks_;
   SocketMailbox mailbox_;
-  bool news_ = false;  // something came since the last `sleep`
   std::optional<Error> failure_;
+  std::vector<std::vector<std::byte>> texts_;  // by rank: an Error, or a directory, that comes
   std::vector<std::byte> directory_;
 };
 
 // ---- the meeting ----
 
 inline SocketEndpoint::SocketEndpoint(SocketOptions const& given, Descriptor listener)
-    : options{given}, peers_(static_cast<std::size_t>(std::max(given.size, 1))), polled_(peers_.size()) {
+    : options{given}, peers_{std::max(given.size, 1), *this}, texts_(static_cast<std::size_t>(std::max(given.size, 1))) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "",
                 joined({"there is no rank ", options.rank, " of ", options.size})};
   check_bounds(options.mailbox, std::numeric_limits<std::size_t>::max(), "SocketCommunicator");
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) peers_[rank].end = this, peers_[rank].rank = static_cast<int>(rank);
   blocks_.join(options.rank, options.size);
   mailbox_.join(options.rank, options.size, options.mailbox);
   journals.join(options.size);
@@ -142,7 +128,7 @@ inline SocketEndpoint::SocketEndpoint(SocketOptions const& given, Descriptor lis
     meet(std::move(listener));
   } catch (...) {
     abort(current_error(options.rank, "SocketCommunicator"));
-    linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.delivered(); });
+    peers_.linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.delivered(); });
     throw;
   }
 }
@@ -163,31 +149,26 @@ inline void SocketEndpoint::meet(Descriptor listener) {
     }
   } catch (...) {
     install(meeting);
+    fail(current_error(options.rank, "SocketCommunicator"));
     if (meeting.refused().socket) tell_refused(std::move(meeting.refused().socket));
     throw;
   }
 }
 
-// Called inside a catch block: whoever must not join is told why.
+// After the failure: whoever must not join is told why.
 inline void SocketEndpoint::tell_refused(Descriptor socket) {
-  Connection connection{std::move(socket)};
-  FrameHeader message;
-  message.kind = FrameKind::abort;
-  connection.send(message, bytes_of(current_error(options.rank, "SocketCommunicator")));
-  auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{250};
-  while (!connection.delivered() && std::chrono::steady_clock::now() < until) {
-    connection.write(peer(options.rank));
-    std::this_thread::sleep_for(std::chrono::milliseconds{1});
-  }
+  SocketPeers refused{1, *this};
+  refused.connect(0, std::move(socket), "");
+  refused.tell(0, FrameKind::abort, 0, bytes_of(*failure_));
+  refused.linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.delivered(); });
 }
 
 inline void SocketEndpoint::install(SocketMeeting& meeting) {
-  for (Peer& peer : peers_) {
-    RankLink& link = meeting.links()[static_cast<std::size_t>(peer.rank)];
+  for (int rank = 0; rank < options.size; ++rank) {
+    RankLink& link = meeting.links()[static_cast<std::size_t>(rank)];
     if (!link.socket) continue;
-    peer.connection = Connection{std::move(link.socket)};
-    peer.host = link.facts.name.data();
-    if (failure_) tell(peer.rank, FrameKind::abort, 0, bytes_of(*failure_));  // of a rank that was quicker
+    peers_.connect(rank, std::move(link.socket), link.facts.name.data());
+    if (failure_) peers_.tell(rank, FrameKind::abort, 0, bytes_of(*failure_));  // of a rank that was quicker
   }
 }
 
@@ -199,7 +180,7 @@ inline void SocketEndpoint::tell_directory(SocketMeeting& meeting) {
     directory.insert(directory.end(), bytes, bytes + sizeof address);
   }
   install(meeting);
-  for (int rank = 1; rank < options.size; ++rank) tell(rank, FrameKind::directory, 0, directory);
+  for (int rank = 1; rank < options.size; ++rank) peers_.tell(rank, FrameKind::directory, 0, directory);
 }
 
 // A rank of rank 0's own host may have reached it at an address that means something to that host alone: others find that rank
@@ -216,10 +197,7 @@ inline std::vector<SocketAddress> SocketEndpoint::hear_directory(SocketMeeting& 
     sleep(std::chrono::milliseconds{50});
   }
   std::vector<SocketAddress> addresses(static_cast<std::size_t>(options.size));
-  if (directory_.size() != addresses.size() * sizeof(SocketAddress)) {
-    peer(0).garbled();
-    check();
-  }
+  if (directory_.size() != addresses.size() * sizeof(SocketAddress)) throw broken(0, "sent a directory of another size");
   std::memcpy(addresses.data(), directory_.data(), directory_.size());
   for (SocketAddress& address : addresses)
     if (address.length > 0 && address.loopback() && !first.loopback()) address = first.at(address.port());
@@ -262,13 +240,11 @@ inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
   block.number = blocks_.open(channel, transfer);
   try {
     for (int k = 1; k < options.size; ++k) {
-      Peer& to = peer((options.rank + k) % options.size);
-      ByteRange const sent = transfer.to[static_cast<std::size_t>(to.rank)];
-      blocks_.claim(channel, to.rank, to.connection);
-      if (sent.bytes == 0) continue;
+      int const other = (options.rank + k) % options.size;
+      ByteRange const sent = transfer.to[static_cast<std::size_t>(other)];
+      blocks_.claim(channel, other, peers_.connection(other));
       block.total = sent.bytes;
-      to.connection.send(block, transfer.send + sent.offset);
-      to.connection.write(to);
+      if (sent.bytes > 0) peers_.send(other, block, transfer.send + sent.offset);
     }
   } catch (...) {
     fail(current_error(options.rank, "ialltoallv"));
@@ -290,19 +266,14 @@ inline bool SocketEndpoint::progress(int channel) {
 
 inline void SocketEndpoint::withdraw(int channel) noexcept {
   if (!blocks_.busy(channel)) return;
-  for (Peer& peer : peers_) {
-    peer.connection.withdraw(channel);
-    peer.connection.drop_block(channel);
-  }
+  peers_.withdraw(channel);
   blocks_.close(channel);
 }
 
 inline void SocketEndpoint::look_for_the_departed(int channel) {
-  for (Peer const& peer : peers_)
-    if (peer.left && blocks_.needs(channel, peer.rank)) {
-      fail({Errc::transport, peer.rank, "ialltoallv", "",
-            joined({"rank ", peer.rank, " on ", peer.host, " has ended its communicator, and rank ", options.rank,
-                    " waits for it"})});
+  for (int rank = 0; rank < options.size; ++rank)
+    if (peers_.left(rank) && blocks_.needs(channel, rank)) {
+      fail(broken(rank, "has ended its communicator, and is waited for"));
       throw *failure_;
     }
 }
@@ -319,7 +290,7 @@ inline bool SocketEndpoint::post_letter(LetterLane lane, int to, LetterParts par
   std::vector<std::byte> bytes;
   write_letter(bytes, parts);
   if (request) mailbox_.posted(to);
-  tell(to, request ? FrameKind::request : FrameKind::answer, 0, std::move(bytes));
+  peers_.tell(to, request ? FrameKind::request : FrameKind::answer, 0, std::move(bytes));
   return true;
 }
 
@@ -328,7 +299,7 @@ inline bool SocketEndpoint::take_letter(LetterLane lane, int from, Letter& lette
   check();
   if (!mailbox_.take(lane, from, letter)) return false;
   if (lane == LetterLane::requests && letter.from != options.rank)
-    tell(letter.from, FrameKind::credit, mailbox_.taken(letter.from));
+    peers_.tell(letter.from, FrameKind::credit, mailbox_.taken(letter.from), {});
   return true;
 }
 
@@ -340,111 +311,71 @@ inline std::optional<Status> SocketEndpoint::status_of(int other, bool& fresh) {
 
 inline void SocketEndpoint::answer() {
   move_on();
-  for (Peer const& peer : peers_)
-    if (journals.owes(peer.rank) && !failure_) tell_status(peer.rank, FrameKind::status);
+  for (int rank = 0; rank < options.size; ++rank)
+    if (journals.owes(rank) && !failure_) tell_status(rank, FrameKind::status);
 }
 
 inline void SocketEndpoint::announce() {
   if (failure_) return;
-  for (Peer const& peer : peers_) tell_status(peer.rank, FrameKind::status);
-  linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.idle(); });
+  for (int rank = 0; rank < options.size; ++rank) tell_status(rank, FrameKind::status);
+  peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.idle(); });
 }
 
 inline void SocketEndpoint::tell_status(int to, FrameKind kind) {
   Status const own = journals.journal.status();
   auto const* const bytes = reinterpret_cast<std::byte const*>(&own);
-  tell(to, kind, 0, {bytes, bytes + sizeof own});
+  peers_.tell(to, kind, 0, {bytes, bytes + sizeof own});
 }
 
-inline void SocketEndpoint::tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes) {
-  Peer& its = peer(to);
-  if (its.connection.ended()) return;
-  FrameHeader message;
-  message.kind = kind;
-  message.number = number;
-  its.connection.send(message, std::move(bytes));
-  its.connection.write(its);
-}
-
-// ---- what moves ----
-
-inline int SocketEndpoint::poll(timespec const& at_most) {
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    short const wants = peers_[rank].connection.wants();
-    polled_[rank] = {wants != 0 ? peers_[rank].connection.socket().get() : -1, wants, 0};
-  }
-  return ::ppoll(polled_.data(), static_cast<nfds_t>(polled_.size()), &at_most, nullptr);
-}
+// ---- what comes ----
 
 inline void SocketEndpoint::move_on() {
-  if (poll({0, 0}) <= 0) return;
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank)
-    if ((polled_[rank].revents & ~POLLOUT) != 0 && peers_[rank].connection.read(peers_[rank])) news_ = true;
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank)
-    if ((polled_[rank].revents & POLLOUT) != 0 && peers_[rank].connection.write(peers_[rank])) news_ = true;
-  if (!failure_) look_for_losses();
+  peers_.move_on();
+  if (failure_) return;
+  if (int const rank = peers_.lost(); rank >= 0)
+    fail(broken(rank, joined({"has gone without a goodbye: ", peers_.connection(rank).reason()})));
 }
 
-inline void SocketEndpoint::look_for_losses() {
-  for (Peer const& peer : peers_)
-    if (peer.connection.socket() && peer.connection.ended() && !peer.left && !failure_) fail(loss(peer));
-}
-
-inline Error SocketEndpoint::loss(Peer const& peer) const {
-  return {Errc::transport, peer.rank, "", "",
-          joined({"rank ", peer.rank, " on ", peer.host, " has gone without a goodbye to rank ", options.rank, ": ",
-                  peer.connection.reason()})};
-}
-
-inline void SocketEndpoint::sleep(std::chrono::nanoseconds at_most) {
-  if (std::exchange(news_, false) || failure_) return;
-  auto const seconds = std::chrono::floor<std::chrono::seconds>(at_most);
-  poll({static_cast<std::time_t>(seconds.count()), static_cast<long>((at_most - seconds).count())});
-}
-
-inline std::uint64_t SocketEndpoint::written() const {
-  std::uint64_t all = 0;
-  for (Peer const& peer : peers_) all += peer.connection.written();
-  return all;
-}
-
-inline std::byte* SocketEndpoint::Peer::begin(FrameHeader const& message) {
+inline std::byte* SocketEndpoint::begin(int from, FrameHeader const& message) {
   auto const bytes = static_cast<std::size_t>(message.total);
-  if (message.kind == FrameKind::abort || message.kind == FrameKind::directory) {
-    text.resize(bytes);
-    return text.data();
+  if (failure_) return nullptr;
+  switch (message.kind) {
+    case FrameKind::abort:
+    case FrameKind::directory: {
+      auto& text = texts_[static_cast<std::size_t>(from)];
+      text.resize(bytes);
+      return text.data();
+    }
+    case FrameKind::request:
+    case FrameKind::answer: return mailbox_.begin(from, bytes);
+    case FrameKind::question:
+    case FrameKind::status: return journals.begin(from, bytes);
+    case FrameKind::credit:
+    case FrameKind::goodbye: return nullptr;
+    case FrameKind::block: break;
   }
-  if (end->failure_) return nullptr;
   try {
-    if (message.kind == FrameKind::block) return end->blocks_.begin(rank, message);
+    return blocks_.begin(from, message);
   } catch (Error const& error) {
-    end->fail(error);
+    fail(error);
     return nullptr;
   }
-  if (message.kind == FrameKind::question || message.kind == FrameKind::status) return end->journals.begin(rank, bytes);
-  if (message.kind == FrameKind::request || message.kind == FrameKind::answer) return end->mailbox_.begin(rank, bytes);
-  return nullptr;
 }
 
-inline void SocketEndpoint::Peer::come(FrameHeader const& message) {
-  if (message.kind == FrameKind::goodbye) left = true;
-  if (end->failure_) return;
+inline void SocketEndpoint::come(int from, FrameHeader const& message) {
+  if (message.kind == FrameKind::goodbye) peers_.leave(from);
+  if (failure_) return;
   switch (message.kind) {
-    case FrameKind::block: return end->blocks_.come(rank, message);
-    case FrameKind::request: return end->mailbox_.come(rank, LetterLane::requests);
-    case FrameKind::answer: return end->mailbox_.come(rank, LetterLane::answers);
-    case FrameKind::credit: return end->mailbox_.credit(rank, message.number);
-    case FrameKind::question: return end->journals.come(rank, true);
-    case FrameKind::status: return end->journals.come(rank, false);
-    case FrameKind::directory: end->directory_.swap(text); return;
-    case FrameKind::abort: return end->fail(error_of(text));
+    case FrameKind::block: return blocks_.come(from, message);
+    case FrameKind::request: return mailbox_.come(from, LetterLane::requests);
+    case FrameKind::answer: return mailbox_.come(from, LetterLane::answers);
+    case FrameKind::credit: return mailbox_.credit(from, message.number);
+    case FrameKind::question: return journals.come(from, true);
+    case FrameKind::status: return journals.come(from, false);
+    case FrameKind::directory: return directory_.swap(texts_[static_cast<std::size_t>(from)]);
+    case FrameKind::abort: return fail(error_of(texts_[static_cast<std::size_t>(from)]));
     case FrameKind::goodbye: return;
   }
-}
-
-inline void SocketEndpoint::Peer::garbled() {
-  end->fail({Errc::transport, rank, "", "",
-             joined({"rank ", rank, " on ", host, " sent to rank ", end->options.rank, " what is no frame"})});
 }
 
 // ---- how it ends ----
@@ -452,41 +383,24 @@ inline void SocketEndpoint::Peer::garbled() {
 inline void SocketEndpoint::fail(Error const& reason) {
   if (failure_) return;
   failure_ = reason;
+  peers_.give_up();
   std::vector<std::byte> const text = bytes_of(reason);
-  for (Peer& peer : peers_) {
-    peer.connection.give_up();
-    peer.connection.redirect(nullptr);
-    tell(peer.rank, FrameKind::abort, 0, text);
-  }
+  for (int rank = 0; rank < options.size; ++rank) peers_.tell(rank, FrameKind::abort, 0, text);
 }
 
 inline void SocketEndpoint::abort(Error const& reason) {
   fail(reason);
-  linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.idle(); });
-}
-
-template <class Done>
-void SocketEndpoint::linger(std::chrono::milliseconds at_most, Done const& done) noexcept try {
-  auto const until = std::chrono::steady_clock::now() + at_most;
-  auto const all = [&] {
-    return std::all_of(peers_.begin(), peers_.end(), [&](Peer const& peer) { return done(peer.connection); });
-  };
-  while (!all() && std::chrono::steady_clock::now() < until) {
-    poll({0, 1'000'000});
-    move_on();
-  }
-} catch (...) {  // no memory: the peers will see that the connection ends
+  peers_.linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.idle(); });
 }
 
 inline SocketEndpoint::~SocketEndpoint() {
   try {
     if (std::uncaught_exceptions() > exceptions_)
       fail({Errc::aborted, options.rank, "", "", joined({"rank ", options.rank, " left by an exception"})});
-    if (!failure_)
-      for (Peer const& peer : peers_) tell(peer.rank, FrameKind::goodbye);
-  } catch (...) {  // as above
+    for (int rank = 0; rank < options.size && !failure_; ++rank) peers_.tell(rank, FrameKind::goodbye, 0, {});
+  } catch (...) {  // no memory: the peers will see that the connection ends
   }
-  linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.delivered(); });
+  peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.delivered(); });
 }
 
 }  // namespace parallax::detail

@@ -1,0 +1,170 @@
+// A rank's connections to all others over sockets: polled, read and written together. An endpoint (comm/socket/endpoint.hpp)
+// owns one, and is told what comes.
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/socket/connection.hpp"
+
+namespace parallax::detail {
+
+// Who is told what comes from which rank: as FrameSink has it of one connection.
+class Incoming {
+ public:
+  virtual std::byte* begin(int from, FrameHeader const& message) = 0;
+  virtual void come(int from, FrameHeader const& message) = 0;
+  virtual void garbled(int from) = 0;
+  virtual void gone(int to, int channel) = 0;
+
+ protected:
+  ~Incoming() = default;
+};
+
+// Refers to who is told. Does not block, but in `sleep` and `linger`.
+class SocketPeers {
+ public:
+  SocketPeers(int size, Incoming& told) : peers_(static_cast<std::size_t>(size)), polled_(peers_.size()) {
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank)
+      peers_[rank].rank = static_cast<int>(rank), peers_[rank].told = &told;
+  }
+
+  // Takes over a connection to a rank of that host.
+  void connect(int rank, Descriptor socket, std::string host) {
+    peer(rank).connection = Connection{std::move(socket)};
+    peer(rank).host = std::move(host);
+  }
+  // The connection to a rank; to the rank itself, and to one that was not reached, there is one that has ended.
+  Connection& connection(int rank) { return peer(rank).connection; }
+  // The name of a rank's host.
+  std::string const& host(int rank) const { return peers_[static_cast<std::size_t>(rank)].host; }
+  // A rank has said goodbye.
+  void leave(int rank) { peer(rank).left = true; }
+  bool left(int rank) const { return peers_[static_cast<std::size_t>(rank)].left; }
+  // A rank whose connection has ended without a goodbye, or -1.
+  int lost() const {
+    for (Peer const& peer : peers_)
+      if (peer.connection.socket() && peer.connection.ended() && !peer.left) return peer.rank;
+    return -1;
+  }
+
+  // Sends a block, and what waits before it, as far as the system takes it.
+  void send(int to, FrameHeader const& block, std::byte const* bytes) {
+    peer(to).connection.send(block, bytes);
+    peer(to).connection.write(peer(to));
+  }
+  // The same of a small message, whose bytes are kept. To nobody where the connection has ended.
+  void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes);
+  // Reads and writes what can be read and written now.
+  void move_on();
+  // Returns when something can be read or written, or after so long; at once, where something came since the last call.
+  void sleep(std::chrono::nanoseconds at_most);
+  // Moves on until all connections are done, so long at most.
+  template <class Done>
+  void linger(std::chrono::milliseconds at_most, Done const& done) noexcept;
+
+  // Forgets all that was to be sent, and drops what is coming.
+  void give_up();
+  // The same of the blocks of one channel.
+  void withdraw(int channel);
+  // Bytes that the system was given, headers and all.
+  std::uint64_t written() const;
+
+ private:
+  // Says of one connection what came from which rank.
+  struct Peer final : FrameSink {
+    Incoming* told = nullptr;
+    int rank = 0;
+    Connection connection;
+    std::string host;
+    bool left = false;
+
+    std::byte* begin(FrameHeader const& message) override { return told->begin(rank, message); }
+    void come(FrameHeader const& message) override { told->come(rank, message); }
+    void garbled() override { told->garbled(rank); }
+    void gone(int channel) override { told->gone(rank, channel); }
+  };
+
+  Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  // How many connections are ready, of which `polled_` says more.
+  int poll(std::chrono::nanoseconds at_most);
+
+  std::vector<Peer> peers_;     // by rank
+  std::vector<pollfd> polled_;  // likewise
+  bool news_ = false;           // something came since the last `sleep`
+};
+
+inline void SocketPeers::tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes) {
+  Peer& its = peer(to);
+  if (its.connection.ended()) return;
+  FrameHeader message;
+  message.kind = kind;
+  message.number = number;
+  its.connection.send(message, std::move(bytes));
+  its.connection.write(its);
+}
+
+inline int SocketPeers::poll(std::chrono::nanoseconds at_most) {
+  for (Peer const& peer : peers_) {
+    short const wants = peer.connection.wants();
+    polled_[static_cast<std::size_t>(peer.rank)] = {wants != 0 ? peer.connection.socket().get() : -1, wants, 0};
+  }
+  auto const seconds = std::chrono::floor<std::chrono::seconds>(at_most);
+  timespec const limit{static_cast<std::time_t>(seconds.count()), static_cast<long>((at_most - seconds).count())};
+  return ::ppoll(polled_.data(), static_cast<nfds_t>(polled_.size()), &limit, nullptr);
+}
+
+inline void SocketPeers::move_on() {
+  if (poll(std::chrono::nanoseconds{0}) <= 0) return;
+  for (Peer& peer : peers_)
+    if ((polled_[static_cast<std::size_t>(peer.rank)].revents & ~POLLOUT) != 0 && peer.connection.read(peer)) news_ = true;
+  for (Peer& peer : peers_)
+    if ((polled_[static_cast<std::size_t>(peer.rank)].revents & POLLOUT) != 0 && peer.connection.write(peer)) news_ = true;
+}
+
+inline void SocketPeers::sleep(std::chrono::nanoseconds at_most) {
+  if (!std::exchange(news_, false)) poll(at_most);
+}
+
+template <class Done>
+void SocketPeers::linger(std::chrono::milliseconds at_most, Done const& done) noexcept try {
+  auto const until = std::chrono::steady_clock::now() + at_most;
+  auto const all = [&] {
+    return std::all_of(peers_.begin(), peers_.end(), [&](Peer const& peer) { return done(peer.connection); });
+  };
+  while (!all() && std::chrono::steady_clock::now() < until) {
+    poll(std::chrono::milliseconds{1});
+    move_on();
+  }
+} catch (...) {  // no memory: the peers will see that the connection ends
+}
+
+inline void SocketPeers::give_up() {
+  for (Peer& peer : peers_) {
+    peer.connection.give_up();
+    peer.connection.redirect(nullptr);
+  }
+}
+
+inline void SocketPeers::withdraw(int channel) {
+  for (Peer& peer : peers_) {
+    peer.connection.withdraw(channel);
+    peer.connection.drop_block(channel);
+  }
+}
+
+inline std::uint64_t SocketPeers::written() const {
+  std::uint64_t all = 0;
+  for (Peer const& peer : peers_) all += peer.connection.written();
+  return all;
+}
+
+}  // namespace parallax::detail
