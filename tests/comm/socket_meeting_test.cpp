@@ -30,30 +30,26 @@ namespace {
 std::vector<std::optional<px::Error>> meet(std::vector<px::SocketOptions> const& ranks) {
   std::vector<std::optional<px::Error>> errors(ranks.size());
   px::SocketListener listener;
-  std::atomic<bool> hosts_taken{false};
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      threads.emplace_back([&, i] {
-        px::SocketOptions mine = ranks[i];
-        mine.address = listener.address();
-        while (i == 0 && !hosts_taken) std::this_thread::yield();
-        try {
-          if (mine.rank == 0) px::SocketCommunicator{std::move(listener), mine};
-          else px::SocketCommunicator{mine};
-        } catch (px::Error const& error) {
-          errors[i] = error;
-        }
-      });
-    std::this_thread::sleep_for(20ms);  // all have asked for the address
-    hosts_taken = true;
-  }
+  std::string const address = listener.address();
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    threads.emplace_back([&, i] {
+      px::SocketOptions mine = ranks[i];
+      mine.address = address;
+      try {
+        if (mine.rank == 0) px::SocketCommunicator{std::move(listener), mine};
+        else px::SocketCommunicator{mine};
+      } catch (px::Error const& error) {
+        errors[i] = error;
+      }
+    });
+  threads.clear();
   return errors;
 }
 
-px::detail::Descriptor call(std::string const& address) {
+px::detail::OwnedDescriptor call(std::string const& address) {
   auto const addresses = px::detail::addresses_of(px::detail::split_address(address));
-  px::detail::Descriptor socket{::socket(addresses[0].storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  px::detail::OwnedDescriptor socket{::socket(addresses[0].storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   if (::connect(socket.get(), addresses[0].native(), addresses[0].length) != 0) socket.close();
   return socket;
 }
@@ -96,7 +92,7 @@ TEST_CASE("ranks with a key meet, and strangers do not disturb them", "[comm][so
   std::atomic<int> strangers{0};
   std::jthread const noise{[&] {
     std::mt19937_64 dice{seed};
-    std::vector<px::detail::Descriptor> silent;
+    std::vector<px::detail::OwnedDescriptor> silent;
     while (!over) {
       babble(address, dice);
       silent.push_back(call(address));  // and says nothing
@@ -259,6 +255,10 @@ TEST_CASE("the environment says who a process is", "[comm][socket]") {
   CHECK(options->address == "node-7:4711");
   CHECK(options->key.empty());
   {
+    Variable const own{"PARALLAX_PORT", "4712"};
+    CHECK(px::socket_options_from_environment()->address == "node-7:4712");
+  }
+  {
     Variable const key{"PARALLAX_JOB_KEY", "secret"}, six{"MASTER_ADDR", "::1"};
     options = px::socket_options_from_environment();
     CHECK(options->key == "secret");
@@ -272,7 +272,7 @@ TEST_CASE("the environment says who a process is", "[comm][socket]") {
 
 TEST_CASE("a key in a file is read where only its owner may read it", "[comm][socket]") {
   char path[] = "/tmp/parallax_key_XXXXXX";
-  px::detail::Descriptor const file{::mkstemp(path)};
+  px::detail::OwnedDescriptor const file{::mkstemp(path)};
   std::ofstream{path} << "from a file\n";
   CHECK(px::detail::key_in_file(path) == "from a file");
   ::chmod(path, 0640);

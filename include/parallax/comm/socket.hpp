@@ -27,11 +27,11 @@ class SocketListener {
   explicit SocketListener(std::string_view address = "127.0.0.1:0");
 
   // Where it listens, in digits: what SocketOptions take as an address.
-  std::string address() const { return detail::text_of(detail::address_of(socket_, &::getsockname)); }
+  std::string address() const { return detail::text_of(detail::socket_address(socket_, &::getsockname)); }
 
  private:
   friend class SocketCommunicator;
-  detail::Descriptor socket_;
+  detail::OwnedDescriptor socket_;
 };
 
 // One rank's end of a world of processes, or threads, each of which has a connection to every other. Owns its sockets;
@@ -50,7 +50,7 @@ class SocketCommunicator {
   // Collective. Throws the same as the others of this class; Error: timeout that names who is missing, mismatch where ranks
   // disagree on the world, invalid_argument for options that make no sense or an address that needs a key, transport.
   explicit SocketCommunicator(SocketOptions const& options)
-      : end_{std::make_unique<detail::SocketEndpoint>(options, detail::Descriptor{})} {}
+      : end_{std::make_unique<detail::SocketEndpoint>(options, detail::OwnedDescriptor{})} {}
   // Collective. Of a rank 0 that listens already: the address of the options is not looked at.
   SocketCommunicator(SocketListener listener, SocketOptions const& options)
       : end_{std::make_unique<detail::SocketEndpoint>(options, std::move(listener.socket_))} {}

@@ -86,9 +86,12 @@ class SocketBlocks {
     return {Errc::mismatch, source, "ialltoallv", "", joined({"rank ", source, " ", what, " rank ", rank_})};
   }
 
+  static constexpr std::size_t most_spared = std::size_t{1} << 20;  // bytes of memory that is kept for the next early block
+
   int rank_ = 0;
   std::array<Lane, channels> lanes_;
   std::vector<std::array<Fifo<Early>, channels>> early_;  // by source: in the order of their operations
+  std::vector<std::vector<std::byte>> spare_;
 };
 
 inline std::uint64_t SocketBlocks::open(int channel, Transfer const& transfer) {
@@ -123,12 +126,13 @@ inline void SocketBlocks::claim(int channel, int source, Connection& connection)
   if (blocks.empty()) return;
   Lane& it = lane(channel);
   if (!belongs(it, source, blocks.front().number, blocks.front().bytes.size())) return;
-  Early const block = blocks.pop();
+  Early block = blocks.pop();
   std::byte* const to = it.transfer.receive + it.transfer.from[static_cast<std::size_t>(source)].offset;
   if (!block.whole) connection.redirect(to);
   std::size_t const here = block.whole ? block.bytes.size() : static_cast<std::size_t>(connection.received());
   if (here > 0) std::memcpy(to, block.bytes.data(), here);
   if (block.whole) settle(it, it.missing, source);
+  if (block.bytes.capacity() <= most_spared && spare_.size() < channels) spare_.push_back(std::move(block.bytes));
 }
 
 inline std::byte* SocketBlocks::begin(int source, FrameHeader const& block) {
@@ -136,7 +140,12 @@ inline std::byte* SocketBlocks::begin(int source, FrameHeader const& block) {
   if (belongs(it, source, block.number, block.total))
     return it.transfer.receive + it.transfer.from[static_cast<std::size_t>(source)].offset;
   Fifo<Early>& blocks = early(source, block.channel);
-  blocks.push({block.number, std::vector<std::byte>(static_cast<std::size_t>(block.total)), false});
+  blocks.push({block.number, {}, false});
+  if (!spare_.empty()) {
+    blocks.back().bytes = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  blocks.back().bytes.resize(static_cast<std::size_t>(block.total));
   return blocks.back().bytes.data();
 }
 

@@ -42,12 +42,12 @@ class FrameSink {
 class Connection {
  public:
   Connection() = default;
-  explicit Connection(Descriptor socket) : socket_{std::move(socket)}, ended_{!socket_} {
+  explicit Connection(OwnedDescriptor socket) : socket_{std::move(socket)}, ended_{!socket_} {
     if (socket_) staged_.resize(stage_bytes);
   }
 
   // The socket, for those who poll; none for the rank itself.
-  Descriptor const& socket() const { return socket_; }
+  OwnedDescriptor const& socket() const { return socket_; }
   // Whether nothing arrives any more: the peer has closed its end, or the connection has failed, as `reason` says.
   bool ended() const { return ended_; }
   std::string reason() const { return error_ ? std::strerror(error_) : "end of the stream"; }
@@ -146,7 +146,7 @@ class Connection {
   // So many bytes of the frame have been put in their place, or dropped.
   void advance(std::size_t bytes, FrameSink& sink);
 
-  Descriptor socket_;
+  OwnedDescriptor socket_;
   bool ended_ = true, deaf_ = false;  // deaf_: what is written goes nowhere
   int error_ = 0;
   std::uint64_t written_ = 0;

@@ -29,19 +29,19 @@ namespace parallax::detail {
 using Moment = std::chrono::steady_clock::time_point;
 
 // Owns a file descriptor, or none.
-class Descriptor {
+class OwnedDescriptor {
  public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_{number} {}
-  Descriptor(Descriptor&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  OwnedDescriptor() = default;
+  explicit OwnedDescriptor(int number) : number_{number} {}
+  OwnedDescriptor(OwnedDescriptor&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
+  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept {
     if (this != &other) {
       close();
       number_ = std::exchange(other.number_, -1);
     }
     return *this;
   }
-  ~Descriptor() { close(); }
+  ~OwnedDescriptor() { close(); }
 
   // The system's number of it; -1 where there is none.
   int get() const { return number_; }
@@ -140,7 +140,7 @@ inline std::string text_of(SocketAddress const& address) {
 }
 
 // The address of the other end, or, by getsockname, of this one.
-inline SocketAddress address_of(Descriptor const& socket, int (*ask)(int, sockaddr*, socklen_t*) = &::getpeername) {
+inline SocketAddress socket_address(OwnedDescriptor const& socket, int (*ask)(int, sockaddr*, socklen_t*) = &::getpeername) {
   SocketAddress address;
   address.length = sizeof address.storage;
   if (ask(socket.get(), address.native(), &address.length) != 0) address.length = 0;
@@ -161,15 +161,15 @@ inline void poll_until(std::vector<pollfd>& sockets, Moment until) {
 }
 
 // A new socket which never blocks, and is closed where another program takes the process over.
-inline Descriptor new_socket(int family) {
-  Descriptor socket{::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+inline OwnedDescriptor new_socket(int family) {
+  OwnedDescriptor socket{::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (!socket) throw system_error("socket");
   return socket;
 }
 
 // Listens at an address; port 0 lets the system choose. Error (transport) where it is taken, or not of this host.
-inline Descriptor listening_socket(SocketAddress const& address) {
-  Descriptor socket = new_socket(address.storage.ss_family);
+inline OwnedDescriptor listening_socket(SocketAddress const& address) {
+  OwnedDescriptor socket = new_socket(address.storage.ss_family);
   int const on = 1, off = 0;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address.storage.ss_family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
@@ -180,7 +180,7 @@ inline Descriptor listening_socket(SocketAddress const& address) {
 
 // Of connected sockets: small messages go at once, and a host that is gone is noticed though nobody writes to it: within half a
 // minute.
-inline void tune(Descriptor const& socket) {
+inline void tune(OwnedDescriptor const& socket) {
   int const on = 1, idle = 10, interval = 5, probes = 3;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);

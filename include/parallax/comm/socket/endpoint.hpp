@@ -29,10 +29,10 @@ namespace parallax::detail {
 
 // Its address stays, so that a communicator may move while requests are in flight. Everything moves in `move_on`, which polls
 // call; nothing blocks but the construction, `sleep` and the last words.
-class SocketEndpoint final : private Incoming {
+class SocketEndpoint final : private PeerSink {
  public:
   // Collective. `listener`: rank 0's own, or none. Error as SocketCommunicator has it.
-  SocketEndpoint(SocketOptions const& given, Descriptor listener);
+  SocketEndpoint(SocketOptions const& given, OwnedDescriptor listener);
   SocketEndpoint(SocketEndpoint const&) = delete;
   SocketEndpoint& operator=(SocketEndpoint const&) = delete;
   // Says goodbye, or why the communicator has failed, and waits a second at most for that to be heard.
@@ -77,12 +77,12 @@ class SocketEndpoint final : private Incoming {
 
  private:
   // Brings the world together. Error as SocketCommunicator has it.
-  void meet(Descriptor listener);
+  void meet(OwnedDescriptor listener);
   // Takes over what connections there are.
   void install(SocketMeeting& meeting);
   void tell_directory(SocketMeeting& meeting);
   std::vector<SocketAddress> hear_directory(SocketMeeting& meeting, Moment until);
-  void tell_refused(Descriptor socket);
+  void tell_refused(OwnedDescriptor socket);
   void number_hosts(std::vector<RankLink> const& links, RankFacts const& mine);
 
   // What comes from a rank.
@@ -115,7 +115,7 @@ class SocketEndpoint final : private Incoming {
 
 // ---- the meeting ----
 
-inline SocketEndpoint::SocketEndpoint(SocketOptions const& given, Descriptor listener)
+inline SocketEndpoint::SocketEndpoint(SocketOptions const& given, OwnedDescriptor listener)
     : options{given}, peers_{std::max(given.size, 1), *this}, texts_(static_cast<std::size_t>(std::max(given.size, 1))) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "",
@@ -133,7 +133,7 @@ inline SocketEndpoint::SocketEndpoint(SocketOptions const& given, Descriptor lis
   }
 }
 
-inline void SocketEndpoint::meet(Descriptor listener) {
+inline void SocketEndpoint::meet(OwnedDescriptor listener) {
   Moment const until = std::chrono::steady_clock::now() + meeting_deadline(options);
   SocketMeeting meeting{options, std::move(listener), until};
   try {
@@ -156,10 +156,10 @@ inline void SocketEndpoint::meet(Descriptor listener) {
 }
 
 // After the failure: whoever must not join is told why.
-inline void SocketEndpoint::tell_refused(Descriptor socket) {
+inline void SocketEndpoint::tell_refused(OwnedDescriptor socket) {
   SocketPeers refused{1, *this};
   refused.connect(0, std::move(socket), "");
-  refused.tell(0, FrameKind::abort, 0, bytes_of(*failure_));
+  refused.tell(0, FrameKind::abort, 0, error_bytes(*failure_));
   refused.linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.delivered(); });
 }
 
@@ -168,7 +168,7 @@ inline void SocketEndpoint::install(SocketMeeting& meeting) {
     RankLink& link = meeting.links()[static_cast<std::size_t>(rank)];
     if (!link.socket) continue;
     peers_.connect(rank, std::move(link.socket), link.facts.name.data());
-    if (failure_) peers_.tell(rank, FrameKind::abort, 0, bytes_of(*failure_));  // of a rank that was quicker
+    if (failure_) peers_.tell(rank, FrameKind::abort, 0, error_bytes(*failure_));  // of a rank that was quicker
   }
 }
 
@@ -373,7 +373,7 @@ inline void SocketEndpoint::come(int from, FrameHeader const& message) {
     case FrameKind::question: return journals.come(from, true);
     case FrameKind::status: return journals.come(from, false);
     case FrameKind::directory: return directory_.swap(texts_[static_cast<std::size_t>(from)]);
-    case FrameKind::abort: return fail(error_of(texts_[static_cast<std::size_t>(from)]));
+    case FrameKind::abort: return fail(error_from(texts_[static_cast<std::size_t>(from)]));
     case FrameKind::goodbye: return;
   }
 }
@@ -384,7 +384,7 @@ inline void SocketEndpoint::fail(Error const& reason) {
   if (failure_) return;
   failure_ = reason;
   peers_.give_up();
-  std::vector<std::byte> const text = bytes_of(reason);
+  std::vector<std::byte> const text = error_bytes(reason);
   for (int rank = 0; rank < options.size; ++rank) peers_.tell(rank, FrameKind::abort, 0, text);
 }
 

@@ -63,7 +63,7 @@ class Greeting {
   enum class State { pending, done, failed };
 
   // `key`: may be empty; `mine` is copied when it is told. `until`: after that it has failed.
-  Greeting(Descriptor socket, bool calls, std::string_view key, RankFacts const& mine, Moment until)
+  Greeting(OwnedDescriptor socket, bool calls, std::string_view key, RankFacts const& mine, Moment until)
       : socket_{std::move(socket)}, calls_{calls}, key_{key}, mine_{&mine}, until_{until} {
     fill_by_chance(my_hello_.number.data(), my_hello_.number.size());
     if (calls_) say(&my_hello_, sizeof my_hello_);
@@ -82,7 +82,7 @@ class Greeting {
   // What the other end has said, once it is done.
   RankFacts const& theirs() const { return their_proof_.facts; }
   // Gives the connection away.
-  Descriptor take() { return std::move(socket_); }
+  OwnedDescriptor take() { return std::move(socket_); }
 
  private:
   // Of this protocol and its version, and of an order of bytes.
@@ -127,7 +127,7 @@ class Greeting {
   // The message that was heard, in turn: a hello, then a proof.
   State understand();
 
-  Descriptor socket_;
+  OwnedDescriptor socket_;
   bool calls_;
   std::string_view key_;
   RankFacts const* mine_;

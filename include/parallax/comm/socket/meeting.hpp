@@ -20,7 +20,7 @@ namespace parallax::detail {
 
 // A connection to a rank that has proved itself.
 struct RankLink {
-  Descriptor socket;
+  OwnedDescriptor socket;
   RankFacts facts;
   // Its address as seen from here, with the port of the connection.
   SocketAddress address;
@@ -32,7 +32,7 @@ struct RankLink {
 class SocketMeeting {
  public:
   // `listener`: rank 0's own, or none.
-  SocketMeeting(SocketOptions const& options, Descriptor listener, Moment until);
+  SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until);
 
   // By rank 0: until all others have called. Error: timeout that names who is missing, mismatch where ranks were told of
   // different worlds, transport where it cannot listen, invalid_argument for an address that needs a key.
@@ -79,11 +79,11 @@ class SocketMeeting {
   void admit(Greeting& greeting, bool called);
   void check(RankFacts const& theirs);
   // Whether a connection is still there, as far as one can see.
-  static bool alive(Descriptor const& socket);
+  static bool alive(OwnedDescriptor const& socket);
   void need_key(SocketAddress const& address) const;
 
   SocketOptions const* options_;
-  Descriptor listener_;
+  OwnedDescriptor listener_;
   Moment until_;
   RankFacts mine_;
   std::vector<RankLink> links_;
@@ -93,7 +93,7 @@ class SocketMeeting {
   RankLink refused_;
 };
 
-inline SocketMeeting::SocketMeeting(SocketOptions const& options, Descriptor listener, Moment until)
+inline SocketMeeting::SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until)
     : options_{&options}, listener_{std::move(listener)}, until_{until}, links_(static_cast<std::size_t>(options.size)) {
   mine_.rank = options.rank;
   mine_.size = options.size;
@@ -124,7 +124,7 @@ inline void SocketMeeting::await_all() {
       listener_ = listening_socket(options_->key.empty() ? addresses[0] : anywhere(addresses[0]));
     }
   }
-  need_key(address_of(listener_, &::getsockname));
+  need_key(socket_address(listener_, &::getsockname));
   run(links_.size() - 1);
 }
 
@@ -165,9 +165,9 @@ inline void SocketMeeting::wait_a_moment() {
 
 inline void SocketMeeting::accept_some() {
   while (listener_) {
-    Descriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    OwnedDescriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) return;
-    if (options_->key.empty() && !address_of(socket).loopback()) continue;
+    if (options_->key.empty() && !socket_address(socket).loopback()) continue;
     if (callers_.size() >= 2 * links_.size() + 64) callers_.erase(callers_.begin());  // a stranger, who keeps silent
     auto const until = std::min<Moment>(until_, std::chrono::steady_clock::now() + patience);
     callers_.push_back(std::make_unique<Greeting>(std::move(socket), false, options_->key, mine_, until));
@@ -210,9 +210,9 @@ inline void SocketMeeting::dial(Call& call) {
   need_key(address);
   if (call.rank == 0) {
     listener_ = listening_socket(options_->key.empty() ? address.at(0) : anywhere(address).at(0));
-    mine_.port = address_of(listener_, &::getsockname).port();
+    mine_.port = socket_address(listener_, &::getsockname).port();
   }
-  Descriptor socket = new_socket(address.storage.ss_family);
+  OwnedDescriptor socket = new_socket(address.storage.ss_family);
   if (::connect(socket.get(), address.native(), address.length) != 0 && errno != EINPROGRESS) {
     call.why = std::strerror(errno);
     return;
@@ -221,7 +221,7 @@ inline void SocketMeeting::dial(Call& call) {
                                              std::min<Moment>(until_, std::chrono::steady_clock::now() + patience));
 }
 
-inline bool SocketMeeting::alive(Descriptor const& socket) {
+inline bool SocketMeeting::alive(OwnedDescriptor const& socket) {
   char byte;
   return ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 || errno == EAGAIN || errno == EWOULDBLOCK;
 }
@@ -249,7 +249,7 @@ inline void SocketMeeting::check(RankFacts const& theirs) {
 inline void SocketMeeting::admit(Greeting& greeting, bool called) {
   RankFacts const theirs = greeting.theirs();
   RankLink link{greeting.take(), theirs, {}, true};
-  link.address = address_of(link.socket);
+  link.address = socket_address(link.socket);
   tune(link.socket);
   try {
     check(theirs);

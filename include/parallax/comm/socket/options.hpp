@@ -20,8 +20,8 @@ namespace parallax {
 
 // What a SocketCommunicator is made with. The size, the key and the mailbox must be the same on all ranks.
 struct SocketOptions {
-  // This process's number, from 0, and how many there are.
-  int rank = 0, size = 1;
+  int rank = 0;  // this process's number, from 0
+  int size = 1;  // how many processes there are
   // Where rank 0 listens, and all others call it: "host:port", or "[host]:port" of IPv6 in digits.
   std::string address = "127.0.0.1:29500";
   // A secret of the job. Ranks prove to each other that they know it, and nobody else joins. Without one they meet on loopback
@@ -43,9 +43,10 @@ inline std::chrono::nanoseconds meeting_deadline(SocketOptions const& options) {
 }  // namespace detail
 
 // Local. The options of a process that was started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun starts
-// processes; none where neither RANK nor WORLD_SIZE is set. The key is what PARALLAX_JOB_KEY says, or what is in the file that
-// PARALLAX_JOB_KEY_FILE names, which only its owner may read. Error: invalid_argument for a variable that is missing or no
-// number, file for a file that others may read or that cannot be read.
+// processes; none where neither RANK nor WORLD_SIZE is set. PARALLAX_PORT takes the place of MASTER_PORT where somebody else
+// listens there. The key is what PARALLAX_JOB_KEY says, or what is in the file that PARALLAX_JOB_KEY_FILE names, which only its
+// owner may read. Error: invalid_argument for a variable that is missing or no number, file for a file that others may read or
+// that cannot be read.
 std::optional<SocketOptions> socket_options_from_environment();
 
 namespace detail {
@@ -72,7 +73,7 @@ inline std::string key_in_file(std::string const& path) {
   auto const refuse = [&](std::string_view why) {
     throw Error{Errc::file, -1, "SocketCommunicator", "", joined({"the key of the job in '", path, "' ", why})};
   };
-  Descriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  OwnedDescriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat facts {};
   if (!file || ::fstat(file.get(), &facts) != 0) refuse("cannot be read");
   if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("can be read by others: its mode must be 0600");
@@ -92,7 +93,7 @@ inline std::optional<SocketOptions> socket_options_from_environment() {
   SocketOptions options;
   options.size = detail::number_in_environment("WORLD_SIZE", 1);
   options.rank = detail::number_in_environment("RANK", 0);
-  int const port = detail::number_in_environment("MASTER_PORT", 1);
+  int const port = detail::number_in_environment(environment("PARALLAX_PORT").empty() ? "MASTER_PORT" : "PARALLAX_PORT", 1);
   std::string const host = environment("MASTER_ADDR"), file = environment("PARALLAX_JOB_KEY_FILE");
   if (host.empty())
     throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "", "the environment says RANK, but not MASTER_ADDR"};

@@ -18,7 +18,7 @@
 namespace parallax::detail {
 
 // Who is told what comes from which rank: as FrameSink has it of one connection.
-class Incoming {
+class PeerSink {
  public:
   virtual std::byte* begin(int from, FrameHeader const& message) = 0;
   virtual void come(int from, FrameHeader const& message) = 0;
@@ -26,19 +26,19 @@ class Incoming {
   virtual void gone(int to, int channel) = 0;
 
  protected:
-  ~Incoming() = default;
+  ~PeerSink() = default;
 };
 
 // Refers to who is told. Does not block, but in `sleep` and `linger`.
 class SocketPeers {
  public:
-  SocketPeers(int size, Incoming& told) : peers_(static_cast<std::size_t>(size)), polled_(peers_.size()) {
+  SocketPeers(int size, PeerSink& told) : peers_(static_cast<std::size_t>(size)), polled_(peers_.size()) {
     for (std::size_t rank = 0; rank < peers_.size(); ++rank)
       peers_[rank].rank = static_cast<int>(rank), peers_[rank].told = &told;
   }
 
   // Takes over a connection to a rank of that host.
-  void connect(int rank, Descriptor socket, std::string host) {
+  void connect(int rank, OwnedDescriptor socket, std::string host) {
     peer(rank).connection = Connection{std::move(socket)};
     peer(rank).host = std::move(host);
   }
@@ -81,7 +81,7 @@ class SocketPeers {
  private:
   // Says of one connection what came from which rank.
   struct Peer final : FrameSink {
-    Incoming* told = nullptr;
+    PeerSink* told = nullptr;
     int rank = 0;
     Connection connection;
     std::string host;

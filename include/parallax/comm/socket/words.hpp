@@ -17,7 +17,7 @@ namespace parallax::detail {
 inline constexpr std::size_t longest_words = std::size_t{64} << 10;
 
 // Both numbers, then each text behind its length.
-inline std::vector<std::byte> bytes_of(Error const& error) {
+inline std::vector<std::byte> error_bytes(Error const& error) {
   std::vector<std::byte> bytes;
   auto const add = [&](void const* from, std::size_t size) {
     auto const* const first = static_cast<std::byte const*>(from);
@@ -34,7 +34,7 @@ inline std::vector<std::byte> bytes_of(Error const& error) {
 }
 
 // What is missing of it is empty.
-inline Error error_of(std::span<std::byte const> bytes) {
+inline Error error_from(std::span<std::byte const> bytes) {
   auto const take = [&](void* to, std::size_t size) {
     std::size_t const here = std::min(size, bytes.size());
     if (here > 0) std::memcpy(to, bytes.data(), here);
