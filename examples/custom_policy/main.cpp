@@ -17,8 +17,8 @@ constexpr std::size_t inputs = 1'000;
 constexpr int batch = 16;
 
 // Learns y = x[3] - 2 x[7] from random x: mean squared error of the last step, of rank 0's batch.
-template <class Policy, class C>
-void train(C& world) {
+template <class Policy>
+void train(px::AnyCommunicator& world) {
   px::Session session{world};
   std::vector<float> weights(inputs), gradient(inputs), x(inputs);
   px::Variable<px::Dense, Policy> layer{session, "layer", px::bind(weights), px::Sgd{.learning_rate = 0.02}};
@@ -47,13 +47,10 @@ void train(C& world) {
 
 }  // namespace
 
-int main([[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
-  auto const both = [](auto& world) {
+int main(int argc, char** argv) {
+  auto const both = [](px::AnyCommunicator& world) {
     train<TopK<4>>(world);
     train<px::AllReduce>(world);
   };
-#ifdef PARALLAX_HAS_MPI
-  if (example::under_mpiexec()) return px::run_mpi(argc, argv, both);
-#endif
-  px::run_threads(4, both);
+  return px::run(argc, argv, both, {.threads = 4});
 }

@@ -1,4 +1,4 @@
-// Trains a language model on real text, on threads or under mpiexec, and compares the policies on the same training.
+// Trains a language model on real text, on threads or on other ranks that its command line asks for, and compares the policies on the same training.
 #include <dirent.h>
 
 #include <algorithm>
@@ -99,7 +99,7 @@ int run(px::AnyCommunicator& world, Task const& task) {
 int main(int argc, char** argv) {
   Options options;
   try {
-    options = parse({argv + 1, argv + argc});
+    options = parse(px::own_arguments(argc, argv));
     check_folder(options);
   } catch (std::invalid_argument const& error) {
     std::fprintf(stderr, "language_model: %s\n", error.what());
@@ -109,8 +109,8 @@ int main(int argc, char** argv) {
     if (options.help) return std::fputs(std::string{usage}.c_str(), stdout) < 0;
     Text text = options.texts.empty() ? default_text() : read_files(options.texts);
     if (options.smoke) make_tiny(text, options);
-    return example::run_ranks(argc, argv, options.ranks,
-                              [&](px::AnyCommunicator& world) { return run(world, make_task(options, text, world.size())); });
+    auto const body = [&](px::AnyCommunicator& world) { return run(world, make_task(options, text, world.size())); };
+    return px::run(argc, argv, body, {.threads = options.ranks});
   } catch (std::exception const& error) {
     std::fprintf(stderr, "language_model: %s\n", error.what());
     return 1;

@@ -20,7 +20,7 @@ inline constexpr std::array<std::string_view, 6> policies{
 
 struct Options {
   std::vector<std::string> texts;  // empty: the default text
-  int ranks = 4;                   // threads; under mpiexec its ranks
+  int ranks = 4;                   // threads, where no launcher has others
   std::string policy = "compare";  // five of them, one after another; or one
   ModelShape shape;
   Index streams = 16;        // B, per rank
@@ -43,8 +43,8 @@ inline constexpr std::string_view usage =
     "  [--vocabulary V] [--embedding E] [--cell H] [--projection P] [--samples S] [--batch B] [--steps T]\n"
     "  [--batches K] [--checkpoints C] [--rate R] [--clip NORM] [--seed N] [--smoke]\n"
     "  [--save FOLDER [--save-every STEPS] [--resume]]\n"
-    "Trains the language model of the Parallax paper in small on 4 thread ranks, or on the ranks of mpiexec. The "
-    "paper's size:\n"
+    "Trains the language model of the Parallax paper in small on 4 thread ranks, on the ranks of mpiexec or torchrun, or on "
+    "the hosts of a file (--px-help). The paper's size:\n"
     "  --vocabulary 793470 --embedding 512 --cell 2048 --projection 512 --samples 8192 --batch 128 --steps 20\n"
     "--save, with --policy hybrid, keeps three checkpoints: one each minute or after so many steps, one at the end, and one "
     "when "

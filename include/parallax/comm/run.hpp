@@ -6,12 +6,14 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "parallax/comm/launch/entrances.hpp"
 #include "parallax/comm/launch/guard.hpp"
 #include "parallax/comm/launch/last_words.hpp"
+#include "parallax/comm/launch/launcher.hpp"
 #include "parallax/comm/launch/options.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
@@ -22,9 +24,11 @@ namespace parallax {
 // Runs `body(AnyCommunicator&)` on every rank of this process, and returns what the process is to exit with: what `body` returns,
 // if that is an int, else 0; of threads the first that is not 0, by rank. The ranks are
 //   1. N threads, where the command line has --px-ranks N,
-//   2. else those of the launcher that started this process, where the program has an entrance to them: comm/mpi.hpp is one,
-//      in any order of includes (comm/launch/entrances.hpp tells how a backend becomes another),
-//   3. else this process alone: one rank of a SelfCommunicator.
+//   2. else processes on the hosts that a file names, where it has --px-hosts FILE (comm/launch/resources.hpp says what is in it): this
+//      one starts them, and joins none. The program includes comm/socket.hpp, by which they join,
+//   3. else those of the launcher that started this process, where the program has an entrance to them: comm/mpi.hpp is one, and
+//      comm/socket.hpp, in any order of includes (comm/launch/entrances.hpp tells how a backend becomes another),
+//   4. else as many threads as the options say, or this process alone: one rank of a SelfCommunicator.
 // Takes its options, which begin with --px-, out of the arguments: --px-help prints them. One that it does not know, or a wrong
 // number, is a line on stderr and the result 2. When a rank leaves by an exception, its words, with the rank, are the last line
 // on stderr, and the result is `abort_code`, or the job ends with it, as under run_mpi. Two errors (misuse) end a program so before
@@ -37,6 +41,10 @@ namespace parallax {
 //   px::run<px::ThreadCommunicator, px::MpiCommunicator>(argc, argv, [](auto& world) { … });
 template <class... Communicators, class Body>
 int run(int& argc, char**& argv, Body&& body, RunOptions options = {});
+
+// Local. The arguments of the command line behind the program's name, without those of `run`: for a program that reads its own before
+// it calls `run`. Refers to `argv`.
+std::vector<std::string_view> own_arguments(int argc, char const* const* argv);
 
 // ---- below: how it is done ----
 
@@ -111,10 +119,33 @@ inline int run_here(int threads, RunBody body, RunOptions const& options, Start 
   try {
     Membership const joined{threads ? "threads" : "", threads ? threads : 1, has_entrance("MPI")};
     if (options.guard) check_start(start, joined, "run");
-    if (threads == 0 && self) return run_alone(body);
-    return run_on_threads(joined.size, body, options);
+    int const by_itself = threads ? threads : options.threads;
+    if (by_itself == 0 && self) return run_alone(body);
+    return run_on_threads(by_itself ? by_itself : 1, body, options);
   } catch (...) {
     return end_by(0, current_error(0, "the training of a rank"));
+  }
+}
+
+// As processes on hosts, each of which is this program with the same arguments, but for those of `run`.
+inline int run_on_hosts(int argc, char** argv, RunArguments const& said, Start const& start) {
+  try {
+    if (Entrance const* const entrance = entrance_of(start.variable))
+      throw Error{
+          Errc::misuse, -1, "run", "",
+          joined({"--px-hosts starts all ranks by itself, but this process was started as one of several by a launcher of ",
+                  entrance->name, ": start it without that"})};
+    if (!has_entrance("sockets"))
+      throw Error{Errc::misuse, -1, "run", "", "ranks on hosts join by sockets: include parallax/comm/socket.hpp"};
+    char program[4096];
+    ::ssize_t const length = ::readlink("/proc/self/exe", program, sizeof(program));
+    if (length < 0) throw Error{Errc::transport, -1, "run", "", "the system does not tell where this program is"};
+    std::vector<std::string> command{std::string(program, static_cast<std::size_t>(length))};
+    for (int i = 1; i < argc; ++i) command.push_back(argv[i]);
+    return launch(read_resources(said.hosts), command, {.all_speak = said.all_speak});
+  } catch (Error const& error) {
+    say(joined({error.what(), "\n"}));
+    return error.code() == Errc::invalid_argument || error.code() == Errc::file ? usage_code : abort_code;
   }
 }
 
@@ -122,7 +153,8 @@ PARALLAX_INLINE int run_ranks(int& argc, char**& argv, RunBody body, RunOptions 
   RunArguments const said = take_run_arguments(argc, argv);
   if (!said.mistake.empty()) return say(joined({"parallax: ", said.mistake, "\n"})), usage_code;
   if (said.help) return std::fwrite(run_help.data(), 1, run_help.size(), stdout), 0;
-  RunOptions const chosen{options.deadline, options.guard && said.guard};
+  if (said.hosts) return run_on_hosts(argc, argv, said, start);
+  RunOptions const chosen{options.deadline, options.guard && said.guard, options.threads};
   Entrance const* const entrance = said.ranks ? nullptr : entrance_of(start.variable);
   if (!entrance) return run_here(said.ranks, body, chosen, start, self);
   auto const guarded = [&](JoinedWorld& world) {
@@ -143,6 +175,16 @@ PARALLAX_INLINE void refuse_type(JoinedWorld& world) {
 #endif
 
 }  // namespace detail
+
+#if PARALLAX_LAUNCH_BODIES
+PARALLAX_INLINE std::vector<std::string_view> own_arguments(int argc, char const* const* argv) {
+  std::vector<char*> all;
+  for (int i = 0; i < argc; ++i) all.push_back(const_cast<char*>(argv[i]));  // none of the characters is written
+  all.push_back(nullptr);
+  static_cast<void>(detail::take_run_arguments(argc, all.data()));
+  return {all.begin() + (argc > 0 ? 1 : 0), all.begin() + argc};
+}
+#endif
 
 template <class... Communicators, class Body>
 int run(int& argc, char**& argv, Body&& body, RunOptions options) {

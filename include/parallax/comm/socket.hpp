@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/launch/entrances.hpp"
+#include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/socket/endpoint.hpp"
 #include "parallax/comm/socket/options.hpp"
 
@@ -164,6 +166,38 @@ inline SocketCommunicator::Request SocketCommunicator::ialltoallv(int channel, T
   end_->post(channel, transfer);
   return {end_.get(), channel};
 }
+
+namespace detail {
+
+// The entrance of `run` for processes that were started as torchrun does it, by `--px-hosts` among others.
+inline char const* sockets_claim(Environment variable) {
+  return variable("WORLD_SIZE") && variable("MASTER_ADDR") ? variable("RANK") : nullptr;
+}
+
+// What leaves the body, all ranks are told before this one ends.
+inline int join_by_sockets(int&, char**&, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body) {
+  SocketOptions chosen;
+  try {
+    chosen = socket_options_from_environment().value();
+    chosen.deadline = options.deadline;
+    SocketCommunicator own{chosen};
+    try {
+      JoinedWorld world{own};
+      return body(world);
+    } catch (...) {
+      own.abort(current_error(chosen.rank, "the training of a rank"));
+      throw;
+    }
+  } catch (...) {
+    return end_by(chosen.rank, current_error(chosen.rank, "the training of a rank"));
+  }
+}
+
+inline constinit Entrance sockets_entrance{
+    .name = "sockets", .precedence = 20, .claims = sockets_claim, .join = join_by_sockets};
+inline bool const sockets_entrance_is_known = add_entrance(sockets_entrance);
+
+}  // namespace detail
 
 static_assert(AnnouncesPauses<SocketCommunicator> && KnowsOversubscription<SocketCommunicator> && Mailbox<SocketCommunicator> &&
               SleepsUntilNews<SocketCommunicator> && TellsOfAborts<SocketCommunicator>);

@@ -35,6 +35,8 @@ struct RunOptions {
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
   // Whether a world that is smaller than what was launched is refused.
   bool guard = true;
+  // Ranks as threads of a process that nobody launched together with others, where the command line says nothing; 0: one, alone.
+  int threads = 0;
 };
 
 // The communicator that a rank of this process has joined, of whichever type. Refers to it; lives as long as the body runs.

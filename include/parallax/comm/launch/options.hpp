@@ -3,6 +3,7 @@
 #pragma once
 
 #include <charconv>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -20,15 +21,22 @@ inline constexpr int usage_code = 2;
 // What --px-help prints.
 inline constexpr std::string_view run_help =
     "options of parallax, before any --:\n"
-    "  --px-ranks N    N ranks as threads of this process, from 1 to 1024\n"
-    "  --px-no-guard   do not compare the ranks that were joined with the processes that were launched\n"
-    "  --px-help       print this, and exit\n"
-    "Without --px-ranks the ranks are those of the launcher (mpiexec, srun), or one that is alone.\n";
+    "  --px-ranks N     N ranks as threads of this process, from 1 to 1024\n"
+    "  --px-hosts FILE  ranks as processes on the hosts that the file names, started here and by ssh\n"
+    "  --px-output X    of these processes all are heard, with the rank before each line of others than rank 0 (all), or\n"
+    "                   rank 0 alone (rank0)\n"
+    "  --px-no-guard    do not compare the ranks that were joined with the processes that were launched\n"
+    "  --px-help        print this, and exit\n"
+    "Without the first two the ranks are those of the launcher (mpiexec, srun, torchrun), or one that is alone.\n";
 
 // What the command line said.
 struct RunArguments {
   // 0: nothing was said.
   int ranks = 0;
+  // Of hosts; null: nothing was said.
+  char const* hosts = nullptr;
+  // Whether ranks on hosts are heard, beside rank 0.
+  bool all_speak = true;
   bool guard = true;
   bool help = false;
   // What is wrong with the command line, in a sentence; else empty.
@@ -40,7 +48,14 @@ struct RunArguments {
 RunArguments take_run_arguments(int& argc, char** argv);
 
 #if PARALLAX_LAUNCH_BODIES
-// Of a number that is missing, null.
+// Notes a mistake, unless there was one before.
+inline void mistaken(RunArguments& read, std::initializer_list<TextPiece> sentence) {
+  if (read.mistake.empty()) read.mistake = joined(sentence);
+}
+// What is there instead of a value that makes sense.
+inline std::string shown_value(char const* text) { return text ? joined({"not «", text, "»"}) : "and has none"; }
+
+// The values of options; of one that is missing, null.
 inline void read_ranks(RunArguments& read, char const* text) {
   std::string_view const digits = text ? text : "";
   char const* const last = digits.data() + digits.size();
@@ -48,21 +63,39 @@ inline void read_ranks(RunArguments& read, char const* text) {
   auto const [end, error] = std::from_chars(digits.data(), last, ranks);
   bool const right = error == std::errc{} && end == last && ranks >= 1 && ranks <= most_thread_ranks;
   if (right) read.ranks = ranks;
-  else if (read.mistake.empty())
-    read.mistake = joined({"--px-ranks takes a number from 1 to ", most_thread_ranks, ", ",
-                           text ? joined({"not «", digits, "»"}) : "and has none"});
+  else mistaken(read, {"--px-ranks takes a number from 1 to ", most_thread_ranks, ", ", shown_value(text)});
 }
+inline void read_hosts(RunArguments& read, char const* text) {
+  if (text && *text) read.hosts = text;
+  else mistaken(read, {"--px-hosts takes the name of a file, ", shown_value(text)});
+}
+inline void read_output(RunArguments& read, char const* text) {
+  std::string_view const who = text ? text : "";
+  if (who == "all" || who == "rank0") read.all_speak = who == "all";
+  else mistaken(read, {"--px-output takes all or rank0, ", shown_value(text)});
+}
+
+// The options that have a value, behind a space or «=».
+struct OptionWithValue {
+  std::string_view name;
+  void (*read)(RunArguments&, char const*);
+};
+inline constexpr OptionWithValue options_with_value[] = {
+    {"--px-ranks", read_ranks}, {"--px-hosts", read_hosts}, {"--px-output", read_output}};
 
 // Whether the argument is an option of `run`; `next` is the argument after it, which is null at the end, and `both` whether that was
 // taken as well.
 inline bool read_option(RunArguments& read, std::string_view option, char const* next, bool& both) {
-  constexpr std::string_view with_number = "--px-ranks=";
   if (!option.starts_with("--px-")) return false;
+  for (auto const& [name, read_value] : options_with_value) {
+    if (!option.starts_with(name)) continue;
+    std::string_view const rest = option.substr(name.size());
+    if (rest.empty()) return both = next != nullptr, read_value(read, next), true;
+    if (rest[0] == '=') return read_value(read, rest.data() + 1), true;
+  }
   if (option == "--px-no-guard") read.guard = false;
   else if (option == "--px-help") read.help = true;
-  else if (option == "--px-ranks") both = next != nullptr, read_ranks(read, next);
-  else if (option.starts_with(with_number)) read_ranks(read, option.data() + with_number.size());
-  else if (read.mistake.empty()) read.mistake = joined({"there is no option ", option, " (--px-help tells which there are)"});
+  else mistaken(read, {"there is no option ", option, " (--px-help tells which there are)"});
   return true;
 }
 
@@ -77,6 +110,7 @@ PARALLAX_INLINE RunArguments take_run_arguments(int& argc, char** argv) {
     if (ended || !read_option(read, argument, i + 1 < argc ? argv[i + 1] : nullptr, both)) argv[kept++] = argv[i];
     i += both;
   }
+  if (read.ranks > 0 && read.hosts) mistaken(read, {"--px-ranks and --px-hosts exclude each other"});
   if (kept < argc) argv[kept] = nullptr;
   argc = kept;
   return read;

@@ -1,5 +1,5 @@
-// Programs of `run`, as they are started: front_door <what> [options of run]. CMakeLists.txt says how each start must end. It is
-// compiled with MPI, and without.
+// Programs of `run`, as they are started: front_door <what> [options of run]. CMakeLists.txt says how each start must end, and that
+// of tests/mpi. It is compiled with MPI, with sockets, and with neither.
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
@@ -9,6 +9,9 @@
 
 #include "parallax/comm/run.hpp"
 #include "parallax/parallax.hpp"
+#ifdef PARALLAX_TEST_SOCKETS
+#include "parallax/comm/socket.hpp"
+#endif
 #ifdef PARALLAX_HAS_MPI
 #include "parallax/comm/mpi.hpp"  // behind run.hpp: the order does not matter
 #endif
@@ -17,7 +20,8 @@ namespace px = parallax;
 
 namespace {
 
-#ifdef PARALLAX_HAS_MPI
+#if defined(PARALLAX_HAS_MPI) || defined(PARALLAX_TEST_SOCKETS)
+#define PARALLAX_TEST_TRAINS
 // 5 steps of a dense and a sparse variable, with gradients that differ by rank and step: what all parameters are then, as a number.
 // Rank 1 has batches for fewer steps, where `batches` says so.
 std::uint64_t train(px::AnyCommunicator& world, int batches = 5) {
@@ -60,7 +64,7 @@ int body(std::string_view what, px::AnyCommunicator& world) {
   } else if (what == "status") {
     return 4 + world.rank();
   }
-#ifdef PARALLAX_HAS_MPI
+#ifdef PARALLAX_TEST_TRAINS
   if (what == "throws") train(world, 3);
   if (what == "hash") {
     std::uint64_t const hash = train(world);
