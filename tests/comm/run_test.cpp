@@ -138,6 +138,50 @@ TEST_CASE("the options of run are read, and taken out of the arguments", "[comm]
   }
 }
 
+TEST_CASE("the options of ranks on hosts are read, and excluded by those of threads", "[comm][run]") {
+  Arguments arguments{{"p", "--px-hosts", "h", "a", "--px-output=rank0"}};
+  auto const read = launch::take_run_arguments(arguments.count, arguments.values);
+  CHECK(arguments.left() == Words{"p", "a"});
+  CHECK(std::string{read.hosts} == "h");
+  CHECK_FALSE(read.all_speak);
+  CHECK(read.mistake.empty());
+  struct Case {
+    Words given;
+    std::string mistake;
+  };
+  std::vector<Case> const cases{
+      {{"p", "--px-hosts"}, "--px-hosts takes the name of a file, and has none"},
+      {{"p", "--px-hosts="}, "--px-hosts takes the name of a file, not «»"},
+      {{"p", "--px-output", "none"}, "--px-output takes all or rank0, not «none»"},
+      {{"p", "--px-output"}, "--px-output takes all or rank0, and has none"},
+      {{"p", "--px-hostss", "--px-hosts=x"}, "there is no option --px-hostss (--px-help tells which there are)"},
+      {{"p", "--px-hosts=x", "--px-ranks", "2"}, "--px-ranks and --px-hosts exclude each other"},
+  };
+  for (Case const& each : cases) {
+    Arguments wrong{each.given};
+    CHECK(launch::take_run_arguments(wrong.count, wrong.values).mistake == each.mistake);
+    CHECK(wrong.left() == Words{"p"});
+  }
+  // Under a launcher, and without sockets, none are started; nor by a file that is none.
+  CHECK(run("PMI_RANK=0 PMI_SIZE=1 MY_RANK=0", {"--px-hosts=/dev/null"}, [](px::AnyCommunicator&) { throw 1; }) == 86);
+  CHECK(run("", {"--px-hosts=/dev/null"}, [](px::AnyCommunicator&) { throw 1; }) == 86);
+}
+
+TEST_CASE("a program reads its own arguments before it calls run", "[comm][run]") {
+  Arguments const arguments{{"p", "a", "--px-ranks", "2", "--px-hosts=x", "--b", "--", "--px-help"}};
+  auto const own = px::own_arguments(arguments.count, arguments.values);
+  CHECK(Words{own.begin(), own.end()} == Words{"a", "--b", "--", "--px-help"});
+  CHECK(arguments.left() == arguments.words);
+  CHECK(px::own_arguments(0, nullptr).empty());
+}
+
+TEST_CASE("a process that nobody launched has the threads of its program", "[comm][run]") {
+  auto const size = [](px::AnyCommunicator& world) { return world.size(); };
+  CHECK(run("", {}, size, {.threads = 3}) == 3);
+  CHECK(run("", {"--px-ranks=2"}, size, {.threads = 3}) == 2);
+  CHECK(run("MY_RANK=0", {}, size, {.threads = 3}) == 1);
+}
+
 TEST_CASE("a program without arguments, even without a name, has no options", "[comm][run]") {
   int count = 0;
   char* values[] = {nullptr};
@@ -326,7 +370,7 @@ TEST_CASE("each wrong start is named, with what was launched, what was joined an
       {{"Open MPI's mpirun, MPICH's program", "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1", by_mpi(1)},
        {"OMPI_COMM_WORLD_SIZE=2", "joined 1 by MPI", "link the MPI of that launcher"}},
       {{"torchrun, without sockets", "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 MASTER_ADDR=node MASTER_PORT=29500", alone_with_mpi},
-       {"8 processes", "WORLD_SIZE=8", "alone", "joins by RANK and WORLD_SIZE"}},
+       {"8 processes", "WORLD_SIZE=8", "alone", "include parallax/comm/socket.hpp"}},
       {{"--px-ranks under mpiexec", "PMI_RANK=0 PMI_SIZE=2", by_threads(2)},
        {"PMI_SIZE=2", "given --px-ranks 2", "leave out --px-ranks"}},
       {{"--px-ranks for each task of srun", "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 SLURM_TASK_PID=100", by_threads(8)},

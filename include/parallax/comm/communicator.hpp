@@ -419,7 +419,8 @@ class Patience {
   // Lets others run: the peers, or whoever else uses this core.
   void rest() {
     if constexpr (SleepsUntilNews<C>) {
-      std::chrono::nanoseconds const nap = waited_ / 8, least = std::chrono::microseconds{10}, most = std::chrono::milliseconds{5};
+      std::chrono::nanoseconds const nap = waited_ / 8;
+      std::chrono::nanoseconds const least = std::chrono::microseconds{10}, most = std::chrono::milliseconds{5};
       comm_->sleep(nap < least ? least : nap > most ? most : nap);
     } else {
       detail::yield();

@@ -118,7 +118,7 @@ inline char const* advice(Launcher by, Membership const& joined) {
   if (by == Launcher::slurm && !joined.has_mpi)
     return "include parallax/comm/mpi.hpp, link MPI, and start it by srun --mpi=pmi2";
   if (by == Launcher::slurm) return "start it by srun --mpi=pmi2, or as srun --mpi=list and your MPI have it";
-  if (by == Launcher::torch) return "include the header of a communicator that joins by RANK and WORLD_SIZE";
+  if (by == Launcher::torch) return "include parallax/comm/socket.hpp, by which ranks join";
   if (!joined.has_mpi) return "include parallax/comm/mpi.hpp, and link MPI";
   return "start it by the mpiexec of the MPI that it is linked with, or link the MPI of that launcher";
 }
