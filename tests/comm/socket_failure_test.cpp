@@ -1,6 +1,7 @@
 // What becomes of the others when a rank over sockets fails, leaves or dies; ranks that are processes are killed and stopped.
 #include <dirent.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -248,6 +249,30 @@ TEST_CASE("a block that has gone half its way is given up with its memory", "[co
         } catch (px::Error const& error) {
           told += error.code() == reason.code() && error.detail().size() == 65536;  // what is very long is cut
         }
+      }
+    });
+    CHECK(told == 1);
+  }
+}
+
+TEST_CASE("a request that is dropped lets go of its memory", "[comm][socket]") {
+  constexpr std::size_t bytes = std::size_t{24} << 20;
+  for (int round = 0; round < 4; ++round) {
+    std::atomic<int> told{0};
+    run_sockets(2, [&](px::SocketCommunicator& comm) {
+      px::Error const reason{px::Errc::user_exception, 0, "step", "words", "the reason"};
+      if (comm.rank() == 0) {
+        auto* const memory =
+            static_cast<std::byte*>(::mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        std::vector<px::ByteRange> const to{{0, 0}, {0, bytes}};
+        auto request = comm.ialltoallv(0, {memory, to, memory + bytes, to});
+        for (int poll = 0; poll < 3 * round; ++poll) request.test();
+        request = {};
+        ::munmap(memory, 2 * bytes);
+        for (int poll = 0; poll < 20; ++poll) comm.check();
+        comm.abort(reason);
+      } else {
+        told += error_of(comm, bytes).detail() == "the reason";
       }
     });
     CHECK(told == 1);

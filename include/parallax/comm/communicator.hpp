@@ -419,8 +419,8 @@ class Patience {
   // Lets others run: the peers, or whoever else uses this core.
   void rest() {
     if constexpr (SleepsUntilNews<C>) {
+      constexpr std::chrono::nanoseconds least{10'000}, most{5'000'000};
       std::chrono::nanoseconds const nap = waited_ / 8;
-      std::chrono::nanoseconds const least = std::chrono::microseconds{10}, most = std::chrono::milliseconds{5};
       comm_->sleep(nap < least ? least : nap > most ? most : nap);
     } else {
       detail::yield();

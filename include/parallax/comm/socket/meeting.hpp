@@ -164,7 +164,8 @@ inline void SocketMeeting::wait_a_moment() {
 }
 
 inline void SocketMeeting::accept_some() {
-  while (listener_) {
+  constexpr int at_once = 64;  // then those who are here have their turn
+  for (int k = 0; listener_ && k < at_once; ++k) {
     OwnedDescriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) return;
     if (options_->key.empty() && !socket_address(socket).loopback()) continue;
@@ -204,7 +205,7 @@ inline void SocketMeeting::dial(Call& call) {
     call.next = 0;
     if (call.addresses.empty()) call.why = "has an address that nobody knows";
   }
-  call.again = std::chrono::steady_clock::now() + retry;
+  call.again = std::chrono::steady_clock::now() + (call.addresses.empty() ? 5 * retry : retry);
   if (call.addresses.empty()) return;
   SocketAddress const& address = call.addresses[call.rank == 0 ? call.next++ : 0];
   need_key(address);
@@ -223,7 +224,8 @@ inline void SocketMeeting::dial(Call& call) {
 
 inline bool SocketMeeting::alive(OwnedDescriptor const& socket) {
   char byte;
-  return ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 || errno == EAGAIN || errno == EWOULDBLOCK;
+  auto const count = ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return count > 0 || (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
 }
 
 // Both ends of a connection come to the same words: of two ranks that disagree it is the higher one.
