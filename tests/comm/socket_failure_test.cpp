@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "../support/size.hpp"
 #include "parallax/conformance/exchange.hpp"
 #include "parallax/parallax.hpp"
 #include "sockets.hpp"
@@ -304,7 +305,8 @@ TEST_CASE("random bytes in a connection are found out, and crash nobody", "[comm
   CAPTURE(seed);
   std::mt19937_64 dice{seed};
   int messages = 0, found = 0;
-  for (int round = 0; round < 3000; ++round) {
+  int const rounds = parallax_test::sized(300, 3000, 50'000);
+  for (int round = 0; round < rounds; ++round) {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     px::detail::OwnedDescriptor const liar{ends[0]};
@@ -328,14 +330,14 @@ TEST_CASE("random bytes in a connection are found out, and crash nobody", "[comm
     found += sink.found;
     CHECK(sink.found == connection.ended());
   }
-  CHECK(messages > 3000);
-  CHECK(found > 300);
+  CHECK(messages > rounds);
+  CHECK(found > rounds / 10);
 }
 
 TEST_CASE("worlds that come and go leave no descriptor", "[comm][socket]") {
   run_sockets(3, [](px::SocketCommunicator& comm) { exchange(comm, 8); });
-  int const before = descriptors();
-  for (int round = 0; round < 200; ++round) try {
+  int const before = descriptors(), worlds = parallax_test::sized(30, 200, 10'000);
+  for (int round = 0; round < worlds; ++round) try {
       run_sockets(3, [&](px::SocketCommunicator& comm) {
         exchange(comm, 8);
         if (round % 3 == 1 && comm.rank() == 1) throw std::runtime_error{"leaves"};

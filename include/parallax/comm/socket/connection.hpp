@@ -52,7 +52,7 @@ class Connection {
   bool ended() const { return ended_; }
   std::string reason() const { return error_ ? std::strerror(error_) : "end of the stream"; }
   // Whether the system was given all that was sent, or nobody is there to have it.
-  bool idle() const { return out_.empty(); }
+  bool idle() const { return out_.empty() || ended_; }
   // Whether the peer's system has all of it.
   bool delivered() const {
     int left = 0;
