@@ -1,5 +1,7 @@
 // Programs of `run`, as they are started: front_door <what> [options of run]. CMakeLists.txt says how each start must end, and that
 // of tests/mpi. It is compiled with MPI, with sockets, and with neither.
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
@@ -63,6 +65,8 @@ int body(std::string_view what, px::AnyCommunicator& world) {
     return right ? 0 : 1;
   } else if (what == "status") {
     return 4 + world.rank();
+  } else if (what == "waits") {
+    for (;;) pause();
   }
 #ifdef PARALLAX_TEST_TRAINS
   if (what == "throws") train(world, 3);
