@@ -127,9 +127,13 @@ struct Job {
       listener.reset();
       exchange(comm, 8);
       [[maybe_unused]] auto const told = ::write(pipe[1], &report, sizeof report);
-      work(comm);
+      try {
+        work(comm);
+      } catch (px::Error const&) {
+        report.at = Clock::now().time_since_epoch().count();
+        throw;
+      }
     } catch (px::Error const& error) {
-      report.at = Clock::now().time_since_epoch().count();
       note(error);
     }
     [[maybe_unused]] auto const told = ::write(pipe[1], &report, sizeof report);

@@ -363,7 +363,8 @@ inline std::byte* SocketEndpoint::begin(int from, FrameHeader const& message) {
 }
 
 inline void SocketEndpoint::come(int from, FrameHeader const& message) {
-  if (message.kind == FrameKind::goodbye) peers_.leave(from);
+  if (message.kind == FrameKind::goodbye || message.kind == FrameKind::abort)
+    peers_.part(from, message.kind == FrameKind::goodbye);
   if (failure_) return;
   switch (message.kind) {
     case FrameKind::block: return blocks_.come(from, message);

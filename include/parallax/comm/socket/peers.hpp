@@ -46,8 +46,12 @@ class SocketPeers {
   Connection& connection(int rank) { return peer(rank).connection; }
   // The name of a rank's host.
   std::string const& host(int rank) const { return peers_[static_cast<std::size_t>(rank)].host; }
-  // A rank has said goodbye.
-  void leave(int rank) { peer(rank).left = true; }
+  // A rank has said its last word: goodbye, or that the communicator has failed. It needs to hear nothing any more.
+  void part(int rank, bool in_peace) {
+    peer(rank).parted = true;
+    peer(rank).left = in_peace;
+  }
+  // Whether that was a goodbye.
   bool left(int rank) const { return peers_[static_cast<std::size_t>(rank)].left; }
   // A rank whose connection has ended without a goodbye, or -1.
   int lost() const {
@@ -67,7 +71,7 @@ class SocketPeers {
   void move_on();
   // Returns when something can be read or written, or after so long; at once, where something came since the last call.
   void sleep(std::chrono::nanoseconds at_most);
-  // Moves on until all connections are done, so long at most.
+  // Moves on until all connections are done, so long at most; done(connection) says of those whose ranks have not parted.
   template <class Done>
   void linger(std::chrono::milliseconds at_most, Done const& done) noexcept;
 
@@ -85,7 +89,7 @@ class SocketPeers {
     int rank = 0;
     Connection connection;
     std::string host;
-    bool left = false;
+    bool left = false, parted = false;
 
     std::byte* begin(FrameHeader const& message) override { return told->begin(rank, message); }
     void come(FrameHeader const& message) override { told->come(rank, message); }
@@ -138,7 +142,7 @@ template <class Done>
 void SocketPeers::linger(std::chrono::milliseconds at_most, Done const& done) noexcept try {
   auto const until = std::chrono::steady_clock::now() + at_most;
   auto const all = [&] {
-    return std::all_of(peers_.begin(), peers_.end(), [&](Peer const& peer) { return done(peer.connection); });
+    return std::all_of(peers_.begin(), peers_.end(), [&](Peer const& peer) { return peer.parted || done(peer.connection); });
   };
   while (!all() && std::chrono::steady_clock::now() < until) {
     poll(std::chrono::milliseconds{1});
