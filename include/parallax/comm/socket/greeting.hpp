@@ -77,6 +77,8 @@ class Greeting {
   short wants() const { return static_cast<short>(said_ < to_say_.size() ? POLLOUT : POLLIN); }
   // Says and hears what can be said and heard now.
   State move_on();
+  // Whether the other end speaks this protocol.
+  bool greeted() const { return greeted_; }
   // Why it has failed.
   std::string const& why() const { return why_; }
   // What the other end has said, once it is done.

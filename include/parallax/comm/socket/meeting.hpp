@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -64,6 +65,13 @@ class SocketMeeting {
     std::unique_ptr<Greeting> greeting;
     Moment again{};  // not before
     std::string why = "was not reached";
+    bool greeted = false;  // somebody there spoke the protocol
+
+    // What is known of a rank that was heard once is not replaced by that it is silent now.
+    void note(std::string_view reason, bool heard = false) {
+      if (heard || !greeted) why = reason;
+      greeted = greeted || heard;
+    }
   };
 
   bool linked(int rank) const { return links_[static_cast<std::size_t>(rank)].there; }
@@ -192,8 +200,8 @@ inline void SocketMeeting::move_on(Call& call) {
   }
   auto const state = call.greeting->move_on();
   if (state == Greeting::State::pending) return;
-  if (state == Greeting::State::failed) call.why = call.greeting->why();
-  else if (int const rank = call.greeting->theirs().rank; rank != call.rank) call.why = joined({"is rank ", rank});
+  if (state == Greeting::State::failed) call.note(call.greeting->why(), call.greeting->greeted());
+  else if (int const rank = call.greeting->theirs().rank; rank != call.rank) call.note(joined({"is rank ", rank}), true);
   else admit(*call.greeting, true);
   call.greeting.reset();
   call.again = std::chrono::steady_clock::now() + retry;
@@ -203,7 +211,7 @@ inline void SocketMeeting::dial(Call& call) {
   if (call.rank == 0 && call.next >= call.addresses.size()) {
     call.addresses = addresses_of(split_address(options_->address));
     call.next = 0;
-    if (call.addresses.empty()) call.why = "has an address that nobody knows";
+    if (call.addresses.empty()) call.note("has an address that nobody knows");
   }
   call.again = std::chrono::steady_clock::now() + (call.addresses.empty() ? 5 * retry : retry);
   if (call.addresses.empty()) return;
@@ -215,7 +223,7 @@ inline void SocketMeeting::dial(Call& call) {
   }
   OwnedDescriptor socket = new_socket(address.storage.ss_family);
   if (::connect(socket.get(), address.native(), address.length) != 0 && errno != EINPROGRESS) {
-    call.why = std::strerror(errno);
+    call.note(std::strerror(errno));
     return;
   }
   call.greeting = std::make_unique<Greeting>(std::move(socket), true, options_->key, mine_,
