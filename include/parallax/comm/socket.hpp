@@ -39,8 +39,8 @@ class SocketListener {
 // One rank's end of a world of processes, or threads, each of which has a connection to every other. Owns its sockets;
 // move-only, also while operations are in flight. Used by one thread at a time. It makes no thread: everything moves inside of
 // its calls, and who waits for peers sleeps.
-//   constructing   collective. Rank 0 listens at the address of the options, all others call it until the deadline. Ranks of one
-//                  job know one key, and nobody else joins. What is said afterwards is neither encrypted nor signed
+//   constructing   collective. Rank 0 listens at the address of the options, all others call it until the deadline. Ranks of
+//                  one job know one key, and nobody else joins. What is said afterwards is neither encrypted nor signed
 //   destroying     local: says goodbye, and waits a second at most until the peers' systems have it
 //   abort          every rank's pending and next operation throws the reason, and the first one stays
 // A peer that is gone without a goodbye ends the communicator: Error (transport), which names its rank and host, on every rank.
@@ -49,11 +49,11 @@ class SocketCommunicator {
   // An operation in flight; see below.
   class Request;
 
-  // Collective. Throws the same as the others of this class; Error: timeout that names who is missing, mismatch where ranks
-  // disagree on the world, invalid_argument for options that make no sense or an address that needs a key, transport.
+  // Collective. Error: timeout that names who is missing, mismatch where ranks disagree on the world, invalid_argument for
+  // options that make no sense or an address that needs a key, transport where rank 0 cannot listen or a rank was lost.
   explicit SocketCommunicator(SocketOptions const& options)
       : end_{std::make_unique<detail::SocketEndpoint>(options, detail::OwnedDescriptor{})} {}
-  // Collective. Of a rank 0 that listens already: the address of the options is not looked at.
+  // Collective. Of a rank 0 that listens already: the address of the options is not looked at. Error likewise.
   SocketCommunicator(SocketListener listener, SocketOptions const& options)
       : end_{std::make_unique<detail::SocketEndpoint>(options, std::move(listener.socket_))} {}
 
@@ -69,8 +69,9 @@ class SocketCommunicator {
   std::vector<int> const& hosts() const { return end_->hosts; }
 
   // Collective on a channel. Writes what the system takes at once; the rank's own block is copied. What peers send before they
-  // are waited for is kept. Error: invalid_argument for lists of another length than `size` and for channels that are not
-  // there, misuse where the channel is busy, mismatch where sizes disagree, transport, and the reason after an abort.
+  // are waited for is kept, however much it is. Error: invalid_argument for lists of another length than `size` and for
+  // channels that are not there, misuse where the channel is busy, mismatch where sizes disagree, transport, and the reason
+  // after an abort.
   Request ialltoallv(int channel, Transfer const& transfer);
 
   // Local: tells every rank, and waits a quarter of a second at most until the system has taken it.
@@ -113,8 +114,8 @@ class SocketCommunicator {
   std::unique_ptr<detail::SocketEndpoint> end_;
 };
 
-// A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` was true, it withdraws:
-// nobody touches the memory of the transfer any more.
+// A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` was true, it
+// withdraws: nobody touches the memory of the transfer any more.
 class SocketCommunicator::Request {
  public:
   Request() = default;

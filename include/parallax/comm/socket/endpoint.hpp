@@ -1,5 +1,5 @@
-// What a rank over sockets owns to communicate: its connections, and what comes and goes over them. SocketCommunicator owns one,
-// and passes every operation on to it.
+// What a rank over sockets owns to communicate: its connections, and what comes and goes over them. SocketCommunicator owns
+// one, and passes every operation on to it.
 #pragma once
 
 #include <chrono>
@@ -45,7 +45,8 @@ class SocketEndpoint final : private PeerSink {
 
   // Local. Posts an operation. Error as SocketCommunicator has it.
   void post(int channel, Transfer const& transfer);
-  // Moves on everything; true once the channel's operation is complete, which frees the channel. Throws the reason of a failure.
+  // Moves on everything; true once the channel's operation is complete, which frees the channel. Throws the reason of a
+  // failure.
   bool progress(int channel);
   int waiting_for(int channel) const { return blocks_.waiting_for(channel); }
   // After this nobody touches the memory of the channel's operation.
@@ -69,8 +70,8 @@ class SocketEndpoint final : private PeerSink {
   void sleep(std::chrono::nanoseconds at_most) {
     if (!failure_) peers_.sleep(at_most);
   }
-  // The first reason stays. Every rank that hears it passes it on: so no connection ends before its peer knows the reason. Waits
-  // a quarter of a second at most until the system has it.
+  // The first reason stays. Every rank that hears it passes it on: so no connection ends before its peer knows the reason.
+  // Waits a quarter of a second at most until the system has it.
   void abort(Error const& reason);
   // Bytes that the system was given for peers, headers and all; those of the meeting are not counted.
   std::uint64_t written() const { return peers_.written(); }

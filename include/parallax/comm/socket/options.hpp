@@ -1,5 +1,5 @@
-// What a SocketCommunicator is made with, given by the program or found in the environment. comm/socket.hpp includes it, and all
-// that makes a world of sockets.
+// What a SocketCommunicator is made with, given by the program or found in the environment. comm/socket.hpp includes it, and
+// all that makes a world of sockets.
 #pragma once
 
 #include <fcntl.h>
