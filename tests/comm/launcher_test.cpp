@@ -204,7 +204,7 @@ TEST_CASE("a job ends with 0 only if every rank did", "[comm][launch]") {
   CHECK(killed.status == 128 + SIGKILL);
   CHECK(killed.err == "parallax: rank 2 on localhost ended first, by signal 9 (Killed)\n");
   // Survivors that end by themselves are waited for, and say why they end.
-  Ended const spoken = Launched{two_hosts, shell("[ $RANK != 3 ] || exit 86; sleep 0.3; echo \"lost 3\" >&2; exit 1")}.end();
+  Ended const spoken = Launched{two_hosts, shell("[ $RANK != 3 ] || exit 86; sleep 2; echo \"lost 3\" >&2; exit 1")}.end();
   CHECK(spoken.status == 86);
   CHECK(sorted_lines(spoken.err) ==
         sorted_lines("lost 3\n[1] lost 3\n[2] lost 3\nparallax: rank 3 on localhost ended first, with exit status 86\n"));
