@@ -1,13 +1,11 @@
 // A job of processes: what its ranks find, where their words go, how it ends, and that nothing is left of it. Ranks are shells; other
-// hosts are reached by a script that stands for ssh: it forgets this environment and folder, and runs what ssh would give the other
-// host's shell.
+// hosts are reached by a script in ssh's place (tests/support/bin/ssh).
 #include "parallax/comm/launch/launcher.hpp"
-
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -46,13 +44,7 @@ std::string sorted_lines(std::string const& text) {
 class Launched {
  public:
   Launched(std::string const& hosts, std::vector<std::string> const& command, px::LaunchOptions options = {}) {
-    std::string const ssh = scratch.path("ssh");
-    std::ofstream{ssh} << "#!/bin/sh\n"
-                          "while [ \"${1#-}\" != \"$1\" ]; do case $1 in -o | -p) shift 2 ;; *) shift ;; esac; done\n"
-                          "shift\n"
-                          "cd / && exec env -i PATH=\"$PATH\" /bin/sh -c \"$*\"\n";
-    ::chmod(ssh.c_str(), 0755);
-    options.ssh = {ssh, "-o", "BatchMode=yes"};
+    options.ssh = {std::filesystem::path{__FILE__}.parent_path() / "../support/bin/ssh", "-o", "BatchMode=yes"};
     std::fflush(nullptr);
     process_ = ::fork();
     if (process_ != 0) return;
@@ -240,6 +232,21 @@ TEST_CASE("signals reach every rank, and the second one ends them", "[comm][laun
   CHECK(job.end().status == 128 + SIGKILL);
   CHECK(processes.size() == 4);
   CHECK(Launched::within_seconds(2, [&] { return all_gone(processes); }));
+}
+
+TEST_CASE("a signal reaches ranks that never stop writing, and their last words are heard", "[comm][launch]") {
+  Launched job{
+      "localhost slots=3",
+      shell("trap 'kill $!; echo last; exit 3' TERM; if [ $RANK = 1 ]; then yes & else sleep 60 & fi; echo ready >&2; wait"),
+      {.grace = 30}};
+  REQUIRE(Launched::within_seconds(20, [&] {
+    std::string const text = text_of(job.scratch.path("err"));
+    return std::count(text.begin(), text.end(), '\n') == 3;
+  }));
+  job.signal(SIGTERM);
+  Ended const ended = job.end();
+  CHECK(ended.status == 3);
+  for (std::string const line : {"[1] last\n", "[2] last\n"}) CHECK(ended.out.find(line) != ended.out.npos);
 }
 
 TEST_CASE("of a launcher that is killed no process is left", "[comm][launch]") {

@@ -10,7 +10,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -27,6 +26,7 @@
 
 #include "parallax/comm/launch/output.hpp"
 #include "parallax/comm/launch/resources.hpp"
+#include "parallax/core/clock.hpp"
 
 namespace parallax {
 
@@ -97,13 +97,6 @@ inline std::string new_job_key() {
   return key;
 }
 
-// Seconds since some moment.
-inline double launch_seconds() {
-  ::timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 // What has been asked of the launcher by signals.
 struct LaunchSignals {
   static inline volatile ::sig_atomic_t last = 0, count = 0;
@@ -143,8 +136,8 @@ struct LaunchedRank {
   std::string host;
   ::pid_t process = -1;  // -1: has ended
   bool by_ssh = false;
-  LaunchPipe to;                   // of ssh's standard input
-  std::array<LaunchPipe, 2> from;  // standard output and error, of other ranks than rank 0
+  OwnedDescriptor to;                   // of ssh's standard input
+  std::array<OwnedDescriptor, 2> from;  // standard output and error, of other ranks than rank 0
   std::array<PrefixedLines, 2> lines{PrefixedLines{STDOUT_FILENO}, PrefixedLines{STDERR_FILENO}};
 
   bool failed() const { return status != 0; }
@@ -186,12 +179,13 @@ class LaunchedJob {
     for (HostResources const& host : resources_.hosts)
       for (int local = 0; local < host.ranks; ++local) start(host, rank++, local);
     while (running_ > 0) {
-      pass_on();
+      pass_on(20);
       collect(false);
       heed_signals();
       end_survivors();
     }
-    pass_on();  // what was written last
+    for (int turn = 0; turn < 100 && pass_on(0); ++turn) {  // what was written last: pipes hold 64 KiB, and nobody refills them
+    }
     for (LaunchedRank& one : ranks_)
       for (PrefixedLines& lines : one.lines) lines.end();
     if (first_failed_ < 0) return 0;
@@ -270,12 +264,11 @@ class LaunchedJob {
     pointers.push_back(nullptr);
     auto const environment = settings(host, rank, local);
 
-    std::array<LaunchPipe, 3> theirs;
-    if (one.by_ssh) LaunchPipe::join(theirs[0], one.to);
-    else theirs[0] = LaunchPipe{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-    for (std::size_t i = 0; i < 2 && rank > 0; ++i) LaunchPipe::join(one.from[i], theirs[i + 1]);
+    std::array<OwnedDescriptor, 3> theirs;
+    if (one.by_ssh) join_pipe(theirs[0], one.to);
+    else theirs[0] = OwnedDescriptor{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    for (std::size_t i = 0; i < 2 && rank > 0; ++i) join_pipe(one.from[i], theirs[i + 1]);
     for (PrefixedLines& lines : one.lines) lines.begin(joined({"[", rank, "] "}), options_.all_speak);
-    for (LaunchPipe& pipe : one.from) pipe.do_not_wait();
 
     ::pid_t const parent = ::getpid();
     std::fflush(nullptr);
@@ -284,18 +277,19 @@ class LaunchedJob {
     if (child == 0) become(parent, pointers.data(), theirs, one.by_ssh ? nullptr : &environment);
     one.process = child;
     ++running_;
-    if (one.by_ssh) one.to.write(text);
+    if (one.by_ssh) write_all(one.to.get(), text);
   }
 
   // In the new process: the end of its parent ends it, and signals from the terminal come by way of the parent.
   template <class Settings>
-  [[noreturn]] static void become(::pid_t parent, char** words, std::array<LaunchPipe, 3>& ends, Settings const* environment) {
+  [[noreturn]] static void become(::pid_t parent, char** words, std::array<OwnedDescriptor, 3>& ends,
+                                  Settings const* environment) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(86);
     for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
     for (std::size_t i = 0; i < ends.size(); ++i)
-      if (ends[i].is_open()) ::dup2(ends[i].number(), static_cast<int>(i));
+      if (ends[i]) ::dup2(ends[i].get(), static_cast<int>(i));
     if (environment)
       for (auto const& [name, value] : *environment) ::setenv(name.c_str(), value.c_str(), 1);
     ::execvp(words[0], words);
@@ -305,28 +299,25 @@ class LaunchedJob {
     ::_exit(127);
   }
 
-  // Waits a moment for what ranks write, and passes it on.
-  void pass_on() {
+  // Waits so many milliseconds for what ranks write, and passes on a piece of it from each. Whether there was anything.
+  bool pass_on(int at_most) {
     std::vector<::pollfd> polled;
-    std::vector<std::pair<LaunchPipe*, PrefixedLines*>> sources;
+    std::vector<std::pair<OwnedDescriptor*, PrefixedLines*>> sources;
     for (LaunchedRank& one : ranks_)
       for (std::size_t i = 0; i < 2; ++i)
-        if (one.from[i].is_open()) {
-          polled.push_back({one.from[i].number(), POLLIN, 0});
+        if (one.from[i]) {
+          polled.push_back({one.from[i].get(), POLLIN, 0});
           sources.emplace_back(&one.from[i], &one.lines[i]);
         }
-    ::poll(polled.data(), static_cast<::nfds_t>(polled.size()), running_ > 0 ? 20 : 0);
+    if (::poll(polled.data(), static_cast<::nfds_t>(polled.size()), at_most) <= 0) return false;
     char bytes[16384];
     for (std::size_t i = 0; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
-      auto const [pipe, lines] = sources[i];
-      for (;;) {
-        ::ssize_t const count = ::read(pipe->number(), bytes, sizeof(bytes));
-        if (count > 0) lines->add({bytes, static_cast<std::size_t>(count)});
-        if (count == 0) pipe->close();
-        if (count <= 0) break;
-      }
+      ::ssize_t const count = ::read(polled[i].fd, bytes, sizeof(bytes));
+      if (count > 0) sources[i].second->add({bytes, static_cast<std::size_t>(count)});
+      if (count == 0) sources[i].first->close();
     }
+    return true;
   }
 
   // Notes who has ended; with `waits`, waits for all.
@@ -340,7 +331,7 @@ class LaunchedJob {
       if (ended == 0) continue;
       one.process = -1, one.status = status, --running_;
       one.to.close();
-      if (one.failed() && first_failed_ < 0) first_failed_ = one.rank, failed_at_ = launch_seconds();
+      if (one.failed() && first_failed_ < 0) first_failed_ = one.rank, failed_at_ = std::chrono::steady_clock::now();
     }
   }
 
@@ -355,17 +346,19 @@ class LaunchedJob {
   // After a failure the others may speak, and end; then they are asked to, and then they are ended.
   void end_survivors() {
     if (first_failed_ < 0) return;
-    double const since = launch_seconds() - failed_at_;
+    double const since = std::chrono::duration<double>{std::chrono::steady_clock::now() - failed_at_}.count();
     if (since > options_.grace && asked_ == 0) kill_all(SIGTERM), asked_ = 1;
     if (since > options_.grace + 2 && asked_ == 1) kill_all(SIGKILL), asked_ = 2;
   }
 
+  // SIGKILL ends an ssh as it is: the shell on the other host then finds its standard input at an end, and ends the rank.
   void kill_all(int number) {
     for (LaunchedRank& one : ranks_) {
       if (one.process < 0) continue;
-      if (!one.by_ssh) ::kill(one.process, number);
-      else if (number == SIGKILL) one.to.close();                // and so ends the rank, and then ssh
-      else one.to.write(number == SIGHUP ? "HUP\n" : "TERM\n");  // a shell in the background lets its programs ignore SIGINT
+      if (!one.by_ssh || number == SIGKILL) ::kill(one.process, number);
+      else
+        write_all(one.to.get(),
+                  number == SIGHUP ? "HUP\n" : "TERM\n");  // a shell in the background lets its programs ignore SIGINT
     }
   }
 
@@ -374,7 +367,7 @@ class LaunchedJob {
   LaunchOptions const& options_;
   std::string this_host_, address_, key_;
   int port_ = 0, running_ = 0, first_failed_ = -1, heeded_ = 0, asked_ = 0;
-  double failed_at_ = 0;
+  std::chrono::steady_clock::time_point failed_at_{};
   std::vector<LaunchedRank> ranks_;
 };
 

@@ -11,51 +11,28 @@
 #include <string_view>
 #include <utility>
 
+#include "parallax/comm/owned_descriptor.hpp"
 #include "parallax/core/error.hpp"
 
 namespace parallax::detail {
 
-// One end of a pipe, or another file. Owns its number, which no program that is started inherits.
-class LaunchPipe {
- public:
-  LaunchPipe() = default;
-  explicit LaunchPipe(int number) : number_{number} {}
-  LaunchPipe(LaunchPipe&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
-  LaunchPipe& operator=(LaunchPipe&& other) noexcept {
-    if (this != &other) close(), number_ = std::exchange(other.number_, -1);
-    return *this;
-  }
-  ~LaunchPipe() { close(); }
+// Makes a pipe, of which no program that is started inherits an end: `from` reads what is written into `to`. Throws Error (transport).
+inline void join_pipe(OwnedDescriptor& from, OwnedDescriptor& to) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw Error{Errc::transport, -1, "launch", "", joined({"no pipe can be made (errno ", errno, ")"})};
+  from = OwnedDescriptor{ends[0]}, to = OwnedDescriptor{ends[1]};
+}
 
-  // Makes a pipe: `from` reads what is written into `to`. Throws Error (transport).
-  static void join(LaunchPipe& from, LaunchPipe& to) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0)
-      throw Error{Errc::transport, -1, "launch", "", joined({"no pipe can be made (errno ", errno, ")"})};
-    from = LaunchPipe{ends[0]}, to = LaunchPipe{ends[1]};
+// Writes all, waiting. Nothing is said of who does not read any more.
+inline void write_all(int to, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ::ssize_t const count = ::write(to, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
   }
-
-  bool is_open() const { return number_ >= 0; }
-  int number() const { return number_; }
-  void close() {
-    if (number_ >= 0) ::close(std::exchange(number_, -1));
-  }
-  void do_not_wait() const {
-    if (number_ >= 0) ::fcntl(number_, F_SETFL, O_NONBLOCK);
-  }
-  // Writes all, waiting; of who does not read any more nothing is said.
-  void write(std::string_view bytes) const {
-    while (!bytes.empty() && number_ >= 0) {
-      ::ssize_t const count = ::write(number_, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return;
-      bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
-  }
-
- private:
-  int number_ = -1;
-};
+}
 
 // What a rank writes into one file, line by line. Of a line that was begun anew by a carriage return, as bars of progress do, the last
 // state is shown. A line of more than 64 KiB is parted.
@@ -92,13 +69,7 @@ class PrefixedLines {
   // In one call, so that lines of several ranks do not mix.
   void show() {
     line_.insert(0, prefix_), line_ += '\n';
-    std::string_view rest = line_;
-    while (!rest.empty()) {
-      ::ssize_t const count = ::write(to_, rest.data(), rest.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) break;
-      rest.remove_prefix(static_cast<std::size_t>(count));
-    }
+    write_all(to_, line_);
     line_.clear(), anew_ = false;
   }
 

@@ -9,7 +9,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,43 +17,15 @@
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "parallax/comm/owned_descriptor.hpp"
 #include "parallax/core/error.hpp"
 
 namespace parallax::detail {
 
 // A moment of the steady clock, by which everything here has its deadline.
 using Moment = std::chrono::steady_clock::time_point;
-
-// Owns a file descriptor, or none.
-class OwnedDescriptor {
- public:
-  OwnedDescriptor() = default;
-  explicit OwnedDescriptor(int number) : number_{number} {}
-  OwnedDescriptor(OwnedDescriptor&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
-  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept {
-    if (this != &other) {
-      close();
-      number_ = std::exchange(other.number_, -1);
-    }
-    return *this;
-  }
-  ~OwnedDescriptor() { close(); }
-
-  // The system's number of it; -1 where there is none.
-  int get() const { return number_; }
-  // Whether there is one.
-  explicit operator bool() const { return number_ >= 0; }
-  // Gives it back to the system.
-  void close() {
-    if (number_ >= 0) ::close(std::exchange(number_, -1));
-  }
-
- private:
-  int number_ = -1;
-};
 
 // An address of IPv4 or IPv6 with its port, as the system writes it.
 struct SocketAddress {
