@@ -87,7 +87,7 @@ TEST_CASE("a progress thread on some ranks changes no bit", "[session][progress]
   auto const train = [](bool helped) {
     return on_ranks(4, [helped](px::ThreadCommunicator& world) {
       Model model{px::Topology{world, {0, 0, 1, 1}}};
-      std::optional<px::ProgressThread<px::ThreadCommunicator>> thread;
+      std::optional<px::ProgressThread<px::Session<px::ThreadCommunicator>>> thread;
       if (helped && world.rank() != 2) thread.emplace(model.session, std::chrono::microseconds{world.rank()});
       for (int step = 0; step < 20; ++step) model.train(5, step);
       thread.reset();

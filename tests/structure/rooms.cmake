@@ -14,13 +14,14 @@ set(may_pull variable ${may_variable})
 set(may_step pull ${may_pull})
 set(may_engine variable ${may_variable})
 set(may_session engine step ${may_step})
+set(may_async session ${may_session})
 set(may_compiled session ${may_session})
 set(may_data comm memory core)
 set(may_interop session ${may_session})
 set(may_checkpoint session ${may_session})
 set(may_conformance comm partition memory core)
 # Only users include these.
-set(leaves "comm/(thread|mpi|socket|nccl|staged|cuda_thread|run)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+|checkpoint|conformance")
+set(leaves "comm/(thread|mpi|socket|nccl|staged|cuda_thread|run)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+|checkpoint|async|conformance")
 
 # Large headers of the standard library, which every trainer's compiler would read: there is a lighter one of ours
 # (core/algorithm.hpp, core/reference.hpp, core/pointer.hpp, core/function_ref.hpp), or another way. Leaves may.

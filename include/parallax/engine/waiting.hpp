@@ -85,7 +85,11 @@ class Waiting {
   }
 
   // Local, by the thread of a ProgressThread: a little progress, if the session is not at work itself.
-  void help() noexcept;
+  void help() noexcept {
+    help([&] { underway_->progress(); });
+  }
+  // The same of other work.
+  void help(FunctionRef<void()> work) noexcept;
   // By a ProgressThread, as it begins and as it ends: whether operations take a lock that `help` tries. Throws Error (misuse)
   // where the communicator may be used by one thread only.
   void take_turns(bool on);
@@ -192,10 +196,10 @@ void Waiting<C>::guard(char const* operation, FunctionRef<void()> body) {
 }
 
 template <Communicator C>
-void Waiting<C>::help() noexcept {
+void Waiting<C>::help(FunctionRef<void()> work) noexcept {
   if (!turns_.try_lock()) return;
   try {
-    if (!poisoned_) underway_->progress();
+    if (!poisoned_) work();
   } catch (...) {
     end(current_error(topology_->rank(), "poll"));
   }

@@ -21,6 +21,9 @@ struct PsShard {
   // Below, for Dense and for Sparse.
   template <class Kind>
   struct exchange;
+  // How the variables of an AsyncSession go: async/shard_letters.hpp.
+  template <class Kind>
+  struct letters;
 };
 
 // The journey of rows to their owners: at every hop summed, then carried. Keys, and how many follow, travel only where the plan

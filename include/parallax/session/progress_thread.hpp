@@ -5,21 +5,33 @@
 #include <thread>
 
 #include "parallax/core/clock.hpp"
-#include "parallax/session/session.hpp"
 
 namespace parallax {
 
-// While it lives, what was started and what was named ahead progress without `poll`; operations of the session wait for their
-// turn, some microseconds at most. Local: some ranks may have one and others not, and no bit depends on it. A core of its own
-// serves it best: on the core of the computing rank it takes what it gives. It looks every `interval`; what fails meanwhile
-// ends the session, whose next operation throws it as Error (poisoned). While updates are in flight `traffic()` is not to be
-// read, nor a BoundStep called. Must not outlive the session, which is not moved meanwhile.
-template <Communicator C>
+// A session that a second thread may let progress: Session, and AsyncSession.
+//   take_turns(on)   before the thread begins, and after it has ended: whether the session's operations take a lock that `help` tries
+//   begin_help()     by the thread, first
+//   help()           by the thread, again and again; throws nothing
+template <class S>
+concept TakesTurns = requires(S& session) {
+  session.take_turns(true);
+  session.begin_help();
+  { session.help() }
+  noexcept;
+};
+
+// While it lives, what was started and what was named ahead progress without `poll`, and a rank that owns serves the workers of an
+// AsyncSession; operations of the session wait for their turn, some microseconds at most. Local: some ranks may have one and others
+// not, and no bit of a Session depends on it. A core of its own serves it best: on the core of the computing rank it takes what it
+// gives. It looks every `interval`; what fails meanwhile ends the session, whose next operation throws it as Error (poisoned). While
+// updates are in flight `traffic()` is not to be read, nor a BoundStep called. Must not outlive the session, which is not moved
+// meanwhile.
+template <TakesTurns S>
 class ProgressThread {
  public:
   // Local. Begins the thread. Throws Error (misuse) where the communicator is bound to the thread that made it: MPI without
   // MPI_THREAD_SERIALIZED. The destructor stops the thread, and waits for it.
-  explicit ProgressThread(Session<C>& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
+  explicit ProgressThread(S& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
       : turns_{session}, thread_{[&session, interval](std::stop_token stop) {
           session.begin_help();
           while (!stop.stop_requested()) {
@@ -33,9 +45,9 @@ class ProgressThread {
  private:
   // First made, last gone: the session's operations take turns with the thread.
   struct Turns {
-    explicit Turns(Session<C>& of) : session{of} { session.take_turns(true); }
+    explicit Turns(S& of) : session{of} { session.take_turns(true); }
     ~Turns() { session.take_turns(false); }
-    Session<C>& session;
+    S& session;
   } turns_;
   std::jthread thread_;
 };

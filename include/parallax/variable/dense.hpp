@@ -153,8 +153,17 @@ class DenseState : public Counted {
               Rule const& rule) noexcept(Space::host_readable) {
     slots_.finish(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
+  // Where an owner keeps its part beside the variable's memory: applies the rule to `values`, which are elements
+  // [first, first + count).
+  template <class Rule>
+  void apply_to(T* values, std::size_t first, T const* gradients, std::size_t count,
+                Rule const& rule) noexcept(Space::host_readable) {
+    slots_.apply(values, gradients, count, first - begin_, T{1}, rule);
+  }
   // Called last, once all parts were applied: the step counts.
   void end_update() { ++steps_; }
+  // On a rank that had no part in them: so many updates there were.
+  void catch_up(std::int64_t steps) { steps_ = steps; }
 
   // The optimizer's slot of this name, of elements [first_owned(), …), or of the rows there.
   template <class S>
@@ -164,6 +173,10 @@ class DenseState : public Counted {
   }
   // The first element that this rank updates: 0 unless the policy shards.
   std::size_t first_owned() const { return begin_; }
+  // How many elements it updates.
+  std::size_t owned() const { return end_ - begin_; }
+  // Where the policy shards, the first element of an owner's part; of the number of owners, the end.
+  std::size_t begin_of(int owner) const { return part_begin(values_.size() / unit_, owner, owners_) * unit_; }
 
   // Shows an archive all that outlives a step (core/archive.hpp). No update may be under way. What was read before an error
   // stays: read the variable again, or give it up.

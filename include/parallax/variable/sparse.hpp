@@ -198,6 +198,8 @@ class SparseState : public Counted {
   }
   // Called last, once all rows were applied: the step counts.
   void end_update() { rows_.end_update(); }
+  // On a rank that owns nothing: so many updates there were.
+  void catch_up(std::int64_t steps) { rows_.catch_up(steps); }
   // Calls f(i, row) with this rank's row of keys[i], of the placement, to be changed. Called on all ranks, by `assign` and its
   // kin.
   template <class F>

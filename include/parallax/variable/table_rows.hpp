@@ -169,6 +169,8 @@ class TableRows {
   }
   // The update is over: the next one is another step.
   void end_update() { ++steps_; }
+  // Where there are no rows: so many updates there were.
+  void catch_up(std::int64_t steps) { steps_ = steps; }
 
   // Room for other rows, which a move brings: what TableRows owns, of as many rows as will be here.
   struct Room {

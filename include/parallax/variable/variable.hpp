@@ -47,6 +47,13 @@ Setting setting_or(Setting fallback, Settings const&... settings) {
   return fallback;
 }
 
+// How the gradients of a variable become one where its declaration does not say: the mean, or what its session says.
+template <class Session>
+Reduce default_reduce(Session const& session) {
+  if constexpr (requires { session.default_reduce(); }) return session.default_reduce();
+  else return Reduce::mean;
+}
+
 // For `at` and `grad`: true for a run of integers, false where the assertion has told the user. `Space`: the table's.
 template <class Ids, MemorySpace Space = HostSpace>
 consteval bool check_indices() {
@@ -154,7 +161,7 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     if (row > 0 && binding.values.size() % row != 0)
       throw Error{Errc::invalid_argument, session.rank(), "Variable", name,
                   joined({"rows of ", row, " do not divide ", binding.values.size(), " elements"})};
-    Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
+    Reduce const reduce = detail::setting_or(detail::default_reduce(session), settings...);
     std::string signature =
         detail::dense_signature({detail::type_name<T>, detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce},
                                 binding.values.size(), unit<O> == Unit::row ? static_cast<std::int64_t>(row) : -1);
@@ -371,7 +378,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                   "a Reduce and a BadIds");
     detail::check_name(name, session.rank());
     detail::check_shape(name, rows, width, session.rank(), std::numeric_limits<IndexType>::max(), detail::type_name<IndexType>);
-    Reduce const reduce = detail::setting_or(Reduce::mean, settings...);
+    Reduce const reduce = detail::setting_or(detail::default_reduce(session), settings...);
     BadIds const bad_ids = detail::setting_or(BadIds::error, settings...);
     P const partitioner = detail::setting_or(P{}, settings...);
     std::string signature =

@@ -1,0 +1,149 @@
+// Training without rounds: workers pull and push when they like, as far apart as a consistency lets them, and owners make updates
+// of what comes. Trainers include it beside parallax.hpp and make an AsyncSession in place of a Session.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/async/consistency.hpp"
+#include "parallax/async/core.hpp"
+#include "parallax/async/shard_letters.hpp"
+#include "parallax/async/worker.hpp"
+#include "parallax/session/session.hpp"
+
+namespace parallax {
+
+// Ranks that train at their own pace. Variables are made with it as with a Session, under PsShard: owners have the rows of tables
+// and the parts of dense variables, and workers ask for them by letters. A variable whose declaration names no Reduce is summed,
+// where pushes are updates of their own, and is the mean over the workers of a clock, where its pushes are one update together.
+//   px::AsyncSession session{world, px::Ssp{3}, px::Servers{2}};   ranks 0 and 1 own; without Servers every rank owns and trains
+//   session.train([&](auto& worker) { … });       collective; a worker's body, in which it pulls and pushes
+//   session.together([&](auto& all) { … });       collective; all is quiet, and `all` is a Session of the same variables
+//   session.finish();                             collective; as a Session's
+// Nothing is agreed on within `train`: a worker's mistake is thrown there alone. A rank that leaves the body by an exception takes
+// the others along, with its words. Owners serve while they wait; a rank that owns and trains serves in `worker.poll()`, too.
+//
+// Refers to the communicator, which must have a mailbox and outlive it. Not moved. One thread at a time.
+template <Communicator C>
+class AsyncSession {
+  using Edge = detail::edge_of<C>;
+
+ public:
+  // Local. Every rank owns a share, and trains. Error (misuse): the communicator has no mailbox.
+  template <Consistency Rule>
+  AsyncSession(C& world, Rule const& rule, SessionOptions const& options = {})
+      : AsyncSession{Topology<C>{world}, rule, options} {}
+  // Local. The first ranks own everything, and do not train. Error likewise, and invalid_argument unless there is a worker.
+  template <Consistency Rule>
+  AsyncSession(C& world, Rule const& rule, Servers servers, SessionOptions const& options = {})
+      : AsyncSession{Topology<C>{world, servers}, rule, options} {
+    if (servers.count >= world.size())
+      throw Error{Errc::invalid_argument, world.rank(), "AsyncSession", "",
+                  joined({servers.count, " servers of ", world.size(), " ranks leave no worker"})};
+  }
+  AsyncSession(AsyncSession&&) = delete;
+
+  // Local. This rank's number in the communicator, from 0.
+  int rank() const { return inner_.rank(); }
+  // Local. How many ranks the communicator has, servers too.
+  int size() const { return inner_.size(); }
+  // Local. Who owns. Valid as long as the session.
+  Topology<C> const& topology() const { return inner_.topology(); }
+  // Local. What this rank has sent and received: bytes of letters by payload. Never reset.
+  Traffic const& traffic() const { return inner_.traffic(); }
+
+  // Collective. Calls body(worker) on each rank that trains, and returns when the body has and this rank has nothing to serve any
+  // more: servers when all workers have left. Worker is Worker<…>&. Its clock goes on where an earlier `train` has ended, on all
+  // ranks with the clock of the worker that had come furthest.
+  // Errors, on all ranks: mismatch, where variables, settings or the consistency differ. What the body throws is thrown on, and ends
+  // the session on all ranks.
+  template <class Body>
+  void train(Body&& body) {
+    using TheWorker = Worker<Edge>;
+    static_assert(std::is_invocable_v<Body&, TheWorker&>,
+                  "parallax: train is given a function of a worker: [&](auto& worker) { … }");
+    core_.begin_training();
+    if (core_.works()) {
+      TheWorker worker{core_};
+      try {
+        body(worker);
+      } catch (...) {
+        auto& waiting = inner_.core().waiting;
+        if (!waiting.ended()) waiting.end(current_error(rank(), "train"));
+        throw;
+      }
+    }
+    core_.end_training();
+  }
+
+  // Collective. All is quiet: every push is in the parameters, and every rank's dense variables have the owners' values. Calls
+  // body(session) with a Session of the same ranks, topology and variables, for evaluations, checkpoints and the like.
+  template <class Body>
+  void together(Body&& body) {
+    core_.meet();
+    body(inner_);
+  }
+
+  // Collective. The normal end: see Session::finish. The records' steps are clocks.
+  Completion finish() {
+    core_.meet();
+    return inner_.finish();
+  }
+
+  // For a ProgressThread, as of a Session: where this rank owns something, its share serves while the body computes. Local.
+  void take_turns(bool on) { inner_.take_turns(on); }
+  // Likewise, by the thread, first.
+  void begin_help() const noexcept { inner_.begin_help(); }
+  // Likewise, again and again.
+  void help() noexcept {
+    inner_.core().waiting.help([&] { core_.serve(); });
+  }
+
+  // For the constructor of a variable, as of a Session.
+  template <class State>
+  void enter(State& state) {
+    constexpr bool has_letters = requires { sizeof(typename State::policy::template letters<typename State::kind>); };
+    static_assert(
+        has_letters,
+        "parallax: an AsyncSession takes variables whose policy has letters<Kind>: Variable<Dense, PsShard>, and tables "
+        "under PsShard");
+    static_assert(State::space::host_readable, "parallax: the variables of an AsyncSession are in the host's memory");
+    if constexpr (has_letters) {
+      if (!core_.by_clock() && state.reduce() != Reduce::sum)
+        throw Error{
+            Errc::misuse, rank(), "Variable", state.name(),
+            "a mean is over workers whose pushes are one update: here each is one, and px::Reduce::sum is what they are"};
+      using At = typename State::policy::template letters<typename State::kind>::template At<State>;
+      inner_.enter(state);
+      core_.enter(make_owned<At>(Shared<State>{&state}));
+    }
+  }
+  // For the constructor of a variable that names no Reduce.
+  Reduce default_reduce() const { return core_.by_clock() ? Reduce::mean : Reduce::sum; }
+
+ private:
+  template <Consistency Rule>
+  AsyncSession(Topology<C> topology, Rule const& rule, SessionOptions const& options)
+      : inner_{std::move(topology), options}, core_{inner_.core(), make_owned<detail::ConsistencyOf<Rule>>(rule)} {}
+
+  Session<C> inner_;
+  detail::AsyncCore<Edge> core_;
+};
+
+// A session over the communicator that it is given.
+template <Communicator C, class Rule>
+AsyncSession(C&, Rule) -> AsyncSession<C>;
+// The same, with dedicated servers.
+template <Communicator C, class Rule>
+AsyncSession(C&, Rule, Servers) -> AsyncSession<C>;
+// The same without, with options.
+template <Communicator C, class Rule>
+AsyncSession(C&, Rule, SessionOptions) -> AsyncSession<C>;
+// The same with both.
+template <Communicator C, class Rule>
+AsyncSession(C&, Rule, Servers, SessionOptions) -> AsyncSession<C>;
+
+}  // namespace parallax

@@ -1,0 +1,261 @@
+// The engine of an AsyncSession: how workers ask and bring, how a rank waits while it serves, and the meetings of all ranks. The
+// session owns one, and its workers call it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/async/service.hpp"
+#include "parallax/comm/collectives.hpp"
+#include "parallax/session/core.hpp"
+
+namespace parallax::detail {
+
+// Refers to a synchronous session's core, in whose words it waits, meets and fails. C: the edge to the communicator.
+template <Communicator C>
+class AsyncCore {
+ public:
+  AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule);
+  AsyncCore(AsyncCore&&) = delete;
+
+  // By a variable's constructor: it has the next number.
+  void enter(Owned<Keeper> keeper) {
+    keeper->number = static_cast<std::uint32_t>(keepers_.size());
+    keepers_.push_back(std::move(keeper));
+  }
+  // The number of a variable. Error (misuse) for one of another session.
+  std::uint32_t number_of(RegistrationPtr const& variable, char const* operation) const;
+  // Whether this rank trains, and which of those that do it is.
+  bool works() const { return worker_ >= 0; }
+  int worker() const { return worker_; }
+  int workers() const { return static_cast<int>(workers_.size()); }
+  // Pushes of this rank.
+  std::int64_t clock() const { return clock_; }
+  // Whether pushes of a clock are one update.
+  bool by_clock() const { return rule_->by_clock(); }
+
+  // Collective. All ranks have the same variables and settings, and each owner takes its share.
+  void begin_training();
+  // Local, of a worker that has done; returns once this rank's service is over.
+  void end_training();
+  // Collective. All is quiet: every rank has the owners' parts of dense variables, and the numbers of updates.
+  void meet();
+
+  // Local, at a worker. Asks all owners, and returns when each has answered. What an answer said: the least version and least
+  // clock of all owners.
+  struct Answered {
+    std::int64_t version = 0, least = 0;
+  };
+  Answered ask(Slice<Asked* const> asked);
+  // Local, at a worker. Brings all owners their share; the clock is over. Without arguments an empty push.
+  void bring(Slice<Brought* const> brought);
+  // Local. Serves what has come.
+  void serve() {
+    if (serving_) service_.poll();
+  }
+  // Local. What is wrong with this rank's arguments, thrown here alone: nothing was sent.
+  template <class Body>
+  auto guarded(Operation operation, Body&& body) {
+    return core_->waiting.guarded(to_string(operation).data(), [&] {
+      core_->waiting.journal().enter(word(operation), ++operations_, clock_, core_->waiting.clock());
+      return body();
+    });
+  }
+  // For who waits too long: a rank.
+  int waiting_for() const;
+
+  SessionCore<C>& core() const { return *core_; }
+
+ private:
+  // Posts a letter to every owner that `write` fills.
+  template <class Write>
+  void post_all(Operation operation, LetterHeader const& header, Write&& write);
+  std::string described() const;
+
+  SessionCore<C>* core_;
+  Owned<ConsistencyRule> rule_;
+  std::vector<Owned<Keeper>> keepers_;
+  Service<C> service_;
+  std::vector<int> workers_;  // ranks
+  int worker_ = -1;
+  std::int64_t clock_ = 0;
+  std::uint64_t operations_ = 0;
+  bool serving_ = false;
+  LetterDraft draft_;
+  Letter answer_;
+  std::vector<int> missing_;  // owners from whom an answer is expected, by number
+};
+
+template <Communicator C>
+AsyncCore<C>::AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule)
+    : core_{&core}, rule_{std::move(rule)}, service_{core.topology.world(), core.traffic, keepers_, *rule_} {
+  auto const& topology = core.topology;
+  bool const dedicated = topology.serves();
+  for (int rank = dedicated ? topology.owners() : 0; rank < topology.size(); ++rank) {
+    if (rank == topology.rank()) worker_ = static_cast<int>(workers_.size());
+    workers_.push_back(rank);
+  }
+  if (topology.world().window() == 0)
+    throw Error{Errc::misuse, topology.rank(), "AsyncSession", "", "the communicator has no mailbox"};
+}
+
+template <Communicator C>
+std::uint32_t AsyncCore<C>::number_of(RegistrationPtr const& variable, char const* operation) const {
+  for (auto const& keeper : keepers_)
+    if (&keeper->registration() == &*variable) return keeper->number;
+  throw variable->stranger(core_->topology.rank(), operation);
+}
+
+template <Communicator C>
+std::string AsyncCore<C>::described() const {
+  std::string lines = joined({"consistency\t", rule_->text(), "\nclock\t", clock_, '\n'});
+  for (auto const& keeper : keepers_) lines += keeper->registration().update_lines("");
+  return lines;
+}
+
+template <Communicator C>
+void AsyncCore<C>::begin_training() {
+  core_->waiting.guarded("train", [&] {
+    auto& rounds = core_->rounds;
+    Fingerprint hash = core_->begin(Operation::train);
+    hash.add(std::string_view{rule_->text()});
+    for (auto const& keeper : keepers_) keeper->add_settings(hash);
+    rounds.agreement.begin(hash.value(), true, false, 0);
+    rounds.agree(
+        "train", std::nullopt, [] { return std::string{}; }, [&] { return described(); });
+    rounds.words.assign(1, static_cast<double>(clock_));
+    rounds.tell_all("train", [] { return std::string{}; });
+    for (double const clock : rounds.all_told()) clock_ = std::max(clock_, static_cast<std::int64_t>(clock));
+    serving_ = core_->topology.owner() >= 0;
+    if (!serving_) return;
+    for (auto const& keeper : keepers_) keeper->begin();
+    service_.begin(workers_, clock_);
+  });
+}
+
+template <Communicator C>
+void AsyncCore<C>::end_training() {
+  guarded(Operation::train, [&] {
+    if (works()) post_all(Operation::train, {LetterKind::leave, 0, clock_}, [](int) {});
+    if (!serving_) return;
+    core_->waiting.drive("train",
+                         [&] {
+                           if (service_.poll()) core_->waiting.advance(Phase::exchanging);
+                           return service_.over();
+                         },
+                         {*this, [] { return std::string{}; }});
+    serving_ = false;
+    for (auto const& keeper : keepers_) keeper->end();
+  });
+}
+
+template <Communicator C>
+void AsyncCore<C>::meet() {
+  core_->waiting.guarded("together", [&] {
+    auto& rounds = core_->rounds;
+    auto const& topology = core_->topology;
+    rounds.agreement.begin(core_->begin(Operation::together).value(), true, false, 0);
+    rounds.agree(
+        "together", std::nullopt, [] { return std::string{}; }, [&] { return described(); });
+    rounds.words.clear();
+    for (auto const& keeper : keepers_) rounds.words.push_back(static_cast<double>(keeper->steps()));
+    rounds.words.push_back(static_cast<double>(clock_));
+    rounds.tell_all("together", [] { return std::string{}; });
+    auto const owner = rounds.told(topology.owner_rank(0));
+    core_->steps = 0;
+    for (int rank = 0; rank < topology.size(); ++rank)
+      core_->steps = std::max(core_->steps, static_cast<std::int64_t>(rounds.told(rank).back()));
+    for (std::size_t i = 0; i < keepers_.size(); ++i)
+      if (topology.owner() < 0) keepers_[i]->catch_up(static_cast<std::int64_t>(owner[i]));
+    for (auto const& keeper : keepers_) {
+      auto const [memory, unit] = keeper->parts();
+      if (unit == 0) continue;
+      std::vector<std::size_t> counts(static_cast<std::size_t>(topology.size()));
+      for (int o = 0; o < topology.owners(); ++o)
+        counts[static_cast<std::size_t>(topology.owner_rank(o))] = (keeper->begin_of(o + 1) - keeper->begin_of(o)) * unit;
+      std::vector<std::byte> mine;
+      if (int const o = topology.owner(); o >= 0) {
+        auto const part = memory.subspan(keeper->begin_of(o) * unit, (keeper->begin_of(o + 1) - keeper->begin_of(o)) * unit);
+        mine.assign(part.begin(), part.end());
+      }
+      allgatherv(topology.world(), std::span<std::byte const>{mine}, memory, std::span<std::size_t const>{counts});
+    }
+  });
+}
+
+template <Communicator C>
+template <class Write>
+void AsyncCore<C>::post_all(Operation operation, LetterHeader const& header, Write&& write) {
+  auto const& topology = core_->topology;
+  for (int owner = 0; owner < topology.owners(); ++owner) {
+    draft_.begin(header);
+    write(owner);
+    int const rank = topology.owner_rank(owner);
+    missing_.assign(1, owner);
+    core_->waiting.drive(to_string(operation).data(),
+                         [&] {
+                           if (draft_.post(topology.world(), LetterLane::requests, rank, core_->traffic)) return true;
+                           serve();
+                           return false;
+                         },
+                         {*this, [] { return std::string{}; }});
+  }
+  missing_.clear();
+}
+
+template <Communicator C>
+auto AsyncCore<C>::ask(Slice<Asked* const> asked) -> Answered {
+  auto const& topology = core_->topology;
+  post_all(Operation::pull, {LetterKind::pull, static_cast<std::uint32_t>(asked.size()), clock_}, [&](int owner) {
+    for (Asked* const one : asked) one->write(owner, draft_);
+  });
+  for (int owner = 0; owner < topology.owners(); ++owner) missing_.push_back(owner);
+  Answered answered{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()};
+  auto const heard = [&](int owner) {
+    if (!topology.world().take(LetterLane::answers, topology.owner_rank(owner), answer_)) return false;
+    LetterReader letter{answer_};
+    auto const& header = letter.header();
+    if (header.kind != LetterKind::rows || header.clock != clock_ || header.sections != asked.size())
+      letter.broken("it answers another pull");
+    for (Asked* const one : asked) {
+      SectionHeader const section = letter.section();
+      if (section.variable != one->variable) letter.broken("it answers for another variable");
+      one->take(owner, letter, section.count);
+    }
+    letter.end(topology.world(), core_->traffic);
+    answered.version = std::min(answered.version, header.version);
+    answered.least = std::min(answered.least, header.least);
+    return true;
+  };
+  core_->waiting.drive("pull",
+                       [&] {
+                         serve();
+                         drop_if(missing_, heard);
+                         return missing_.empty();
+                       },
+                       {*this, [] { return std::string{}; }});
+  return answered;
+}
+
+template <Communicator C>
+void AsyncCore<C>::bring(Slice<Brought* const> brought) {
+  post_all(Operation::push, {LetterKind::push, static_cast<std::uint32_t>(brought.size()), clock_}, [&](int owner) {
+    for (Brought* const one : brought) one->write(owner, draft_);
+  });
+  ++clock_;
+}
+
+// An owner that this rank waits for may be waiting for a worker itself. Of its own service it knows whom.
+template <Communicator C>
+int AsyncCore<C>::waiting_for() const {
+  auto const& topology = core_->topology;
+  for (int const owner : missing_)
+    if (int const rank = topology.owner_rank(owner); rank != topology.rank()) return rank;
+  int const slowest = serving_ ? service_.slowest() : -1;
+  return slowest == topology.rank() ? -1 : slowest;
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,94 @@
+// What the ranks of an AsyncSession do with one variable, without its type. A policy's `letters<Kind>` makes these: a Keeper for
+// each variable, and for each argument of a pull or a push what asks for it or brings it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parallax/async/letter.hpp"
+#include "parallax/comm/topology.hpp"
+#include "parallax/core/fields.hpp"
+#include "parallax/core/slice.hpp"
+#include "parallax/variable/registration.hpp"
+
+namespace parallax {
+
+// What one worker has pushed of a variable: `count` rows or elements in `runs`, where its letter has them.
+struct PushedPart {
+  // Rows of a table, or elements of a dense variable.
+  std::uint64_t count = 0;
+  // All runs of the section, as the worker wrote them.
+  std::span<std::byte const> runs;
+};
+
+// One variable, at every rank: what its owner answers and commits. Owns what the owner alone must have beside the variable's
+// state; the service calls it. All of it is local.
+class Keeper {
+ public:
+  virtual ~Keeper() = default;
+  // By what the ranks know the variable.
+  virtual Registration const& registration() const = 0;
+  // Adds what ranks compare when training begins: the variable, and the settings of its optimizer.
+  virtual void add_settings(Fingerprint& into) const = 0;
+
+  // Training begins: from here on the owner's share is the Keeper's.
+  virtual void begin() = 0;
+  // Training has ended on this rank: the share is the variable's again.
+  virtual void end() = 0;
+  // Updates so far: at an owner, all of them.
+  virtual std::int64_t steps() const = 0;
+  // Of a rank that owns nothing: so many updates there were.
+  virtual void catch_up(std::int64_t steps) = 0;
+  // A dense variable's memory on this rank. Of a table it is empty.
+  struct Parts {
+    // All elements.
+    std::span<std::byte> memory;
+    // Bytes of one; 0: there is none.
+    std::size_t unit = 0;
+  };
+  // Once all is quiet, every rank is brought the owners' parts of it.
+  virtual Parts parts() { return {}; }
+  // The first element of an owner's part; of the number of owners, the end.
+  virtual std::size_t begin_of(int) const { return 0; }
+
+  // Reads what a pull asks for, and appends the answer's section.
+  virtual void answer(LetterReader& letter, std::uint64_t count, LetterDraft& answer) = 0;
+  // Reads what a push brings, and checks it.
+  virtual PushedPart pushed(LetterReader& letter, std::uint64_t count) = 0;
+  // One update by the sum of these parts, in their order, divided by their number where the variable's Reduce says so.
+  virtual void commit(Slice<PushedPart const> parts) = 0;
+
+  // The number of the variable, in the order in which variables were made.
+  std::uint32_t number = 0;
+};
+
+// One argument of a pull, at a worker. Made for one call.
+class Asked {
+ public:
+  // The section that asks owner `owner` for its share.
+  virtual void write(int owner, LetterDraft& letter) const = 0;
+  // What that owner has answered.
+  virtual void take(int owner, LetterReader& letter, std::uint64_t count) = 0;
+
+  // The variable's number, by the worker.
+  std::uint32_t variable = 0;
+
+ protected:
+  ~Asked() = default;
+};
+
+// One argument of a push, likewise.
+class Brought {
+ public:
+  // The section that brings owner `owner` its share.
+  virtual void write(int owner, LetterDraft& letter) const = 0;
+
+  // The variable's number, by the worker.
+  std::uint32_t variable = 0;
+
+ protected:
+  ~Brought() = default;
+};
+
+}  // namespace parallax
