@@ -26,7 +26,7 @@ void compare(int workers, int servers, std::uint64_t seed, Settings const&... se
           if ((step + worker.rank()) % 5 == 0) std::this_thread::yield();
           if (step % 3 == 0) worker.poll();
         },
-        settings...);
+        {}, settings...);
   });
   for (std::size_t rank = 0; rank < apart.size(); ++rank) {
     CAPTURE(workers, servers, seed, rank);

@@ -99,7 +99,7 @@ TEST_CASE("a push that is not finite ends its clock without its gradients, or is
     std::vector<std::string> said(2);
     std::vector<float> ends(2);
     px::run_threads(2, [&](World& world) {
-      px::AsyncSession session{world, px::Ssp{0}, px::SessionOptions{.non_finite = what}};
+      px::AsyncSession session{world, px::Ssp{0}, px::AsyncOptions{.non_finite = what}};
       std::vector<float> weights(3, 1.0f);
       px::Variable<px::Dense, px::PsShard> layer{session, "layer", px::bind(weights), px::Sgd{.learning_rate = 1},
                                                  px::Reduce::sum};
@@ -183,7 +183,7 @@ TEST_CASE("a declaration or a session that makes no sense is refused where it st
 
 TEST_CASE("who keeps others waiting for longer than the deadline is named by all of them", "[async][errors]") {
   using namespace std::chrono_literals;
-  for (int const servers : {0, 1, 2})
+  for (int const servers : {0, 1})
     for (int const late : {servers, 3}) {
       std::vector<std::string> words(4);
       auto const train = [&](World& world) {
@@ -194,7 +194,7 @@ TEST_CASE("who keeps others waiting for longer than the deadline is named by all
         session->train([&](auto& worker) {
           for (int step = 0; step < 20; ++step) {
             worker.pull(table.at(std::vector{step % 10}));
-            if (world.rank() == late && step == 5) std::this_thread::sleep_for(1500ms);
+            if (world.rank() == late && step == 5) std::this_thread::sleep_for(2500ms);
             worker.push(px::grad(table, std::vector{1}, std::vector<float>{1, 1}));
           }
         });
@@ -208,7 +208,7 @@ TEST_CASE("who keeps others waiting for longer than the deadline is named by all
                                        throw;
                                      }
                                    },
-                                   {.deadline = 400ms}));
+                                   {.deadline = 800ms}));
       for (int rank = 0; rank < 4; ++rank) {
         CAPTURE(servers, late, rank, words[static_cast<std::size_t>(rank)]);
         CHECK(has(words[static_cast<std::size_t>(rank)], px::joined({"timeout (rank ", late, ")"})));

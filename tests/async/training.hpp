@@ -91,10 +91,10 @@ px::MemoryArchive train_together(C& world, int servers, int steps, std::uint64_t
 // The same by letters. `pause` is called by each worker between pull and push.
 template <class TheModel, class C, class Rule, class Pause, class... Settings>
 px::MemoryArchive train_apart(C& world, Rule const& rule, int servers, int steps, std::uint64_t seed, Pause&& pause,
-                              Settings const&... settings) {
+                              px::AsyncOptions const& options, Settings const&... settings) {
   std::optional<px::AsyncSession<C>> room;
-  if (servers) room.emplace(world, rule, px::Servers{servers});
-  else room.emplace(world, rule);
+  if (servers) room.emplace(world, rule, px::Servers{servers}, options);
+  else room.emplace(world, rule, options);
   auto& session = *room;
   TheModel model{session, settings...};
   session.train([&](auto& worker) {

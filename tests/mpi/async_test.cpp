@@ -12,7 +12,7 @@ TEST_CASE("by clock, workers and owners in processes have the bits of a session"
   using TheModel = Model<float, px::Adam, px::Adagrad, px::Hash>;
   for (int servers = 0; servers < world.size(); ++servers) {
     auto const together = train_together<TheModel>(world, servers, 20, 5);
-    auto const apart = train_apart<TheModel>(world, px::Ssp{0}, servers, 20, 5, [](auto& worker, int) { worker.poll(); });
+    auto const apart = train_apart<TheModel>(world, px::Ssp{0}, servers, 20, 5, [](auto& worker, int) { worker.poll(); }, {});
     REQUIRE(together.records().size() == apart.records().size());
     for (std::size_t i = 0; i < apart.records().size(); ++i) {
       CAPTURE(servers, apart.records()[i].variable, apart.records()[i].name);

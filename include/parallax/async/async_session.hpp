@@ -5,11 +5,13 @@
 #include <concepts>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "parallax/async/consistency.hpp"
 #include "parallax/async/core.hpp"
+#include "parallax/async/options.hpp"
 #include "parallax/async/shard_letters.hpp"
 #include "parallax/async/worker.hpp"
 #include "parallax/session/session.hpp"
@@ -34,11 +36,11 @@ class AsyncSession {
  public:
   // Local. Every rank owns a share, and trains. Error (misuse): the communicator has no mailbox.
   template <Consistency Rule>
-  AsyncSession(C& world, Rule const& rule, SessionOptions const& options = {})
+  AsyncSession(C& world, Rule const& rule, AsyncOptions const& options = {})
       : AsyncSession{Topology<C>{world}, rule, options} {}
   // Local. The first ranks own everything, and do not train. Error likewise, and invalid_argument unless there is a worker.
   template <Consistency Rule>
-  AsyncSession(C& world, Rule const& rule, Servers servers, SessionOptions const& options = {})
+  AsyncSession(C& world, Rule const& rule, Servers servers, AsyncOptions const& options = {})
       : AsyncSession{Topology<C>{world, servers}, rule, options} {
     if (servers.count >= world.size())
       throw Error{Errc::invalid_argument, world.rank(), "AsyncSession", "",
@@ -54,6 +56,8 @@ class AsyncSession {
   Topology<C> const& topology() const { return inner_.topology(); }
   // Local. What this rank has sent and received: bytes of letters by payload. Never reset.
   Traffic const& traffic() const { return inner_.traffic(); }
+  // Local. What this rank has counted as an owner. Never reset; not to be read beside a ProgressThread that is at work.
+  ServiceCounts const& counts() const { return core_.counts(); }
 
   // Collective. Calls body(worker) on each rank that trains, and returns when the body has and this rank has nothing to serve any
   // more: servers when all workers have left. Worker is Worker<…>&. Its clock goes on where an earlier `train` has ended, on all
@@ -62,21 +66,9 @@ class AsyncSession {
   // the session on all ranks.
   template <class Body>
   void train(Body&& body) {
-    using TheWorker = Worker<Edge>;
-    static_assert(std::is_invocable_v<Body&, TheWorker&>,
-                  "parallax: train is given a function of a worker: [&](auto& worker) { … }");
-    core_.begin_training();
-    if (core_.works()) {
-      TheWorker worker{core_};
-      try {
-        body(worker);
-      } catch (...) {
-        auto& waiting = inner_.core().waiting;
-        if (!waiting.ended()) waiting.end(current_error(rank(), "train"));
-        throw;
-      }
-    }
-    core_.end_training();
+    constexpr bool right = std::is_invocable_v<Body&, Worker<Edge>&>;
+    static_assert(right, "parallax: train is given a function of a worker: [&](auto& worker) { … }");
+    if constexpr (right) train_by(body);
   }
 
   // Collective. All is quiet: every push is in the parameters, and every rank's dense variables have the owners' values. Calls
@@ -91,6 +83,41 @@ class AsyncSession {
   Completion finish() {
     core_.meet();
     return inner_.finish();
+  }
+
+  // For who expects a Session: assertions say what to call.
+  template <class... Updates>
+  detail::Mistaken step(Updates const&...) {
+    static_assert(detail::never<std::tuple<Updates...>>,
+                  "parallax: an AsyncSession has no step: a worker of its train(...) pushes");
+    return {};
+  }
+  // Likewise.
+  template <class... Updates>
+  detail::Mistaken start(Updates const&...) {
+    static_assert(detail::never<std::tuple<Updates...>>,
+                  "parallax: an AsyncSession has no start: a worker's push returns as soon as its letters are written");
+    return {};
+  }
+  // Likewise.
+  template <class... Arguments>
+  detail::Mistaken pull(Arguments const&...) {
+    static_assert(detail::never<std::tuple<Arguments...>>,
+                  "parallax: an AsyncSession has no pull: a worker of its train(...) pulls, and the Session of together(...)");
+    return {};
+  }
+  // Likewise.
+  template <class Body>
+  detail::Mistaken join(Body const&) {
+    static_assert(detail::never<Body>, "parallax: an AsyncSession has no join: a worker that returns is waited for no longer");
+    return {};
+  }
+  // Likewise.
+  template <class... Variables>
+  detail::Mistaken broadcast(Variables const&...) {
+    static_assert(detail::never<std::tuple<Variables...>>,
+                  "parallax: an AsyncSession has no broadcast: a worker's first pull brings what the owners have");
+    return {};
   }
 
   // For a ProgressThread, as of a Session: where this rank owns something, its share serves while the body computes. Local.
@@ -126,8 +153,26 @@ class AsyncSession {
 
  private:
   template <Consistency Rule>
-  AsyncSession(Topology<C> topology, Rule const& rule, SessionOptions const& options)
-      : inner_{std::move(topology), options}, core_{inner_.core(), make_owned<detail::ConsistencyOf<Rule>>(rule)} {}
+  AsyncSession(Topology<C> topology, Rule const& rule, AsyncOptions const& options)
+      : inner_{std::move(topology), options.session},
+        core_{inner_.core(), make_owned<detail::ConsistencyOf<Rule>>(rule), options} {}
+
+  // What leaves the body ends all ranks.
+  template <class Body>
+  void train_by(Body& body) {
+    core_.begin_training();
+    if (core_.works()) {
+      Worker<Edge> worker{core_};
+      try {
+        body(worker);
+      } catch (...) {
+        auto& waiting = inner_.core().waiting;
+        if (!waiting.ended()) waiting.end(current_error(rank(), "train"));
+        throw;
+      }
+    }
+    core_.end_training();
+  }
 
   Session<C> inner_;
   detail::AsyncCore<Edge> core_;
@@ -141,9 +186,9 @@ template <Communicator C, class Rule>
 AsyncSession(C&, Rule, Servers) -> AsyncSession<C>;
 // The same without, with options.
 template <Communicator C, class Rule>
-AsyncSession(C&, Rule, SessionOptions) -> AsyncSession<C>;
+AsyncSession(C&, Rule, AsyncOptions) -> AsyncSession<C>;
 // The same with both.
 template <Communicator C, class Rule>
-AsyncSession(C&, Rule, Servers, SessionOptions) -> AsyncSession<C>;
+AsyncSession(C&, Rule, Servers, AsyncOptions) -> AsyncSession<C>;
 
 }  // namespace parallax

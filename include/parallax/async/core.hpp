@@ -18,7 +18,7 @@ namespace parallax::detail {
 template <Communicator C>
 class AsyncCore {
  public:
-  AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule);
+  AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule, AsyncOptions const& options);
   AsyncCore(AsyncCore&&) = delete;
 
   // By a variable's constructor: it has the next number.
@@ -68,6 +68,9 @@ class AsyncCore {
   int waiting_for() const;
 
   SessionCore<C>& core() const { return *core_; }
+  ServiceCounts const& counts() const { return service_.counts(); }
+
+  AsyncOptions const options;
 
  private:
   // Posts a letter to every owner that `write` fills.
@@ -86,12 +89,17 @@ class AsyncCore {
   bool serving_ = false;
   LetterDraft draft_;
   Letter answer_;
-  std::vector<int> missing_;  // owners from whom an answer is expected, by number
+  std::vector<std::int64_t> versions_;  // by owner: of its last answer
+  std::vector<int> missing_;            // owners from whom an answer is expected, by number
 };
 
 template <Communicator C>
-AsyncCore<C>::AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule)
-    : core_{&core}, rule_{std::move(rule)}, service_{core.topology.world(), core.traffic, keepers_, *rule_} {
+AsyncCore<C>::AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule, AsyncOptions const& given)
+    : options{given},
+      core_{&core},
+      rule_{std::move(rule)},
+      service_{core.topology.world(), core.traffic, keepers_, *rule_, options},
+      versions_(static_cast<std::size_t>(core.topology.owners())) {
   auto const& topology = core.topology;
   bool const dedicated = topology.serves();
   for (int rank = dedicated ? topology.owners() : 0; rank < topology.size(); ++rank) {
@@ -111,7 +119,8 @@ std::uint32_t AsyncCore<C>::number_of(RegistrationPtr const& variable, char cons
 
 template <Communicator C>
 std::string AsyncCore<C>::described() const {
-  std::string lines = joined({"consistency\t", rule_->text(), "\nclock\t", clock_, '\n'});
+  std::string lines =
+      joined({"consistency\t", rule_->text(), options.scale == PushScale::by_staleness ? ", by_staleness" : "", '\n'});
   for (auto const& keeper : keepers_) lines += keeper->registration().update_lines("");
   return lines;
 }
@@ -122,6 +131,7 @@ void AsyncCore<C>::begin_training() {
     auto& rounds = core_->rounds;
     Fingerprint hash = core_->begin(Operation::train);
     hash.add(std::string_view{rule_->text()});
+    hash.add(static_cast<std::uint64_t>(options.scale));
     for (auto const& keeper : keepers_) keeper->add_settings(hash);
     rounds.agreement.begin(hash.value(), true, false, 0);
     rounds.agree(
@@ -191,7 +201,9 @@ template <class Write>
 void AsyncCore<C>::post_all(Operation operation, LetterHeader const& header, Write&& write) {
   auto const& topology = core_->topology;
   for (int owner = 0; owner < topology.owners(); ++owner) {
-    draft_.begin(header);
+    LetterHeader own = header;
+    if (header.kind == LetterKind::push) own.version = versions_[static_cast<std::size_t>(owner)];
+    draft_.begin(own);
     write(owner);
     int const rank = topology.owner_rank(owner);
     missing_.assign(1, owner);
@@ -226,6 +238,7 @@ auto AsyncCore<C>::ask(Slice<Asked* const> asked) -> Answered {
       one->take(owner, letter, section.count);
     }
     letter.end(topology.world(), core_->traffic);
+    versions_[static_cast<std::size_t>(owner)] = header.version;
     answered.version = std::min(answered.version, header.version);
     answered.least = std::min(answered.least, header.least);
     return true;
@@ -248,14 +261,16 @@ void AsyncCore<C>::bring(Slice<Brought* const> brought) {
   ++clock_;
 }
 
-// An owner that this rank waits for may be waiting for a worker itself. Of its own service it knows whom.
+// Where this rank's own share has not answered its pull, it knows who is behind. Else an owner knows, for whom that one waits.
 template <Communicator C>
 int AsyncCore<C>::waiting_for() const {
   auto const& topology = core_->topology;
+  bool const own = missing_.empty() || std::find(missing_.begin(), missing_.end(), topology.owner()) != missing_.end();
+  int const slowest = serving_ && own ? service_.slowest() : -1;
+  if (slowest >= 0 && slowest != topology.rank()) return slowest;
   for (int const owner : missing_)
     if (int const rank = topology.owner_rank(owner); rank != topology.rank()) return rank;
-  int const slowest = serving_ ? service_.slowest() : -1;
-  return slowest == topology.rank() ? -1 : slowest;
+  return -1;
 }
 
 }  // namespace parallax::detail

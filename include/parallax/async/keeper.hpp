@@ -56,8 +56,9 @@ class Keeper {
   virtual void answer(LetterReader& letter, std::uint64_t count, LetterDraft& answer) = 0;
   // Reads what a push brings, and checks it.
   virtual PushedPart pushed(LetterReader& letter, std::uint64_t count) = 0;
-  // One update by the sum of these parts, in their order, divided by their number where the variable's Reduce says so.
-  virtual void commit(Slice<PushedPart const> parts) = 0;
+  // One update by the sum of these parts, in their order, divided by their number where the variable's Reduce says so, and times
+  // `scale`.
+  virtual void commit(Slice<PushedPart const> parts, double scale) = 0;
 
   // The number of the variable, in the order in which variables were made.
   std::uint32_t number = 0;

@@ -28,7 +28,7 @@ struct LetterHeader {
   std::uint32_t sections = 0;
   // Pushes of the worker before this letter. Of an answer: those before its pull.
   std::int64_t clock = 0;
-  // Of an answer: updates at the owner. Else 0.
+  // Of an answer: updates at the owner; of a push: those of its last answer. Else 0.
   std::int64_t version = 0, least = 0;  // the least clock of the workers that the owner knew of, likewise
 };
 static_assert(sizeof(LetterHeader) == 32);

@@ -10,6 +10,7 @@
 
 #include "parallax/async/consistency.hpp"
 #include "parallax/async/keeper.hpp"
+#include "parallax/async/options.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/pointer.hpp"
 
@@ -21,8 +22,15 @@ namespace parallax::detail {
 template <Communicator C>
 class Service {
  public:
-  Service(C& world, Traffic& traffic, std::vector<Owned<Keeper>>& keepers, ConsistencyRule const& rule)
-      : world_{&world}, traffic_{&traffic}, keepers_{&keepers}, rule_{&rule} {}
+  Service(C& world, Traffic& traffic, std::vector<Owned<Keeper>>& keepers, ConsistencyRule const& rule,
+          AsyncOptions const& options)
+      : world_{&world},
+        traffic_{&traffic},
+        keepers_{&keepers},
+        rule_{&rule},
+        scale_{options.scale},
+        record_{options.record},
+        replay_{options.replay} {}
 
   // Local. Training begins: the workers are these ranks, each at this clock.
   void begin(std::vector<int> const& workers, std::int64_t clock);
@@ -33,8 +41,11 @@ class Service {
   bool over() const { return left_ == peers_.size() && stashed_ == 0; }
   // The rank of a worker for which others may be waiting: of those that have not left the one with the least clock; -1: none.
   int slowest() const;
+  // So far.
+  ServiceCounts const& counts() const { return counts_; }
 
  private:
+  static constexpr std::size_t most_ages = 64;
   // So many letters of one worker are taken before the next one's turn.
   static constexpr int most_at_once = 64;
   // So many of its pushes wait for a commit at most.
@@ -55,13 +66,21 @@ class Service {
   bool hear(std::size_t worker);
   // One letter that has been taken into `letter_`.
   void handle(std::size_t worker);
+  // Letters in the order of the log, as far as they are here.
+  bool follow();
+  // By what a push is multiplied that was pushed after `version` updates were read.
+  double scale_of(std::size_t worker, std::int64_t version);
   // By clock: commits whose pushes are all here.
   bool commit_clocks();
   // One update of every variable that these pushes name, in their order.
-  void commit(Slice<Letter const* const> pushes);
+  void commit(Slice<Letter const* const> pushes, double scale);
   // The pulls that may be answered now.
   void answer_parked();
-  void answer(Letter const& pull);
+  // The parked pull of this worker.
+  void answer(std::size_t worker);
+  void note(std::size_t worker, RunLog::Kind kind, std::int64_t clock) {
+    if (record_) record_->add({static_cast<int>(worker), kind, clock});
+  }
   Clocks clocks() const;
   Keeper& keeper(LetterReader const& letter, std::uint32_t number) const {
     if (number >= keepers_->size()) letter.broken("it names a variable that is not there");
@@ -72,6 +91,11 @@ class Service {
   Traffic* traffic_;
   std::vector<Owned<Keeper>>* keepers_;
   ConsistencyRule const* rule_;
+  PushScale scale_;
+  RunLog* record_;
+  RunLog const* replay_;
+  std::size_t next_ = 0;  // of the log
+  ServiceCounts counts_;
   std::vector<Peer> peers_;
   // By worker; infinite of one that has left.
   std::vector<std::int64_t> clock_;
@@ -95,10 +119,13 @@ void Service<C>::begin(std::vector<int> const& workers, std::int64_t clock) {
   by_clock_ = rule_->by_clock();
   if (by_clock_) committed_ = clock;
   left_ = stashed_ = first_ = 0;
+  counts_.ages.resize(workers.size(), std::vector<std::uint64_t>(most_ages + 1));
+  counts_.waits.resize(workers.size());
 }
 
 template <Communicator C>
 bool Service<C>::poll() {
+  if (replay_) return follow();
   bool any = false;
   for (std::size_t i = 0; i < peers_.size(); ++i) any |= hear((first_ + i) % peers_.size());
   if (!peers_.empty()) first_ = (first_ + 1) % peers_.size();
@@ -142,21 +169,65 @@ void Service<C>::handle(std::size_t worker) {
         ++stashed_;
       } else {
         Letter const* const alone = &letter_;
-        commit({&alone, 1});
+        commit({&alone, 1}, scale_of(worker, letter.header().version));
       }
+      note(worker, RunLog::Kind::push, clock_[worker] - 1);
       break;
     case LetterKind::leave:
       peer.left = true;
       clock_[worker] = far;
       ++left_;
       letter.end(*world_, *traffic_);
+      note(worker, RunLog::Kind::leave, letter.header().clock);
       break;
     default: letter.broken("it is of no kind that an owner knows");
   }
-  if (peer.parked && rule_->may_read(LetterReader{peer.pull}.header().clock, clocks())) {
-    answer(peer.pull);
-    peer.parked = false;
+  if (letter.header().kind != LetterKind::pull || replay_) return;
+  if (rule_->may_read(letter.header().clock, clocks())) answer(worker);
+  else ++counts_.waits[worker];
+}
+
+// A parked pull is answered at the entry that says so; nothing else waits for anything but its turn.
+template <Communicator C>
+bool Service<C>::follow() {
+  auto const refuse = [&](std::string const& why) {
+    throw Error{Errc::mismatch, world_->rank(), "train", "",
+                joined({"the log cannot be followed at entry ", next_, ": ", why})};
+  };
+  bool any = false;
+  while (!over()) {
+    if (next_ == replay_->size()) {
+      for (std::size_t worker = 0; worker < peers_.size(); ++worker)
+        if (!peers_[worker].left && world_->take(LetterLane::requests, peers_[worker].rank, letter_))
+          refuse(joined({"it ends, and worker ", worker, " goes on"}));
+      return any;
+    }
+    RunLog::Entry const entry = (*replay_)[next_];
+    auto const worker = static_cast<std::size_t>(entry.worker);
+    if (worker >= peers_.size()) refuse(joined({"there is no worker ", worker}));
+    if (peers_[worker].left) refuse(joined({"worker ", worker, " has left"}));
+    if (!world_->take(LetterLane::requests, peers_[worker].rank, letter_)) return any;
+    auto const header = LetterReader{letter_}.header();
+    LetterKind const kind = entry.kind == RunLog::Kind::push     ? LetterKind::push
+                            : entry.kind == RunLog::Kind::answer ? LetterKind::pull
+                                                                 : LetterKind::leave;
+    if (header.kind != kind || header.clock != entry.clock)
+      refuse(joined({"worker ", worker, " does something else, after ", header.clock, " pushes"}));
+    handle(worker);
+    if (by_clock_) commit_clocks();
+    if (entry.kind == RunLog::Kind::answer) answer(worker);
+    ++next_;
+    any = true;
   }
+  if (next_ < replay_->size()) refuse("it goes on, and all workers have left");
+  return any;
+}
+
+template <Communicator C>
+double Service<C>::scale_of(std::size_t worker, std::int64_t version) {
+  std::int64_t const age = committed_ - version;
+  ++counts_.ages[worker][age < 0 ? 0 : std::min(static_cast<std::size_t>(age), most_ages)];
+  return scale_ == PushScale::by_staleness && age > 1 ? 1 / static_cast<double>(age) : 1;
 }
 
 // A clock is complete when each worker has pushed it or has left before it.
@@ -170,7 +241,7 @@ bool Service<C>::commit_clocks() {
       else if (!peer.left) return any;
     }
     if (members_.empty()) return any;
-    commit({members_.data(), members_.size()});
+    commit({members_.data(), members_.size()}, 1);
     for (auto& peer : peers_)
       if (!peer.stash.empty()) peer.stash.erase(peer.stash.begin()), --stashed_;
     any = true;
@@ -178,7 +249,7 @@ bool Service<C>::commit_clocks() {
 }
 
 template <Communicator C>
-void Service<C>::commit(Slice<Letter const* const> pushes) {
+void Service<C>::commit(Slice<Letter const* const> pushes, double scale) {
   parts_.resize(keepers_->size());
   for (auto& parts : parts_) parts.clear();
   brought_by_.assign(keepers_->size(), nullptr);
@@ -193,22 +264,19 @@ void Service<C>::commit(Slice<Letter const* const> pushes) {
     letter.end(*world_, *traffic_);
   }
   for (std::size_t variable = 0; variable < parts_.size(); ++variable)
-    if (!parts_[variable].empty()) (*keepers_)[variable]->commit({parts_[variable].data(), parts_[variable].size()});
+    if (!parts_[variable].empty()) (*keepers_)[variable]->commit({parts_[variable].data(), parts_[variable].size()}, scale);
   ++committed_;
 }
 
 template <Communicator C>
 void Service<C>::answer_parked() {
-  for (auto& peer : peers_) {
-    if (!peer.parked || !rule_->may_read(LetterReader{peer.pull}.header().clock, clocks())) continue;
-    answer(peer.pull);
-    peer.parked = false;
-  }
+  for (std::size_t worker = 0; worker < peers_.size(); ++worker)
+    if (peers_[worker].parked && rule_->may_read(LetterReader{peers_[worker].pull}.header().clock, clocks())) answer(worker);
 }
 
 template <Communicator C>
-void Service<C>::answer(Letter const& pull) {
-  LetterReader letter{pull};
+void Service<C>::answer(std::size_t worker) {
+  LetterReader letter{peers_[worker].pull};
   std::uint32_t const sections = letter.header().sections;
   std::int64_t const least = clocks().least;
   draft_.begin({LetterKind::rows, sections, letter.header().clock, committed_, least});
@@ -218,6 +286,8 @@ void Service<C>::answer(Letter const& pull) {
   }
   letter.end(*world_, *traffic_);
   draft_.post(*world_, LetterLane::answers, letter.from(), *traffic_);
+  peers_[worker].parked = false;
+  note(worker, RunLog::Kind::answer, letter.header().clock);
 }
 
 template <Communicator C>

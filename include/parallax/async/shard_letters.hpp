@@ -71,11 +71,11 @@ struct PsShard::letters<Sparse> {
       auto const* const first = reinterpret_cast<std::byte const*>(keys.data());
       return {count, {first, reinterpret_cast<std::byte const*>(rows.data() + rows.size())}};
     }
-    void commit(Slice<PushedPart const> parts) override {
+    void commit(Slice<PushedPart const> parts, double scale) override {
       state_->reserve_update();
       auto reduced = parts.size() == 1 ? alone(parts[0]) : merged(parts);
       state_->average(reduced, static_cast<int>(parts.size()));
-      state_->apply(reduced.keys, reduced.rows, T{1});
+      state_->apply(reduced.keys, reduced.rows, static_cast<T>(scale));
       state_->end_update();
     }
 
@@ -303,14 +303,14 @@ struct PsShard::letters<Dense> {
       if (count != part_.size()) letter.broken(joined({"it brings another number of elements of '", state_->name(), "'"}));
       return {count, std::as_bytes(letter.run<T>(count, Payload::dense))};
     }
-    void commit(Slice<PushedPart const> parts) override {
+    void commit(Slice<PushedPart const> parts, double scale) override {
       auto const of = [](PushedPart const& part) { return reinterpret_cast<T const*>(part.runs.data()); };
       auto const n = static_cast<std::int64_t>(part_.size());
       sums_.resize_with_slack(part_.size());
       state_->ops().copy_from(sums_.data(), of(parts[0]), n);
       for (std::size_t i = 1; i < parts.size(); ++i) state_->ops().add_to(sums_.data(), of(parts[i]), n);
       state_->average(sums_.span(), static_cast<int>(parts.size()));
-      state_->apply_to(part_.data(), state_->first_owned(), sums_.data(), part_.size(), state_->rule());
+      state_->apply_to(part_.data(), state_->first_owned(), sums_.data(), part_.size(), static_cast<T>(scale), state_->rule());
       state_->end_update();
     }
 

@@ -173,7 +173,7 @@ class Worker {
   bool push_all(std::index_sequence<I...>, Updates const&... updates) {
     return core_->guarded(Operation::push, [&] {
       auto const& topology = core_->core().topology;
-      auto const non_finite = core_->core().options.non_finite;
+      auto const non_finite = core_->options.non_finite;
       std::tuple<std::optional<Brings<Updates>>...> seats;
       prepare("push", [&] {
         [[maybe_unused]] auto const one = [&](auto& seat, auto const& update) {

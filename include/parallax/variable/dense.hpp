@@ -156,9 +156,9 @@ class DenseState : public Counted {
   // Where an owner keeps its part beside the variable's memory: applies the rule to `values`, which are elements
   // [first, first + count).
   template <class Rule>
-  void apply_to(T* values, std::size_t first, T const* gradients, std::size_t count,
+  void apply_to(T* values, std::size_t first, T const* gradients, std::size_t count, T scale,
                 Rule const& rule) noexcept(Space::host_readable) {
-    slots_.apply(values, gradients, count, first - begin_, T{1}, rule);
+    slots_.apply(values, gradients, count, first - begin_, scale, rule);
   }
   // Called last, once all parts were applied: the step counts.
   void end_update() { ++steps_; }

@@ -1,0 +1,56 @@
+// The order in which an owner served: recorded by one run, and followed by another, which then has the same bits. Each rank that owns
+// something gives its AsyncSession a log of its own; tests write logs by hand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "parallax/core/error.hpp"
+
+namespace parallax {
+
+// Owns its entries, eight bytes each.
+class RunLog {
+ public:
+  // What an owner did: it took a push, answered a pull, or was left.
+  enum class Kind : std::uint8_t { push, answer, leave };
+  // One of these. Workers are counted from 0, clocks as the worker's letter had them: at most 2^14 of the one, and 2^48 of the other.
+  struct Entry {
+    // Of whom.
+    int worker;
+    // What.
+    Kind kind;
+    // Pushes of the worker before it.
+    std::int64_t clock;
+
+    friend bool operator==(Entry const&, Entry const&) = default;
+  };
+
+  // How many there are.
+  std::size_t size() const { return entries_.size(); }
+  // Entry i, 0 <= i < size().
+  Entry operator[](std::size_t i) const {
+    std::uint64_t const entry = entries_[i];
+    return {static_cast<int>(entry >> 50), static_cast<Kind>(entry >> 48 & 3), static_cast<std::int64_t>(entry & low)};
+  }
+  // Behind the last one.
+  void add(Entry const& entry) {
+    entries_.push_back(static_cast<std::uint64_t>(entry.worker) << 50 | static_cast<std::uint64_t>(entry.kind) << 48 |
+                       (static_cast<std::uint64_t>(entry.clock) & low));
+  }
+  // Forgets all.
+  void clear() { entries_.clear(); }
+  // The entries as numbers: what a program writes to a file, and gives back by `RunLog{numbers}`.
+  std::vector<std::uint64_t> const& numbers() const { return entries_; }
+
+  RunLog() = default;
+  // Of numbers that were kept.
+  explicit RunLog(std::vector<std::uint64_t> numbers) : entries_{std::move(numbers)} {}
+
+ private:
+  static constexpr std::uint64_t low = (std::uint64_t{1} << 48) - 1;
+  std::vector<std::uint64_t> entries_;
+};
+
+}  // namespace parallax
