@@ -1,5 +1,6 @@
 // Programs of `run`, as they are started: front_door <what> [options of run]. CMakeLists.txt says how each start must end, and that
 // of tests/mpi. It is compiled with MPI, with sockets, and with neither.
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -58,6 +59,8 @@ float sum_of_ranks(px::AnyCommunicator& world) {
 
 // What the program exits with.
 int body(std::string_view what, px::AnyCommunicator& world) {
+  if (what == "dies" && world.rank() == 1) raise(SIGKILL);  // and the others wait
+  if (what == "dies") pause();
   if (what == "sum") {
     auto const ranks = static_cast<float>(world.size());
     bool const right = sum_of_ranks(world) == ranks * (ranks - 1) / 2;

@@ -102,7 +102,7 @@ struct Start {
   launch::Membership joined;
 };
 
-constexpr launch::Membership alone{"", 1, false}, alone_with_mpi{"", 1, true};
+constexpr launch::Membership alone{"", 1, false}, alone_with_mpi{"", 1, true}, alone_with_sockets{"", 1, false, true};
 constexpr launch::Membership by_mpi(int size) { return {"MPI", size, true}; }
 constexpr launch::Membership by_threads(int size) { return {"threads", size, true}; }
 constexpr launch::Membership by_sockets(int size) { return {"sockets", size, false}; }
@@ -342,7 +342,8 @@ TEST_CASE("the guard's error is misuse, and tells how to go on without it", "[co
       CHECK(error.operation() == operation);
       CHECK(error.detail() ==
             "2 processes were launched together (PMI_SIZE=2), but this one is alone, as rank 0 of 1: include "
-            "parallax/comm/mpi.hpp, and link MPI; if each is meant to be apart, say " +
+            "parallax/comm/socket.hpp, by which ranks join, or parallax/comm/mpi.hpp, and link MPI; if each is meant to be "
+            "apart, say " +
                 std::string{operation == "run" ? "--px-no-guard, or " : ""} + "PARALLAX_NO_GUARD=1");
     }
   }
@@ -360,9 +361,17 @@ TEST_CASE("each wrong start is named, with what was launched, what was joined an
       {{"srun --mpi=none, by run_mpi", "SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_TASK_PID=100", by_mpi(1)},
        {"SLURM_STEP_NUM_TASKS=4", "joined 1 by MPI", "srun --mpi=pmi2"}},
       {{"srun, without MPI, in a wrapper", "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 SLURM_TASK_PID=90 SLURM_STEP_ID=0", alone},
-       {"SLURM_STEP_NUM_TASKS=2", "alone", "include parallax/comm/mpi.hpp"}},
+       {"SLURM_STEP_NUM_TASKS=2", "alone", "include parallax/comm/socket.hpp, or parallax/comm/mpi.hpp", "srun --mpi=pmi2"}},
+      {{"srun --mpi=none, with sockets", "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 SLURM_TASK_PID=100", alone_with_sockets},
+       {"SLURM_STEP_NUM_TASKS=2", "alone", "rank 0 of 1: start it by srun --mpi=pmi2"}},
       {{"MPICH's mpiexec, without MPI", "PMI_RANK=0 PMI_SIZE=2 PMI_FD=6", alone},
-       {"PMI_SIZE=2", "alone", "include parallax/comm/mpi.hpp"}},
+       {"PMI_SIZE=2", "alone", "include parallax/comm/socket.hpp, by which ranks join, or parallax/comm/mpi.hpp"}},
+      {{"a launcher of PMI that cannot be asked, with sockets", "PMI_RANK=0 PMI_SIZE=2", alone_with_sockets},
+       {"PMI_SIZE=2", "alone", "rank 0 of 1: include parallax/comm/mpi.hpp"}},
+      {{"Open MPI's mpirun, with sockets", "OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=0 PMIX_RANK=0", alone_with_sockets},
+       {"OMPI_COMM_WORLD_SIZE=3", "alone", "rank 0 of 1: include parallax/comm/mpi.hpp"}},
+      {{"pods of Kubernetes, without sockets", "JOB_COMPLETION_INDEX=2 WORLD_SIZE=4 MASTER_ADDR=a", alone},
+       {"WORLD_SIZE=4", "alone", "include parallax/comm/socket.hpp"}},
       {{"Open MPI's mpirun, without MPI", "OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=0 PMIX_RANK=0", alone},
        {"3 processes", "OMPI_COMM_WORLD_SIZE=3", "alone", "include parallax/comm/mpi.hpp"}},
       {{"MPICH's mpiexec, Open MPI's program", "PMI_RANK=1 PMI_SIZE=2 PMI_FD=8", by_mpi(1)},
@@ -442,6 +451,10 @@ TEST_CASE("no right start is refused", "[comm][run][guard]") {
       {"srun --mpi=pmix -n 4", step + task + "PMIX_RANK=1 ", by_mpi(4)},
       {"srun --mpi=pmi2 -n 4, in a wrapper", step + in_wrapper + mpich, by_mpi(4)},
       {"srun --mpi=pmix -n 4, in a wrapper", step + in_wrapper + "PMIX_RANK=1 ", by_mpi(4)},
+      {"mpiexec -n 4, by sockets", mpich, by_sockets(4)},
+      {"srun --mpi=pmi2 -n 4, by sockets", step + task + mpich, by_sockets(4)},
+      {"pods of Kubernetes", "JOB_COMPLETION_INDEX=2 WORLD_SIZE=4 MASTER_ADDR=a", by_sockets(4)},
+      {"a pod of Kubernetes that is alone", "JOB_COMPLETION_INDEX=2", alone},
       {"srun -n 4, MPI knows Slurm", step + task, by_mpi(4)},
       {"torchrun of 4", torch, by_sockets(4)},
       {"srun, sockets by a script's variables", step + in_wrapper + torch, by_sockets(4)},

@@ -301,7 +301,8 @@ inline bool const mpi_entrance_is_known = add_entrance(mpi_entrance);
 
 #if PARALLAX_MPI_BODIES
 PARALLAX_MPI_INLINE char const* mpi_claims(Environment variable) {
-  for (char const* name : {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_CONTROL_PORT", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"})
+  for (char const* name :
+       {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_PORT", "PMI_CONTROL_PORT", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"})
     if (char const* const value = variable(name)) return value;
   return nullptr;
 }

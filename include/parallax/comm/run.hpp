@@ -117,7 +117,7 @@ inline int run_alone(RunBody body) {
 // Neither is joined with others: whatever is wrong ends this process alone.
 inline int run_here(int threads, RunBody body, RunOptions const& options, Start const& start, bool self) {
   try {
-    Membership const joined{threads ? "threads" : "", threads ? threads : 1, has_entrance("MPI")};
+    Membership const joined{threads ? "threads" : "", threads ? threads : 1, has_entrance("MPI"), has_entrance("sockets")};
     if (options.guard) check_start(start, joined, "run");
     int const by_itself = threads ? threads : options.threads;
     if (by_itself == 0 && self) return run_alone(body);
@@ -158,7 +158,8 @@ PARALLAX_INLINE int run_ranks(int& argc, char**& argv, RunBody body, RunOptions 
   Entrance const* const entrance = said.ranks ? nullptr : entrance_of(start.variable);
   if (!entrance) return run_here(said.ranks, body, chosen, start, self);
   auto const guarded = [&](JoinedWorld& world) {
-    if (chosen.guard) check_start(start, {entrance->name, world.any().size(), has_entrance("MPI")}, "run");
+    if (chosen.guard)
+      check_start(start, {entrance->name, world.any().size(), has_entrance("MPI"), has_entrance("sockets")}, "run");
     return body(world);
   };
   try {

@@ -1,5 +1,5 @@
 // Ranks as processes that are joined by TCP, with nothing but the standard library and POSIX: trainers that are started by
-// torchrun, Kubernetes or a shell make a SocketCommunicator of options, or of the environment.
+// torchrun, Kubernetes, mpiexec, srun or a shell make a SocketCommunicator of options, or of the environment.
 #pragma once
 
 #include <chrono>
@@ -39,9 +39,11 @@ class SocketListener {
 // One rank's end of a world of processes, or threads, each of which has a connection to every other. Owns its sockets;
 // move-only, also while operations are in flight. Used by one thread at a time. It makes no thread: everything moves inside of
 // its calls, and who waits for peers sleeps.
-//   constructing   collective. Rank 0 listens at the address of the options, all others call it until the deadline. Ranks of
-//                  one job know one key, and nobody else joins. What is said afterwards is neither encrypted nor signed
-//   destroying     local: says goodbye, and waits a second at most until the peers' systems have it
+//   constructing   collective. Rank 0 listens at the address of the options, or says by a file or the launcher where it listens; all
+//                  others call it until the deadline. Ranks of one job know one key, and nobody else joins. What is said afterwards
+//                  is neither encrypted nor signed. The look-up of a name has a thread of its own
+//   destroying     local: says goodbye, and waits a second at most until the peers' systems have it. Then the launcher that has joined
+//                  the ranks (PMI) hears that this one needs it no more. One that dies without that has crashed: mpiexec ends the others
 //   abort          every rank's pending and next operation throws the reason, and the first one stays
 // A peer that is gone without a goodbye ends the communicator: Error (transport), which names its rank and host, on every rank.
 class SocketCommunicator {
@@ -50,9 +52,12 @@ class SocketCommunicator {
   class Request;
 
   // Collective. Error: timeout that names who is missing, mismatch where ranks disagree on the world, invalid_argument for
-  // options that make no sense or an address that needs a key, transport where rank 0 cannot listen or a rank was lost.
+  // options that make no sense or an address that needs a key, transport where rank 0 cannot listen, a rank was lost or the launcher
+  // does not answer as it should, file for one that cannot be written or must not be trusted.
   explicit SocketCommunicator(SocketOptions const& options)
-      : end_{std::make_unique<detail::SocketEndpoint>(options, detail::OwnedDescriptor{})} {}
+      : end_{std::make_unique<detail::SocketEndpoint>(options, detail::OwnedDescriptor{})} {
+    if (detail::Rendezvous::by_launcher(options)) farewell_.becomes_due();
+  }
   // Collective. Of a rank 0 that listens already: the address of the options is not looked at. Error likewise.
   SocketCommunicator(SocketListener listener, SocketOptions const& options)
       : end_{std::make_unique<detail::SocketEndpoint>(options, std::move(listener.socket_))} {}
@@ -110,6 +115,7 @@ class SocketCommunicator {
   std::uint64_t wire_bytes() const { return end_->written(); }
 
  private:
+  detail::LauncherFarewell farewell_;  // after the goodbye of the end
   // Requests refer to it, so that this object may move.
   std::unique_ptr<detail::SocketEndpoint> end_;
 };
@@ -170,9 +176,10 @@ inline SocketCommunicator::Request SocketCommunicator::ialltoallv(int channel, T
 
 namespace detail {
 
-// The entrance of `run` for processes that were started as torchrun does it, by `--px-hosts` among others.
+// The entrance of `run` for processes that were started as torchrun does it, by `--px-hosts` among others, or by a launcher of PMI-1.
 inline char const* sockets_claim(Environment variable) {
-  return variable("WORLD_SIZE") && variable("MASTER_ADDR") ? variable("RANK") : nullptr;
+  char const* const rank = rank_claims(variable);
+  return rank ? rank : pmi_claims(variable);
 }
 
 // What leaves the body, all ranks are told before this one ends.

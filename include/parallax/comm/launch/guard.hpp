@@ -42,15 +42,15 @@ struct Membership {
   std::string_view by;
   // Ranks of that world.
   int size = 1;
-  // Whether the program can join by MPI.
-  bool has_mpi = false;
+  // Whether the program can join by MPI, and by sockets.
+  bool has_mpi = false, has_sockets = false;
 };
 
 // What the environment says was launched. Variables are inherited, so that those of an outer launcher may be there beside those
 // of the one that started this process. Of several the guard takes
 //   - srun's, where this process is itself the task (SLURM_TASK_PID),
 //   - else those of an MPI launcher, PMI_SIZE or OMPI_COMM_WORLD_SIZE: the smaller, where an MPI started another one,
-//   - else WORLD_SIZE, if RANK is there,
+//   - else WORLD_SIZE, if RANK is there, or Kubernetes' JOB_COMPLETION_INDEX,
 //   - else srun's SLURM_STEP_NUM_TASKS, if SLURM_PROCID is there. A batch script has no such variable, or one that it inherited,
 //     which differs from its SLURM_NTASKS; and the shell of an allocation has a SLURM_STEP_ID that no step has.
 // What no rule can tell: a program that a rank starts as its own tool inherits all variables of the rank.
@@ -97,10 +97,10 @@ inline bool in_no_step(Start const& start, int size) {
 }
 
 PARALLAX_INLINE Launched launched(Start const& start) {
-  constexpr Telling tellings[] = {{Launcher::slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
-                                  {Launcher::mpi, "PMI_SIZE", nullptr},
-                                  {Launcher::mpi, "OMPI_COMM_WORLD_SIZE", nullptr},
-                                  {Launcher::torch, "WORLD_SIZE", "RANK"}};
+  Telling const tellings[] = {{Launcher::slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+                              {Launcher::mpi, "PMI_SIZE", nullptr},
+                              {Launcher::mpi, "OMPI_COMM_WORLD_SIZE", nullptr},
+                              {Launcher::torch, "WORLD_SIZE", start.variable("RANK") ? "RANK" : "JOB_COMPLETION_INDEX"}};
   Launched told[4];
   for (int i = 0; i < 4; ++i) told[i] = told_by(start, tellings[i]);
   auto& [slurm, pmi, open_mpi, torch] = told;
@@ -111,14 +111,19 @@ PARALLAX_INLINE Launched launched(Start const& start) {
   return torch.variable ? torch : slurm;
 }
 
-// What to do where `joined` is less than what was launched.
-inline char const* advice(Launcher by, Membership const& joined) {
+// What to do where `joined` is less than what was launched. Sockets join by PMI-1, which Open MPI's launcher does not speak.
+inline char const* advice(Launched const& launched, Membership const& joined) {
   if (joined.by == "threads") return "leave out --px-ranks, or launch one process";
   if (!joined.by.empty() && joined.by != "MPI") return "let its variables name all that were launched";
-  if (by == Launcher::slurm && !joined.has_mpi)
-    return "include parallax/comm/mpi.hpp, link MPI, and start it by srun --mpi=pmi2";
-  if (by == Launcher::slurm) return "start it by srun --mpi=pmi2, or as srun --mpi=list and your MPI have it";
-  if (by == Launcher::torch) return "include parallax/comm/socket.hpp, by which ranks join";
+  if (launched.by == Launcher::slurm && joined.has_mpi)
+    return "start it by srun --mpi=pmi2, or as srun --mpi=list and your MPI have it";
+  if (launched.by == Launcher::slurm && joined.has_sockets) return "start it by srun --mpi=pmi2";
+  if (launched.by == Launcher::slurm)
+    return "include parallax/comm/socket.hpp, or parallax/comm/mpi.hpp and link MPI, and start it by srun --mpi=pmi2";
+  if (launched.by == Launcher::torch) return "include parallax/comm/socket.hpp, by which ranks join";
+  bool const by_pmi = std::string_view{launched.variable} == "PMI_SIZE";
+  if (!joined.has_mpi && !joined.has_sockets && by_pmi)
+    return "include parallax/comm/socket.hpp, by which ranks join, or parallax/comm/mpi.hpp, and link MPI";
   if (!joined.has_mpi) return "include parallax/comm/mpi.hpp, and link MPI";
   return "start it by the mpiexec of the MPI that it is linked with, or link the MPI of that launcher";
 }
@@ -126,14 +131,14 @@ inline char const* advice(Launcher by, Membership const& joined) {
 PARALLAX_INLINE std::string objection(Start const& start, Membership const& joined) {
   char const* const off = start.variable("PARALLAX_NO_GUARD");
   if (off && *off && std::string_view{off} != "0") return {};
-  auto const [by, variable, size] = launched(start);
+  Launched const all = launched(start);
   bool const by_threads = joined.by == "threads";
-  if (size <= (by_threads ? 1 : joined.size)) return {};
-  std::string text = parallax::joined({size, " processes were launched together (", variable, "=", size, "), "});
+  if (all.size <= (by_threads ? 1 : joined.size)) return {};
+  std::string text = parallax::joined({all.size, " processes were launched together (", all.variable, "=", all.size, "), "});
   if (by_threads) append(text, {"and each was given --px-ranks ", joined.size});
   else if (joined.by.empty()) append(text, {"but this one is alone, as rank 0 of 1"});
   else append(text, {"but this one joined ", joined.size, " by ", joined.by});
-  append(text, {": ", advice(by, joined)});
+  append(text, {": ", advice(all, joined)});
   return text;
 }
 

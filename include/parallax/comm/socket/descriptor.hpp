@@ -54,13 +54,23 @@ struct SocketAddress {
     in6_addr const& six = reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr;
     return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == IN_LOOPBACKNET);
   }
+  // Whether it means something to the hosts of one link alone, which name their interfaces each in its own way.
+  bool of_one_link() const {
+    return storage.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr);
+  }
 };
 
-// All addresses of this host of that kind, at the same port; where the kind is IPv6, those of IPv4 as well.
-inline SocketAddress anywhere(SocketAddress const& address) {
-  SocketAddress result = address;
-  if (address.storage.ss_family == AF_INET) reinterpret_cast<sockaddr_in&>(result.storage).sin_addr.s_addr = htonl(INADDR_ANY);
-  else reinterpret_cast<sockaddr_in6&>(result.storage).sin6_addr = in6addr_any;
+// The same address, as one of IPv4 where it is such a one in IPv6's form: hosts without IPv6 can call it.
+inline SocketAddress unmapped(SocketAddress const& address) {
+  if (address.storage.ss_family != AF_INET6) return address;
+  in6_addr const& six = reinterpret_cast<sockaddr_in6 const&>(address.storage).sin6_addr;
+  if (!IN6_IS_ADDR_V4MAPPED(&six)) return address;
+  SocketAddress result;
+  auto& four = reinterpret_cast<sockaddr_in&>(result.storage);
+  four.sin_family = AF_INET;
+  four.sin_port = htons(address.port());
+  std::memcpy(&four.sin_addr, &six.s6_addr[12], sizeof four.sin_addr);
+  result.length = sizeof(sockaddr_in);
   return result;
 }
 
@@ -86,11 +96,11 @@ inline HostAndPort split_address(std::string_view address) {
 }
 
 // All addresses that the name stands for now, the system's best first; empty where nobody knows the name (yet). May block for
-// as long as the system's resolver does.
-inline std::vector<SocketAddress> addresses_of(HostAndPort const& name) {
+// as long as the system's resolver does. `more`: flags of getaddrinfo.
+inline std::vector<SocketAddress> addresses_asked(HostAndPort const& name, int more) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV | more;
   std::vector<SocketAddress> addresses;
   if (::getaddrinfo(name.host.c_str(), name.port.c_str(), &hints, &found) != 0) return addresses;
   for (addrinfo const* one = found; one; one = one->ai_next) {
@@ -102,12 +112,21 @@ inline std::vector<SocketAddress> addresses_of(HostAndPort const& name) {
   ::freeaddrinfo(found);
   return addresses;
 }
+inline std::vector<SocketAddress> addresses_of(HostAndPort const& name) { return addresses_asked(name, 0); }
+// The same of what is in digits, without blocking; empty for a name.
+inline std::vector<SocketAddress> addresses_in_digits(HostAndPort const& name) { return addresses_asked(name, AI_NUMERICHOST); }
+
+// In digits, without the port: "127.0.0.1" or "::1".
+inline std::string host_of(SocketAddress const& address) {
+  char host[NI_MAXHOST] = "?";
+  ::getnameinfo(address.native(), address.length, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
+  return host;
+}
 
 // In digits, as users write it: "127.0.0.1:4711" or "[::1]:4711".
 inline std::string text_of(SocketAddress const& address) {
-  char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
-  ::getnameinfo(address.native(), address.length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-  return address.storage.ss_family == AF_INET6 ? joined({"[", host, "]:", port}) : joined({host, ":", port});
+  bool const six = address.storage.ss_family == AF_INET6;
+  return joined({six ? "[" : "", host_of(address), six ? "]:" : ":", int{address.port()}});
 }
 
 // The address of the other end, or, by getsockname, of this one.
@@ -147,6 +166,20 @@ inline OwnedDescriptor listening_socket(SocketAddress const& address) {
   if (::bind(socket.get(), address.native(), address.length) != 0 || ::listen(socket.get(), SOMAXCONN) != 0)
     throw system_error(joined({"listen at ", text_of(address)}));
   return socket;
+}
+
+// Listens at all addresses of this host, of IPv6 and IPv4 where it has both. Error likewise.
+inline OwnedDescriptor listening_everywhere(std::uint16_t port) {
+  SocketAddress every;
+  every.storage.ss_family = AF_INET6;
+  every.length = sizeof(sockaddr_in6);
+  try {
+    return listening_socket(every.at(port));
+  } catch (Error const&) {  // perhaps without IPv6
+    every.storage.ss_family = AF_INET;
+    every.length = sizeof(sockaddr_in);
+    return listening_socket(every.at(port));
+  }
 }
 
 // Of connected sockets: small messages go at once, and a host that is gone is noticed though nobody writes to it: within half a

@@ -62,7 +62,7 @@ class Greeting {
  public:
   enum class State { pending, done, failed };
 
-  // `key`: may be empty; `mine` is copied when it is told. `until`: after that it has failed.
+  // `key`: may be empty, and is copied; `mine` is when it is told. `until`: after that it has failed.
   Greeting(OwnedDescriptor socket, bool calls, std::string_view key, RankFacts const& mine, Moment until)
       : socket_{std::move(socket)}, calls_{calls}, key_{key}, mine_{&mine}, until_{until} {
     fill_by_chance(my_hello_.number.data(), my_hello_.number.size());
@@ -131,7 +131,7 @@ class Greeting {
 
   OwnedDescriptor socket_;
   bool calls_;
-  std::string_view key_;
+  std::string key_;
   RankFacts const* mine_;
   Moment until_;
   Hello my_hello_, their_hello_;

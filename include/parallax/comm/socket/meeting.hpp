@@ -16,6 +16,7 @@
 
 #include "parallax/comm/socket/greeting.hpp"
 #include "parallax/comm/socket/options.hpp"
+#include "parallax/comm/socket/rendezvous.hpp"
 
 namespace parallax::detail {
 
@@ -36,7 +37,7 @@ class SocketMeeting {
   SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until);
 
   // By rank 0: until all others have called. Error: timeout that names who is missing, mismatch where ranks were told of
-  // different worlds, transport where it cannot listen, invalid_argument for an address that needs a key.
+  // different worlds, transport where it cannot listen, invalid_argument for an address that needs a key, and those of Rendezvous.
   void await_all();
   // By all others, first: until rank 0 was reached. Errors likewise.
   void call_first();
@@ -62,6 +63,7 @@ class SocketMeeting {
     int rank = 0;
     std::vector<SocketAddress> addresses;
     std::size_t next = 0;  // is called next
+    int rounds = 0;        // through all addresses
     std::unique_ptr<Greeting> greeting;
     Moment again{};  // not before
     std::string why = "was not reached";
@@ -81,8 +83,12 @@ class SocketMeeting {
   void accept_some();
   void greet_callers();
   void move_on(Call& call);
-  // Calls the next address. Error (invalid_argument) where it needs a key.
+  // Calls the next address. Error: invalid_argument where it needs a key, and those of Rendezvous.
   void dial(Call& call);
+  // How long the next address is waited for: where there are others, or may be soon, not for long at first.
+  std::chrono::milliseconds patience_with(Call const& call) const;
+  // Listens for ranks with higher numbers, wherever rank 0 is called at this address.
+  void listen(SocketAddress const& first);
   // A rank has proved itself. Error (mismatch) where it is none of this world.
   void admit(Greeting& greeting, bool called);
   void check(RankFacts const& theirs);
@@ -94,6 +100,7 @@ class SocketMeeting {
   OwnedDescriptor listener_;
   Moment until_;
   RankFacts mine_;
+  Rendezvous rendezvous_;
   std::vector<RankLink> links_;
   std::size_t there_ = 0;                           // of them
   std::vector<std::unique_ptr<Greeting>> callers_;  // not known yet, the oldest first
@@ -102,7 +109,11 @@ class SocketMeeting {
 };
 
 inline SocketMeeting::SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until)
-    : options_{&options}, listener_{std::move(listener)}, until_{until}, links_(static_cast<std::size_t>(options.size)) {
+    : options_{&options},
+      listener_{std::move(listener)},
+      until_{until},
+      rendezvous_{options, mine_, until},
+      links_(static_cast<std::size_t>(options.size)) {
   mine_.rank = options.rank;
   mine_.size = options.size;
   mine_.window = options.mailbox.window;
@@ -112,7 +123,7 @@ inline SocketMeeting::SocketMeeting(SocketOptions const& options, OwnedDescripto
 }
 
 inline void SocketMeeting::need_key(SocketAddress const& address) const {
-  if (!options_->key.empty() || address.loopback()) return;
+  if (!rendezvous_.key().empty() || address.loopback()) return;
   throw Error{Errc::invalid_argument, options_->rank, "SocketCommunicator", "",
               joined({"without a key of the job (PARALLAX_JOB_KEY) ranks meet on loopback addresses only, and ",
                       text_of(address), " is none"})};
@@ -120,20 +131,26 @@ inline void SocketMeeting::need_key(SocketAddress const& address) const {
 
 inline void SocketMeeting::await_all() {
   if (options_->size == 1) return;
-  HostAndPort const name = split_address(options_->address);
+  if (!listener_ && rendezvous_.leaves_word()) {
+    listener_ = listening_everywhere(0);
+    rendezvous_.leave_word(socket_address(listener_, &::getsockname));
+  } else if (!listener_ && !rendezvous_.key().empty()) {
+    listener_ = listening_everywhere(static_cast<std::uint16_t>(std::stoi(split_address(options_->address).port)));
+  }
   while (!listener_) {
-    auto const addresses = addresses_of(name);
+    auto const addresses = rendezvous_.look();
     if (addresses.empty() && std::chrono::steady_clock::now() > until_)
-      throw Error{Errc::timeout, 0, "SocketCommunicator", "", joined({"nobody knows the address '", name.host, "'"})};
+      throw Error{Errc::timeout, 0, "SocketCommunicator", "", joined({"nobody knows the address '", options_->address, "'"})};
     if (addresses.empty()) {
       std::this_thread::sleep_for(retry);
     } else {
       need_key(addresses[0]);
-      listener_ = listening_socket(options_->key.empty() ? addresses[0] : anywhere(addresses[0]));
+      listener_ = listening_socket(addresses[0]);
     }
   }
   need_key(socket_address(listener_, &::getsockname));
   run(links_.size() - 1);
+  rendezvous_.close();
 }
 
 inline void SocketMeeting::call_first() {
@@ -148,6 +165,7 @@ inline void SocketMeeting::join(std::vector<SocketAddress> const& addresses) {
     call.addresses = {addresses[static_cast<std::size_t>(rank)]};
   }
   run(links_.size() - 1);
+  rendezvous_.close();
 }
 
 inline void SocketMeeting::run(std::size_t links) {
@@ -176,10 +194,10 @@ inline void SocketMeeting::accept_some() {
   for (int k = 0; listener_ && k < at_once; ++k) {
     OwnedDescriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) return;
-    if (options_->key.empty() && !socket_address(socket).loopback()) continue;
+    if (rendezvous_.key().empty() && !socket_address(socket).loopback()) continue;
     if (callers_.size() >= 2 * links_.size() + 64) callers_.erase(callers_.begin());  // a stranger, who keeps silent
     auto const until = std::min<Moment>(until_, std::chrono::steady_clock::now() + patience);
-    callers_.push_back(std::make_unique<Greeting>(std::move(socket), false, options_->key, mine_, until));
+    callers_.push_back(std::make_unique<Greeting>(std::move(socket), false, rendezvous_.key(), mine_, until));
   }
 }
 
@@ -207,27 +225,36 @@ inline void SocketMeeting::move_on(Call& call) {
   call.again = std::chrono::steady_clock::now() + retry;
 }
 
+inline std::chrono::milliseconds SocketMeeting::patience_with(Call const& call) const {
+  if (call.addresses.size() == 1 && !rendezvous_.leaves_word()) return patience;
+  return std::min<std::chrono::milliseconds>(patience, std::chrono::milliseconds{250} * (1 << std::min(call.rounds, 5)));
+}
+
+inline void SocketMeeting::listen(SocketAddress const& first) {
+  if (rendezvous_.key().empty()) listener_ = listening_socket(first.at(0));
+  else if (!listener_) listener_ = listening_everywhere(0);
+  mine_.port = socket_address(listener_, &::getsockname).port();
+}
+
 inline void SocketMeeting::dial(Call& call) {
   if (call.rank == 0 && call.next >= call.addresses.size()) {
-    call.addresses = addresses_of(split_address(options_->address));
+    call.rounds += !call.addresses.empty();
+    call.addresses = rendezvous_.look();
     call.next = 0;
-    if (call.addresses.empty()) call.note("has an address that nobody knows");
+    if (call.addresses.empty()) call.note(rendezvous_.why());
   }
   call.again = std::chrono::steady_clock::now() + (call.addresses.empty() ? 5 * retry : retry);
   if (call.addresses.empty()) return;
   SocketAddress const& address = call.addresses[call.rank == 0 ? call.next++ : 0];
   need_key(address);
-  if (call.rank == 0) {
-    listener_ = listening_socket(options_->key.empty() ? address.at(0) : anywhere(address).at(0));
-    mine_.port = socket_address(listener_, &::getsockname).port();
-  }
-  OwnedDescriptor socket = new_socket(address.storage.ss_family);
-  if (::connect(socket.get(), address.native(), address.length) != 0 && errno != EINPROGRESS) {
-    call.note(std::strerror(errno));
+  if (call.rank == 0) listen(address);
+  OwnedDescriptor socket{::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!socket || (::connect(socket.get(), address.native(), address.length) != 0 && errno != EINPROGRESS)) {
+    call.note(std::strerror(errno));  // perhaps this host has no IPv6
     return;
   }
-  call.greeting = std::make_unique<Greeting>(std::move(socket), true, options_->key, mine_,
-                                             std::min<Moment>(until_, std::chrono::steady_clock::now() + patience));
+  call.greeting = std::make_unique<Greeting>(std::move(socket), true, rendezvous_.key(), mine_,
+                                             std::min<Moment>(until_, std::chrono::steady_clock::now() + patience_with(call)));
 }
 
 inline bool SocketMeeting::alive(OwnedDescriptor const& socket) {
@@ -259,7 +286,7 @@ inline void SocketMeeting::check(RankFacts const& theirs) {
 inline void SocketMeeting::admit(Greeting& greeting, bool called) {
   RankFacts const theirs = greeting.theirs();
   RankLink link{greeting.take(), theirs, {}, true};
-  link.address = socket_address(link.socket);
+  link.address = unmapped(socket_address(link.socket));
   tune(link.socket);
   try {
     check(theirs);
@@ -281,9 +308,12 @@ inline Error SocketMeeting::missing() const {
     if (count++ == 0) first = rank;
     append(ranks, {count > 1 ? ", " : "", rank});
   }
-  for (Call const& call : calls_)
-    if (call.rank == first)
-      why = joined({": ", call.addresses.empty() ? options_->address : text_of(call.addresses[0]), ": ", call.why});
+  for (Call const& call : calls_) {
+    if (call.rank != first) continue;
+    std::string where = call.addresses.empty() ? options_->address : text_of(call.addresses[0]);
+    if (!call.addresses.empty() && rendezvous_.leaves_word()) where = joined({options_->address, ", ", where});
+    why = joined({": ", where, ": ", call.why});
+  }
   return {Errc::timeout, first, "SocketCommunicator", "",
           joined({"rank ", options_->rank, " waited longer than the deadline of ",
                   std::to_string(std::chrono::duration<double>{meeting_deadline(*options_)}.count()), " s for ",

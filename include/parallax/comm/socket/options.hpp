@@ -15,6 +15,7 @@
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/socket/descriptor.hpp"
+#include "parallax/comm/socket/pmi.hpp"
 
 namespace parallax {
 
@@ -22,10 +23,11 @@ namespace parallax {
 struct SocketOptions {
   int rank = 0;  // this process's number, from 0
   int size = 1;  // how many processes there are
-  // Where rank 0 listens, and all others call it: "host:port", or "[host]:port" of IPv6 in digits.
+  // Where rank 0 listens, and all others call it: "host:port", or "[host]:port" of IPv6 in digits. Or how they learn it: "file:PATH" of a
+  // file that all can see, which rank 0 writes and takes away; "pmi:" from the launcher that started the processes.
   std::string address = "127.0.0.1:29500";
   // A secret of the job. Ranks prove to each other that they know it, and nobody else joins. Without one they meet on loopback
-  // addresses alone.
+  // addresses alone, unless rank 0 makes one and leaves it in the file or with the launcher.
   std::string key = {};
   // How long a wait may last before it is an Error (timeout).
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
@@ -42,11 +44,15 @@ inline std::chrono::nanoseconds meeting_deadline(SocketOptions const& options) {
 }
 }  // namespace detail
 
-// Local. The options of a process that was started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun starts
-// processes; none where neither RANK nor WORLD_SIZE is set. PARALLAX_PORT takes the place of MASTER_PORT where somebody else
-// listens there. The key is what PARALLAX_JOB_KEY says, or what is in the file that PARALLAX_JOB_KEY_FILE names, which only its
-// owner may read. Error: invalid_argument for a variable that is missing or no number, file for a file that others may read or
-// that cannot be read.
+// Local. The options of a process that was started together with others, none where it was not.
+//   - with RANK, or JOB_COMPLETION_INDEX (Kubernetes) where that is missing; WORLD_SIZE; MASTER_ADDR and MASTER_PORT, as torchrun does it.
+//     PARALLAX_PORT takes the place of MASTER_PORT where somebody else listens there, and PARALLAX_RENDEZVOUS, an address as
+//     SocketOptions have it, that of both
+//   - else by a launcher that speaks PMI-1, as mpiexec of MPICH and srun --mpi=pmi2 do: with PMI_FD, PMI_RANK and PMI_SIZE, or PMI_PORT and
+//     PMI_ID. The first SocketCommunicator with these options asks it, and no second one can
+// The key is what PARALLAX_JOB_KEY says, or what is in the file that PARALLAX_JOB_KEY_FILE names, which only its owner may read. Error:
+// invalid_argument for a variable that is missing or makes no sense, file for a file that others may read or that cannot be read, misuse for
+// variables of PMI without its launcher, and transport and timeout where that does not answer at PMI_PORT.
 std::optional<SocketOptions> socket_options_from_environment();
 
 namespace detail {
@@ -85,19 +91,41 @@ inline std::string key_in_file(std::string const& path) {
   return key;
 }
 
+// Whether there are all variables of a rank that has them all; what it returns is that of the rank, or null.
+inline char const* rank_claims(Environment variable) {
+  if (!variable("WORLD_SIZE") || !(variable("MASTER_ADDR") || variable("PARALLAX_RENDEZVOUS"))) return nullptr;
+  char const* const rank = variable("RANK");
+  return rank ? rank : variable("JOB_COMPLETION_INDEX");
+}
+
+// Where rank 0 listens, as the environment has it. Error (invalid_argument).
+inline std::string address_in_environment() {
+  std::string const told = environment("PARALLAX_RENDEZVOUS"), host = environment("MASTER_ADDR");
+  if (!told.empty()) return told;
+  int const port = number_in_environment(environment("PARALLAX_PORT").empty() ? "MASTER_PORT" : "PARALLAX_PORT", 1);
+  if (host.empty())
+    throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "", "the environment says RANK, but not MASTER_ADDR"};
+  return joined({host.find(':') == std::string::npos ? host : joined({"[", host, "]"}), ":", port});
+}
+
 }  // namespace detail
 
 inline std::optional<SocketOptions> socket_options_from_environment() {
   using detail::environment;
-  if (environment("RANK").empty() && environment("WORLD_SIZE").empty()) return std::nullopt;
+  auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
   SocketOptions options;
-  options.size = detail::number_in_environment("WORLD_SIZE", 1);
-  options.rank = detail::number_in_environment("RANK", 0);
-  int const port = detail::number_in_environment(environment("PARALLAX_PORT").empty() ? "MASTER_PORT" : "PARALLAX_PORT", 1);
-  std::string const host = environment("MASTER_ADDR"), file = environment("PARALLAX_JOB_KEY_FILE");
-  if (host.empty())
-    throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "", "the environment says RANK, but not MASTER_ADDR"};
-  options.address = joined({host.find(':') == std::string::npos ? host : joined({"[", host, "]"}), ":", port});
+  if (!detail::rank_claims(variable) && detail::pmi_claims(variable)) {
+    constexpr std::chrono::seconds patience{20};  // with a launcher at a port, which is there before its processes are
+    auto const own = detail::OwnLauncher::identity(variable, std::chrono::steady_clock::now() + patience);
+    options.rank = own.rank, options.size = own.size, options.address = "pmi:";
+  } else {
+    if (environment("RANK").empty() && environment("WORLD_SIZE").empty()) return std::nullopt;
+    options.size = detail::number_in_environment("WORLD_SIZE", 1);
+    bool const indexed = !variable("RANK") && variable("JOB_COMPLETION_INDEX");
+    options.rank = detail::number_in_environment(indexed ? "JOB_COMPLETION_INDEX" : "RANK", 0);
+    options.address = detail::address_in_environment();
+  }
+  std::string const file = environment("PARALLAX_JOB_KEY_FILE");
   options.key = environment("PARALLAX_JOB_KEY");
   if (options.key.empty() && !file.empty()) options.key = detail::key_in_file(file);
   return options;
