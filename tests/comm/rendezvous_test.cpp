@@ -79,6 +79,12 @@ bool has(std::optional<px::Error> const& error, px::Errc code, std::string const
   return error && error->code() == code && error->detail().find(words) != std::string::npos;
 }
 
+struct Variable {
+  Variable(char const* name, char const* value) : name_{name} { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  char const* name_;
+};
+
 // A resolver of the test's own, while it lives.
 struct Resolver {
   explicit Resolver(detail::NameLookUp::Resolver own) : before_{std::exchange(detail::NameLookUp::resolver, own)} {}
@@ -299,11 +305,6 @@ TEST_CASE("a resolver that does not answer holds nobody beyond the deadline", "[
 }
 
 TEST_CASE("Kubernetes numbers ranks by the index of their pod", "[comm][socket][rendezvous]") {
-  struct Variable {
-    Variable(char const* name, char const* value) : name_{name} { ::setenv(name, value, 1); }
-    ~Variable() { ::unsetenv(name_); }
-    char const* name_;
-  };
   auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
   Variable const index{"JOB_COMPLETION_INDEX", "3"};
   CHECK_FALSE(detail::sockets_claim(variable));  // of a job whose pods do not train together
@@ -319,6 +320,27 @@ TEST_CASE("Kubernetes numbers ranks by the index of their pod", "[comm][socket][
   ::unsetenv("MASTER_ADDR");
   CHECK(detail::sockets_claim(variable) == std::string{"1"});
   CHECK(px::socket_options_from_environment()->address == "file:/shared/meet");
+}
+
+TEST_CASE("ranks of torchrun meet beside its own store", "[comm][socket][rendezvous]") {
+  Variable const rank{"RANK", "1"}, size{"WORLD_SIZE", "4"}, host{"MASTER_ADDR", "node"}, port{"MASTER_PORT", "29500"};
+  CHECK(px::socket_options_from_environment()->address == "node:29500");
+  Variable const run{"TORCHELASTIC_RUN_ID", "a6926959"}, restarts{"TORCHELASTIC_RESTART_COUNT", "0"};
+  std::string first;
+  {
+    Variable const store{"TORCHELASTIC_USE_AGENT_STORE", "True"};
+    first = px::socket_options_from_environment()->address;
+    int const beside = std::stoi(detail::split_address(first).port);
+    CHECK(beside >= 20000);
+    CHECK(beside < 32000);
+    CHECK(px::socket_options_from_environment()->address == first);
+    Variable const again{"TORCHELASTIC_RESTART_COUNT", "1"};
+    CHECK(px::socket_options_from_environment()->address != first);
+    Variable const own{"PARALLAX_PORT", "4711"};
+    CHECK(px::socket_options_from_environment()->address == "node:4711");
+  }
+  Variable const without{"TORCHELASTIC_USE_AGENT_STORE", "False"};
+  CHECK(px::socket_options_from_environment()->address == "node:29500");
 }
 
 TEST_CASE("after the meeting no rank listens anywhere", "[comm][socket][rendezvous][strangers]") {

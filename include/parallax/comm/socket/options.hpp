@@ -16,6 +16,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/socket/descriptor.hpp"
 #include "parallax/comm/socket/pmi.hpp"
+#include "parallax/core/checksum.hpp"
 
 namespace parallax {
 
@@ -46,8 +47,9 @@ inline std::chrono::nanoseconds meeting_deadline(SocketOptions const& options) {
 
 // Local. The options of a process that was started together with others, none where it was not.
 //   - with RANK, or JOB_COMPLETION_INDEX (Kubernetes) where that is missing; WORLD_SIZE; MASTER_ADDR and MASTER_PORT, as torchrun does it.
-//     PARALLAX_PORT takes the place of MASTER_PORT where somebody else listens there, and PARALLAX_RENDEZVOUS, an address as
-//     SocketOptions have it, that of both
+//     PARALLAX_PORT takes the place of MASTER_PORT, and PARALLAX_RENDEZVOUS, an address as SocketOptions have it, that of both. torchrun's
+//     own store listens at MASTER_PORT, as TORCHELASTIC_USE_AGENT_STORE=True tells: then the port is another one, from 20000 to 31999, that
+//     all ranks of this start take alike
 //   - else by a launcher that speaks PMI-1, as mpiexec of MPICH and srun --mpi=pmi2 do: with PMI_FD, PMI_RANK and PMI_SIZE, or PMI_PORT and
 //     PMI_ID. The first SocketCommunicator with these options asks it, and no second one can
 // The key is what PARALLAX_JOB_KEY says, or what is in the file that PARALLAX_JOB_KEY_FILE names, which only its owner may read. Error:
@@ -98,11 +100,21 @@ inline char const* rank_claims(Environment variable) {
   return rank ? rank : variable("JOB_COMPLETION_INDEX");
 }
 
+// The port of rank 0, as the environment has it. Error (invalid_argument).
+inline int port_in_environment() {
+  if (!environment("PARALLAX_PORT").empty()) return number_in_environment("PARALLAX_PORT", 1);
+  int const port = number_in_environment("MASTER_PORT", 1);
+  if (environment("TORCHELASTIC_USE_AGENT_STORE") != "True") return port;
+  std::string const start =
+      joined({environment("TORCHELASTIC_RUN_ID"), "/", environment("TORCHELASTIC_RESTART_COUNT"), "/", port});
+  return 20000 + static_cast<int>(checksum(start.data(), start.size()) % 12000);  // below what systems give away
+}
+
 // Where rank 0 listens, as the environment has it. Error (invalid_argument).
 inline std::string address_in_environment() {
   std::string const told = environment("PARALLAX_RENDEZVOUS"), host = environment("MASTER_ADDR");
   if (!told.empty()) return told;
-  int const port = number_in_environment(environment("PARALLAX_PORT").empty() ? "MASTER_PORT" : "PARALLAX_PORT", 1);
+  int const port = port_in_environment();
   if (host.empty())
     throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "", "the environment says RANK, but not MASTER_ADDR"};
   return joined({host.find(':') == std::string::npos ? host : joined({"[", host, "]"}), ":", port});

@@ -2,10 +2,13 @@
 // (comm/socket/rendezvous.hpp). Such a word may come from a stranger: it is read within bounds.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "parallax/comm/socket/greeting.hpp"
+#include "parallax/core/checksum.hpp"
 
 namespace parallax::detail {
 
@@ -32,10 +36,9 @@ inline constexpr std::size_t most_place_bytes = 4096;
 
 // The same for two processes where they run on one host.
 inline std::uint64_t host_mark(RankFacts const& facts) {
-  std::uint64_t mark = 0xcbf29ce484222325;  // FNV-1a
-  for (auto const* const text : {&facts.boot, &facts.name})
-    for (char const c : *text) mark = (mark ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return mark;
+  std::array<char, sizeof facts.boot + sizeof facts.name> both;
+  std::copy(facts.name.begin(), facts.name.end(), std::copy(facts.boot.begin(), facts.boot.end(), both.begin()));
+  return checksum(both.data(), both.size());
 }
 
 // Bytes in hexadecimal digits.
