@@ -196,7 +196,7 @@ TEST_CASE("an answer that is none is named, with the rank, the request and what 
       {"put", "hang up", "which hangs up"},
       {"barrier_in", "cmd=barrier_out rc=1 msg=failed\n", "refused it: 'cmd=barrier_out rc=1"},
       {"barrier_in", "cmd=barrier", "which was not answered within"},
-      {"barrier_in", "", "which was not answered within"},
+      {"barrier_in", "", "which was not answered within the deadline: another rank has not come"},
       {"get", "cmd=get_result rc=-1 msg=key_not_found value=unknown\n", "refused it: 'cmd=get_result rc=-1"},
       {"get", "cmd=get_result rc=0\n", "without 'value'"},
       {"get", std::string{"cmd=get_result\0rc=0\n", 20}, "something else: 'cmd=get_result?rc=0'"},

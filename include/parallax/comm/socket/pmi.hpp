@@ -117,7 +117,11 @@ class PmiClient {
 inline void PmiClient::wait(std::string_view command, short event, Moment until) {
   std::vector<pollfd> polled{{socket_.get(), event, 0}};
   while (polled[0].revents == 0) {
-    if (std::chrono::steady_clock::now() >= until) fail(command, "was not answered within the deadline", Errc::timeout);
+    if (std::chrono::steady_clock::now() >= until)
+      fail(command,
+           command == "barrier_in" ? "was not answered within the deadline: another rank has not come"
+                                   : "was not answered within the deadline",
+           Errc::timeout);
     poll_until(polled, until);
   }
 }
@@ -237,6 +241,7 @@ class OwnLauncher {
         throw Error{Errc::misuse, own.rank, "SocketCommunicator", "",
                     joined({"PMI_FD=", descriptor,
                             " is no socket of a launcher here: was this program started by a rank, as its tool?"})};
+      ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // what this rank starts is no rank
       client_.emplace(OwnedDescriptor{descriptor}, own.rank);
     }
     return own;
