@@ -65,6 +65,18 @@ void babble(std::string const& address, std::mt19937_64& dice) {
   [[maybe_unused]] auto const sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
+// Speaks the protocol, as a rank would that guesses the key. Whether it was believed.
+bool guess(std::string const& address, int rank) {
+  auto socket = call(address);
+  if (!socket) return false;
+  px::detail::RankFacts facts;
+  facts.rank = rank, facts.size = 4;
+  px::detail::Greeting greeting{std::move(socket), true, "a guess", facts, std::chrono::steady_clock::now() + 5s};
+  auto state = greeting.move_on();  // its socket blocks
+  while (state == px::detail::Greeting::State::pending) state = greeting.move_on();
+  return state == px::detail::Greeting::State::done;
+}
+
 void exchange_numbers(px::SocketCommunicator& comm) {
   parallax_conformance::exchange_ragged(comm, 0, 7);
   parallax_conformance::exchange_ragged(comm, 3, 8);
@@ -89,7 +101,7 @@ TEST_CASE("ranks with a key meet, and strangers do not disturb them", "[comm][so
   px::SocketListener listener;
   std::string const address = listener.address();
   std::atomic<bool> over{false};
-  std::atomic<int> strangers{0};
+  std::atomic<int> strangers{0}, joins{0};
   std::jthread const noise{[&] {
     std::mt19937_64 dice{seed};
     std::vector<px::detail::OwnedDescriptor> silent;
@@ -97,7 +109,8 @@ TEST_CASE("ranks with a key meet, and strangers do not disturb them", "[comm][so
       babble(address, dice);
       silent.push_back(call(address));  // and says nothing
       call(address);                    // a port scanner
-      strangers += 3;
+      joins += guess(address, 1 + static_cast<int>(dice() % 3));
+      strangers += 4;
       if (silent.size() > 300) silent.clear();
     }
   }};
@@ -123,6 +136,7 @@ TEST_CASE("ranks with a key meet, and strangers do not disturb them", "[comm][so
   over = true;
   CHECK(failures == 0);
   CHECK(strangers > 100);
+  CHECK(joins == 0);
 }
 
 TEST_CASE("after the meeting nobody listens", "[comm][socket][strangers]") {
