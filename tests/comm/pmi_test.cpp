@@ -1,5 +1,5 @@
-// A process and the launcher that started it, by PMI-1's protocol: what is asked, and what becomes of answers that are none. The launcher
-// is one of the test's own; tests/mpi has starts by a real one.
+// A process and the launcher that started it, by PMI-1's protocol: what is asked, and what becomes of answers that are none.
+// The launcher is one of the test's own; tests/mpi has starts by a real one.
 #include <poll.h>
 #include <sys/socket.h>
 

@@ -283,6 +283,35 @@ TEST_CASE("what is no word of rank 0 is not read as one", "[comm][socket][rendez
     CHECK_FALSE(detail::place_in(wrong));
 }
 
+TEST_CASE("rank 0 is called where this host can reach it, and by its name last", "[comm][socket][rendezvous]") {
+  Folder const folder;
+  std::string const path = folder.file("meet");
+  px::SocketOptions const options{.rank = 1, .size = 2, .address = "file:" + path};
+  detail::RankFacts mine;
+  detail::set_host(mine);
+  detail::MeetingPlace place;
+  place.port = 7;
+  place.host = detail::host_mark(mine);
+  place.addresses = {"192.0.2.7", "2001:db8::7", "trainer-0.job"};
+  auto const own = detail::own_addresses();
+  if (!own.empty()) place.addresses.insert(place.addresses.begin(), detail::host_of(own[0]));
+  Resolver const resolver{+[](detail::HostAndPort const& name) { return detail::addresses_of({"127.0.0.9", name.port}); }};
+  auto const called = [&] {
+    write_private(path, detail::word_of(place, 4096));
+    detail::Rendezvous rendezvous{options, mine, std::chrono::steady_clock::now() + 20s};
+    std::array<std::string, 2> rounds;
+    for (std::string& round : rounds)
+      for (auto const& address : rendezvous.look()) round += detail::text_of(address) + " ";
+    CHECK(rounds[1] == rounds[0] + "127.0.0.9:7 ");
+    return rounds[0];
+  };
+  std::string const there = "192.0.2.7:7 [2001:db8::7]:7 ";
+  std::string const here = "127.0.0.1:7 " + (own.empty() ? std::string{} : detail::text_of(own[0].at(7)) + " ") + there;
+  CHECK(called() == here);
+  ++place.host;  // of another host, where this one's own address is none of rank 0
+  CHECK(called() == there);
+}
+
 TEST_CASE("a name that becomes known late is asked for again", "[comm][socket][rendezvous]") {
   Resolver const own{&known_late};
   asked = 0;

@@ -1,6 +1,6 @@
-// Any bytes as what a rank over sockets is told by others before it has met anyone: the word that rank 0 leaves, or what a launcher says by
-// PMI-1. They are read within bounds, or refused by one short line. The first byte says which: 'w' a word, 'p' a launcher at a port, all
-// others a launcher.
+// Any bytes as what a rank over sockets is told by others before it has met anyone: the word that rank 0 leaves, or what a
+// launcher says by PMI-1. They are read within bounds, or refused by one short line. The first byte says which: 'w' a word, 'p'
+// a launcher at a port, all others a launcher.
 #include <sys/socket.h>
 
 #include <chrono>

@@ -39,11 +39,12 @@ class SocketListener {
 // One rank's end of a world of processes, or threads, each of which has a connection to every other. Owns its sockets;
 // move-only, also while operations are in flight. Used by one thread at a time. It makes no thread: everything moves inside of
 // its calls, and who waits for peers sleeps.
-//   constructing   collective. Rank 0 listens at the address of the options, or says by a file or the launcher where it listens; all
-//                  others call it until the deadline. Ranks of one job know one key, and nobody else joins. What is said afterwards
-//                  is neither encrypted nor signed. The look-up of a name has a thread of its own
-//   destroying     local: says goodbye, and waits a second at most until the peers' systems have it. Then the launcher that has joined
-//                  the ranks (PMI) hears that this one needs it no more. One that dies without that has crashed: mpiexec ends the others
+//   constructing   collective. Rank 0 listens at the address of the options, or says by a file or the launcher where it
+//                  listens; all others call it until the deadline. Ranks of one job know one key, and nobody else joins. What
+//                  is said afterwards is neither encrypted nor signed. The look-up of a name has a thread of its own
+//   destroying     local: says goodbye, and waits a second at most until the peers' systems have it. Then the launcher that has
+//                  joined the ranks (PMI) hears that this one needs it no more. One that dies without that has crashed: mpiexec
+//                  ends the others
 //   abort          every rank's pending and next operation throws the reason, and the first one stays
 // A peer that is gone without a goodbye ends the communicator: Error (transport), which names its rank and host, on every rank.
 class SocketCommunicator {
@@ -52,8 +53,8 @@ class SocketCommunicator {
   class Request;
 
   // Collective. Error: timeout that names who is missing, mismatch where ranks disagree on the world, invalid_argument for
-  // options that make no sense or an address that needs a key, transport where rank 0 cannot listen, a rank was lost or the launcher
-  // does not answer as it should, file for one that cannot be written or must not be trusted.
+  // options that make no sense or an address that needs a key, transport where rank 0 cannot listen, a rank was lost or the
+  // launcher does not answer as it should, file for one that cannot be written or must not be trusted.
   explicit SocketCommunicator(SocketOptions const& options)
       : end_{std::make_unique<detail::SocketEndpoint>(options, detail::OwnedDescriptor{})} {
     if (detail::Rendezvous::by_launcher(options)) farewell_.becomes_due();
@@ -176,7 +177,8 @@ inline SocketCommunicator::Request SocketCommunicator::ialltoallv(int channel, T
 
 namespace detail {
 
-// The entrance of `run` for processes that were started as torchrun does it, by `--px-hosts` among others, or by a launcher of PMI-1.
+// The entrance of `run` for processes that were started as torchrun does it, by `--px-hosts` among others, or by a launcher of
+// PMI-1.
 inline char const* sockets_claim(Environment variable) {
   char const* const rank = rank_claims(variable);
   return rank ? rank : pmi_claims(variable);

@@ -37,7 +37,8 @@ class SocketMeeting {
   SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until);
 
   // By rank 0: until all others have called. Error: timeout that names who is missing, mismatch where ranks were told of
-  // different worlds, transport where it cannot listen, invalid_argument for an address that needs a key, and those of Rendezvous.
+  // different worlds, transport where it cannot listen, invalid_argument for an address that needs a key, and those of
+  // Rendezvous.
   void await_all();
   // By all others, first: until rank 0 was reached. Errors likewise.
   void call_first();

@@ -1,5 +1,5 @@
-// What a name of a host stands for, without waiting for the system's resolver; and which addresses this host has itself. What finds
-// rank 0 (comm/socket/rendezvous.hpp) includes it.
+// What a name of a host stands for, without waiting for the system's resolver; and which addresses this host has itself. What
+// finds rank 0 (comm/socket/rendezvous.hpp) includes it.
 #pragma once
 
 #include <ifaddrs.h>
@@ -17,8 +17,8 @@
 
 namespace parallax::detail {
 
-// Looks a name up, again and again. The system's resolver may take longer than any deadline: it has a thread of its own, which is left
-// to itself where nobody waits for it any more. Digits need no thread.
+// Looks a name up, again and again. The system's resolver may take longer than any deadline: it has a thread of its own, which
+// is left to itself where nobody waits for it any more. Digits need no thread.
 class NameLookUp {
  public:
   using Resolver = std::vector<SocketAddress> (*)(HostAndPort const&);
@@ -27,8 +27,8 @@ class NameLookUp {
 
   explicit NameLookUp(HostAndPort name) : name_{std::move(name)}, digits_{addresses_in_digits(name_)} {}
 
-  // Waits a moment at most. All addresses that the name stood for when it was looked up last, the system's best first; empty where
-  // nobody knows it (yet).
+  // Waits a moment at most. All addresses that the name stood for when it was looked up last, the system's best first; empty
+  // where nobody knows it (yet).
   std::vector<SocketAddress> look() {
     if (!digits_.empty()) return digits_;
     if (!answer_.valid()) begin();
@@ -56,8 +56,8 @@ class NameLookUp {
   std::future<std::vector<SocketAddress>> answer_;
 };
 
-// At which addresses other hosts may reach this one, those of IPv4 first: of all interfaces that are up, but for loopback and those of
-// one link alone. Ports are 0.
+// At which addresses other hosts may reach this one, those of IPv4 first: of all interfaces that are up, but for loopback and
+// those of one link alone. Ports are 0.
 inline std::vector<SocketAddress> own_addresses() {
   std::vector<SocketAddress> found;
   ifaddrs* all = nullptr;

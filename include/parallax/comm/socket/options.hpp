@@ -24,8 +24,9 @@ namespace parallax {
 struct SocketOptions {
   int rank = 0;  // this process's number, from 0
   int size = 1;  // how many processes there are
-  // Where rank 0 listens, and all others call it: "host:port", or "[host]:port" of IPv6 in digits. Or how they learn it: "file:PATH" of a
-  // file that all can see, which rank 0 writes and takes away; "pmi:" from the launcher that started the processes.
+  // Where rank 0 listens, and all others call it: "host:port", or "[host]:port" of IPv6 in digits. Or how they learn it:
+  // "file:PATH" of a file that all can see, which rank 0 writes and takes away; "pmi:" from the launcher that started the
+  // processes.
   std::string address = "127.0.0.1:29500";
   // A secret of the job. Ranks prove to each other that they know it, and nobody else joins. Without one they meet on loopback
   // addresses alone, unless rank 0 makes one and leaves it in the file or with the launcher.
@@ -46,15 +47,16 @@ inline std::chrono::nanoseconds meeting_deadline(SocketOptions const& options) {
 }  // namespace detail
 
 // Local. The options of a process that was started together with others, none where it was not.
-//   - with RANK, or JOB_COMPLETION_INDEX (Kubernetes) where that is missing; WORLD_SIZE; MASTER_ADDR and MASTER_PORT, as torchrun does it.
-//     PARALLAX_PORT takes the place of MASTER_PORT, and PARALLAX_RENDEZVOUS, an address as SocketOptions have it, that of both. torchrun's
-//     own store listens at MASTER_PORT, as TORCHELASTIC_USE_AGENT_STORE=True tells: then the port is another one, from 20000 to 31999, that
-//     all ranks of this start take alike
-//   - else by a launcher that speaks PMI-1, as mpiexec of MPICH and srun --mpi=pmi2 do: with PMI_FD, PMI_RANK and PMI_SIZE, or PMI_PORT and
-//     PMI_ID. The first SocketCommunicator with these options asks it, and no second one can
-// The key is what PARALLAX_JOB_KEY says, or what is in the file that PARALLAX_JOB_KEY_FILE names, which only its owner may read. Error:
-// invalid_argument for a variable that is missing or makes no sense, file for a file that others may read or that cannot be read, misuse for
-// variables of PMI without its launcher, and transport and timeout where that does not answer at PMI_PORT.
+//   - with RANK, or JOB_COMPLETION_INDEX (Kubernetes) where that is missing; WORLD_SIZE; MASTER_ADDR and MASTER_PORT, as
+//     torchrun does it. PARALLAX_PORT takes the place of MASTER_PORT, and PARALLAX_RENDEZVOUS, an address as SocketOptions have
+//     it, that of both. torchrun's own store listens at MASTER_PORT, as TORCHELASTIC_USE_AGENT_STORE=True tells: then the port
+//     is another one, from 20000 to 31999, that all ranks of this start take alike
+//   - else by a launcher that speaks PMI-1, as mpiexec of MPICH and srun --mpi=pmi2 do: with PMI_FD, PMI_RANK and PMI_SIZE, or
+//     PMI_PORT and PMI_ID. The first SocketCommunicator with these options asks it, and no second one can
+// The key is what PARALLAX_JOB_KEY says, or what is in the file that PARALLAX_JOB_KEY_FILE names, which only its owner may
+// read. Error: invalid_argument for a variable that is missing or makes no sense, file for a file that others may read or that
+// cannot be read, misuse for variables of PMI without its launcher, and transport and timeout where that does not answer at
+// PMI_PORT.
 std::optional<SocketOptions> socket_options_from_environment();
 
 namespace detail {

@@ -62,8 +62,8 @@ inline bool is_address_word(std::string_view word) {
   return !word.empty() && word.size() <= 253 && word.find_first_not_of(known) == word.npos;
 }
 
-// "px1/PORT/KEY/HOST/ADDRESS,ADDRESS", with "-" for no key: letters, digits and "/.,:-_" alone, which go through any launcher. As many
-// addresses as fit into so many bytes. Error (transport) where not even one does.
+// "px1/PORT/KEY/HOST/ADDRESS,ADDRESS", with "-" for no key: letters, digits and "/.,:-_" alone, which go through any launcher.
+// As many addresses as fit into so many bytes. Error (transport) where not even one does.
 inline std::string word_of(MeetingPlace const& place, std::size_t most) {
   std::array<char, 16> mark{};
   auto const end = std::to_chars(mark.data(), mark.data() + mark.size(), place.host, 16).ptr;

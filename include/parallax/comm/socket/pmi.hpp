@@ -1,6 +1,6 @@
-// How a process asks the launcher that started it, by PMI-1's protocol of lines and without a library: over a socket that it inherited
-// (PMI_FD: mpiexec of MPICH and its relatives, srun --mpi=pmi2, flux run), or at a port (PMI_PORT: mpiexec -pmi-port). Ranks over
-// sockets find rank 0 so (comm/socket/rendezvous.hpp).
+// How a process asks the launcher that started it, by PMI-1's protocol of lines and without a library: over a socket that it
+// inherited (PMI_FD: mpiexec of MPICH and its relatives, srun --mpi=pmi2, flux run), or at a port (PMI_PORT: mpiexec
+// -pmi-port). Ranks over sockets find rank 0 so (comm/socket/rendezvous.hpp).
 #pragma once
 
 #include <sys/stat.h>
@@ -37,7 +37,8 @@ inline std::optional<int> whole_number(std::string_view text) {
   return number;
 }
 
-// What a line of the protocol says of a key: "cmd=get_result rc=0 value=x". Nothing, where it says nothing of it. Refers to the line.
+// What a line of the protocol says of a key: "cmd=get_result rc=0 value=x". Nothing, where it says nothing of it. Refers to the
+// line.
 inline std::optional<std::string_view> pmi_value(std::string_view line, std::string_view key) {
   while (!line.empty()) {
     std::size_t const length = std::min(line.find(' '), line.size());
@@ -57,12 +58,13 @@ inline std::string shown_line(std::string_view line) {
   return line.size() > most ? shown + "..." : shown;
 }
 
-// The conversation of a process with its launcher. Each call waits for the answer until a moment. Error: timeout after it, transport
-// where the launcher hangs up, refuses, or answers what is no answer; its words name the rank, the request and what came.
+// The conversation of a process with its launcher. Each call waits for the answer until a moment. Error: timeout after it,
+// transport where the launcher hangs up, refuses, or answers what is no answer; its words name the rank, the request and what
+// came.
 class PmiClient {
  public:
-  // `socket`: to the launcher. It is closed by `finalize` alone, and otherwise by the end of the process: launchers tell by that
-  // whether a rank has crashed. `rank`: for errors.
+  // `socket`: to the launcher. It is closed by `finalize` alone, and otherwise by the end of the process: launchers tell by
+  // that whether a rank has crashed. `rank`: for errors.
   PmiClient(OwnedDescriptor socket, int rank) : socket_{std::move(socket)}, rank_{rank} {}
 
   // This process's number, and how many there are.
@@ -222,8 +224,8 @@ inline char const* pmi_claims(Environment variable) {
 // The launcher of this process, of which it is asked once: for the ranks of one SocketCommunicator.
 class OwnLauncher {
  public:
-  // Who this process is, as its variables tell, or, at a port, the launcher. Error: invalid_argument for variables that make no sense,
-  // misuse where PMI_FD is no socket; and as PmiClient has it.
+  // Who this process is, as its variables tell, or, at a port, the launcher. Error: invalid_argument for variables that make no
+  // sense, misuse where PMI_FD is no socket; and as PmiClient has it.
   static PmiClient::Identity identity(Environment variable, Moment until) {
     auto const number = [&](char const* name) {
       char const* const text = variable(name);
@@ -280,8 +282,8 @@ class OwnLauncher {
   static inline bool spent_ = false;
 };
 
-// Tells the launcher that has joined the ranks, when it is destroyed, that this one needs it no more: a rank that dies without that has
-// crashed, and mpiexec ends the others. One that ends by an exception has told them why, and is let speak. Move-only.
+// Tells the launcher that has joined the ranks, when it is destroyed, that this one needs it no more: a rank that dies without
+// that has crashed, and mpiexec ends the others. One that ends by an exception has told them why, and is let speak. Move-only.
 class LauncherFarewell {
  public:
   LauncherFarewell() = default;

@@ -30,8 +30,8 @@ inline Error place_file_error(std::string const& path, std::string_view what) {
           joined({"the file '", path, "', in which rank 0 says where it listens, ", what})};
 }
 
-// The word in that file, without its end; nothing, where it is not there (yet). Only the user's own file is read, which nobody else can
-// read: who may write it decides with whom this process talks. Error (file).
+// The word in that file, without its end; nothing, where it is not there (yet). Only the user's own file is read, which nobody
+// else can read: who may write it decides with whom this process talks. Error (file).
 inline std::optional<std::string> word_in_file(std::string const& path) {
   OwnedDescriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   if (!file && (errno == ENOENT || errno == ESTALE || errno == EINTR)) return std::nullopt;
@@ -48,7 +48,8 @@ inline std::optional<std::string> word_in_file(std::string const& path) {
   return word;
 }
 
-// Rank 0's file: there, all at once, from its construction on, and gone with it, unless another job has written it since. Move-only.
+// Rank 0's file: there, all at once, from its construction on, and gone with it, unless another job has written it since.
+// Move-only.
 class PlaceFile {
  public:
   // Error (file) where it cannot be written.
@@ -92,8 +93,8 @@ class Rendezvous {
   bool leaves_word() const { return way_ != Way::address; }
   // By rank 0, if so: the others will find this port, and have a key. Error: file, or of the launcher.
   void leave_word(SocketAddress const& listener);
-  // By others, and by rank 0 of an address that all were told: the addresses of rank 0 that are known now, to be called in this order. It
-  // may be empty. Error: file for one that must not be trusted, or of the launcher.
+  // By others, and by rank 0 of an address that all were told: the addresses of rank 0 that are known now, to be called in this
+  // order. It may be empty. Error: file for one that must not be trusted, or of the launcher.
   std::vector<SocketAddress> look();
   // Why nothing was found.
   std::string const& why() const { return why_; }
@@ -174,8 +175,8 @@ inline std::vector<SocketAddress> Rendezvous::look() {
   return in_order(*place);
 }
 
-// On rank 0's own host by the loopback device. Elsewhere an address that is this host's own is none of rank 0, as containers' networks have
-// the same on each host. The name is looked up last: often nobody needs it.
+// On rank 0's own host by the loopback device. Elsewhere an address that is this host's own is none of rank 0, as containers'
+// networks have the same on each host. The name is looked up last: often nobody needs it.
 inline std::vector<SocketAddress> Rendezvous::in_order(MeetingPlace const& place) {
   std::vector<SocketAddress> found;
   bool const here = place.host == host_mark(*mine_);
