@@ -1,5 +1,6 @@
 # cmake -D include=<folder> -P rooms.cmake: reads the #include lines of the headers under <folder>/parallax and fails with
-# one line for each that breaks the rule of the rooms (see CONTRIBUTING.md).
+# one line for each that breaks the rule of the rooms (see CONTRIBUTING.md). Nor may a header ask which MPI it is compiled with: it keeps
+# to the standard, so that one source serves each MPI, and one program each that has the ABI.
 cmake_minimum_required(VERSION 3.25)
 
 set(may_core "")
@@ -31,6 +32,11 @@ set(light "core/(algorithm|reference|clock)[.]hpp|comm/letter_queue[.]hpp|sessio
 set(broken 0)
 file(GLOB_RECURSE headers RELATIVE ${include}/parallax ${include}/parallax/*.hpp ${include}/parallax/*.cuh)
 foreach(header IN LISTS headers)
+  file(STRINGS ${include}/parallax/${header} lines REGEX "^[ \t]*#[ \t]*(el)?if.*[^A-Z](MPICH|OMPI|OPEN_MPI|MVAPICH|I_MPI)")
+  foreach(line IN LISTS lines)
+    message("parallax/${header}: it asks for one MPI among others: ${line}")
+    math(EXPR broken "${broken} + 1")
+  endforeach()
   string(REGEX REPLACE "/.*" "" room ${header})
   file(STRINGS ${include}/parallax/${header} lines REGEX "^[ \t]*#[ \t]*include")
   foreach(line IN LISTS lines)
@@ -78,5 +84,5 @@ foreach(header IN LISTS headers)
   endforeach()
 endforeach()
 if(broken OR NOT headers)
-  message(FATAL_ERROR "${broken} includes break the rule of the rooms")
+  message(FATAL_ERROR "${broken} lines break the rule of the rooms")
 endif()

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "parallax/comm/agreement/journal.hpp"
+#include "parallax/comm/launch/guard.hpp"
 #include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/core/algorithm.hpp"
@@ -62,6 +63,22 @@ inline std::string mpi_last_failure;    // what a communicator threw last, for t
 
 // Whether MPI is initialised and not finalised.
 bool mpi_is_usable();
+
+// While it lives, MPI is initialised, and may end the process with words that are its own alone, as MPICH 5 does where Open MPI's
+// mpiexec started it. Then the guard's words come last, and the exit code is `mpi_abort_code`.
+class MpiStart {
+ public:
+  MpiStart();
+  ~MpiStart() { lasts_ = false; }
+  MpiStart(MpiStart const&) = delete;
+  MpiStart& operator=(MpiStart const&) = delete;
+
+ private:
+  // Called by `exit`.
+  static void at_exit();
+
+  static inline bool lasts_ = false;
+};
 
 // How this process ends its job: one thread does, the main one or that of a grace, and one report is said.
 class MpiEnd {
@@ -145,9 +162,10 @@ int mpi_count(std::size_t count);
 
 #if PARALLAX_MPI_BODIES
 // MPICH 4 hands an error that MPI_Test finds to the handler of MPI_COMM_WORLD, which usually ends the job and names no
-// one, instead of to that of the message's communicator. While this lives, such errors are returned.
+// one, instead of to that of the message's communicator. While this lives, such errors are returned. MPICH 5, which is without that
+// fault, is the first that has MPI 5, and its ABI.
 class MpiErrorsAreReturned {
-#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 50000000
+#if MPI_VERSION < 5
  public:
   MpiErrorsAreReturned() {
     MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before_);
@@ -174,6 +192,20 @@ PARALLAX_MPI_INLINE bool mpi_is_usable() {
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
   return initialised && !finalised;
+}
+
+PARALLAX_MPI_INLINE MpiStart::MpiStart() {
+  static bool const watched = std::atexit(at_exit) == 0;
+  lasts_ = watched;
+}
+
+PARALLAX_MPI_INLINE void MpiStart::at_exit() {
+  if (!lasts_) return;
+  auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
+  std::string const why = objection({variable, getpid()}, {"", 1, true});
+  if (why.empty()) return;
+  say(joined({"parallax: MPI ended this process (exit code ", mpi_abort_code, ") where it was to join others: ", why, "\n"}));
+  std::_Exit(mpi_abort_code);
 }
 
 PARALLAX_MPI_INLINE void MpiEnd::now(int rank, std::string_view report, int culprit, std::string_view before) {
@@ -298,8 +330,11 @@ PARALLAX_MPI_INLINE void MpiEnvironment::initialise(int* argc, char*** argv) {
   int initialised = 0, provided = 0;
   MPI_Initialized(&initialised);
   if (initialised) return;
-  if (int const code = MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided); code != MPI_SUCCESS)
-    throw detail::mpi_error(code, -1, "MPI_Init_thread");
+  {
+    detail::MpiStart const start;
+    if (int const code = MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided); code != MPI_SUCCESS)
+      throw detail::mpi_error(code, -1, "MPI_Init_thread");
+  }
   owner_ = true;
   detail::MpiDebts::watch();
 }
