@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
@@ -26,9 +27,10 @@ namespace {
 #if defined(PARALLAX_HAS_MPI) || defined(PARALLAX_TEST_SOCKETS)
 #define PARALLAX_TEST_TRAINS
 // 5 steps of a dense and a sparse variable, with gradients that differ by rank and step: what all parameters are then, as a number.
-// Rank 1 has batches for fewer steps, where `batches` says so.
-std::uint64_t train(px::AnyCommunicator& world, int batches = 5) {
-  px::Session session{world};
+// Rank 1 has batches for fewer steps, where `batches` says so. `hosts`: of each rank, or each rank is one of its own.
+std::uint64_t train(px::AnyCommunicator& world, int batches = 5, std::vector<int> hosts = {}) {
+  for (int rank = static_cast<int>(hosts.size()); rank < world.size(); ++rank) hosts.push_back(rank);
+  px::Session session{px::Topology{world, hosts}};
   std::vector<float> weights(13, 1.0f), gradient(13);
   px::Variable<px::Dense, px::Momentum> layer{session, "layer", px::bind(weights), px::Momentum{.learning_rate = 0.1f}};
   px::Variable<px::Sparse, px::Adagrad> words{session, "words", {.rows = 40, .width = 3}};
@@ -83,6 +85,24 @@ int body(std::string_view what, px::AnyCommunicator& world) {
   return 0;
 }
 
+#ifdef PARALLAX_TEST_TRAINS
+// The same training on two levels: on the hosts that the communicator knows, or, on threads, on one of all ranks but the last, and one
+// of the last.
+template <class C>
+int train_by_hosts(C& world) {
+  std::vector<int> hosts(static_cast<std::size_t>(world.size()));
+  hosts.back() = 1;
+  if constexpr (requires { world.hosts(); }) hosts = world.hosts();
+  px::AnyCommunicator any{std::ref(world)};
+  std::uint64_t const hash = train(any, 5, hosts);
+  if (world.rank() != 0) return 0;
+  std::printf("hosts of");
+  for (int const host : hosts) std::printf(" %d", host);
+  std::printf(": %016llx\n", static_cast<unsigned long long>(hash));
+  return 0;
+}
+#endif
+
 // Which type of communicator a body is called with, where types are named.
 template <class C>
 int named(C& world) {
@@ -99,6 +119,14 @@ int main(int argc, char** argv) {
   if (what == "named")
     return px::run<px::ThreadCommunicator, px::MpiCommunicator>(argc, argv, [](auto& world) { return named(world); });
   if (what == "run_mpi") return px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { return named(world); });
+#endif
+#if defined(PARALLAX_HAS_MPI)
+  if (what == "hash_by_hosts")
+    return px::run<px::ThreadCommunicator, px::MpiCommunicator>(argc, argv, [](auto& world) { return train_by_hosts(world); });
+#elif defined(PARALLAX_TEST_SOCKETS)
+  if (what == "hash_by_hosts")
+    return px::run<px::ThreadCommunicator, px::SocketCommunicator>(argc, argv,
+                                                                   [](auto& world) { return train_by_hosts(world); });
 #endif
   if (what == "threads_alone")
     return px::run<px::ThreadCommunicator>(argc, argv, [](px::ThreadCommunicator& world) { return named(world); });
