@@ -117,9 +117,11 @@ bool all_gone(std::set<::pid_t> const& processes) {
 TEST_CASE("ranks find out who they are", "[comm][launch]") {
   ::setenv("OMP_NUM_THREADS", "3", 1);
   ::setenv("UNKNOWN_THERE", "here", 1);
+  for (char const* of_mpiexec : {"PMI_RANK", "PMI_FD", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"}) ::setenv(of_mpiexec, "1", 1);
   Launched job{"mode = hybrid\nme@node-a port=2222\nlocalhost: 3,5\n",
                shell("echo \"$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR $((MASTER_PORT > 0)) "
-                     "${CUDA_VISIBLE_DEVICES-none} $PARALLAX_MODE $OMP_NUM_THREADS ${UNKNOWN_THERE-lost} $(pwd)\""),
+                     "${CUDA_VISIBLE_DEVICES-none} $PARALLAX_MODE $OMP_NUM_THREADS ${UNKNOWN_THERE-lost}"
+                     "$PMI_RANK$PMI_FD$PMIX_RANK$OMPI_COMM_WORLD_SIZE $(pwd)\""),
                {.port = 4567}};
   Ended const ended = job.end();
   CHECK(ended.err == "");

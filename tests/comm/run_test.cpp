@@ -156,15 +156,25 @@ TEST_CASE("the options of ranks on hosts are read, and excluded by those of thre
       {{"p", "--px-output"}, "--px-output takes all or rank0, and has none"},
       {{"p", "--px-hostss", "--px-hosts=x"}, "there is no option --px-hostss (--px-help tells which there are)"},
       {{"p", "--px-hosts=x", "--px-ranks", "2"}, "--px-ranks and --px-hosts exclude each other"},
+      {{"p", "--px-mpi"}, "--px-mpi starts the ranks of --px-hosts, which is missing"},
+      {{"p", "--px-mpi=", "--px-hosts=x"}, "--px-mpi= takes the path of an mpiexec, and has none"},
+      {{"p", "--px-mpich", "--px-hosts=x"}, "there is no option --px-mpich (--px-help tells which there are)"},
   };
   for (Case const& each : cases) {
     Arguments wrong{each.given};
     CHECK(launch::take_run_arguments(wrong.count, wrong.values).mistake == each.mistake);
     CHECK(wrong.left() == Words{"p"});
   }
+  Arguments by_mpi{{"p", "--px-mpi", "a", "--px-hosts", "h"}}, by_path{{"p", "--px-hosts", "h", "--px-mpi=/b/mpiexec"}};
+  auto const found = launch::take_run_arguments(by_mpi.count, by_mpi.values);
+  CHECK(by_mpi.left() == Words{"p", "a"});
+  CHECK(found.by_mpi);
+  CHECK(found.mpiexec == nullptr);
+  CHECK(std::string{launch::take_run_arguments(by_path.count, by_path.values).mpiexec} == "/b/mpiexec");
   // Under a launcher, and without sockets, none are started; nor by a file that is none.
   CHECK(run("PMI_RANK=0 PMI_SIZE=1 MY_RANK=0", {"--px-hosts=/dev/null"}, [](px::AnyCommunicator&) { throw 1; }) == 86);
   CHECK(run("", {"--px-hosts=/dev/null"}, [](px::AnyCommunicator&) { throw 1; }) == 86);
+  CHECK(run("", {"--px-hosts=/dev/null", "--px-mpi"}, [](px::AnyCommunicator&) { throw 1; }) == 86);
 }
 
 TEST_CASE("a program reads its own arguments before it calls run", "[comm][run]") {

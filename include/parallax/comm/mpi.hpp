@@ -296,7 +296,10 @@ int run_mpi_rank(int& argc, char**& argv, FunctionRef<int(MpiCommunicator&)> bod
 int join_mpi(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
 // The first that is there of the variables of launchers: of PMI (mpiexec of MPICH and its relatives, srun), PMIx, and Open MPI.
 char const* mpi_claims(Environment variable);
-inline constinit Entrance mpi_entrance{.name = "MPI", .precedence = 10, .claims = mpi_claims, .join = join_mpi};
+// What MPI says of itself, also before it is initialised.
+std::string mpi_library();
+inline constinit Entrance mpi_entrance{
+    .name = "MPI", .precedence = 10, .claims = mpi_claims, .join = join_mpi, .library = mpi_library};
 inline bool const mpi_entrance_is_known = add_entrance(mpi_entrance);
 
 #if PARALLAX_MPI_BODIES
@@ -305,6 +308,14 @@ PARALLAX_MPI_INLINE char const* mpi_claims(Environment variable) {
        {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_PORT", "PMI_CONTROL_PORT", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"})
     if (char const* const value = variable(name)) return value;
   return nullptr;
+}
+
+PARALLAX_MPI_INLINE std::string mpi_library() {
+  std::string words(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
+  int length = 0;
+  MPI_Get_library_version(words.data(), &length);
+  words.resize(static_cast<std::size_t>(length));
+  return words;
 }
 
 PARALLAX_MPI_INLINE int join_mpi(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body) {

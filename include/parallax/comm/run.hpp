@@ -14,6 +14,7 @@
 #include "parallax/comm/launch/guard.hpp"
 #include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/launch/launcher.hpp"
+#include "parallax/comm/launch/mpiexec.hpp"
 #include "parallax/comm/launch/options.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
@@ -25,7 +26,8 @@ namespace parallax {
 // if that is an int, else 0; of threads the first that is not 0, by rank. The ranks are
 //   1. N threads, where the command line has --px-ranks N,
 //   2. else processes on the hosts that a file names, where it has --px-hosts FILE (comm/launch/resources.hpp says what is in it): this
-//      one starts them, and joins none. The program includes comm/socket.hpp, by which they join,
+//      one starts them, and joins none. The program includes comm/socket.hpp, by which they join, or, where the command line has
+//      --px-mpi, comm/mpi.hpp: this one then becomes the mpiexec that starts them,
 //   3. else those of the launcher that started this process, where the program has an entrance to them: comm/mpi.hpp is one, and
 //      comm/socket.hpp, in any order of includes (comm/launch/entrances.hpp tells how a backend becomes another),
 //   4. else as many threads as the options say, or this process alone: one rank of a SelfCommunicator.
@@ -135,14 +137,21 @@ inline int run_on_hosts(int argc, char** argv, RunArguments const& said, Start c
           Errc::misuse, -1, "run", "",
           joined({"--px-hosts starts all ranks by itself, but this process was started as one of several by a launcher of ",
                   entrance->name, ": start it without that"})};
-    if (!has_entrance("sockets"))
-      throw Error{Errc::misuse, -1, "run", "", "ranks on hosts join by sockets: include parallax/comm/socket.hpp"};
+    Entrance const* const mpi = entrance_by_name("MPI");
+    if (said.by_mpi && !mpi)
+      throw Error{Errc::misuse, -1, "run", "",
+                  "ranks that mpiexec starts join by MPI: include parallax/comm/mpi.hpp, and link MPI"};
+    if (!said.by_mpi && !has_entrance("sockets"))
+      throw Error{Errc::misuse, -1, "run", "",
+                  "ranks on hosts join by sockets: include parallax/comm/socket.hpp, or, with MPI, say --px-mpi"};
     char program[4096];
     ::ssize_t const length = ::readlink("/proc/self/exe", program, sizeof(program));
     if (length < 0) throw Error{Errc::transport, -1, "run", "", "the system does not tell where this program is"};
     std::vector<std::string> command{std::string(program, static_cast<std::size_t>(length))};
     for (int i = 1; i < argc; ++i) command.push_back(argv[i]);
-    return launch(read_resources(said.hosts), command, {.all_speak = said.all_speak});
+    Resources const resources = read_resources(said.hosts);
+    if (said.by_mpi) become_mpiexec(said.mpiexec, mpi->library(), resources, command, said.all_speak);
+    return launch(resources, command, {.all_speak = said.all_speak});
   } catch (Error const& error) {
     say(joined({error.what(), "\n"}));
     return error.code() == Errc::invalid_argument || error.code() == Errc::file ? usage_code : abort_code;
@@ -157,6 +166,7 @@ PARALLAX_INLINE int run_ranks(int& argc, char**& argv, RunBody body, RunOptions 
   RunOptions const chosen{options.deadline, options.guard && said.guard, options.threads};
   Entrance const* const entrance = said.ranks ? nullptr : entrance_of(start.variable);
   if (!entrance) return run_here(said.ranks, body, chosen, start, self);
+  speak_as_rank();
   auto const guarded = [&](JoinedWorld& world) {
     if (chosen.guard)
       check_start(start, {entrance->name, world.any().size(), has_entrance("MPI"), has_entrance("sockets")}, "run");

@@ -15,6 +15,7 @@
 //   inline bool const my_entrance_is_known = add_entrance(my_entrance);
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -74,6 +75,8 @@ struct Entrance {
   // Calls `body` once with the communicator that was joined, and returns what the process is to exit with. What leaves `body` is
   // said on stderr, and the job ends with `abort_code` (end_by of comm/launch/last_words.hpp). What cannot be joined is an Error.
   int (*join)(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
+  // What the library by which it joins says of itself, for who is to start its ranks; null where there is nothing to be said.
+  std::string (*library)() = nullptr;
   // The entrance that was added before.
   Entrance* next = nullptr;
 };
@@ -81,6 +84,13 @@ struct Entrance {
 namespace detail {
 // The entrance that was added last.
 inline constinit Entrance* last_entrance = nullptr;
+
+// The one of that name, or null.
+inline Entrance const* entrance_by_name(std::string_view name) {
+  Entrance const* entrance = last_entrance;
+  while (entrance && entrance->name != name) entrance = entrance->next;
+  return entrance;
+}
 
 // The one that joins: of those that claim the process, the one that comes first; null for none.
 inline Entrance const* entrance_of(Environment variable) {
@@ -91,11 +101,7 @@ inline Entrance const* entrance_of(Environment variable) {
 }
 
 // Whether the program has an entrance of that name.
-inline bool has_entrance(std::string_view name) {
-  Entrance const* entrance = last_entrance;
-  while (entrance && entrance->name != name) entrance = entrance->next;
-  return entrance;
-}
+inline bool has_entrance(std::string_view name) { return entrance_by_name(name) != nullptr; }
 
 // What a body says that the process is to exit with: what it returns, if that is an int, else 0.
 template <class Body, class World>

@@ -46,8 +46,9 @@ struct LaunchOptions {
 // failed first (128 and the signal's number if it was killed), after a line on stderr that names it. A rank finds RANK, WORLD_SIZE,
 // LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PARALLAX_JOB_KEY in its environment; CUDA_VISIBLE_DEVICES where its host has
 // devices, and PARALLAX_MODE where the file says one. By ssh it has this working directory, and of this environment what begins with
-// PARALLAX_, OMP_, NCCL_, CUDA_ or LD_LIBRARY_PATH. Its standard input is empty. Rank 0 writes where this process writes. SIGINT, SIGTERM
-// and SIGHUP are passed on to the ranks, by ssh SIGINT as SIGTERM; the second one ends them. When this process is killed, they are.
+// PARALLAX_, OMP_, NCCL_, CUDA_ or LD_LIBRARY_PATH. Nowhere does it have what begins with PMI_, PMIX_ or OMPI_: an mpiexec may have
+// started this process. Its standard input is empty. Rank 0 writes where this process writes. SIGINT, SIGTERM and SIGHUP are passed on to
+// the ranks, by ssh SIGINT as SIGTERM; the second one ends them. When this process is killed, they are.
 // Throws Error (invalid_argument) where other hosts cannot reach the first, and Error (transport) where no process can be made.
 int launch(Resources const& resources, std::span<std::string const> command, LaunchOptions const& options = {});
 
@@ -68,6 +69,16 @@ inline bool goes_along(std::string_view setting) {
   for (std::string_view const begin : {"PARALLAX_", "OMP_", "NCCL_", "CUDA_", "LD_LIBRARY_PATH="})
     if (setting.starts_with(begin)) return true;
   return false;
+}
+
+// What an mpiexec told this process is none of its ranks' business: they join by other ways.
+inline void forget_launchers() {
+  std::vector<std::string> names;
+  for (char** one = environ; *one; ++one)
+    for (std::string_view const begin : {"PMI_", "PMIX_", "OMPI_"})
+      if (std::string_view const setting{*one}; setting.starts_with(begin))
+        names.emplace_back(setting.substr(0, setting.find('=')));
+  for (std::string const& name : names) ::unsetenv(name.c_str());
 }
 
 // A port that is free here at this moment; any number of the range that systems leave alone where it is for another host.
@@ -290,6 +301,7 @@ class LaunchedJob {
     for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
     for (std::size_t i = 0; i < ends.size(); ++i)
       if (ends[i]) ::dup2(ends[i].get(), static_cast<int>(i));
+    forget_launchers();
     if (environment)
       for (auto const& [name, value] : *environment) ::setenv(name.c_str(), value.c_str(), 1);
     ::execvp(words[0], words);

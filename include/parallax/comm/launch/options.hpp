@@ -23,11 +23,12 @@ inline constexpr std::string_view run_help =
     "options of parallax, before any --:\n"
     "  --px-ranks N     N ranks as threads of this process, from 1 to 1024\n"
     "  --px-hosts FILE  ranks as processes on the hosts that the file names, started here and by ssh\n"
+    "  --px-mpi[=PATH]  these processes by mpiexec, that of PATH, of MPIEXEC, or as it is found\n"
     "  --px-output X    of these processes all are heard, with the rank before each line of others than rank 0 (all), or\n"
     "                   rank 0 alone (rank0)\n"
     "  --px-no-guard    do not compare the ranks that were joined with the processes that were launched\n"
     "  --px-help        print this, and exit\n"
-    "Without the first two the ranks are those of the launcher (mpiexec, srun, torchrun), or one that is alone.\n";
+    "Without --px-ranks and --px-hosts the ranks are those of the launcher (mpiexec, srun, torchrun), or one that is alone.\n";
 
 // What the command line said.
 struct RunArguments {
@@ -35,6 +36,9 @@ struct RunArguments {
   int ranks = 0;
   // Of hosts; null: nothing was said.
   char const* hosts = nullptr;
+  // Whether they are started by mpiexec, and by which; null: as it is found.
+  bool by_mpi = false;
+  char const* mpiexec = nullptr;
   // Whether ranks on hosts are heard, beside rank 0.
   bool all_speak = true;
   bool guard = true;
@@ -83,6 +87,17 @@ struct OptionWithValue {
 inline constexpr OptionWithValue options_with_value[] = {
     {"--px-ranks", read_ranks}, {"--px-hosts", read_hosts}, {"--px-output", read_output}};
 
+// Whether the option is --px-mpi, whose value can only stand behind «=».
+inline bool read_mpi(RunArguments& read, std::string_view option) {
+  constexpr std::string_view name = "--px-mpi";
+  if (!option.starts_with(name)) return false;
+  std::string_view const rest = option.substr(name.size());
+  if (!rest.empty() && rest[0] != '=') return false;
+  read.by_mpi = true;
+  if (!rest.empty()) read.mpiexec = rest.data() + 1;
+  return true;
+}
+
 // Whether the argument is an option of `run`; `next` is the argument after it, which is null at the end, and `both` whether that was
 // taken as well.
 inline bool read_option(RunArguments& read, std::string_view option, char const* next, bool& both) {
@@ -93,6 +108,7 @@ inline bool read_option(RunArguments& read, std::string_view option, char const*
     if (rest.empty()) return both = next != nullptr, read_value(read, next), true;
     if (rest[0] == '=') return read_value(read, rest.data() + 1), true;
   }
+  if (read_mpi(read, option)) return true;
   if (option == "--px-no-guard") read.guard = false;
   else if (option == "--px-help") read.help = true;
   else mistaken(read, {"there is no option ", option, " (--px-help tells which there are)"});
@@ -111,6 +127,8 @@ PARALLAX_INLINE RunArguments take_run_arguments(int& argc, char** argv) {
     i += both;
   }
   if (read.ranks > 0 && read.hosts) mistaken(read, {"--px-ranks and --px-hosts exclude each other"});
+  if (read.by_mpi && !read.hosts) mistaken(read, {"--px-mpi starts the ranks of --px-hosts, which is missing"});
+  if (read.mpiexec && !*read.mpiexec) mistaken(read, {"--px-mpi= takes the path of an mpiexec, and has none"});
   if (kept < argc) argv[kept] = nullptr;
   argc = kept;
   return read;

@@ -1,10 +1,14 @@
-// What ranks that are processes write, on its way to who started them: pipes, and lines with the rank before each. Only the launcher
-// includes it (comm/launch/launcher.hpp).
+// What ranks that are processes write, on its way to who started them: pipes, and lines with the rank before each. Only launchers
+// include it (comm/launch/launcher.hpp, comm/launch/mpiexec.hpp).
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <string>
@@ -77,5 +81,37 @@ class PrefixedLines {
   bool heard_ = true, anew_ = false;
   std::string prefix_, line_;
 };
+
+// From now on what this process writes to standard output and error goes through another process, which puts `prefix` before each line, or
+// drops it where it is not `heard`. That one is nobody's child, so that no wait finds it, and lasts as long as anybody can write to it.
+// Throws Error (transport) where no process can be made.
+inline void pass_on_lines(std::string const& prefix, bool heard) {
+  std::array<OwnedDescriptor, 2> from, to;
+  for (std::size_t i = 0; i < 2; ++i) join_pipe(from[i], to[i]);
+  ::pid_t const child = ::fork();
+  if (child < 0) throw Error{Errc::transport, -1, "launch", "", joined({"no process can be made (errno ", errno, ")"})};
+  if (child > 0) {
+    for (std::size_t i = 0; i < 2; ++i) ::dup2(to[i].get(), static_cast<int>(i) + 1);
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+    return;
+  }
+  if (::fork() != 0) ::_exit(0);
+  ::setpgid(0, 0);  // who ends the rank by its group lets its last words pass
+  for (int const number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_IGN);
+  std::array<PrefixedLines, 2> lines{PrefixedLines{STDOUT_FILENO}, PrefixedLines{STDERR_FILENO}};
+  std::array<::pollfd, 2> polled{};
+  for (std::size_t i = 0; i < 2; ++i) to[i].close(), lines[i].begin(prefix, heard), polled[i] = {from[i].get(), POLLIN, 0};
+  char bytes[16384];
+  for (int open = 2; open > 0;) {
+    if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) break;
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (polled[i].fd < 0 || polled[i].revents == 0) continue;
+      ::ssize_t const count = ::read(polled[i].fd, bytes, sizeof(bytes));
+      if (count > 0) lines[i].add({bytes, static_cast<std::size_t>(count)});
+      if (count == 0) lines[i].end(), polled[i].fd = -1, --open;
+    }
+  }
+  ::_exit(0);
+}
 
 }  // namespace parallax::detail
