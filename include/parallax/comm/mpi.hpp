@@ -77,7 +77,7 @@ class MpiCommunicator {
   bool oversubscribed() const { return end_->oversubscribed; }
   bool serialized() const;  // MPI_THREAD_SERIALIZED or more
   // Whether blocks between two ranks go through memory: where they are one, or of one host and it can be had.
-  bool shares_memory(int one, int other) const { return one == other || end_->meet(end_->blocks, one, other); }
+  bool shares_memory(int one, int other) const { return one == other || end_->meet(one, other); }
   // As the options have it: `fixed` by default.
   SumOrder sum_order() const { return end_->options.order; }
 
@@ -125,7 +125,7 @@ class MpiCommunicator {
 
   // What lies in SharedSpace is lent where it lies. A job that aborts ends, so that nothing needs to be held.
   // Whether both are one, or of a host whose ranks can map each other's blocks.
-  bool lends(int one, int other) const { return one == other || end_->meet(end_->loans, one, other); }
+  bool lends(int one, int other) const { return one == other || end_->meet(one, other); }
   // Of memory in SharedSpace; id 0 for any other.
   Place place_of(void const* memory) const { return detail::shared_blocks.place_of(memory); }
   // Local. In SharedSpace, kept until the communicator goes. Error (out_of_memory).

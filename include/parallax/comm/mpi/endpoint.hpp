@@ -19,12 +19,13 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/host/memory.hpp"
+#include "parallax/comm/host/neighbours.hpp"
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/job.hpp"
 #include "parallax/comm/mpi/journals.hpp"
 #include "parallax/comm/mpi/mailbox.hpp"
 #include "parallax/comm/mpi/messages.hpp"
-#include "parallax/comm/mpi/neighbours.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/memory/shared.hpp"
 
@@ -41,6 +42,27 @@ struct MpiOptions {
 };
 
 namespace detail {
+
+// The ranks of a host, by MPI's collectives.
+class MpiHostMeeting final : public HostMeeting {
+ public:
+  explicit MpiHostMeeting(MPI_Comm host) : host_{host} {}
+  std::vector<Place> gather(Place const& mine) override {
+    int ranks = 0;
+    MPI_Comm_size(host_, &ranks);
+    std::vector<Place> all(static_cast<std::size_t>(ranks));
+    mpi_check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, host_), "MPI_Allgather");
+    return all;
+  }
+  bool all(bool mine) override {
+    int all = mine;
+    mpi_check(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, host_), "MPI_Allreduce");
+    return all != 0;
+  }
+
+ private:
+  MPI_Comm host_;
+};
 
 // Its address stays, so that a communicator may move while requests are in flight.
 struct MpiEndpoint {
@@ -62,15 +84,15 @@ struct MpiEndpoint {
   // Waits at most a second for peers that still use the operation's memory; then it ends the job.
   void withdraw(int channel) noexcept;
 
-  // Whether two ranks are of one group of `blocks`, or of `loans`.
-  static bool meet(std::vector<int> const& groups, int one, int other);
+  // Whether two ranks exchange through memory, and may lend to each other.
+  bool meet(int one, int other) const;
 
   MpiOptions options;
   MPI_Comm comm = MPI_COMM_NULL, letters = MPI_COMM_NULL;  // of blocks, and of both kinds of letters
   std::vector<MPI_Comm> sums;  // one per channel, for the vendor's all-reduce
   // By rank, numbered from 0 in the order of their first rank.
   std::vector<int> hosts;
-  std::vector<int> blocks, loans;  // by rank: the first rank of those with whom it exchanges so through memory, or -1
+  std::vector<int> groups;  // by rank: the first rank of those with whom it shares memory, or -1
   // By channel: what is lent of memory that peers cannot reach passes through it.
   std::array<SharedBuffer<std::byte>, channels> windows;
   // In `comm`; and how many exceptions were unwinding when it was made.
@@ -79,6 +101,7 @@ struct MpiEndpoint {
   MpiJournals journals;
   MpiMessages messages;
   // Null where no other rank of the host exchanges through memory.
+  std::unique_ptr<HostMemory> memory;
   std::unique_ptr<Neighbours> neighbours;
   // Whether the host has more ranks than hardware threads.
   bool oversubscribed = false;
@@ -138,7 +161,7 @@ PARALLAX_MPI_INLINE MpiEndpoint::MpiEndpoint(MPI_Comm parent, MpiOptions const& 
 
 PARALLAX_MPI_INLINE MpiEndpoint::~MpiEndpoint() { release(); }
 
-PARALLAX_MPI_INLINE bool MpiEndpoint::meet(std::vector<int> const& groups, int one, int other) {
+PARALLAX_MPI_INLINE bool MpiEndpoint::meet(int one, int other) const {
   auto const group = groups[static_cast<std::size_t>(one)];
   return group >= 0 && group == groups[static_cast<std::size_t>(other)];
 }
@@ -197,21 +220,21 @@ PARALLAX_MPI_INLINE void MpiEndpoint::agree() {
   meet_neighbours(host.comm, std::move(here));
 }
 
-// Which ranks exchange through memory, and which can also map each other's: all of a host, or none, and known everywhere.
+// Which ranks share memory: all of a host, or none, and known everywhere.
 PARALLAX_MPI_INLINE void MpiEndpoint::meet_neighbours(MPI_Comm host, std::vector<int> here) {
-  int groups[2] = {-1, -1};
-  int const first = here[0];
+  int group = -1;
   if (options.shared_memory && here.size() > 1) {
-    neighbours = std::make_unique<Neighbours>(host, std::move(here), rank, size);
-    if (neighbours->has(first)) groups[0] = first;
-    if (reach_each_other(host)) groups[1] = first;
+    auto const first = std::find(here.begin(), here.end(), rank);
+    MpiHostMeeting meeting{host};
+    memory = std::make_unique<HostMemory>(meeting, static_cast<std::size_t>(first - here.begin()),
+                                          Neighbours::memory_bytes(here.size()));
+    if (memory->data()) {
+      group = here[0];
+      neighbours = std::make_unique<Neighbours>(memory->data(), std::move(here), rank, size);
+    }
   }
-  std::vector<int> all(2 * static_cast<std::size_t>(size));
-  mpi_check(MPI_Allgather(groups, 2, MPI_INT, all.data(), 2, MPI_INT, comm), "MPI_Allgather");
-  for (std::size_t i = 0; i < all.size(); i += 2) {
-    blocks.push_back(all[i]);
-    loans.push_back(all[i + 1]);
-  }
+  groups.resize(static_cast<std::size_t>(size));
+  mpi_check(MPI_Allgather(&group, 1, MPI_INT, groups.data(), 1, MPI_INT, comm), "MPI_Allgather");
 }
 
 PARALLAX_MPI_INLINE void MpiEndpoint::release() noexcept {

@@ -1,57 +1,20 @@
-// Ranks of one host: blocks go through memory that they share, copied in by the sender and out by the receiver. An MpiEndpoint
-// makes one where its host has several ranks.
+// Ranks of one host: blocks go through memory that they share, copied in by the sender and out by the receiver. Endpoints whose
+// ranks are processes (comm/mpi/endpoint.hpp, comm/socket/endpoint.hpp) make one where their host has several ranks.
 #pragma once
 
-#include <mpi.h>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/comm/mpi/bodies.hpp"
-#include "parallax/comm/mpi/job.hpp"
 #include "parallax/core/algorithm.hpp"
-#include "parallax/memory/shared.hpp"
+#include "parallax/core/config.hpp"
 
 namespace parallax::detail {
-
-// Memory that the processes of a host map together. Owns its mapping; nothing is left behind in the file system once it is
-// constructed, however the job ends.
-class SharedMapping {
- public:
-  // Collective over `host`, whose ranks share a host. Zeros. `data` is null on all ranks where one of them could not map it.
-  SharedMapping(MPI_Comm host, std::size_t bytes);
-  SharedMapping(SharedMapping const&) = delete;
-  SharedMapping& operator=(SharedMapping const&) = delete;
-  ~SharedMapping();
-
-  // `bytes` of memory, at another address in every process; null where it could not be mapped.
-  std::byte* data() const { return data_; }
-
- private:
-  // Leaves `data_` null where the file cannot be made, opened or mapped.
-  void map(char const* name, int flags);
-  void unmap();
-
-  // Of the mapping; `created_` is true of the rank that made the file, and takes its name away again.
-  std::size_t bytes_;
-  std::byte* data_ = nullptr;
-  bool created_ = false;
-};
-
-// Collective over `host`. Whether its processes can map each other's blocks of SharedSpace: the same answer on all of them.
-bool reach_each_other(MPI_Comm host);
 
 // The exchanges between this rank and those of its host. Every (channel, sender, receiver) has a box, in which the sender
 // announces a block by its operation's number. A small block lies in the box itself. A larger one is streamed through the ring
@@ -59,9 +22,11 @@ bool reach_each_other(MPI_Comm host);
 // a time.
 class Neighbours {
  public:
-  // Collective over `host`. `ranks[i]`: the rank, in the communicator that is served, of the host's i-th.
-  // Where the memory cannot be had, `has` is false of every rank.
-  Neighbours(MPI_Comm host, std::vector<int> ranks, int rank, int size);
+  // Local. `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes` or more; it must outlive this object.
+  // `ranks[i]`: the rank, in the communicator that is served, of the host's i-th.
+  Neighbours(std::byte* memory, std::vector<int> ranks, int rank, int size);
+  // What so many ranks need.
+  static std::size_t memory_bytes(std::size_t ranks);
 
   // Whether blocks to and from this rank go through shared memory.
   bool has(int rank) const { return place_[static_cast<std::size_t>(rank)] >= 0; }
@@ -83,14 +48,28 @@ class Neighbours {
   }
   // Moves on what this rank sends, and nothing that it receives.
   void progress_sends();
+  // Calls `told(rank)` of each rank for which something has changed since the last call; true if there was one.
+  template <class Told>
+  bool tell(Told&& told) {
+    if (!any_changed_) return false;
+    any_changed_ = false;
+    for (std::size_t i = 0; i < changed_.size(); ++i)
+      if (std::exchange(changed_[i], 0)) told(ranks_[i]);
+    return true;
+  }
   // A rank that has not delivered or not taken a block of the channel, or -1.
   int waiting_for(int channel) const;
   // A rank that has not taken a block of the channel, or -1.
   int untaken(int channel) const { return rank_of(sends_, channel); }
   // Whether nothing of the channel is on its way to or from this rank.
   bool complete(int channel) const { return waiting_for(channel) < 0; }
+  // Whether a block of the channel is on its way to or from that rank.
+  bool needs(int channel, int rank) const;
   // Local. Nothing of the channel is received any more.
   void withdraw(int channel);
+  // Local. Nothing of it is sent any more either, nor read where it lies. Where a block is half way through a ring, the ring
+  // carries nothing any more, and whoever waits for it does so in vain.
+  void give_up(int channel);
 
   // A block that nobody expected: its sender, or -1 where there is none, and its channel.
   struct Stray {
@@ -98,6 +77,8 @@ class Neighbours {
   };
   // A block that came and that no operation expected.
   Stray stray() const;
+  // The same of those that a later operation has come upon.
+  Stray passed_over() const { return stray_; }
 
  private:
   // The largest block that lies in its box: so that what the sender writes of a box fills four lines of the cache.
@@ -122,8 +103,8 @@ class Neighbours {
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-  // Of a block: not begun, in the ring or in part, or over.
-  enum class Stage : unsigned char { waiting, streaming, done };
+  // Of a block: not begun, in the ring or in part, given up there, or over.
+  enum class Stage : unsigned char { waiting, streaming, stuck, done };
   // A block that this rank sends, in the order of posting. `posted`: its box says so.
   struct Outgoing {
     int channel, rank;
@@ -153,6 +134,9 @@ class Neighbours {
   std::byte* memory_of(std::size_t from, std::size_t to) const;
   // The place of a rank of this host.
   std::size_t at(int rank) const { return static_cast<std::size_t>(place_[static_cast<std::size_t>(rank)]); }
+
+  // Something in memory is not as that rank has seen it.
+  void change(std::size_t place) { changed_[place] = any_changed_ = true; }
 
   // The rank of the first block of a channel that is not done, or -1.
   template <class Blocks>
@@ -193,19 +177,22 @@ class Neighbours {
       if (posted <= box.taken.load(std::memory_order_relaxed)) return;
       if (posted > block.number) disagree(block.rank, "nothing", block.bytes);
       if (posted < block.number) {  // of an operation that is over here, and expected nothing
-        if (box.bytes > small) return;
         stray_ = {block.rank, block.channel};
+        if (box.bytes > small) return;
         box.taken.store(posted, std::memory_order_release);
-        return;
+        return change(source);
       }
       if (box.bytes != block.bytes) disagree(block.rank, std::to_string(box.bytes), block.bytes);
       if (block.bytes <= small) {
         std::memcpy(block.data, box.content, block.bytes);
         box.taken.store(posted, std::memory_order_release);
         block.stage = Stage::done;
-        return;
+        return change(source);
       }
-      box.wanted.store(block.number, std::memory_order_release);
+      if (box.wanted.load(std::memory_order_relaxed) != block.number) {
+        box.wanted.store(block.number, std::memory_order_release);
+        change(source);
+      }
       if (box.streamed.load(std::memory_order_acquire) != block.number) return;
       block.stage = Stage::streaming;
     }
@@ -216,8 +203,10 @@ class Neighbours {
     std::size_t const moved =
         move(read, ring.written.load(std::memory_order_acquire), block.bytes - block.moved,
              [&](std::size_t offset, std::size_t run) { std::memcpy(block.data + block.moved, memory + offset, run); });
+    if (moved == 0) return;
     block.moved += moved;
     ring.read.store(read + moved, std::memory_order_release);
+    change(source);
     if (block.moved < block.bytes) return;
     box.taken.store(block.number, std::memory_order_release);
     block.stage = Stage::done;
@@ -225,108 +214,74 @@ class Neighbours {
 
   std::vector<int> ranks_;  // of this host
   std::size_t ring_bytes_;
-  SharedMapping mapping_;
+  std::byte* memory_;
   std::vector<int> place_;  // in `ranks_`, by rank; -1: elsewhere
   std::size_t self_ = 0;
   std::vector<Outgoing> sends_;
   std::vector<Incoming> receives_;
   Stray stray_;
+  std::vector<char> changed_;  // by place: since the last `tell`
+  bool any_changed_ = false;
 };
 
-#if PARALLAX_MPI_BODIES
-PARALLAX_MPI_INLINE SharedMapping::SharedMapping(MPI_Comm host, std::size_t bytes) : bytes_{bytes} {
-  int rank = 0;
-  MPI_Comm_rank(host, &rank);
-  std::array<char, 64> name{};
-  if (rank == 0) {
-    static std::atomic<unsigned> made{0};
-    std::snprintf(name.data(), name.size(), "/parallax-%ld-%u-%.0f", static_cast<long>(::getpid()), made++,
-                  MPI_Wtime() * 1e9);  // processes of two containers may have one number
-    map(name.data(), O_CREAT | O_EXCL | O_RDWR);
-  }
-  MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, host);
-  if (rank != 0) map(name.data(), O_RDWR);
-  int mapped = data_ != nullptr;
-  MPI_Allreduce(MPI_IN_PLACE, &mapped, 1, MPI_INT, MPI_MIN, host);
-  if (created_) ::shm_unlink(name.data());
-  if (!mapped) unmap();
-}
-
-PARALLAX_MPI_INLINE SharedMapping::~SharedMapping() { unmap(); }
-
-PARALLAX_MPI_INLINE void SharedMapping::map(char const* name, int flags) {
-  int const file = ::shm_open(name, flags, 0600);
-  if (file < 0) return;
-  created_ = (flags & O_CREAT) != 0;
-  // Reserved, for a page that the file system has no room for would be a signal where it is first touched.
-  bool const there = !created_ || ::posix_fallocate(file, 0, static_cast<off_t>(bytes_)) == 0;
-  void* const at = there ? ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-  if (at != MAP_FAILED) data_ = static_cast<std::byte*>(at);
-  ::close(file);
-}
-
-PARALLAX_MPI_INLINE void SharedMapping::unmap() {
-  if (data_) ::munmap(data_, bytes_);
-  data_ = nullptr;
-}
-
-PARALLAX_MPI_INLINE bool reach_each_other(MPI_Comm host) {
-  int ranks = 0;
-  MPI_Comm_size(host, &ranks);
-  SharedBuffer<std::byte> block;
-  try {
-    block.resize(1);
-  } catch (Error const&) {}  // has no place then
-  Place const mine = shared_blocks.place_of(block.data());
-  std::vector<Place> all(static_cast<std::size_t>(ranks));
-  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, host);
-  int reached = std::all_of(all.begin(), all.end(), [](Place const& p) { return p.id && shared_blocks.address_of(p); });
-  MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, host);
-  return reached != 0;
-}
-
-PARALLAX_MPI_INLINE Neighbours::Neighbours(MPI_Comm host, std::vector<int> ranks, int rank, int size)
+#if PARALLAX_BODIES
+PARALLAX_INLINE Neighbours::Neighbours(std::byte* memory, std::vector<int> ranks, int rank, int size)
     : ranks_{std::move(ranks)},
       ring_bytes_{ring_size(ranks_.size())},
-      mapping_{host, ranks_.size() * ranks_.size() * (channels * sizeof(Box) + sizeof(Ring) + ring_bytes_)},
-      place_(static_cast<std::size_t>(size), -1) {
+      memory_{memory},
+      place_(static_cast<std::size_t>(size), -1),
+      changed_(ranks_.size()) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (ranks_[i] == rank) self_ = i;
-    if (mapping_.data()) place_[static_cast<std::size_t>(ranks_[i])] = static_cast<int>(i);
+    place_[static_cast<std::size_t>(ranks_[i])] = static_cast<int>(i);
   }
-  MPI_Barrier(host);
 }
 
-PARALLAX_MPI_INLINE void Neighbours::send(int channel, std::uint64_t number, int rank, std::byte const* data,
-                                          std::size_t bytes) {
+PARALLAX_INLINE std::size_t Neighbours::memory_bytes(std::size_t ranks) {
+  return ranks * ranks * (channels * sizeof(Box) + sizeof(Ring) + ring_size(ranks));
+}
+
+PARALLAX_INLINE void Neighbours::send(int channel, std::uint64_t number, int rank, std::byte const* data, std::size_t bytes) {
   sends_.push_back({channel, rank, number, data, bytes});
   advance(sends_.back());
   if (sends_.back().stage == Stage::done) sends_.pop_back();
 }
 
-PARALLAX_MPI_INLINE void Neighbours::receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes) {
+PARALLAX_INLINE void Neighbours::receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes) {
   receives_.push_back({channel, rank, number, data, bytes});
 }
 
-PARALLAX_MPI_INLINE void Neighbours::progress_sends() {
+PARALLAX_INLINE void Neighbours::progress_sends() {
   for (std::size_t i = 0; i < sends_.size();) {
     advance(sends_[i]);
     drop_if_done(sends_, i);
   }
 }
 
-PARALLAX_MPI_INLINE int Neighbours::waiting_for(int channel) const {
+PARALLAX_INLINE int Neighbours::waiting_for(int channel) const {
   int const source = rank_of(receives_, channel);
   return source >= 0 ? source : untaken(channel);
 }
 
-PARALLAX_MPI_INLINE void Neighbours::withdraw(int channel) {
+PARALLAX_INLINE void Neighbours::withdraw(int channel) {
   detail::drop_if(receives_, [&](Incoming const& block) { return block.channel == channel; });
 }
 
-PARALLAX_MPI_INLINE Neighbours::Stray Neighbours::stray() const {
+PARALLAX_INLINE void Neighbours::give_up(int channel) {
+  withdraw(channel);
+  for (Outgoing& block : sends_)
+    if (block.channel == channel && block.stage == Stage::streaming) block.stage = Stage::stuck;
+  detail::drop_if(sends_, [&](Outgoing const& block) { return block.channel == channel && block.stage != Stage::stuck; });
+}
+
+PARALLAX_INLINE bool Neighbours::needs(int channel, int rank) const {
+  auto const is = [&](auto const& block) { return block.channel == channel && block.rank == rank; };
+  return std::any_of(receives_.begin(), receives_.end(), is) || std::any_of(sends_.begin(), sends_.end(), is);
+}
+
+PARALLAX_INLINE Neighbours::Stray Neighbours::stray() const {
   Stray found = stray_;
-  for (std::size_t i = 0; i < ranks_.size() && mapping_.data(); ++i)
+  for (std::size_t i = 0; i < ranks_.size(); ++i)
     for (int channel = 0; channel < channels && i != self_; ++channel) {
       Box const& box = box_of(channel, i, self_);
       if (box.posted.load(std::memory_order_acquire) > box.taken.load(std::memory_order_relaxed)) found = {ranks_[i], channel};
@@ -334,57 +289,63 @@ PARALLAX_MPI_INLINE Neighbours::Stray Neighbours::stray() const {
   return found;
 }
 
-PARALLAX_MPI_INLINE std::size_t Neighbours::ring_size(std::size_t ranks) {
+PARALLAX_INLINE std::size_t Neighbours::ring_size(std::size_t ranks) {
   std::size_t const share = (std::size_t{32} << 20) / std::max<std::size_t>(ranks * ranks, 1);
   return std::clamp(share / 64 * 64, std::size_t{4} << 10, std::size_t{256} << 10);
 }
 
-PARALLAX_MPI_INLINE Neighbours::Box& Neighbours::box_of(int channel, std::size_t from, std::size_t to) const {
+PARALLAX_INLINE Neighbours::Box& Neighbours::box_of(int channel, std::size_t from, std::size_t to) const {
   std::size_t const at = (static_cast<std::size_t>(channel) * ranks_.size() + from) * ranks_.size() + to;
-  return reinterpret_cast<Box*>(mapping_.data())[at];
+  return reinterpret_cast<Box*>(memory_)[at];
 }
 
-PARALLAX_MPI_INLINE Neighbours::Ring& Neighbours::ring_of(std::size_t from, std::size_t to) const {
-  std::byte* const rings = mapping_.data() + channels * ranks_.size() * ranks_.size() * sizeof(Box);
+PARALLAX_INLINE Neighbours::Ring& Neighbours::ring_of(std::size_t from, std::size_t to) const {
+  std::byte* const rings = memory_ + channels * ranks_.size() * ranks_.size() * sizeof(Box);
   return reinterpret_cast<Ring*>(rings)[from * ranks_.size() + to];
 }
 
-PARALLAX_MPI_INLINE std::byte* Neighbours::memory_of(std::size_t from, std::size_t to) const {
+PARALLAX_INLINE std::byte* Neighbours::memory_of(std::size_t from, std::size_t to) const {
   std::size_t const pairs = ranks_.size() * ranks_.size();
-  return mapping_.data() + pairs * (channels * sizeof(Box) + sizeof(Ring)) + (from * ranks_.size() + to) * ring_bytes_;
+  return memory_ + pairs * (channels * sizeof(Box) + sizeof(Ring)) + (from * ranks_.size() + to) * ring_bytes_;
 }
 
-PARALLAX_MPI_INLINE void Neighbours::advance(Outgoing& block) {
-  Box& box = box_of(block.channel, self_, at(block.rank));
+PARALLAX_INLINE void Neighbours::advance(Outgoing& block) {
+  std::size_t const target = at(block.rank);
+  Box& box = box_of(block.channel, self_, target);
   if (!block.posted) {
     if (box.taken.load(std::memory_order_acquire) < box.posted.load(std::memory_order_relaxed)) return;
     box.bytes = block.bytes;
     if (block.bytes <= small) std::memcpy(box.content, block.data, block.bytes);
     box.posted.store(block.number, std::memory_order_release);
     block.posted = true;
+    change(target);
     if (block.bytes <= small) block.stage = Stage::done;
   }
   if (block.stage == Stage::waiting) {
     if (busy(block.rank) || box.wanted.load(std::memory_order_acquire) != block.number) return;
-    box.begin = ring_of(self_, at(block.rank)).written.load(std::memory_order_relaxed);
+    box.begin = ring_of(self_, target).written.load(std::memory_order_relaxed);
     box.streamed.store(block.number, std::memory_order_release);
     block.stage = Stage::streaming;
+    change(target);
   }
   if (block.stage != Stage::streaming) return;
-  Ring& ring = ring_of(self_, at(block.rank));
-  std::byte* const memory = memory_of(self_, at(block.rank));
+  Ring& ring = ring_of(self_, target);
+  std::byte* const memory = memory_of(self_, target);
   std::uint64_t const written = ring.written.load(std::memory_order_relaxed);
   std::size_t const moved =
       move(written, ring.read.load(std::memory_order_acquire) + ring_bytes_, block.bytes - block.moved,
            [&](std::size_t offset, std::size_t run) { std::memcpy(memory + offset, block.data + block.moved, run); });
+  if (moved == 0) return;
   block.moved += moved;
   ring.written.store(written + moved, std::memory_order_release);
+  change(target);
   if (block.moved == block.bytes) block.stage = Stage::done;
 }
 
-PARALLAX_MPI_INLINE bool Neighbours::busy(int rank) const {
-  return std::any_of(sends_.begin(), sends_.end(),
-                     [&](Outgoing const& other) { return other.rank == rank && other.stage == Stage::streaming; });
+PARALLAX_INLINE bool Neighbours::busy(int rank) const {
+  return std::any_of(sends_.begin(), sends_.end(), [&](Outgoing const& other) {
+    return other.rank == rank && (other.stage == Stage::streaming || other.stage == Stage::stuck);
+  });
 }
 #endif
 
