@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -90,16 +91,24 @@ struct Job {
   std::array<pid_t, ranks> processes{};
   std::array<int, 2> pipe{};
 
-  Job(Work const& work, std::chrono::nanoseconds deadline) {
+  // `without_memory`: a rank that can have no file in memory.
+  explicit Job(Work const& work, px::SocketOptions options = {.deadline = 20s}, int without_memory = -1) {
     REQUIRE(::pipe(pipe.data()) == 0);
     auto listener = std::make_unique<px::SocketListener>();
-    px::SocketOptions const options{
-        .size = ranks, .address = listener->address(), .key = "a key", .deadline = deadline, .meeting_deadline = 20s};
+    options.size = ranks;
+    options.address = listener->address();
+    options.key = "a key";
+    options.meeting_deadline = 20s;
     for (int rank = 0; rank < ranks; ++rank) {
       processes[static_cast<std::size_t>(rank)] = ::fork();
       if (processes[static_cast<std::size_t>(rank)] != 0) continue;
       auto mine = options;
       mine.rank = rank;
+      if (rank == without_memory) {
+        rlimit const none{0, 0};
+        ::setrlimit(RLIMIT_FSIZE, &none);
+        ::signal(SIGXFSZ, SIG_IGN);
+      }
       run(std::move(listener), mine, work);
       ::_exit(0);
     }
@@ -164,8 +173,9 @@ int descriptors() {
 TEST_CASE("a process that is killed is named by the others", "[comm][socket][processes]") {
   std::size_t const bytes = GENERATE(std::size_t{8}, std::size_t{8} << 20);
   int const victim = GENERATE(0, 1, 2);
-  CAPTURE(bytes, victim);
-  Job job{exchanging(bytes), 20s};
+  bool const shared_memory = GENERATE(true, false);
+  CAPTURE(bytes, victim, shared_memory);
+  Job job{exchanging(bytes), {.deadline = 20s, .shared_memory = shared_memory}};
   job.together();
   std::this_thread::sleep_for(10ms);
   auto const began = Clock::now();
@@ -181,9 +191,9 @@ TEST_CASE("a process that is killed is named by the others", "[comm][socket][pro
 }
 
 TEST_CASE("a process that is stopped is named when the deadline is over", "[comm][socket][processes]") {
-  int const victim = GENERATE(0, 1);
-  CAPTURE(victim);
-  Job job{training, 1s};
+  auto const [victim, shared_memory] = GENERATE(std::pair{0, true}, std::pair{1, true}, std::pair{1, false});
+  CAPTURE(victim, shared_memory);
+  Job job{training, {.deadline = 1s, .shared_memory = shared_memory}};
   job.together();
   auto const began = Clock::now();
   ::kill(job.processes[static_cast<std::size_t>(victim)], SIGSTOP);
@@ -194,6 +204,20 @@ TEST_CASE("a process that is stopped is named when the deadline is over", "[comm
     CHECK(report.blamed == victim);
     CHECK(Clock::time_point{Clock::duration{report.at}} - began < 1s + late());
   }
+}
+
+TEST_CASE("where one rank of a host cannot have its memory, all of them use their connections", "[comm][socket][processes]") {
+  int const without = GENERATE(0, 1);
+  CAPTURE(without);
+  auto const work = [](px::SocketCommunicator& comm) {
+    for (int rank = 0; rank < comm.size(); ++rank)
+      if (rank != comm.rank() && comm.shares_memory(comm.rank(), rank))
+        throw px::Error{px::Errc::user_exception, comm.rank(), "", "", "memory is shared"};
+    exchange(comm, 300'000);
+  };
+  Job job{work, {.deadline = 20s}, without};
+  job.together();
+  for (int i = 0; i < Job::ranks; ++i) CHECK(std::string{job.next().words} == "");
 }
 
 TEST_CASE("a rank that leaves by an exception is named by the others", "[comm][socket]") {
@@ -231,11 +255,66 @@ TEST_CASE("a rank that has left in peace is not waited for", "[comm][socket]") {
   CHECK(Clock::now() - began < 20s);  // of a deadline of 60
 }
 
+TEST_CASE("what a rank has left in memory is there when it has gone in peace", "[comm][socket]") {
+  for (std::size_t const bytes : {std::size_t{8}, std::size_t{250'000}, std::size_t{2} << 20}) {
+    CAPTURE(bytes);
+    std::atomic<bool> posted{false}, wanted{false}, gone{false};
+    std::vector<std::byte> const sent(bytes, std::byte{6});
+    std::vector<std::byte> received(bytes);
+    std::vector<px::ByteRange> const none(2), first{{0, bytes}, {0, 0}}, second{{0, 0}, {0, bytes}};
+    std::jthread late;
+    run_sockets(2, [&](px::SocketCommunicator& comm) {
+      if (comm.rank() == 0) {
+        auto request = comm.ialltoallv(0, {sent.data(), second, nullptr, none});
+        posted = true;
+        while (!wanted) std::this_thread::yield();
+        px::wait(comm, request, "a test");
+        late = std::jthread{[&] {  // when this communicator has said goodbye
+          std::this_thread::sleep_for(50ms);
+          gone = true;
+        }};
+        return;
+      }
+      auto request = comm.ialltoallv(0, {nullptr, none, received.data(), first});
+      while (!posted) std::this_thread::yield();
+      request.test();
+      wanted = true;
+      if (bytes <= 250'000)  // all of it is on its way
+        while (!gone) std::this_thread::yield();
+      px::wait(comm, request, "a test");
+    });
+    CHECK(received == sent);
+  }
+}
+
+TEST_CASE("a block that nobody expects is a mismatch in the next operation", "[comm][socket]") {
+  std::size_t const bytes = GENERATE(std::size_t{16}, std::size_t{300'000});
+  bool const shared_memory = GENERATE(true, false);
+  CAPTURE(bytes, shared_memory);
+  std::atomic<int> told{0};
+  auto const body = [&](px::SocketCommunicator& comm) {
+    std::vector<std::byte> memory(2 * bytes);
+    std::vector<px::ByteRange> const none(2), to_second{{0, 0}, {0, bytes}}, from_first{{0, bytes}, {0, 0}};
+    bool const first = comm.rank() == 0;
+    try {
+      auto request = comm.ialltoallv(0, {memory.data(), first ? to_second : none, nullptr, none});
+      if (!first) px::wait(comm, request, "a test");
+      if (!first) request = comm.ialltoallv(0, {nullptr, none, memory.data(), from_first});
+      px::wait(comm, request, "a test");
+      error_of(comm, 8);
+    } catch (px::Error const& error) {
+      told += error.code() == px::Errc::mismatch && error.rank() == 0;
+    }
+  };
+  run_sockets(2, body, {.deadline = 20s, .shared_memory = shared_memory});
+  CHECK(told >= 1);
+}
+
 TEST_CASE("a block that has gone half its way is given up with its memory", "[comm][socket]") {
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < 10; ++round) {
     std::atomic<bool> aborted{false};
     std::atomic<int> told{0};
-    run_sockets(2, [&](px::SocketCommunicator& comm) {
+    auto const body = [&](px::SocketCommunicator& comm) {
       px::Error const reason{px::Errc::user_exception, 0, "step", "words", std::string(100'000, 'x')};
       if (comm.rank() == 0) {
         auto all = std::make_unique<All>(comm, std::size_t{24} << 20);
@@ -258,17 +337,18 @@ TEST_CASE("a block that has gone half its way is given up with its memory", "[co
           told += error.code() == reason.code() && error.detail().size() == 65536;  // what is very long is cut
         }
       }
-    });
+    };
+    run_sockets(2, body, {.shared_memory = round < 5});
     CHECK(told == 1);
   }
 }
 
 TEST_CASE("a request that is dropped lets go of its memory", "[comm][socket]") {
   constexpr std::size_t bytes = std::size_t{48} << 20;  // of which a poll moves a few
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 6; ++round) {
     std::atomic<int> told{0};
     std::atomic<bool> sent{false};
-    run_sockets(2, [&](px::SocketCommunicator& comm) {
+    auto const body = [&](px::SocketCommunicator& comm) {
       px::Error const reason{px::Errc::user_exception, 0, "step", "words", "the reason"};
       if (comm.rank() == 0) {
         auto* const memory =
@@ -291,7 +371,8 @@ TEST_CASE("a request that is dropped lets go of its memory", "[comm][socket]") {
           told += error.detail() == "the reason";
         }
       }
-    });
+    };
+    run_sockets(2, body, {.shared_memory = round % 2 == 0});
     CHECK(told == 1);
   }
 }
@@ -325,7 +406,7 @@ TEST_CASE("random bytes in a connection are found out, and crash nobody", "[comm
       header.bytes = static_cast<std::uint32_t>(header.total);
       header.number = dice();
       header.channel = static_cast<std::uint8_t>(dice() % px::channels);
-      header.kind = static_cast<px::detail::FrameKind>(dice() % 9);
+      header.kind = static_cast<px::detail::FrameKind>(dice() % 12);
       auto bytes = std::make_unique<std::byte[]>(sizeof header + 5000);
       std::memcpy(bytes.get(), &header, sizeof header);
       if (dice() % 8 == 0) bytes[dice() % sizeof header] = static_cast<std::byte>(dice());

@@ -60,7 +60,7 @@ void babble(std::string const& address, std::mt19937_64& dice) {
   if (!socket) return;
   std::vector<unsigned char> bytes(dice() % 400);
   for (auto& byte : bytes) byte = static_cast<unsigned char>(dice());
-  std::array<unsigned char, 16> const hello{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x', 1, 0, 0, 0, 4, 3, 2, 1};
+  std::array<unsigned char, 16> const hello{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x', 2, 0, 0, 0, 4, 3, 2, 1};
   if (dice() % 2 == 0 && bytes.size() > hello.size()) std::copy(hello.begin(), hello.end(), bytes.begin());
   [[maybe_unused]] auto const sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
@@ -209,6 +209,9 @@ TEST_CASE("ranks that were told of different worlds are a mismatch", "[comm][soc
   auto const windows =
       meet({{.rank = 0, .size = 2, .deadline = 5s}, {.rank = 1, .size = 2, .deadline = 5s, .mailbox = {.window = 3}}});
   for (auto const& error : windows) CHECK(has(error, px::Errc::mismatch, "another mailbox"));
+  auto const memories =
+      meet({{.rank = 0, .size = 2, .deadline = 5s}, {.rank = 1, .size = 2, .deadline = 5s, .shared_memory = false}});
+  for (auto const& error : memories) CHECK(has(error, px::Errc::mismatch, "another shared_memory"));
   CHECK(has(meet({{.rank = 3, .size = 2}})[0], px::Errc::invalid_argument, "no rank 3"));
   CHECK(has(meet({{.rank = 0, .size = 2, .mailbox = {.window = 0}}})[0], px::Errc::invalid_argument, "window"));
 }

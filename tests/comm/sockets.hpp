@@ -53,9 +53,11 @@ void run_sockets(int ranks, Body const& body, parallax::SocketOptions options = 
 struct Sockets {
   int ranks;
   int window = 3;
+  bool shared_memory = true;
 
   template <class Body>
   void run(std::chrono::nanoseconds deadline, Body const& body) const {
-    run_sockets(ranks, body, {.deadline = deadline, .mailbox = {.window = window, .largest = 100'000}});
+    run_sockets(ranks, body,
+                {.deadline = deadline, .shared_memory = shared_memory, .mailbox = {.window = window, .largest = 100'000}});
   }
 };

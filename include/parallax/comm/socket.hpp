@@ -74,8 +74,11 @@ class SocketCommunicator {
   // The host of every rank; hosts are numbered from 0 in the order of their first rank.
   std::vector<int> const& hosts() const { return end_->hosts; }
 
-  // Collective on a channel. Writes what the system takes at once; the rank's own block is copied. What peers send before they
-  // are waited for is kept, however much it is. Error: invalid_argument for lists of another length than `size` and for
+  // Whether blocks between two ranks go through memory: where they are one, or of one host and it can be had.
+  bool shares_memory(int one, int other) const { return end_->shares_memory(one, other); }
+
+  // Collective on a channel. Writes what can be written at once; the rank's own block is copied. What peers of other hosts send
+  // before they are waited for is kept, however much it is; to those of its own a rank gives large blocks once they wait. Error: invalid_argument for lists of another length than `size` and for
   // channels that are not there, misuse where the channel is busy, mismatch where sizes disagree, transport, and the reason
   // after an abort.
   Request ialltoallv(int channel, Transfer const& transfer);
@@ -111,8 +114,8 @@ class SocketCommunicator {
     return end_->journals.longest_pause();
   }
 
-  // Bytes that were written to connections since the world is together: blocks, letters, and the 24 bytes before every 256 KiB
-  // of them or less.
+  // Bytes that were written to connections since ranks know each other: blocks for other hosts, letters, and the 24 bytes before
+  // every 256 KiB of them or less. Within a host, 24 bytes wake a rank that sleeps while something in its memory has changed.
   std::uint64_t wire_bytes() const { return end_->written(); }
 
  private:
@@ -139,13 +142,13 @@ class SocketCommunicator::Request {
   }
   ~Request() { drop(); }
 
-  // Moves on all that this rank has in flight; true once every block has come, and the system has taken this rank's. Throws the
+  // Moves on all that this rank has in flight; true once every block has come, and this rank's are read no more. Throws the
   // reason of an abort, and Error: mismatch, transport.
   bool test() {
     if (end_ && end_->progress(channel_)) end_ = nullptr;
     return !end_;
   }
-  // A rank that has not delivered, else one whose system has not taken its block; -1 once complete.
+  // A rank that has not delivered, else one that was not given its block; -1 once complete.
   int waiting_for() const { return end_ ? end_->waiting_for(channel_) : -1; }
 
  private:
@@ -210,6 +213,7 @@ inline bool const sockets_entrance_is_known = add_entrance(sockets_entrance);
 }  // namespace detail
 
 static_assert(AnnouncesPauses<SocketCommunicator> && KnowsOversubscription<SocketCommunicator> && Mailbox<SocketCommunicator> &&
-              SleepsUntilNews<SocketCommunicator> && TellsOfAborts<SocketCommunicator>);
+              KnowsSharedMemory<SocketCommunicator> && SleepsUntilNews<SocketCommunicator> &&
+              TellsOfAborts<SocketCommunicator>);
 
 }  // namespace parallax

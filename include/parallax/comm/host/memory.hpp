@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "parallax/core/clock.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/memory/nameless_file.hpp"
 #include "parallax/memory/place.hpp"
@@ -23,7 +24,27 @@ class HostMeeting {
   ~HostMeeting() = default;
 };
 
-// Owns its mapping. It is a file without a name, of the host's first rank: nothing of it is left behind, however the job ends.
+// What this process has mapped of such memory, once for all of its ranks where these are threads: so that whoever watches memory
+// by its address, as sanitizers do, sees them meet. Under any thread.
+class HostMappings {
+ public:
+  // One more rank has what is at that place; none where it cannot be found.
+  NamelessFile find(Place const& place);
+  // A rank does without it; after the last one it is unmapped.
+  void drop(NamelessFile const& file) noexcept;
+
+ private:
+  struct Mapping {
+    NamelessFile file;
+    int ranks;
+  };
+  SpinLock lock_;
+  std::vector<Mapping> all_;
+};
+
+inline HostMappings host_mappings;
+
+// Holds its mapping. It is a file without a name, of the host's first rank: nothing of it is left behind, however the job ends.
 // What is in it stays until the last rank has gone.
 class HostMemory {
  public:
@@ -39,37 +60,69 @@ class HostMemory {
   std::byte* data() const { return mapping_.memory; }
 
  private:
+  // Takes back what this rank shows, and does without the memory.
+  void hide() noexcept;
+  void leave() noexcept;
+
   NamelessFile mapping_;
-  NamelessFile shown_;  // of another rank than the first, until all have found it
+  NamelessFile
+      shown_;  // until all have found it: of the first rank the memory itself, of another one what it can be reached by
 };
 
 #if PARALLAX_BODIES
-PARALLAX_INLINE HostMemory::HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes) : HostMemory{} {
-  NamelessFile& own = self == 0 ? mapping_ : shown_;
-  own = NamelessFile::make(self == 0 ? bytes : 1);
-  std::vector<Place> const places = host.gather(own.memory ? own.place_of(own.memory) : Place{});
-  bool found = own.memory != nullptr;
-  for (std::size_t place = 0; place < places.size(); ++place) {
-    if (place == self) continue;
-    NamelessFile const other = NamelessFile::find(places[place]);
-    found = found && other.memory;
-    if (place == 0) mapping_ = other;
-    else other.unmap();
+PARALLAX_INLINE NamelessFile HostMappings::find(Place const& place) {
+  Guard const guard{lock_};
+  for (Mapping& mapping : all_)
+    if (mapping.file.id == place.id) {
+      ++mapping.ranks;
+      return mapping.file;
+    }
+  all_.reserve(all_.size() + 1);
+  NamelessFile const found = NamelessFile::find(place);
+  if (found.memory) all_.push_back({found, 1});
+  return found;
+}
+
+PARALLAX_INLINE void HostMappings::drop(NamelessFile const& file) noexcept {
+  Guard const guard{lock_};
+  for (Mapping& mapping : all_) {
+    if (mapping.file.id != file.id) continue;
+    if (--mapping.ranks > 0) return;
+    mapping.file.unmap();
+    mapping = all_.back();
+    return all_.pop_back();
   }
-  bool const all = host.all(found);
-  own.close();
-  own.file = -1;
-  shown_.unmap();
-  shown_ = {};
-  if (!all) mapping_.unmap();
-  if (!all) mapping_ = {};
+}
+
+PARALLAX_INLINE HostMemory::HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes) : HostMemory{} {
+  shown_ = NamelessFile::make(self == 0 ? bytes : 1);
+  std::vector<Place> const places = host.gather(shown_.memory ? shown_.place_of(shown_.memory) : Place{});
+  bool found = true;
+  for (Place const& place : places) {
+    NamelessFile const other = NamelessFile::find(place);
+    found = found && other.memory;
+    if (other.memory) other.unmap();
+  }
+  if (found) mapping_ = host_mappings.find(places[0]);
+  bool const all = host.all(mapping_.memory != nullptr);
+  hide();
+  if (!all) leave();
 }
 
 PARALLAX_INLINE HostMemory::~HostMemory() {
-  for (NamelessFile const& file : {mapping_, shown_}) {
-    file.unmap();
-    file.close();
-  }
+  hide();
+  leave();
+}
+
+PARALLAX_INLINE void HostMemory::hide() noexcept {
+  if (shown_.memory) shown_.unmap();
+  shown_.close();
+  shown_ = {};
+}
+
+PARALLAX_INLINE void HostMemory::leave() noexcept {
+  if (mapping_.memory) host_mappings.drop(mapping_);
+  mapping_ = {};
 }
 #endif
 

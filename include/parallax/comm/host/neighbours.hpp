@@ -48,13 +48,13 @@ class Neighbours {
   }
   // Moves on what this rank sends, and nothing that it receives.
   void progress_sends();
-  // Calls `told(rank)` of each rank for which something has changed since the last call; true if there was one.
+  // Calls `told(place, rank)` of each rank for which something has changed since the last call; true if there was one.
   template <class Told>
   bool tell(Told&& told) {
     if (!any_changed_) return false;
     any_changed_ = false;
     for (std::size_t i = 0; i < changed_.size(); ++i)
-      if (std::exchange(changed_[i], 0)) told(ranks_[i]);
+      if (std::exchange(changed_[i], 0)) told(i, ranks_[i]);
     return true;
   }
   // A rank that has not delivered or not taken a block of the channel, or -1.

@@ -22,10 +22,14 @@ class SocketBlocks {
   // Called once, before anything else.
   void join(int rank, int size) {
     rank_ = rank;
+    near_.resize(static_cast<std::size_t>(size));
     early_.resize(static_cast<std::size_t>(size));
     for (Lane& lane : lanes_)
       lane.missing.resize(static_cast<std::size_t>(size)), lane.unsent.resize(static_cast<std::size_t>(size));
   }
+
+  // Blocks to and from that rank go another way: they are not waited for here.
+  void leave_out(int rank) { near_[static_cast<std::size_t>(rank)] = 1; }
 
   // Whether an operation is in flight on the channel.
   bool busy(int channel) const { return lane(channel).busy; }
@@ -89,6 +93,7 @@ class SocketBlocks {
   static constexpr std::size_t most_spared = std::size_t{1} << 20;  // bytes of memory that is kept for the next early block
 
   int rank_ = 0;
+  std::vector<char> near_;  // by rank
   std::array<Lane, channels> lanes_;
   std::vector<std::array<Fifo<Early>, channels>> early_;  // by source: in the order of their operations
   std::vector<std::vector<std::byte>> spare_;
@@ -100,7 +105,7 @@ inline std::uint64_t SocketBlocks::open(int channel, Transfer const& transfer) {
   it.busy = true;
   it.left = 0;
   for (std::size_t rank = 0; rank < it.missing.size(); ++rank) {
-    bool const other = static_cast<int>(rank) != rank_;
+    bool const other = static_cast<int>(rank) != rank_ && !near_[rank];
     it.missing[rank] = other && transfer.from[rank].bytes > 0;
     it.unsent[rank] = other && transfer.to[rank].bytes > 0;
     it.left += it.missing[rank] + it.unsent[rank];

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/letter_queue.hpp"
 #include "parallax/comm/socket/blocks.hpp"
+#include "parallax/comm/socket/host.hpp"
 #include "parallax/comm/socket/journals.hpp"
 #include "parallax/comm/socket/mailbox.hpp"
 #include "parallax/comm/socket/meeting.hpp"
@@ -48,7 +50,10 @@ class SocketEndpoint final : private PeerSink {
   // Moves on everything; true once the channel's operation is complete, which frees the channel. Throws the reason of a
   // failure.
   bool progress(int channel);
-  int waiting_for(int channel) const { return blocks_.waiting_for(channel); }
+  int waiting_for(int channel) const {
+    int const near = host_ && blocks_.busy(channel) ? host_->neighbours().waiting_for(channel) : -1;
+    return near >= 0 ? near : blocks_.waiting_for(channel);
+  }
   // After this nobody touches the memory of the channel's operation.
   void withdraw(int channel) noexcept;
 
@@ -68,23 +73,29 @@ class SocketEndpoint final : private PeerSink {
   }
   // As SleepsUntilNews has it.
   void sleep(std::chrono::nanoseconds at_most) {
-    if (!failure_) peers_.sleep(at_most);
+    if (failure_) return;
+    if (!host_ || host_->lie_down()) peers_.sleep(at_most);
+    if (host_) host_->get_up();
   }
   // The first reason stays. Every rank that hears it passes it on: so no connection ends before its peer knows the reason.
   // Waits a quarter of a second at most until the system has it.
   void abort(Error const& reason);
+  // Whether blocks between two ranks go through memory.
+  bool shares_memory(int one, int other) const { return one == other || host_meeting_.share(one, other); }
   // Bytes that the system was given for peers, headers and all; those of the meeting are not counted.
   std::uint64_t written() const { return peers_.written(); }
 
  private:
   // Brings the world together. Error as SocketCommunicator has it.
   void meet(OwnedDescriptor listener);
+  void meet(OwnedDescriptor listener, Moment until);
   // Takes over what connections there are.
   void install(SocketMeeting& meeting);
   void tell_directory(SocketMeeting& meeting);
   std::vector<SocketAddress> hear_directory(SocketMeeting& meeting, Moment until);
   void tell_refused(OwnedDescriptor socket);
   void number_hosts(std::vector<RankLink> const& links, RankFacts const& mine);
+  void share_memory(Moment until);
 
   // What comes from a rank.
   std::byte* begin(int from, FrameHeader const& message) override;
@@ -104,11 +115,15 @@ class SocketEndpoint final : private PeerSink {
             joined({"rank ", rank, " on ", peers_.host(rank), " ", what, " (seen by rank ", options.rank, ")"})};
   }
   void tell_status(int to, FrameKind kind);
+  // Whether blocks to and from another rank go through memory.
+  bool near(int rank) const { return host_ && host_->neighbours().has(rank); }
 
   int exceptions_ = std::uncaught_exceptions();
   SocketPeers peers_;
   SocketBlocks blocks_;
   SocketMailbox mailbox_;
+  SocketHostMeeting host_meeting_;
+  std::unique_ptr<SocketHost> host_;  // null where no other rank shares memory with this one
   std::optional<Error> failure_;
   std::vector<std::vector<std::byte>> texts_;  // by rank: an Error, or a directory, that comes
   std::vector<std::byte> directory_;
@@ -117,7 +132,10 @@ class SocketEndpoint final : private PeerSink {
 // ---- the meeting ----
 
 inline SocketEndpoint::SocketEndpoint(SocketOptions const& given, OwnedDescriptor listener)
-    : options{given}, peers_{std::max(given.size, 1), *this}, texts_(static_cast<std::size_t>(std::max(given.size, 1))) {
+    : options{given},
+      peers_{std::max(given.size, 1), *this},
+      host_meeting_{std::max(given.size, 1)},
+      texts_(static_cast<std::size_t>(std::max(given.size, 1))) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "",
                 joined({"there is no rank ", options.rank, " of ", options.size})};
@@ -136,6 +154,11 @@ inline SocketEndpoint::SocketEndpoint(SocketOptions const& given, OwnedDescripto
 
 inline void SocketEndpoint::meet(OwnedDescriptor listener) {
   Moment const until = std::chrono::steady_clock::now() + meeting_deadline(options);
+  meet(std::move(listener), until);
+  if (options.shared_memory) share_memory(until);
+}
+
+inline void SocketEndpoint::meet(OwnedDescriptor listener, Moment until) {
   SocketMeeting meeting{options, std::move(listener), until};
   try {
     if (options.rank == 0) {
@@ -223,6 +246,27 @@ inline void SocketEndpoint::number_hosts(std::vector<RankLink> const& links, Ran
   oversubscribed = cores > 0 && static_cast<unsigned>(here) > cores;
 }
 
+inline void SocketEndpoint::share_memory(Moment until) {
+  auto const await = [&](FunctionRef<int()> missing) {
+    for (int rank = missing(); rank >= 0; rank = missing()) {
+      check();
+      if (std::chrono::steady_clock::now() > until)
+        throw Error{Errc::timeout, rank, "SocketCommunicator", "",
+                    joined({"rank ", rank, " has come, but did not say within the deadline what memory it finds on its host"})};
+      sleep(std::chrono::milliseconds{50});
+    }
+  };
+  std::unique_ptr<HostMemory> memory;
+  try {
+    memory = host_meeting_.meet(peers_, options.rank, hosts, SocketHost::memory_bytes, await);
+  } catch (Error const&) {
+    if (!failure_ || !host_meeting_.has_answered()) throw;  // else who has failed may have been together with all
+  }
+  if (!memory) return;
+  host_ = std::make_unique<SocketHost>(std::move(memory), host_meeting_.here(), options.rank, options.size);
+  for (int const rank : host_meeting_.here()) blocks_.leave_out(rank);
+}
+
 // ---- operations ----
 
 inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
@@ -243,10 +287,17 @@ inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
     for (int k = 1; k < options.size; ++k) {
       int const other = (options.rank + k) % options.size;
       ByteRange const sent = transfer.to[static_cast<std::size_t>(other)];
+      if (near(other)) {
+        ByteRange const got = transfer.from[static_cast<std::size_t>(other)];
+        if (got.bytes > 0) host_->neighbours().receive(channel, block.number, other, transfer.receive + got.offset, got.bytes);
+        if (sent.bytes > 0) host_->neighbours().send(channel, block.number, other, transfer.send + sent.offset, sent.bytes);
+        continue;
+      }
       blocks_.claim(channel, other, peers_.connection(other));
       block.total = sent.bytes;
       if (sent.bytes > 0) peers_.send(other, block, transfer.send + sent.offset);
     }
+    if (host_) host_->ring(peers_);
   } catch (...) {
     fail(current_error(options.rank, "ialltoallv"));
     withdraw(channel);
@@ -257,7 +308,7 @@ inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
 inline bool SocketEndpoint::progress(int channel) {
   if (!blocks_.busy(channel)) return true;
   check();
-  if (!blocks_.complete(channel)) {
+  if (!blocks_.complete(channel) || (host_ && !host_->neighbours().complete(channel))) {
     look_for_the_departed(channel);
     return false;
   }
@@ -268,12 +319,14 @@ inline bool SocketEndpoint::progress(int channel) {
 inline void SocketEndpoint::withdraw(int channel) noexcept {
   if (!blocks_.busy(channel)) return;
   peers_.withdraw(channel);
+  if (host_) host_->neighbours().give_up(channel);
   blocks_.close(channel);
 }
 
 inline void SocketEndpoint::look_for_the_departed(int channel) {
+  if (host_ && host_->moved()) return;  // what they have left in memory comes bit by bit
   for (int rank = 0; rank < options.size; ++rank)
-    if (peers_.left(rank) && blocks_.needs(channel, rank)) {
+    if (peers_.left(rank) && (near(rank) ? host_->neighbours().needs(channel, rank) : blocks_.needs(channel, rank))) {
       fail(broken(rank, "has ended its communicator, and is waited for"));
       throw *failure_;
     }
@@ -330,11 +383,18 @@ inline void SocketEndpoint::tell_status(int to, FrameKind kind) {
 
 // ---- what comes ----
 
+// Memory behind the connections: so a rank that has said goodbye has no block there that this one does not see.
 inline void SocketEndpoint::move_on() {
+  if (host_) host_->look();
   peers_.move_on();
   if (failure_) return;
   if (int const rank = peers_.lost(); rank >= 0)
-    fail(broken(rank, joined({"has gone without a goodbye: ", peers_.connection(rank).reason()})));
+    return fail(broken(rank, joined({"has gone without a goodbye: ", peers_.connection(rank).reason()})));
+  try {
+    if (host_) host_->move_on(peers_);
+  } catch (Error const& error) {
+    fail(error);
+  }
 }
 
 inline std::byte* SocketEndpoint::begin(int from, FrameHeader const& message) {
@@ -351,7 +411,10 @@ inline std::byte* SocketEndpoint::begin(int from, FrameHeader const& message) {
     case FrameKind::answer: return mailbox_.begin(from, bytes);
     case FrameKind::question:
     case FrameKind::status: return journals.begin(from, bytes);
+    case FrameKind::place: return host_meeting_.begin(from, bytes);
     case FrameKind::credit:
+    case FrameKind::found:
+    case FrameKind::bell:
     case FrameKind::goodbye: return nullptr;
     case FrameKind::block: break;
   }
@@ -376,6 +439,9 @@ inline void SocketEndpoint::come(int from, FrameHeader const& message) {
     case FrameKind::status: return journals.come(from, false);
     case FrameKind::directory: return directory_.swap(texts_[static_cast<std::size_t>(from)]);
     case FrameKind::abort: return fail(error_from(texts_[static_cast<std::size_t>(from)]));
+    case FrameKind::place: return host_meeting_.come(from);
+    case FrameKind::found: return host_meeting_.answer(from, message.number == 1);
+    case FrameKind::bell:
     case FrameKind::goodbye: return;
   }
 }

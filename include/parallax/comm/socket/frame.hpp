@@ -20,8 +20,11 @@ enum class FrameKind : std::uint8_t {
   directory,  // by rank 0: where every rank listens
   abort,      // an Error: the communicator has failed
   goodbye,    // nothing: the rank ends its communicator, and all is well
+  place,      // a Place: what the rank shows to those of its host
+  found,      // nothing: whether the rank has found what those of its host show (`number`: 1 or 0)
+  bell,       // nothing: something has changed in memory that both ranks share
 };
-inline constexpr auto last_frame_kind = FrameKind::goodbye;
+inline constexpr auto last_frame_kind = FrameKind::bell;
 
 // Opens a frame, in the order of bytes that both ends share. A message of `total` bytes travels as frames with the same number,
 // one behind the other, of which all but the last have `frame_bytes` of it.
@@ -30,7 +33,7 @@ struct FrameHeader {
   FrameKind kind = FrameKind::block;
   std::uint8_t channel = 0;  // of a block
   std::uint16_t unused = 0;  // always 0
-  std::uint64_t number = 0;  // of the operation on the channel, from 1; of a credit, its count
+  std::uint64_t number = 0;  // of the operation on the channel, from 1; of what has no bytes, its meaning
   std::uint64_t total = 0;   // bytes of the message
 };
 static_assert(sizeof(FrameHeader) == 24);

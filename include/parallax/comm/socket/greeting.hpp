@@ -25,13 +25,13 @@ namespace parallax::detail {
 // What a rank says about itself.
 struct RankFacts {
   std::int32_t rank = 0, size = 0;
-  std::int32_t window = 0;         // of its mailbox
-  std::uint16_t port = 0;          // where it listens
-  std::uint16_t unused = 0;        // always 0
-  std::uint64_t largest = 0;       // of its mailbox
-  std::uint64_t communicator = 0;  // by chance: another one each time
-  std::array<char, 64> boot{};     // of its host: since when it runs,
-  std::array<char, 64> name{};     // and its name, both to be compared
+  std::int32_t window = 0;          // of its mailbox
+  std::uint16_t port = 0;           // where it listens
+  std::uint16_t shared_memory = 0;  // 1 where it was given that option
+  std::uint64_t largest = 0;        // of its mailbox
+  std::uint64_t communicator = 0;   // by chance: another one each time
+  std::array<char, 64> boot{};      // of its host: since when it runs,
+  std::array<char, 64> name{};      // and its name, both to be compared
 };
 static_assert(std::is_trivially_copyable_v<RankFacts> && sizeof(RankFacts) == 160);
 
@@ -90,7 +90,7 @@ class Greeting {
   // Of this protocol and its version, and of an order of bytes.
   struct Hello {
     std::array<char, 8> protocol{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x'};
-    std::uint32_t version = 1, order = 0x01020304;
+    std::uint32_t version = 2, order = 0x01020304;
     std::array<std::byte, 32> number{};
   };
   struct Proof {

@@ -119,6 +119,7 @@ inline SocketMeeting::SocketMeeting(SocketOptions const& options, OwnedDescripto
   mine_.size = options.size;
   mine_.window = options.mailbox.window;
   mine_.largest = options.mailbox.largest;
+  mine_.shared_memory = options.shared_memory;
   fill_by_chance(&mine_.communicator, sizeof mine_.communicator);
   set_host(mine_);
 }
@@ -278,6 +279,8 @@ inline void SocketMeeting::check(RankFacts const& theirs) {
     refuse(theirs.rank, joined({"there is no rank ", theirs.rank, " in a world of ", mine_.size}));
   if (low.window != high.window || low.largest != high.largest)
     refuse(high.rank, joined({"rank ", high.rank, " was given another mailbox than rank ", low.rank}));
+  if (low.shared_memory != high.shared_memory)
+    refuse(high.rank, joined({"rank ", high.rank, " was given another shared_memory than rank ", low.rank}));
   RankLink const& before = links_[static_cast<std::size_t>(theirs.rank)];
   bool const twice =
       before.there && before.facts.communicator != theirs.communicator && (!before.socket || alive(before.socket));

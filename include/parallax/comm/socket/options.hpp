@@ -20,7 +20,7 @@
 
 namespace parallax {
 
-// What a SocketCommunicator is made with. The size, the key and the mailbox must be the same on all ranks.
+// What a SocketCommunicator is made with. The size, the key, shared_memory and the mailbox must be the same on all ranks.
 struct SocketOptions {
   int rank = 0;  // this process's number, from 0
   int size = 1;  // how many processes there are
@@ -35,6 +35,7 @@ struct SocketOptions {
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
   // How long a rank may be late for the construction; 0: as long as the deadline.
   std::chrono::nanoseconds meeting_deadline{0};
+  bool shared_memory = true;  // within a host; where it cannot be had, the connections
   // Of the mailbox of every rank.
   MailboxBounds mailbox = {};
 };
