@@ -220,6 +220,70 @@ TEST_CASE("where one rank of a host cannot have its memory, all of them use thei
   for (int i = 0; i < Job::ranks; ++i) CHECK(std::string{job.next().words} == "");
 }
 
+// Rank 1 holds what rank 0 lends, and is stopped or killed.
+TEST_CASE("a loan comes back from a process that is stopped or killed, and its memory stays as it is",
+          "[comm][socket][processes]") {
+  bool const killed = GENERATE(false, true);
+  CAPTURE(killed);
+  auto const work = [&](px::SocketCommunicator& comm) {
+    struct Lent {
+      px::Place place;
+      std::uint64_t number = 0;
+      pid_t process = 0;
+    };
+    std::vector<Lent> all(3);
+    Lent mine;
+    mine.process = ::getpid();
+    std::byte* memory = nullptr;
+    if (comm.rank() == 0) {
+      memory = comm.window(0, 100'000);
+      std::fill_n(memory, 100'000, std::byte{1});
+      mine.place = comm.place_of(memory);
+      mine.number = comm.lend(0);
+    }
+    std::vector<px::ByteRange> const to(3, {0, sizeof mine});
+    std::vector<px::ByteRange> from;
+    for (std::size_t rank = 0; rank < 3; ++rank) from.push_back({rank * sizeof mine, sizeof mine});
+    auto request =
+        comm.ialltoallv(0, {reinterpret_cast<std::byte const*>(&mine), to, reinterpret_cast<std::byte*>(all.data()), from});
+    px::wait(comm, request, "a test");
+    auto const require = [&](bool right, char const* words) {
+      if (!right) throw px::Error{px::Errc::user_exception, comm.rank(), "", "", words};
+    };
+    std::byte* theirs = nullptr;
+    if (comm.rank() == 1) {
+      theirs = comm.address_of(all[0].place);
+      require(comm.hold(0, 0, all[0].number), "an open loan cannot be held");
+    }
+    exchange(comm, 8);
+    if (comm.rank() == 0) {
+      if (killed) ::kill(all[1].process, SIGKILL);
+      comm.reclaim(0);
+      require(!killed || memory[5] == std::byte{1}, "what was lent is not as it was");
+      memory[5] = std::byte{2};
+      if (!killed) ::kill(all[1].process, SIGCONT);
+    } else if (comm.rank() == 1) {
+      if (!killed) ::raise(SIGSTOP);
+      while (killed) ::pause();
+      std::fill_n(theirs, 100'000, std::byte{9});
+      comm.release(0, 0);
+      require(!comm.hold(0, 0, all[0].number), "a loan that has come back can be held");
+    }
+    if (killed && comm.rank() != 1) return;
+    exchange(comm, 8);
+    if (comm.rank() == 0)
+      require(memory[5] == std::byte{2} && memory[6] == std::byte{1}, "a peer has written what is not lent");
+  };
+  Job job{work, {.deadline = 20s}};
+  job.together();
+  for (int left = killed ? 2 : 3; left > 0; --left) {
+    Report const report = job.next();
+    CAPTURE(report.rank, report.words);
+    if (!killed) CHECK(report.code == 0);
+    CHECK(std::string{report.words}.find("exception in user code") == std::string::npos);
+  }
+}
+
 TEST_CASE("a rank that leaves by an exception is named by the others", "[comm][socket]") {
   std::atomic<int> told{0};
   auto const body = [&](px::SocketOptions options, px::SocketListener* listener) {

@@ -220,6 +220,10 @@ TEST_CASE("ranks of one host know it, and share its memory where they may", "[co
     for (int rank = 0; rank < 3; ++rank)
       parallax_conformance::require(comm.shares_memory(comm.rank(), rank) == (shared_memory || rank == comm.rank()),
                                     "memory is shared, or not");
+    std::vector<float> const gradient(10);
+    px::SharedBuffer<float> shared(10);
+    parallax_conformance::require(!comm.place_of(gradient.data()).id && comm.place_of(shared.data() + 3).id,
+                                  "what can be lent is not known");
   };
   run_sockets(3, body, {.shared_memory = shared_memory});
 }

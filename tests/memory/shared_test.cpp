@@ -43,3 +43,27 @@ TEST_CASE("a block that cannot be noted is given back", "[memory][shared]") {
   for (void* const block : had) blocks.deallocate(block);
   CHECK(open_files() == before);
 }
+
+TEST_CASE("a block that gets other pages keeps its address and its bytes, and its peers the old ones", "[memory][shared]") {
+  px::detail::SharedBlocks blocks;
+  auto* const memory = static_cast<char*>(blocks.allocate(5000));
+  memory[4999] = 'a';
+  px::Place const place = blocks.place_of(memory);
+  auto const theirs = px::detail::NamelessFile::find(place);  // as another process finds it
+  if (!theirs.memory) PARALLAX_SKIP("there is no /proc");
+  auto const files = open_files();
+  CHECK(blocks.renew(place.id));
+  CHECK(open_files() == files);
+  CHECK(memory[4999] == 'a');
+  theirs.memory[4999] = std::byte{'b'};
+  CHECK(memory[4999] == 'a');
+  CHECK(px::detail::NamelessFile::find(place).memory == nullptr);
+  auto const again = px::detail::NamelessFile::find(blocks.place_of(memory));
+  memory[0] = 'c';
+  REQUIRE(again.memory);
+  CHECK(again.memory[0] == std::byte{'c'});
+  CHECK(blocks.renew(place.id));  // of which there is no block any more
+  theirs.unmap();
+  again.unmap();
+  blocks.deallocate(memory);
+}

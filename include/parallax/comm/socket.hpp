@@ -17,6 +17,7 @@
 #include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/socket/endpoint.hpp"
 #include "parallax/comm/socket/options.hpp"
+#include "parallax/memory/shared.hpp"
 
 namespace parallax {
 
@@ -51,6 +52,8 @@ class SocketCommunicator {
  public:
   // An operation in flight; see below.
   class Request;
+  // What is allocated here, ranks of the host can reach where it lies.
+  using lent_space = SharedSpace;
 
   // Collective. Error: timeout that names who is missing, mismatch where ranks disagree on the world, invalid_argument for
   // options that make no sense or an address that needs a key, transport where rank 0 cannot listen, a rank was lost or the
@@ -113,6 +116,29 @@ class SocketCommunicator {
     end_->answer();
     return end_->journals.longest_pause();
   }
+
+  // What lies in SharedSpace is lent where it lies, to ranks of the host.
+  // Whether both are one, or share memory.
+  bool lends(int one, int other) const { return end_->shares_memory(one, other); }
+  // Of memory in SharedSpace; id 0 for any other.
+  Place place_of(void const* memory) const { return end_->lending.place_of(memory); }
+  // Local. In SharedSpace, kept until the communicator goes. Error (out_of_memory).
+  std::byte* window(int channel, std::size_t bytes) { return end_->lending.window(channel, bytes); }
+  // Local. Maps a peer's block when it is first asked for. Error (transport) where that fails.
+  std::byte* address_of(Place const& place) {
+    if (std::byte* const memory = detail::shared_blocks.address_of(place)) return memory;
+    throw Error{Errc::transport, rank(), "lending", "",
+                joined({place.bytes, " bytes of process ", place.process, " cannot be mapped"})};
+  }
+  // Local. Opens a loan of the channel; numbers are this rank's own, and never come again.
+  std::uint64_t lend(int channel) { return end_->lending.lend(channel); }
+  // Local. Whether that loan is still open. If so, its rank waits for `release`, or lets go of the pages where that takes long.
+  bool hold(int channel, int rank, std::uint64_t number) { return end_->lending.hold(channel, rank, number); }
+  // Local. Ends a `hold` that was true.
+  void release(int channel, int rank) noexcept { end_->lending.release(channel, rank); }
+  // Local. Closes the loan and waits until nobody holds it, for a tenth of a second at most: then what was lent lies on other
+  // pages, at the same address, and who still holds it has the old ones alone.
+  void reclaim(int channel) noexcept { end_->reclaim(channel); }
 
   // Bytes that were written to connections since ranks know each other: blocks for other hosts, letters, and the 24 bytes before
   // every 256 KiB of them or less. Within a host, 24 bytes wake a rank that sleeps while something in its memory has changed.
@@ -213,7 +239,6 @@ inline bool const sockets_entrance_is_known = add_entrance(sockets_entrance);
 }  // namespace detail
 
 static_assert(AnnouncesPauses<SocketCommunicator> && KnowsOversubscription<SocketCommunicator> && Mailbox<SocketCommunicator> &&
-              KnowsSharedMemory<SocketCommunicator> && SleepsUntilNews<SocketCommunicator> &&
-              TellsOfAborts<SocketCommunicator>);
+              LendsMemory<SocketCommunicator> && SleepsUntilNews<SocketCommunicator> && TellsOfAborts<SocketCommunicator>);
 
 }  // namespace parallax

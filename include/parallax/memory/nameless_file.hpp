@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 
 #if defined(__linux__)
 #include <fcntl.h>
@@ -50,6 +51,9 @@ struct NamelessFile {
   void unmap() const noexcept;
   // Nobody can find it any more; mappings stay.
   void close() const noexcept;
+  // Own files only: the same bytes at the same address, in another file, as which this one is known from now on. Who has found it
+  // before has the old one, which is marked as given back. False where that cannot be had; then nothing has changed.
+  bool renew() noexcept;
   // Marks it as given back, and frees its pages for all who have mapped it, at once.
   void give_back() const noexcept;
 
@@ -111,6 +115,23 @@ inline void NamelessFile::close() const noexcept {
   if (file >= 0) ::close(file);
 }
 
+inline bool NamelessFile::renew() noexcept {
+  NamelessFile fresh = make(bytes);
+  if (!fresh.memory) return false;
+  std::memcpy(fresh.memory, memory, bytes);
+  __atomic_store_n(&mark().gone, 1, __ATOMIC_RELEASE);
+  if (::mremap(fresh.memory, bytes + page, bytes + page, MREMAP_MAYMOVE | MREMAP_FIXED, memory) == MAP_FAILED) {
+    __atomic_store_n(&mark().gone, 0, __ATOMIC_RELEASE);
+    fresh.unmap();
+    fresh.close();
+    return false;
+  }
+  close();
+  id = fresh.id;
+  file = fresh.file;
+  return true;
+}
+
 inline void NamelessFile::give_back() const noexcept {
   __atomic_store_n(&mark().gone, 1, __ATOMIC_RELEASE);
   static_cast<void>(::madvise(memory, bytes, MADV_REMOVE));
@@ -122,6 +143,7 @@ inline NamelessFile NamelessFile::make(std::size_t) { return {}; }
 inline NamelessFile NamelessFile::find(Place const&) { return {}; }
 inline void NamelessFile::unmap() const noexcept {}
 inline void NamelessFile::close() const noexcept {}
+inline bool NamelessFile::renew() noexcept { return false; }
 inline void NamelessFile::give_back() const noexcept {}
 #endif
 

@@ -60,6 +60,14 @@ class SharedBlocks {
       if (at >= block.memory && at < block.memory + block.bytes) return block.place_of(at);
     return {};
   }
+  // Gives an own block other pages, with the same bytes at the same address: who has found it before reads and writes the old ones
+  // alone. Places from before lead to nothing any more. False where that cannot be had; true where there is no such block.
+  bool renew(std::uint64_t id) noexcept {
+    Guard const guard{lock_};
+    for (NamelessFile& block : own_)
+      if (block.id == id) return block.renew();
+    return true;
+  }
   // Where a place of this or another process of the host lies in this one; null where it cannot be had. It stays until the
   // block's owner gives it back.
   std::byte* address_of(Place const& place) {

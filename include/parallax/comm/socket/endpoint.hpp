@@ -21,6 +21,7 @@
 #include "parallax/comm/socket/blocks.hpp"
 #include "parallax/comm/socket/host.hpp"
 #include "parallax/comm/socket/journals.hpp"
+#include "parallax/comm/socket/lending.hpp"
 #include "parallax/comm/socket/mailbox.hpp"
 #include "parallax/comm/socket/meeting.hpp"
 #include "parallax/comm/socket/options.hpp"
@@ -44,6 +45,7 @@ class SocketEndpoint final : private PeerSink {
   std::vector<int> hosts;       // by rank, numbered from 0 in the order of their first rank
   bool oversubscribed = false;  // more ranks share this host than it has cores
   SocketJournals journals;
+  SocketLending lending;
 
   // Local. Posts an operation. Error as SocketCommunicator has it.
   void post(int channel, Transfer const& transfer);
@@ -80,7 +82,9 @@ class SocketEndpoint final : private PeerSink {
   // The first reason stays. Every rank that hears it passes it on: so no connection ends before its peer knows the reason.
   // Waits a quarter of a second at most until the system has it.
   void abort(Error const& reason);
-  // Whether blocks between two ranks go through memory.
+  // As LendsMemory has it.
+  void reclaim(int channel) noexcept { lending.reclaim(channel, peers_); }
+  // Whether blocks between two ranks go through memory, and they lend to each other.
   bool shares_memory(int one, int other) const { return one == other || host_meeting_.share(one, other); }
   // Bytes that the system was given for peers, headers and all; those of the meeting are not counted.
   std::uint64_t written() const { return peers_.written(); }
@@ -263,7 +267,9 @@ inline void SocketEndpoint::share_memory(Moment until) {
     if (!failure_ || !host_meeting_.has_answered()) throw;  // else who has failed may have been together with all
   }
   if (!memory) return;
-  host_ = std::make_unique<SocketHost>(std::move(memory), host_meeting_.here(), options.rank, options.size);
+  host_ =
+      std::make_unique<SocketHost>(std::move(memory), host_meeting_.here(), host_meeting_.self(), options.rank, options.size);
+  lending.join(host_->loans(), host_meeting_.here());
   for (int const rank : host_meeting_.here()) blocks_.leave_out(rank);
 }
 

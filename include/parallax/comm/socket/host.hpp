@@ -12,6 +12,7 @@
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/host/bells.hpp"
+#include "parallax/comm/host/loans.hpp"
 #include "parallax/comm/host/memory.hpp"
 #include "parallax/comm/host/neighbours.hpp"
 #include "parallax/comm/socket/peers.hpp"
@@ -35,8 +36,9 @@ class SocketHostMeeting final : public HostMeeting {
                                    Await await);
   // Whether this rank has said all that others wait for: from then on they may be quicker.
   bool has_answered() const { return here_.size() == 1 || ranks_[static_cast<std::size_t>(rank_)].answer != Answer::none; }
-  // The ranks of this host, in their order.
+  // The ranks of this host, in their order, and this one's place among them.
   std::vector<int> const& here() const { return here_; }
+  std::size_t self() const { return static_cast<std::size_t>(std::find(here_.begin(), here_.end(), rank_) - here_.begin()); }
   // Whether two ranks share memory: the same on every rank that asks, once they have met.
   bool share(int one, int other) const {
     int const group = groups_[static_cast<std::size_t>(one)];
@@ -77,18 +79,23 @@ class SocketHostMeeting final : public HostMeeting {
 // What a rank has with others of its host once they share memory. Blocks go through it; who sleeps is rung by a message.
 class SocketHost {
  public:
-  // `here`: the ranks of the host.
-  SocketHost(std::unique_ptr<HostMemory> memory, std::vector<int> const& here, int rank, int size)
+  // `here`: the ranks of the host, of which this one has place `self`.
+  SocketHost(std::unique_ptr<HostMemory> memory, std::vector<int> const& here, std::size_t self, int rank, int size)
       : memory_{std::move(memory)},
-        bells_{memory_->data(), static_cast<std::size_t>(std::find(here.begin(), here.end(), rank) - here.begin())},
+        bells_{memory_->data(), self},
         neighbours_{memory_->data() + Bells::memory_bytes(here.size()), here, rank, size},
+        loans_{memory_->data() + memory_bytes(here.size()) - Loans::memory_bytes(here.size()), here.size(), self},
         rank_{rank} {}
   // What so many ranks need of memory.
-  static std::size_t memory_bytes(std::size_t ranks) { return Bells::memory_bytes(ranks) + Neighbours::memory_bytes(ranks); }
+  static std::size_t memory_bytes(std::size_t ranks) {
+    return Bells::memory_bytes(ranks) + Neighbours::memory_bytes(ranks) + Loans::memory_bytes(ranks);
+  }
 
   // The blocks; who posts some rings afterwards.
   Neighbours& neighbours() { return neighbours_; }
   Neighbours const& neighbours() const { return neighbours_; }
+  // What these ranks lend each other.
+  Loans& loans() { return loans_; }
 
   // What changes from here on is news.
   void look() { bells_.look(); }
@@ -121,6 +128,7 @@ class SocketHost {
   std::unique_ptr<HostMemory> memory_;
   Bells bells_;
   Neighbours neighbours_;
+  Loans loans_;
   int rank_;
   bool moved_ = false, news_ = false;  // news_: something has moved since `lie_down`
 };
@@ -136,8 +144,7 @@ std::unique_ptr<HostMemory> SocketHostMeeting::meet(SocketPeers& peers, int rank
     if (hosts[other] == hosts[static_cast<std::size_t>(rank)]) here_.push_back(static_cast<int>(other));
   std::unique_ptr<HostMemory> memory;
   if (here_.size() > 1) {
-    auto const self = std::find(here_.begin(), here_.end(), rank) - here_.begin();
-    memory = std::make_unique<HostMemory>(*this, static_cast<std::size_t>(self), bytes(here_.size()));
+    memory = std::make_unique<HostMemory>(*this, self(), bytes(here_.size()));
     if (!memory->data()) memory.reset();
   } else {
     hear_answers();
