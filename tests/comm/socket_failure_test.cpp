@@ -1,9 +1,11 @@
 // What becomes of the others when a rank over sockets fails, leaves or dies; ranks that are processes are killed and stopped.
 #include <dirent.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -91,8 +93,8 @@ struct Job {
   std::array<pid_t, ranks> processes{};
   std::array<int, 2> pipe{};
 
-  // `without_memory`: a rank that can have no file in memory.
-  explicit Job(Work const& work, px::SocketOptions options = {.deadline = 20s}, int without_memory = -1) {
+  // `prepare(rank)` is called in the process of each rank.
+  explicit Job(Work const& work, px::SocketOptions options = {.deadline = 20s}, std::function<void(int)> const& prepare = {}) {
     REQUIRE(::pipe(pipe.data()) == 0);
     auto listener = std::make_unique<px::SocketListener>();
     options.size = ranks;
@@ -104,11 +106,7 @@ struct Job {
       if (processes[static_cast<std::size_t>(rank)] != 0) continue;
       auto mine = options;
       mine.rank = rank;
-      if (rank == without_memory) {
-        rlimit const none{0, 0};
-        ::setrlimit(RLIMIT_FSIZE, &none);
-        ::signal(SIGXFSZ, SIG_IGN);
-      }
+      if (prepare) prepare(rank);
       run(std::move(listener), mine, work);
       ::_exit(0);
     }
@@ -215,7 +213,51 @@ TEST_CASE("where one rank of a host cannot have its memory, all of them use thei
         throw px::Error{px::Errc::user_exception, comm.rank(), "", "", "memory is shared"};
     exchange(comm, 300'000);
   };
-  Job job{work, {.deadline = 20s}, without};
+  Job job{work, {.deadline = 20s}, [&](int rank) {
+            rlimit const none{0, 0};
+            if (rank == without) ::setrlimit(RLIMIT_FSIZE, &none);  // no file in memory either
+            ::signal(SIGXFSZ, SIG_IGN);
+          }};
+  job.together();
+  for (int i = 0; i < Job::ranks; ++i) CHECK(std::string{job.next().words} == "");
+}
+
+TEST_CASE("ranks of two hosts exchange through memory within one, and over connections between them",
+          "[comm][socket][processes]") {
+  auto const elsewhere = [](int rank) {
+    char const name[] = "another-host";
+    return rank != 1 || (::unshare(CLONE_NEWUTS) == 0 && ::sethostname(name, sizeof name - 1) == 0);
+  };
+  pid_t const trial = ::fork();
+  if (trial == 0) ::_exit(elsewhere(1) ? 0 : 1);
+  int status = 0;
+  ::waitpid(trial, &status, 0);
+  if (status != 0) PARALLAX_SKIP("another name of the host needs root");
+  auto const work = [](px::SocketCommunicator& comm) {
+    constexpr std::size_t bytes = 500'000;
+    auto const require = [&](bool right, char const* words) {
+      if (!right) throw px::Error{px::Errc::user_exception, comm.rank(), "", "", words};
+    };
+    require(comm.hosts() == std::vector<int>{0, 1, 0}, "the hosts are wrong");
+    for (int one = 0; one < 3; ++one)
+      for (int other = 0; other < 3; ++other)
+        require(comm.shares_memory(one, other) == (one == other || one + other == 2), "memory is shared, or not");
+    auto const before = comm.wire_bytes();
+    for (int round = 0; round < 20; ++round) {
+      All all{comm, bytes};
+      std::fill(all.send.begin(), all.send.end(), static_cast<std::byte>(10 * round + comm.rank()));
+      auto request = comm.ialltoallv(round % 3, all.transfer());
+      px::wait(comm, request, "a test");
+      for (std::size_t i = 0; i < all.receive.size(); i += 999)
+        require(static_cast<int>(i / bytes) == comm.rank() ||
+                    all.receive[i] == static_cast<std::byte>(static_cast<std::size_t>(10 * round) + i / bytes),
+                "a wrong byte");
+    }
+    std::uint64_t const far = comm.rank() == 1 ? 2 : 1, blocks = far * 20 * bytes, written = comm.wire_bytes() - before;
+    require(written >= blocks && written < blocks + 20 * bytes / 2, "blocks went where they need not");
+    exchange(comm, 8);
+  };
+  Job job{work, {.deadline = 20s}, elsewhere};
   job.together();
   for (int i = 0; i < Job::ranks; ++i) CHECK(std::string{job.next().words} == "");
 }

@@ -52,7 +52,7 @@ struct NamelessFile {
   // Nobody can find it any more; mappings stay.
   void close() const noexcept;
   // Own files only: the same bytes at the same address, in another file, as which this one is known from now on. Who has found it
-  // before has the old one, which is marked as given back. False where that cannot be had; then nothing has changed.
+  // before has the old one. False where that cannot be had; then nothing has changed.
   bool renew() noexcept;
   // Marks it as given back, and frees its pages for all who have mapped it, at once.
   void give_back() const noexcept;
@@ -119,9 +119,7 @@ inline bool NamelessFile::renew() noexcept {
   NamelessFile fresh = make(bytes);
   if (!fresh.memory) return false;
   std::memcpy(fresh.memory, memory, bytes);
-  __atomic_store_n(&mark().gone, 1, __ATOMIC_RELEASE);
   if (::mremap(fresh.memory, bytes + page, bytes + page, MREMAP_MAYMOVE | MREMAP_FIXED, memory) == MAP_FAILED) {
-    __atomic_store_n(&mark().gone, 0, __ATOMIC_RELEASE);
     fresh.unmap();
     fresh.close();
     return false;

@@ -1,5 +1,5 @@
 // Memory that other processes of the host can reach: a memory space, where its blocks lie, and those of others. Communicators
-// of MPI include it to lend gradients in place; users allocate theirs in it.
+// of processes include it to lend gradients in place; users allocate theirs in it.
 #pragma once
 
 #include <cstddef>
@@ -111,9 +111,9 @@ inline SharedBlocks shared_blocks;
 
 }  // namespace detail
 
-// Memory in which the processes of a host reach each other's: what lies in it, a communicator of MPI sums where it lies,
-// without a copy on the way. Zeros at first. Allocating is local; a block holds a file descriptor, and nothing of it is left in
-// any file system, however the process ends. Throws Error (out_of_memory) where it cannot be had: Linux has it.
+// Memory in which the processes of a host reach each other's: what lies in it, communicators of MPI and of sockets sum where it
+// lies, without a copy on the way. Zeros at first. Allocating is local; a block holds a file descriptor, and nothing of it is
+// left in any file system, however the process ends. Throws Error (out_of_memory) where it cannot be had: Linux has it.
 struct SharedSpace {
   // An option of variables on the axis of memory spaces.
   using axis = space_axis;
