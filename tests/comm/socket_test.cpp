@@ -35,7 +35,7 @@ struct AnySockets {
 };
 
 struct Trained {
-  std::vector<float> weights = std::vector<float>(1000, 1.0f), rows;
+  std::vector<float> weights = std::vector<float>(1000, 1.0f), others = std::vector<float>(70'000, 1.0f), rows;
   bool operator==(Trained const&) const = default;
 };
 
@@ -44,6 +44,8 @@ Trained trained(C& world) {
   px::Session session{world};
   Trained model;
   px::Variable<px::Dense, px::Adam> layer{session, "layer", px::bind(model.weights)};
+  px::Variable<px::Dense, px::Sgd> other{session, "other", px::bind(model.others)};
+  px::SharedBuffer<float> in_place(model.others.size());
   px::Variable<px::Sparse, px::Adagrad> words{session, "words", {.rows = 50, .width = 4, .initial = px::uniform(-1, 1)}};
   std::vector<int> const ids{world.rank(), 7, world.rank() + 20};
   for (int step = 0; step < 10; ++step) {
@@ -51,7 +53,10 @@ Trained trained(C& world) {
     std::vector<float> gradient(model.weights.size()), of_rows;
     for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = model.weights[i] * rows[i % 3][i % 4];
     for (std::size_t i = 0; i < 12; ++i) of_rows.push_back(rows[i / 4][i % 4] * model.weights[i]);
-    session.step(px::grad(layer, gradient), px::grad(rows, of_rows));
+    for (std::size_t i = 0; i < in_place.size(); ++i)
+      in_place.data()[i] = model.others[i] / static_cast<float>(3 + i % 7 + static_cast<std::size_t>(world.rank()));
+    session.step(px::grad(layer, gradient), px::grad(rows, of_rows),
+                 px::grad(other, px::in_place(std::span{in_place.data(), in_place.size()})));
   }
   auto const last = session.pull(words, std::vector{0, 1, 7, 20, 21});
   for (std::size_t i = 0; i < 20; ++i) model.rows.push_back(last[i / 4][i % 4]);
@@ -119,6 +124,7 @@ TEST_CASE("a training over sockets has the bits of threads", "[comm][socket]") {
                   [&](px::ThreadCommunicator& world) { threads[static_cast<std::size_t>(world.rank())] = trained(world); });
   CHECK(sockets == threads);
   CHECK(sockets[0].weights[0] != 1.0f);
+  CHECK(sockets[0].others[69'999] != 1.0f);
 }
 
 TEST_CASE("large blocks pass each other, and cost little more than their bytes", "[comm][socket]") {

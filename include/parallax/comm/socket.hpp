@@ -81,9 +81,9 @@ class SocketCommunicator {
   bool shares_memory(int one, int other) const { return end_->shares_memory(one, other); }
 
   // Collective on a channel. Writes what can be written at once; the rank's own block is copied. What peers of other hosts send
-  // before they are waited for is kept, however much it is; to those of its own a rank gives large blocks once they wait. Error: invalid_argument for lists of another length than `size` and for
-  // channels that are not there, misuse where the channel is busy, mismatch where sizes disagree, transport, and the reason
-  // after an abort.
+  // before they are waited for is kept, however much it is; to those of its own a rank gives large blocks once they wait.
+  // Error: invalid_argument for lists of another length than `size` and for channels that are not there, misuse where the
+  // channel is busy, mismatch where sizes disagree, transport, and the reason after an abort.
   Request ialltoallv(int channel, Transfer const& transfer);
 
   // Local: tells every rank, and waits a quarter of a second at most until the system has taken it.
@@ -125,11 +125,7 @@ class SocketCommunicator {
   // Local. In SharedSpace, kept until the communicator goes. Error (out_of_memory).
   std::byte* window(int channel, std::size_t bytes) { return end_->lending.window(channel, bytes); }
   // Local. Maps a peer's block when it is first asked for. Error (transport) where that fails.
-  std::byte* address_of(Place const& place) {
-    if (std::byte* const memory = detail::shared_blocks.address_of(place)) return memory;
-    throw Error{Errc::transport, rank(), "lending", "",
-                joined({place.bytes, " bytes of process ", place.process, " cannot be mapped"})};
-  }
+  std::byte* address_of(Place const& place) { return end_->address_of(place); }
   // Local. Opens a loan of the channel; numbers are this rank's own, and never come again.
   std::uint64_t lend(int channel) { return end_->lending.lend(channel); }
   // Local. Whether that loan is still open. If so, its rank waits for `release`, or lets go of the pages where that takes long.
@@ -140,8 +136,8 @@ class SocketCommunicator {
   // pages, at the same address, and who still holds it has the old ones alone.
   void reclaim(int channel) noexcept { end_->reclaim(channel); }
 
-  // Bytes that were written to connections since ranks know each other: blocks for other hosts, letters, and the 24 bytes before
-  // every 256 KiB of them or less. Within a host, 24 bytes wake a rank that sleeps while something in its memory has changed.
+  // Bytes that were written to connections since ranks know each other: blocks for other hosts, letters, and the 24 bytes
+  // before every 256 KiB of them or less. Within a host, 24 bytes wake a rank that sleeps when something in memory has changed.
   std::uint64_t wire_bytes() const { return end_->written(); }
 
  private:

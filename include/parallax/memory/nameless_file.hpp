@@ -51,8 +51,8 @@ struct NamelessFile {
   void unmap() const noexcept;
   // Nobody can find it any more; mappings stay.
   void close() const noexcept;
-  // Own files only: the same bytes at the same address, in another file, as which this one is known from now on. Who has found it
-  // before has the old one. False where that cannot be had; then nothing has changed.
+  // Own files only: the same bytes at the same address, in another file, as which this one is known from now on. Who has found
+  // it before has the old one. False where that cannot be had; then nothing has changed.
   bool renew() noexcept;
   // Marks it as given back, and frees its pages for all who have mapped it, at once.
   void give_back() const noexcept;

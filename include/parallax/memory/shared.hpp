@@ -60,8 +60,8 @@ class SharedBlocks {
       if (at >= block.memory && at < block.memory + block.bytes) return block.place_of(at);
     return {};
   }
-  // Gives an own block other pages, with the same bytes at the same address: who has found it before reads and writes the old ones
-  // alone. Places from before lead to nothing any more. False where that cannot be had; true where there is no such block.
+  // Gives an own block other pages, with the same bytes at the same address: who has found it before reads and writes the old
+  // ones alone. Places from before lead to nothing any more. False where that cannot be had; true where there is no such block.
   bool renew(std::uint64_t id) noexcept {
     Guard const guard{lock_};
     for (NamelessFile& block : own_)

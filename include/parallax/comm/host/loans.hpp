@@ -10,8 +10,8 @@
 
 namespace parallax::detail {
 
-// Who holds a loan says so before it looks whether that is open, and who closes one does so before it looks who holds it: so one
-// of the two sees the other. Holders are told apart, for one may be gone.
+// Who holds a loan says so before it looks whether that is open, and who closes one does so before it looks who holds it: so
+// one of the two sees the other. Holders are told apart, for one may be gone.
 class Loans {
  public:
   // Local. `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes` or more. `self`: this rank's place.

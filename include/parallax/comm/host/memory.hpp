@@ -24,8 +24,8 @@ class HostMeeting {
   ~HostMeeting() = default;
 };
 
-// What this process has mapped of such memory, once for all of its ranks where these are threads: so that whoever watches memory
-// by its address, as sanitizers do, sees them meet. Under any thread.
+// What this process has mapped of such memory, once for all of its ranks where these are threads: so that whoever watches
+// memory by its address, as sanitizers do, sees them meet. Under any thread.
 class HostMappings {
  public:
   // One more rank has what is at that place; none where it cannot be found.

@@ -82,7 +82,8 @@ class SocketEndpoint final : private PeerSink {
   // The first reason stays. Every rank that hears it passes it on: so no connection ends before its peer knows the reason.
   // Waits a quarter of a second at most until the system has it.
   void abort(Error const& reason);
-  // As LendsMemory has it.
+  // As LendsMemory has them.
+  std::byte* address_of(Place const& place);
   void reclaim(int channel) noexcept { lending.reclaim(channel, peers_); }
   // Whether blocks between two ranks go through memory, and they lend to each other.
   bool shares_memory(int one, int other) const { return one == other || host_meeting_.share(one, other); }
@@ -98,7 +99,7 @@ class SocketEndpoint final : private PeerSink {
   void tell_directory(SocketMeeting& meeting);
   std::vector<SocketAddress> hear_directory(SocketMeeting& meeting, Moment until);
   void tell_refused(OwnedDescriptor socket);
-  void number_hosts(std::vector<RankLink> const& links, RankFacts const& mine);
+  void note_hosts(SocketMeeting const& meeting);
   void share_memory(Moment until);
 
   // What comes from a rank.
@@ -167,12 +168,12 @@ inline void SocketEndpoint::meet(OwnedDescriptor listener, Moment until) {
   try {
     if (options.rank == 0) {
       meeting.await_all();
-      number_hosts(meeting.links(), meeting.facts());
+      note_hosts(meeting);
       tell_directory(meeting);
     } else {
       meeting.call_first();
       meeting.join(hear_directory(meeting, until));
-      number_hosts(meeting.links(), meeting.facts());
+      note_hosts(meeting);
       install(meeting);
     }
   } catch (...) {
@@ -232,22 +233,11 @@ inline std::vector<SocketAddress> SocketEndpoint::hear_directory(SocketMeeting& 
   return addresses;
 }
 
-inline void SocketEndpoint::number_hosts(std::vector<RankLink> const& links, RankFacts const& mine) {
-  int next = 0, here = 0;
-  auto const facts_of = [&](std::size_t rank) -> RankFacts const& {
-    return static_cast<int>(rank) == options.rank ? mine : links[rank].facts;
-  };
-  auto const same = [](RankFacts const& one, RankFacts const& other) {
-    return one.boot == other.boot && one.name == other.name;
-  };
-  for (std::size_t rank = 0; rank < links.size(); ++rank) {
-    std::size_t first = 0;
-    while (!same(facts_of(first), facts_of(rank))) ++first;
-    hosts.push_back(first < rank ? hosts[first] : next++);
-    here += same(mine, facts_of(rank));
-  }
+inline void SocketEndpoint::note_hosts(SocketMeeting const& meeting) {
+  hosts = meeting.hosts();
+  auto const here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(options.rank)]);
   unsigned const cores = std::thread::hardware_concurrency();
-  oversubscribed = cores > 0 && static_cast<unsigned>(here) > cores;
+  oversubscribed = cores > 0 && here > static_cast<std::ptrdiff_t>(cores);
 }
 
 inline void SocketEndpoint::share_memory(Moment until) {
@@ -336,6 +326,14 @@ inline void SocketEndpoint::look_for_the_departed(int channel) {
       fail(broken(rank, "has ended its communicator, and is waited for"));
       throw *failure_;
     }
+}
+
+// Where its process has ended, the connection says so, soon.
+inline std::byte* SocketEndpoint::address_of(Place const& place) {
+  if (std::byte* const memory = shared_blocks.address_of(place)) return memory;
+  auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{250};
+  for (check(); std::chrono::steady_clock::now() < until; check()) sleep(std::chrono::milliseconds{5});
+  throw broken(host_meeting_.owner_of(place), joined({"lends ", place.bytes, " bytes that cannot be mapped"}));
 }
 
 // ---- letters and journals ----

@@ -36,6 +36,12 @@ class SocketHostMeeting final : public HostMeeting {
                                    Await await);
   // Whether this rank has said all that others wait for: from then on they may be quicker.
   bool has_answered() const { return here_.size() == 1 || ranks_[static_cast<std::size_t>(rank_)].answer != Answer::none; }
+  // The first rank of this host whose process that is, or -1.
+  int owner_of(Place const& place) const {
+    auto const is = [&](int rank) { return ranks_[static_cast<std::size_t>(rank)].place.process == place.process; };
+    auto const found = std::find_if(here_.begin(), here_.end(), is);
+    return found == here_.end() ? -1 : *found;
+  }
   // The ranks of this host, in their order, and this one's place among them.
   std::vector<int> const& here() const { return here_; }
   std::size_t self() const { return static_cast<std::size_t>(std::find(here_.begin(), here_.end(), rank_) - here_.begin()); }

@@ -50,8 +50,8 @@ class SocketMeeting {
 
   // By rank: those that were reached, also after an Error; the rank's own has no socket.
   std::vector<RankLink>& links() { return links_; }
-  // What this rank says about itself.
-  RankFacts const& facts() const { return mine_; }
+  // By rank, once all are there: its host, numbered from 0 in the order of their first rank.
+  std::vector<int> hosts() const;
   // Who has proved itself and must not join, to be told why.
   RankLink& refused() { return refused_; }
 
@@ -301,6 +301,23 @@ inline void SocketMeeting::admit(Greeting& greeting, bool called) {
   if (!called && theirs.rank < mine_.rank) return;
   there_ += !linked(theirs.rank);
   links_[static_cast<std::size_t>(theirs.rank)] = std::move(link);
+}
+
+inline std::vector<int> SocketMeeting::hosts() const {
+  std::vector<int> hosts;
+  int next = 0;
+  auto const facts_of = [&](std::size_t rank) -> RankFacts const& {
+    return static_cast<int>(rank) == mine_.rank ? mine_ : links_[rank].facts;
+  };
+  auto const same = [](RankFacts const& one, RankFacts const& other) {
+    return one.boot == other.boot && one.name == other.name;
+  };
+  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+    std::size_t first = 0;
+    while (!same(facts_of(first), facts_of(rank))) ++first;
+    hosts.push_back(first < rank ? hosts[first] : next++);
+  }
+  return hosts;
 }
 
 inline Error SocketMeeting::missing() const {
