@@ -250,6 +250,32 @@ TEST_CASE("blocks within a host put no byte on a connection while nobody sleeps"
   });
 }
 
+TEST_CASE("a block that is there before its operation is posted keeps nobody asleep", "[comm][socket]") {
+  std::atomic<bool> sent{false}, over{false};
+  std::chrono::nanoseconds slept{0};
+  std::vector<px::ByteRange> const none(2), to{{0, 0}, {0, 8}}, from{{0, 8}, {0, 0}};
+  run_sockets(2, [&](px::SocketCommunicator& comm) {
+    std::byte bytes[8]{};
+    if (comm.rank() == 0) {
+      auto request = comm.ialltoallv(0, {bytes, to, nullptr, none});
+      px::wait(comm, request, "a test");
+      sent = true;
+      while (!over) std::this_thread::sleep_for(std::chrono::milliseconds{1});  // so that no goodbye wakes the other
+      return;
+    }
+    while (!sent) std::this_thread::yield();
+    comm.check();
+    comm.sleep(std::chrono::nanoseconds{1});
+    auto request = comm.ialltoallv(0, {nullptr, none, bytes, from});
+    auto const began = std::chrono::steady_clock::now();
+    comm.sleep(std::chrono::seconds{10});
+    slept = std::chrono::steady_clock::now() - began;
+    over = true;
+    px::wait(comm, request, "a test");
+  });
+  CHECK(slept < std::chrono::seconds{9});
+}
+
 // A wait that was not woken lasts for all of its ten seconds.
 TEST_CASE("ranks that sleep miss nothing that comes through memory", "[comm][socket]") {
   std::uint64_t const seed = std::random_device{}();
@@ -272,10 +298,12 @@ TEST_CASE("ranks that sleep miss nothing that comes through memory", "[comm][soc
           for (std::uint64_t spin = dice() % 2'000; spin > 0; --spin) send[0] ^= std::byte{1};
       }
       auto request = comm.ialltoallv(round % px::channels, {send.data(), to, receive.data(), from});
-      while (!request.test()) {
+      bool const looks = dice() % 2 == 0;  // else it sleeps first: what is there already must not be missed either
+      while (!looks || !request.test()) {
         auto const began = std::chrono::steady_clock::now();
         comm.sleep(std::chrono::seconds{10});
         missed += std::chrono::steady_clock::now() - began > std::chrono::seconds{9};
+        if (!looks && request.test()) break;
       }
     }
   });

@@ -293,7 +293,7 @@ inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
       block.total = sent.bytes;
       if (sent.bytes > 0) peers_.send(other, block, transfer.send + sent.offset);
     }
-    if (host_) host_->ring(peers_);
+    if (host_) host_->move_on(peers_);  // what is there already is not told of again
   } catch (...) {
     fail(current_error(options.rank, "ialltoallv"));
     withdraw(channel);
