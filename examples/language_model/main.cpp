@@ -109,7 +109,10 @@ int main(int argc, char** argv) {
     if (options.help) return std::fputs(std::string{usage}.c_str(), stdout) < 0;
     Text text = options.texts.empty() ? default_text() : read_files(options.texts);
     if (options.smoke) make_tiny(text, options);
-    auto const body = [&](px::AnyCommunicator& world) { return run(world, make_task(options, text, world.size())); };
+    auto const body = [&](px::AnyCommunicator& world) {
+      if (options.servers >= world.size()) throw std::invalid_argument{"--servers leaves no rank that trains"};
+      return run(world, make_task(options, text, world.size() - options.servers));
+    };
     return px::run(argc, argv, body, {.threads = options.ranks});
   } catch (std::exception const& error) {
     std::fprintf(stderr, "language_model: %s\n", error.what());

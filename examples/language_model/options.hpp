@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -15,13 +16,15 @@
 
 namespace lm {
 
-inline constexpr std::array<std::string_view, 6> policies{
-    "hybrid", "all_reduce", "parameter_server", "naive_parameter_server", "all_gather", "auto"};
+inline constexpr std::array<std::string_view, 7> policies{
+    "hybrid", "all_reduce", "parameter_server", "naive_parameter_server", "all_gather", "auto", "async"};
 
 struct Options {
   std::vector<std::string> texts;  // empty: the default text
   int ranks = 4;                   // threads, where no launcher has others
-  std::string policy = "compare";  // five of them, one after another; or one
+  std::string policy = "compare";  // five of them, one after another; or one; or async: every rank at its own pace
+  std::int64_t staleness = 3;      // of async: by so many batches a rank may be ahead of what it has seen of others
+  int servers = 0;                 // of async: so many ranks keep all parameters and train on nothing; 0: each keeps a share
   ModelShape shape;
   Index streams = 16;        // B, per rank
   Index steps = 10;          // T, of truncated back-propagation
@@ -39,13 +42,16 @@ struct Options {
 
 inline constexpr std::string_view usage =
     "language_model [--text FILE...] [--ranks N]\n"
-    "  [--policy compare|hybrid|all_reduce|parameter_server|naive_parameter_server|all_gather|auto]\n"
+    "  [--policy compare|hybrid|all_reduce|parameter_server|naive_parameter_server|all_gather|auto|async]\n"
+    "  [--staleness S] [--servers N]\n"
     "  [--vocabulary V] [--embedding E] [--cell H] [--projection P] [--samples S] [--batch B] [--steps T]\n"
     "  [--batches K] [--checkpoints C] [--rate R] [--clip NORM] [--seed N] [--smoke]\n"
     "  [--save FOLDER [--save-every STEPS] [--resume]]\n"
     "Trains the language model of the Parallax paper in small on 4 thread ranks, on the ranks of mpiexec or torchrun, or on "
     "the hosts of a file (--px-help). The paper's size:\n"
     "  --vocabulary 793470 --embedding 512 --cell 2048 --projection 512 --samples 8192 --batch 128 --steps 20\n"
+    "--policy async: every rank at its own pace, at most S batches (3) ahead of what it has seen of others; N ranks serve "
+    "alone.\n"
     "--save, with --policy hybrid, keeps three checkpoints: one each minute or after so many steps, one at the end, and one "
     "when "
     "SIGTERM or SIGINT stops it.\n"
@@ -89,8 +95,10 @@ inline void check_saving(Options const& options) {
 }  // namespace detail
 
 // Throws std::invalid_argument with a sentence about the first argument that is wrong.
+// The mode of a file of hosts is the policy of who names none.
 inline Options parse(std::vector<std::string_view> const& arguments) {
   Options options;
+  if (char const* const mode = std::getenv("PARALLAX_MODE")) options.policy = detail::policy(mode);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string_view const name = arguments[i];
     auto const next = [&] {
@@ -103,6 +111,8 @@ inline Options parse(std::vector<std::string_view> const& arguments) {
       while (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) options.texts.emplace_back(next());
     } else if (name == "--ranks") read(options.ranks);
     else if (name == "--policy") options.policy = detail::policy(next());
+    else if (name == "--staleness") read(options.staleness);
+    else if (name == "--servers") read(options.servers);
     else if (name == "--vocabulary") read(options.shape.vocabulary);
     else if (name == "--embedding") read(options.shape.embedding);
     else if (name == "--cell") read(options.shape.cell);
@@ -123,6 +133,7 @@ inline Options parse(std::vector<std::string_view> const& arguments) {
     else throw std::invalid_argument{"no such option: " + std::string{name}};
   }
   detail::check_saving(options);
+  if (options.servers > 0 && options.policy != "async") throw std::invalid_argument{"--servers is for --policy async"};
   return options;
 }
 

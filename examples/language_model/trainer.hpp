@@ -2,15 +2,14 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <vector>
 
 #include <parallax/comm/any.hpp>
 #include <parallax/parallax.hpp>
 
+#include "evaluation.hpp"
 #include "model.hpp"
 #include "options.hpp"
 #include "saved_parts.hpp"
@@ -45,44 +44,21 @@ class Trainer {
     auto const seed = options_.seed * 1'000'003 + static_cast<std::uint64_t>(session_.steps());
     auto const softmax_ids = model_.softmax_ids(batch_, seed);  // the same samples on all ranks
     auto const [words, classes] = session_.pull(embedding_.at(batch_.inputs), softmax_.at(softmax_ids));
-    double const loss = model_.forward(batch_, elements(words), words.inverse(), elements(classes), classes.inverse(),
-                                       static_cast<double>(options_.steps));
+    double const loss = model_.forward(batch_, elements<Scalar>(words), words.inverse(), elements<Scalar>(classes),
+                                       classes.inverse(), static_cast<double>(options_.steps));
 
     session_.start(px::grad(classes, model_.softmax_gradient()));
     auto const word_gradient = model_.backward([&] { session_.poll(); });
     auto const gradients = model_.lstm().gradients();
-    session_.step(px::clip_by_global_norm(options_.clip, px::grad(kernel_, gradients.kernel),
-                                          px::grad(bias_, gradients.bias), px::grad(projection_, gradients.projection)),
+    session_.step(px::clip_by_global_norm(options_.clip, px::grad(kernel_, gradients.kernel), px::grad(bias_, gradients.bias),
+                                          px::grad(projection_, gradients.projection)),
                   px::grad(words, word_gradient));
     return loss;
   }
 
-  // exp of the mean loss per word of the whole softmax over text that ranks read together.
+  // Over held-out text that ranks read together.
   double perplexity(std::span<Token const> text) {
-    Streams streams{text, options_.streams, session_.rank(), session_.size()};
-    LstmState<Scalar> state;
-    state.reset(options_.streams, options_.shape.lstm());
-    FullSoftmax<Scalar> softmax;
-    Batch batch;
-    for (auto left = streams.length(); left > 0; left -= batch.steps) {
-      streams.next(std::min<std::ptrdiff_t>(left, 4 * options_.steps), batch);
-      auto const words = session_.pull(embedding_, batch.inputs);
-      softmax.add(model_.run(batch, elements(words), words.inverse(), state), batch.targets);
-    }
-    constexpr Id block = 4096;
-    std::vector<Id> ids;
-    std::vector<Scalar> rows;
-    for (Id first = 0; first < options_.shape.vocabulary; first += block) {
-      ids.resize(static_cast<std::size_t>(std::min(block, options_.shape.vocabulary - first)));
-      std::iota(ids.begin(), ids.end(), first);
-      auto const classes = session_.pull(softmax_, ids);
-      rows.clear();
-      for (std::size_t i = 0; i < ids.size(); ++i) rows.insert(rows.end(), classes[i].begin(), classes[i].end());
-      softmax.add_block(first, rows);
-    }
-    std::vector<double> sums{softmax.loss_sum(), static_cast<double>(softmax.size())};
-    px::allreduce(session_.topology().world(), std::span{sums});
-    return std::exp(sums[0] / sums[1]);
+    return lm::perplexity(session_, embedding_, softmax_, model_, options_, text);
   }
 
   // All that outlives a step, of a trainer under the policy `hybrid`. `memory` and `record` are the caller's.
@@ -110,10 +86,6 @@ class Trainer {
   px::Session<px::AnyCommunicator>& session() { return session_; }
 
  private:
-  static std::span<Scalar const> elements(auto const& pulled) {
-    auto const rows = pulled.values();
-    return {rows.data, static_cast<std::size_t>(rows.rows * rows.width)};
-  }
   // Rows that are seldom touched learn fast from their first gradient on; the network's weights learn from all of them.
   px::Adagrad adagrad(double initial_accumulator) const {
     return {.learning_rate = options_.learning_rate, .initial_accumulator = initial_accumulator};

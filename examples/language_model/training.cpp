@@ -14,6 +14,7 @@
 
 #include "../../benchmarks/baseline/naive_ps.hpp"
 #include "../progress.hpp"
+#include "apart.hpp"
 #include "trainer.hpp"
 
 namespace lm {
@@ -120,6 +121,41 @@ Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_vi
   return outcome;
 }
 
+// Collective. Ranks that serve train on nothing.
+Outcome train_apart(px::AnyCommunicator& world, Task const& task, std::string_view policy, std::string title, int checkpoints,
+                    AtCheckpoint const& at_checkpoint) {
+  Options const& options = task.options;
+  ApartTrainer<float> trainer{world, options, task.corpus.train};
+  (title += title.empty() ? "" : ": ") += policy;
+  title.resize(37, ' ');
+  example::Progress progress{title, task.batches, world.rank() == options.servers};
+  double seconds = 0, smoothed = 0;
+  Outcome outcome;
+  outcome.policy = policy;
+  checkpoints = std::max(checkpoints, 1);
+  for (int checkpoint = 1; checkpoint <= checkpoints; ++checkpoint) {
+    std::int64_t const until = task.batches * checkpoint / checkpoints;
+    auto const start = Clock::now();
+    trainer.train(until - outcome.batches, [&](std::int64_t clock, double loss) {
+      smoothed = clock == 1 ? loss : 0.98 * smoothed + 0.02 * loss;
+      progress.update(clock - 1, "sampled loss " + std::to_string(smoothed).substr(0, 5));
+    });
+    px::barrier(world);
+    seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    outcome.batches = until;
+    double const sent = static_cast<double>(trainer.session().traffic().payload_sent());
+    outcome.megabytes_sent = mean_over_ranks(sent, world) / 1e6;
+    outcome.perplexity = trainer.perplexity(task.corpus.held_out);
+    at_checkpoint({outcome.batches, seconds, outcome.megabytes_sent, outcome.perplexity});
+  }
+  auto const words = static_cast<double>(options.streams * options.steps * (world.size() - options.servers) * task.batches);
+  outcome.words_per_second = seconds > 0 ? words / seconds : 0;
+  outcome.megabytes_sent /= static_cast<double>(std::max<std::int64_t>(task.batches, 1));
+  progress.update(task.batches, std::to_string(static_cast<int>(outcome.words_per_second)) + " words/s");
+  trainer.session().finish();
+  return outcome;
+}
+
 }  // namespace
 
 Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view policy, std::string const& title, int checkpoints,
@@ -133,6 +169,7 @@ Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view pol
   if (policy == "naive_parameter_server") return under(baseline::naive_parameter_server{});
   if (policy == "all_gather") return under(px::presets::all_gather{});
   if (policy == "auto") return under(px::Auto{});
+  if (policy == "async") return train_apart(world, task, policy, title, checkpoints, at_checkpoint);
   throw std::invalid_argument{"no such policy: " + std::string{policy}};
 }
 

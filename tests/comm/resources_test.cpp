@@ -53,6 +53,7 @@ TEST_CASE("a file of hosts says where ranks run", "[comm][launch]") {
   CHECK(parsed("127.0.0.1#here") == "; 1 127.0.0.1 here 1;");
   CHECK(parsed("mode = hybrid\na") == "hybrid; 2 a 1;");
   CHECK(parsed("a\n  mode=all_reduce # all") == "all_reduce; 1 a 1;");
+  CHECK(parsed("mode = async\na") == "async; 2 a 1;");
   CHECK(parsed("mode\t=\tparameter_server\nmode\nmode2") == "parameter_server; 2 mode 1; 3 mode2 1;");
   std::string most;
   for (int host = 0; host < 16; ++host) most += "h" + std::to_string(host) + " slots=4096\n";
@@ -65,7 +66,7 @@ TEST_CASE("a bad file of hosts is refused by its line and column", "[comm][launc
   };
   std::string const devices = "a device is a number from 0 to 4095, not ",
                     settings = "behind a host stands slots=N or port=N, not ";
-  std::string const modes = "a mode is hybrid, all_reduce or parameter_server, not ";
+  std::string const modes = "a mode is hybrid, all_reduce, parameter_server or async, not ";
   std::string const long_name(254, 'a'), long_word(100, '=');
   std::vector<std::pair<std::string, std::string>> const bad{
       {"", "hosts: it names no host"},
@@ -127,10 +128,10 @@ TEST_CASE("a bad file of hosts is refused by its line and column", "[comm][launc
       {"fe80::1", "hosts:1:6: " + devices + "':1'"},
       {"a\nb\na", "hosts:3:1: host a is named twice, in line 1 first"},
       {"a\nme@a", "hosts:2:1: host a is named twice, in line 1 first"},
-      {"mode=", "hosts:1:6: a mode is missing: hybrid, all_reduce or parameter_server"},
+      {"mode=", "hosts:1:6: a mode is missing: hybrid, all_reduce, parameter_server or async"},
       {"mode=fast", "hosts:1:6: " + modes + "'fast'"},
       {"mode = Hybrid", "hosts:1:8: " + modes + "'Hybrid'"},
-      {"mode=async", "hosts:1:6: the mode async is not there yet: hybrid, all_reduce and parameter_server are"},
+      {"mode=asynchronous", "hosts:1:6: " + modes + "'asynchronous'"},
       {"mode=hybrid a", "hosts:1:13: behind the mode stands 'a'"},
       {"mode=hybrid\nmode=hybrid\na", "hosts:2:1: the mode is given twice, in line 1 first"},
   };

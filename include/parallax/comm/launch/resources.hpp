@@ -2,7 +2,7 @@
 // starts its ranks by itself may call `read_resources`.
 //
 //   # a comment, up to the end of the line
-//   mode = hybrid          at most once: hybrid, all_reduce or parameter_server
+//   mode = hybrid          at most once: hybrid, all_reduce, parameter_server or async
 //   node0: 0,1,2           a rank for each of these devices
 //   node1 slots=4          four ranks without a device
 //   me@node2 port=2222     one rank; by ssh as another user, at another port
@@ -210,12 +210,11 @@ inline void take_settings(ResourceLine& line, HostResources& host) {
 
 // The mode behind "mode =".
 inline std::string mode_of(ResourceLine& line) {
-  if (line.ends()) line.refuse(line.at(), {"a mode is missing: hybrid, all_reduce or parameter_server"});
+  if (line.ends()) line.refuse(line.at(), {"a mode is missing: hybrid, all_reduce, parameter_server or async"});
   std::size_t const begin = line.at();
   std::string_view const mode = line.word([](char c) { return c > ' ' && c != '#'; });
-  if (mode == "async") line.refuse(begin, {"the mode async is not there yet: hybrid, all_reduce and parameter_server are"});
-  if (mode != "hybrid" && mode != "all_reduce" && mode != "parameter_server")
-    line.refuse(begin, {"a mode is hybrid, all_reduce or parameter_server, not ", line.shown_rest(begin)});
+  if (mode != "hybrid" && mode != "all_reduce" && mode != "parameter_server" && mode != "async")
+    line.refuse(begin, {"a mode is hybrid, all_reduce, parameter_server or async, not ", line.shown_rest(begin)});
   if (!line.ends()) line.refuse(line.at(), {"behind the mode stands ", line.shown_rest(line.at())});
   return std::string{mode};
 }
