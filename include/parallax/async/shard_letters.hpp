@@ -275,6 +275,7 @@ struct PsShard::letters<Dense> {
       fold_fields(state_->optimizer(), into);
     }
     void begin() override {
+      if (registration().gone) return;
       auto const part = shown();
       part_.resize(part.size());
       std::copy(part.begin(), part.end(), part_.data());
