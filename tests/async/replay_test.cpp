@@ -47,7 +47,8 @@ bool differ(States const& one, States const& other) {
 
 TEST_CASE("a run that follows a log has every bit of the run that wrote it", "[async][replay]") {
   bool any_differ = false;
-  for (auto const& [ranks, servers] : {std::pair{3, 0}, {4, 2}, {2, 1}}) {
+  for (auto const& shape : {std::pair{3, 0}, {4, 2}, {2, 1}}) {
+    int const ranks = shape.first, servers = shape.second;
     auto const check = [&](auto const& rule, std::uint64_t naps) {
       std::vector<px::RunLog> logs(static_cast<std::size_t>(ranks)), others = logs;
       States const first = train(ranks, servers, rule, logs, true, naps);
