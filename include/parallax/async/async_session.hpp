@@ -138,7 +138,9 @@ class AsyncSession {
         "parallax: an AsyncSession takes variables whose policy has letters<Kind>: Variable<Dense, PsShard>, and tables "
         "under PsShard");
     static_assert(State::space::host_readable, "parallax: the variables of an AsyncSession are in the host's memory");
-    if constexpr (has_letters) {
+    static_assert(!State::measures,
+                  "parallax: this optimizer measures the whole tensor, and in an AsyncSession no owner sees the whole of it");
+    if constexpr (has_letters && !State::measures) {
       if (!core_.by_clock() && state.reduce() != Reduce::sum)
         throw Error{
             Errc::misuse, rank(), "Variable", state.name(),

@@ -263,8 +263,6 @@ struct PsShard::letters<Dense> {
   template <class State>
   class At final : public Keeper {
     using T = typename State::scalar_type;
-    static_assert(!State::measures,
-                  "parallax: this optimizer measures the whole tensor, and in an AsyncSession no owner sees the whole of it");
 
    public:
     // Holds the state, also once the variable is gone.
