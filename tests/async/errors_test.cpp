@@ -171,6 +171,8 @@ TEST_CASE("a declaration or a session that makes no sense is refused where it st
   CHECK(has(mean[0], "misuse (rank 0) in Variable of 'words': a mean is over workers whose pushes are one update"));
   auto const servers = told(2, [](World& world) { px::AsyncSession session{world, px::Asp{}, px::Servers{2}}; });
   CHECK(has(servers[0], "2 servers of 2 ranks leave no worker"));
+  auto const negative = told(1, [](World& world) { px::AsyncSession session{world, px::Ssp{-1}}; });
+  CHECK(has(negative[0], "invalid argument in AsyncSession: a staleness of -1 is less than 0"));
   auto const stranger = told(1, [](World& world) {
     px::AsyncSession one{world, px::Asp{}};
     Words words{one, "words", {.rows = 10, .width = 2}};

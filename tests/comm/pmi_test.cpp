@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "expected.hpp"
 #include "parallax/comm/socket.hpp"
 
 namespace px = parallax;
@@ -124,12 +125,6 @@ std::string converse(pmi::PmiClient client, bool leaves, pmi::Moment until) {
   client.finalize(until);
   return found;
 }
-
-struct Variable {
-  Variable(char const* name, std::string const& value) : name_{name} { ::setenv(name, value.c_str(), 1); }
-  ~Variable() { ::unsetenv(name_); }
-  char const* name_;
-};
 
 std::optional<px::Error> error_of(std::function<void()> const& body) {
   try {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "expected.hpp"
 #include "parallax/conformance/exchange.hpp"
 #include "sockets.hpp"
 
@@ -73,17 +74,6 @@ void check_none(Errors const& errors) {
     CHECK_FALSE(error);
   }
 }
-
-bool has(std::optional<px::Error> const& error, px::Errc code, std::string const& words) {
-  if (error) UNSCOPED_INFO(error->what());
-  return error && error->code() == code && error->detail().find(words) != std::string::npos;
-}
-
-struct Variable {
-  Variable(char const* name, char const* value) : name_{name} { ::setenv(name, value, 1); }
-  ~Variable() { ::unsetenv(name_); }
-  char const* name_;
-};
 
 // A resolver of the test's own, while it lives.
 struct Resolver {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "expected.hpp"
 #include "parallax/conformance/exchange.hpp"
 #include "sockets.hpp"
 
@@ -81,17 +82,6 @@ void exchange_numbers(px::SocketCommunicator& comm) {
   parallax_conformance::exchange_ragged(comm, 0, 7);
   parallax_conformance::exchange_ragged(comm, 3, 8);
 }
-
-bool has(std::optional<px::Error> const& error, px::Errc code, std::string const& words) {
-  if (error) UNSCOPED_INFO(error->what());
-  return error && error->code() == code && error->detail().find(words) != std::string::npos;
-}
-
-struct Variable {
-  Variable(char const* name, char const* value) : name_{name} { ::setenv(name, value, 1); }
-  ~Variable() { ::unsetenv(name_); }
-  char const* name_;
-};
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/core/slice.hpp"
@@ -14,7 +15,7 @@
 namespace parallax {
 
 // What an owner knows of the workers. A worker's clock is the number of its pushes; that of a worker that has left counts as
-// infinitely late.
+// infinite.
 struct Clocks {
   // By worker: how many of its pushes have come here.
   Slice<std::int64_t const> of;
@@ -30,6 +31,7 @@ struct Clocks {
 //                                             else each is an update of its own, as it comes
 //   bool may_read(std::int64_t clock, Clocks const& clocks) const    whether a worker that has pushed so often may be answered by
 //                                             this owner now; asked again after each push until it says yes
+// Optional: `void check() const`, which throws Error (invalid_argument) for numbers that make no sense.
 template <class S>
 concept Consistency = std::is_trivially_copyable_v<S> && requires(S const& rule, std::int64_t clock, Clocks const& clocks) {
   { S::name } -> std::convertible_to<std::string_view>;
@@ -56,6 +58,11 @@ struct Ssp {
 
   // As messages call it.
   static constexpr std::string_view name = "Ssp";
+  // Error (invalid_argument) for less than no clock.
+  void check() const {
+    if (staleness < 0)
+      throw Error{Errc::invalid_argument, -1, "AsyncSession", "", joined({"a staleness of ", staleness, " is less than 0"})};
+  }
   // With staleness 0.
   bool by_clock() const { return staleness == 0; }
   // Once the slowest worker is near enough, by clock once all of it is in the parameters.
@@ -78,7 +85,9 @@ class ConsistencyRule {
 template <Consistency S>
 class ConsistencyOf final : public ConsistencyRule {
  public:
-  explicit ConsistencyOf(S const& rule) : rule_{rule} {}
+  explicit ConsistencyOf(S const& rule) : rule_{rule} {
+    if constexpr (requires { rule.check(); }) rule.check();
+  }
   bool by_clock() const override { return rule_.by_clock(); }
   bool may_read(std::int64_t clock, Clocks const& clocks) const override { return rule_.may_read(clock, clocks); }
   std::string text() const override { return joined({S::name, fields_text(rule_)}); }

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "parallax/async/letter.hpp"
 #include "parallax/comm/topology.hpp"
 #include "parallax/core/fields.hpp"
+#include "parallax/core/pointer.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/variable/registration.hpp"
 
@@ -32,10 +34,10 @@ class Keeper {
   // Adds what ranks compare when training begins: the variable, and the settings of its optimizer.
   virtual void add_settings(Fingerprint& into) const = 0;
 
-  // Training begins: from here on the owner's share is the Keeper's.
-  virtual void begin() = 0;
+  // Training begins: from here on the owner's share is the Keeper's, where that is not the variable's own.
+  virtual void begin() {}
   // Training has ended on this rank: the share is the variable's again.
-  virtual void end() = 0;
+  virtual void end() {}
   // Updates so far: at an owner, all of them.
   virtual std::int64_t steps() const = 0;
   // Of a rank that owns nothing: so many updates there were.
@@ -62,6 +64,25 @@ class Keeper {
 
   // The number of the variable, in the order in which variables were made.
   std::uint32_t number = 0;
+};
+
+// What a Keeper knows by the variable's state, which it holds, also once the variable is gone: a policy derives its own from it.
+template <class State>
+class KeeperOf : public Keeper {
+ public:
+  // Shares the state with the variable.
+  explicit KeeperOf(Shared<State> state) : state_{std::move(state)} {}
+  Registration const& registration() const final { return *state_->registration(); }
+  void add_settings(Fingerprint& into) const final {
+    into.fold(registration().hash);
+    fold_fields(state_->optimizer(), into);
+  }
+  std::int64_t steps() const final { return state_->steps(); }
+  void catch_up(std::int64_t steps) final { state_->catch_up(steps); }
+
+ protected:
+  // The variable's.
+  Shared<State> state_;
 };
 
 // One argument of a pull, at a worker. Made for one call.

@@ -40,33 +40,23 @@ template <>
 struct PsShard::letters<Sparse> {
   // At an owner: the table's rows are the state's own, and nothing is kept beside them.
   template <class State>
-  class At final : public Keeper {
+  class At final : public KeeperOf<State> {
+    using KeeperOf<State>::state_;
     using T = typename State::scalar_type;
     using Index = typename State::index_type;
 
    public:
-    // Holds the state, also once the variable is gone.
-    explicit At(Shared<State> state) : state_{std::move(state)} {}
-    Registration const& registration() const override { return *state_->registration(); }
-    void add_settings(Fingerprint& into) const override {
-      into.fold(registration().hash);
-      fold_fields(state_->optimizer(), into);
-    }
-    void begin() override {}
-    void end() override {}
-    std::int64_t steps() const override { return state_->steps(); }
-    void catch_up(std::int64_t steps) override { state_->catch_up(steps); }
+    using KeeperOf<State>::KeeperOf;
 
     void answer(LetterReader& letter, std::uint64_t count, LetterDraft& answer) override {
       auto const keys = keys_of(letter, count);
       state_->touch(keys);
-      answer.section(number, count);
+      answer.section(this->number, count);
       state_->gather(keys, answer.own_run<T>(keys.size() * width(), Payload::rows).data());
     }
     PushedPart pushed(LetterReader& letter, std::uint64_t count) override {
       auto const keys = keys_of(letter, count);
       if (state_->counted()) letter.run<std::uint32_t>(count, Payload::counts);
-      if (width() > 0 && count > (~std::uint64_t{0} >> 8) / (width() * sizeof(T))) letter.broken("a section is too long");
       auto const rows = letter.run<T>(count * width(), Payload::rows);
       auto const* const first = reinterpret_cast<std::byte const*>(keys.data());
       return {count, {first, reinterpret_cast<std::byte const*>(rows.data() + rows.size())}};
@@ -142,7 +132,6 @@ struct PsShard::letters<Sparse> {
       return {groups_.keys.span(), sums_.data(), state_->counted() ? counts_.data() : nullptr};
     }
 
-    Shared<State> state_;
     // Scratch of commits.
     Buffer<Index> keys_;
     Buffer<T> rows_, sums_;
@@ -261,31 +250,24 @@ template <>
 struct PsShard::letters<Dense> {
   // At an owner: its part, beside the variable's memory, for that is what the worker on the same rank has pulled.
   template <class State>
-  class At final : public Keeper {
+  class At final : public KeeperOf<State> {
+    using KeeperOf<State>::state_;
     using T = typename State::scalar_type;
 
    public:
-    // Holds the state, also once the variable is gone.
-    explicit At(Shared<State> state) : state_{std::move(state)} {}
-    Registration const& registration() const override { return *state_->registration(); }
-    void add_settings(Fingerprint& into) const override {
-      into.fold(registration().hash);
-      fold_fields(state_->optimizer(), into);
-    }
+    using KeeperOf<State>::KeeperOf;
     void begin() override {
-      if (registration().gone) return;
+      if (this->registration().gone) return;
       auto const part = shown();
       part_.resize(part.size());
       std::copy(part.begin(), part.end(), part_.data());
     }
     void end() override {
-      if (!registration().gone) std::copy_n(part_.data(), part_.size(), shown().data());
+      if (!this->registration().gone) std::copy_n(part_.data(), part_.size(), shown().data());
     }
-    std::int64_t steps() const override { return state_->steps(); }
-    void catch_up(std::int64_t steps) override { state_->catch_up(steps); }
     // Also where the rank owns nothing.
-    Parts parts() override {
-      if (registration().gone) return {};
+    Keeper::Parts parts() override {
+      if (this->registration().gone) return {};
       auto const values = state_->values();
       return {std::as_writable_bytes(values), sizeof(T)};
     }
@@ -294,7 +276,7 @@ struct PsShard::letters<Dense> {
 
     void answer(LetterReader& letter, std::uint64_t count, LetterDraft& answer) override {
       if (count != 0) letter.broken("it asks for rows of a dense variable");
-      answer.section(number, part_.size());
+      answer.section(this->number, part_.size());
       auto const out = answer.own_run<T>(part_.size(), Payload::dense);
       std::copy_n(part_.data(), part_.size(), out.data());
     }
@@ -318,7 +300,6 @@ struct PsShard::letters<Dense> {
       auto const values = state_->values();
       return values.subspan(state_->first_owned(), state_->owned());
     }
-    Shared<State> state_;
     Buffer<T> part_, sums_;
   };
 
