@@ -16,6 +16,7 @@
 
 #include "parallax/comm/agreement/journal.hpp"
 #include "parallax/core/clock.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/memory/place.hpp"
@@ -94,7 +95,7 @@ concept Communicator = requires(C& comm, C const& view, int channel, Transfer co
 };
 
 // What a communicator throws for a second operation on a channel.
-Error busy_channel(int rank, std::string_view operation, int channel);
+PARALLAX_COLD Error busy_channel(int rank, std::string_view operation, int channel);
 #if PARALLAX_BODIES
 PARALLAX_INLINE Error busy_channel(int rank, std::string_view operation, int channel) {
   return {Errc::misuse, rank, operation, "",
@@ -446,8 +447,8 @@ class Patience {
 // The error of a wait that outlasted the deadline: names the operation, the variable, a rank that has not delivered, and how
 // far the operation had come.
 template <Communicator C>
-Error timeout_error(C const& comm, int missing, std::string_view operation, std::string_view variable = {},
-                    std::string_view phase = {}, std::string_view report = {}) {
+PARALLAX_COLD Error timeout_error(C const& comm, int missing, std::string_view operation, std::string_view variable = {},
+                                  std::string_view phase = {}, std::string_view report = {}) {
   auto const limit = std::chrono::duration<double>{std::chrono::nanoseconds{comm.deadline()}}.count();
   std::string said = joined({"rank ", comm.rank(), " waited longer than the deadline of ", std::to_string(limit), " s"});
   if constexpr (AnnouncesPauses<C>)

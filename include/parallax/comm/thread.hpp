@@ -18,6 +18,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/thread/group.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 
 namespace parallax {
 
@@ -124,7 +125,7 @@ class ThreadCommunicator {
   static std::uint64_t stamp(std::uint64_t number, Mark mark) { return number * 4 + mark; }
 
   // Error (mismatch) that names the sender, for the receiver to throw.
-  Error disagreement(int source, std::string const& what) const;
+  PARALLAX_COLD Error disagreement(int source, std::string const& what) const;
 
   // Copies the block of `source` if it is there. A box that holds something else than this operation expects is a mismatch.
   // Where blocks are read in place, all are copied together, once the last is there.

@@ -18,6 +18,14 @@
 #endif
 #endif
 
+// Before the declaration of what makes an error or its text, or runs once in a session: it is compiled for size, and so is what
+// does nothing but lead to it.
+#if defined(__GNUC__)
+#define PARALLAX_COLD [[gnu::cold]]
+#else
+#define PARALLAX_COLD
+#endif
+
 // Rules and views are callable from device code when a CUDA compiler reads them.
 #if defined(__CUDACC__)
 #define PARALLAX_HOST_DEVICE __host__ __device__

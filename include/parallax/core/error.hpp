@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "parallax/core/config.hpp"
 #include "parallax/core/text.hpp"
 
 namespace parallax {
@@ -40,8 +41,8 @@ class Error : public std::runtime_error {
  public:
   // Makes the text of `what()` from its parts: "parallax: CODE (rank R) in OPERATION of 'VARIABLE': DETAIL", and `report`
   // behind it. Rank, operation and variable are left out where they are -1 or empty. Copies what it is given.
-  Error(Errc code, int rank, std::string_view operation, std::string_view variable, std::string_view detail,
-        std::string_view report = {});
+  PARALLAX_COLD Error(Errc code, int rank, std::string_view operation, std::string_view variable, std::string_view detail,
+                      std::string_view report = {});
   // Copies and moves do what a compiler's own would; they are declared so that the library parallax::compiled has them once.
   Error(Error const&);
   // Leaves `other` to be destroyed or assigned to.
@@ -73,7 +74,7 @@ class Error : public std::runtime_error {
 
 // The error in flight as one of ours: an Error as it is, bad_alloc as out_of_memory, all else as user_exception. Call it inside
 // a catch block. `rank`, `operation` and `variable` are those of an error that is made here; an Error in flight keeps its own.
-Error current_error(int rank, std::string_view operation, std::string_view variable = {});
+PARALLAX_COLD Error current_error(int rank, std::string_view operation, std::string_view variable = {});
 
 #if PARALLAX_BODIES
 PARALLAX_INLINE std::string_view to_string(Errc code) {

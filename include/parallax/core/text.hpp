@@ -51,9 +51,9 @@ class TextPiece {
 };
 
 // A new text of the pieces, one after the other.
-std::string joined(std::initializer_list<TextPiece> pieces);
+PARALLAX_COLD std::string joined(std::initializer_list<TextPiece> pieces);
 // Appends the pieces to `text`, one after the other.
-void append(std::string& text, std::initializer_list<TextPiece> pieces);
+PARALLAX_COLD void append(std::string& text, std::initializer_list<TextPiece> pieces);
 
 #if PARALLAX_BODIES
 PARALLAX_INLINE void TextPiece::append_to(std::string& text) const {

@@ -11,6 +11,7 @@
 
 #include "parallax/comm/agreement/agreement.hpp"
 #include "parallax/comm/agreement/explanation.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/engine/waiting.hpp"
 #include "parallax/variable/registry.hpp"
@@ -39,7 +40,7 @@ class Rounds {
   // this rank refuses, else `details` of what it was about to do. Throws it where the ranks are out of step, which ends the
   // session. Where they called different operations, one of which may have been a step, what is under way is dropped on all of
   // them.
-  Error explain(char const* operation, Error const* error, std::string const& details);
+  PARALLAX_COLD Error explain(char const* operation, Error const* error, std::string const& details);
 
   // Collective. Every rank's `words` to every rank, equally many: N - 1 messages of each rank, of eight bytes a word. `names`
   // are asked only by a long wait.

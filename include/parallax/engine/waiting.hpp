@@ -12,6 +12,7 @@
 
 #include "parallax/comm/agreement/journal_report.hpp"
 #include "parallax/comm/transfer/lane.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/function_ref.hpp"
 #include "parallax/engine/words.hpp"
@@ -96,12 +97,12 @@ class Waiting {
 
   // Aborts the communicator. After this nothing of the session is in flight, its peers are told, and operations throw Error
   // (poisoned).
-  void end(Error const& error);
+  PARALLAX_COLD void end(Error const& error);
   // Whether `end` was called.
   bool ended() const { return poisoned_.has_value(); }
   // An exception leaves the session. Its words cannot be had while it is under way; where the last operation was refused they
   // are those of the refusal, the same on all ranks, and so is the rank that is named.
-  Error left() const;
+  PARALLAX_COLD Error left() const;
   // For rounds, which drop what is under way where ranks called different operations.
   Underway& underway() { return *underway_; }
   // Whether an exception is on its way that was not when the session was made.
@@ -137,7 +138,7 @@ class Waiting {
   void idle(int waiting_for);
   // The error of a wait that took too long. Where ranks keep journals it names the rank that they point to, and has their
   // report.
-  Error timed_out(char const* operation, int missing, std::string const& names);
+  PARALLAX_COLD Error timed_out(char const* operation, int missing, std::string const& names);
 
   Topology<C> const* topology_;
   Traffic const* traffic_;

@@ -12,6 +12,7 @@
 
 #include "parallax/comm/transfer/mail.hpp"
 #include "parallax/core/archive.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/kernel/findings.hpp"
@@ -193,7 +194,7 @@ class WayBase {
     merging.others.push_back(result);
   }
   // An Error of `step` that names the variable, to be thrown. `rank`: the one that caused it, or -1 where no single one did.
-  Error refusal(Errc code, int rank, std::string detail) const {
+  PARALLAX_COLD Error refusal(Errc code, int rank, std::string detail) const {
     return {code, rank, "step", state_->name(), std::move(detail)};
   }
   // The number of ranks that the variable's Reduce divides by. Under Reduce::sum nobody divides by it.

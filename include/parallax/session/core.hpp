@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/engine/rounds.hpp"
 #include "parallax/engine/waiting.hpp"
@@ -50,7 +51,7 @@ class SessionCore final : private Underway {
   static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
 
   // Local. The topology is part of what every agreement compares; the journal of this rank is open from here until `finish`.
-  SessionCore(Topology<C> given, SessionOptions const& given_options);
+  PARALLAX_COLD SessionCore(Topology<C> given, SessionOptions const& given_options);
   SessionCore(SessionCore&&) = delete;
 
   // Local. An operation begins: enters it into the journal, and returns what every agreement about it includes. The caller adds

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "parallax/comm/agreement/agreement.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/policy/auto.hpp"
 #include "parallax/policy/exchange.hpp"
 #include "parallax/policy/way_checks.hpp"
@@ -317,7 +318,7 @@ class SeatOf final : public Seat<C> {
   }
   // Names variable, element and value, of a gradient of this rank or of a sum over ranks.
   template <class Way>
-  Error non_finite_error(Way& way, NonFiniteElement const& found, bool in_gradient) const {
+  PARALLAX_COLD Error non_finite_error(Way& way, NonFiniteElement const& found, bool in_gradient) const {
     return {Errc::non_finite, topology().rank(), "step", way.state().name(),
             std::string{in_gradient ? "of the gradient, " : "of the sum over ranks, "} + way.place_of(found, !in_gradient) +
                 " is " + number_text(static_cast<typename State::scalar_type>(found.value))};

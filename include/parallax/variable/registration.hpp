@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/core/pointer.hpp"
@@ -60,7 +61,7 @@ struct Registration : Counted {
   bool replica_is_compared() const { return compares_values && !gone; }
 
   // The Error (misuse) for a variable that is given to `operation` of a session that is not its own.
-  Error stranger(int rank, char const* operation) const {
+  PARALLAX_COLD Error stranger(int rank, char const* operation) const {
     return {Errc::misuse, rank, operation, name, "the variable belongs to another session"};
   }
 

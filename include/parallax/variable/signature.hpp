@@ -35,9 +35,11 @@ struct SignatureWords {
   BadIds bad_ids = BadIds::error;
 };
 // The signature of a dense variable of `size` elements, whose optimizer measures rows of `row` elements; -1 where it does not.
-std::string dense_signature(SignatureWords const& words, std::size_t size, std::int64_t row);  // row: -1 where it has none
+PARALLAX_COLD std::string dense_signature(SignatureWords const& words, std::size_t size,
+                                          std::int64_t row);  // row: -1 where it has none
 // The signature of a table; `initial`: its first values in words, or empty where the user owns it.
-std::string table_signature(SignatureWords const& words, std::int64_t rows, std::int64_t width, std::string_view initial);
+PARALLAX_COLD std::string table_signature(SignatureWords const& words, std::int64_t rows, std::int64_t width,
+                                          std::string_view initial);
 
 #if PARALLAX_BODIES
 PARALLAX_INLINE void check_name(std::string_view name, int rank) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "parallax/core/config.hpp"
 #include "parallax/core/on_device.hpp"
 #include "parallax/optimizer/optimizer_checks.hpp"
 #include "parallax/optimizer/sgd.hpp"
@@ -371,8 +372,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // What the constructors share: checks name and shape, and makes the state, without memory for its rows. Throws Error
   // (invalid_argument).
   template <class Session, class... Settings>
-  void make(Session& session, std::string name, std::int64_t rows, std::int64_t width, std::string const& initial,
-            Settings const&... settings) {
+  PARALLAX_COLD void make(Session& session, std::string name, std::int64_t rows, std::int64_t width, std::string const& initial,
+                          Settings const&... settings) {
     static_assert((true && ... && detail::one_of<Settings, O, P, Reduce, BadIds>),
                   "parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner, "
                   "a Reduce and a BadIds");

@@ -9,6 +9,7 @@
 
 #include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/function_ref.hpp"
 
 namespace parallax {
@@ -46,13 +47,13 @@ struct Verdict {
 
 // Pure. What ranks conclude from the encoded testimonies of all, by rank: the error is that of the lowest rank which refuses,
 // else the first line in which descriptions differ. `own`: the testimony of one of them.
-Verdict verdict_on(std::vector<std::string_view> const& testimonies, Testimony const& own);
+PARALLAX_COLD Verdict verdict_on(std::vector<std::string_view> const& testimonies, Testimony const& own);
 
 // Collective, after a round that was not unanimous: ranks exchange their testimonies and arrive at the same error. `await`
 // waits for the lane. Two exchanges of control bytes on the lane: how long each testimony is, then the testimonies. What
 // `await` throws goes on.
 template <Communicator C>
-Verdict explain_difference(Lane<C>& lane, Testimony const& own, FunctionRef<void()> await) {
+PARALLAX_COLD Verdict explain_difference(Lane<C>& lane, Testimony const& own, FunctionRef<void()> await) {
   auto const ranks = static_cast<std::size_t>(lane.topology().size());
   auto const self = static_cast<std::size_t>(lane.topology().rank());
   std::string const text = own.encode();
@@ -121,7 +122,8 @@ inline std::string quoted(std::string_view given) {
 
 // Of these lines, by rank, which differ: blamed is the lowest rank that is not with the majority. `operations`: what each rank
 // calls, in case that differs.
-inline Error difference_of(std::vector<std::string_view> const& lines, std::vector<std::string_view> const& operations) {
+PARALLAX_COLD inline Error difference_of(std::vector<std::string_view> const& lines,
+                                         std::vector<std::string_view> const& operations) {
   auto const votes_for = [&](std::string_view given) {
     std::size_t votes = 0;
     for (std::string_view const line : lines) votes += line == given;
@@ -143,7 +145,7 @@ inline Error difference_of(std::vector<std::string_view> const& lines, std::vect
 }
 
 // The error that all ranks throw. `bodies`: what follows the number of operations in each testimony. Changes `bodies`.
-inline Error first_error(std::vector<std::string_view>& bodies, std::vector<std::string_view> const& operations) {
+PARALLAX_COLD inline Error first_error(std::vector<std::string_view>& bodies, std::vector<std::string_view> const& operations) {
   for (std::string_view body : bodies) {
     if (body.empty() || body[0] != 'E') continue;
     body.remove_prefix(1);

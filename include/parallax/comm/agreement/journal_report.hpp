@@ -10,6 +10,7 @@
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/core/text.hpp"
 #include "parallax/memory/buffer.hpp"
@@ -83,7 +84,7 @@ class JournalReport : public RankTales {
  public:
   // Local. Asks all ranks; waits a tenth of the deadline, at most 200 ms, for those that must be asked. Where a rank's journal
   // lies open, what it said within as much time before counts as an answer.
-  explicit JournalReport(C& comm);
+  PARALLAX_COLD explicit JournalReport(C& comm);
 };
 
 template <KeepsJournals C>

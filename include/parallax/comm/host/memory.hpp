@@ -51,7 +51,7 @@ class HostMemory {
   HostMemory() = default;
   // Collective over the ranks of the host, of which this one has place `self`. Zeros. `data` is null on all of them where one
   // could not find what another one shows: then none reaches memory of others.
-  HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes);
+  PARALLAX_COLD HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes);
   HostMemory(HostMemory const&) = delete;
   HostMemory& operator=(HostMemory const&) = delete;
   ~HostMemory();

@@ -24,6 +24,7 @@
 #include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
 
 namespace parallax {
@@ -148,7 +149,7 @@ class MpiDebts {
 };
 
 // Error (transport) with MPI's own words for a code. `rank`: the peer, or -1.
-Error mpi_error(int code, int rank, std::string_view operation);
+PARALLAX_COLD Error mpi_error(int code, int rank, std::string_view operation);
 
 // Thrown, and kept for the report of who ends the job.
 // Called for whatever a communicator throws in an operation.

@@ -16,6 +16,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/thread/letters.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/function_ref.hpp"
 
 // The bodies of thread ranks have a source of their own in the library parallax::compiled: see core/config.hpp.
@@ -48,7 +49,7 @@ class ThreadGroup {
  public:
   // Local. Room for the boxes of all channels: 2 KiB for each pair of ranks. Error (invalid_argument) where `size` or the
   // mailbox's window is less than 1.
-  explicit ThreadGroup(int size, ThreadOptions options = {});
+  PARALLAX_COLD explicit ThreadGroup(int size, ThreadOptions options = {});
   // Letters that nobody took go with it.
   ~ThreadGroup();
 

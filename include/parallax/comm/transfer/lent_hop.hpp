@@ -43,7 +43,7 @@ inline std::size_t largest_digit(Slice<std::size_t const> offsets, Hop const& ho
 }
 
 // Rank `rank` lends something else than this one.
-Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own);
+PARALLAX_COLD Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own);
 #if PARALLAX_BODIES
 PARALLAX_INLINE Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own) {
   return {Errc::mismatch, rank, "reduction in memory", "",

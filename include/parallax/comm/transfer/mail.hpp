@@ -9,6 +9,7 @@
 
 #include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/function_ref.hpp"
 #include "parallax/memory/buffer.hpp"
 
@@ -132,7 +133,7 @@ class Mail {
   // The largest unit of all slips: a power of two, as each is.
   std::size_t alignment() const;
   // Of a contributor that declares what cannot be laid out.
-  Error misuse(std::string const& what) const { return {Errc::misuse, topology().rank(), "mail", "", what}; }
+  PARALLAX_COLD Error misuse(std::string const& what) const { return {Errc::misuse, topology().rank(), "mail", "", what}; }
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
   // The memory is handed to it by `post`.

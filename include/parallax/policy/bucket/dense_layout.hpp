@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/slice.hpp"
 
 namespace parallax {
@@ -86,7 +87,7 @@ class DenseLayout {
 
   // Local; allocates. False if all is as it was when it was closed before. Otherwise it lays out anew, in a time that grows
   // with the number of segments times owners.
-  bool close(Terms const& terms);
+  PARALLAX_COLD bool close(Terms const& terms);
 
   // Nothing is laid out: called for a bucket that stays empty in this step.
   void forget() {

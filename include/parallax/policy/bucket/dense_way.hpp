@@ -9,6 +9,7 @@
 #include <string>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/policy/exchange.hpp"
 
 namespace parallax {
@@ -282,12 +283,12 @@ class DenseWay : public WayBase<C, Update> {
 
  private:
   // Thrown by `prepare`: the user gave a gradient of another length.
-  Error size_refusal(int rank) const {
+  PARALLAX_COLD Error size_refusal(int rank) const {
     return this->refusal(Errc::invalid_argument, rank,
                          joined({"a gradient of ", gradient_.size(), " elements for a variable of ", state_->size()}));
   }
   // Thrown by `deposit`: a policy has not opened its WholeSums for the gradient at hand.
-  Error open_refusal() const {
+  PARALLAX_COLD Error open_refusal() const {
     return this->refusal(Errc::misuse, -1,
                          joined({"the way of its policy has sums of ", sums_.own().values.size(), " elements, not of ",
                                  state_->size(), ": `prepare` must call sums_.open(gradient_.size())"}));
