@@ -14,7 +14,6 @@
 #include "parallax/core/clock.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/core/reference.hpp"
-#include "parallax/memory/shared.hpp"
 
 namespace parallax {
 
@@ -109,17 +108,20 @@ class AnyCommunicator {
  public:
   // Of any communicator inside; does not outlive it.
   using Request = detail::AnyRequest;
-  // What is to be lent is allocated in memory that processes can share, whichever communicator is inside.
-  using lent_space = SharedSpace;
 
   // Local. Owns the communicator, which is moved in.
   template <class C>
     requires(!std::same_as<C, AnyCommunicator> && Communicator<C>)
-  explicit AnyCommunicator(C comm) : AnyCommunicator{make_owned<EdgeOf<C, C>>(std::move(comm)), KeepsJournals<C>} {}
+  explicit AnyCommunicator(C comm)
+      : lent_memory_{detail::lent_memory(comm)},
+        keeps_journals_{KeepsJournals<C>},
+        edge_{make_owned<EdgeOf<C, C>>(std::move(comm))} {}
   // Local. Refers to the communicator, which is neither moved nor destroyed.
   template <Communicator C>
   explicit AnyCommunicator(std::reference_wrapper<C> comm)
-      : AnyCommunicator{make_owned<EdgeOf<C, C&>>(comm.get()), KeepsJournals<C>} {}
+      : lent_memory_{detail::lent_memory(comm.get())},
+        keeps_journals_{KeepsJournals<C>},
+        edge_{make_owned<EdgeOf<C, C&>>(comm.get())} {}
 
 // Every function of the list, passed on to the edge: its contract is that of its concept in comm/communicator.hpp.
 #define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
@@ -130,6 +132,8 @@ class AnyCommunicator {
 #include "parallax/comm/abilities.hpp"
   // Whether the communicator inside keeps journals; else there is a journal of this rank alone.
   bool keeps_journals() const { return keeps_journals_; }
+  // By the engine: allocates what the communicator inside can lend.
+  detail::LentMemory lent_memory() const { return lent_memory_; }
 
  private:
   // The communicator inside, by virtual calls: all functions of the list.
@@ -146,11 +150,9 @@ class AnyCommunicator {
   template <class C, class Stored>
   struct EdgeOf;
 
-  // The end of both public constructors.
-  AnyCommunicator(Owned<Edge> edge, bool keeps_journals) : edge_{std::move(edge)}, keeps_journals_{keeps_journals} {}
-
-  Owned<Edge> edge_;
+  detail::LentMemory lent_memory_;
   bool keeps_journals_;
+  Owned<Edge> edge_;
 };
 
 // The edge over communicators of type C, made by the constructors of AnyCommunicator: it answers for abilities that C lacks.

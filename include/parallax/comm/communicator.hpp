@@ -376,6 +376,23 @@ struct LentSpace<C> {
   using type = typename C::lent_space;
 };
 
+// The two functions of that space, so that an engine over an AnyCommunicator allocates what the communicator inside can lend.
+struct LentMemory {
+  void* (*allocate)(std::size_t bytes);
+  void (*deallocate)(void* memory, std::size_t bytes) noexcept;
+};
+// Local. Those of a communicator: by its type, or as it says itself where it stands for another one.
+template <class C>
+LentMemory lent_memory(C const& comm) {
+  if constexpr (requires { comm.lent_memory(); }) {
+    return comm.lent_memory();
+  } else {
+    using Space = typename LentSpace<C>::type;
+    return {[](std::size_t bytes) -> void* { return Space::allocate(bytes); },
+            [](void* memory, std::size_t bytes) noexcept { Space::deallocate(memory, bytes); }};
+  }
+}
+
 }  // namespace detail
 
 // The back-off of a polling loop with a deadline: spins for some microseconds, which is longer than a peer in step with this

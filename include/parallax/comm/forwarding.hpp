@@ -37,6 +37,8 @@ class Forwarding {
 
   // The communicator inside.
   Host& host() const { return *host_; }
+  // By the engine: allocates what the host can lend.
+  detail::LentMemory lent_memory() const { return detail::lent_memory(*host_); }
 
 // Every function of the list that the host has, passed on to it; of those that it lacks there is none here.
 #define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
