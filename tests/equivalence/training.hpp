@@ -21,6 +21,7 @@
 #include "memory.hpp"
 #include "parallax/comm/any.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/memory/shared.hpp"
 #include "parallax/parallax.hpp"
 #include "../../benchmarks/baseline/naive_ps.hpp"
 
