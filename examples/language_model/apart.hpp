@@ -73,9 +73,12 @@ class ApartTrainer {
  private:
   static std::unique_ptr<px::AsyncSession<px::AnyCommunicator>> make(px::AnyCommunicator& world, Options const& options) {
     using Session = px::AsyncSession<px::AnyCommunicator>;
-    px::Ssp const rule{options.staleness};
-    if (options.servers == 0) return std::make_unique<Session>(world, rule);
-    return std::make_unique<Session>(world, rule, px::Servers{options.servers});
+    auto const by = [&](auto const& rule) {
+      if (options.servers == 0) return std::make_unique<Session>(world, rule);
+      return std::make_unique<Session>(world, rule, px::Servers{options.servers});
+    };
+    if (options.backup > 0) return by(px::Backup{options.backup});
+    return by(px::Ssp{options.staleness});
   }
   // Of this rank's gradients alone: nobody knows the norm over all.
   void clip(std::initializer_list<std::span<Scalar>> gradients) const {

@@ -24,6 +24,7 @@ struct Options {
   int ranks = 4;                   // threads, where no launcher has others
   std::string policy = "compare";  // five of them, one after another; or one; or async: every rank at its own pace
   std::int64_t staleness = 3;      // of async: by so many batches a rank may be ahead of what it has seen of others
+  std::int64_t backup = 0;         // of async: of each clock, the batches of so many ranks that come last are dropped; 0: none
   int servers = 0;                 // of async: so many ranks keep all parameters and train on nothing; 0: each keeps a share
   ModelShape shape;
   Index streams = 16;        // B, per rank
@@ -43,15 +44,15 @@ struct Options {
 inline constexpr std::string_view usage =
     "language_model [--text FILE...] [--ranks N]\n"
     "  [--policy compare|hybrid|all_reduce|parameter_server|naive_parameter_server|all_gather|auto|async]\n"
-    "  [--staleness S] [--servers N]\n"
+    "  [--staleness S | --backup B] [--servers N]\n"
     "  [--vocabulary V] [--embedding E] [--cell H] [--projection P] [--samples S] [--batch B] [--steps T]\n"
     "  [--batches K] [--checkpoints C] [--rate R] [--clip NORM] [--seed N] [--smoke]\n"
     "  [--save FOLDER [--save-every STEPS] [--resume]]\n"
     "Trains the language model of the Parallax paper in small on 4 thread ranks, on the ranks of mpiexec or torchrun, or on "
     "the hosts of a file (--px-help). The paper's size:\n"
     "  --vocabulary 793470 --embedding 512 --cell 2048 --projection 512 --samples 8192 --batch 128 --steps 20\n"
-    "--policy async: every rank at its own pace, at most S batches (3) ahead of what it has seen of others; N ranks serve "
-    "alone.\n"
+    "--policy async: every rank at its own pace, at most S batches (3) ahead of what it has seen of others, or in "
+    "step without the B ranks that come last; N ranks serve alone.\n"
     "--save, with --policy hybrid, keeps three checkpoints: one each minute or after so many steps, one at the end, and one "
     "when "
     "SIGTERM or SIGINT stops it.\n"
@@ -112,6 +113,7 @@ inline Options parse(std::vector<std::string_view> const& arguments) {
     } else if (name == "--ranks") read(options.ranks);
     else if (name == "--policy") options.policy = detail::policy(next());
     else if (name == "--staleness") read(options.staleness);
+    else if (name == "--backup") read(options.backup);
     else if (name == "--servers") read(options.servers);
     else if (name == "--vocabulary") read(options.shape.vocabulary);
     else if (name == "--embedding") read(options.shape.embedding);

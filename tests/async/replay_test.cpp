@@ -64,6 +64,7 @@ TEST_CASE("a run that follows a log has every bit of the run that wrote it", "[a
     check(px::Asp{}, 1);
     check(px::Ssp{3}, 2);
     check(px::Ssp{0}, 3);
+    if (ranks - servers > 1) check(px::Backup{1}, 4);
   }
   CHECK(any_differ);  // or the logs decided nothing
 }

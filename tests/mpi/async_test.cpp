@@ -42,3 +42,35 @@ TEST_CASE("apart, every push of every process arrives once", "[async][mpi]") {
     session->finish();
   }
 }
+
+TEST_CASE("with a spare process, every owner makes its updates of the same pushes", "[async][mpi]") {
+  px::MpiCommunicator world;
+  for (int servers = 0; servers + 1 < world.size(); ++servers) {
+    px::RunLog log;
+    px::AsyncOptions const options{.record = &log};
+    std::optional<px::AsyncSession<px::MpiCommunicator>> session;
+    if (servers) session.emplace(world, px::Backup{1}, px::Servers{servers}, options);
+    else session.emplace(world, px::Backup{1}, options);
+    std::vector<double> updates(5);
+    px::Variable<px::Dense, px::PsShard, double> layer{*session, "updates", px::bind(updates), px::Sgd{.learning_rate = -1}};
+    std::int64_t last = 0;
+    session->train([&](auto& worker) {
+      for (;;) {
+        worker.pull(layer);
+        last = worker.clock();
+        if (last >= 50) return;
+        CHECK(updates == std::vector<double>(5, static_cast<double>(last)));  // one clock at all owners
+        worker.push(px::grad(layer, std::vector<double>(5, 1.0)));
+      }
+    });
+    session->together([&](auto& all) {
+      CHECK(updates == std::vector<double>(5, 50.0));
+      px::Fingerprint hash;
+      for (std::uint64_t const number : log.numbers()) hash.add(number);
+      auto const mine = all.topology().owner() < 0 ? -1.0 : static_cast<double>(hash.value() >> 12);
+      auto const of_all = px::allgather(world, mine);
+      for (double const other : of_all) CHECK((other < 0 || other == of_all[0]));
+    });
+    session->finish();
+  }
+}

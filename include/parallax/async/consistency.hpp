@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,9 @@ struct Clocks {
 //   bool may_read(std::int64_t clock, Clocks const& clocks) const    whether a worker that has pushed so often may be answered by
 //                                             this owner now; asked again after each push until it says yes
 // Optional: `void check() const`, which throws Error (invalid_argument) for numbers that make no sense.
+// Optional, by clock: `std::int64_t quorum(std::int64_t workers) const`, how many pushes of a clock make its update, where so many
+// train: 1 to `workers`. The first owner takes the first ones that it hears, all others the same ones, and who comes later has
+// pushed in vain. Else all pushes make it.
 template <class S>
 concept Consistency = std::is_trivially_copyable_v<S> && requires(S const& rule, std::int64_t clock, Clocks const& clocks) {
   { S::name } -> std::convertible_to<std::string_view>;
@@ -71,6 +75,28 @@ struct Ssp {
   }
 };
 
+// Synchronous SGD with backup workers (Chen et al., ICLR 2016 workshop): the first pushes of a clock make its update, and those of the
+// last `spares` workers are dropped. A worker that is late goes on with the clock that it reads. Whatever is pulled is of one
+// clock at all owners, and the bits are those of a Session of the workers whose pushes were taken.
+struct Backup {
+  // Workers, 0 or more, and fewer than train.
+  std::int64_t spares = 1;
+
+  // As messages call it.
+  static constexpr std::string_view name = "Backup";
+  // Error (invalid_argument) for less than no worker.
+  void check() const {
+    if (spares < 0)
+      throw Error{Errc::invalid_argument, -1, "AsyncSession", "", joined({spares, " spare workers are less than none"})};
+  }
+  // Always.
+  bool by_clock() const { return true; }
+  // Once the update of the clock before is made.
+  bool may_read(std::int64_t clock, Clocks const& clocks) const { return clocks.committed >= clock; }
+  // All but the spare ones.
+  std::int64_t quorum(std::int64_t workers) const { return workers - spares; }
+};
+
 namespace detail {
 
 // A user's or our own consistency, without its type: what an AsyncSession keeps.
@@ -79,6 +105,8 @@ class ConsistencyRule {
   virtual ~ConsistencyRule() = default;
   virtual bool by_clock() const = 0;
   virtual bool may_read(std::int64_t clock, Clocks const& clocks) const = 0;
+  // Of so many workers; none: all pushes of a clock make its update.
+  virtual std::optional<std::int64_t> quorum(std::int64_t workers) const = 0;
   // Its name and settings, which ranks compare.
   virtual std::string text() const = 0;
 };
@@ -90,6 +118,10 @@ class ConsistencyOf final : public ConsistencyRule {
   }
   bool by_clock() const override { return rule_.by_clock(); }
   bool may_read(std::int64_t clock, Clocks const& clocks) const override { return rule_.may_read(clock, clocks); }
+  std::optional<std::int64_t> quorum(std::int64_t workers) const override {
+    if constexpr (requires { rule_.quorum(workers); }) return rule_.quorum(workers);
+    return std::nullopt;
+  }
   std::string text() const override { return joined({S::name, fields_text(rule_)}); }
 
  private:

@@ -87,6 +87,7 @@ class AsyncCore {
   std::int64_t clock_ = 0;
   std::uint64_t operations_ = 0;
   bool serving_ = false;
+  bool by_quorum_ = false;  // whether pushes may come too late
   LetterDraft draft_;
   Letter answer_;
   std::vector<std::int64_t> versions_;  // by owner: of its last answer
@@ -106,6 +107,15 @@ AsyncCore<C>::AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule, Async
     if (rank == topology.rank()) worker_ = static_cast<int>(workers_.size());
     workers_.push_back(rank);
   }
+  auto const quorum = rule_->quorum(workers());
+  by_quorum_ = quorum.has_value();
+  if (quorum && (*quorum < 1 || *quorum > workers()))
+    throw Error{Errc::invalid_argument, topology.rank(), "AsyncSession", "",
+                joined({rule_->text(), " makes an update of the pushes of ", *quorum, " of ", workers(), " workers"})};
+  if (options.scale == PushScale::by_staleness && rule_->by_clock())
+    throw Error{Errc::invalid_argument, topology.rank(), "AsyncSession", "",
+                joined({"by_staleness divides pushes that are updates of their own: under ", rule_->text(),
+                        " those of a clock are one"})};
   if (topology.world().window() == 0)
     throw Error{Errc::misuse, topology.rank(), "AsyncSession", "", "the communicator has no mailbox"};
 }
@@ -142,7 +152,9 @@ void AsyncCore<C>::begin_training() {
     serving_ = core_->topology.owner() >= 0;
     if (!serving_) return;
     for (auto const& keeper : keepers_) keeper->begin();
-    service_.begin(workers_, clock_);
+    std::vector<int> owners;
+    for (int owner = 0; owner < core_->topology.owners(); ++owner) owners.push_back(core_->topology.owner_rank(owner));
+    service_.begin(workers_, owners, clock_);
   });
 }
 
@@ -250,6 +262,7 @@ auto AsyncCore<C>::ask(Slice<Asked* const> asked) -> Answered {
                          return missing_.empty();
                        },
                        {*this, [] { return std::string{}; }});
+  if (by_quorum_) clock_ = std::max(clock_, answered.version);  // who was late goes on with what it has read
   return answered;
 }
 

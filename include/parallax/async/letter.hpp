@@ -17,8 +17,8 @@
 namespace parallax {
 
 // `pull` asks an owner for rows and parts, which `rows` answers; `push` brings gradients, and ends a clock; `leave` is a worker's
-// last one.
-enum class LetterKind : std::uint32_t { pull = 1, rows, push, leave };
+// last one. By `orders` the first owner tells the others, where a rule has a quorum, in which order to serve.
+enum class LetterKind : std::uint32_t { pull = 1, rows, push, leave, orders };
 
 // A letter's first bytes.
 struct LetterHeader {
@@ -26,7 +26,7 @@ struct LetterHeader {
   LetterKind kind{};
   // How many sections follow.
   std::uint32_t sections = 0;
-  // Pushes of the worker before this letter. Of an answer: those before its pull.
+  // Pushes of the worker before this letter. Of an answer: those before its pull. Of orders: how many there are.
   std::int64_t clock = 0;
   // Of an answer: updates at the owner; of a push: those of its last answer. Else 0.
   std::int64_t version = 0, least = 0;  // the least clock of the workers that the owner knew of, likewise

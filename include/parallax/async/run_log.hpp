@@ -39,6 +39,8 @@ class RunLog {
     entries_.push_back(static_cast<std::uint64_t>(entry.worker) << 50 | static_cast<std::uint64_t>(entry.kind) << 48 |
                        (static_cast<std::uint64_t>(entry.clock) & low));
   }
+  // The same as one of `numbers`.
+  void add(std::uint64_t number) { entries_.push_back(number); }
   // Forgets all.
   void clear() { entries_.clear(); }
   // The entries as numbers: what a program writes to a file, and gives back by `RunLog{numbers}`.
