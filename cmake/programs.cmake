@@ -52,7 +52,8 @@ endfunction()
 
 # parallax_program(target SOURCES file... [LIBS library...] [OPTIONAL_LIBS parallax::x...] [OPTIONS flag...] [HEADER_ONLY])
 # An executable with the project's warnings. Each optional component that was found is linked and defines PARALLAX_HAS_X.
-# HEADER_ONLY: it links no engine, whatever PARALLAX_TESTS_COMPILED says. Else it links MPI compiled where it links the engine so.
+# HEADER_ONLY, or a flag of optimisation among the OPTIONS: it links no engine, whatever PARALLAX_TESTS_COMPILED says. Else it links
+# MPI compiled where it links the engine so.
 function(parallax_program target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HEADER_ONLY" "" "SOURCES;LIBS;OPTIONAL_LIBS;OPTIONS")
   parallax_missing_component(missing ${arg_LIBS})
@@ -63,6 +64,9 @@ function(parallax_program target)
   endif()
   add_executable(${target} ${arg_SOURCES})
   set(engine ${parallax_engine})
+  if("${arg_OPTIONS}" MATCHES "-O[123]")  # what it counts or measures is the engine's as well
+    set(arg_HEADER_ONLY TRUE)
+  endif()
   if(arg_HEADER_ONLY)
     set(engine parallax::parallax)
   elseif(PARALLAX_TESTS_COMPILED)
