@@ -36,6 +36,7 @@ inline constexpr Command commands[] = {
     {"kernels", "row operations of one thread beside memcpy, loops by hand and std::sort"},
     {"auto", "what Auto chooses beside every fixed policy, and the search for pieces, on a simulated network's clock"},
     {"converge", "the language model and the classifier of examples/, trained to the end under every policy"},
+    {"async", "workers at their own pace beside rounds, by consistency, by who serves and by who is late"},
     {"report", "throughput by ranks, compare, partition and converge, on one page"},
     {"peers", "sums of dense and sparse gradients beside those that MPI makes by hand; only under mpiexec"}};
 
@@ -149,7 +150,7 @@ inline std::vector<Flag> const& flags() {
       {"-f", "factor", "from one size to the next (2)", "allreduce collectives",
        [](O& o, S v) { o.factor = number<std::size_t>("-f", v, 2, 1 << 20); }},
       {"-n", "steps", "measured steps (by default as many as suit the size)",
-       "allreduce collectives ps compare partition kernels report peers",
+       "allreduce collectives ps compare partition kernels async report peers",
        [](O& o, S v) { o.iterations = number("-n", v, 1, 100'000); }},
       {"-w", "steps", "steps before those that are measured (3)", "allreduce collectives ps compare report peers",
        [](O& o, S v) { o.warmup = number("-w", v, 0, 100'000); }},
@@ -200,10 +201,10 @@ inline std::vector<Flag> const& flags() {
        [](O& o, S v) { o.ids = v; }},
       {"--partition", "name", "how rows are dealt: block, cyclic, hash or greedy (cyclic)", "ps compare report peers",
        [](O& o, S v) { o.partition = static_cast<Partition>(choice("--partition", v, partition_names)); }},
-      {"--comm", "name", "self, threads or mpi (mpi under mpiexec, else threads)", "allreduce collectives ps compare peers",
+      {"--comm", "name", "self, threads or mpi (mpi under mpiexec, else threads)", "allreduce collectives ps compare async peers",
        [](O& o, S v) { o.comm = static_cast<Comm>(choice("--comm", v, comm_names)); }},
-      {"--ranks", "n", "thread ranks (2); partition: ranks that draw ids (8)",
-       "allreduce collectives ps compare partition converge report",
+      {"--ranks", "n", "thread ranks (2); partition: ranks that draw ids (8); async: workers (4)",
+       "allreduce collectives ps compare partition converge async report",
        [](O& o, S v) { o.ranks = number("--ranks", v, 1, 1024); }},
       {"--hosts", "n|auto", "declares n equal hosts over the ranks, auto: those of MPI (every rank is a host)",
        "allreduce collectives ps compare peers",
@@ -216,7 +217,7 @@ inline std::vector<Flag> const& flags() {
       {"--payload", "s", "divides the elements of dense tensors and the width of tables (1)", "compare count report peers",
        [](O& o, S v) { o.payload = number<std::int64_t>("--payload", v, 1, 1 << 20); }},
       {"--shared-memory", "0|1", "whether MPI ranks of one host exchange through memory (1)",
-       "allreduce collectives ps compare peers", [](O& o, S v) { o.shared_memory = number("--shared-memory", v, 0, 1) == 1; }},
+       "allreduce collectives ps compare async peers", [](O& o, S v) { o.shared_memory = number("--shared-memory", v, 0, 1) == 1; }},
       {"--machines", "list", "machines x ranks of each (2x1,4x1,8x1,8x6)", "count",
        [](O& o, S v) {
          o.machines.clear();

@@ -30,6 +30,7 @@ struct Seen {
   std::uint64_t reads = 0;
   std::int64_t furthest = 0;  // the most that a read was behind
   std::string wrong;          // the first violation
+  px::RunLog log;             // of an owner
 };
 
 struct Shape {
@@ -38,6 +39,31 @@ struct Shape {
   int window = 8;
   bool sleeps = false;
 };
+
+// What an owner's log says by itself, whoever wrote it: of an answer, how far behind the worker's clock the pushes of each worker were
+// that the owner had taken before it. Knows nothing of letters, clocks or rules.
+struct Told {
+  std::int64_t furthest = 0;
+  std::string
+      wrong;  // an answer before a push of the same worker; a push out of order; a worker that goes on after it has left
+};
+Told told_by(px::RunLog const& log, int workers) {
+  Told told;
+  std::vector<std::int64_t> pushed(static_cast<std::size_t>(workers));
+  std::vector<bool> left(pushed.size());
+  for (std::size_t i = 0; i < log.size(); ++i) {
+    auto const entry = log[i];
+    auto const self = static_cast<std::size_t>(entry.worker);
+    if ((left[self] || pushed[self] != entry.clock) && told.wrong.empty())
+      told.wrong =
+          px::joined({"entry ", i, ": worker ", entry.worker, " at clock ", entry.clock, " after ", pushed[self], " pushes"});
+    if (entry.kind == px::RunLog::Kind::push) ++pushed[self];
+    if (entry.kind == px::RunLog::Kind::leave) left[self] = true;
+    for (std::size_t other = 0; entry.kind == px::RunLog::Kind::answer && other < pushed.size(); ++other)
+      if (!left[other]) told.furthest = std::max(told.furthest, entry.clock - pushed[other]);
+  }
+  return told;
+}
 
 // What every rank has seen. `most`: how far behind a worker's own clock a read may be; -1: any distance.
 template <class Rule>
@@ -51,8 +77,9 @@ std::vector<Seen> witness(Rule const& rule, std::int64_t most, Shape const& shap
       [&](px::ThreadCommunicator& world) {
         Seen& seen = all[static_cast<std::size_t>(world.rank())];
         std::optional<px::AsyncSession<px::ThreadCommunicator>> room;
-        if (shape.servers) room.emplace(world, rule, px::Servers{shape.servers});
-        else room.emplace(world, rule);
+        px::AsyncOptions const record{.record = &seen.log};
+        if (shape.servers) room.emplace(world, rule, px::Servers{shape.servers}, record);
+        else room.emplace(world, rule, record);
         // Row o * workers + w: of worker w at owner o.
         px::Variable<px::Sparse, px::PsShard, px::Sgd, px::Block, double> table{
             *room, "witnesses", {.rows = owners * shape.workers, .width = 3}, px::Sgd{.learning_rate = -1}, px::Reduce::sum};
@@ -113,12 +140,16 @@ std::vector<Seen> witness(Rule const& rule, std::int64_t most, Shape const& shap
 template <class Rule>
 void hold(Rule const& rule, std::int64_t most, Shape const& shape, std::uint64_t seed) {
   std::uint64_t reads = 0;
-  std::int64_t furthest = 0;
+  std::int64_t furthest = 0, of_logs = 0;
   for (Seen const& seen : witness(rule, most, shape, seed)) {
     CHECK(seen.wrong == "");
     reads += seen.reads;
     furthest = std::max(furthest, seen.furthest);
+    Told const told = told_by(seen.log, shape.workers);
+    CHECK(told.wrong == "");
+    of_logs = std::max(of_logs, told.furthest);
   }
+  CHECK(of_logs == furthest);  // what was read and what was written down agree
   WARN(Rule::name << " " << most << ", " << shape.workers << " workers, " << shape.servers << " servers, window "
                   << shape.window << ": " << reads << " reads, the furthest " << furthest << " behind");
   CHECK((most < 0 || furthest <= most));

@@ -30,6 +30,7 @@ PAGES = {
     "kernels": "kernels --smoke",
     "auto": "auto --smoke --alpha-sweep .01",
     "converge": "converge --smoke --ranks 2",
+    "async": "async --smoke",
     "ps": "ps --smoke --comm threads --ranks 3",
     "peers": "peers --smoke",
     "compare": "compare --smoke --model lm1b --comm threads --ranks 4 --hosts 2 --alpha-sweep .01,.1,1",
