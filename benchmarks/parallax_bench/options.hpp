@@ -201,7 +201,8 @@ inline std::vector<Flag> const& flags() {
        [](O& o, S v) { o.ids = v; }},
       {"--partition", "name", "how rows are dealt: block, cyclic, hash or greedy (cyclic)", "ps compare report peers",
        [](O& o, S v) { o.partition = static_cast<Partition>(choice("--partition", v, partition_names)); }},
-      {"--comm", "name", "self, threads or mpi (mpi under mpiexec, else threads)", "allreduce collectives ps compare async peers",
+      {"--comm", "name", "self, threads or mpi (mpi under mpiexec, else threads)",
+       "allreduce collectives ps compare async peers",
        [](O& o, S v) { o.comm = static_cast<Comm>(choice("--comm", v, comm_names)); }},
       {"--ranks", "n", "thread ranks (2); partition: ranks that draw ids (8); async: workers (4)",
        "allreduce collectives ps compare partition converge async report",
@@ -217,7 +218,8 @@ inline std::vector<Flag> const& flags() {
       {"--payload", "s", "divides the elements of dense tensors and the width of tables (1)", "compare count report peers",
        [](O& o, S v) { o.payload = number<std::int64_t>("--payload", v, 1, 1 << 20); }},
       {"--shared-memory", "0|1", "whether MPI ranks of one host exchange through memory (1)",
-       "allreduce collectives ps compare async peers", [](O& o, S v) { o.shared_memory = number("--shared-memory", v, 0, 1) == 1; }},
+       "allreduce collectives ps compare async peers",
+       [](O& o, S v) { o.shared_memory = number("--shared-memory", v, 0, 1) == 1; }},
       {"--machines", "list", "machines x ranks of each (2x1,4x1,8x1,8x6)", "count",
        [](O& o, S v) {
          o.machines.clear();

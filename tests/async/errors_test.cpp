@@ -183,6 +183,73 @@ TEST_CASE("a declaration or a session that makes no sense is refused where it st
   CHECK(has(stranger[0], "belongs to another session"));
 }
 
+TEST_CASE("workers that would meet within train are told so, and go on", "[async][errors]") {
+  std::vector<std::vector<std::string>> said(3);
+  std::vector<float> ends(3);
+  px::run_threads(3, [&](World& world) {
+    px::AsyncSession session{world, px::Ssp{1}, px::Servers{1}};
+    std::vector<float> weights(3, 1.0f);
+    px::Variable<px::Dense, px::PsShard> layer{session, "layer", px::bind(weights), px::Sgd{.learning_rate = 1}};
+    auto& mine = said[static_cast<std::size_t>(world.rank())];
+    session.train([&](auto& worker) {
+      if (worker.rank() == 1) {
+        mine.push_back(thrown([&] { session.together([](auto&) {}); }));
+        mine.push_back(thrown([&] { session.train([](auto&) {}); }));
+        mine.push_back(thrown([&] { session.finish(); }));
+      }
+      worker.push(px::grad(layer, std::vector<float>(3, 1.0f)));
+    });
+    session.together([&](auto&) { ends[static_cast<std::size_t>(world.rank())] = weights[1]; });
+    session.finish();
+  });
+  REQUIRE(said[2].size() == 3);
+  for (auto const& words : said[2]) CHECK(has(words, "workers do not meet within train: return from its body first"));
+  CHECK(has(said[2][0], "misuse (rank 2) in together"));
+  CHECK(has(said[2][1], "misuse (rank 2) in train"));
+  CHECK(ends == std::vector<float>(3, -1));
+}
+
+TEST_CASE("a push takes ranges of updates, with the bits of one by one", "[async][errors]") {
+  std::vector<std::vector<float>> ends[2];
+  std::string twice;
+  for (bool const ranges : {false, true})
+    px::run_threads(2, [&](World& world) {
+      px::AsyncSession session{world, px::Ssp{0}};
+      constexpr std::size_t count = 5;
+      std::vector<std::vector<float>> weights(count, std::vector<float>(4, 1.0f));
+      using Layer = px::Variable<px::Dense, px::PsShard, px::Adam>;
+      std::vector<Layer> layers;
+      for (std::size_t i = 0; i < count; ++i) layers.emplace_back(session, px::joined({"layer ", i}), px::bind(weights[i]));
+      Words words{session, "words", {.rows = 10, .width = 2}};
+      session.train([&](auto& worker) {
+        std::vector<std::vector<float>> gradients(count, std::vector<float>(4));
+        for (int step = 0; step < 5; ++step) {
+          auto const rows = worker.pull(words.at(std::vector{step, 3}));
+          for (std::size_t i = 0; i < count; ++i)
+            gradients[i].assign(4, weights[i][0] + static_cast<float>(worker.rank() + 1) * static_cast<float>(step));
+          px::Updates<Layer> updates;
+          for (std::size_t i = 0; i < count; ++i) updates.push_back(px::grad(layers[i], gradients[i]));
+          auto const of_words = px::grad(rows, std::vector<float>{1, 2, 3, 4});
+          if (!ranges) {
+            worker.push(updates[0], updates[1], updates[2], updates[3], updates[4], of_words);
+          } else {
+            worker.push(updates, of_words);
+            auto doubled = updates;
+            doubled.push_back(updates[2]);
+            auto const what = thrown([&] { worker.push(doubled); });
+            if (worker.rank() == 0) twice = what;
+          }
+        }
+      });
+      session.together([&](auto&) {
+        if (world.rank() == 0) ends[ranges] = weights;
+      });
+      session.finish();
+    });
+  CHECK(ends[0] == ends[1]);
+  CHECK(has(twice, "misuse (rank 0) in push: a push brings a variable twice: it has each once"));
+}
+
 TEST_CASE("who keeps others waiting for longer than the deadline is named by all of them", "[async][errors]") {
   using namespace std::chrono_literals;
   for (int const servers : {0, 1})

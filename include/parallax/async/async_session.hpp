@@ -120,6 +120,22 @@ class AsyncSession {
     return {};
   }
 
+  // Likewise.
+  template <class... Things>
+  detail::Mistaken save(std::string const&, SaveOptions const&, Things const&...) {
+    static_assert(detail::never<std::tuple<Things...>>,
+                  "parallax: an AsyncSession saves where all is quiet: together([&](auto& session) { session.save(...); })");
+    return {};
+  }
+  // Likewise.
+  template <class... Things>
+  detail::Mistaken restore(std::string const&, RestoreOptions const&, Things const&...) {
+    static_assert(
+        detail::never<std::tuple<Things...>>,
+        "parallax: an AsyncSession restores where all is quiet: together([&](auto& session) { session.restore(...); })");
+    return {};
+  }
+
   // For a ProgressThread, as of a Session: where this rank owns something, its share serves while the body computes. Local.
   void take_turns(bool on) { inner_.take_turns(on); }
   // Likewise, by the thread, first.

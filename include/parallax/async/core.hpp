@@ -37,6 +37,8 @@ class AsyncCore {
   // Whether pushes of a clock are one update.
   bool by_clock() const { return rule_->by_clock(); }
 
+  // Whether this rank is in `train`.
+  bool training() const { return training_; }
   // Collective. All ranks have the same variables and settings, and each owner takes its share.
   void begin_training();
   // Local, of a worker that has done; returns once this rank's service is over.
@@ -77,6 +79,12 @@ class AsyncCore {
   template <class Write>
   void post_all(Operation operation, LetterHeader const& header, Write&& write);
   std::string described() const;
+  // Error (misuse) where all ranks would have to meet, and this one is in `train`: the others may never come.
+  void refuse_within(char const* operation) const {
+    if (training_)
+      throw Refused{Error{Errc::misuse, core_->topology.rank(), operation, "",
+                          "workers do not meet within train: return from its body first"}};
+  }
 
   SessionCore<C>* core_;
   Owned<ConsistencyRule> rule_;
@@ -86,7 +94,7 @@ class AsyncCore {
   int worker_ = -1;
   std::int64_t clock_ = 0;
   std::uint64_t operations_ = 0;
-  bool serving_ = false;
+  bool training_ = false, serving_ = false;
   bool by_quorum_ = false;  // whether pushes may come too late
   LetterDraft draft_;
   Letter answer_;
@@ -138,6 +146,8 @@ std::string AsyncCore<C>::described() const {
 template <Communicator C>
 void AsyncCore<C>::begin_training() {
   core_->waiting.guarded("train", [&] {
+    refuse_within("train");
+    training_ = true;
     auto& rounds = core_->rounds;
     Fingerprint hash = core_->begin(Operation::train);
     hash.add(std::string_view{rule_->text()});
@@ -172,11 +182,13 @@ void AsyncCore<C>::end_training() {
     serving_ = false;
     for (auto const& keeper : keepers_) keeper->end();
   });
+  training_ = false;
 }
 
 template <Communicator C>
 void AsyncCore<C>::meet() {
   core_->waiting.guarded("together", [&] {
+    refuse_within("together");
     auto& rounds = core_->rounds;
     auto const& topology = core_->topology;
     rounds.agreement.begin(core_->begin(Operation::together).value(), true, false, 0);

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "parallax/async/core.hpp"
 #include "parallax/async/shard_letters.hpp"
@@ -18,7 +19,7 @@ namespace parallax {
 
 namespace detail {
 
-// What a worker's push takes, and what it refuses in a sentence each.
+// What a worker's push takes, an update or a range of them, and what it refuses in a sentence each.
 template <class U>
 inline constexpr bool is_one_update = false;
 template <class S, class F>
@@ -35,6 +36,17 @@ template <class U>
 inline constexpr bool is_clip_group = false;
 template <class... Updates>
 inline constexpr bool is_clip_group<ClipGroup<Updates...>> = true;
+// The type of the updates in an argument.
+template <class Argument>
+struct PushedUpdate {
+  using type = Argument;
+};
+template <UpdateRange Range>
+struct PushedUpdate<Range> {
+  using type = update_of<Range>;
+};
+template <class Argument>
+using pushed_update = typename PushedUpdate<Argument>::type;
 
 }  // namespace detail
 
@@ -90,18 +102,21 @@ class Worker {
     requires(!detail::AnyVariable<Ids> && !detail::NamesRows<Ids>)
   auto pull(V const& variable, Ids const& ids) { return pull(variable.at(ids)); }
 
-  // Brings the owners gradients, grad(…) of each variable once, which ends a clock. They are sent, or copied, when it returns.
+  // Brings the owners gradients, which ends a clock: grad(…), and ranges of them (px::Updates), of each variable once. They are
+  // sent, or copied, when it returns.
   // False: a gradient is not finite, NonFinite::skip_step, and the clock ends without any. Errors, after which the clock has not
   // ended: invalid_argument, bad_id, non_finite, misuse.
   template <class... Updates>
   bool push(Updates const&... updates) {
     static_assert((true && ... && !detail::is_clip_group<Updates>),
                   "parallax: a norm over all ranks is known to none of them alone: an AsyncSession has no clip_by_global_norm");
-    static_assert((true && ... && (detail::is_one_update<Updates> || detail::is_clip_group<Updates>)),
-                  "parallax: a worker pushes grad(...), of each variable once");
-    static_assert((true && ... && !detail::is_transformed<Updates>),
+    static_assert((true && ... && (detail::is_one_update<detail::pushed_update<Updates>> || detail::is_clip_group<Updates>)),
+                  "parallax: a worker pushes grad(...), of each variable once, and ranges of grad(...)");
+    static_assert((true && ... && !detail::is_transformed<detail::pushed_update<Updates>>),
                   "parallax: a transform is called with the sum of all ranks, at its owner: an AsyncSession has none");
-    if constexpr ((true && ... && (detail::is_one_update<Updates> && !detail::is_transformed<Updates>)))
+    if constexpr ((true && ... &&
+                   (detail::is_one_update<detail::pushed_update<Updates>> &&
+                    !detail::is_transformed<detail::pushed_update<Updates>>)))
       return push_all(std::index_sequence_for<Updates...>{}, updates...);
     else return false;
   }
@@ -129,6 +144,10 @@ class Worker {
       typename Letters<std::remove_cvref_t<decltype(state_of(std::declval<Argument const&>()))>>::template Asks<C, Argument>;
   template <class Update>
   using Brings = typename Letters<typename Update::State>::template Brings<C, Update>;
+  // What an argument of a push becomes: one, or as many as the range has.
+  template <class Argument>
+  using Seats = std::conditional_t<UpdateRange<Argument>, std::vector<Owned<Brings<detail::pushed_update<Argument>>>>,
+                                   std::optional<Brings<detail::pushed_update<Argument>>>>;
 
   // What is thrown before anything is sent is this rank's refusal: the session goes on.
   template <class Body>
@@ -169,37 +188,49 @@ class Worker {
     else return std::tuple<>{};
   }
 
-  template <std::size_t... I, class... Updates>
-  bool push_all(std::index_sequence<I...>, Updates const&... updates) {
+  template <std::size_t... I, class... Arguments>
+  bool push_all(std::index_sequence<I...>, Arguments const&... arguments) {
     return core_->guarded(Operation::push, [&] {
-      auto const& topology = core_->core().topology;
-      auto const non_finite = core_->options.non_finite;
-      std::tuple<std::optional<Brings<Updates>>...> seats;
-      prepare("push", [&] {
-        [[maybe_unused]] auto const one = [&](auto& seat, auto const& update) {
-          if (!update.state)
-            throw Error{Errc::misuse, topology.rank(), "push", "",
-                        "a gradient is of an empty handle, whose rows were moved or never pulled"};
-          core_->core().waiting.current = update.state->name();
-          auto const number = core_->number_of(update.state->registration(), "push");
-          seat.emplace(topology, update, non_finite);
-          seat->variable = number;
-        };
-        (one(std::get<I>(seats), updates), ...);
-        std::uint32_t const numbers[] = {std::get<I>(seats)->variable..., 0};
-        for (std::size_t i = 0; i < sizeof...(I); ++i)
-          for (std::size_t j = 0; j < i; ++j)
-            if (numbers[i] == numbers[j])
-              throw Error{Errc::misuse, topology.rank(), "push", "", "a push brings a variable twice: it has each once"};
-      });
-      bool const finite = (true && ... && std::get<I>(seats)->finite);
-      Brought* const brought[] = {&*std::get<I>(seats)..., nullptr};
-      core_->bring({brought, finite ? sizeof...(I) : 0});
+      bool finite = true;
+      std::tuple<Seats<Arguments>...> seats;
+      brought_.clear();
+      prepare("push", [&] { (bring_all(std::get<I>(seats), arguments, finite), ...); });
+      core_->bring({brought_.data(), finite ? brought_.size() : 0});
       return finite;
     });
   }
+  // Makes what an argument brings, and enters it in `brought_`.
+  template <class Argument>
+  void bring_all(Seats<Argument>& seats, Argument const& argument, bool& finite) {
+    auto const enter = [&](auto& seat, auto const& update) {
+      seat.variable = core_->number_of(update.state->registration(), "push");
+      for (Brought const* const other : brought_)
+        if (other->variable == seat.variable) throw refusal("a push brings a variable twice: it has each once");
+      brought_.push_back(&seat);
+      finite = finite && seat.finite;
+    };
+    auto const check = [&](auto const& update) {
+      if (!update.state) throw refusal("a gradient is of an empty handle, whose rows were moved or never pulled");
+      core_->core().waiting.current = update.state->name();
+    };
+    [[maybe_unused]] auto const& topology = core_->core().topology;
+    auto const non_finite = core_->options.non_finite;
+    if constexpr (UpdateRange<Argument>) {
+      for (auto const& update : argument) {
+        check(update);
+        seats.push_back(make_owned<Brings<detail::pushed_update<Argument>>>(topology, update, non_finite));
+        enter(*seats.back(), update);
+      }
+    } else {
+      check(argument);
+      seats.emplace(topology, argument, non_finite);
+      enter(*seats, argument);
+    }
+  }
+  Error refusal(char const* why) const { return {Errc::misuse, core_->core().topology.rank(), "push", "", why}; }
 
   detail::AsyncCore<C>* core_;
+  std::vector<Brought*> brought_;  // scratch of a push
 };
 
 }  // namespace parallax
