@@ -21,7 +21,8 @@ namespace parallax::detail {
 // so that the mailbox's window bounds what lies here.
 // What an owner does follows from the order in which it takes letters. Where the rule has a quorum, the first owner, who leads,
 // tells the others its order, and they take their letters in the same one: so all commits have the same members, and every pull
-// reads one clock. No owner waits for another one by that for ever: a worker writes to the owners in their order.
+// reads one clock. Nobody waits by that for ever: of all that any owner still has to take, the letter that comes first in the order
+// is there, or on its way, for what could lie before it in its worker's window comes before it in the order, too.
 template <Communicator C>
 class Service {
  public:
