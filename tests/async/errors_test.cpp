@@ -229,7 +229,8 @@ TEST_CASE("a push takes ranges of updates, with the bits of one by one", "[async
             gradients[i].assign(4, weights[i][0] + static_cast<float>(worker.rank() + 1) * static_cast<float>(step));
           px::Updates<Layer> updates;
           for (std::size_t i = 0; i < count; ++i) updates.push_back(px::grad(layers[i], gradients[i]));
-          auto const of_words = px::grad(rows, std::vector<float>{1, 2, 3, 4});
+          std::vector<float> const row_gradients{1, 2, 3, 4};
+          auto const of_words = px::grad(rows, row_gradients);
           if (!ranges) {
             worker.push(updates[0], updates[1], updates[2], updates[3], updates[4], of_words);
           } else {

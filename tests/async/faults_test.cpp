@@ -120,7 +120,7 @@ TEST_CASE("a letter that cannot be read ends all ranks, which hear who wrote it"
       {"it brings a variable twice", of(px::LetterHeader{Kind::push, 2, 0}, px::SectionHeader{0, 0, 1}, key, 1.0f, 1.0f,
                                         px::SectionHeader{0, 0, 1}, key, 1.0f, 1.0f)}};
   for (int const servers : {0, 1})
-    for (auto const& [words, letter] : faults) {
+    for (Fault const& fault : faults) {
       std::vector<std::string> told(3);
       try {
         px::run_threads(3, [&](px::ThreadCommunicator& world) {
@@ -133,7 +133,7 @@ TEST_CASE("a letter that cannot be read ends all ranks, which hear who wrote it"
             px::Variable<px::Dense, px::PsShard> layer{*session, "layer", px::bind(weights)};
             session->train([&](auto& worker) {
               if (world.rank() == 2) {
-                std::span<std::byte const> const parts[] = {letter};
+                std::span<std::byte const> const parts[] = {fault.letter};
                 world.post(px::LetterLane::requests, 0, px::LetterParts{parts});
               }
               for (int step = 0; world.rank() != 2 || step == 0; ++step) worker.pull(layer);
@@ -147,7 +147,7 @@ TEST_CASE("a letter that cannot be read ends all ranks, which hear who wrote it"
       for (auto const& what : told) {
         CAPTURE(servers, what);
         CHECK(what.find("mismatch between ranks (rank 2)") != std::string::npos);
-        CHECK(what.find("a letter of rank 2 cannot be read: " + words) != std::string::npos);
+        CHECK(what.find("a letter of rank 2 cannot be read: " + fault.words) != std::string::npos);
       }
     }
 }

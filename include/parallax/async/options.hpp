@@ -35,8 +35,10 @@ struct ServiceCounts {
   std::vector<std::vector<std::uint64_t>> ages;
   // By worker: how many of its pulls had to wait for others.
   std::vector<std::uint64_t> waits;
-  // By worker: how many of its pushes an update was made of, and how many came too late for the quorum of their clock.
-  std::vector<std::uint64_t> taken, dropped;
+  // By worker: how many of its pushes an update was made of.
+  std::vector<std::uint64_t> taken;
+  // By worker: how many of its pushes came too late for the quorum of their clock.
+  std::vector<std::uint64_t> dropped;
 };
 
 }  // namespace parallax

@@ -432,8 +432,10 @@ class LentBuffer {
 class LentBlock {
  public:
   LentBlock() = default;
+  // Takes the memory over; `other` has none afterwards.
   LentBlock(LentBlock&& other) noexcept
       : memory_{std::exchange(other.memory_, nullptr)}, bytes_{std::exchange(other.bytes_, 0)}, from_{other.from_} {}
+  // Exchanges the memory of both.
   LentBlock& operator=(LentBlock&& other) noexcept {
     std::swap(memory_, other.memory_);
     std::swap(bytes_, other.bytes_);
