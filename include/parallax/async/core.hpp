@@ -37,8 +37,6 @@ class AsyncCore {
   // Whether pushes of a clock are one update.
   bool by_clock() const { return rule_->by_clock(); }
 
-  // Whether this rank is in `train`.
-  bool training() const { return training_; }
   // Collective. All ranks have the same variables and settings, and each owner takes its share.
   void begin_training();
   // Local, of a worker that has done; returns once this rank's service is over.

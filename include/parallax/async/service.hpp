@@ -353,6 +353,7 @@ bool Service<C>::commit_clocks() {
     if (members_.empty() || (more && members_.size() < quorum_)) return any;
     auto const front = [&](std::size_t worker) -> Stashed& { return peers_[worker].stash.front(); };
     auto const in_vain = [&](std::size_t worker) {  // others are enough, and came before
+      if (members_.size() <= quorum_) return false;
       std::size_t before = 0;
       for (std::size_t const other : members_) before += front(other).number < front(worker).number;
       return before >= quorum_;

@@ -36,17 +36,6 @@ template <class U>
 inline constexpr bool is_clip_group = false;
 template <class... Updates>
 inline constexpr bool is_clip_group<ClipGroup<Updates...>> = true;
-// The type of the updates in an argument.
-template <class Argument>
-struct PushedUpdate {
-  using type = Argument;
-};
-template <UpdateRange Range>
-struct PushedUpdate<Range> {
-  using type = update_of<Range>;
-};
-template <class Argument>
-using pushed_update = typename PushedUpdate<Argument>::type;
 
 }  // namespace detail
 
@@ -110,13 +99,12 @@ class Worker {
   bool push(Updates const&... updates) {
     static_assert((true && ... && !detail::is_clip_group<Updates>),
                   "parallax: a norm over all ranks is known to none of them alone: an AsyncSession has no clip_by_global_norm");
-    static_assert((true && ... && (detail::is_one_update<detail::pushed_update<Updates>> || detail::is_clip_group<Updates>)),
+    static_assert((true && ... && (detail::is_one_update<detail::update_in<Updates>> || detail::is_clip_group<Updates>)),
                   "parallax: a worker pushes grad(...), of each variable once, and ranges of grad(...)");
-    static_assert((true && ... && !detail::is_transformed<detail::pushed_update<Updates>>),
+    static_assert((true && ... && !detail::is_transformed<detail::update_in<Updates>>),
                   "parallax: a transform is called with the sum of all ranks, at its owner: an AsyncSession has none");
     if constexpr ((true && ... &&
-                   (detail::is_one_update<detail::pushed_update<Updates>> &&
-                    !detail::is_transformed<detail::pushed_update<Updates>>)))
+                   (detail::is_one_update<detail::update_in<Updates>> && !detail::is_transformed<detail::update_in<Updates>>)))
       return push_all(std::index_sequence_for<Updates...>{}, updates...);
     else return false;
   }
@@ -146,8 +134,8 @@ class Worker {
   using Brings = typename Letters<typename Update::State>::template Brings<C, Update>;
   // What an argument of a push becomes: one, or as many as the range has.
   template <class Argument>
-  using Seats = std::conditional_t<UpdateRange<Argument>, std::vector<Owned<Brings<detail::pushed_update<Argument>>>>,
-                                   std::optional<Brings<detail::pushed_update<Argument>>>>;
+  using Seats = std::conditional_t<UpdateRange<Argument>, std::vector<Owned<Brings<detail::update_in<Argument>>>>,
+                                   std::optional<Brings<detail::update_in<Argument>>>>;
 
   // What is thrown before anything is sent is this rank's refusal: the session goes on.
   template <class Body>
@@ -193,20 +181,20 @@ class Worker {
     return core_->guarded(Operation::push, [&] {
       bool finite = true;
       std::tuple<Seats<Arguments>...> seats;
-      brought_.clear();
-      prepare("push", [&] { (bring_all(std::get<I>(seats), arguments, finite), ...); });
-      core_->bring({brought_.data(), finite ? brought_.size() : 0});
+      std::vector<Brought*> brought;
+      prepare("push", [&] { (bring_all(std::get<I>(seats), arguments, brought, finite), ...); });
+      core_->bring({brought.data(), finite ? brought.size() : 0});
       return finite;
     });
   }
-  // Makes what an argument brings, and enters it in `brought_`.
+  // Makes what an argument brings, and enters it in `brought`.
   template <class Argument>
-  void bring_all(Seats<Argument>& seats, Argument const& argument, bool& finite) {
+  void bring_all(Seats<Argument>& seats, Argument const& argument, std::vector<Brought*>& brought, bool& finite) {
     auto const enter = [&](auto& seat, auto const& update) {
       seat.variable = core_->number_of(update.state->registration(), "push");
-      for (Brought const* const other : brought_)
+      for (Brought const* const other : brought)
         if (other->variable == seat.variable) throw refusal("a push brings a variable twice: it has each once");
-      brought_.push_back(&seat);
+      brought.push_back(&seat);
       finite = finite && seat.finite;
     };
     auto const check = [&](auto const& update) {
@@ -218,7 +206,7 @@ class Worker {
     if constexpr (UpdateRange<Argument>) {
       for (auto const& update : argument) {
         check(update);
-        seats.push_back(make_owned<Brings<detail::pushed_update<Argument>>>(topology, update, non_finite));
+        seats.push_back(make_owned<Brings<detail::update_in<Argument>>>(topology, update, non_finite));
         enter(*seats.back(), update);
       }
     } else {
@@ -230,7 +218,6 @@ class Worker {
   Error refusal(char const* why) const { return {Errc::misuse, core_->core().topology.rank(), "push", "", why}; }
 
   detail::AsyncCore<C>* core_;
-  std::vector<Brought*> brought_;  // scratch of a push
 };
 
 }  // namespace parallax

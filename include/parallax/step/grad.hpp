@@ -45,6 +45,18 @@ concept UpdateRange = requires(R const& updates) {
 
 namespace detail {
 
+// The type of the updates in an argument: its own, or that of the range's.
+template <class Argument>
+struct UpdateIn {
+  using type = Argument;
+};
+template <UpdateRange Range>
+struct UpdateIn<Range> {
+  using type = update_of<Range>;
+};
+template <class Argument>
+using update_in = typename UpdateIn<Argument>::type;
+
 // How a clip group keeps what it is given: a range that has a name by reference, all else by value.
 template <class Update>
 using Member = std::conditional_t<std::is_lvalue_reference_v<Update> && UpdateRange<std::remove_cvref_t<Update>>,

@@ -100,16 +100,8 @@ class Seat : public Traveller<C> {
 // longest range had; a way is made once and prepared again in every step.
 template <Communicator C, class Argument>
 class SeatOf final : public Seat<C> {
-  template <class A>
-  struct UpdateOf {
-    using type = A;
-  };
-  template <UpdateRange A>
-  struct UpdateOf<A> {
-    using type = update_of<A>;
-  };
   static constexpr bool ranges = UpdateRange<Argument>;
-  using Update = typename UpdateOf<Argument>::type;
+  using Update = update_in<Argument>;
   using State = typename Update::State;
   using Scalar = typename State::scalar_type;
   using W = way_of<C, Update>;
