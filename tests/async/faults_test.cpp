@@ -53,16 +53,7 @@ TEST_CASE("a worker or an owner that is killed is named by the others", "[async]
         Job job{work};
         job.together();
         std::this_thread::sleep_for(10ms);
-        auto const began = Clock::now();
-        ::kill(job.processes[static_cast<std::size_t>(victim)], SIGKILL);
-        for (int i = 0; i < Job::ranks - 1; ++i) {
-          Report const report = job.next();
-          CAPTURE(report.rank, report.words);
-          CHECK(report.rank != victim);
-          CHECK(report.code == static_cast<int>(px::Errc::transport));
-          CHECK(report.blamed == victim);
-          CHECK(Clock::time_point{Clock::duration{report.at}} - began < late());
-        }
+        strike(job, victim, SIGKILL, px::Errc::transport, 0s);
       }
 }
 
@@ -74,15 +65,7 @@ TEST_CASE("a worker or an owner that is stopped is named when the deadline is ov
         Job job{ways()[way].second, {.deadline = 1s}};
         job.together();
         std::this_thread::sleep_for(50ms);
-        auto const began = Clock::now();
-        ::kill(job.processes[static_cast<std::size_t>(victim)], SIGSTOP);
-        for (int i = 0; i < Job::ranks - 1; ++i) {
-          Report const report = job.next();
-          CAPTURE(report.rank, report.words);
-          CHECK(report.code == static_cast<int>(px::Errc::timeout));
-          CHECK(report.blamed == victim);
-          CHECK(Clock::time_point{Clock::duration{report.at}} - began < 2s + late());
-        }
+        strike(job, victim, SIGSTOP, px::Errc::timeout, 2s);
       }
 }
 

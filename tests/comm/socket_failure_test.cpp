@@ -63,16 +63,7 @@ TEST_CASE("a process that is killed is named by the others", "[comm][socket][pro
   Job job{bytes > 0 ? exchanging(bytes) : training, {.deadline = 20s, .shared_memory = shared_memory}};
   job.together();
   std::this_thread::sleep_for(10ms);
-  auto const began = Clock::now();
-  ::kill(job.processes[static_cast<std::size_t>(victim)], SIGKILL);
-  for (int i = 0; i < Job::ranks - 1; ++i) {
-    Report const report = job.next();
-    CAPTURE(report.rank, report.words);
-    CHECK(report.rank != victim);
-    CHECK(report.code == static_cast<int>(px::Errc::transport));
-    CHECK(report.blamed == victim);
-    CHECK(Clock::time_point{Clock::duration{report.at}} - began < late());
-  }
+  strike(job, victim, SIGKILL, px::Errc::transport, 0s);
 }
 
 TEST_CASE("a process that is stopped is named when the deadline is over", "[comm][socket][processes]") {
@@ -80,15 +71,7 @@ TEST_CASE("a process that is stopped is named when the deadline is over", "[comm
   CAPTURE(victim, shared_memory);
   Job job{training, {.deadline = 1s, .shared_memory = shared_memory}};
   job.together();
-  auto const began = Clock::now();
-  ::kill(job.processes[static_cast<std::size_t>(victim)], SIGSTOP);
-  for (int i = 0; i < Job::ranks - 1; ++i) {
-    Report const report = job.next();
-    CAPTURE(report.rank, report.words);
-    CHECK(report.code == static_cast<int>(px::Errc::timeout));
-    CHECK(report.blamed == victim);
-    CHECK(Clock::time_point{Clock::duration{report.at}} - began < 1s + late());
-  }
+  strike(job, victim, SIGSTOP, px::Errc::timeout, 1s);
 }
 
 TEST_CASE("where one rank of a host cannot have its memory, all of them use their connections", "[comm][socket][processes]") {

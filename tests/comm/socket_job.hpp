@@ -142,4 +142,18 @@ struct Job {
 // How much later than it must a failure may be named: promised on a machine that does nothing else, and elsewhere.
 inline std::chrono::nanoseconds late() { return parallax_test::sized<std::chrono::nanoseconds>(10s, 3s, 250ms); }
 
+// Sends a rank the signal; all others must end with this error, which names that rank, so long after it and a little.
+inline void strike(Job& job, int victim, int signal, px::Errc expected, std::chrono::nanoseconds after) {
+  auto const began = Clock::now();
+  ::kill(job.processes[static_cast<std::size_t>(victim)], signal);
+  for (int i = 0; i < Job::ranks - 1; ++i) {
+    Report const report = job.next();
+    CAPTURE(report.rank, report.words);
+    CHECK(report.rank != victim);
+    CHECK(report.code == static_cast<int>(expected));
+    CHECK(report.blamed == victim);
+    CHECK(Clock::time_point{Clock::duration{report.at}} - began < after + late());
+  }
+}
+
 }  // namespace socket_job

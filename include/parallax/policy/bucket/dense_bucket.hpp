@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "parallax/comm/transfer/dense.hpp"
+#include "parallax/comm/transfer/lent_buffer.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/kernel/host.hpp"
