@@ -37,6 +37,7 @@ inline constexpr Command commands[] = {
     {"auto", "what Auto chooses beside every fixed policy, and the search for pieces, on a simulated network's clock"},
     {"converge", "the language model and the classifier of examples/, trained to the end under every policy"},
     {"async", "workers at their own pace beside rounds, by consistency, by who serves and by who is late"},
+    {"staleness", "the language model trained in rounds and apart: how good it is after equally many batches"},
     {"report", "throughput by ranks, compare, partition and converge, on one page"},
     {"peers", "sums of dense and sparse gradients beside those that MPI makes by hand; only under mpiexec"}};
 
@@ -204,8 +205,8 @@ inline std::vector<Flag> const& flags() {
       {"--comm", "name", "self, threads or mpi (mpi under mpiexec, else threads)",
        "allreduce collectives ps compare async peers",
        [](O& o, S v) { o.comm = static_cast<Comm>(choice("--comm", v, comm_names)); }},
-      {"--ranks", "n", "thread ranks (2); partition: ranks that draw ids (8); async: workers (4)",
-       "allreduce collectives ps compare partition converge async report",
+      {"--ranks", "n", "thread ranks (2); partition: ranks that draw ids (8); async, staleness: workers (4)",
+       "allreduce collectives ps compare partition converge async staleness report",
        [](O& o, S v) { o.ranks = number("--ranks", v, 1, 1024); }},
       {"--hosts", "n|auto", "declares n equal hosts over the ranks, auto: those of MPI (every rank is a host)",
        "allreduce collectives ps compare peers",
@@ -314,13 +315,14 @@ inline Options parse(int argc, char** argv, std::string_view also = {}) {
   if (options.comm == Comm::mpi && options.ranks > 0 && !options.local())
     throw Refusal{"--ranks is for threads: under mpiexec its -n says how many ranks there are"};
   if (options.command == "peers" && options.comm != Comm::mpi) throw Refusal{"peers is measured under mpiexec"};
-  if ((options.command == "converge" || options.command == "report") && options.comm != Comm::threads)
+  bool const trains = options.command == "converge" || options.command == "staleness";
+  if ((trains || options.command == "report") && options.comm != Comm::threads)
     throw Refusal{options.command + " trains thread ranks, each a host, in one process"};
   if (options.real_hosts && options.comm != Comm::mpi) throw Refusal{"--hosts auto needs --comm mpi"};
   if (options.comm != Comm::mpi && under_mpiexec() && !options.local())
     throw Refusal{"under mpiexec --comm is mpi: every process would measure for itself"};
 #ifndef PARALLAX_HAS_EIGEN
-  if (options.command == "converge") throw Refusal{"this program was built without Eigen: converge cannot be had"};
+  if (trains) throw Refusal{"this program was built without Eigen: " + options.command + " cannot be had"};
 #endif
 #ifndef PARALLAX_HAS_MPI
   if (options.comm == Comm::mpi) throw Refusal{"this program was built without MPI: --comm mpi cannot be had"};

@@ -73,11 +73,13 @@ class ApartTrainer {
  private:
   static std::unique_ptr<px::AsyncSession<px::AnyCommunicator>> make(px::AnyCommunicator& world, Options const& options) {
     using Session = px::AsyncSession<px::AnyCommunicator>;
+    px::AsyncOptions const how{.scale = options.by_staleness ? px::PushScale::by_staleness : px::PushScale::one};
     auto const by = [&](auto const& rule) {
-      if (options.servers == 0) return std::make_unique<Session>(world, rule);
-      return std::make_unique<Session>(world, rule, px::Servers{options.servers});
+      if (options.servers == 0) return std::make_unique<Session>(world, rule, how);
+      return std::make_unique<Session>(world, rule, px::Servers{options.servers}, how);
     };
     if (options.backup > 0) return by(px::Backup{options.backup});
+    if (options.staleness < 0) return by(px::Asp{});
     return by(px::Ssp{options.staleness});
   }
   // Of this rank's gradients alone: nobody knows the norm over all.

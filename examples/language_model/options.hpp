@@ -23,7 +23,8 @@ struct Options {
   std::vector<std::string> texts;  // empty: the default text
   int ranks = 4;                   // threads, where no launcher has others
   std::string policy = "compare";  // five of them, one after another; or one; or async: every rank at its own pace
-  std::int64_t staleness = 3;      // of async: by so many batches a rank may be ahead of what it has seen of others
+  std::int64_t staleness = 3;      // of async: so many batches a rank may be ahead of what it has seen of others; -1: any
+  bool by_staleness = false;       // of async: a gradient is divided by its age, in updates
   std::int64_t backup = 0;         // of async: of each clock, the batches of so many ranks that come last are dropped; 0: none
   int servers = 0;                 // of async: so many ranks keep all parameters and train on nothing; 0: each keeps a share
   ModelShape shape;
@@ -44,15 +45,17 @@ struct Options {
 inline constexpr std::string_view usage =
     "language_model [--text FILE...] [--ranks N]\n"
     "  [--policy compare|hybrid|all_reduce|parameter_server|naive_parameter_server|all_gather|auto|async]\n"
-    "  [--staleness S | --backup B] [--servers N]\n"
+    "  [--staleness S|any | --backup B] [--by-staleness] [--servers N]\n"
     "  [--vocabulary V] [--embedding E] [--cell H] [--projection P] [--samples S] [--batch B] [--steps T]\n"
     "  [--batches K] [--checkpoints C] [--rate R] [--clip NORM] [--seed N] [--smoke]\n"
     "  [--save FOLDER [--save-every STEPS] [--resume]]\n"
     "Trains the language model of the Parallax paper in small on 4 thread ranks, on the ranks of mpiexec or torchrun, or on "
     "the hosts of a file (--px-help). The paper's size:\n"
     "  --vocabulary 793470 --embedding 512 --cell 2048 --projection 512 --samples 8192 --batch 128 --steps 20\n"
-    "--policy async: every rank at its own pace, at most S batches (3) ahead of what it has seen of others, or in "
-    "step without the B ranks that come last; N ranks serve alone.\n"
+    "--policy async (or --mode, as in a file of hosts): every rank at its own pace, at most S batches (3) ahead of what it has "
+    "seen of others, or in step without the B ranks that come last; N ranks serve alone. --by-staleness: what was computed "
+    "from "
+    "old parameters counts the less, the older they are.\n"
     "--save, with --policy hybrid, keeps three checkpoints: one each minute or after so many steps, one at the end, and one "
     "when "
     "SIGTERM or SIGINT stops it.\n"
@@ -77,6 +80,8 @@ inline std::string policy(std::string_view name) {
   if (name == "compare" || std::ranges::count(policies, name) == 1) return std::string{name};
   throw std::invalid_argument{"no such policy: " + std::string{name}};
 }
+
+inline std::int64_t staleness(std::string_view text) { return text == "any" ? -1 : number<std::int64_t>("--staleness", text); }
 
 inline std::string folder(std::string_view name) {
   if (name.empty() || name.starts_with("--")) throw std::invalid_argument{"--save wants the name of a folder"};
@@ -111,8 +116,9 @@ inline Options parse(std::vector<std::string_view> const& arguments) {
       options.texts.emplace_back(next());
       while (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) options.texts.emplace_back(next());
     } else if (name == "--ranks") read(options.ranks);
-    else if (name == "--policy") options.policy = detail::policy(next());
-    else if (name == "--staleness") read(options.staleness);
+    else if (name == "--policy" || name == "--mode") options.policy = detail::policy(next());
+    else if (name == "--staleness") options.staleness = detail::staleness(next());
+    else if (name == "--by-staleness") options.by_staleness = true;
     else if (name == "--backup") read(options.backup);
     else if (name == "--servers") read(options.servers);
     else if (name == "--vocabulary") read(options.shape.vocabulary);

@@ -32,6 +32,19 @@ TEST_CASE("numbers of the command line are finite and not negative", "[examples]
   CHECK(lm::parse({"--rate", "0.5", "--clip", "0"}).learning_rate == 0.5);
 }
 
+TEST_CASE("a mode is a policy, and staleness has a bound or none", "[examples][options]") {
+  lm::Options const bounded = lm::parse({"--mode", "async", "--staleness", "3", "--servers", "1"});
+  CHECK(bounded.policy == "async");
+  CHECK(bounded.staleness == 3);
+  CHECK(bounded.servers == 1);
+  CHECK_FALSE(bounded.by_staleness);
+  lm::Options const unbounded = lm::parse({"--policy", "async", "--staleness", "any", "--by-staleness"});
+  CHECK(unbounded.staleness == -1);
+  CHECK(unbounded.by_staleness);
+  CHECK(refusal("--staleness", "none") == "--staleness wants a number, not 'none'");
+  CHECK(refusal("--mode", "sync") == "no such policy: sync");
+}
+
 TEST_CASE("checkpoints want a folder, and one policy", "[examples][options]") {
   CHECK(refusal({"--policy", "hybrid", "--resume"}) == "--resume goes on from what --save FOLDER has saved: name the folder");
   CHECK(refusal({"--save-every", "5"}) == "--save-every says how often --save FOLDER saves: name the folder");
