@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "../support/size.hpp"
 #include "parallax/async/async_session.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
@@ -44,11 +45,14 @@ std::string thrown(Body&& body) {
   }
   return "";
 }
+// What goes wrong goes wrong so many times, whatever the threads do meanwhile.
+int rounds() { return parallax_test::sized(1, 3, 20); }
 bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
 TEST_CASE("a worker's mistakes are thrown there alone, before anything is sent, and it goes on", "[async][errors]") {
+  CAPTURE(GENERATE(range(0, rounds())));
   std::vector<std::vector<std::string>> said(3);
   std::vector<std::int64_t> clocks(3);
   std::vector<float> first(3);
@@ -95,6 +99,7 @@ TEST_CASE("a worker's mistakes are thrown there alone, before anything is sent, 
 
 TEST_CASE("a push that is not finite ends its clock without its gradients, or is refused, as the options say",
           "[async][errors]") {
+  CAPTURE(GENERATE(range(0, rounds())));
   for (auto const what : {px::NonFinite::skip_step, px::NonFinite::error}) {
     std::vector<std::string> said(2);
     std::vector<float> ends(2);
@@ -124,6 +129,7 @@ TEST_CASE("a push that is not finite ends its clock without its gradients, or is
 }
 
 TEST_CASE("what leaves the body of one worker ends all ranks, with its words", "[async][errors]") {
+  CAPTURE(GENERATE(range(0, rounds())));
   for (int const servers : {0, 1}) {
     auto const words = told(3, [&](World& world) {
       std::optional<px::AsyncSession<World>> session;
@@ -143,6 +149,7 @@ TEST_CASE("what leaves the body of one worker ends all ranks, with its words", "
 }
 
 TEST_CASE("ranks that differ are told so before the first letter", "[async][errors]") {
+  CAPTURE(GENERATE(range(0, rounds())));
   auto const consistency = told(3, [](World& world) {
     px::AsyncSession session{world, px::Ssp{world.rank() == 2 ? 4 : 3}};
     session.train([](auto&) {});
@@ -252,6 +259,7 @@ TEST_CASE("a push takes ranges of updates, with the bits of one by one", "[async
 }
 
 TEST_CASE("who keeps others waiting for longer than the deadline is named by all of them", "[async][errors]") {
+  CAPTURE(GENERATE_COPY(range(0, parallax_test::sized(1, 1, 20))));
   using namespace std::chrono_literals;
   for (int const servers : {0, 1})
     for (int const late : {servers, 3}) {

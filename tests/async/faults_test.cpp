@@ -46,7 +46,7 @@ std::vector<std::pair<std::string, Work>> ways() {
 }  // namespace
 
 TEST_CASE("a worker or an owner that is killed is named by the others", "[async][faults][processes]") {
-  for (int round = 0; round < parallax_test::sized(1, 1, 20); ++round)
+  for (int round = 0; round < parallax_test::sized(1, 3, 20); ++round)
     for (auto const& [name, work] : ways())
       for (int const victim : {0, 1, 2}) {
         CAPTURE(name, victim);
@@ -58,7 +58,7 @@ TEST_CASE("a worker or an owner that is killed is named by the others", "[async]
 }
 
 TEST_CASE("a worker or an owner that is stopped is named when the deadline is over", "[async][faults][processes]") {
-  for (int round = 0; round < parallax_test::sized(1, 1, 20); ++round)
+  for (int round = 0; round < parallax_test::sized(1, 3, 20); ++round)
     for (std::size_t way = 0; way < 3; ++way)
       for (int const victim : {0, 2}) {
         CAPTURE(ways()[way].first, victim);
@@ -70,6 +70,7 @@ TEST_CASE("a worker or an owner that is stopped is named when the deadline is ov
 }
 
 TEST_CASE("a letter that cannot be read ends all ranks, which hear who wrote it", "[async][faults]") {
+  CAPTURE(GENERATE_COPY(range(0, parallax_test::sized(1, 3, 20))));
   struct Fault {
     std::string words;
     std::vector<std::byte> letter;

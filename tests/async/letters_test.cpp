@@ -84,6 +84,6 @@ void check(int workers, int servers) {
 }  // namespace
 
 TEST_CASE("letters and bytes are the closed form, for any number of workers and owners", "[async][bytes]") {
-  for (auto const& [workers, servers] : {std::pair{1, 1}, {7, 1}, {2, 2}, {1, 3}, {4, 2}, {3, 0}, {1, 0}})
-    check(workers, servers);
+  for (int workers = 1; workers <= 7; ++workers) check(workers, 1);
+  for (auto const& [workers, servers] : {std::pair{1, 3}, {2, 2}, {4, 2}, {1, 0}, {3, 0}, {8, 0}}) check(workers, servers);
 }

@@ -3,16 +3,14 @@
 # and by messages, and prints how the jobs ended. A death is reported always: by the job's exit code, and on stderr by the first
 # cause's words where the process could still speak, by mpiexec's where it could not.
 runs=$1 mpiexec=$2 flag=$3 program=$4
-report=$(mktemp)
-trap 'rm -f "$report"' EXIT
-failed=0 all=0
-printf '%-34s %8s %6s %6s %8s\n' 'Endings of MPI jobs' cases wrong hangs seconds
+. "$(dirname "$0")/judge.sh"
+title 'Endings of MPI jobs'
 for how in return caught uncaught seven exit abort kill segv half two; do
   for transport in memory messages; do
     for ranks in 2 3; do
-      cases=0 wrong=0 hangs=0 begin=$(date +%s)
-      while [ "$cases" -lt "$runs" ]; do
-        who=$((cases % ranks)) when=$((cases * 7 % 20))
+      run=0
+      while [ "$run" -lt "$runs" ]; do
+        who=$((run % ranks)) when=$((run * 7 % 20)) run=$((run + 1))
         ends="rank $who ends the job (exit code 86): "
         code=86
         case $how in
@@ -28,22 +26,11 @@ for how in return caught uncaught seven exit abort kill segv half two; do
           half) code=0 words="" ;;
           two) words="parallax: timeout (rank $who) in step of 'words, layer'" ;;
         esac
-        MPIEXEC_TIMEOUT=20 "$mpiexec" "$flag" "$ranks" "$program" "$how" "$who" "$when" "$transport" >"$report" 2>&1
-        ended=$?
-        cases=$((cases + 1))
-        [ "$code" = not0 ] && [ "$ended" -ne 0 ] && code=$ended
-        if grep -q -i -e 'timed out' -e 'MPIEXEC_TIMEOUT' "$report"; then
-          hangs=$((hangs + 1))
-        elif [ "$ended" -ne "$code" ] || { [ -n "$words" ] && ! grep -qF -e "$words" "$report"; }; then
-          wrong=$((wrong + 1))
-          echo "  $how of rank $who of $ranks in step $when, by $transport: exit code $ended, expected $code and «$words»:"
-          cat "$report"
-        fi
+        judge "$code" "$words" "$how of rank $who of $ranks in step $when, by $transport" \
+          "$mpiexec" "$flag" "$ranks" "$program" "$how" "$who" "$when" "$transport"
       done
-      printf '  %-32s %8d %6d %6d %8d\n' "$how, $ranks ranks, $transport" "$cases" "$wrong" "$hangs" $(($(date +%s) - begin))
-      failed=$((failed + wrong + hangs)) all=$((all + cases))
+      row "$how, $ranks ranks, $transport"
     done
   done
 done
-printf '  %-32s %8d %6d\n' all "$all" "$failed"
-[ "$failed" -eq 0 ]
+total
