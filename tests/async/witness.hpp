@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string>
@@ -32,6 +33,7 @@ struct Seen {
   std::int64_t furthest = 0;  // the most that a read was behind
   std::string wrong;          // the first violation
   px::RunLog log;             // of an owner
+  px::ServiceCounts counts;   // likewise
 };
 
 struct Shape {
@@ -45,12 +47,16 @@ struct Shape {
 // that the owner had taken before it. Knows nothing of letters, clocks or rules.
 struct Told {
   std::int64_t furthest = 0;
+  std::vector<std::vector<std::uint64_t>>
+      ages;  // by worker and age: how many pushes had so many others since their worker's last answer
   std::string
       wrong;  // an answer before a push of the same worker; a push out of order; a worker that goes on after it has left
 };
 inline Told told_by(px::RunLog const& log, int workers) {
   Told told;
-  std::vector<std::int64_t> pushed(static_cast<std::size_t>(workers));
+  std::vector<std::int64_t> pushed(static_cast<std::size_t>(workers)), answered(pushed.size());
+  std::int64_t all = 0;
+  told.ages.resize(pushed.size(), std::vector<std::uint64_t>(65));
   std::vector<bool> left(pushed.size());
   for (std::size_t i = 0; i < log.size(); ++i) {
     auto const entry = log[i];
@@ -58,7 +64,11 @@ inline Told told_by(px::RunLog const& log, int workers) {
     if ((left[self] || pushed[self] != entry.clock) && told.wrong.empty())
       told.wrong =
           px::joined({"entry ", i, ": worker ", entry.worker, " at clock ", entry.clock, " after ", pushed[self], " pushes"});
-    if (entry.kind == px::RunLog::Kind::push) ++pushed[self];
+    if (entry.kind == px::RunLog::Kind::answer) answered[self] = all;
+    if (entry.kind == px::RunLog::Kind::push) {
+      ++told.ages[self][static_cast<std::size_t>(std::min<std::int64_t>(all - answered[self], 64))];
+      ++pushed[self], ++all;
+    }
     if (entry.kind == px::RunLog::Kind::leave) left[self] = true;
     for (std::size_t other = 0; entry.kind == px::RunLog::Kind::answer && other < pushed.size(); ++other)
       if (!left[other]) told.furthest = std::max(told.furthest, entry.clock - pushed[other]);
@@ -83,7 +93,9 @@ std::vector<Seen> witness(Run&& run, Rule const& rule, std::int64_t most, Shape 
         *room, "witnesses", {.rows = owners * shape.workers, .width = 3}, px::Sgd{.learning_rate = -1}, px::Reduce::sum};
     std::vector<int> every, mine;
     auto const check = [&](auto const& rows, int self, std::int64_t clock, std::vector<std::vector<double>>& prefix) {
-      for (int owner = 0; owner < owners; ++owner)
+      std::int64_t updates = std::numeric_limits<std::int64_t>::max(), most_behind = 0;
+      for (int owner = 0; owner < owners; ++owner) {
+        std::int64_t of_owner = 0;
         for (int worker = 0; worker < shape.workers; ++worker) {
           auto const row = rows[static_cast<std::size_t>(owner * shape.workers + worker)];
           auto const n = static_cast<std::int64_t>(row[0]);
@@ -97,10 +109,18 @@ std::vector<Seen> witness(Run&& run, Rule const& rule, std::int64_t most, Shape 
           bool const by_clock = most != 0 || behind == 0;
           ++seen.reads;
           seen.furthest = std::max(seen.furthest, behind);
+          most_behind = std::max(most_behind, behind);
+          of_owner += n;
           if ((!whole || !near || !by_clock) && seen.wrong.empty())
             seen.wrong = px::joined({"worker ", self, " at clock ", clock, " read ", n, " pushes of worker ", worker,
                                      " at owner ", owner, whole ? "" : ", torn"});
         }
+        updates = std::min(updates, of_owner);
+      }
+      std::int64_t const version = most == 0 ? clock : updates;
+      if ((rows.version() != version || rows.staleness() != most_behind) && seen.wrong.empty())
+        seen.wrong = px::joined({"worker ", self, " at clock ", clock, " was told of version ", rows.version(),
+                                 " and staleness ", rows.staleness(), " of ", version, " and ", most_behind});
     };
     std::vector<std::vector<double>> prefix(static_cast<std::size_t>(shape.workers), std::vector<double>{0.0});
     for (int row = 0; row < owners * shape.workers; ++row) every.push_back(row);
@@ -129,6 +149,7 @@ std::vector<Seen> witness(Run&& run, Rule const& rule, std::int64_t most, Shape 
               seen.wrong.empty())
             seen.wrong = px::joined({"at the end owner ", owner, " has another number of pushes of worker ", worker});
     });
+    seen.counts = room->counts();
     room->finish();
   });
   return all;

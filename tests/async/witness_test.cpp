@@ -25,6 +25,7 @@ void hold(Rule const& rule, std::int64_t most, Shape const& shape, std::uint64_t
     Told const told = told_by(seen.log, shape.workers);
     CHECK(told.wrong == "");
     of_logs = std::max(of_logs, told.furthest);
+    if (most != 0 && seen.log.size() > 0) CHECK(seen.counts.ages == told.ages);
   }
   CHECK(of_logs == furthest);  // what was read and what was written down agree
   WARN(Rule::name << " " << most << ", " << shape.workers << " workers, " << shape.servers << " servers, window "

@@ -12,6 +12,7 @@ std::vector<float> memory(4);
 px::Variable<px::Dense, px::PsShard> weights{session, "weights", px::bind(memory)};
 
 void train() {
+  session.schedule(weights, [](px::Sgd& rule, auto update) { rule.learning_rate = 0.1 / static_cast<double>(update + 1); });
   session.train([](auto& worker) {
     worker.pull(weights);
     worker.push(px::grad(weights, memory));

@@ -59,6 +59,26 @@ class AsyncSession {
   // Local. What this rank has counted as an owner. Never reset; not to be read beside a ProgressThread that is at work.
   ServiceCounts const& counts() const { return core_.counts(); }
 
+  // Local, on all ranks alike, outside of `train`: from now on an owner calls set(optimizer, update) before each update of the variable,
+  // where `update` is the number of those before it, so that a rate goes by what the owner has made of all pushes:
+  //   session.schedule(words, [=](px::Adagrad& rule, std::int64_t update) { rule.learning_rate = rate(update); });
+  // Whatever setting it changes it sets always. Ranks compare schedules at some updates when `train` begins. In `together` the
+  // settings are those of the next update. Error (misuse): within `train`, or for a variable of another session.
+  template <detail::AnyVariable V, class Set>
+  void schedule(V& variable, Set set) {
+    using State = typename V::State;
+    constexpr bool right = std::is_invocable_v<Set&, typename State::optimizer_type&, std::int64_t>;
+    static_assert(right,
+                  "parallax: a schedule is a function of the variable's optimizer and of the number of updates before: "
+                  "[](px::Adagrad& rule, std::int64_t update) { … }");
+    if constexpr (right) {
+      if (core_.training())
+        throw Error{Errc::misuse, rank(), "schedule", variable.name(), "a schedule is given before train, not within it"};
+      Keeper& keeper = core_.keeper_of(variable.state().registration(), "schedule");
+      static_cast<KeeperOf<State>&>(keeper).schedule(std::move(set));
+    }
+  }
+
   // Collective. Calls body(worker) on each rank that trains, and returns when the body has and this rank has nothing to serve any
   // more: servers when all workers have left. Worker is Worker<…>&. Its clock goes on where an earlier `train` has ended, on all
   // ranks with the clock of the worker that had come furthest.

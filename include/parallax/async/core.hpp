@@ -26,8 +26,8 @@ class AsyncCore {
     keeper->number = static_cast<std::uint32_t>(keepers_.size());
     keepers_.push_back(std::move(keeper));
   }
-  // The number of a variable. Error (misuse) for one of another session.
-  std::uint32_t number_of(RegistrationPtr const& variable, char const* operation) const;
+  // What this rank does with a variable. Error (misuse) for one of another session.
+  Keeper& keeper_of(RegistrationPtr const& variable, char const* operation) const;
   // Whether this rank trains, and which of those that do it is.
   bool works() const { return worker_ >= 0; }
   int worker() const { return worker_; }
@@ -52,6 +52,8 @@ class AsyncCore {
   Answered ask(Slice<Asked* const> asked);
   // Local, at a worker. Brings all owners their share; the clock is over. Without arguments an empty push.
   void bring(Slice<Brought* const> brought);
+  // Whether this rank is in `train`.
+  bool training() const { return training_; }
   // Local. Serves what has come.
   void serve() {
     if (serving_) service_.poll();
@@ -127,9 +129,9 @@ AsyncCore<C>::AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule, Async
 }
 
 template <Communicator C>
-std::uint32_t AsyncCore<C>::number_of(RegistrationPtr const& variable, char const* operation) const {
+Keeper& AsyncCore<C>::keeper_of(RegistrationPtr const& variable, char const* operation) const {
   for (auto const& keeper : keepers_)
-    if (&keeper->registration() == &*variable) return keeper->number;
+    if (&keeper->registration() == &*variable) return *keeper;
   throw variable->stranger(core_->topology.rank(), operation);
 }
 
@@ -137,7 +139,11 @@ template <Communicator C>
 std::string AsyncCore<C>::described() const {
   std::string lines =
       joined({"consistency\t", rule_->text(), options.scale == PushScale::by_staleness ? ", by_staleness" : "", '\n'});
-  for (auto const& keeper : keepers_) lines += keeper->registration().update_lines("");
+  for (auto const& keeper : keepers_) {
+    lines += keeper->registration().update_lines("");
+    if (auto const scheduled = keeper->scheduled(); !scheduled.empty())
+      lines += joined({"schedule of ", keeper->registration().name, '\t', scheduled, '\n'});
+  }
   return lines;
 }
 
@@ -203,6 +209,7 @@ void AsyncCore<C>::meet() {
     for (std::size_t i = 0; i < keepers_.size(); ++i)
       if (topology.owner() < 0) keepers_[i]->catch_up(static_cast<std::int64_t>(owner[i]));
     for (auto const& keeper : keepers_) {
+      keeper->next_settings();
       auto const [memory, unit] = keeper->parts();
       if (unit == 0) continue;
       std::vector<std::size_t> counts(static_cast<std::size_t>(topology.size()));

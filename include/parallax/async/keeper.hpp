@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,10 @@ class Keeper {
   virtual Registration const& registration() const = 0;
   // Adds what ranks compare when training begins: the variable, and the settings of its optimizer.
   virtual void add_settings(Fingerprint& into) const = 0;
+  // What settings are scheduled, in words; empty: none are.
+  virtual std::string scheduled() const = 0;
+  // Gives the optimizer the settings of the next update, where they are scheduled.
+  virtual void next_settings() = 0;
 
   // Training begins: from here on the owner's share is the Keeper's, where that is not the variable's own.
   virtual void begin() {}
@@ -69,13 +75,32 @@ class Keeper {
 // What a Keeper knows by the variable's state, which it holds, also once the variable is gone: a policy derives its own from it.
 template <class State>
 class KeeperOf : public Keeper {
+  using Optimizer = typename State::optimizer_type;
+
  public:
   // Shares the state with the variable.
   explicit KeeperOf(Shared<State> state) : state_{std::move(state)} {}
   Registration const& registration() const final { return *state_->registration(); }
   void add_settings(Fingerprint& into) const final {
     into.fold(registration().hash);
-    fold_fields(state_->optimizer(), into);
+    if (!schedule_) fold_fields(state_->optimizer(), into);
+    else probe([&](std::int64_t, Optimizer const& settings) { fold_fields(settings, into); });
+  }
+  std::string scheduled() const final {
+    std::string words;
+    if (schedule_)
+      probe([&](std::int64_t update, Optimizer const& settings) {
+        words += joined({words.empty() ? "" : ", ", "update ", update, settings_text(settings)});
+      });
+    return words;
+  }
+  void next_settings() final {
+    if (schedule_) schedule_(state_->optimizer(), state_->steps());
+  }
+  // See AsyncSession::schedule.
+  void schedule(std::function<void(Optimizer&, std::int64_t)> set) {
+    schedule_ = std::move(set);
+    next_settings();
   }
   std::int64_t steps() const final { return state_->steps(); }
   void catch_up(std::int64_t steps) final { state_->catch_up(steps); }
@@ -83,6 +108,19 @@ class KeeperOf : public Keeper {
  protected:
   // The variable's.
   Shared<State> state_;
+
+ private:
+  // Ranks compare schedules where they are, for functions cannot be compared: at some updates.
+  template <class F>
+  void probe(F&& f) const {
+    for (std::int64_t const update : {0, 1, 1'000, 1'000'000}) {
+      Optimizer settings = state_->optimizer();
+      schedule_(settings, update);
+      f(update, settings);
+    }
+  }
+
+  std::function<void(Optimizer&, std::int64_t)> schedule_;
 };
 
 // One argument of a pull, at a worker. Made for one call.

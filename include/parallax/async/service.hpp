@@ -398,8 +398,11 @@ void Service<C>::commit(Slice<Letter const* const> pushes, double scale) {
     }
     letter.end(*world_, *traffic_);
   }
-  for (std::size_t variable = 0; variable < parts_.size(); ++variable)
-    if (!parts_[variable].empty()) (*keepers_)[variable]->commit({parts_[variable].data(), parts_[variable].size()}, scale);
+  for (std::size_t variable = 0; variable < parts_.size(); ++variable) {
+    if (parts_[variable].empty()) continue;
+    (*keepers_)[variable]->next_settings();
+    (*keepers_)[variable]->commit({parts_[variable].data(), parts_[variable].size()}, scale);
+  }
   ++committed_;
 }
 

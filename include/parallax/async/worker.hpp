@@ -156,7 +156,7 @@ class Worker {
         [[maybe_unused]] auto const one = [&](auto& seat, auto const& argument) {
           auto& state = state_of(argument);
           core_->core().waiting.current = state.name();
-          auto const number = core_->number_of(state.registration(), "pull");
+          auto const number = core_->keeper_of(state.registration(), "pull").number;
           seat.emplace(topology, argument);
           seat->variable = number;
         };
@@ -191,7 +191,7 @@ class Worker {
   template <class Argument>
   void bring_all(Seats<Argument>& seats, Argument const& argument, std::vector<Brought*>& brought, bool& finite) {
     auto const enter = [&](auto& seat, auto const& update) {
-      seat.variable = core_->number_of(update.state->registration(), "push");
+      seat.variable = core_->keeper_of(update.state->registration(), "push").number;
       for (Brought const* const other : brought)
         if (other->variable == seat.variable) throw refusal("a push brings a variable twice: it has each once");
       brought.push_back(&seat);
