@@ -1,6 +1,7 @@
 // What goes wrong in an AsyncSession: a worker's mistakes are its own, and what ends one rank ends all, with its words.
 #include <chrono>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -150,24 +151,35 @@ TEST_CASE("what leaves the body of one worker ends all ranks, with its words", "
 
 TEST_CASE("ranks that differ are told so before the first letter", "[async][errors]") {
   CAPTURE(GENERATE(range(0, rounds())));
-  auto const consistency = told(3, [](World& world) {
-    px::AsyncSession session{world, px::Ssp{world.rank() == 2 ? 4 : 3}};
-    session.train([](auto&) {});
-  });
-  for (auto const& word : consistency)
-    CHECK(has(word, "mismatch between ranks (rank 2) in train of 'consistency': rank 2 has «consistency Ssp{4}»"));
-  auto const variables = told(3, [](World& world) {
-    px::AsyncSession session{world, px::Ssp{3}};
-    Words words{session, "words", {.rows = world.rank() == 1 ? 11 : 10, .width = 2}};
-    session.train([](auto&) {});
-  });
-  for (auto const& word : variables) CHECK(has(word, "mismatch between ranks (rank 1) in train of 'words'"));
-  auto const settings = told(3, [](World& world) {
-    px::AsyncSession session{world, px::Ssp{3}};
-    Words words{session, "words", {.rows = 10, .width = 2}, px::Sgd{.learning_rate = world.rank() == 0 ? 0.1 : 0.2}};
-    session.train([](auto&) {});
-  });
-  for (auto const& word : settings) CHECK(has(word, "mismatch between ranks (rank 0) in train of 'words'"));
+  auto const make = [](World& world, int servers, std::int64_t staleness) {
+    return servers ? std::make_unique<px::AsyncSession<World>>(world, px::Ssp{staleness}, px::Servers{servers})
+                   : std::make_unique<px::AsyncSession<World>>(world, px::Ssp{staleness});
+  };
+  for (int const servers : {0, 1})
+    for (int const who : {0, 2}) {  // a server, where there is one, and a worker
+      CAPTURE(servers, who);
+      auto const consistency = told(3, [&](World& world) {
+        auto const session = make(world, servers, world.rank() == who ? 4 : 3);
+        session->train([](auto&) {});
+      });
+      auto const differs = px::joined({"mismatch between ranks (rank ", who, ") in train of "});
+      for (auto const& word : consistency) {
+        CHECK(has(word, differs + "'consistency'"));
+        CHECK(has(word, px::joined({"rank ", who, " has «consistency Ssp{4}»"})));
+      }
+      auto const variables = told(3, [&](World& world) {
+        auto const session = make(world, servers, 3);
+        Words words{*session, "words", {.rows = world.rank() == who ? 11 : 10, .width = 2}};
+        session->train([](auto&) {});
+      });
+      for (auto const& word : variables) CHECK(has(word, differs + "'words'"));
+      auto const settings = told(3, [&](World& world) {
+        auto const session = make(world, servers, 3);
+        Words words{*session, "words", {.rows = 10, .width = 2}, px::Sgd{.learning_rate = world.rank() == who ? 0.1 : 0.2}};
+        session->train([](auto&) {});
+      });
+      for (auto const& word : settings) CHECK(has(word, differs + "'words'"));
+    }
 }
 
 TEST_CASE("a declaration or a session that makes no sense is refused where it stands", "[async][errors]") {
