@@ -227,8 +227,8 @@ class Asynchrony {
       if (goals) all.insert(all.begin() + 5, ssp(3, waits, 0));
       compare(late, ranks, all);
     }
-    auto const backup = [](int servers, Served served) {
-      return Contender{"Backup{1}", 0, 1, false, served, servers, 1.05, 0};
+    auto const backup = [](int servers, Served served) {  // who owns and sleeps is waited for, from piece to piece
+      return Contender{"Backup{1}", 0, 1, false, served, servers, served == polls ? 0 : 1.05, 0};
     };
     compare(Late::always, ranks + (options_.comm == Comm::mpi ? 0 : 1),
             {rounds, backup(1, servers), backup(2, servers), backup(0, thread), backup(0, polls)});
