@@ -82,6 +82,11 @@ int body(std::string_view what, px::AnyCommunicator& world) {
   }
 #ifdef PARALLAX_TEST_TRAINS
   if (what == "throws") train(world, 3);
+  if (what == "trains")
+    for (long job = 0;; ++job) {
+      train(world);
+      if (job == 0) std::fprintf(stderr, "rank %d trains\n", world.rank());
+    }
   if (what == "hash") {
     std::uint64_t const hash = train(world);
     if (world.rank() == 0) std::printf("%d ranks: %016llx\n", world.size(), static_cast<unsigned long long>(hash));

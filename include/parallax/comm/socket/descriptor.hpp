@@ -182,10 +182,12 @@ inline OwnedDescriptor listening_everywhere(std::uint16_t port) {
   }
 }
 
-// Of connected sockets: small messages go at once, and a host that is gone is noticed though nobody writes to it: within half a
-// minute.
-inline void tune(OwnedDescriptor const& socket) {
-  int const on = 1, idle = 10, interval = 5, probes = 3;
+// Of connected sockets: small messages go at once, and a host that is gone is noticed though nobody writes to it, but not before it
+// has been silent for half of the deadline: 7 probes, a twelfth of it apart, once nothing has come for 10 s.
+inline void tune(OwnedDescriptor const& socket, std::chrono::nanoseconds deadline) {
+  constexpr int on = 1, idle = 10, probes = 7, longest = 3'600;
+  auto const twelfth = std::chrono::ceil<std::chrono::seconds>(deadline / 12).count();
+  int const interval = twelfth < 1 ? 1 : twelfth > longest ? longest : static_cast<int>(twelfth);
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);

@@ -291,7 +291,7 @@ inline void SocketMeeting::admit(Greeting& greeting, bool called) {
   RankFacts const theirs = greeting.theirs();
   RankLink link{greeting.take(), theirs, {}, true};
   link.address = unmapped(socket_address(link.socket));
-  tune(link.socket);
+  tune(link.socket, options_->deadline);
   try {
     check(theirs);
   } catch (...) {
