@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -27,9 +26,11 @@ struct Ended {
   std::string out, err;
 };
 
+// Empty where there is no such file, or it goes meanwhile, as those of a process that ends.
 std::string text_of(std::string const& path) {
-  std::ifstream file{path};
-  return {std::istreambuf_iterator<char>{file}, {}};
+  std::ostringstream text;
+  text << std::ifstream{path}.rdbuf();
+  return text.str();
 }
 std::string sorted_lines(std::string const& text) {
   std::istringstream lines{text};
