@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "parallax/comm/nccl.hpp"
+#include "parallax/comm/nccl/run.hpp"
 #include "parallax/comm/thread.hpp"
 #include "training.hpp"
 
@@ -22,34 +22,14 @@ void complete(px::DeviceRequest request) {
   while (!request.test()) std::this_thread::yield();
 }
 
-// Runs `body(Nccl&)` on every rank. The communicators do not block, so that one which is not made ends by the deadline.
+// Runs `body(Nccl&)` on every rank, all on one device.
 template <class Body>
 void run_nccl(int ranks, Body const& body) {
-  auto const succeeds = [](ncclResult_t result, int rank, char const* call) {
-    if (result != ncclSuccess && result != ncclInProgress)
-      throw px::Error{px::Errc::transport, rank, call, "", ncclGetErrorString(result)};
-  };
-  ncclUniqueId id;
-  succeeds(ncclGetUniqueId(&id), 0, "ncclGetUniqueId");
-  auto const on_rank = [&](px::ThreadCommunicator& host) {
-    px::cuda::check(cudaSetDevice(0), "cudaSetDevice");
-    px::CudaPool pool;
-    px::CudaStream const stream;
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    ncclComm_t nccl = nullptr;
-    succeeds(ncclCommInitRankConfig(&nccl, ranks, id, host.rank(), &config), host.rank(), "ncclCommInitRankConfig");
-    Nccl world{nccl, host, {stream.get(), pool}};
+  auto const on_rank = [&](Nccl& world) {
     ++made;
-    try {
-      body(world);
-    } catch (...) {
-      world.abort(px::current_error(host.rank(), "a rank"));
-      throw;
-    }
-    if (!world.aborted()) ncclCommDestroy(nccl);
+    body(world);
   };
-  px::run_threads(ranks, on_rank, {std::chrono::seconds{15}});
+  px::run_nccl(std::vector<int>(static_cast<std::size_t>(ranks)), on_rank, {std::chrono::seconds{15}});
 }
 
 // Collective: whether all ranks say so. Rank 0 prints it.

@@ -6,7 +6,7 @@
 #include <exception>
 
 #include "parallax/comm/mpi.hpp"
-#include "parallax/comm/nccl.hpp"
+#include "parallax/comm/nccl/run.hpp"
 
 namespace px = parallax;
 
@@ -20,20 +20,6 @@ int own_device(px::MpiCommunicator const& host, int devices) {
   return device < devices ? device : -1;
 }
 
-// NCCL's communicator of all ranks. Collective. Does not block, so that a rank that is not there ends by the deadline.
-ncclComm_t join_nccl(px::MpiCommunicator& host) {
-  ncclUniqueId id{};
-  if (host.rank() == 0) ncclGetUniqueId(&id);
-  px::broadcast(host, std::span<char>{id.internal});
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  ncclComm_t comm = nullptr;
-  ncclResult_t const result = ncclCommInitRankConfig(&comm, host.size(), id, host.rank(), &config);
-  if (result != ncclSuccess && result != ncclInProgress)
-    throw px::Error{px::Errc::transport, host.rank(), "ncclCommInitRankConfig", "", ncclGetErrorString(result)};
-  return comm;
-}
-
 int run(int argc, char** argv) {
   px::MpiEnvironment mpi{argc, argv};
   px::MpiCommunicator host;
@@ -45,16 +31,9 @@ int run(int argc, char** argv) {
     if (device < 0 && devices > 0) std::printf("SKIPPED: rank %d finds %d devices, all taken\n", host.rank(), devices);
     return 77;
   }
-  px::cuda::check(cudaSetDevice(device), "cudaSetDevice");
-  px::CudaPool pool;
-  px::CudaStream const stream;
-  ncclComm_t const nccl = join_nccl(host);
   double loss = 0;
-  {
-    px::NcclCommunicator<px::MpiCommunicator> world{nccl, host, {stream.get(), pool}};
-    loss = embedding_bag::train(world, steps);
-  }
-  ncclCommDestroy(nccl);
+  px::run_nccl(host, device,
+               [&](px::NcclCommunicator<px::MpiCommunicator>& world) { loss = embedding_bag::train(world, steps); });
   return embedding_bag::learnt(loss, steps) ? 0 : 1;
 }
 

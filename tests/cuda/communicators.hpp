@@ -5,9 +5,11 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/comm/nccl.hpp"
+#include "parallax/comm/nccl/run.hpp"
 #include "parallax/comm/staged.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/conformance/device_communicator.hpp"
@@ -21,15 +23,14 @@ struct StagedThreads {
 
   template <class Body>
   void run(std::chrono::nanoseconds deadline, Body const& body) const {
-    px::run_threads(
-        ranks,
-        [&](px::ThreadCommunicator& host) {
-          px::CudaPool pool;
-          px::CudaStream const stream;
-          px::Staged<px::ThreadCommunicator> comm{host, {stream.get(), pool}};
-          body(comm);
-        },
-        {deadline});
+    px::run_threads(ranks,
+                    [&](px::ThreadCommunicator& host) {
+                      px::CudaPool pool;
+                      px::CudaStream const stream;
+                      px::Staged<px::ThreadCommunicator> comm{host, {stream.get(), pool}};
+                      body(comm);
+                    },
+                    {deadline});
   }
 };
 
@@ -49,30 +50,34 @@ struct NcclThreads {
 
   template <class Body>
   void run(std::chrono::nanoseconds deadline, Body const& body) const {
-    ncclUniqueId id;
-    succeeds(ncclGetUniqueId(&id), "ncclGetUniqueId");
     int devices = 0;
     px::cuda::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    px::run_threads(
-        ranks,
-        [&](px::ThreadCommunicator& host) {
-          px::cuda::check(cudaSetDevice(host.rank() % devices), "cudaSetDevice");
-          px::CudaPool pool;
-          px::CudaStream const stream;
-          ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-          config.blocking = blocking;
-          ncclComm_t nccl = nullptr;
-          succeeds(ncclCommInitRankConfig(&nccl, ranks, id, host.rank(), &config), "ncclCommInitRankConfig");
-          px::NcclCommunicator<px::ThreadCommunicator> comm{nccl, host, {stream.get(), pool}, {compared}};
-          try {
-            body(comm);
-          } catch (...) {
-            comm.abort(px::current_error(host.rank(), "a rank"));
-            throw;
-          }
-          if (!comm.aborted()) ncclCommDestroy(nccl);
-        },
-        {deadline});
+    if (!blocking) {
+      std::vector<int> of_ranks;
+      for (int rank = 0; rank < ranks; ++rank) of_ranks.push_back(rank % devices);
+      return px::run_nccl(of_ranks, body, {deadline}, {compared});
+    }
+    ncclUniqueId id;
+    succeeds(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    px::run_threads(ranks,
+                    [&](px::ThreadCommunicator& host) {
+                      px::cuda::check(cudaSetDevice(host.rank() % devices), "cudaSetDevice");
+                      px::CudaPool pool;
+                      px::CudaStream const stream;
+                      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+                      config.blocking = 1;
+                      ncclComm_t nccl = nullptr;
+                      succeeds(ncclCommInitRankConfig(&nccl, ranks, id, host.rank(), &config), "ncclCommInitRankConfig");
+                      px::NcclCommunicator<px::ThreadCommunicator> comm{nccl, host, {stream.get(), pool}, {compared}};
+                      try {
+                        body(comm);
+                      } catch (...) {
+                        comm.abort(px::current_error(host.rank(), "a rank"));
+                        throw;
+                      }
+                      if (!comm.aborted()) ncclCommDestroy(nccl);
+                    },
+                    {deadline});
   }
 
  private:

@@ -62,7 +62,7 @@ foreach(header IN LISTS headers)
         continue()  # kernels stand on their memory, and what carries it knows it
       elseif(leaf MATCHES "^interop/(safetensors|file)$" AND header MATCHES "^(checkpoint|interop)/")
         continue()  # checkpoints are such files, and the formats share what opens them
-      elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/(cuda_thread|run)[.]")
+      elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/(cuda_thread[.]|run[.]|nccl/)")
         continue()  # threads that share a device are threads, and `run` makes threads
       elseif(header STREQUAL "kernel/cuda/instantiate.cuh" AND
              target MATCHES "^(optimizer/optimizer|partition/(block|cyclic|hash))[.]hpp$")

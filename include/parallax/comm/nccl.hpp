@@ -129,8 +129,10 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
       : queue{given}, comm_{comm}, host_{&host}, options_{options} {
     if (!comm) throw Error{Errc::invalid_argument, host.rank(), "NcclCommunicator", "", "the ncclComm_t is null"};
     Patience<Host> patience{host};
-    for (unsettled_ = true; !settled("ncclCommInitRank");)
+    for (unsettled_ = true; !settled("ncclCommInitRank");) {
+      heed_host();
       if (!patience.pause()) time_out("ncclCommInitRank", "NCCL is still initialising");
+    }
     int rank = -1, size = -1;
     check(ncclCommUserRank(comm, &rank), "ncclCommUserRank");
     check(ncclCommCount(comm, &size), "ncclCommCount");
@@ -286,6 +288,11 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     }
   }
 
+  // Throws the reason of a peer that has aborted the host communicator.
+  void heed_host() {
+    if constexpr (TellsOfAborts<Host>) by_host([&] { host_->check(); });
+  }
+
   // Error (mismatch) that names a rank which posted something else, or another size.
   void compare(Lane const& lane) const {
     auto const refuse = [&](std::size_t rank, std::string const& what) {
@@ -388,7 +395,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
   // Called now and then: after an abort throws its reason, aborts where NCCL has failed or an operation is overdue.
   void supervise() {
     if (reason_) throw *reason_;
-    if constexpr (TellsOfAborts<Host>) by_host([&] { host_->check(); });
+    heed_host();
     ncclResult_t state = ncclSuccess;
     check(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
     check(state, "ncclCommGetAsyncError");

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -98,6 +100,9 @@ struct NcclState {
 };
 inline NcclState nccl;
 inline thread_local ncclResult_t next_nccl_result = ncclSuccess;  // of this thread's next call that enqueues
+// Of this thread's next call of ncclGetUniqueId or ncclCommInitRankConfig; of the latter ncclInProgress: it never ends.
+inline thread_local ncclResult_t next_nccl_setup = ncclSuccess;
+inline std::atomic<bool> nccl_never_ends{false};  // what ncclCommFinalize begins
 inline thread_local int nccl_depth = 0;
 inline thread_local std::vector<std::shared_ptr<NcclWork>> nccl_group;
 
@@ -106,7 +111,7 @@ inline thread_local std::vector<std::shared_ptr<NcclWork>> nccl_group;
 struct ncclComm {
   std::shared_ptr<emulator::NcclClique> clique;
   int rank = 0, device = emulator::current_device;
-  bool blocking = true, gone = false;
+  bool blocking = true, gone = false, finalised = false;
   ncclResult_t failed = ncclSuccess;  // what ncclCommGetAsyncError says
   std::uint64_t collectives = 0;
   int polls = 0;                                                    // until what waits is enqueued
@@ -300,6 +305,8 @@ inline ncclResult_t ncclGetVersion(int* version) {
   return ncclSuccess;
 }
 inline ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  if (emulator::next_nccl_setup > ncclSuccess && emulator::next_nccl_setup != ncclInProgress)
+    return std::exchange(emulator::next_nccl_setup, ncclSuccess);
   emulator::Locked const locked{emulator::mutex};
   std::uint64_t const number = ++emulator::nccl.ids;
   std::memset(id, 0, sizeof *id);
@@ -318,15 +325,29 @@ inline ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqu
   made->blocking = config->blocking != 0;
   if (!made->blocking) made->polls = 5;
   *comm = made.get();
+  ncclResult_t const planted = std::exchange(emulator::next_nccl_setup, ncclSuccess);
+  if (planted == ncclInProgress) made->polls = std::numeric_limits<int>::max();
+  else if (planted != ncclSuccess) return planted;
   return made->blocking ? ncclSuccess : ncclInProgress;
 }
 inline ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   return ncclCommInitRankConfig(comm, size, id, rank, &config);
 }
+// One that does not block is at it for some polls.
+inline ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  emulator::Locked const locked{emulator::mutex};
+  if (!emulator::nccl_usable(comm) || comm->finalised) return ++emulator::nccl.misuses, ncclInvalidUsage;
+  comm->finalised = true;
+  if (comm->blocking) return ncclSuccess;
+  comm->polls = emulator::nccl_never_ends ? std::numeric_limits<int>::max() : 3;
+  return ncclInProgress;
+}
+// One that does not block is finalised before, or this would block.
 inline ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   emulator::Locked const locked{emulator::mutex};
   if (!emulator::nccl_usable(comm)) return ncclInvalidUsage;
+  if (!comm->blocking && (!comm->finalised || comm->polls > 0)) return ++emulator::nccl.misuses, ncclInvalidUsage;
   comm->gone = true;
   return ncclSuccess;
 }

@@ -1,0 +1,131 @@
+// Ranks on devices that NCCL joins: `run_nccl`, which trainers call, over threads of this process or over a communicator that joins
+// processes. It sets NCCL up, watches over that, and tears it down.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/collectives.hpp"
+#include "parallax/comm/nccl.hpp"
+#include "parallax/comm/thread.hpp"
+
+namespace parallax {
+
+// One rank's device, stream, pool and communicator of NCCL. Owns them; refers to the host communicator, which must outlive it. Not
+// moved. The thread that makes it has the device as the current one from then on, and is the one that uses it.
+//   constructing   collective over the host communicator, by which the ranks get NCCL's id of rank 0. NCCL's communicator does not
+//                  block: a rank that does not come is an Error (timeout). What fails on one rank before all call NCCL is an Error
+//                  that names it, on all ranks; later, on those that wait as well
+//   destroying     local, waits for NCCL's end at most the deadline, then aborts it
+template <Communicator Host>
+class NcclRank {
+ public:
+  // `device`: of the process, from 0. Error: invalid_argument for one that is not there, out_of_memory, device, transport, and
+  // those of NcclCommunicator.
+  NcclRank(Host& host, int device, NcclOptions options = {}) : host_{&host} {
+    std::optional<Error> mine;
+    ncclUniqueId id{};
+    try {
+      take(device);
+      if (host.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    } catch (Error const& error) {
+      mine = error;
+    }
+    agree(mine);
+    broadcast(host, std::span<char>{id.internal});
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclResult_t const begun = ncclCommInitRankConfig(&nccl_, host.size(), id, host.rank(), &config);
+    if (begun != ncclSuccess && begun != ncclInProgress && nccl_) static_cast<void>(ncclCommAbort(nccl_));
+    check(begun, "ncclCommInitRankConfig");
+    communicator_.emplace(nccl_, host, CudaQueue{stream_->get(), *pool_},
+                          options);  // which aborts it where it does not come to be
+  }
+  NcclRank(NcclRank&&) = delete;
+  ~NcclRank() {
+    bool const aborted = communicator_->aborted();
+    communicator_.reset();
+    if (aborted) return;
+    ncclResult_t state = ncclCommFinalize(nccl_);
+    for (Patience<Host> patience{*host_}; state == ncclInProgress && patience.pause();)
+      if (ncclCommGetAsyncError(nccl_, &state) != ncclSuccess) state = ncclInternalError;
+    static_cast<void>(state == ncclSuccess ? ncclCommDestroy(nccl_) : ncclCommAbort(nccl_));
+  }
+
+  // Valid as long as this object.
+  NcclCommunicator<Host>& communicator() { return *communicator_; }
+
+ private:
+  void take(int device) {
+    int devices = 0;
+    cuda::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    if (device < 0 || device >= devices)
+      throw Error{Errc::invalid_argument, host_->rank(), "run_nccl", "",
+                  joined({"device ", device, " is not there: this process has ", devices})};
+    cuda::check(cudaSetDevice(device), "cudaSetDevice");
+    pool_.emplace();
+    stream_.emplace();
+  }
+  void check(ncclResult_t result, char const* call) const {
+    if (result == ncclSuccess || result == ncclInProgress) return;
+    throw Error{Errc::transport, host_->rank(), call, "", joined({"rank ", host_->rank(), ": ", ncclGetErrorString(result)})};
+  }
+  // The first rank's error, on all of them: nobody begins to wait in NCCL for one that does not come.
+  void agree(std::optional<Error> const& mine) const {
+    struct Told {
+      int failed = 0, code = 0;
+      char operation[40] = {}, detail[256] = {};
+    };
+    auto const copy = [](auto& to, std::string_view text) {
+      std::memcpy(to, text.data(), std::min(text.size(), sizeof to - 1));
+    };
+    Told told;
+    if (mine) {
+      told.failed = 1, told.code = static_cast<int>(mine->code());
+      copy(told.operation, mine->operation());
+      copy(told.detail, mine->detail());
+    }
+    auto const all = allgather(*host_, told);
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      if (all[rank].failed)
+        throw Error{static_cast<Errc>(all[rank].code), static_cast<int>(rank), all[rank].operation, "", all[rank].detail};
+  }
+
+  Host* host_;
+  std::optional<CudaPool> pool_;
+  std::optional<CudaStream> stream_;
+  ncclComm_t nccl_ = nullptr;
+  std::optional<NcclCommunicator<Host>> communicator_;
+};
+
+// Collective over the host communicator, whose ranks are processes, or threads, each with a device of its own. Calls body(world) with
+// an NcclCommunicator<Host>&, whose queue is on that device, and tears NCCL down behind it. What leaves the body ends all ranks.
+//   px::run(argc, argv, [](px::AnyCommunicator& host) { px::run_nccl(host, 0, train); });   each process sees one device
+template <Communicator Host, class Body>
+void run_nccl(Host& host, int device, Body&& body, NcclOptions options = {}) {
+  NcclRank<Host> rank{host, device, options};
+  try {
+    body(rank.communicator());
+  } catch (...) {
+    rank.communicator().abort(current_error(host.rank(), "the training of a rank"));
+    throw;
+  }
+}
+
+// As many threads as devices, one on each, over a ThreadCommunicator; as run_threads.
+//   px::run_nccl({0, 1, 2, 3}, [](px::NcclCommunicator<px::ThreadCommunicator>& world) { … });
+template <class Body>
+void run_nccl(std::vector<int> const& devices, Body&& body, ThreadOptions options = {}, NcclOptions of_nccl = {}) {
+  run_threads(
+      static_cast<int>(devices.size()),
+      [&](ThreadCommunicator& host) { run_nccl(host, devices[static_cast<std::size_t>(host.rank())], body, of_nccl); },
+      options);
+}
+
+}  // namespace parallax
