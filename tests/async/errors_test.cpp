@@ -13,30 +13,16 @@
 #include "parallax/async/async_session.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
+#include "told.hpp"
 
 namespace px = parallax;
+using async_test::told;
 
 namespace {
 
 using World = px::ThreadCommunicator;
 using Words = px::Variable<px::Sparse, px::Sgd>;
 
-// What each rank was told by an Error that left `body`; empty where none did.
-template <class Body>
-std::vector<std::string> told(int ranks, Body&& body) {
-  std::vector<std::string> told(static_cast<std::size_t>(ranks));
-  try {
-    px::run_threads(ranks, [&](World& world) {
-      try {
-        body(world);
-      } catch (std::exception const& error) {
-        told[static_cast<std::size_t>(world.rank())] = error.what();
-        throw;
-      }
-    });
-  } catch (std::exception const&) {}
-  return told;
-}
 template <class Body>
 std::string thrown(Body&& body) {
   try {

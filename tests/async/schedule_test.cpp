@@ -6,6 +6,7 @@
 
 #include "../catch.hpp"
 #include "parallax/comm/thread.hpp"
+#include "told.hpp"
 #include "training.hpp"
 
 using namespace async_test;
@@ -61,21 +62,6 @@ px::MemoryArchive by_schedule(px::ThreadCommunicator& world, int servers, bool m
   });
   session->finish();
   return kept;
-}
-
-std::vector<std::string> told(int ranks, auto const& body) {
-  std::vector<std::string> told(static_cast<std::size_t>(ranks));
-  try {
-    px::run_threads(ranks, [&](px::ThreadCommunicator& world) {
-      try {
-        body(world);
-      } catch (px::Error const& error) {
-        told[static_cast<std::size_t>(world.rank())] = error.what();
-        throw;
-      }
-    });
-  } catch (px::Error const&) {}
-  return told;
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "../comm/sockets.hpp"
 #include "parallax/comm/any.hpp"
 #include "parallax/comm/nccl/run.hpp"
-#include "parallax/comm/self.hpp"
 
 namespace px = parallax;
 
@@ -158,7 +157,6 @@ TEST_CASE("a rank that does not call NCCL, and an end that does not come, are ov
   CHECK_THAT(told[1], parallax_test::contains("timeout"));
   Unchanged unchanged;
   unchanged.allowed = 1;
-  px::SelfCommunicator host;
   emulator::nccl_never_ends = true;
   px::run_threads(1, [&](px::ThreadCommunicator& alone) { px::run_nccl(alone, 0, [](auto&) {}); }, {.deadline = 200ms});
   emulator::nccl_never_ends = false;
