@@ -59,15 +59,6 @@
 #define PARALLAX_NO_CONTRACT
 #endif
 
-// Before a loop: no iteration reads what another one writes, though pointers may be equal.
-#if defined(__clang__)
-#define PARALLAX_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__)
-#define PARALLAX_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
-#else
-#define PARALLAX_INDEPENDENT_ITERATIONS
-#endif
-
 // Before a function: it is compiled for vectors of 32 bytes, on which the compiler may not count, and called where may_widen
 // and machine_is_wider() say so. The bits are the same, for AVX2 alone contracts nothing.
 #if !defined(__x86_64__) || defined(__CUDACC__)

@@ -157,8 +157,14 @@ class LentHop {
   static void add(T* x, T* y, T const* a, T const* b, std::size_t n) {
     if constexpr (detail::may_widen && std::is_arithmetic_v<T>)
       if (detail::machine_is_wider()) return add_lines(x, y, a, b, n);
-    PARALLAX_INDEPENDENT_ITERATIONS
-    for (std::size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
+    constexpr std::size_t block = 8;  // its sums are made before its results are written: compilers take vectors for that
+    std::size_t i = 0;
+    for (; n - i >= block; i += block) {
+      T sums[block];
+      for (std::size_t k = 0; k < block; ++k) sums[k] = a[i + k] + b[i + k];
+      std::memcpy(x + i, sums, sizeof sums), std::memcpy(y + i, sums, sizeof sums);
+    }
+    for (; i < n; ++i) x[i] = y[i] = a[i] + b[i];
   }
   // A whole line of the cache of each in turn. A processor that predicts the way of a line from a hash of its virtual address
   // (Lipp et al., "Take A Way", AsiaCCS 2020, section 3) takes some addresses for each other, such as those of two vectors of
