@@ -50,10 +50,11 @@ inline void copy_elements(T* __restrict out, T const* __restrict in, std::int64_
   if (n > 0) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(T));
 }
 
-// The same for a row: short enough that calling memcpy costs more than it gains.
+// The same for a row: up to some lines, calling memcpy costs more than it gains.
 template <class T>
 inline void copy_row(T* __restrict out, T const* __restrict in, std::int64_t n) {
-  constexpr std::int64_t line = cache_line / sizeof(T);
+  constexpr std::int64_t line = cache_line / sizeof(T), many = 8 * line;
+  if (n >= many) return copy_elements(out, in, n);
   for (; n >= line; n -= line, out += line, in += line) std::memcpy(out, in, cache_line);
   copy_elements(out, in, n);
 }
