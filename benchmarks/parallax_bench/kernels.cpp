@@ -63,8 +63,7 @@ class KernelCommand {
       }
     adam();
     report_.found(sentence_of(duels_, "A row operation", "what stands beside it", "rows of the table", within_rule(same)));
-    if (goals_ > 0)
-      report_.found(std::to_string(goals_ - missed_) + " of " + std::to_string(goals_) + " goals are reached.");
+    if (goals_ > 0) report_.found(std::to_string(goals_ - missed_) + " of " + std::to_string(goals_) + " goals are reached.");
     report_.section({}, table_);
   }
 

@@ -1,4 +1,5 @@
-// parallax-bench peers: steps of the library beside the same steps by hand on MPI, in time and in bytes on the wire.
+// parallax-bench peers: steps of the library over MPI and over sockets beside the same steps by hand on MPI, and on Gloo where it
+// is, in time and in bytes on the wire.
 #ifdef PARALLAX_HAS_MPI
 #include <algorithm>
 #include <cstdint>
@@ -9,9 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "by_gloo.hpp"
 #include "by_hand.hpp"
 #include "commands.hpp"
 #include "compare.hpp"
+#include "over_sockets.hpp"
 
 namespace bench {
 
@@ -34,6 +37,11 @@ inline double payload_of_wire(std::string const& device) {
   throw Refusal{"--wire: this machine has no " + device};
 }
 
+// What else is aimed at: a method takes at most so much of the time of another one.
+struct Aim {
+  std::string method, beside;
+  double most;
+};
 // One workload: what is trained, by which methods, and how much of the fastest reference's time the first of them may take.
 struct Peers {
   std::string name;
@@ -42,11 +50,13 @@ struct Peers {
   std::vector<Method> methods;
   std::size_t first_reference, last_reference;  // of `methods`
   double demand;
+  std::vector<Aim> aims = {};
 };
 
-// Between two ranks also other policies of the library's, of which Auto is to choose the best.
+// Between two ranks also other policies of the library's, of which Auto is to choose the best. `device`: by which hosts reach each
+// other.
 template <class T>
-std::vector<Peers> all_peers(int ranks) {
+std::vector<Peers> all_peers(int ranks, [[maybe_unused]] std::string const& device) {
   auto const by_hand = [](std::string name, Sums sums, Rows rows, bool blocking) {
     Way const way = rows == Rows::gathered ? Way::gathered : Way::densified;
     return Method{std::move(name), way, false, [=](World const& world, Workload const& work) -> std::unique_ptr<Training> {
@@ -85,6 +95,28 @@ std::vector<Peers> all_peers(int ranks) {
   table(of("w3b", {{"values", 9'410'000}}, of_tables, 1, 2, 0.65), 36'000, 1'024, 23'400);
   for (Peers& peers : all)
     if (ranks == 2 && peers.rows > 0) peers.methods.insert(peers.methods.end(), {everywhere, chosen});
+  std::string const sockets = "parallax, sockets";
+  for (Peers& peers : all) {
+    peers.methods.push_back(over_sockets(ours, device));
+    if (peers.name == "w1") peers.aims.push_back({sockets, sequence.name, 1.0});
+    if (peers.rows > 0) peers.aims.push_back({sockets, ours.name, 1.05});
+  }
+#ifdef PARALLAX_HAS_GLOO
+  auto const on_gloo = [&](std::string name, bool in_one) {
+    return Method{std::move(name), Way::gathered, false,
+                  [in_one, device](World const& world, Workload const& work) -> std::unique_ptr<Training> {
+                    return std::make_unique<GlooTraining<T>>(world, work, in_one, device);
+                  }};
+  };
+  Method const each = on_gloo("Gloo each", false), at_one_go = on_gloo("Gloo, fused", true);
+  for (Peers& peers : all) {
+    if (peers.rows > 0) continue;
+    peers.methods.push_back(each);
+    if (peers.dense.size() > 1) peers.methods.push_back(at_one_go);
+    if (peers.name == "w1t") peers.aims.push_back({sockets, each.name, 0.5});
+    if (peers.name == "w4") peers.aims.push_back({sockets, each.name, 0.01});
+  }
+#endif
   return all;
 }
 
@@ -108,7 +140,7 @@ class PeersRun {
         if (char const* const value = std::getenv(name)) line += std::string{", "} + name + '=' + value;
       print_line(line);
     }
-    for (Peers const& peers : all_peers<T>(ranks_.size()))
+    for (Peers const& peers : all_peers<T>(ranks_.size(), options_.wire.empty() ? "lo" : options_.wire))
       if (options_.workloads.empty() ||
           std::find(options_.workloads.begin(), options_.workloads.end(), peers.name) != options_.workloads.end())
         measure(peers);
@@ -296,6 +328,17 @@ class PeersRun {
     if (full_size())
       line += "; at most " + shown(peers.demand) + " is aimed at: " + (ratio <= peers.demand ? "kept" : "missed");
     print_line(line);
+    for (Aim const& aim : peers.aims) {
+      auto const seconds = [&](std::string const& name) {
+        for (std::size_t m = 0; m < methods.size(); ++m)
+          if (methods[m].name == name) return outcomes[m].seconds.median;
+        throw Refusal{"no method " + name};
+      };
+      double const found = seconds(aim.method) / seconds(aim.beside);
+      print_line(
+          "# " + peers.name + ": " + aim.method + " takes " + fixed(found, 4) + " of the time of " + aim.beside +
+          (full_size() ? "; at most " + shown(aim.most) + " is aimed at: " + (found <= aim.most ? "kept" : "missed") : ""));
+    }
   }
 
   Options const& options_;
