@@ -89,7 +89,8 @@ T __ldg(T const* at) {
   return *at;
 }
 template <class T>
-void __stwb(T* at, T value) {
+void __stwb(T* at, T value, emulator::Place place = emulator::Place::current()) {
+  if (reinterpret_cast<std::uintptr_t>(at) % alignof(T) != 0) emulator::fail("a word is stored where it is not aligned", place);
   *at = value;
 }
 template <class T>

@@ -4,7 +4,9 @@
 // nobody waits for is found out. For several threads: whoever waits or asks runs what can run, of any stream, one at a time.
 // As strict as the runtime: a call that fails, or that says "not ready", leaves a last error of its thread behind; a new thread
 // has device 0; a kernel is launched on a stream of the current device, an event recorded on one of its own; and peers see a
-// pool's memory where they were given access.
+// pool's memory where they were given access. As in the runtime, copies, memsets and waits take streams of any device, and
+// memory is given back whatever device is current. Stricter: the program ends where memory is given back a second time, also in
+// the order of a stream, or was never taken; and where a thread ends with a last error that nobody has taken.
 #pragma once
 
 #include <algorithm>
@@ -39,6 +41,8 @@ enum cudaError_t {
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorIllegalState = 401,
   cudaErrorLaunchFailure = 719,
 };
 enum cudaMemcpyKind {
@@ -72,14 +76,19 @@ inline thread_local int current_device = 0;
 struct Stream {
   std::deque<Operation> operations;
   int device = current_device;
+  std::vector<Operation>* captured = nullptr;  // where a capture puts what the stream is given
 };
 struct Pool {
   int device = current_device;
   std::array<bool, devices> peers{};  // that were given access
 };
+inline constexpr int of_host = -1;  // in place of a device: pinned memory
 struct Memory {
   std::size_t bytes = 0;
-  std::shared_ptr<Pool const> pool;  // null: cudaMalloc's, which NCCL makes visible itself, or the host's
+  int device = of_host;
+  std::shared_ptr<Pool const> pool = nullptr;  // null: cudaMalloc's, which NCCL makes visible itself, or the host's
+  bool leaves = false;                         // a stream has been told to give it back
+  int taken_on = current_device;               // which device was the current one
 };
 
 inline bool deferred = false;
@@ -91,28 +100,44 @@ inline std::map<std::byte const*, Memory> memory;          // by where it begins
 inline thread_local cudaError_t next_error = cudaSuccess;  // of this thread's next call that can fail
 // Of this thread's next call that waits, or asks of the device: whose failure nobody is told.
 inline thread_local cudaError_t next_untold_error = cudaSuccess;
-inline thread_local cudaError_t last_error = cudaSuccess;  // that a call of this thread came back with
 inline std::int64_t blocks_in_use = 0;                     // of memory
 inline std::int64_t allocations = 0, host_allocations = 0;  // of memory, and of the host's among it, ever
 inline std::int64_t copies_to_host = 0, synchronizations = 0;  // asked for, ever; those of whole streams and of the device
+// Calls of cudaEventSynchronize, ever; and those among them that found the event not reached, so that the host stood still.
+// With streams that are deferred these ran work of them, or awaited another thread.
+inline std::int64_t event_waits = 0, event_stalls = 0;
+inline bool has_pools = true;                              // the device, as cudaMallocAsync and its like want
 inline int multiprocessors = 2;                            // of the device, for those who plan grids
 
 using Locked = std::lock_guard<std::mutex>;
-
-// What a call comes back with.
-inline cudaError_t answer(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
-  return error;
-}
-inline cudaError_t take_error() { return answer(std::exchange(next_error, cudaSuccess)); }
-inline cudaError_t take_untold_error() { return answer(std::exchange(next_untold_error, cudaSuccess)); }
-inline Stream& of(CUstream_st* stream) { return stream ? *reinterpret_cast<Stream*>(stream) : default_streams[current_device]; }
 
 [[noreturn]] inline void stuck(char const* what) {
   std::fprintf(stderr, "emulator: %s\n", what);
   std::fflush(stderr);
   std::_Exit(70);
 }
+
+// The last error that a call of a thread came back with. Whoever looks at what calls come back with takes it as well, so that a
+// thread that ends with one has missed it.
+struct LastError {
+  cudaError_t error = cudaSuccess;
+
+  ~LastError() {
+    if (error == cudaSuccess) return;
+    std::fprintf(stderr, "emulator: error %d\n", static_cast<int>(error));
+    stuck("a thread ends with an error that it has not looked at");
+  }
+};
+inline thread_local LastError last_error;
+
+// What a call comes back with.
+inline cudaError_t answer(cudaError_t error) {
+  if (error != cudaSuccess) last_error.error = error;
+  return error;
+}
+inline cudaError_t take_error() { return answer(std::exchange(next_error, cudaSuccess)); }
+inline cudaError_t take_untold_error() { return answer(std::exchange(next_untold_error, cudaSuccess)); }
+inline Stream& of(CUstream_st* stream) { return stream ? *reinterpret_cast<Stream*>(stream) : default_streams[current_device]; }
 
 inline std::uint64_t draw_stream() {
   stream_seed ^= stream_seed << 13, stream_seed ^= stream_seed >> 7, stream_seed ^= stream_seed << 17;
@@ -166,6 +191,7 @@ inline void go_on() {
 }
 inline void put(Stream& to, Operation operation) {
   Locked const locked{mutex};
+  if (to.captured) return to.captured->push_back(std::move(operation));
   to.operations.push_back(std::move(operation));
   while (!deferred && !to.operations.empty() && run_one()) {
   }
@@ -181,37 +207,61 @@ inline std::int64_t const failing_allocation = [] {
 }();
 inline std::atomic<std::int64_t> asked{0};
 
-inline cudaError_t take(void** block, std::size_t bytes, std::shared_ptr<Pool const> pool) {
+inline cudaError_t take(void** block, std::size_t bytes, int device, std::shared_ptr<Pool const> pool = nullptr) {
   if (cudaError_t const error = take_error()) return error;
   if (++asked == failing_allocation) return answer(cudaErrorMemoryAllocation);
   *block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (!*block) return answer(cudaErrorMemoryAllocation);
   std::memset(*block, 0xCD, bytes);
   Locked const locked{mutex};
-  memory[static_cast<std::byte const*>(*block)] = {bytes, std::move(pool)};
+  memory[static_cast<std::byte const*>(*block)] = {bytes, device, std::move(pool)};
   ++blocks_in_use, ++allocations;
   return cudaSuccess;
 }
-inline void give_back(void* block) {  // with the lock held
-  blocks_in_use -= block != nullptr;
-  memory.erase(static_cast<std::byte const*>(block));
+// Takes note that a call gives a block back, of the host or of a device. With the lock held.
+inline void say_goodbye(void* block, bool pinned) {
+  auto const found = memory.find(static_cast<std::byte const*>(block));
+  if (found == memory.end()) stuck("memory is given back that was never taken, or was given back before");
+  if (found->second.leaves) stuck("memory is given back again that a stream has been told to give back");
+  if ((found->second.device == of_host) != pinned) stuck("pinned memory is given back as a device's, or a device's as pinned");
+  found->second.leaves = true;
+}
+// Gives it back, poisoned for those who use it still. With the lock held.
+inline void give_back(void* block) {
+  auto const found = memory.find(static_cast<std::byte const*>(block));
+  if (found == memory.end()) stuck("memory is given back that was given back before, as by a graph that is launched again");
+  std::memset(block, 0xCD, found->second.bytes);
+  memory.erase(found);
+  --blocks_in_use;
   std::free(block);
+}
+// The block that a byte is of, or null where it is of none: memory of the program. With the lock held.
+inline Memory const* block_of(void const* at) {
+  auto const* const byte = static_cast<std::byte const*>(at);
+  auto after = memory.upper_bound(byte);
+  if (after == memory.begin()) return nullptr;
+  auto const& [begin, block] = *--after;
+  return byte < begin + block.bytes ? &block : nullptr;
 }
 // Whether a device may touch it, as a peer's kernels do. With the lock held.
 inline bool visible(void const* at, int device) {
-  auto const* const byte = static_cast<std::byte const*>(at);
-  auto after = memory.upper_bound(byte);
-  if (after == memory.begin()) return true;
-  auto const& [begin, block] = *--after;
-  if (byte >= begin + block.bytes || !block.pool) return true;
-  return block.pool->device == device || block.pool->peers[static_cast<std::size_t>(device)];
+  Memory const* const block = block_of(at);
+  return !block || !block->pool || block->device == device || block->pool->peers[static_cast<std::size_t>(device)];
 }
+// Whether kernels that a device launches itself may touch it: of cudaMalloc's memory that of no other device, for nobody here
+// enables peers. With the lock held.
+inline bool own(void const* at, int device) {
+  Memory const* const block = block_of(at);
+  return !block || block->device == of_host || (block->pool ? visible(at, device) : block->device == device);
+}
+inline bool is_device(int device) { return device >= 0 && device < devices; }
 
 }  // namespace emulator
 
 struct CUevent_st {
   std::shared_ptr<emulator::Event> state = std::make_shared<emulator::Event>();
   int device = emulator::current_device;
+  bool timed = true;
 };
 struct CUmemPoolHandle_st {
   std::shared_ptr<emulator::Pool> state = std::make_shared<emulator::Pool>();
@@ -233,6 +283,9 @@ struct cudaDeviceProp {
   char name[256];
   int major, minor;
 };
+struct cudaPointerAttributes {
+  int device;
+};
 struct cudaMemAccessDesc {
   cudaMemLocation location;
   cudaMemAccessFlags flags;
@@ -252,14 +305,14 @@ inline char const* cudaGetErrorName(cudaError_t error) {
 inline char const* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "out of memory" : error == cudaSuccess ? "no error" : "an error";
 }
-inline cudaError_t cudaGetLastError() { return std::exchange(emulator::last_error, cudaSuccess); }
-inline cudaError_t cudaPeekAtLastError() { return emulator::last_error; }
+inline cudaError_t cudaGetLastError() { return std::exchange(emulator::last_error.error, cudaSuccess); }
+inline cudaError_t cudaPeekAtLastError() { return emulator::last_error.error; }
 inline cudaError_t cudaGetDevice(int* device) {
   *device = emulator::current_device;
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= emulator::devices) return emulator::answer(cudaErrorInvalidDevice);
+  if (!emulator::is_device(device)) return emulator::answer(cudaErrorInvalidDevice);
   emulator::current_device = device;
   return cudaSuccess;
 }
@@ -267,28 +320,41 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = emulator::devices;
   return cudaSuccess;
 }
-inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (!emulator::is_device(device)) return emulator::answer(cudaErrorInvalidDevice);
   *properties = {"emulator", 0, 0};
   return cudaSuccess;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
-  *version = 0;  // there is no driver
+  *version = 12040;
   return cudaSuccess;
 }
 inline cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = 0;
+  *version = 13000;
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  if (!emulator::is_device(device) || !emulator::is_device(peer)) return emulator::answer(cudaErrorInvalidDevice);
   *can = device != peer;
   return cudaSuccess;
 }
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount ? emulator::multiprocessors : 1;
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (!emulator::is_device(device)) return emulator::answer(cudaErrorInvalidDevice);
+  *value = attribute == cudaDevAttrMultiProcessorCount ? emulator::multiprocessors : emulator::has_pools;
   return emulator::take_untold_error();
 }
 
-inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return emulator::take(memory, bytes, nullptr); }
+// What is no block of the runtime's has no device.
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* at) {
+  emulator::Locked const locked{emulator::mutex};
+  emulator::Memory const* const block = emulator::block_of(at);
+  attributes->device = !block ? -2 : block->device == emulator::of_host ? block->taken_on : block->device;
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  return emulator::take(memory, bytes, emulator::current_device);
+}
 // All that any stream of the current device was given before.
 inline cudaError_t cudaDeviceSynchronize() {
   auto const left = std::make_shared<std::size_t>(0);
@@ -307,29 +373,45 @@ inline cudaError_t cudaDeviceSynchronize() {
 
 // Free at once, where the runtime may wait for the device.
 inline cudaError_t cudaFree(void* memory) {
+  if (!memory) return cudaSuccess;
   emulator::Locked const locked{emulator::mutex};
+  emulator::say_goodbye(memory, false);
   emulator::give_back(memory);
   return cudaSuccess;
 }
 inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
-  cudaError_t const status = cudaMalloc(memory, bytes);
+  cudaError_t const status = emulator::take(memory, bytes, emulator::of_host);
   emulator::Locked const locked{emulator::mutex};
   emulator::host_allocations += status == cudaSuccess;
   return status;
 }
-inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
-inline cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) {
-  return emulator::take(memory, bytes, std::make_shared<emulator::Pool>());  // which gives nobody access
+inline cudaError_t cudaFreeHost(void* memory) {
+  if (!memory) return cudaSuccess;
+  emulator::Locked const locked{emulator::mutex};
+  emulator::say_goodbye(memory, true);
+  emulator::give_back(memory);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t stream) {
+  auto const pool = std::make_shared<emulator::Pool>();  // that of the stream's device, which gives nobody access
+  pool->device = emulator::of(stream).device;
+  return emulator::take(memory, bytes, pool->device, pool);
 }
 inline cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool, cudaStream_t) {
-  return emulator::take(memory, bytes, pool->state);
+  return emulator::take(memory, bytes, pool->state->device, pool->state);
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  if (!memory) return cudaSuccess;
+  {
+    emulator::Locked const locked{emulator::mutex};
+    emulator::say_goodbye(memory, false);
+  }
   emulator::enqueue(stream, [memory] { emulator::give_back(memory); });
   return cudaSuccess;
 }
 inline cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties) {
   if (cudaError_t const error = emulator::take_error()) return error;
+  if (!emulator::is_device(properties->location.id)) return emulator::answer(cudaErrorInvalidDevice);
   *pool = new CUmemPoolHandle_st;
   (*pool)->state->device = properties->location.id;
   return cudaSuccess;
@@ -341,8 +423,10 @@ inline cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
 inline cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, cudaMemAccessDesc const* list, std::size_t count) {
   if (cudaError_t const error = emulator::take_error()) return error;
   emulator::Locked const locked{emulator::mutex};
-  for (std::size_t i = 0; i < count; ++i)
-    pool->state->peers.at(static_cast<std::size_t>(list[i].location.id)) = list[i].flags == cudaMemAccessFlagsProtReadWrite;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!emulator::is_device(list[i].location.id)) return emulator::answer(cudaErrorInvalidDevice);
+    pool->state->peers[static_cast<std::size_t>(list[i].location.id)] = list[i].flags == cudaMemAccessFlagsProtReadWrite;
+  }
   return cudaSuccess;
 }
 inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
@@ -354,6 +438,16 @@ inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes
     ++emulator::copies_to_host;
   }
   emulator::enqueue(stream, [=] { if (bytes > 0) std::memcpy(to, from, bytes); });
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from, std::size_t from_pitch, std::size_t bytes,
+                                     std::size_t rows, cudaMemcpyKind, cudaStream_t stream) {
+  if (cudaError_t const error = emulator::take_error()) return error;
+  if (bytes > to_pitch || bytes > from_pitch) return emulator::answer(cudaErrorInvalidValue);
+  emulator::enqueue(stream, [=] {
+    for (std::size_t i = 0; i < rows; ++i)
+      std::memcpy(static_cast<std::byte*>(to) + i * to_pitch, static_cast<std::byte const*>(from) + i * from_pitch, bytes);
+  });
   return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
@@ -372,6 +466,7 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error()) return error;
+  if (emulator::of(stream).captured) return emulator::answer(cudaErrorStreamCaptureUnsupported);
   {
     emulator::Locked const locked{emulator::mutex};
     ++emulator::synchronizations;
@@ -381,20 +476,23 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error()) return error;
+  if (emulator::of(stream).captured) return emulator::answer(cudaErrorStreamCaptureUnsupported);
   emulator::Locked const locked{emulator::mutex};
   emulator::go_on();
   return emulator::answer(emulator::of(stream).operations.empty() ? cudaSuccess : cudaErrorNotReady);
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (!stream) return emulator::answer(cudaErrorInvalidResourceHandle);
   emulator::run_until([&] { return emulator::of(stream).operations.empty(); });
   emulator::Locked const locked{emulator::mutex};
   std::erase(emulator::streams, &emulator::of(stream));
   delete reinterpret_cast<emulator::Stream*>(stream);
   return cudaSuccess;
 }
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (cudaError_t const error = emulator::take_error()) return error;
   *event = new CUevent_st;
+  (*event)->timed = !(flags & cudaEventDisableTiming);
   return cudaSuccess;
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -428,11 +526,15 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   std::shared_ptr<emulator::Event const> awaited;
+  std::uint64_t record = 0;  // the last one so far
   {
     emulator::Locked const locked{emulator::mutex};
     awaited = event->state;
+    record = awaited->recorded;
+    ++emulator::event_waits;
+    emulator::event_stalls += awaited->reached < record;
   }
-  emulator::run_until([&] { return awaited->reached >= awaited->recorded; });
+  emulator::run_until([&] { return awaited->reached >= record; });
   return emulator::take_untold_error();
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -441,7 +543,59 @@ inline cudaError_t cudaEventQuery(cudaEvent_t event) {
   emulator::go_on();
   return emulator::answer(event->state->reached >= event->state->recorded ? cudaSuccess : cudaErrorNotReady);
 }
-inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+// Of events of one device that tell the time, and that their streams have come to.
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  emulator::Locked const locked{emulator::mutex};
+  for (CUevent_st const* event : {from, to})
+    if (!event->timed || event->state->recorded == 0 || event->device != from->device)
+      return emulator::answer(cudaErrorInvalidResourceHandle);
+  for (CUevent_st const* event : {from, to})
+    if (event->state->reached < event->state->recorded) return emulator::answer(cudaErrorNotReady);
   *milliseconds = 1;  // time does not pass here
+  return cudaSuccess;
+}
+
+// Graphs of one stream: what was put in it between two calls, which a launch puts in a stream again. Events within a capture, by
+// which other streams would join it, are not modelled.
+struct CUgraph_st {
+  std::vector<emulator::Operation> operations;
+};
+struct CUgraphExec_st {
+  std::vector<emulator::Operation> operations;
+};
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
+
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (cudaError_t const error = emulator::take_error()) return error;
+  emulator::Locked const locked{emulator::mutex};
+  if (!stream || emulator::of(stream).captured) return emulator::answer(cudaErrorIllegalState);
+  emulator::of(stream).captured = &(new CUgraph_st)->operations;  // its first member
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (cudaError_t const error = emulator::take_error()) return error;
+  emulator::Locked const locked{emulator::mutex};
+  if (!stream || !emulator::of(stream).captured) return emulator::answer(cudaErrorIllegalState);
+  *graph = reinterpret_cast<cudaGraph_t>(std::exchange(emulator::of(stream).captured, nullptr));
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
+  if (cudaError_t const error = emulator::take_error()) return error;
+  *made = new CUgraphExec_st{graph->operations};
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  if (cudaError_t const error = emulator::take_error()) return error;
+  for (emulator::Operation const& operation : graph->operations) emulator::put(emulator::of(stream), operation);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  delete graph;
   return cudaSuccess;
 }

@@ -1,7 +1,8 @@
 // Kernels on a CPU: the threads of a block are fibers that take turns, in an order drawn from a seed, and stop at barriers and
 // at what a warp does together. A thread that a barrier waits for in vain, lanes that disagree and blocks that cannot go on are
-// reported, and the program ends. Blocks run one after another. ThreadSanitizer takes each fiber for a thread whose only order
-// with others comes from barriers, so that it reports what a missing barrier makes a race.
+// reported, and the program ends. Blocks run one after another, in an order drawn from the seed, too, so that a block that
+// needs what another block of its launch leaves there is found out. ThreadSanitizer takes each fiber for a thread whose only
+// order with others comes from barriers, so that it reports what a missing barrier makes a race.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,7 +13,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -65,8 +68,11 @@ struct Place {
   static constexpr Place current(char const* here = __builtin_FILE(), int at = __builtin_LINE()) { return {here, at}; }
 };
 
-inline std::uint64_t seed = 1;      // of the order in which threads take turns
+inline std::uint64_t seed = 1;      // of the order in which blocks and threads take turns
 inline std::uint64_t launches = 0;  // so far
+// How many blocks of a launch are run, at least two. Where it has more, these are its first, its last, and some that are drawn:
+// a test says so that looks at offsets into arrays which no test could fill.
+inline std::uint64_t most_blocks = std::numeric_limits<std::uint64_t>::max();
 
 inline std::uint64_t draw() {
   seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
@@ -367,6 +373,26 @@ class Block {
   std::uint64_t start_ = 0, end_ = 0, barrier_sync_ = 0;  // a word each, for ThreadSanitizer tells words apart
 };
 
+// The order of a launch's blocks: each is `step` behind the one before, counted around. Every fourth launch, by draw, runs from
+// the last block to the first. It takes no memory, for there may be millions of blocks.
+struct BlockOrder {
+  std::uint64_t count, block = 0, step = 1;
+
+  explicit BlockOrder(std::uint64_t blocks) : count{blocks} {
+    if (count == 1) return;
+    block = count - 1, step = count - 1;
+    if (draw() % 4 == 0) return;
+    block = draw() % count;
+    do step = draw() % count;
+    while (std::gcd(step, count) != 1);
+  }
+  std::uint64_t next() {
+    std::uint64_t const now = block;
+    block = (block + step) % count;
+    return now;
+  }
+};
+
 // Runs a kernel: body() once for every thread.
 template <class Call>
 void run(dim3 grid, dim3 block, std::size_t shared_bytes, Call const& call) {
@@ -383,12 +409,24 @@ void run(dim3 grid, dim3 block, std::size_t shared_bytes, Call const& call) {
   Block& all = Block::instance();
   all.body = &body;
   all.block = block, all.grid = grid;
-  for (unsigned z = 0; z < grid.z; ++z)
-    for (unsigned y = 0; y < grid.y; ++y)
-      for (unsigned x = 0; x < grid.x; ++x) {
-        all.index = {x, y, z};
-        all.run(shared_bytes);
-      }
+  BlockOrder order{std::uint64_t{grid.x} * grid.y * grid.z};
+  auto const run_block = [&](std::uint64_t number) {
+    all.index = {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
+                 static_cast<unsigned>(number / grid.x / grid.y)};
+    all.run(shared_bytes);
+  };
+  if (order.count <= most_blocks) {
+    for (std::uint64_t left = order.count; left > 0; --left) run_block(order.next());
+    return;
+  }
+  run_block(order.count - 1);
+  run_block(0);
+  for (std::uint64_t left = most_blocks - 2; left > 0;) {
+    std::uint64_t const number = order.next();
+    if (number == 0 || number == order.count - 1) continue;
+    run_block(number);
+    --left;
+  }
 }
 
 }  // namespace emulator

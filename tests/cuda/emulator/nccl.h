@@ -2,7 +2,8 @@
 // which waits, as a kernel would, until all that it sends and receives has met its counterpart at the peer, pair by pair in
 // order; sizes that differ never meet, so that it hangs, and emulator::nccl.report says so. Sums are formed from the last rank
 // to the first. A communicator that does not block comes back with ncclInProgress and does its work some polls later. A rank is
-// on the device that was current for it: where a peer's may not touch what it sends or receives, both fail.
+// on the device that was current for it: where a peer's may not touch what it sends or receives, both fail; where its own may
+// not, it fails alone.
 #pragma once
 
 #include <array>
@@ -138,10 +139,23 @@ inline bool nccl_reaches(NcclClique::End const& a, NcclClique::End const& b) {
   return sees(a, b) && sees(b, a);
 }
 
+// Whether the rank's own device may touch all that it sends and receives; else the rank fails.
+inline bool nccl_owns(NcclWork const& work) {
+  for (NcclWork::Part const& part : work.parts)
+    for (void* const at : {part.from, part.to}) {
+      if (part.count == 0 || !at || own(at, work.comm->device)) continue;
+      nccl.report += "rank " + std::to_string(work.comm->rank) + " brings memory of another device; ";
+      work.comm->failed = ncclUnhandledCudaError;
+      return false;
+    }
+  return true;
+}
+
 inline bool NcclWork::ready() {
   if (comm->gone) return true;
   if (!here) {
     here = true;
+    if (!nccl_owns(*this)) return false;
     auto const self = shared_from_this();
     for (std::size_t i = 0; i < parts.size(); ++i) {
       Part const& part = parts[i];

@@ -1,5 +1,7 @@
 // Programs that are wrong on purpose, one a name: what finds such mistakes in kernels and streams must find these.
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -8,7 +10,7 @@
 
 namespace {
 
-namespace device = parallax::cuda;
+namespace device = parallax::device;
 constexpr unsigned threads = 64;
 
 // Turns 64 numbers around, by way of shared memory.
@@ -30,6 +32,13 @@ __global__ void lanes_part(int* out) {
   else out[threadIdx.x] = static_cast<int>(__ballot_sync(0xffffffffu, 1));
 }
 
+// Every block adds its number to what the block before it has left behind: a block that comes earlier finds nothing.
+__global__ void sum_from_block_to_block(int* sums) {
+  sums[blockIdx.x] = static_cast<int>(blockIdx.x) + (blockIdx.x > 0 ? sums[blockIdx.x - 1] : 0);
+}
+// Moves elements in packs, wherever they begin.
+__global__ void copy_in_packs(float const* in, float* out) { device::detail::store<4>(out, device::detail::load<4>(in)); }
+
 template <bool waits>
 void turn() {
   std::vector<int> in(threads), out(threads);
@@ -43,6 +52,44 @@ void read_beyond() {
   std::vector<float> table(3 * 4), out(2 * 4);
   std::vector<int> const indices{0, 3};
   device::gather_rows<float, int>(nullptr, parallax::RowsView<float const>{table.data(), 3, 4}, indices, {}, out.data());
+}
+
+// How often it is wrong in 100 launches.
+void blocks() {
+  int wrong = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<int> sums(8, -1000);
+    device::launch(nullptr, 8, 1, 0, sum_from_block_to_block, sums.data());
+    wrong += sums[7] != 28;
+  }
+  std::printf("wrong in %d of 100 launches\n", wrong);
+}
+
+// A pack is read and written so many elements behind a multiple of its size.
+void packs(std::size_t from, std::size_t to) {
+  std::signal(SIGILL, [](int) {
+    std::fputs("a pack is read where it is not aligned\n", stderr);
+    std::_Exit(70);
+  });
+  alignas(16) float in[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[8] = {};
+  device::launch(nullptr, 1, 1, 0, copy_in_packs, static_cast<float const*>(in) + from, out + to);
+  std::printf("a pack is copied: %d\n", out[to + 3] == in[from + 3]);
+}
+
+// Memory that is given back: once, again in the order of a stream, again at once, and without having been taken.
+void give_back(std::string_view what) {
+  emulator::deferred = true;
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  void* memory = nullptr;
+  cudaMallocAsync(&memory, 8, stream);
+  if (what != "never_taken") cudaFreeAsync(memory, stream);
+  if (what == "freed_twice") cudaFreeAsync(memory, stream);
+  if (what == "freed_both_ways") cudaFree(memory);
+  if (what == "never_taken") cudaFree(static_cast<char*>(memory) + 4);
+  cudaStreamSynchronize(stream);
+  if (what == "freed_later") cudaFreeAsync(memory, stream);
+  std::printf("given back: %d\n", emulator::blocks_in_use == 0);
 }
 
 // Rows are gathered on one stream from a table that another stream copies to the device. How often the result is wrong in 100
@@ -86,6 +133,13 @@ int main(int argc, char** argv) {
   else if (what == "wait") two_streams<true>();
   else if (what == "no_wait") two_streams<false>();
   else if (what == "half_waits") device::launch(nullptr, 1, threads, 0, half_waits, out.data());
+  else if (what == "blocks") blocks();
+  else if (what == "packs") packs(0, 0);
+  else if (what == "odd_load") packs(1, 0);
+  else if (what == "odd_store") packs(0, 1);
+  else if (what.starts_with("freed") || what == "never_taken") give_back(what);
+  else if (what == "missed") static_cast<void>(cudaSetDevice(emulator::devices));
+  else if (what == "no_blocks") emulator::run(0, 1, 0, [] {});
   else if (what == "lanes_part") device::launch(nullptr, 1, threads, 0, lanes_part, out.data());
   else return 2;
 }

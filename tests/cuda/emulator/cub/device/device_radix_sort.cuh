@@ -1,5 +1,5 @@
 // Stands in for CUB's radix sort: a stable sort on the host, by the given bits of the keys. Like CUB it takes an error that an
-// earlier call of the thread has left behind for one of its own, so that it finds no device.
+// earlier call of the thread has left behind for one of its own, so that it finds no device; and launches on the current one.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +30,7 @@ struct DeviceRadixSort {
       bytes = 64;
       return cudaSuccess;
     }
+    if (emulator::of(stream).device != emulator::current_device) return emulator::answer(cudaErrorInvalidResourceHandle);
     emulator::enqueue(stream, [=, from = keys, with = values] {
       std::vector<std::size_t> order(n);
       std::iota(order.begin(), order.end(), std::size_t{0});
