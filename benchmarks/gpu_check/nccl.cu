@@ -1,10 +1,13 @@
-// nccl RANKS [--tiny]: NCCL by that many ranks, threads that share the device: a sum, an exchange, a training's bits, and times
-// of sums. Prints one JSON object a line. Exit status 3, and an object that says why, where NCCL makes no communicator.
+// nccl RANKS [--tiny]: NCCL by that many ranks, threads that share the device, or, where RANKS is `devices`, have one each: a
+// sum, an exchange, a training's bits, and times of sums. Prints one JSON object a line. Exit status 3, and an object that says
+// why, where NCCL makes no communicator, or there is one device.
 #include <nccl.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <numeric>
 #include <string_view>
+#include <vector>
 
 #include "parallax/comm/nccl/run.hpp"
 #include "parallax/comm/thread.hpp"
@@ -22,14 +25,14 @@ void complete(px::DeviceRequest request) {
   while (!request.test()) std::this_thread::yield();
 }
 
-// Runs `body(Nccl&)` on every rank, all on one device.
+// Runs `body(Nccl&)` on every rank, on the device that is named for it.
 template <class Body>
-void run_nccl(int ranks, Body const& body) {
+void run_nccl(std::vector<int> const& devices, Body const& body) {
   auto const on_rank = [&](Nccl& world) {
     ++made;
     body(world);
   };
-  px::run_nccl(std::vector<int>(static_cast<std::size_t>(ranks)), on_rank, {std::chrono::seconds{15}});
+  px::run_nccl(devices, on_rank, {std::chrono::seconds{15}});
 }
 
 // Collective: whether all ranks say so. Rank 0 prints it.
@@ -84,7 +87,7 @@ void print_sum_times(Nccl& world, std::size_t bytes, int samples) {
   px::CudaQueue const queue = world.queue();
   std::size_t const count = bytes / sizeof(float);
   px::DeviceBuffer<float> data{queue.memory, queue.stream, count};
-  px::cuda::check(cudaMemsetAsync(data.data(), 0, bytes, queue.stream), "cudaMemsetAsync");
+  px::device::check(cudaMemsetAsync(data.data(), 0, bytes, queue.stream), "cudaMemsetAsync");
   std::vector<double> us;
   for (int i = -2; i < samples; ++i) {
     world.synchronize();
@@ -102,20 +105,29 @@ void print_sum_times(Nccl& world, std::size_t bytes, int samples) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int const ranks = argc > 1 ? std::atoi(argv[1]) : 0;
+  bool const of_devices = argc > 1 && std::string_view{argv[1]} == "devices";
+  int ranks = argc > 1 && !of_devices ? std::atoi(argv[1]) : 0;
   bool const tiny = argc > 2 && std::string_view{argv[2]} == "--tiny";
-  if (ranks < 1) return 2;
+  if (ranks < 1 && !of_devices) return 2;
   if (!gpu_check::device_answers()) return 77;
+  if (of_devices) static_cast<void>(cudaGetDeviceCount(&ranks));
+  if (of_devices && ranks < 2) {
+    print_object("\"refused\": \"there is one device\"");
+    return 3;
+  }
+  std::vector<int> devices(static_cast<std::size_t>(ranks));
+  if (of_devices) std::iota(devices.begin(), devices.end(), 0);
+  char const* const over = of_devices ? "NCCL, a device each" : "NCCL";
   int version = 0;
   ncclGetVersion(&version);
   print_object("\"nccl\": " + std::to_string(version));
   bool all = true;
   try {
-    run_nccl(ranks, [&](Nccl& world) {
+    run_nccl(devices, [&](Nccl& world) {
       gpu_check::Shape const shape =
           tiny ? gpu_check::Shape{100, 5, 90, "zipf", 50} : gpu_check::Shape{50'000, 128, 2'560, "zipf"};
       bool const right[] = {sum_is_right(world, tiny ? 100 : 1'000'000), exchange_is_right(world),
-                            training_has_host_bits(world, "NCCL", shape)};
+                            training_has_host_bits(world, over, shape)};
       if (world.rank() == 0) all = right[0] && right[1] && right[2];
       for (std::size_t const bytes : {std::size_t{4} << 10, std::size_t{1} << 20, std::size_t{64} << 20})
         print_sum_times(world, tiny ? bytes >> 10 : bytes, tiny ? 3 : 21);

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +17,7 @@
 
 #include "parallax/kernel/cuda.cuh"
 #include "parallax/parallax.hpp"
+#include "parallax/session/progress_thread.hpp"
 #include "shared.hpp"
 
 namespace gpu_check {
@@ -32,19 +35,29 @@ struct Shape {
 template <class C>
 void wait_for_stream(C& world) {
   if constexpr (requires { world.synchronize(); }) world.synchronize();
-  else px::cuda::check(cudaStreamSynchronize(world.queue().stream), "cudaStreamSynchronize");
+  else px::device::check(cudaStreamSynchronize(world.queue().stream), "cudaStreamSynchronize");
 }
 
-// `there`: whether the indices are in the device's memory.
-template <class Space, bool there, class C>
+// What a training does beside pulling rows and a step of all gradients.
+struct Ways {
+  bool bags = false;    // rows are pulled in bags of five, of which the mean is taken
+  bool clips = false;   // by the norm of all gradients together
+  bool starts = false;  // the layer's gradient, before the table's is there
+  bool helped = false;  // by a thread that looks after what was started
+  px::NonFinite non_finite = px::NonFinite::propagate;
+};
+
+// `there`: whether the indices are in the device's memory. `O`: the table's optimizer.
+template <class Space, bool there, class O, class C>
 class Training {
  public:
-  Training(C& world, Shape const& shape, px::Initializer initial)
-      : ops_{ops_of(world)},
+  Training(C& world, Shape const& shape, px::Initializer initial, Ways ways = {})
+      : ways_{ways},
+        ops_{ops_of(world)},
         layer_values_(shape.layer),
         layer_gradient_(shape.layer),
         row_gradients_(shape.ids * static_cast<std::size_t>(shape.width)),
-        session_{world},
+        session_{world, {.non_finite = ways.non_finite}},
         layer_{session_, "layer", px::bind(filled(layer_values_, 7))},
         table_{session_, "table", px::Table{.rows = shape.rows, .width = shape.width, .initial = initial}} {
     auto const rank = static_cast<unsigned>(world.rank());
@@ -56,14 +69,30 @@ class Training {
       if constexpr (there) ops_.from_host(batches_.back().data(), ids.data(), ids.size());
       else std::copy(ids.begin(), ids.end(), batches_.back().data());
     }
+    for (std::size_t at = 0; at < shape.ids; at += 5) offsets_.push_back(static_cast<std::int64_t>(at));
+    bag_elements_ = offsets_.size() * static_cast<std::size_t>(shape.width);
+    offsets_.push_back(static_cast<std::int64_t>(shape.ids));
+    if (ways.helped) helper_ = std::make_unique<px::ProgressThread<px::Session<C>>>(session_);
   }
 
   // On one of the batches; `pulled` is called when the pull has returned.
   template <class F>
   void step(int k, F const& pulled) {
-    auto const rows = session_.pull(table_, named(batches_[static_cast<std::size_t>(k) % batches_.size()]));
-    pulled();
-    session_.step(px::grad(layer_, layer_gradient_.span()), px::grad(rows, row_gradients_.span()));
+    auto const ids = named(batches_[static_cast<std::size_t>(k) % batches_.size()]);
+    if (ways_.bags) {
+      auto const rows = session_.pull(table_.bags(ids, offsets_, px::Pool::mean));
+      pulled();
+      update(rows, row_gradients_.span().first(bag_elements_));
+    } else {
+      auto const rows = session_.pull(table_, ids);
+      pulled();
+      update(rows, row_gradients_.span());
+    }
+  }
+  // The next step finds an element that is none in the layer's gradient. Local.
+  void spoil(std::size_t element) {
+    float const infinite = std::numeric_limits<float>::infinity();
+    ops_.from_host(layer_gradient_.data() + element, &infinite, 1);
   }
 
   // The rows that this rank holds, and the layer.
@@ -75,9 +104,24 @@ class Training {
     ops_.to_host(all.data() + held, layer_values_.data(), layer_values_.size());
     return all;
   }
-  void finish() { session_.finish(); }
+  void finish() {
+    helper_.reset();
+    session_.finish();
+  }
 
  private:
+  template <class Rows>
+  void update(Rows const& rows, std::span<float const> gradients) {
+    std::span<float const> const of_layer = layer_gradient_.span();
+    if (ways_.starts) {
+      session_.start(px::grad(layer_, of_layer));
+      session_.step(px::grad(rows, gradients));
+    } else if (ways_.clips) {
+      session_.step(px::clip_by_global_norm(0.5, px::grad(layer_, of_layer), px::grad(rows, gradients)));
+    } else {
+      session_.step(px::grad(layer_, of_layer), px::grad(rows, gradients));
+    }
+  }
   static px::RowOps<Space> ops_of(C& world) {
     if constexpr (std::is_same_v<Space, px::CudaSpace>) return px::RowOps<Space>{world.queue()};
     else return {};
@@ -96,12 +140,16 @@ class Training {
     return buffer.span();
   }
 
+  Ways ways_;
   px::RowOps<Space> ops_;
   px::Buffer<float, Space> layer_values_, layer_gradient_, row_gradients_;
   px::Session<C> session_;
   px::Variable<px::Dense, Space, px::Sgd> layer_;
-  px::Variable<px::Sparse, Space, px::Adagrad> table_;
+  px::Variable<px::Sparse, Space, O> table_;
   std::vector<Batch> batches_;
+  std::vector<std::int64_t> offsets_;
+  std::size_t bag_elements_ = 0;
+  std::unique_ptr<px::ProgressThread<px::Session<C>>> helper_;  // the first to go
 };
 
 inline std::string shape_text(int ranks, char const* over, Shape const& shape) {
@@ -110,32 +158,74 @@ inline std::string shape_text(int ranks, char const* over, Shape const& shape) {
          ", \"distribution\": " + quoted(shape.distribution);
 }
 
-template <class Space, bool there = false, class C>
-std::vector<float> values_after(int steps, C& world, Shape const& shape) {
-  Training<Space, there, C> training{world, shape, px::uniform(-1, 1)};
+template <class Space, bool there = false, class O = px::Adagrad, class C>
+std::vector<float> values_after(int steps, C& world, Shape const& shape, Ways ways = {}) {
+  Training<Space, there, O, C> training{world, shape, px::uniform(-1, 1), ways};
   for (int k = 0; k < steps; ++k) training.step(k, [] {});
   auto values = training.values();
   training.finish();
   return values;
 }
 
+// Collective, of flags of every rank: those that all of them have.
+template <class C>
+int on_all_ranks(C& world, int flags) {
+  for (int const each : px::allgather(world, flags)) flags &= each;
+  return flags;
+}
+inline bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
 // Whether variables on the device have the host's bits after some steps, once with indices of the host's and twice with the
 // device's. Collective; rank 0 prints it.
-template <class C>
-bool training_has_host_bits(C& world, char const* over, Shape const& shape, int steps = 3) {
-  auto const host = values_after<px::HostSpace>(steps, world, shape), once = values_after<px::CudaSpace>(steps, world, shape),
-             there = values_after<px::CudaSpace, true>(steps, world, shape),
-             again = values_after<px::CudaSpace, true>(steps, world, shape);
-  auto const same = [](std::vector<float> const& a, std::vector<float> const& b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-  };
-  bool host_bits = true, same_again = true;
-  for (int const each : px::allgather(world, (same(host, once) && same(host, there) ? 1 : 0) + (same(there, again) ? 2 : 0)))
-    host_bits = host_bits && (each & 1), same_again = same_again && (each & 2);
+template <class O = px::Adagrad, class C>
+bool training_has_host_bits(C& world, char const* over, Shape const& shape, Ways ways = {}, char const* what = "plain",
+                            int steps = 3) {
+  auto const host = values_after<px::HostSpace, false, O>(steps, world, shape, ways),
+             once = values_after<px::CudaSpace, false, O>(steps, world, shape, ways),
+             there = values_after<px::CudaSpace, true, O>(steps, world, shape, ways),
+             again = values_after<px::CudaSpace, true, O>(steps, world, shape, ways);
+  int const right =
+      on_all_ranks(world, (same_bits(host, once) && same_bits(host, there) ? 1 : 0) | (same_bits(there, again) ? 2 : 0));
   if (world.rank() == 0)
-    print_object("\"training\": \"Adagrad and Sgd\", " + shape_text(world.size(), over, shape) +
-                 ", \"host_bits\": " + boolean(host_bits) + ", \"same_again\": " + boolean(same_again));
-  return host_bits && same_again;
+    print_object("\"training\": " + quoted(px::optimizer_name<O>() + " and Sgd, " + what) + ", " +
+                 shape_text(world.size(), over, shape) + ", \"host_bits\": " + boolean(right & 1) +
+                 ", \"same_again\": " + boolean(right & 2));
+  return right == 3;
+}
+
+// The words of the error with which a step refuses an infinite element of rank 0's gradient.
+template <class Space, class C>
+std::string refusal(C& world, Shape const& shape) {
+  Training<Space, false, px::Adagrad, C> training{world, shape, px::uniform(-1, 1), {.non_finite = px::NonFinite::error}};
+  training.step(0, [] {});
+  if (world.rank() == 0) training.spoil(shape.layer / 2);
+  std::string words = "nothing was refused";
+  try {
+    training.step(1, [] {});
+  } catch (px::Error const& error) {
+    words = error.what();
+  }
+  training.finish();
+  return words;
+}
+
+// What else variables on a device go through, with the host's bits: other rules, bags, clipping, gradients that are started, a
+// thread that helps, and an element that is refused in the host's words. Collective; rank 0 prints it.
+template <class C>
+bool everything_has_host_bits(C& world, char const* over, Shape const& shape) {
+  bool right = training_has_host_bits<px::RowwiseAdagrad>(world, over, shape);
+  right = training_has_host_bits<px::RowwiseAdagrad>(world, over, shape, {.bags = true}, "bags") && right;
+  right = training_has_host_bits<px::LazyAdam>(world, over, shape, {.clips = true}, "clipped") && right;
+  right = training_has_host_bits(world, over, shape, {.starts = true}, "started") && right;
+  right = training_has_host_bits(world, over, shape, {.starts = true, .helped = true}, "started and helped") && right;
+  std::string const on_host = refusal<px::HostSpace>(world, shape), on_device = refusal<px::CudaSpace>(world, shape);
+  bool const refused = on_all_ranks(world, on_host == on_device && on_host.find("non-finite") != std::string::npos ? 1 : 0);
+  if (world.rank() == 0)
+    print_object("\"refused_as_on_host\": " + boolean(refused) + ", \"words\": " + quoted(on_device) + ", " +
+                 shape_text(world.size(), over, shape));
+  return right && refused;
 }
 
 class Clock {
@@ -151,7 +241,7 @@ class Clock {
 // once. Collective.
 template <bool there, class C>
 void print_step_times(C& world, char const* over, Shape const& shape, int samples, int block) {
-  Training<px::CudaSpace, there, C> training{world, shape, px::constant(0.5)};
+  Training<px::CudaSpace, there, px::Adagrad, C> training{world, shape, px::constant(0.5)};
   std::vector<double> pulls, steps, whole;
   for (int i = -2; i < samples; ++i) {
     wait_for_stream(world);
