@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -51,8 +52,9 @@ struct NcclThreads {
   template <class Body>
   void run(std::chrono::nanoseconds deadline, Body const& body) const {
     int devices = 0;
-    px::cuda::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    px::device::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
     if (!blocking) {
+      ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // for ranks that share a device
       std::vector<int> of_ranks;
       for (int rank = 0; rank < ranks; ++rank) of_ranks.push_back(rank % devices);
       return px::run_nccl(of_ranks, body, {deadline}, {compared});
@@ -61,7 +63,7 @@ struct NcclThreads {
     succeeds(ncclGetUniqueId(&id), "ncclGetUniqueId");
     px::run_threads(ranks,
                     [&](px::ThreadCommunicator& host) {
-                      px::cuda::check(cudaSetDevice(host.rank() % devices), "cudaSetDevice");
+                      px::device::check(cudaSetDevice(host.rank() % devices), "cudaSetDevice");
                       px::CudaPool pool;
                       px::CudaStream const stream;
                       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -48,8 +48,8 @@ struct Counting {
 
 static_assert(parallax::MemorySpace<CudaSpace> && !CudaSpace::host_readable);
 static_assert(parallax::MemorySpace<PinnedSpace> && PinnedSpace::host_readable);
-static_assert(parallax::cuda::DeviceResource<CudaPool> && parallax::cuda::DeviceResource<CudaArena>);
-static_assert(parallax::cuda::DeviceResource<Counting>);
+static_assert(parallax::device::DeviceResource<CudaPool> && parallax::device::DeviceResource<CudaArena>);
+static_assert(parallax::device::DeviceResource<Counting>);
 
 TEST_CASE("a buffer in device memory gives back what it took", "[cuda][memory]") {
   auto const before = emulator::blocks_in_use;
@@ -69,7 +69,16 @@ TEST_CASE("a call of the runtime that fails is an error with its name", "[cuda][
   CHECK(code_of([] { CudaPool{}; }) == Errc::device);
   emulator::next_error = cudaErrorInsufficientDriver;
   CHECK_THROWS_WITH(CudaSpace::allocate(8),
-                    "parallax: device failure in cudaMalloc: cudaErrorInsufficientDriver: an error");
+                    "parallax: device failure in cudaMalloc: cudaErrorInsufficientDriver: an error (the driver is for CUDA "
+                    "12.4, the program for 13.0)");
+}
+
+TEST_CASE("a device without memory pools is named, and what to do", "[cuda][memory]") {
+  emulator::has_pools = false;
+  CHECK_THROWS_WITH(
+      CudaPool{},
+      "parallax: device failure in CudaPool: device 0 has no memory pools: give the CudaQueue a resource of your own");
+  emulator::has_pools = true;
 }
 
 TEST_CASE("what an error has told, and what is not ready yet, is left behind for no other call", "[cuda][memory]") {
@@ -102,9 +111,9 @@ TEST_CASE("what fails as memory is given back or a device is asked of is left be
   CHECK(left([&] { event.synchronize(); }) == cudaSuccess);
   emulator::multiprocessors = 2;  // whatever a test before this one left
   unsigned multiprocessors = 1;
-  CHECK(left([&] { multiprocessors = parallax::cuda::detail::multiprocessors(); }) == cudaSuccess);
+  CHECK(left([&] { multiprocessors = parallax::device::detail::multiprocessors(); }) == cudaSuccess);
   CHECK(multiprocessors == 0);
-  CHECK(parallax::cuda::detail::multiprocessors() == 2);
+  CHECK(parallax::device::detail::multiprocessors() == 2);
 }
 
 TEST_CASE("a device buffer allocates in its stream, and only when it grows", "[cuda][memory]") {
@@ -150,6 +159,53 @@ TEST_CASE("tables are of the resource that the program names before", "[cuda][me
   CHECK(resource.allocated == 1);
 }
 
+TEST_CASE("each device has a resource of its own, and what is given back waits for the device that it was made on",
+          "[cuda][memory]") {
+  parallax::CudaStream const of_first;
+  Counting first;
+  CudaSpace::draw_from(first, of_first.get());
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  {
+    parallax::CudaStream const of_second;
+    Counting second;
+    CudaSpace::draw_from(second, of_second.get());
+    parallax::Buffer<float, CudaSpace> there{100};
+    CHECK(second.allocated == 1);
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
+    parallax::Buffer<float, CudaSpace> here{100};
+    CHECK(first.allocated == 1);
+    CHECK(second.allocated == 1);
+
+    emulator::deferred = true;
+    bool done = false;
+    emulator::put(emulator::of(of_second.get()), {[&] { done = true; }});
+    there = {};  // by a thread whose device is the other one
+    CHECK(done);
+    emulator::deferred = false;
+    CHECK(second.given_back == 1);
+    CHECK(second.last == of_second.get());
+    CHECK(first.given_back == 0);
+    CHECK(parallax::device::current_device() == 0);
+    REQUIRE(cudaSetDevice(1) == cudaSuccess);
+    CudaSpace::draw_from({});
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  }
+  CudaSpace::draw_from({});
+}
+
+TEST_CASE("pinned memory that another device's thread gives back is waited for where it is used", "[cuda][memory]") {
+  parallax::Buffer<int, PinnedSpace> pinned{4};
+  parallax::CudaStream const stream;
+  emulator::deferred = true;
+  bool done = false;
+  emulator::put(emulator::of(stream.get()), {[&] { done = true; }});
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  pinned = {};
+  CHECK(done);
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  emulator::deferred = false;
+}
+
 TEST_CASE("a queue without a resource says so where it would allocate", "[cuda][memory]") {
   parallax::CudaQueue const queue{};
   DeviceBuffer<int> buffer{queue.memory, queue.stream};
@@ -178,16 +234,15 @@ TEST_CASE("an event is reached when its stream has come to it, and may go before
     {
       CudaEvent event;
       CHECK(event.reached());  // nothing was recorded
-      parallax::cuda::copy(there.data(), pinned.data(), sizeof(int), cudaMemcpyHostToDevice, stream.get());
+      parallax::device::copy(there.data(), pinned.data(), sizeof(int), cudaMemcpyHostToDevice, stream.get());
       event.record(stream.get());
       CHECK(cudaStreamWaitEvent(other.get(), event.get(), 0) == cudaSuccess);
     }
-    parallax::cuda::copy(after.data(), there.data(), sizeof(int), cudaMemcpyDeviceToHost, other.get());
+    parallax::device::copy(after.data(), there.data(), sizeof(int), cudaMemcpyDeviceToHost, other.get());
     CHECK(after[0] == 0);
     CudaEvent end;
     end.record(other.get());
-    while (!end.reached()) {
-    }
+    while (!end.reached()) {}
     CHECK(after[0] == 1);
   }
   emulator::deferred = false;

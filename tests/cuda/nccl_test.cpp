@@ -220,13 +220,11 @@ TEST_CASE("an operation to which a peer does not come ends by the deadline, also
           return;
         }
         auto request = comm.ialltoallv_device(0, part.transfer());
-        while (!request.test()) {
-        }
+        while (!request.test()) {}
         if (waits) comm.synchronize();
         for (;;) {
           auto next = comm.ialltoallv_device(1, part.transfer());
-          while (!next.test()) {
-          }
+          while (!next.test()) {}
           std::this_thread::sleep_for(brief / 10);
         }
       });
@@ -252,6 +250,30 @@ TEST_CASE("waiting for a stream that does not end ends by the deadline", "[cuda]
   CHECK(heard.code(0) == px::Errc::timeout);
   CHECK_THAT(heard.what(0), parallax_test::contains("in synchronize: rank 0 waited longer"));
   CHECK(emulator::nccl.aborts == aborts + 1);
+}
+
+TEST_CASE("what the user has put in the stream before an operation does not count against its deadline", "[cuda][nccl]") {
+  Deferred const deferred{4};
+  Heard heard{2};
+  std::atomic<bool> computed{false};
+  NcclThreads{2, false}.run(brief, [&](Nccl& comm) {
+    Even part{comm, 8};
+    heard.by(comm.rank(), [&] {
+      emulator::put(emulator::of(comm.queue().stream), {{}, nullptr, 0, [&] { return computed.load(); }});
+      auto request = comm.ialltoallv_device(0, part.transfer());
+      auto const begin = std::chrono::steady_clock::now();
+      while (!request.test()) {}
+      while (std::chrono::steady_clock::now() - begin < 3 * brief) {  // as a host that is ahead of its device polls
+        auto next = comm.ialltoallv_device(1, part.transfer());
+        parallax_conformance::complete(comm, next);
+        std::this_thread::sleep_for(brief / 10);
+      }
+      computed = true;
+      comm.synchronize();
+    });
+    computed = true;  // also after an error, so that its streams end
+  });
+  for (int const rank : {0, 1}) CHECK(heard.what(rank) == "no error");
 }
 
 TEST_CASE("ranks that post in different orders keep to rank 0's, and hang until the deadline where nothing is compared",

@@ -68,6 +68,20 @@ struct Unchanged {
 
 }  // namespace
 
+TEST_CASE("two ranks of one process on one device are refused where kernels are loaded as they are launched", "[cuda][nccl]") {
+  ::unsetenv("CUDA_MODULE_LOADING");
+  CHECK_THROWS_WITH(
+      px::run_nccl({1, 0, 1}, [](auto&) {}),
+      "parallax: misuse in run_nccl: device 1 is named for two ranks, which needs CUDA_MODULE_LOADING=EAGER in the "
+      "environment");
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+  int ranks = 0;
+  px::run_nccl({1, 1}, [&](auto& world) {
+    if (world.rank() == 0) ranks = world.size();
+  });
+  CHECK(ranks == 2);
+}
+
 TEST_CASE("run_nccl gives each thread a device of its own", "[cuda][nccl]") {
   Unchanged const unchanged;
   std::vector<float> sums(2);

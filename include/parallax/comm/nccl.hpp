@@ -38,8 +38,9 @@ struct NcclOptions {
 // device as the current one. Between devices of one process, what is sent and received is open to all of them: a CudaPool's, or
 // cudaMalloc's. Move-only. Communicators that do not block are polled; the first may still be initialising when this is made.
 //   constructing   local, waits for NCCL at most the deadline. Error mismatch where rank or size is not the host's
-//   operations     on device memory are put in the stream one after another, and are NCCL's: one that is in the stream and has
-//                  not been done within the deadline when another is posted or polled is an Error (timeout), after an abort
+//   operations     on device memory are put in the stream one after another, and are NCCL's: one that the stream has come to
+//                  and has not done within the deadline when another is posted or polled is an Error (timeout), after an
+//                  abort. What the user has put in the stream before it takes as long as it takes
 //   errors         of NCCL's are Error (misuse: an argument or its usage; out_of_memory; transport: all else), which names the
 //                  call and this rank, after an abort
 //   abort          ncclCommAbort, once, and the host's abort. Nothing is put in the stream afterwards. The user's ncclComm_t is
@@ -204,10 +205,10 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     std::vector<ByteRange> to, from;
     std::vector<Header> told, heard;
   };
-  // An operation in the stream.
+  // An operation in the stream, between two events. The deadline is counted from when the device was seen to have come to it.
   struct Watched {
-    CudaEvent behind;
-    std::chrono::nanoseconds since{0};
+    CudaEvent ahead, behind;
+    std::optional<std::chrono::nanoseconds> since;
     char const* operation = "";
     int channel = 0;
   };
@@ -270,6 +271,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
       if (lane.number != begun_ + 1 || unsettled_) return false;
       ++begun_;
       lane.stage = Stage::settles;
+      next_.ahead.record(queue.stream);
       begin(lane);
     }
     if (!settled(call_of(lane.collective.kind))) return false;
@@ -303,8 +305,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
       if (is_self(rank)) continue;
       Header const& heard = lane.heard[rank];
       bool const exchange = lane.collective.kind == Kind::exchange;
-      std::size_t const expected =
-          exchange ? lane.transfer.from[rank].bytes : lane.collective.count * lane.collective.element;
+      std::size_t const expected = exchange ? lane.transfer.from[rank].bytes : lane.collective.count * lane.collective.element;
       if (heard.kind != static_cast<std::uint64_t>(lane.collective.kind))
         refuse(rank, std::string{"posted "} + name(static_cast<Kind>(heard.kind)) + " where this was posted by");
       if (heard.bytes != expected)
@@ -344,8 +345,8 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
   // The first call that fails is the one that is told of; a group that was opened is closed.
   void exchange(Transfer const& transfer) {
     auto const self = static_cast<std::size_t>(host_->rank());
-    cuda::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset, transfer.to[self].bytes,
-               cudaMemcpyDeviceToDevice, queue.stream);
+    device::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
+                 transfer.to[self].bytes, cudaMemcpyDeviceToDevice, queue.stream);
     bool const anything = std::any_of(transfer.to.begin(), transfer.to.end(), [](ByteRange b) { return b.bytes > 0; }) ||
                           std::any_of(transfer.from.begin(), transfer.from.end(), [](ByteRange b) { return b.bytes > 0; });
     if (!anything || host_->size() == 1) return;
@@ -381,15 +382,14 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
     return true;
   }
 
-  // Puts an event behind the operation, so that it is missed if the device does not come to it within the deadline.
+  // Puts an event behind the operation, so that it is missed if the device is at it for longer than the deadline.
   void watch(int channel, Lane const& lane) {
+    next_.behind.record(queue.stream);
+    next_.since.reset();
+    next_.operation = name(lane.collective.kind);
+    next_.channel = channel;
     if (busy_ == watched_.size()) watched_.emplace_back();
-    Watched& next = watched_[busy_];
-    next.behind.record(queue.stream);
-    next.since = now(*host_);
-    next.operation = name(lane.collective.kind);
-    next.channel = channel;
-    ++busy_;
+    std::swap(watched_[busy_++], next_);
   }
 
   // Called now and then: after an abort throws its reason, aborts where NCCL has failed or an operation is overdue.
@@ -403,9 +403,11 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
       std::rotate(watched_.begin(), watched_.begin() + 1, watched_.begin() + static_cast<std::ptrdiff_t>(busy_));
       --busy_;
     }
-    if (busy_ > 0 && now(*host_) - watched_[0].since > std::chrono::nanoseconds{host_->deadline()})
-      time_out(watched_[0].operation,
-               "the device has not done what was posted on channel " + std::to_string(watched_[0].channel));
+    if (busy_ == 0) return;
+    Watched& first = watched_[0];
+    if (!first.since && first.ahead.reached()) first.since = now(*host_);
+    if (first.since && now(*host_) - *first.since > std::chrono::nanoseconds{host_->deadline()})
+      time_out(first.operation, "the device has not done what was posted on channel " + std::to_string(first.channel));
   }
 
   // Throws NCCL's error, after an abort. What is in progress is none.
@@ -452,6 +454,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
   bool unsettled_ = false;                           // NCCL has not come back from the last call
   std::vector<Watched> watched_;                     // the first `busy_` in the order of the stream, then spare ones
   std::size_t busy_ = 0;
+  Watched next_;  // of the operation that is being put in the stream
   CudaEvent ending_;
   std::optional<Error> reason_;
 };

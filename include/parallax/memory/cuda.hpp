@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@
 #include "parallax/memory/space.hpp"
 
 namespace parallax {
-namespace cuda {
+namespace device {
 
 // A call that did not succeed leaves its status behind as the thread's last error, which CUB, Thrust and a user's check of a
 // launch take for one of theirs. Called by whoever has such a status in hand and knows what to do about it.
@@ -28,13 +29,23 @@ inline void ignore(cudaError_t status) noexcept {
   if (status != cudaSuccess) forget_last_error();
 }
 
+// What an error of the runtime's is called; where the driver is too old, also the versions of CUDA that do not go together.
+PARALLAX_COLD inline std::string error_text(cudaError_t status) {
+  std::string text = std::string{cudaGetErrorName(status)} + ": " + cudaGetErrorString(status);
+  int driver = 0, runtime = 0;
+  if (status != cudaErrorInsufficientDriver || cudaDriverGetVersion(&driver) != cudaSuccess ||
+      cudaRuntimeGetVersion(&runtime) != cudaSuccess)
+    return text;
+  auto const version = [](int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); };
+  return text + " (the driver is for CUDA " + version(driver) + ", the program for " + version(runtime) + ")";
+}
+
 // Called on the status of every call of the runtime's whose failure matters. Throws Error (out_of_memory where memory lacked,
 // else device) that names `call`, unless it succeeded; the thread's last error is forgotten first.
 inline void check(cudaError_t status, char const* call) {
   if (status == cudaSuccess) return;
   forget_last_error();
-  throw Error{status == cudaErrorMemoryAllocation ? Errc::out_of_memory : Errc::device, -1, call, "",
-              std::string{cudaGetErrorName(status)} + ": " + cudaGetErrorString(status)};
+  throw Error{status == cudaErrorMemoryAllocation ? Errc::out_of_memory : Errc::device, -1, call, "", error_text(status)};
 }
 
 // Where scratch comes from, like RMM's resources: memory is used, and given back, in the order of a stream. `alignment` is a
@@ -42,7 +53,8 @@ inline void check(cudaError_t status, char const* call) {
 template <class R>
 concept DeviceResource = requires(R& resource, void* memory, std::size_t bytes, std::size_t alignment, cudaStream_t stream) {
   { resource.allocate(bytes, alignment, stream) } -> std::same_as<void*>;
-  { resource.deallocate(memory, bytes, alignment, stream) } noexcept;
+  { resource.deallocate(memory, bytes, alignment, stream) }
+  noexcept;
 };
 
 // Does not own. Any resource, which outlives this and all copies of it; an empty one throws Error (misuse), others what the
@@ -95,8 +107,33 @@ inline int current_device() noexcept {
   if (cudaGetDevice(&device) != cudaSuccess) forget_last_error();
   return device;
 }
+// The number of the device on which a block was made, of its memory or of the host's; the current one where the runtime does
+// not know. Called as blocks are given back, which another device's thread may do.
+inline int device_of(void const* block) noexcept {
+  cudaPointerAttributes known{};
+  if (cudaPointerGetAttributes(&known, block) == cudaSuccess && known.device >= 0) return known.device;
+  forget_last_error();
+  return current_device();
+}
 
-}  // namespace cuda
+// While it lives, a device is the calling thread's current one; then the one before is again.
+class OnDevice {
+ public:
+  // Makes `device` the current one. Where that fails, the calls that follow do.
+  explicit OnDevice(int device) noexcept : before_{current_device()}, device_{device} {
+    if (device_ != before_) ignore(cudaSetDevice(device_));
+  }
+  OnDevice(OnDevice const&) = delete;
+  OnDevice& operator=(OnDevice const&) = delete;
+  ~OnDevice() {
+    if (device_ != before_) ignore(cudaSetDevice(before_));
+  }
+
+ private:
+  int before_, device_;
+};
+
+}  // namespace device
 
 namespace detail {
 
@@ -110,14 +147,15 @@ struct RuntimeMemory {
   // `bytes` on the current device, or of pinned memory of the host. Throws Error (out_of_memory, device).
   static void* allocate(std::size_t bytes) {
     void* memory = nullptr;
-    if constexpr (of_host) cuda::check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
-    else cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
+    if constexpr (of_host) device::check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+    else device::check(cudaMalloc(&memory, bytes), "cudaMalloc");
     return memory;
   }
-  // Waits for the current device, and gives the block back; what fails is ignored, for nobody could be told.
+  // Waits for the block's device, and gives the block back; what fails is ignored, for nobody could be told.
   static void deallocate(void* memory, std::size_t) noexcept {
-    cuda::ignore(cudaDeviceSynchronize());
-    cuda::ignore(of_host ? cudaFreeHost(memory) : cudaFree(memory));
+    device::OnDevice const its{device::device_of(memory)};
+    device::ignore(cudaDeviceSynchronize());
+    device::ignore(of_host ? cudaFreeHost(memory) : cudaFree(memory));
   }
 };
 
@@ -133,52 +171,62 @@ class CudaSpace : public detail::RuntimeMemory<false> {
   // What texts that spell a variable's type call this space.
   static constexpr std::string_view name = "CudaSpace";
 
-  // From now on memory comes from `resource`, in the order of `stream`, which is waited for each time; {} is the runtime again.
-  // For the whole process, whose threads take turns. The resource outlives whatever it gave. Throws Error (misuse) while memory
-  // is in use.
-  static void draw_from(cuda::AnyResource resource, cudaStream_t stream = nullptr) {
-    std::lock_guard const lock{source().mutex};
-    if (source().blocks > 0)
-      throw Error{Errc::misuse, -1, "CudaSpace::draw_from", "", std::to_string(source().blocks) + " blocks are in use"};
-    source().resource = resource;
-    source().stream = stream;
+  // From now on memory of the current device comes from `resource`, in the order of `stream`, which is waited for each time;
+  // {} is the runtime again. For the whole process, whose threads take turns; each device has its own. Resource and stream are
+  // the device's, and outlive whatever they gave. Throws Error (misuse) while memory of this device is in use.
+  static void draw_from(device::AnyResource resource, cudaStream_t stream = nullptr) {
+    std::lock_guard const lock{sources().mutex};
+    Source& from = sources().of_device[device::current_device()];
+    if (from.blocks > 0)
+      throw Error{Errc::misuse, -1, "CudaSpace::draw_from", "", std::to_string(from.blocks) + " blocks are in use"};
+    from.resource = resource;
+    from.stream = stream;
   }
 
   // Local. `bytes` on the current device, at a multiple of 256 bytes, contents indeterminate; usable by any stream at once,
   // for a resource's stream is waited for. Throws what the runtime's memory or the resource throws: Error (out_of_memory,
   // device).
   static void* allocate(std::size_t bytes) {
-    Source& from = source();
-    std::unique_lock lock{from.mutex};
+    std::unique_lock lock{sources().mutex};
+    Source& from = sources().of_device[device::current_device()];
     auto const [resource, stream] = std::pair{from.resource, from.stream};
-    void* const memory = resource ? resource.allocate(bytes, cuda::device_alignment, stream) : Runtime::allocate(bytes);
+    void* const memory = resource ? resource.allocate(bytes, device::device_alignment, stream) : Runtime::allocate(bytes);
     ++from.blocks;
     lock.unlock();
-    if (resource) cuda::ignore(cudaStreamSynchronize(stream));
+    if (resource) device::ignore(cudaStreamSynchronize(stream));
     return memory;
   }
-  // Local. Gives back a block, after all work on the current device is done: it may still use the block. `bytes` as given to
-  // `allocate`.
+  // Local. Gives back a block, after all work on its device is done: it may still use the block. Whichever device is the
+  // current one. `bytes` as given to `allocate`.
   static void deallocate(void* memory, std::size_t bytes) noexcept {
-    Source& from = source();  // whose resource stays while this block is in use
-    if (from.resource) cuda::ignore(cudaDeviceSynchronize());
+    device::OnDevice const its{device::device_of(memory)};
+    Source* from = nullptr;  // which stays as it is while this block is in use
+    {
+      std::lock_guard const lock{sources().mutex};
+      from = &sources().of_device[device::current_device()];
+    }
+    if (from->resource) device::ignore(cudaDeviceSynchronize());
     else Runtime::deallocate(memory, bytes);
-    std::lock_guard const lock{from.mutex};
-    if (from.resource) from.resource.deallocate(memory, bytes, cuda::device_alignment, from.stream);
-    --from.blocks;
+    std::lock_guard const lock{sources().mutex};
+    if (from->resource) from->resource.deallocate(memory, bytes, device::device_alignment, from->stream);
+    --from->blocks;
   }
 
  private:
-  // Where the process's blocks come from, and how many of them are in use; changed under the mutex.
+  // Where the blocks of a device come from, and how many of them are in use.
   struct Source {
-    std::mutex mutex;
-    cuda::AnyResource resource;
+    device::AnyResource resource;
     cudaStream_t stream = nullptr;
     std::size_t blocks = 0;
   };
-  static Source& source() {
-    static Source one;
-    return one;
+  // Those of the process, changed under the mutex.
+  struct Sources {
+    std::mutex mutex;
+    std::map<int, Source> of_device;
+  };
+  static Sources& sources() {
+    static Sources all;
+    return all;
   }
 };
 
@@ -193,7 +241,7 @@ struct PinnedSpace : detail::RuntimeMemory<true> {
 // Owns a stream of the current device that does not wait for the default one. Movable. Destroying it does not wait.
 class CudaStream {
  public:
-  CudaStream() { cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
+  CudaStream() { device::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
   // Takes over the stream of `other`, which has none from then on.
   CudaStream(CudaStream&& other) noexcept : stream_{std::exchange(other.stream_, nullptr)} {}
   // Exchanges the streams; that of this object goes with `other`.
@@ -202,7 +250,7 @@ class CudaStream {
     return *this;
   }
   ~CudaStream() {
-    if (stream_) cuda::ignore(cudaStreamDestroy(stream_));
+    if (stream_) device::ignore(cudaStreamDestroy(stream_));
   }
 
   // The stream, valid as long as this object; null of one that was moved from, which is the default stream.
@@ -215,7 +263,7 @@ class CudaStream {
 // Owns an event of the current device that tells no time. Movable. May go while a stream has yet to reach it or waits for it.
 class CudaEvent {
  public:
-  CudaEvent() { cuda::check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
+  CudaEvent() { device::check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
   // Takes over the event of `other`, which has none from then on.
   CudaEvent(CudaEvent&& other) noexcept : event_{std::exchange(other.event_, nullptr)} {}
   // Exchanges the events; that of this object goes with `other`.
@@ -224,21 +272,21 @@ class CudaEvent {
     return *this;
   }
   ~CudaEvent() {
-    if (event_) cuda::ignore(cudaEventDestroy(event_));
+    if (event_) device::ignore(cudaEventDestroy(event_));
   }
 
   // Marks the place that the stream's work has come to; later calls speak of this one alone. Throws Error (device).
-  void record(cudaStream_t stream) { cuda::check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+  void record(cudaStream_t stream) { device::check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
   // Whether all has been done that the stream had to do before the last `record`, asked without waiting; true where there was
   // none. Throws Error (device) where work before it has failed.
   bool reached() const {
     cudaError_t const status = cudaEventQuery(event_);
-    if (status != cudaErrorNotReady) cuda::check(status, "cudaEventQuery");
-    else cuda::forget_last_error();
+    if (status != cudaErrorNotReady) device::check(status, "cudaEventQuery");
+    else device::forget_last_error();
     return status == cudaSuccess;
   }
   // Blocks the thread until the event is reached, without a deadline; a failure shows in later calls.
-  void synchronize() const noexcept { cuda::ignore(cudaEventSynchronize(event_)); }
+  void synchronize() const noexcept { device::ignore(cudaEventSynchronize(event_)); }
   // The event, for a stream of the caller's that is to wait for it; valid as long as this object.
   cudaEvent_t get() const noexcept { return event_; }
 
@@ -247,13 +295,14 @@ class CudaEvent {
 };
 
 // Owns a pool of the runtime's on the current device that keeps what it was given back. Its memory is open to all devices that
-// reach this one, for NCCL, which writes into memory of other devices of its process. Movable.
+// reach this one, for NCCL, which writes into memory of other devices of its process. Movable. Error (device) where the device
+// has no pools, as shares of some virtual machines and of Windows' have none: a queue is given a resource of the user's there.
 class CudaPool {
  public:
-  CudaPool() : CudaPool{cuda::current_device()} {
+  CudaPool() : CudaPool{device::current_device()} {
     int devices = 0;
-    cuda::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    for (int peer = 0; peer < devices; ++peer) open_to(peer, cuda::current_device());
+    device::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    for (int peer = 0; peer < devices; ++peer) open_to(peer, device::current_device());
   }
   // Takes over the pool of `other`, which can no longer allocate. An AnyResource still refers to `other`.
   CudaPool(CudaPool&& other) noexcept : pool_{std::exchange(other.pool_, nullptr)} {}
@@ -263,43 +312,48 @@ class CudaPool {
     return *this;
   }
   ~CudaPool() {
-    if (pool_) cuda::ignore(cudaMemPoolDestroy(pool_));
+    if (pool_) device::ignore(cudaMemPoolDestroy(pool_));
   }
 
   // Local. `bytes` for work that is put in `stream` from now on, at a multiple of 256 bytes, whatever the alignment; null for
   // none. Throws Error (out_of_memory, device).
   void* allocate(std::size_t bytes, std::size_t /*alignment*/, cudaStream_t stream) {
     void* memory = nullptr;
-    if (bytes > 0) cuda::check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream), "cudaMallocFromPoolAsync");
+    if (bytes > 0) device::check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream), "cudaMallocFromPoolAsync");
     return memory;
   }
   // Local. Gives back a block in the order of `stream`, without waiting; null is none.
   void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept {
-    if (memory) cuda::ignore(cudaFreeAsync(memory, stream));
+    if (memory) device::ignore(cudaFreeAsync(memory, stream));
   }
 
  private:
   // Makes the pool on a device. Its release threshold has no limit, so that a wait of the stream gives nothing back to the
   // system. Delegated to, so that the destructor runs where opening fails.
   explicit CudaPool(int device) {
+    int supported = 1;
+    if (cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device) != cudaSuccess) device::forget_last_error();
+    if (!supported)
+      throw Error{Errc::device, -1, "CudaPool", "",
+                  "device " + std::to_string(device) + " has no memory pools: give the CudaQueue a resource of your own"};
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = device;
-    cuda::check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+    device::check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
     std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
-    cuda::ignore(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
+    device::ignore(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
   }
   // Lets device `peer` read and write the pool's memory, where the hardware can.
   void open_to(int peer, int device) {
     int reaches = 0;
-    if (peer != device) cuda::check(cudaDeviceCanAccessPeer(&reaches, peer, device), "cudaDeviceCanAccessPeer");
+    if (peer != device) device::check(cudaDeviceCanAccessPeer(&reaches, peer, device), "cudaDeviceCanAccessPeer");
     if (!reaches) return;
     cudaMemAccessDesc access{};
     access.location.type = cudaMemLocationTypeDevice;
     access.location.id = peer;
     access.flags = cudaMemAccessFlagsProtReadWrite;
-    cuda::check(cudaMemPoolSetAccess(pool_, &access, 1), "cudaMemPoolSetAccess");
+    device::check(cudaMemPoolSetAccess(pool_, &access, 1), "cudaMemPoolSetAccess");
   }
 
   cudaMemPool_t pool_ = nullptr;
@@ -312,15 +366,15 @@ struct CudaQueue {
   // The stream in whose order all work is put; null is the default stream.
   cudaStream_t stream = nullptr;
   // Where scratch of steps comes from; an empty one throws Error (misuse) at the first need.
-  cuda::AnyResource memory = {};
+  device::AnyResource memory = {};
   // The number of the stream's device, which make_current makes the thread's again.
-  int device = cuda::current_device();
+  int device = device::current_device();
 };
 
 // The queue's device becomes the calling thread's. Where that fails, so does what the thread puts in the queue.
 // Called by a session whenever it is entered, on the thread that enters.
 inline void make_current(CudaQueue const& queue) noexcept {
-  if (cudaSetDevice(queue.device) != cudaSuccess) cuda::forget_last_error();
+  if (cudaSetDevice(queue.device) != cudaSuccess) device::forget_last_error();
 }
 
 // Does not own. Hands out one block of memory from its beginning to its end, and all of it again after `reset`: the scratch of
@@ -368,7 +422,7 @@ class DeviceBuffer {
  public:
   // A buffer of `size` elements, indeterminate. Throws what the resource throws, and Error (misuse) where it is empty and
   // `size` is not 0.
-  DeviceBuffer(cuda::AnyResource resource, cudaStream_t stream, std::size_t size = 0) : resource_{resource}, stream_{stream} {
+  DeviceBuffer(device::AnyResource resource, cudaStream_t stream, std::size_t size = 0) : resource_{resource}, stream_{stream} {
     resize(size);
   }
   // Takes over the array of `other`, which is left empty, with its resource and stream.
@@ -386,7 +440,7 @@ class DeviceBuffer {
     if (size > capacity_) {
       if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
         throw Error{Errc::out_of_memory, -1, "DeviceBuffer", "", std::to_string(size) + " elements"};
-      auto* const fresh = static_cast<T*>(resource_.allocate(size * sizeof(T), cuda::device_alignment, stream_));
+      auto* const fresh = static_cast<T*>(resource_.allocate(size * sizeof(T), device::device_alignment, stream_));
       release();
       data_ = fresh;
       capacity_ = size;
@@ -408,11 +462,11 @@ class DeviceBuffer {
   // Copies `count` elements, at most size(), from the host, in the order of the stream; the host's memory must stay until
   // then. Throws Error (device).
   void copy_from(T const* host, std::size_t count) {
-    cuda::check(cudaMemcpyAsync(data_, host, count * sizeof(T), cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+    device::check(cudaMemcpyAsync(data_, host, count * sizeof(T), cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
   }
   // The same to the host, whose memory holds them once the stream has come so far.
   void copy_to(T* host, std::size_t count) const {
-    cuda::check(cudaMemcpyAsync(host, data_, count * sizeof(T), cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+    device::check(cudaMemcpyAsync(host, data_, count * sizeof(T), cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   }
 
  private:
@@ -426,12 +480,12 @@ class DeviceBuffer {
   }
   // Gives the array back to its resource, in the order of its stream.
   void release() noexcept {
-    if (data_) resource_.deallocate(data_, capacity_ * sizeof(T), cuda::device_alignment, stream_);
+    if (data_) resource_.deallocate(data_, capacity_ * sizeof(T), device::device_alignment, stream_);
     data_ = nullptr;
     size_ = capacity_ = 0;
   }
 
-  cuda::AnyResource resource_;
+  device::AnyResource resource_;
   cudaStream_t stream_;
   T* data_ = nullptr;
   std::size_t size_ = 0, capacity_ = 0;

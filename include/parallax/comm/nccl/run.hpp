@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -64,11 +65,11 @@ class NcclRank {
  private:
   void take(int device) {
     int devices = 0;
-    cuda::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    device::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
     if (device < 0 || device >= devices)
       throw Error{Errc::invalid_argument, host_->rank(), "run_nccl", "",
                   joined({"device ", device, " is not there: this process has ", devices})};
-    cuda::check(cudaSetDevice(device), "cudaSetDevice");
+    device::check(cudaSetDevice(device), "cudaSetDevice");
     pool_.emplace();
     stream_.emplace();
   }
@@ -118,10 +119,20 @@ void run_nccl(Host& host, int device, Body&& body, NcclOptions options = {}) {
   }
 }
 
-// As many threads as devices, one on each, over a ThreadCommunicator; as run_threads.
+// As many threads as devices, one on each, over a ThreadCommunicator; as run_threads. Error (misuse) where a device is named
+// twice and CUDA loads kernels when they are first launched: NCCL's of one rank would wait for those of the other, which cannot
+// be loaded meanwhile.
 //   px::run_nccl({0, 1, 2, 3}, [](px::NcclCommunicator<px::ThreadCommunicator>& world) { … });
 template <class Body>
 void run_nccl(std::vector<int> const& devices, Body&& body, ThreadOptions options = {}, NcclOptions of_nccl = {}) {
+  std::vector<int> sorted = devices;
+  std::sort(sorted.begin(), sorted.end());
+  auto const twice = std::adjacent_find(sorted.begin(), sorted.end());
+  char const* const loading = std::getenv("CUDA_MODULE_LOADING");
+  if (twice != sorted.end() && (!loading || std::string_view{loading} != "EAGER"))
+    throw Error{
+        Errc::misuse, -1, "run_nccl", "",
+        joined({"device ", *twice, " is named for two ranks, which needs CUDA_MODULE_LOADING=EAGER in the environment"})};
   run_threads(
       static_cast<int>(devices.size()),
       [&](ThreadCommunicator& host) { run_nccl(host, devices[static_cast<std::size_t>(host.rank())], body, of_nccl); },
