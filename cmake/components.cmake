@@ -141,7 +141,7 @@ endfunction()
 
 # parallax_add_cuda(target [ARCHITECTURES number...] SOURCES file.cu...)
 # Compiles files with nvcc into a target, as C++20, for the given architectures (without any: what PARALLAX_CUDA_ARCHITECTURES
-# says, or all that the toolkit has). It does without CMake's language CUDA, of which CMake before 3.25.2 knows no C++20, so that
+# says, or those of the devices that nvcc finds on this machine). It does without CMake's language CUDA, of which CMake before 3.25.2 knows no C++20, so that
 # configuring needs no device and costs nothing. The target's include folders and definitions hold for the files.
 function(parallax_add_cuda target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ARCHITECTURES;SOURCES;OPTIONS")
@@ -151,8 +151,10 @@ function(parallax_add_cuda target)
   if(NOT arg_ARCHITECTURES)
     set(arg_ARCHITECTURES ${PARALLAX_CUDA_ARCHITECTURES})
   endif()
-  set(codes -arch=all-major)
-  if(arg_ARCHITECTURES)
+  set(codes -arch=native)
+  if(NOT arg_ARCHITECTURES)
+    message(STATUS "parallax_add_cuda(${target}): for the devices of this machine alone; ARCHITECTURES names those of others")
+  else()
     set(codes)
     list(GET arg_ARCHITECTURES -1 last)  # in a form that later ones can read, too
     list(APPEND codes -gencode arch=compute_${last},code=compute_${last})

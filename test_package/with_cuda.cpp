@@ -7,7 +7,7 @@ namespace px = parallax;
 
 int main() {
   int version = 0;
-  px::cuda::check(cudaRuntimeGetVersion(&version), "cudaRuntimeGetVersion");
+  px::device::check(cudaRuntimeGetVersion(&version), "cudaRuntimeGetVersion");
   std::printf("with cuda: runtime %d\n", version);
   return version >= CUDART_VERSION ? 0 : 1;
 }

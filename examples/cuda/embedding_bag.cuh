@@ -21,9 +21,9 @@ constexpr int words = 500, width = 16, hidden = 8, texts = 64, text_length = 12;
 constexpr int unit_size = width + 2, layer_size = hidden * unit_size;
 
 struct Batch {
-  float const* rows;              // the distinct rows that were pulled
-  std::uint32_t const* row_of;    // of each index
-  float const* labels;            // of each text
+  float const* rows;            // the distinct rows that were pulled
+  std::uint32_t const* row_of;  // of each index
+  float const* labels;          // of each text
 };
 
 // A thread a text: pools its words' rows, passes the layer, and keeps what the gradients are made of.
@@ -93,7 +93,7 @@ px::DeviceBuffer<T> copied(px::CudaQueue queue, std::vector<T> const& host) {
 template <px::Communicator C>
 void wait_for_stream(C& world) {
   if constexpr (requires { world.synchronize(); }) world.synchronize();
-  else px::cuda::check(cudaStreamSynchronize(world.queue().stream), "cudaStreamSynchronize");
+  else px::device::check(cudaStreamSynchronize(world.queue().stream), "cudaStreamSynchronize");
 }
 
 // Over any communicator that carries device memory. Collective. Returns the mean loss of all ranks' last texts.
@@ -108,7 +108,7 @@ double train(C& world, int steps) {
   auto layer = copied(queue, first);
 
   px::Variable<px::Dense, px::CudaSpace, px::Adagrad> dense{session, "layer", px::bind(std::span{layer.data(), layer.size()}),
-                                                             px::Adagrad{.learning_rate = 0.2}};
+                                                            px::Adagrad{.learning_rate = 0.2}};
   px::Variable<px::Sparse, px::CudaSpace, px::Adagrad> table{
       session, "words", px::Table{.rows = words, .width = width, .initial = px::uniform(-0.5, 0.5)},
       px::Adagrad{.learning_rate = 0.2}};
@@ -133,12 +133,12 @@ double train(C& world, int steps) {
     auto const rows = session.pull(table, ids);  // in the order of the stream
     Batch const batch{rows.values().data, rows.inverse().data(), labels_there.data()};
     unsigned constexpr threads = 64;
-    px::cuda::launch(queue.stream, (texts + threads - 1) / threads, threads, 0, forward, batch, layer.data(), pooled.data(),
-                     errors.data(), loss.data());
-    px::cuda::launch(queue.stream, (layer_size + threads - 1) / threads, threads, 0, layer_gradient, layer.data(),
-                     pooled.data(), errors.data(), gradient.data());
-    px::cuda::launch(queue.stream, (texts + threads - 1) / threads, threads, 0, row_gradients, layer.data(), pooled.data(),
-                     errors.data(), rows_gradient.data());
+    px::device::launch(queue.stream, (texts + threads - 1) / threads, threads, 0, forward, batch, layer.data(), pooled.data(),
+                       errors.data(), loss.data());
+    px::device::launch(queue.stream, (layer_size + threads - 1) / threads, threads, 0, layer_gradient, layer.data(),
+                       pooled.data(), errors.data(), gradient.data());
+    px::device::launch(queue.stream, (texts + threads - 1) / threads, threads, 0, row_gradients, layer.data(), pooled.data(),
+                       errors.data(), rows_gradient.data());
     session.step(px::grad(dense, std::span{gradient.data(), gradient.size()}),
                  px::grad(rows, std::span{rows_gradient.data(), rows_gradient.size()}));
     loss.copy_to(losses.data(), losses.size());

@@ -75,9 +75,9 @@ class Draw {
   }
   template <class T>
   T value() {
-    using C = parallax::cuda::Computed<T>;
+    using C = parallax::device::Computed<T>;
     C const any = std::uniform_real_distribution<C>{-2, 2}(engine_);
-    return parallax::cuda::detail::narrowed<T>(one_in(50) ? static_cast<C>(-0.0) : any);
+    return parallax::device::detail::narrowed<T>(one_in(50) ? static_cast<C>(-0.0) : any);
   }
 
  private:
@@ -117,17 +117,17 @@ bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
 
 // A table in what its numbers are computed in.
 template <class T>
-Table<parallax::cuda::Computed<T>> widened(Table<T> const& table, Draw& draw) {
-  Table<parallax::cuda::Computed<T>> wide{draw, 0, table.width};
+Table<parallax::device::Computed<T>> widened(Table<T> const& table, Draw& draw) {
+  Table<parallax::device::Computed<T>> wide{draw, 0, table.width};
   wide.shift = table.shift, wide.rows = table.rows, wide.stride = table.stride;
-  for (T const& value : table.memory) wide.memory.push_back(parallax::cuda::detail::widened(value));
+  for (T const& value : table.memory) wide.memory.push_back(parallax::device::detail::widened(value));
   wide.memory.erase(wide.memory.begin(), wide.memory.end() - static_cast<std::ptrdiff_t>(table.memory.size()));
   return wide;
 }
 template <class T>
-std::vector<T> narrowed(std::vector<parallax::cuda::Computed<T>> const& wide) {
+std::vector<T> narrowed(std::vector<parallax::device::Computed<T>> const& wide) {
   std::vector<T> all;
-  for (auto const value : wide) all.push_back(parallax::cuda::detail::narrowed<T>(value));
+  for (auto const value : wide) all.push_back(parallax::device::detail::narrowed<T>(value));
   return all;
 }
 

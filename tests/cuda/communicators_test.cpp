@@ -102,7 +102,7 @@ TEST_CASE("NCCL between devices of a process needs memory that peers may touch: 
   struct Private {  // a resource of the user's, of which no other device knows
     void* allocate(std::size_t bytes, std::size_t, cudaStream_t stream) {
       void* memory = nullptr;
-      px::cuda::check(cudaMallocAsync(&memory, bytes, stream), "cudaMallocAsync");
+      px::device::check(cudaMallocAsync(&memory, bytes, stream), "cudaMallocAsync");
       return memory;
     }
     void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept {

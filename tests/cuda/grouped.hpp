@@ -18,10 +18,10 @@ struct Grouped {
 
   explicit Grouped(std::vector<Index> const& all, std::int64_t bound)
       : keys(all.size()), offsets(all.size() + 1), order(all.size()), inverse(all.size()) {
-    Scratch const scratch{parallax::cuda::group_keys_scratch_bytes(all.size(), bound)};
-    parallax::cuda::group_keys(nullptr, all.data(), bound, view(), scratch.memory);
+    Scratch const scratch{parallax::device::group_keys_scratch_bytes(all.size(), bound)};
+    parallax::device::group_keys(nullptr, all.data(), bound, view(), scratch.memory);
   }
-  parallax::cuda::GroupingView<Index> view() {
+  parallax::device::GroupingView<Index> view() {
     return {keys.data(), offsets.data(), order.data(), inverse.data(), &distinct, static_cast<std::uint32_t>(inverse.size())};
   }
 };

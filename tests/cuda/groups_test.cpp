@@ -7,7 +7,7 @@
 namespace {
 
 using Host = parallax::RowOps<parallax::HostSpace>;
-namespace device = parallax::cuda;
+namespace device = parallax::device;
 
 using cases::Grouped;
 

@@ -106,6 +106,34 @@ Asked asked_in_steps(px::NonFinite non_finite, bool clips) {
   return {after.copies - before.copies, after.waits - before.waits};
 }
 
+// Kernels that two ranks have launched for a step of a matrix of n elements, whose optimizer measures its rows.
+std::uint64_t launches_of_step(std::size_t n) {
+  std::uint64_t launches = 0;
+  std::barrier together{2};
+  px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
+    Ops const ops{world.queue()};
+    px::Session session{world};
+    Memory<float, px::CudaSpace> parameters{ops, std::vector<float>(n, 0.5f)};
+    px::Variable<px::Dense, px::AllReduce, px::RowwiseAdagrad, px::CudaSpace> layer{session, "matrix",
+                                                                                    px::bind(parameters.span(), 32)};
+    Memory<float, px::CudaSpace> const gradient{ops, std::vector<float>(n, 1)};
+    std::uint64_t before = 0;
+    for (int step = 0; step < 2; ++step) {
+      ops.wait();
+      together.arrive_and_wait();
+      if (world.rank() == 0) before = emulator::launches;
+      together.arrive_and_wait();
+      session.step(px::grad(layer, gradient.span()));
+    }
+    ops.wait();
+    together.arrive_and_wait();
+    if (world.rank() == 0) launches = emulator::launches - before;
+    together.arrive_and_wait();
+    session.finish();
+  });
+  return launches;
+}
+
 }  // namespace
 
 TEST_CASE("optimizers that measure rows or tensors on a device have the host's bits", "[cuda][session][optimizers]") {
@@ -132,4 +160,8 @@ TEST_CASE("a step brings all that it has to know from the device in one copy, an
   CHECK(asked_in_steps(px::NonFinite::propagate, true) == Asked{steps, 0});
   CHECK(asked_in_steps(px::NonFinite::skip_step, true) == Asked{steps, 0});
   CHECK(asked_in_steps(px::NonFinite::error, true) == Asked{2 * steps, 0});  // one of them before anything is sent
+}
+
+TEST_CASE("a matrix on a device is averaged and updated as a whole, however large it is", "[cuda][session][optimizers]") {
+  CHECK(launches_of_step(8 * 2048) == launches_of_step(2048));
 }

@@ -1,4 +1,5 @@
 // The portable operations on the CPU, by Thrust's sequential system, beside the host's.
+#include <thrust/device_vector.h>
 #include <thrust/execution_policy.h>
 
 #include <cstring>
@@ -6,15 +7,17 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "parallax/interop/thrust.hpp"
 #include "parallax/kernel/cuda/portable.cuh"
 #include "parallax/kernel/host.hpp"
 #include "parallax/optimizer/adagrad.hpp"
 #include "parallax/optimizer/sgd.hpp"
+#include "parallax/variable/binding.hpp"
 
 namespace {
 
 using Host = parallax::RowOps<parallax::HostSpace>;
-namespace portable = parallax::cuda::portable;
+namespace portable = parallax::device::portable;
 using Index = std::int32_t;
 using parallax::RowsView;
 
@@ -45,8 +48,8 @@ void agrees(std::uint32_t n, std::int64_t rows, std::int64_t width, unsigned see
   std::vector<Index> found_keys(n), sorted(n);
   std::vector<std::uint32_t> offsets(n + 1), order(n), inverse(n), numbers(n);
   std::uint32_t distinct = 99;
-  parallax::cuda::GroupingView<Index> const groups{found_keys.data(), offsets.data(), order.data(),
-                                                   inverse.data(),    &distinct,      n};
+  parallax::device::GroupingView<Index> const groups{found_keys.data(), offsets.data(), order.data(),
+                                                     inverse.data(),    &distinct,      n};
   portable::group_keys(thrust::device, keys.data(), groups, sorted.data(), numbers.data());
   REQUIRE(distinct == u);
   REQUIRE(same(found_keys.data(), expected.keys.data(), u));
@@ -91,4 +94,20 @@ TEST_CASE("operations made of Thrust's algorithms have the host's bits", "[cuda]
   unsigned seed = 0;
   for (std::uint32_t const n : {0u, 1u, 2u, 64u, 65u, 130u, 700u, 5000u})
     for (std::int64_t const width : {1, 3, 32}) agrees(n, 1 + n / 2, width, ++seed);
+}
+
+TEST_CASE("a vector of Thrust's in device memory is a tensor, and its elements are indices", "[cuda][thrust]") {
+  thrust::device_vector<float> vector(6, 1.5f);
+  thrust::device_vector<std::int64_t> const ids(3, 7);
+  static_assert(parallax::FlatTensor<thrust::device_vector<float>> && parallax::FlatTensor<thrust::device_vector<float> const>);
+  auto const binding = parallax::bind(vector);
+  CHECK(binding.values.data() == thrust::raw_pointer_cast(vector.data()));
+  CHECK(binding.values.size() == 6);
+  static_assert(std::is_same_v<decltype(binding.values), std::span<float>>);
+  auto const rows = parallax::rows_view(static_cast<thrust::device_vector<float> const&>(vector), 2);
+  CHECK(rows.rows == 3);
+  CHECK(rows.data == binding.values.data());
+  auto const indices = parallax::on_device(ids);
+  CHECK(indices.size() == 3);
+  CHECK(static_cast<void const*>(indices.data()) == thrust::raw_pointer_cast(ids.data()));
 }

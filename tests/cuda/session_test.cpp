@@ -242,7 +242,7 @@ TEST_CASE("a progress thread works on the device of the session's queue", "[cuda
   std::vector<std::string> told(2);
   px::run_threads(2, [&](px::ThreadCommunicator& threads) {
     int const device = 1;  // a new thread has device 0
-    px::cuda::check(cudaSetDevice(device), "cudaSetDevice");
+    px::device::check(cudaSetDevice(device), "cudaSetDevice");
     std::atomic<int> exchanges{0};
     Counting host{&threads, &exchanges};
     px::CudaPool pool;
@@ -269,7 +269,7 @@ TEST_CASE("a progress thread works on the device of the session's queue", "[cuda
         throw px::Error{px::Errc::mismatch, threads.rank(), "test", "", "parameters are wrong"};
       session.finish();
     });
-    px::cuda::check(cudaSetDevice(0), "cudaSetDevice");
+    px::device::check(cudaSetDevice(0), "cudaSetDevice");
   });
   for (auto const& text : told) CHECK(text == "no error");
 }

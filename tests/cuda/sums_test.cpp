@@ -1,5 +1,6 @@
 #include "cases.hpp"
 #include "grouped.hpp"
+#include "parallax/kernel/cuda/bags.cuh"
 #include "parallax/kernel/cuda/copies.cuh"
 #include "parallax/kernel/cuda/elements.cuh"
 #include "parallax/kernel/cuda/sums.cuh"
@@ -8,7 +9,7 @@
 namespace {
 
 using Host = parallax::RowOps<parallax::HostSpace>;
-namespace device = parallax::cuda;
+namespace device = parallax::device;
 
 template <class V, class T, class Index>
 void coalesces(cases::Draw& draw, std::uint32_t n, std::int64_t width) {
@@ -71,14 +72,43 @@ TEST_CASE("a run as long as chunks, and one longer or shorter, is summed in thei
     }
 }
 
+TEST_CASE("terms of a run longer than a chunk are summed side by side, in the host's order", "[cuda][bags]") {
+  cases::Draw draw{"sum_terms, by key", 20};
+  for (std::size_t i = 0; i < draw.count(); ++i) {
+    draw.next();
+    std::int64_t const width = draw.width(), bags = 1 + draw.below(20), bound = 1 + draw.below(5);
+    std::vector<std::int32_t> const keys = draw.drawn_keys<std::int32_t>(1 + draw.keys(width), bound);
+    cases::Table<float> const gradients{draw, bags, width};
+    std::vector<std::uint32_t> bag_of(keys.size());
+    std::vector<float> factors(keys.size());
+    for (std::uint32_t& bag : bag_of) bag = static_cast<std::uint32_t>(draw.below(bags));
+    for (float& factor : factors) factor = draw.value<float>();
+    parallax::RowTerms<float> const terms{gradients.view(), bag_of.data(), draw.one_in(2) ? factors.data() : nullptr};
+    INFO("width " << width << ", stride " << gradients.stride << ", " << keys.size() << " keys below " << bound);
+
+    parallax::Grouping<std::int32_t> groups;
+    parallax::SortScratch<std::int32_t> sort_scratch;
+    Host::unique_with_inverse(keys, bound, groups, sort_scratch);
+    auto const first = static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(groups.size())));
+    std::vector<float> expected((groups.size() - first) * static_cast<std::size_t>(width)), out(expected.size(), 42);
+    Host::coalesce_terms(terms, groups, first, groups.size(), expected.data());
+    cases::Grouped<std::int32_t> grouped{keys, bound};
+    cases::Scratch const scratch{device::sums_scratch_bytes<float>(keys.size(), width)};
+    std::uint64_t const before = emulator::launches;
+    device::sum_terms(nullptr, terms, grouped.order.data(), grouped.offsets.data(), first, groups.size(), out.data(),
+                      grouped.inverse.data(), keys.size(), scratch.memory);
+    REQUIRE(emulator::launches - before == (keys.size() > parallax::sum_chunk ? 2 : 1));
+    REQUIRE(cases::same_bits(out, expected));
+  }
+}
+
 TEST_CASE("many tensors are copied at once, wherever they begin and end", "[cuda][copy]") {
   cases::Draw draw{"copy_all", 40};
   for (std::size_t i = 0; i < draw.count(); ++i) {
     auto const count = static_cast<std::size_t>(draw.below(12));
     draw.next();
     std::vector<std::vector<unsigned char>> from(count), to(count), expected;
-    std::vector<device::Copy> copies;
-    std::uint64_t most = 0;
+    device::CopyList copies;
     for (std::size_t k = 0; k < count; ++k) {
       std::uint64_t const bytes = static_cast<std::uint64_t>(draw.below(draw.one_in(6) ? 100'000 : 200));
       auto const odd = [&] { return draw.one_in(2) ? std::int64_t{0} : draw.below(17); };
@@ -88,10 +118,9 @@ TEST_CASE("many tensors are copied at once, wherever they begin and end", "[cuda
       to[k].resize(static_cast<std::size_t>(there) + bytes + 5, 0xCD);
       expected.push_back(to[k]);
       if (bytes > 0) std::memcpy(expected[k].data() + there, from[k].data() + before, bytes);
-      copies.push_back({from[k].data() + before, to[k].data() + there, bytes});
-      most = std::max(most, bytes);
+      copies.add({from[k].data() + before, to[k].data() + there, bytes});
     }
-    device::copy_all(nullptr, copies.data(), static_cast<std::uint32_t>(count), draw.one_in(4) ? 0 : most);
+    device::copy_all(nullptr, copies);
     REQUIRE(to == expected);
   }
 }

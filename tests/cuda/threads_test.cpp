@@ -24,11 +24,11 @@ TEST_CASE("kernels that several threads launch, each on streams of its own, run 
         for (std::size_t i = 0; i < table.size(); ++i) table[i] = base + static_cast<float>(i);
         for (int i = 0; i < rows; ++i) indices[static_cast<std::size_t>(i)] = (i * 7 + round) % rows;
         parallax::CudaEvent copied;
-        parallax::cuda::copy(there.data(), table.data(), table.size() * sizeof(float), cudaMemcpyHostToDevice, copies.get());
+        parallax::device::copy(there.data(), table.data(), table.size() * sizeof(float), cudaMemcpyHostToDevice, copies.get());
         copied.record(copies.get());
         cudaStreamWaitEvent(kernels.get(), copied.get(), 0);
         parallax::RowsView<float const> const view{there.data(), rows, width};
-        parallax::cuda::gather_rows<float, int>(kernels.get(), view, indices, {}, out.data());
+        parallax::device::gather_rows<float, int>(kernels.get(), view, indices, {}, out.data());
         cudaStreamSynchronize(kernels.get());
         for (std::size_t i = 0; i < out.size(); ++i) {
           auto const row = static_cast<std::size_t>(indices[i / width]);

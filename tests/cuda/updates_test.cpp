@@ -20,7 +20,7 @@
 namespace {
 
 using Host = parallax::RowOps<parallax::HostSpace>;
-namespace device = parallax::cuda;
+namespace device = parallax::device;
 
 // Tables of an optimizer's slots, of positive numbers, for some are square roots' arguments.
 template <class T, class... S>

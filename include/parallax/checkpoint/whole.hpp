@@ -317,7 +317,7 @@ class WholeRows {
     std::size_t const all = places_.size() * static_cast<std::size_t>(item_.width);
     S* const beside = on_host ? packed : moved_.data();
     if constexpr (back && !on_host) item_.ops.from_host(beside, packed, all);
-    auto copies = item_.ops.copies(copy_room_);
+    auto copies = item_.ops.copies();
     for (std::size_t i = 0; i < places_.size() && row_bytes_ > 0; ++i) {
       S *const there = item_.here + elements(places_[i]), *const here = beside + elements(static_cast<std::int64_t>(i));
       copies.add(back ? there : here, back ? here : there, row_bytes_);
@@ -341,7 +341,6 @@ class WholeRows {
   Buffer<S> whole_, out_;                                  // a piece as the callable sees it; what is sent
   std::vector<std::byte> in_;                              // what has come
   Buffer<S, Space> moved_;                                 // on a device: what is packed
-  typename RowOps<Space>::CopyRoom copy_room_;
 };
 
 // Whether a callable takes, or fills, rows of elements S.

@@ -72,8 +72,8 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
                                                        reinterpret_cast<std::byte*>(lane.heard.data()), lane.from}));
       set_out(channel);
       auto const self = static_cast<std::size_t>(host_->rank());
-      cuda::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
-                 transfer.to[self].bytes, cudaMemcpyDeviceToDevice, queue.stream);
+      device::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
+                   transfer.to[self].bytes, cudaMemcpyDeviceToDevice, queue.stream);
     }
 
     CudaQueue const queue;
@@ -119,7 +119,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       }
       for (std::size_t rank = 0; rank < lane.to.size(); ++rank)
         if (!is_self(rank) && lane.transfer.to[rank].bytes > 0)
-          cuda::check(cudaStreamWaitEvent(queue.stream, lane.copied[rank].get(), 0), "cudaStreamWaitEvent");
+          device::check(cudaStreamWaitEvent(queue.stream, lane.copied[rank].get(), 0), "cudaStreamWaitEvent");
       lane.request.reset();
       return true;
     }
@@ -146,10 +146,10 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
           int channel, rank;
           ~Release() { host->release(channel, rank); }
         } const release{host_, loan_of(channel), rank};
-        cuda::check(cudaStreamWaitEvent(queue.stream, offer.ready, 0), "cudaStreamWaitEvent");
-        cuda::copy(lane.transfer.receive + lane.transfer.from[static_cast<std::size_t>(rank)].offset, offer.data, offer.bytes,
-                   cudaMemcpyDeviceToDevice, queue.stream);
-        cuda::check(cudaEventRecord(offer.copied, queue.stream), "cudaEventRecord");
+        device::check(cudaStreamWaitEvent(queue.stream, offer.ready, 0), "cudaStreamWaitEvent");
+        device::copy(lane.transfer.receive + lane.transfer.from[static_cast<std::size_t>(rank)].offset, offer.data, offer.bytes,
+                     cudaMemcpyDeviceToDevice, queue.stream);
+        device::check(cudaEventRecord(offer.copied, queue.stream), "cudaEventRecord");
       }
     }
 
@@ -196,11 +196,11 @@ static_assert(CarriesDevice<CudaThreadCommunicator> && KeepsJournals<CudaThreadC
 template <class Body>
 void run_cuda_threads(int size, Body&& body, ThreadOptions options = {}) {
   int device = 0;
-  cuda::check(cudaGetDevice(&device), "cudaGetDevice");
+  device::check(cudaGetDevice(&device), "cudaGetDevice");
   run_threads(
       size,
       [&](ThreadCommunicator& host) {
-        cuda::check(cudaSetDevice(device), "cudaSetDevice");
+        device::check(cudaSetDevice(device), "cudaSetDevice");
         CudaPool pool;
         CudaStream const stream;
         CudaThreadCommunicator comm{host, {stream.get(), pool}};

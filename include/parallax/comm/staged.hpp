@@ -76,11 +76,11 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes {
     lane.outgoing.resize_with_slack(pack(transfer.to, lane.to));
     lane.incoming_bytes = pack(transfer.from, lane.from);
     auto const self = static_cast<std::size_t>(host_->rank());
-    cuda::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset, transfer.to[self].bytes,
-               cudaMemcpyDeviceToDevice, queue.stream);
+    device::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
+                 transfer.to[self].bytes, cudaMemcpyDeviceToDevice, queue.stream);
     for (std::size_t rank = 0; rank < lane.to.size(); ++rank)
-      cuda::copy(lane.outgoing.data() + lane.to[rank].offset, transfer.send + transfer.to[rank].offset, lane.to[rank].bytes,
-                 cudaMemcpyDeviceToHost, queue.stream);
+      device::copy(lane.outgoing.data() + lane.to[rank].offset, transfer.send + transfer.to[rank].offset, lane.to[rank].bytes,
+                   cudaMemcpyDeviceToHost, queue.stream);
     if (lane.outgoing.size() > 0) {
       lane.left.record(queue.stream);
       lane.leaving = true;
@@ -127,8 +127,8 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes {
     }
     if (!lane.request->test()) return false;
     for (std::size_t rank = 0; rank < lane.from.size(); ++rank)
-      cuda::copy(lane.transfer.receive + lane.transfer.from[rank].offset, lane.incoming.data() + lane.from[rank].offset,
-                 lane.from[rank].bytes, cudaMemcpyHostToDevice, queue.stream);
+      device::copy(lane.transfer.receive + lane.transfer.from[rank].offset, lane.incoming.data() + lane.from[rank].offset,
+                   lane.from[rank].bytes, cudaMemcpyHostToDevice, queue.stream);
     if (lane.incoming_bytes > 0) {
       lane.landed.record(queue.stream);
       lane.landing = true;

@@ -26,7 +26,7 @@ namespace parallax_conformance {
 template <class C>
 void settle(C& comm) {
   if constexpr (requires { comm.synchronize(); }) comm.synchronize();
-  else parallax::cuda::check(cudaStreamSynchronize(comm.queue().stream), "cudaStreamSynchronize");
+  else parallax::device::check(cudaStreamSynchronize(comm.queue().stream), "cudaStreamSynchronize");
 }
 
 // One rank's part of operations on one channel, one after another, in device memory that is used again. Sizes and contents of
@@ -59,8 +59,8 @@ class DeviceExchange {
     receive_.resize(round.expected.size());
     // Contents go to the device by the stream, so that a transfer that does not wait for it sends what was there before.
     copy(send_.data(), round.sent, cudaMemcpyHostToDevice);
-    parallax::cuda::check(cudaMemsetAsync(receive_.data(), std::to_integer<int>(gap), receive_.size(), stream_),
-                          "cudaMemsetAsync");
+    parallax::device::check(cudaMemsetAsync(receive_.data(), std::to_integer<int>(gap), receive_.size(), stream_),
+                            "cudaMemsetAsync");
   }
   // The transfer of the operation that was prepared, for ialltoallv_device. Refers to the memory of this object.
   parallax::Transfer transfer() { return {send_.data(), to_, receive_.data(), from_}; }
@@ -69,12 +69,12 @@ class DeviceExchange {
   void finish() {
     Round& round = rounds_.back();
     // What was sent is spoiled: a transfer that is complete may not read it any more.
-    parallax::cuda::check(cudaMemsetAsync(send_.data(), 0x5A, send_.size(), stream_), "cudaMemsetAsync");
+    parallax::device::check(cudaMemsetAsync(send_.data(), 0x5A, send_.size(), stream_), "cudaMemsetAsync");
     if (!round.arrived.empty())
-      parallax::cuda::check(
+      parallax::device::check(
           cudaMemcpyAsync(round.arrived.data(), receive_.data(), round.arrived.size(), cudaMemcpyDeviceToHost, stream_),
           "cudaMemcpyAsync");
-    parallax::cuda::check(cudaMemsetAsync(receive_.data(), 0x3C, receive_.size(), stream_), "cudaMemsetAsync");
+    parallax::device::check(cudaMemsetAsync(receive_.data(), 0x3C, receive_.size(), stream_), "cudaMemsetAsync");
   }
 
   // Throws a Failure unless every byte of all operations is as it must be. Called once the stream has done what it was given.
@@ -118,7 +118,7 @@ class DeviceExchange {
   }
   // Puts a copy into the stream.
   void copy(std::byte* to, std::vector<std::byte> const& from, cudaMemcpyKind kind) {
-    parallax::cuda::check(cudaMemcpyAsync(to, from.data(), from.size(), kind, stream_), "cudaMemcpyAsync");
+    parallax::device::check(cudaMemcpyAsync(to, from.data(), from.size(), kind, stream_), "cudaMemcpyAsync");
   }
 
   cudaStream_t stream_;

@@ -54,8 +54,6 @@ struct RowOps<HostSpace> {
 
   // Copies `bytes` from one place to another that does not overlap it.
   static void copy_bytes(void* to, void const* from, std::size_t bytes) { parallax::copy_bytes(HostQueue{}, to, from, bytes); }
-  // What `Copies` keep from use to use; the caller owns it. Nothing, on the host.
-  struct CopyRoom {};
   // Many copies put together and started at once: dense buckets pack and unpack gradients by them, and row moves rows. Here
   // each is made as it comes.
   struct Copies {
@@ -64,8 +62,8 @@ struct RowOps<HostSpace> {
     // Nothing is left to be done.
     void start() {}
   };
-  // An empty list of copies. On devices it uses the room until it is started.
-  static Copies copies(CopyRoom&) { return {}; }
+  // An empty list of copies.
+  static Copies copies() { return {}; }
 
   // Sets `bytes` bytes to zero.
   static void clear(void* memory, std::size_t bytes) {

@@ -13,7 +13,7 @@ std::string no_device() {
 
 void adagrad_on_device(std::vector<std::int32_t> const& keys, std::vector<float> const& gradients, std::int64_t width,
                        std::vector<float>& table, std::vector<float>& sums) {
-  namespace device = parallax::cuda;
+  namespace device = parallax::device;
   using parallax::DeviceBuffer;
   using parallax::RowsView;
   cudaStream_t stream = nullptr;

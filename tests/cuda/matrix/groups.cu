@@ -6,7 +6,7 @@
 #include "parallax/partition/cyclic.hpp"
 #include "parallax/partition/hash.hpp"
 
-namespace pc = parallax::cuda;
+namespace pc = parallax::device;
 
 template <class Index>
 void groups(cudaStream_t stream, Index const* keys, std::int64_t bound, pc::GroupingView<Index> const& out,

@@ -2,7 +2,7 @@
 #include "parallax/kernel/cuda/copies.cuh"
 #include "parallax/kernel/cuda/rows.cuh"
 
-namespace pc = parallax::cuda;
+namespace pc = parallax::device;
 using parallax::Directory;
 using parallax::RowsView;
 
@@ -22,4 +22,4 @@ ROWS_BY_ALL(double)
 ROWS_BY_ALL(__nv_bfloat16)
 ROWS_BY_ALL(__half)
 
-template __global__ void pc::detail::copy_all_kernel<pc::block_threads>(pc::Copy const*, std::uint32_t, unsigned);
+template __global__ void pc::detail::copy_all_kernel<pc::block_threads>(pc::CopyList, unsigned);

@@ -1,7 +1,7 @@
 // Instantiations of the kernels that sum rows.
 #include "parallax/kernel/cuda/sums.cuh"
 
-namespace pc = parallax::cuda;
+namespace pc = parallax::device;
 using parallax::RowsView;
 
 #define COALESCE(V, T, Index)                                                                                   \

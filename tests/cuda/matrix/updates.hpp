@@ -3,7 +3,7 @@
 
 #include "parallax/kernel/cuda/row_ops.cuh"
 
-namespace pc = parallax::cuda;
+namespace pc = parallax::device;
 
 template <class O>
 using RuleOf = decltype(O{}.at(std::int64_t{1}));

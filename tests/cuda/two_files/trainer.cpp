@@ -76,7 +76,7 @@ int wrong(Case const& c) {
     });
 #if defined(PARALLAX_HAS_NCCL)
     int devices = 0;
-    px::cuda::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    px::device::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
 #if defined(PARALLAX_EMULATED)
     devices = c.ranks;  // the stand-in shares one
 #endif

@@ -8,18 +8,20 @@
 #include "parallax/kernel/cuda/launch.cuh"
 #include "parallax/kernel/cuda/packs.cuh"
 #include "parallax/kernel/cuda/strict.cuh"
+#include "parallax/kernel/cuda/sums.cuh"
 #include "parallax/kernel/host/bags.hpp"
 #include "parallax/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::cuda {
+namespace parallax::device {
 namespace detail {
 
 // Run k is of the terms order[offsets[k]] … order[offsets[k + 1] - 1]; without an order of terms offsets[k] …, without offsets
-// of one term.
+// of one term. Of a grouping of `count` positions they have its `inverse`, too: then their later chunks can be summed before.
 struct TermRuns {
-  std::uint32_t const *order, *offsets;
+  std::uint32_t const *order, *offsets, *inverse = nullptr;
+  std::uint64_t count = 0;
 
   // Where run k begins among the terms; and the number of the term at place i of their order.
   __device__ std::uint64_t begin(std::uint64_t k) const { return offsets ? offsets[k] : k; }
@@ -40,11 +42,46 @@ __device__ void add_pack(Pack<T, N>& sum, Pack<T, N> const& addend) {
   for (int k = 0; k < N; ++k) sum.at[k] = add(sum.at[k], addend.at[k]);
 }
 
-// Grid: a team of `lanes` threads a run, all teams stride over the runs. Memory: the row of every term is read once, every sum
-// is written once.
+// N columns of the sum of the terms at places [first, last) of their order, of which there is one at least. Four
+// are loaded at a time.
 template <int N, class T>
-__global__ void __launch_bounds__(block_threads, resident_blocks)
-    sum_terms_kernel(RowTerms<T> terms, TermRuns runs, std::uint64_t first, std::uint64_t last, T* out, unsigned lanes) {
+__device__ Pack<T, N> sum_of_terms(RowTerms<T> const& terms, TermRuns const& runs, std::uint64_t first, std::uint64_t last,
+                                   std::int64_t column) {
+  auto const term = [&](std::uint64_t i) { return load_term<N>(terms, runs.term(i), column); };
+  Pack<T, N> sum = term(first);
+  std::uint64_t i = first + 1;
+  PARALLAX_DETAIL_AS_WRITTEN
+  for (; i + 4 <= last; i += 4) {
+    Pack<T, N> const a = term(i), b = term(i + 1), c = term(i + 2), d = term(i + 3);
+    add_pack(sum, a), add_pack(sum, b), add_pack(sum, c), add_pack(sum, d);
+  }
+  PARALLAX_DETAIL_AS_WRITTEN
+  for (; i < last; ++i) add_pack(sum, term(i));
+  return sum;
+}
+
+// Grid and memory: as sum_later_chunks_kernel, whose `later` this one is for terms.
+template <int N, class T>
+__global__ void __launch_bounds__(block_threads, resident_blocks<T>(N))
+    sum_later_terms_kernel(RowTerms<T> terms, TermRuns runs, std::uint64_t first_run, std::uint64_t last_run, T* later,
+                           unsigned lanes) {
+  Team const team{lanes};
+  if (team.idle) return;
+  std::int64_t const width = terms.rows.width;
+  for (std::uint64_t row = team.number + 1; row * sum_chunk < runs.count; row += team.count) {
+    auto const [first, last] = later_chunk(row, runs.order, runs.inverse, runs.offsets, first_run, last_run);
+    if (first == last) continue;
+    for (std::int64_t column = std::int64_t{team.lane} * N; column < width; column += std::int64_t{lanes} * N)
+      store<N>(later + row * static_cast<std::uint64_t>(width) + column, sum_of_terms<N>(terms, runs, first, last, column));
+  }
+}
+
+// Grid: a team of `lanes` threads a run, all teams stride over the runs. Memory: the row of every term is read once, every sum
+// is written once. Where there is `later`, it has the sums of later chunks.
+template <int N, class T>
+__global__ void __launch_bounds__(block_threads, resident_blocks<T>(N))
+    sum_terms_kernel(RowTerms<T> terms, TermRuns runs, std::uint64_t first, std::uint64_t last, T const* later, T* out,
+                     unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
   std::int64_t const width = terms.rows.width;
@@ -53,9 +90,12 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
     for (std::int64_t column = std::int64_t{team.lane} * N; column < width; column += std::int64_t{lanes} * N) {
       Pack<T, N> sum{};
       for (std::uint64_t chunk = begin; chunk < end; chunk += sum_chunk) {
+        if (later && chunk > begin) {
+          add_pack(sum, load<N>(later + chunk / sum_chunk * static_cast<std::uint64_t>(width) + column));
+          continue;
+        }
         std::uint64_t const chunk_end = chunk + sum_chunk < end ? chunk + sum_chunk : end;
-        Pack<T, N> part = load_term<N>(terms, runs.term(chunk), column);
-        for (std::uint64_t i = chunk + 1; i < chunk_end; ++i) add_pack(part, load_term<N>(terms, runs.term(i), column));
+        Pack<T, N> const part = sum_of_terms<N>(terms, runs, chunk, chunk_end, column);
         if (chunk == begin) sum = part;
         else add_pack(sum, part);
       }
@@ -69,21 +109,28 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
 // Row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of order[offsets[k]] …
 // order[offsets[k + 1] - 1]; zeros if there are none. Without an order the terms are in it; without offsets each is a run. All
 // that `terms` names lies on the device. The bits are those of parallax::sum_terms. A run is summed by one team, so that a long
-// one takes its time.
+// one takes its time; unless the runs are those of a grouping of `count` positions, whose `inverse` is given, and there is
+// `scratch`, aligned to 256 bytes, of sums_scratch_bytes<T>(count, width): then its chunks are summed side by side.
 template <class T>
 void sum_terms(cudaStream_t stream, RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets,
-               std::uint64_t first, std::uint64_t last, T* out) {
+               std::uint64_t first, std::uint64_t last, T* out, std::uint32_t const* inverse = nullptr, std::uint64_t count = 0,
+               void* scratch = nullptr) {
   if (first == last || terms.rows.width == 0) return;
   RowsView<T> const sums{out, static_cast<std::int64_t>(last - first), terms.rows.width};
   detail::with_packs(
       [&]<int N>(std::integral_constant<int, N>) {
         unsigned const lanes = detail::lanes_for(terms.rows.width / N);
+        detail::TermRuns const runs{order, offsets, inverse, count};
+        T* const later = inverse && count > sum_chunk ? static_cast<T*>(scratch) : nullptr;
+        if (later)
+          launch(stream, detail::grid_for(detail::ceil_div(count / sum_chunk, detail::teams_for(lanes))), block_threads, 0,
+                 detail::sum_later_terms_kernel<N, T>, terms, runs, first, last, later, lanes);
         launch(stream, detail::grid_for(detail::ceil_div(last - first, detail::teams_for(lanes))), block_threads, 0,
-               detail::sum_terms_kernel<N, T>, terms, detail::TermRuns{order, offsets}, first, last, out, lanes);
+               detail::sum_terms_kernel<N, T>, terms, runs, first, last, later, out, lanes);
       },
       terms.rows, sums);
 }
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -9,7 +9,7 @@
 #include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/cuda/packs.cuh"
 
-namespace parallax::cuda {
+namespace parallax::device {
 namespace detail {
 
 inline constexpr std::uint64_t copy_tile = std::uint64_t{32} << 10;  // bytes that a block copies in one go
@@ -25,9 +25,9 @@ __device__ void copy_units(Copy const& copy, std::uint64_t first, std::uint64_t 
 // Grid: blocks of a row share a copy (x strides over its tiles of 32 KiB), rows stride over the copies. Memory: everything is
 // read once and written once, 16 bytes a thread where both ends are aligned to that; bytes left over at the end one by one.
 template <unsigned threads>
-__global__ void __launch_bounds__(threads) copy_all_kernel(Copy const* copies, std::uint32_t count, unsigned blocks_each) {
-  for (std::uint32_t k = blockIdx.x / blocks_each; k < count; k += gridDim.x / blocks_each) {
-    Copy const copy = copies[k];
+__global__ void __launch_bounds__(threads) copy_all_kernel(CopyList const list, unsigned blocks_each) {
+  for (std::uint32_t k = blockIdx.x / blocks_each; k < list.count; k += gridDim.x / blocks_each) {
+    Copy const copy = list.copies[k];
     auto const both = reinterpret_cast<std::uintptr_t>(copy.from) | reinterpret_cast<std::uintptr_t>(copy.to);
     for (std::uint64_t first = blockIdx.x % blocks_each * copy_tile; first < copy.bytes; first += blocks_each * copy_tile) {
       std::uint64_t const last = first + copy_tile < copy.bytes ? first + copy_tile : copy.bytes;
@@ -42,14 +42,12 @@ __global__ void __launch_bounds__(threads) copy_all_kernel(Copy const* copies, s
 
 }  // namespace detail
 
-// Makes `count` copies, a table in device memory. `most_bytes`: of the largest one, as far as it is known; it only shapes the
-// grid.
-inline void copy_all(cudaStream_t stream, Copy const* copies, std::uint32_t count, std::uint64_t most_bytes) {
-  if (count == 0) return;
-  std::uint64_t const tiles = std::max<std::uint64_t>(1, detail::ceil_div(most_bytes, detail::copy_tile));
+// Makes the copies of a list, by one kernel; nothing of an empty one.
+inline void copy_all(cudaStream_t stream, CopyList const& list) {
+  std::uint64_t const tiles = std::max<std::uint64_t>(1, detail::ceil_div(list.most_bytes, detail::copy_tile));
   unsigned const each = detail::grid_for(tiles);
-  unsigned const rows = std::max(1u, detail::grid_for(tiles * count) / each);
-  launch(stream, std::min(rows, count) * each, block_threads, 0, detail::copy_all_kernel<block_threads>, copies, count, each);
+  unsigned const rows = std::max(1u, detail::grid_for(tiles * list.count) / each);
+  launch(stream, std::min(rows, list.count) * each, block_threads, 0, detail::copy_all_kernel<block_threads>, list, each);
 }
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device

@@ -13,7 +13,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::cuda {
+namespace parallax::device {
 namespace detail {
 
 // Grid: threads stride over packs of N elements; the last n % N elements are taken one by one. Memory: both are read once,
@@ -161,6 +161,6 @@ void add_blocks(cudaStream_t stream, double const* of_blocks, std::uint64_t bloc
   launch(stream, 1, block_threads, 0, detail::add_blocks_kernel<sums>, of_blocks, blocks, of_row, out);
 }
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device
 
 PARALLAX_STRICT_ARITHMETIC_END

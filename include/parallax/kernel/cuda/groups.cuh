@@ -9,7 +9,7 @@
 #include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/cuda/packs.cuh"
 
-namespace parallax::cuda {
+namespace parallax::device {
 
 namespace detail {
 
@@ -147,4 +147,4 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 }  // namespace detail
-}  // namespace parallax::cuda
+}  // namespace parallax::device

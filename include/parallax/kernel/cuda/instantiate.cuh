@@ -24,10 +24,10 @@
 // std::int64_t is the index of variables that name none. Further scalars, indices and optimizers: further lines, which may
 // overlap, but not be the same. Where one is missing the linker misses functions of parallax::RowOps<parallax::CudaSpace>,
 // whose names have the scalar, the index or the optimizer's rule that is to be added.
-#define PARALLAX_CUDA_INSTANTIATE(...) template struct ::parallax::cuda::Instantiated<__VA_ARGS__>;
+#define PARALLAX_CUDA_INSTANTIATE(...) template struct ::parallax::device::Instantiated<__VA_ARGS__>;
 
 namespace parallax {
-namespace cuda {
+namespace device {
 namespace detail {
 
 // Whose functions the lists below are of.
@@ -36,7 +36,7 @@ using Ops = RowOps<CudaSpace>;
 // The functions of all variables of a scalar.
 template <class T>
 constexpr auto functions_of_scalar() {
-  return std::tuple{&Ops::fill<T>,       &Ops::copy_all<Copy>,      &Ops::add_to<T>,
+  return std::tuple{&Ops::fill<T>,       &Ops::copy_all<CopyList>,  &Ops::add_to<T>,
                     &Ops::scale_down<T>, &Ops::scale_rows_down<T>,  &Ops::scale_counted_rows_down<T>,
                     &Ops::sum_terms<T>,  &Ops::first_non_finite<T>, &Ops::sum_of_row_squares<T>};
 }
@@ -158,5 +158,5 @@ struct Instantiated {
   static constexpr auto functions = detail::functions_of_variables<T, Index, O...>();
 };
 
-}  // namespace cuda
+}  // namespace device
 }  // namespace parallax

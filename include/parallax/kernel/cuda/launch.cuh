@@ -12,12 +12,24 @@
 #include "parallax/core/config.hpp"
 #include "parallax/memory/cuda.hpp"
 
-namespace parallax::cuda {
+// Before a loop that is written out as far as it should be: device compilers unroll it no further, which would cost registers.
+#if defined(__CUDACC__)
+#define PARALLAX_DETAIL_AS_WRITTEN _Pragma("unroll 1")
+#else
+#define PARALLAX_DETAIL_AS_WRITTEN
+#endif
+
+namespace parallax::device {
 
 // Threads of a warp, on every CUDA device so far.
 inline constexpr unsigned warp_lanes = 32;
 inline constexpr unsigned block_threads = 256;  // of most kernels
-inline constexpr unsigned resident_blocks = 2;  // at least, a multiprocessor: what sums and rules may use of its registers
+// Blocks that a multiprocessor has room for, at least, of kernels that sum or update `pack` neighbouring elements a thread, in
+// C: they use at most 64 registers, or 80 for doubles and for packs of 16-bit numbers, each of which is a float by then.
+template <class C>
+constexpr unsigned resident_blocks(int pack) {
+  return pack > 4 || sizeof(C) > 4 ? 3 : 4;
+}
 
 // Called by the launchers, on the host. Launches a kernel of `blocks` blocks on a stream, nothing where there are none, and
 // returns at once. Throws Error (device) where that fails. What the kernel does wrong shows later, in a call that waits.
@@ -72,4 +84,4 @@ inline unsigned grid_for(std::uint64_t work, unsigned waves = 4) {
 }
 
 }  // namespace detail
-}  // namespace parallax::cuda
+}  // namespace parallax::device

@@ -6,7 +6,7 @@
 
 #include "parallax/core/view.hpp"
 
-namespace parallax::cuda {
+namespace parallax::device {
 
 // Does not own. `Grouping` (kernel/row_ops.hpp) in device memory: n keys grouped by value, u distinct ones. u is known on the
 // device alone, until somebody copies it; all arrays have room for u = n.
@@ -20,7 +20,7 @@ struct GroupingView {
   std::uint32_t count = 0;            // n
 };
 
-// One copy of many. Ranges written overlap nothing. An array of them, in device memory, is what copy_all makes.
+// One copy of many. Ranges written overlap nothing.
 struct Copy {
   // Where the bytes are, in device memory.
   void const* from;
@@ -29,6 +29,26 @@ struct Copy {
   // How many; 0 is a copy of nothing.
   std::uint64_t bytes;
 };
+
+// The copies that one kernel makes, which is handed them by value: nothing has to be sent ahead of it, and nothing waited for.
+struct CopyList {
+  // How many a list has room for: those of 4 KiB, which is what a kernel's arguments may take.
+  static constexpr std::uint32_t capacity = 168;
+
+  Copy copies[capacity];
+  std::uint32_t count = 0;
+  // Bytes of the largest, by which the kernel's grid is shaped.
+  std::uint64_t most_bytes = 0;
+
+  // Whether there is no room for another one.
+  bool full() const { return count == capacity; }
+  // Adds a copy to a list that is not full.
+  void add(Copy const& copy) {
+    copies[count++] = copy;
+    if (copy.bytes > most_bytes) most_bytes = copy.bytes;
+  }
+};
+static_assert(sizeof(CopyList) + sizeof(unsigned) <= 4096);
 
 // Does not own. State of an optimizer beside the rows of a table, a view for each slot; of one number a row: the width is 1.
 // Handed to kernels by value, as a list of a first table and the rest.
@@ -68,4 +88,4 @@ struct Slots<S, Rest...> {
 template <class... S>
 Slots(RowsView<S>...) -> Slots<S...>;
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device

@@ -11,7 +11,7 @@
 #include "parallax/kernel/cuda/launch.cuh"
 #include "parallax/kernel/cuda/strict.cuh"
 
-namespace parallax::cuda::detail {
+namespace parallax::device::detail {
 
 // Neighbouring elements, moved in one load and one store where they have 16 bytes.
 template <class T, int N>
@@ -120,4 +120,4 @@ struct Count {
   __device__ std::uint64_t operator()() const { return actual ? *actual : most; }
 };
 
-}  // namespace parallax::cuda::detail
+}  // namespace parallax::device::detail

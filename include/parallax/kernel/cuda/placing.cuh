@@ -7,7 +7,7 @@
 #include "parallax/core/on_device.hpp"
 #include "parallax/kernel/cuda/launch.cuh"
 
-namespace parallax::cuda {
+namespace parallax::device {
 
 namespace detail {
 
@@ -38,4 +38,4 @@ void place_ids(cudaStream_t stream, Id const* ids, std::uint64_t n, Layout const
          detail::place_ids_kernel<Id, Layout, Index>, ids, n, layout, layout.rows(), bases, hashes, keys);
 }
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device

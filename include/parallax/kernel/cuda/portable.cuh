@@ -23,12 +23,12 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::cuda::portable {
+namespace parallax::device::portable {
 namespace detail {
 
-using cuda::detail::add;
-using cuda::detail::narrowed;
-using cuda::detail::widened;
+using device::detail::add;
+using device::detail::narrowed;
+using device::detail::widened;
 
 // Whether a run begins at sorted position p: 1 or 0. Summed over all positions it numbers the runs.
 template <class Key>
@@ -151,7 +151,7 @@ void for_each_index(Policy const& policy, std::uint64_t n, F const& f) {
 
 }  // namespace detail
 
-// As cuda::group_keys. `policy` is one of Thrust's, which says where and, on a device, on which stream; `sorted` has room for
+// As device::group_keys. `policy` is one of Thrust's, which says where and, on a device, on which stream; `sorted` has room for
 // out.count keys, `numbers` for as many numbers.
 template <class Policy, class Index>
 void group_keys(Policy const& policy, Index const* keys, GroupingView<Index> const& out, Index* sorted,
@@ -171,7 +171,7 @@ void group_keys(Policy const& policy, Index const* keys, GroupingView<Index> con
   detail::for_each_index(policy, n, detail::EmitRun<Index>{sorted, numbers, out});
 }
 
-// As cuda::gather_rows.
+// As device::gather_rows.
 template <class Policy, class T, class I>
 void gather_rows(Policy const& policy, RowsView<T const> table, I const* indices, std::uint64_t n, Directory<I> directory,
                  T* out) {
@@ -179,7 +179,7 @@ void gather_rows(Policy const& policy, RowsView<T const> table, I const* indices
                          detail::CopyElement<T, I>{table, indices, directory, out});
 }
 
-// As cuda::bucket.
+// As device::bucket.
 template <class Policy, class Key>
 void bucket(Policy const& policy, Key const* sorted_keys, std::uint32_t n, Key const* bases, std::uint32_t boundaries,
             std::uint32_t* begins) {
@@ -187,14 +187,14 @@ void bucket(Policy const& policy, Key const* sorted_keys, std::uint32_t n, Key c
   detail::for_each_index(policy, 1, detail::SetNumber{begins + boundaries - 1, n});
 }
 
-// As cuda::coalesce.
+// As device::coalesce.
 template <class Policy, class V, class Index, class T>
 void coalesce(Policy const& policy, RowsView<V const> values, GroupingView<Index> const& groups, T* out) {
   detail::for_each_index(policy, groups.count * static_cast<std::uint64_t>(values.width),
                          detail::StoreSum<V, Index, T>{{values, groups}, out});
 }
 
-// As cuda::update_runs, for rules of elements with at most one slot, a table that lies like the parameters.
+// As device::update_runs, for rules of elements with at most one slot, a table that lies like the parameters.
 template <class Policy, class V, class Index, class T, class Rule>
 void update_runs(Policy const& policy, RowsView<V const> values, GroupingView<Index> const& groups, Directory<Index> directory,
                  RowsView<T> table, Rule const& rule, T* slot) {
@@ -203,6 +203,6 @@ void update_runs(Policy const& policy, RowsView<V const> values, GroupingView<In
       detail::UpdateElement<V, Index, T, Rule>{{values, groups}, directory, table, rule, slot});
 }
 
-}  // namespace parallax::cuda::portable
+}  // namespace parallax::device::portable
 
 PARALLAX_STRICT_ARITHMETIC_END

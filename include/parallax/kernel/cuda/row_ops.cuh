@@ -21,7 +21,7 @@
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 namespace parallax {
-namespace cuda::detail {
+namespace device::detail {
 
 // Grid: threads stride over the elements. Memory: written once.
 template <class T>
@@ -29,46 +29,94 @@ __global__ void __launch_bounds__(block_threads) fill_kernel(T* values, std::uin
   for (std::uint64_t i = thread_number(); i < n; i += thread_count()) values[i] = value;
 }
 
-// Grid: threads stride over the elements. Memory: read and written once; a count is read for each.
-template <class T>
+// Divides row k by counts[k]; without counts by the number behind its elements, if that is more than one.
+// Grid: a team of `lanes` threads a row, all teams stride over the rows. Memory: read and written once; a row's number is read
+// by each thread of its team.
+template <int N, class T>
 __global__ void __launch_bounds__(block_threads)
-    scale_rows_down_kernel(T* values, std::uint64_t n, std::uint64_t width, std::uint32_t const* counts) {
-  for (std::uint64_t i = thread_number(); i < n; i += thread_count())
-    values[i] = divide(values[i], static_cast<T>(counts[i / width]));
-}
-
-// The number behind the `width` elements of a row divides them, if it is more than one.
-// Grid: threads stride over the elements. Memory: read and written once; a row's number is read for each.
-template <class T>
-__global__ void __launch_bounds__(block_threads)
-    scale_counted_rows_down_kernel(T* values, std::uint64_t rows, std::uint64_t width) {
-  for (std::uint64_t i = thread_number(); i < rows * width; i += thread_count()) {
-    T* const row = values + i / width * (width + 1);
-    if (row[width] > T{1}) row[i % width] = divide(row[i % width], row[width]);
+    scale_rows_down_kernel(RowsView<T> rows, std::uint32_t const* counts, unsigned lanes) {
+  Team const team{lanes};
+  if (team.idle) return;
+  for (std::uint64_t k = team.number; k < static_cast<std::uint64_t>(rows.rows); k += team.count) {
+    T* const row = rows.row(static_cast<std::int64_t>(k));
+    T const divisor = counts ? static_cast<T>(counts[k]) : row[rows.width];
+    if (!counts && !(divisor > T{1})) continue;
+    for (std::int64_t at = std::int64_t{team.lane} * N; at < rows.width; at += std::int64_t{lanes} * N) {
+      Pack<T, N> pack = load<N>(row + at);
+      for (int j = 0; j < N; ++j) pack.at[j] = divide(pack.at[j], divisor);
+      store<N>(row + at, pack);
+    }
   }
 }
+// Launches it for packs of N elements.
+template <int N, class T>
+void scale_rows_down(cudaStream_t stream, RowsView<T> rows, std::uint32_t const* counts) {
+  if (rows.rows == 0 || rows.width == 0) return;
+  unsigned const lanes = lanes_for(rows.width / N);
+  launch(stream, grid_for(ceil_div(static_cast<std::uint64_t>(rows.rows), teams_for(lanes))), block_threads, 0,
+         scale_rows_down_kernel<N, T>, rows, counts, lanes);
+}
 
-// Grid: threads stride over the elements; each block writes the first one that its threads have found. Memory: read once.
-template <class T>
-__global__ void __launch_bounds__(block_threads) first_non_finite_kernel(RowsView<T const> rows, NonFiniteElement* first) {
-  __shared__ std::uint64_t found[block_threads];
-  auto const width = static_cast<std::uint64_t>(rows.width), n = static_cast<std::uint64_t>(rows.rows) * width;
-  auto const value = [&](std::uint64_t i) {
-    return rows.contiguous() ? rows.data[i] : rows.row(static_cast<std::int64_t>(i / width))[i % width];
-  };
-  std::uint64_t mine = n;
-  for (std::uint64_t i = thread_number(); i < n && mine == n; i += thread_count())
-    if (parallax::detail::is_non_finite(value(i))) mine = i;
+inline constexpr std::uint64_t not_found = ~std::uint64_t{0};
+
+// The least of the numbers that a block's threads have found: thread 0 has it.
+__device__ inline std::uint64_t least_of_block(std::uint64_t mine, std::uint64_t (&found)[block_threads]) {
   found[threadIdx.x] = mine;
   for (unsigned half = block_threads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.x < half && found[threadIdx.x + half] < found[threadIdx.x]) found[threadIdx.x] = found[threadIdx.x + half];
   }
+  return found[0];
+}
+
+// Each block writes the number of the first non-finite element that its threads have met, or not_found; elements are numbered
+// row by row. A thread stops at its first one.
+// Grid: threads stride over packs of N elements where rows lie packed, and the last n % N are taken one by one; else a team of
+// `lanes` threads a row, all teams stride over the rows. Memory: read once.
+template <int N, class T>
+__global__ void __launch_bounds__(block_threads)
+    first_non_finite_kernel(RowsView<T const> rows, unsigned lanes, std::uint64_t* firsts) {
+  __shared__ std::uint64_t found[block_threads];
+  std::uint64_t mine = not_found;
+  auto const look = [&]<int M>(std::integral_constant<int, M>, T const* at, std::uint64_t number) {
+    Pack<T, M> const pack = load<M>(at);
+    for (int j = M - 1; j >= 0; --j)
+      if (parallax::detail::is_non_finite(pack.at[j])) mine = number + static_cast<unsigned>(j);
+  };
+  std::integral_constant<int, N> const whole_pack;
+  auto const width = static_cast<std::uint64_t>(rows.width);
+  if (lanes == 0) {
+    std::uint64_t const n = static_cast<std::uint64_t>(rows.rows) * width, whole = n / N * N;
+    for (std::uint64_t i = thread_number() * N; i < whole && mine == not_found; i += thread_count() * N)
+      look(whole_pack, rows.data + i, i);
+    for (std::uint64_t i = whole + thread_number(); i < n && mine == not_found; i += thread_count())
+      look(std::integral_constant<int, 1>{}, rows.data + i, i);
+  } else if (Team const team{lanes}; !team.idle) {
+    for (std::uint64_t k = team.number; k < static_cast<std::uint64_t>(rows.rows) && mine == not_found; k += team.count) {
+      T const* const row = rows.row(static_cast<std::int64_t>(k));
+      for (std::uint64_t at = std::uint64_t{team.lane} * N; at < width && mine == not_found; at += std::uint64_t{lanes} * N)
+        look(whole_pack, row + at, k * width + at);
+    }
+  }
+  std::uint64_t const first = least_of_block(mine, found);
+  if (threadIdx.x == 0) firsts[blockIdx.x] = first;
+}
+
+// The element whose number is the least of those that blocks have found.
+// Grid: one block. Memory: a number for each block is read.
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    tell_first_kernel(RowsView<T const> rows, std::uint64_t const* firsts, unsigned blocks, NonFiniteElement* out) {
+  __shared__ std::uint64_t found[block_threads];
+  std::uint64_t mine = not_found;
+  for (unsigned i = threadIdx.x; i < blocks; i += block_threads) mine = firsts[i] < mine ? firsts[i] : mine;
+  std::uint64_t const first = least_of_block(mine, found);
   if (threadIdx.x > 0) return;
-  first[blockIdx.x] = {rows.rows, 0, 0};
-  if (found[0] < n)
-    first[blockIdx.x] = {static_cast<std::int64_t>(found[0] / width), static_cast<std::int64_t>(found[0] % width),
-                         static_cast<double>(value(found[0]))};
+  *out = {rows.rows, 0, 0};
+  if (first == not_found) return;
+  auto const row = static_cast<std::int64_t>(first / static_cast<std::uint64_t>(rows.width));
+  auto const column = static_cast<std::int64_t>(first % static_cast<std::uint64_t>(rows.width));
+  *out = {row, column, static_cast<double>(rows.row(row)[column])};
 }
 
 // Grid: one thread.
@@ -101,132 +149,149 @@ Scaling<T> scaling(Averaged<T> average) {
   return {average.divisor, nullptr, average.scale};
 }
 
-}  // namespace cuda::detail
+}  // namespace device::detail
 
 template <class T>
 void RowOps<CudaSpace>::fill(T* values, std::size_t n, T value) const {
-  cuda::launch(stream(), cuda::detail::grid_for(cuda::detail::ceil_div(n, cuda::block_threads)), cuda::block_threads, 0,
-               cuda::detail::fill_kernel<T>, values, n, value);
+  device::launch(stream(), device::detail::grid_for(device::detail::ceil_div(n, device::block_threads)), device::block_threads,
+                 0, device::detail::fill_kernel<T>, values, n, value);
 }
-template <class Job>
-void RowOps<CudaSpace>::copy_all(Job const* jobs, std::uint32_t count, std::uint64_t most) const {
-  cuda::copy_all(stream(), jobs, count, most);
+template <class List>
+void RowOps<CudaSpace>::copy_all(List const& list) const {
+  device::copy_all(stream(), list);
 }
 
 template <class Id, class Layout, class Index>
 void RowOps<CudaSpace>::place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases, bool hashes,
                                   Index* keys) const {
-  cuda::place_ids(stream(), ids, n, layout, bases, hashes, keys);
+  device::place_ids(stream(), ids, n, layout, bases, hashes, keys);
 }
 template <class Index>
-void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, cuda::GroupingView<Index> const& out) const {
-  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), cuda::group_keys_scratch_bytes(out.count, bound)};
-  cuda::group_keys(stream(), keys, bound, out, scratch.data());
+void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const {
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::group_keys_scratch_bytes(out.count, bound)};
+  device::group_keys(stream(), keys, bound, out, scratch.data());
 }
 
 template <class T, class Index>
-void RowOps<CudaSpace>::coalesce(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown,
+void RowOps<CudaSpace>::coalesce(RowsView<std::type_identity_t<T> const> values, device::ShownGroups<Index> const& shown,
                                  std::size_t first, std::size_t last, T* out) const {
-  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), cuda::sums_scratch_bytes<T>(shown.groups.count, values.width)};
-  cuda::coalesce(stream(), values, shown.groups, out, scratch.data(), static_cast<std::uint32_t>(first),
-                 static_cast<std::uint32_t>(last));
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<T>(shown.groups.count, values.width)};
+  device::coalesce(stream(), values, shown.groups, out, scratch.data(), static_cast<std::uint32_t>(first),
+                   static_cast<std::uint32_t>(last));
 }
 template <class T, class I>
 void RowOps<CudaSpace>::gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
                                     Directory<std::remove_const_t<I>> directory, T* out) const {
-  cuda::gather_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, out);
+  device::gather_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, out);
 }
 template <class T, class I>
 void RowOps<CudaSpace>::scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                                      std::type_identity_t<T> const* rows) const {
-  cuda::scatter_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, rows);
+  device::scatter_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, rows);
 }
 
 template <class T>
 void RowOps<CudaSpace>::sum_terms(RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets,
-                                  std::size_t first, std::size_t last, T* out) const {
-  cuda::sum_terms(stream(), terms, order, offsets, first, last, out);
+                                  std::size_t first, std::size_t last, T* out, std::uint32_t const* inverse,
+                                  std::size_t count) const {
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<T>(count, terms.rows.width)};
+  device::sum_terms(stream(), terms, order, offsets, first, last, out, inverse, count, scratch.data());
 }
 
 template <class T>
 void RowOps<CudaSpace>::add_to(T* out, std::type_identity_t<T> const* in, std::int64_t n) const {
-  if (n > 0) cuda::add_to(stream(), out, in, static_cast<std::uint64_t>(n));
+  if (n > 0) device::add_to(stream(), out, in, static_cast<std::uint64_t>(n));
 }
 template <class T>
 void RowOps<CudaSpace>::scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) const {
-  if (n > 0) cuda::scale_down(stream(), values, static_cast<std::uint64_t>(n), divisor);
+  if (n > 0) device::scale_down(stream(), values, static_cast<std::uint64_t>(n), divisor);
 }
 template <class T>
 void RowOps<CudaSpace>::scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) const {
-  std::uint64_t const n = counts.size() * static_cast<std::uint64_t>(width);
-  cuda::launch(stream(), cuda::detail::grid_for(cuda::detail::ceil_div(n, cuda::block_threads)), cuda::block_threads, 0,
-               cuda::detail::scale_rows_down_kernel<T>, values, n, static_cast<std::uint64_t>(width), counts.data());
+  RowsView<T> const rows{values, static_cast<std::int64_t>(counts.size()), width};
+  device::detail::with_packs(
+      [&]<int N>(std::integral_constant<int, N>) { device::detail::scale_rows_down<N>(stream(), rows, counts.data()); }, rows);
 }
 template <class T>
 void RowOps<CudaSpace>::scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) const {
-  auto const count = static_cast<std::uint64_t>(rows), n = static_cast<std::uint64_t>(width);
-  cuda::launch(stream(), cuda::detail::grid_for(cuda::detail::ceil_div(count * n, cuda::block_threads)), cuda::block_threads, 0,
-               cuda::detail::scale_counted_rows_down_kernel<T>, values, count, n);
+  device::detail::scale_rows_down<1>(stream(), RowsView<T>{values, rows, width, width + 1}, nullptr);
 }
 
 template <class T>
 void RowOps<CudaSpace>::first_non_finite(RowsView<T const> rows, NonFiniteElement* out) const {
-  cuda::launch(stream(), first_candidates, cuda::block_threads, 0, cuda::detail::first_non_finite_kernel<T>, rows, out);
+  bool const packed = rows.contiguous();
+  device::detail::with_packs(
+      [&]<int N>(std::integral_constant<int, N>) {
+        unsigned const lanes = packed ? 0 : device::detail::lanes_for(rows.width / N);
+        auto const count = static_cast<std::uint64_t>(rows.rows);
+        std::uint64_t const work =
+            packed ? device::detail::ceil_div(count * static_cast<std::uint64_t>(rows.width), device::block_threads * N)
+                   : device::detail::ceil_div(count, device::detail::teams_for(lanes));
+        unsigned const blocks = device::detail::grid_for(work, 1);
+        DeviceBuffer<std::uint64_t> firsts{queue_.memory, stream(), blocks};
+        device::launch(stream(), blocks, device::block_threads, 0, device::detail::first_non_finite_kernel<N, T>, rows, lanes,
+                       firsts.data());
+        device::launch(stream(), 1, device::block_threads, 0, device::detail::tell_first_kernel<T>, rows, firsts.data(), blocks,
+                       out);
+      },
+      packed ? RowsView<T const>{rows.data, 1, 0} : rows);
 }
 template <class T>
 void RowOps<CudaSpace>::sum_of_row_squares(RowsView<T const> rows, double* out) const {
-  std::uint64_t const blocks = cuda::measured_blocks(rows.width);
+  std::uint64_t const blocks = device::measured_blocks(rows.width);
   DeviceBuffer<double> of_blocks{queue_.memory, stream(), static_cast<std::size_t>(rows.rows) * blocks};
-  cuda::sum_of_squares(stream(), rows, of_blocks.data());
-  cuda::add_blocks<1>(stream(), of_blocks.data(), of_blocks.size(), blocks, out);
+  device::sum_of_squares(stream(), rows, of_blocks.data());
+  device::add_blocks<1>(stream(), of_blocks.data(), of_blocks.size(), blocks, out);
 }
 
 template <class T, class Rule, class... S>
 void RowOps<CudaSpace>::measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
                                          std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) const {
   constexpr std::size_t count = decltype(rule.measure(*parameters, T{}, *slots...))::count;
-  std::uint64_t const blocks = cuda::measured_blocks(n);
+  std::uint64_t const blocks = device::measured_blocks(n);
   DeviceBuffer<double> of_blocks{queue_.memory, stream(), blocks * count};
-  cuda::measure_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, cuda::detail::scaling<T>(scale), rule,
-                         of_blocks.data(), slots...);
-  cuda::add_blocks<count>(stream(), of_blocks.data(), blocks, blocks, out);
+  device::measure_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, device::detail::scaling<T>(scale),
+                           rule, of_blocks.data(), slots...);
+  device::add_blocks<count>(stream(), of_blocks.data(), blocks, blocks, out);
 }
 template <std::size_t K, class Rule>
 DeviceBuffer<RowOps<CudaSpace>::Finished<K, Rule>> RowOps<CudaSpace>::finish_rule(Rule const& rule, MeasuredParts<K> parts,
-                                                                                 std::int64_t n) const {
+                                                                                  std::int64_t n) const {
   DeviceBuffer<Finished<K, Rule>> finished{queue_.memory, stream(), 1};
-  cuda::launch(stream(), 1, 1, 0, cuda::detail::finish_rule_kernel<K, Rule, Finished<K, Rule>>, rule, parts, n,
-               finished.data());
+  device::launch(stream(), 1, 1, 0, device::detail::finish_rule_kernel<K, Rule, Finished<K, Rule>>, rule, parts, n,
+                 finished.data());
   return finished;
 }
 
 template <class T, class Scale, class Rule, class... S>
 void RowOps<CudaSpace>::apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Scale scale,
                                        Rule const& rule, S*... slots) const {
-  cuda::apply_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, cuda::detail::scaling<T>(scale),
-                       cuda::detail::as_argument(rule), slots...);
+  device::apply_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, device::detail::scaling<T>(scale),
+                         device::detail::as_argument(rule), slots...);
 }
 template <class T, class I, class Rule, class... S, class... R>
 void RowOps<CudaSpace>::apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
                                    std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
-                                   cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const {
-  cuda::apply_rows(stream(), std::span<std::remove_const_t<I> const>{indices}, directory, table, gradients,
-                   cuda::detail::scaling<T>(scale), rule, element_slots, row_slots);
+                                   device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const {
+  device::apply_rows(stream(), std::span<std::remove_const_t<I> const>{indices}, directory, table, gradients,
+                     device::detail::scaling<T>(scale), rule, element_slots, row_slots);
 }
 template <class T, class Index, class Rule, class... S, class... R>
-void RowOps<CudaSpace>::apply_runs(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown,
-                                   Directory<Index> directory, std::type_identity_t<T> divisor,
-                                   std::uint32_t const* counts, RowsView<T> table, Rule const& rule,
-                                   cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const {
-  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), cuda::sums_scratch_bytes<T>(shown.groups.count, values.width)};
-  cuda::update_runs(stream(), values, shown.groups, directory, cuda::Scaling<T>{divisor, counts}, table, rule, element_slots,
-                    row_slots, scratch.data());
+void RowOps<CudaSpace>::apply_runs(RowsView<std::type_identity_t<T> const> values, device::ShownGroups<Index> const& shown,
+                                   Directory<Index> directory, std::type_identity_t<T> divisor, std::uint32_t const* counts,
+                                   RowsView<T> table, Rule const& rule, device::Slots<S...> const& element_slots,
+                                   device::Slots<R...> const& row_slots) const {
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<T>(shown.groups.count, values.width)};
+  device::update_runs(stream(), values, shown.groups, directory, device::Scaling<T>{divisor, counts}, table, rule,
+                      element_slots, row_slots, scratch.data());
 }
 template <class T, class Rule, class... S, class... R>
 void RowOps<CudaSpace>::apply_spaced_rows(RowsView<T> table, RowsView<std::type_identity_t<T> const> gradients, bool skips,
                                           std::type_identity_t<T> scale, Rule const& rule,
-                                          cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const {
-  cuda::apply_spaced_rows(stream(), table, gradients, skips, cuda::detail::scaling<T>(scale), rule, element_slots, row_slots);
+                                          device::Slots<S...> const& element_slots,
+                                          device::Slots<R...> const& row_slots) const {
+  device::apply_spaced_rows(stream(), table, gradients, skips, device::detail::scaling<T>(scale), rule, element_slots,
+                            row_slots);
 }
 
 }  // namespace parallax

@@ -24,7 +24,7 @@
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax {
-namespace cuda {
+namespace device {
 
 // A grouping as operations find it, and how many distinct keys it has, which the host knows. Made by Shown, and valid as long
 // as its copy on the device.
@@ -36,8 +36,8 @@ struct ShownGroups {
   std::uint32_t distinct = 0;
 };
 
-// Owns. Bytes on their way to the device, over pinned memory that is written again once the device has read it. A Shown or a
-// CopyRoom has one and fills it again in every step; it allocates only when there is more to send than ever before.
+// Owns. Bytes on their way to the device, over pinned memory that is written again once the device has read it. A Shown has
+// one and fills it again in every step; it allocates only when there is more to send than ever before.
 class Upload {
  public:
   // Room for so many bytes, to be filled. Waits for the last `start`, should the device not have come that far.
@@ -65,7 +65,7 @@ class Upload {
   std::optional<CudaEvent> reached_;
 };
 
-}  // namespace cuda
+}  // namespace device
 
 // Elements of the host's memory on the device, sent in one copy when they are asked for and were renewed.
 template <class T>
@@ -78,7 +78,7 @@ class Shown<T, CudaSpace> {
   void renew() { stale_ = true; }
 
  private:
-  cuda::Upload upload_;
+  device::Upload upload_;
   bool stale_ = true;
 };
 
@@ -89,7 +89,7 @@ class Shown<Grouping<Index>, CudaSpace> {
  public:
   // The grouping in device memory, for work that is put in the stream of `ops` from now on; valid until the next `of` after a
   // `renew`. Throws Error (device, out_of_memory).
-  cuda::ShownGroups<Index> const& of(RowOps<CudaSpace> const& ops, Grouping<Index> const& host);
+  device::ShownGroups<Index> const& of(RowOps<CudaSpace> const& ops, Grouping<Index> const& host);
   // The host has changed its grouping: the next `of` sends it again.
   void renew() { stale_ = true; }
   // Groups keys in [0, bound] there, and brings the groups to the host, where they are taken once they have `arrived`. The
@@ -103,26 +103,25 @@ class Shown<Grouping<Index>, CudaSpace> {
 
  private:
   // Of so many keys in one block of memory, one array after the other; of the distinct keys there are `named`.
-  static cuda::GroupingView<Index> groups_at(std::byte* block, std::size_t named, std::size_t count);
+  static device::GroupingView<Index> groups_at(std::byte* block, std::size_t named, std::size_t count);
   // The bytes of that block.
   static std::size_t bytes_of(std::size_t named, std::size_t count) {
     return named * sizeof(Index) + (named + 2 + 2 * count) * sizeof(std::uint32_t);
   }
 
-  cuda::Upload upload_;
+  device::Upload upload_;
   Buffer<std::byte, CudaSpace> made_;
   Buffer<std::byte, PinnedSpace> brought_;
   std::optional<CudaEvent> brought_at_;
   std::size_t count_ = 0;
   std::int64_t bound_ = 0;
-  cuda::ShownGroups<Index> shown_;
+  device::ShownGroups<Index> shown_;
   bool stale_ = true;
 };
 
 // Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its memory. `wait` and
-// what copies to or from the host's memory wait for the stream; the start of `Copies` waits for the one before it, if the
-// device has not read that yet. Nothing else waits. Everything may throw Error (device, out_of_memory). The bits are those of
-// RowOps<HostSpace>.
+// what copies to or from the host's memory wait for the stream. Nothing else waits. Everything may throw Error (device,
+// out_of_memory). The bits are those of RowOps<HostSpace>.
 template <>
 struct RowOps<CudaSpace> {
   // The space of the memory that is worked on.
@@ -135,18 +134,18 @@ struct RowOps<CudaSpace> {
 
   // Copies `bytes` within device memory; the ranges do not overlap.
   void copy_bytes(void* to, void const* from, std::size_t bytes) const {
-    cuda::copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream());
+    device::copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream());
   }
   // Copies n elements from the host's memory. Waits for the stream, so that `from` may be used again.
   template <class T>
   void from_host(T* to, T const* from, std::size_t n) const {
-    cuda::copy(to, from, n * sizeof(T), cudaMemcpyHostToDevice, stream());
+    device::copy(to, from, n * sizeof(T), cudaMemcpyHostToDevice, stream());
     wait();
   }
   // Copies n elements to the host's memory. Waits for the stream, so that they are there.
   template <class T>
   void to_host(T* to, T const* from, std::size_t n) const {
-    cuda::copy(to, from, n * sizeof(T), cudaMemcpyDeviceToHost, stream());
+    device::copy(to, from, n * sizeof(T), cudaMemcpyDeviceToHost, stream());
     wait();
   }
   // One value, for which the stream is waited for.
@@ -157,51 +156,41 @@ struct RowOps<CudaSpace> {
     return copy;
   }
   // Blocks the thread until the stream has done all that was put in it, without a deadline.
-  void wait() const { cuda::check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+  void wait() const { device::check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
 
   // Sets `bytes` bytes to zero.
   void clear(void* memory, std::size_t bytes) const {
-    if (bytes > 0) cuda::check(cudaMemsetAsync(memory, 0, bytes, stream()), "cudaMemsetAsync");
+    if (bytes > 0) device::check(cudaMemsetAsync(memory, 0, bytes, stream()), "cudaMemsetAsync");
   }
   // Sets n values to `value`, by a kernel.
   template <class T>
   void fill(T* values, std::size_t n, T value) const;
 
-  // What `Copies` keep from use to use. The caller owns it, for one list of copies at a time.
-  struct CopyRoom {
-    // The copies that were added, on the host.
-    std::vector<cuda::Copy> jobs;
-    // The same on their way to the device.
-    cuda::Upload upload;
-  };
-  // Many copies, made by one kernel: `add` each, then `start`.
+  // Many copies, made by as few kernels as have room for them: `add` each, then `start`.
   class Copies {
    public:
-    // Empties the room, which is this list's until it is started. Both arguments outlive it.
-    Copies(RowOps const& ops, CopyRoom& room) : ops_{&ops}, room_{&room} { room.jobs.clear(); }
-    // Remembers a copy of `bytes` within device memory, which the kernel will make.
-    void add(void* to, void const* from, std::size_t bytes) { room_->jobs.push_back({from, to, bytes}); }
-    // Sends the list, and starts the kernel that makes all of it; nothing for an empty one. Throws Error (device,
-    // out_of_memory).
+    // An empty list, to be put in the stream of `ops`, which outlives it.
+    explicit Copies(RowOps const& ops) : ops_{&ops} {}
+    // Remembers a copy of `bytes` within device memory. Throws Error (device) where a full list of them could not be started.
+    void add(void* to, void const* from, std::size_t bytes) {
+      if (list_.full()) start();
+      list_.add({from, to, bytes});
+    }
+    // Starts the kernel that makes the copies since the last one; nothing for none. Throws Error (device).
     void start() {
-      auto& jobs = room_->jobs;
-      if (jobs.empty()) return;
-      std::uint64_t most = 0;
-      for (cuda::Copy const& job : jobs) most = std::max(most, job.bytes);
-      std::memcpy(room_->upload.room(jobs.size() * sizeof(cuda::Copy)), jobs.data(), jobs.size() * sizeof(cuda::Copy));
-      auto const* const there = reinterpret_cast<cuda::Copy const*>(room_->upload.start(ops_->stream()));
-      ops_->copy_all(there, static_cast<std::uint32_t>(jobs.size()), most);
+      if (list_.count > 0) ops_->copy_all(list_);
+      list_.count = 0, list_.most_bytes = 0;
     }
 
    private:
     RowOps const* ops_;
-    CopyRoom* room_;
+    device::CopyList list_;
   };
   // An empty list of copies, to be put in this stream.
-  Copies copies(CopyRoom& room) const { return {*this, room}; }
-  // `count` copies, which lie in device memory; the largest has `most` bytes.
-  template <class Job>
-  void copy_all(Job const* jobs, std::uint32_t count, std::uint64_t most) const;
+  Copies copies() const { return Copies{*this}; }
+  // The copies of a list, of device memory.
+  template <class List>
+  void copy_all(List const& list) const;
 
   // Keys of n ids: bases[owner] + local row, as the layout says. One outside [0, rows) has the key of the row that its hash
   // chooses, or, where it does not count for one, `rows`.
@@ -210,23 +199,23 @@ struct RowOps<CudaSpace> {
   // Groups `out.count` keys in [0, bound); `keys` and `out` lie in device memory. The groups are those of
   // unique_with_inverse.
   template <class Index>
-  void group_keys(Index const* keys, std::int64_t bound, cuda::GroupingView<Index> const& out) const;
+  void group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const;
 
   // By position of a batch, the number of its distinct key, in device memory: what gather_rows takes.
   template <class Index>
-  static std::span<std::uint32_t const> inverse(cuda::ShownGroups<Index> const& shown) {
+  static std::span<std::uint32_t const> inverse(device::ShownGroups<Index> const& shown) {
     return {shown.groups.inverse, shown.groups.count};
   }
   // The positions of a batch, run after run, in device memory: what gather_rows takes.
   template <class Index>
-  static std::span<std::uint32_t const> order(cuda::ShownGroups<Index> const& shown) {
+  static std::span<std::uint32_t const> order(device::ShownGroups<Index> const& shown) {
     return {shown.groups.order, shown.groups.count};
   }
 
   // Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for k in [first,
   // last). Scratch: a row for 64 positions.
   template <class T, class Index>
-  void coalesce(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown, std::size_t first,
+  void coalesce(RowsView<std::type_identity_t<T> const> values, device::ShownGroups<Index> const& shown, std::size_t first,
                 std::size_t last, T* out) const;
   // Row i of out = table row `directory(indices[i])`; indices may repeat.
   template <class T, class I>
@@ -236,35 +225,40 @@ struct RowOps<CudaSpace> {
   template <class T, class I>
   void scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                     std::type_identity_t<T> const* rows) const;
-  // out = rows [first, last), packed: one copy where rows lie packed already, else one for each row.
+  // out = rows [first, last), packed: by one copy.
   template <class T>
   void pack_rows(RowsView<std::type_identity_t<T> const> rows, std::size_t first, std::size_t last, T* out) const {
     auto const row_bytes = static_cast<std::size_t>(rows.width) * sizeof(T);
-    if (rows.contiguous()) return copy_bytes(out, rows.row(static_cast<std::int64_t>(first)), (last - first) * row_bytes);
-    for (std::size_t i = first; i < last; ++i, out += rows.width)
-      copy_bytes(out, rows.row(static_cast<std::int64_t>(i)), row_bytes);
+    T const* const from = rows.row(static_cast<std::int64_t>(first));
+    if (rows.contiguous()) return copy_bytes(out, from, (last - first) * row_bytes);
+    if (first < last && row_bytes > 0)
+      device::check(cudaMemcpy2DAsync(out, row_bytes, from, static_cast<std::size_t>(rows.stride) * sizeof(T), row_bytes,
+                                      last - first, cudaMemcpyDeviceToDevice, stream()),
+                    "cudaMemcpy2DAsync");
   }
 
   // As `coalesce`, of terms that are never held; all that `terms` names lies on the device.
   template <class T, class Index>
-  void coalesce_terms(RowTerms<T> const& terms, cuda::ShownGroups<Index> const& shown, std::size_t first, std::size_t last,
+  void coalesce_terms(RowTerms<T> const& terms, device::ShownGroups<Index> const& shown, std::size_t first, std::size_t last,
                       T* out) const {
-    sum_terms(terms, shown.groups.order, shown.groups.offsets, first, last, out);
+    sum_terms(terms, shown.groups.order, shown.groups.offsets, first, last, out, shown.groups.inverse, shown.groups.count);
   }
   // Row k of out = the sum of the terms `offsets[k]` … `offsets[k + 1] - 1`, zeros if there are none: bags pooled.
   template <class T>
   void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) const {
-    sum_terms(terms, nullptr, offsets.data(), 0, offsets.size() - 1, out);
+    sum_terms(terms, nullptr, offsets.data(), 0, offsets.size() - 1, out, nullptr, 0);
   }
   // Row i of out = the term `positions[i]` alone.
   template <class T>
   void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) const {
-    sum_terms(terms, positions.data(), nullptr, 0, positions.size(), out);
+    sum_terms(terms, positions.data(), nullptr, 0, positions.size(), out, nullptr, 0);
   }
-  // Runs [first, last) of terms in an order, where it is not null; without offsets each term is a run.
+  // Runs [first, last) of terms in an order, where it is not null; without offsets each term is a run. Of a grouping of `count`
+  // positions the `inverse` is given: then chunks of 64 terms of a run are summed side by side, which takes a row for 64 of
+  // scratch.
   template <class T>
   void sum_terms(RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets, std::size_t first,
-                 std::size_t last, T* out) const;
+                 std::size_t last, T* out, std::uint32_t const* inverse, std::size_t count) const;
 
   // Copies n contiguous elements within device memory.
   template <class T>
@@ -287,17 +281,14 @@ struct RowOps<CudaSpace> {
   // *out = the sum of all rows' squares, as Findings has it.
   template <class T>
   void sum_of_row_squares(RowsView<T const> rows, double* out) const;
-  // Each of first_candidates places in `out`: the first non-finite element that some threads have met, if they met any, else a
-  // row that there is not. The first of all rows is among them.
+  // *out = the first non-finite element in the order of rows; where all are finite, one of row `rows.rows`, which there is not.
   template <class T>
   void first_non_finite(RowsView<T const> rows, NonFiniteElement* out) const;
-  // Candidates that first_non_finite writes, one for each block of its kernel; the host takes the first of them.
-  static constexpr unsigned first_candidates = 64;
 
   // What a rule measures of n elements, whose slots may move: a number of `out` for each sum.
   template <class T, class Rule, class... S>
-  void measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
-                        std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) const;
+  void measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale,
+                        Rule const& rule, double* out, S*... slots) const;
   // The type of the rule that `rule.finish` makes of K sums.
   template <std::size_t K, class Rule>
   using Finished = decltype(std::declval<Rule const&>().finish(Measures<K>{}, std::int64_t{1}));
@@ -315,28 +306,27 @@ struct RowOps<CudaSpace> {
 
   // The slots of a rule as apply_rows and its like take them.
   template <class... S>
-  static cuda::Slots<S...> slots(RowsView<S>... tables) {
-    return cuda::Slots<S...>{tables...};
+  static device::Slots<S...> slots(RowsView<S>... tables) {
+    return device::Slots<S...>{tables...};
   }
   // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ. `element_slots` and
   // `row_slots`: by the function above.
   template <class T, class I, class Rule, class... S, class... R>
   void apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
                   std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
-                  cuda::Slots<S...> const& element_slots, cuda::Slots<R...> const& row_slots) const;
+                  device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
   // As `coalesce`, a division and apply_rows in one: by sums that are never stored, of the rows of `values` by `shown`. Sums
   // are divided by `divisor`, or by `counts`, one for each distinct key, in device memory, where that is not null.
   template <class T, class Index, class Rule, class... S, class... R>
-  void apply_runs(RowsView<std::type_identity_t<T> const> values, cuda::ShownGroups<Index> const& shown,
-                  Directory<Index> directory, std::type_identity_t<T> divisor, std::uint32_t const* counts,
-                  RowsView<T> table, Rule const& rule, cuda::Slots<S...> const& element_slots,
-                  cuda::Slots<R...> const& row_slots) const;
+  void apply_runs(RowsView<std::type_identity_t<T> const> values, device::ShownGroups<Index> const& shown,
+                  Directory<Index> directory, std::type_identity_t<T> divisor, std::uint32_t const* counts, RowsView<T> table,
+                  Rule const& rule, device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
   // All rows of `table`, in order, by gradients that lie `gradients.stride` apart. With `skips` the number behind a gradient
   // says how many named its row: where none did, the row is left alone.
   template <class T, class Rule, class... S, class... R>
   void apply_spaced_rows(RowsView<T> table, RowsView<std::type_identity_t<T> const> gradients, bool skips,
-                         std::type_identity_t<T> scale, Rule const& rule, cuda::Slots<S...> const& element_slots,
-                         cuda::Slots<R...> const& row_slots) const;
+                         std::type_identity_t<T> scale, Rule const& rule, device::Slots<S...> const& element_slots,
+                         device::Slots<R...> const& row_slots) const;
 
  private:
   CudaQueue queue_;
@@ -354,15 +344,20 @@ std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::sp
 }
 
 template <class Index>
-cuda::GroupingView<Index> Shown<Grouping<Index>, CudaSpace>::groups_at(std::byte* block, std::size_t named, std::size_t count) {
+device::GroupingView<Index> Shown<Grouping<Index>, CudaSpace>::groups_at(std::byte* block, std::size_t named,
+                                                                         std::size_t count) {
   auto* const numbers = reinterpret_cast<std::uint32_t*>(block + named * sizeof(Index));
-  return {reinterpret_cast<Index*>(block), numbers, numbers + named + 1, numbers + named + 1 + count,
-          numbers + named + 1 + 2 * count, static_cast<std::uint32_t>(count)};
+  return {reinterpret_cast<Index*>(block),
+          numbers,
+          numbers + named + 1,
+          numbers + named + 1 + count,
+          numbers + named + 1 + 2 * count,
+          static_cast<std::uint32_t>(count)};
 }
 
 template <class Index>
-cuda::ShownGroups<Index> const& Shown<Grouping<Index>, CudaSpace>::of(RowOps<CudaSpace> const& ops,
-                                                                      Grouping<Index> const& host) {
+device::ShownGroups<Index> const& Shown<Grouping<Index>, CudaSpace>::of(RowOps<CudaSpace> const& ops,
+                                                                        Grouping<Index> const& host) {
   if (!stale_) return shown_;
   std::size_t const named = host.size(), count = host.count();
   std::byte* const room = upload_.room(bytes_of(named, count));
@@ -385,7 +380,7 @@ void Shown<Grouping<Index>, CudaSpace>::make(RowOps<CudaSpace> const& ops, std::
   brought_.resize_with_slack(made_.size());
   if (!brought_at_) brought_at_.emplace();
   ops.group_keys(keys.data(), bound + 1, groups_at(made_.data(), count_, count_));
-  cuda::copy(brought_.data(), made_.data(), made_.size(), cudaMemcpyDeviceToHost, ops.stream());
+  device::copy(brought_.data(), made_.data(), made_.size(), cudaMemcpyDeviceToHost, ops.stream());
   brought_at_->record(ops.stream());
 }
 
@@ -406,7 +401,7 @@ void Shown<Grouping<Index>, CudaSpace>::take(RowOps<CudaSpace> const& ops, Group
   shown_ = {there, static_cast<std::uint32_t>(named)};
   if (named < *here.distinct) {
     *here.distinct = static_cast<std::uint32_t>(named);
-    cuda::copy(there.distinct, here.distinct, sizeof(std::uint32_t), cudaMemcpyHostToDevice, ops.stream());
+    device::copy(there.distinct, here.distinct, sizeof(std::uint32_t), cudaMemcpyHostToDevice, ops.stream());
   }
   stale_ = false;
 }
@@ -422,7 +417,7 @@ class Findings<CudaSpace> {
   template <class T>
   std::uint32_t seek(Sought what, RowsView<T const> rows) {
     sought_.push_back({what, rows, bytes_});
-    bytes_ += what == Sought::squares ? sizeof(double) : RowOps<CudaSpace>::first_candidates * sizeof(NonFiniteElement);
+    bytes_ += what == Sought::squares ? sizeof(double) : sizeof(NonFiniteElement);
     return static_cast<std::uint32_t>(sought_.size() - 1);
   }
   // Starts all searches in the order of the stream, and the copy that brings their answers; called once after the last
@@ -432,9 +427,8 @@ class Findings<CudaSpace> {
     there_.resize_with_slack(bytes_);
     here_.resize_with_slack(bytes_);
     if (!brought_at_) brought_at_.emplace();
-    for (Search const& search : sought_)
-      std::visit([&](auto rows) { look(ops, search, rows); }, search.rows);
-    cuda::copy(here_.data(), there_.data(), bytes_, cudaMemcpyDeviceToHost, ops.stream());
+    for (Search const& search : sought_) std::visit([&](auto rows) { look(ops, search, rows); }, search.rows);
+    device::copy(here_.data(), there_.data(), bytes_, cudaMemcpyDeviceToHost, ops.stream());
     brought_at_->record(ops.stream());
   }
   // Whether the answers are here, asked without waiting; true where nothing was sought. Throws Error (device).
@@ -445,16 +439,12 @@ class Findings<CudaSpace> {
   double sum_of_squares(std::size_t number) const {
     return *here<double>(number);
   }
-  // The first of the candidates that the kernel's blocks have found, in the order of rows; none where none has one. Only once
-  // it has `arrived`.
+  // The first in the order of rows; none where all are finite. Only once it has `arrived`.
   template <class>
   std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
-    std::span const candidates{here<NonFiniteElement>(number), RowOps<CudaSpace>::first_candidates};
-    auto const first = std::min_element(candidates.begin(), candidates.end(), [](auto const& a, auto const& b) {
-      return a.row != b.row ? a.row < b.row : a.column < b.column;
-    });
-    if (first->row == std::visit([](auto rows) { return rows.rows; }, sought_[number].rows)) return std::nullopt;
-    return *first;
+    NonFiniteElement const first = *here<NonFiniteElement>(number);
+    if (first.row == std::visit([](auto rows) { return rows.rows; }, sought_[number].rows)) return std::nullopt;
+    return first;
   }
 
  private:
@@ -466,10 +456,14 @@ class Findings<CudaSpace> {
   };
   // Where a kernel writes an answer, on the device.
   template <class T>
-  T* there(Search const& search) { return reinterpret_cast<T*>(there_.data() + search.place); }
+  T* there(Search const& search) {
+    return reinterpret_cast<T*>(there_.data() + search.place);
+  }
   // Where the host reads it.
   template <class T>
-  T const* here(std::size_t number) const { return reinterpret_cast<T const*>(here_.data() + sought_[number].place); }
+  T const* here(std::size_t number) const {
+    return reinterpret_cast<T const*>(here_.data() + sought_[number].place);
+  }
   // Puts one search in the stream.
   template <class T>
   void look(RowOps<CudaSpace> const& ops, Search const& search, RowsView<T const> rows) {

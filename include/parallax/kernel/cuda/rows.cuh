@@ -13,7 +13,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::cuda {
+namespace parallax::device {
 namespace detail {
 
 inline constexpr int rows_at_once = 4;  // loads of as many rows are under way in a thread
@@ -140,6 +140,6 @@ void scatter_add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const>
   else detail::add_rows<1>(stream, table, indices, directory, {indices.size(), count}, rows);
 }
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -10,7 +10,7 @@
 #include "parallax/kernel/cuda/launch.cuh"
 #include "parallax/kernel/cuda/packs.cuh"
 
-namespace parallax::cuda {
+namespace parallax::device {
 namespace detail {
 
 // Grid: threads stride over the runs. Memory: offsets are read, lengths written.
@@ -77,4 +77,4 @@ void bucket(cudaStream_t stream, Key const* sorted_keys, std::uint32_t most, std
          detail::bucket_kernel<Key>, sorted_keys, detail::Count{most, count}, bases, boundaries, begins);
 }
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device

@@ -15,7 +15,7 @@
 #include "parallax/kernel/cuda/groups.cuh"
 #include "parallax/kernel/cuda/launch.cuh"
 
-namespace parallax::cuda {
+namespace parallax::device {
 namespace detail {
 
 // The widest digit of the sort in one block, whose counters must fit its shared memory; and the most threads of that block.
@@ -134,10 +134,10 @@ inline int significant_bits(std::int64_t bound) {
 // Where the scratch of a large grouping lies in one block of memory.
 template <class Key>
 struct SortPlan {
-  std::size_t keys[2], positions[2], tiles, sort, sort_bytes, bytes;
+  std::size_t keys[2], positions[2], tiles, sort;
 
-  // Of n keys, each part at a multiple of 256 bytes. CUB is asked how much it wants. Throws Error (device).
-  SortPlan(std::uint64_t n, int bits) {
+  // Of n keys, each part at a multiple of 256 bytes; what CUB wants comes last.
+  explicit SortPlan(std::uint64_t n) {
     std::size_t at = 0;
     auto const take = [&at](std::size_t size) {
       std::size_t const here = at;
@@ -147,22 +147,25 @@ struct SortPlan {
     for (std::size_t& part : keys) part = take(n * sizeof(Key));
     for (std::size_t& part : positions) part = take(n * sizeof(std::uint32_t));
     tiles = take(ceil_div(n, tile_keys) * sizeof(std::uint32_t));
-    sort_bytes = 0;
+    sort = at;
+  }
+  // How many bytes all parts have. CUB is asked for its own. Throws Error (device).
+  static std::size_t bytes(std::uint32_t n, int bits) {
+    std::size_t sort_bytes = 0;
     cub::DoubleBuffer<Key> no_keys{nullptr, nullptr};
     cub::DoubleBuffer<std::uint32_t> no_positions{nullptr, nullptr};
     check(cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, no_keys, no_positions, n, 0, bits),
           "DeviceRadixSort::SortPairs");
-    sort = take(sort_bytes);
-    bytes = at;
+    return SortPlan{n}.sort + sort_bytes;
   }
 };
 
 // Many keys: numbered, sorted by CUB, the runs of every tile counted, the counts summed, the groups written. `scratch` has
-// the bytes of a SortPlan.
+// the bytes of a SortPlan, of which CUB is told that they are enough: to ask once more how many takes the host long.
 template <class Key, class Index>
 void group_many(cudaStream_t stream, Index const* keys, int bits, GroupingView<Index> const& out, std::byte* scratch) {
   std::uint64_t const n = out.count;
-  SortPlan<Key> const plan{n, bits};
+  SortPlan<Key> const plan{n};
   auto const part = [&]<class T>(std::size_t at, T) { return reinterpret_cast<T*>(scratch + at); };
   cub::DoubleBuffer<Key> sorted{part(plan.keys[0], Key{}), part(plan.keys[1], Key{})};
   cub::DoubleBuffer<std::uint32_t> order{part(plan.positions[0], 0u), part(plan.positions[1], 0u)};
@@ -170,9 +173,9 @@ void group_many(cudaStream_t stream, Index const* keys, int bits, GroupingView<I
   auto const tiles = static_cast<unsigned>(ceil_div(n, tile_keys));
   launch(stream, grid_for(ceil_div(n, block_threads)), block_threads, 0, number_keys_kernel<Key, Index>, keys, n,
          sorted.Current(), order.Current());
-  std::size_t sort_bytes = plan.sort_bytes;
+  std::size_t enough = std::numeric_limits<std::size_t>::max();
   if (bits > 0)
-    check(cub::DeviceRadixSort::SortPairs(scratch + plan.sort, sort_bytes, sorted, order, n, 0, bits, stream),
+    check(cub::DeviceRadixSort::SortPairs(scratch + plan.sort, enough, sorted, order, out.count, 0, bits, stream),
           "DeviceRadixSort::SortPairs");
   launch(stream, tiles, block_threads, 0, count_runs_kernel<Key>, sorted.Current(), n, tile_runs);
   launch(stream, 1, 1024, 0, sum_tiles_kernel<1024>, tile_runs, tiles, out.distinct);
@@ -200,7 +203,8 @@ decltype(auto) with_sort_key(std::int64_t bound, F const& f) {
 // Bytes of scratch that grouping up to n keys in [0, bound) takes; 0 for few. Throws Error (device).
 inline std::size_t group_keys_scratch_bytes(std::uint64_t n, std::int64_t bound) {
   return detail::with_sort_key(bound, [&]<class Key>(Key) {
-    return n <= detail::few_keys<Key> ? std::size_t{0} : detail::SortPlan<Key>{n, detail::significant_bits(bound)}.bytes;
+    if (n <= detail::few_keys<Key>) return std::size_t{0};
+    return detail::SortPlan<Key>::bytes(static_cast<std::uint32_t>(n), detail::significant_bits(bound));
   });
 }
 
@@ -217,4 +221,4 @@ void group_keys(cudaStream_t stream, Index const* keys, std::int64_t bound, Grou
   });
 }
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device

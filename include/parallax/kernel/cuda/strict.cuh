@@ -14,7 +14,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::cuda {
+namespace parallax::device {
 
 template <std::floating_point T>
 struct Strict;
@@ -211,6 +211,6 @@ PARALLAX_HOST_DEVICE T narrowed(Computed<T> x) noexcept {
 }
 
 }  // namespace detail
-}  // namespace parallax::cuda
+}  // namespace parallax::device
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -13,25 +13,27 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::cuda {
+namespace parallax::device {
 namespace detail {
 
 // The sum of N columns of rows order[first] … order[last - 1], in order, from a copy of the first. Rows are loaded four at a
-// time.
+// time. Positions have 32 bits here, as they have in groupings: in registers each takes half as much.
 template <int N, class V>
-__device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order, std::uint64_t first, std::uint64_t last,
+__device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order, std::uint32_t first, std::uint32_t last,
                           std::int64_t column, Computed<V> (&sum)[N]) {
-  auto const row = [&](std::uint64_t i) { return load<N>(values.row(order[i]) + column); };
+  auto const row = [&](std::uint32_t i) { return load<N>(values.row(order[i]) + column); };
   auto const add_row = [&](Pack<V, N> const& addend) {
     for (int k = 0; k < N; ++k) sum[k] = add(sum[k], widened(addend.at[k]));
   };
   Pack<V, N> const start = row(first);
   for (int k = 0; k < N; ++k) sum[k] = widened(start.at[k]);
-  std::uint64_t i = first + 1;
-  for (; i + 4 <= last; i += 4) {
+  std::uint32_t i = first + 1;
+  PARALLAX_DETAIL_AS_WRITTEN
+  for (; last - i >= 4; i += 4) {
     Pack<V, N> const a = row(i), b = row(i + 1), c = row(i + 2), d = row(i + 3);
     add_row(a), add_row(b), add_row(c), add_row(d);
   }
+  PARALLAX_DETAIL_AS_WRITTEN
   for (; i < last; ++i) add_row(row(i));
 }
 
@@ -53,44 +55,63 @@ struct RunSums {
   template <int N>
   __device__ void get(std::uint64_t k, std::int64_t column, Computed<V> (&sum)[N]) const {
     using Sum = Pack<Computed<V>, N>;
-    std::uint64_t const begin = groups.offsets[k], end = groups.offsets[k + 1], first_end = begin + sum_chunk;
-    sum_of_chunk(begin, first_end < end ? first_end : end, column, sum);
-    auto const chunk_at = [&](std::uint64_t p) {
-      return load<N>(later + p / sum_chunk * static_cast<std::uint64_t>(values.width) + column);
+    constexpr auto chunk = static_cast<std::uint32_t>(sum_chunk);
+    std::uint32_t const begin = groups.offsets[k], end = groups.offsets[k + 1];
+    sum_of_chunk(begin, end - begin > chunk ? begin + chunk : end, column, sum);
+    std::uint32_t left = (end - begin - 1) / chunk;  // later chunks, whose rows are neighbours
+    if (left == 0) return;
+    Computed<V> const* next = later + (std::uint64_t{begin / chunk} + 1) * static_cast<std::uint64_t>(values.width) + column;
+    auto const take_chunk = [&] {
+      Sum const taken = load<N>(next);
+      next += values.width;
+      return taken;
     };
     auto const add_chunk = [&](Sum const& addend) {
       for (int j = 0; j < N; ++j) sum[j] = add(sum[j], addend.at[j]);
     };
-    std::uint64_t p = first_end;
-    for (; p + 3 * sum_chunk < end; p += 4 * sum_chunk) {
-      Sum const a = chunk_at(p), b = chunk_at(p + sum_chunk), c = chunk_at(p + 2 * sum_chunk), d = chunk_at(p + 3 * sum_chunk);
+    PARALLAX_DETAIL_AS_WRITTEN
+    for (; left >= 4; left -= 4) {
+      Sum const a = take_chunk(), b = take_chunk(), c = take_chunk(), d = take_chunk();
       add_chunk(a), add_chunk(b), add_chunk(c), add_chunk(d);
     }
-    for (; p < end; p += sum_chunk) add_chunk(chunk_at(p));
+    PARALLAX_DETAIL_AS_WRITTEN
+    for (; left > 0; --left) add_chunk(take_chunk());
   }
   // N columns of the sum of the rows at sorted positions [first, last).
   template <int N>
-  __device__ void sum_of_chunk(std::uint64_t first, std::uint64_t last, std::int64_t column, Computed<V> (&sum)[N]) const {
+  __device__ void sum_of_chunk(std::uint32_t first, std::uint32_t last, std::int64_t column, Computed<V> (&sum)[N]) const {
     sum_rows_of<N, V>(values, groups.order, first, last, column, sum);
   }
 };
 
+// Sorted positions [first, last) of a chunk; none where they are equal.
+struct Chunk {
+  std::uint32_t first, last;
+};
+// The later chunk that begins at one of the 64 sorted positions from `row` * 64 on, of runs [first_run, last_run).
+__device__ inline Chunk later_chunk(std::uint64_t row, std::uint32_t const* order, std::uint32_t const* inverse,
+                                    std::uint32_t const* offsets, std::uint64_t first_run, std::uint64_t last_run) {
+  std::uint64_t const at = row * sum_chunk;
+  std::uint32_t const run = inverse[order[at]];
+  if (run < first_run || run >= last_run) return {};
+  std::uint64_t const begin = offsets[run], end = offsets[run + 1];
+  std::uint64_t const first = begin + ceil_div(at - begin, sum_chunk) * sum_chunk;
+  if (begin == at || first >= end) return {};
+  std::uint64_t const last = first + sum_chunk < end ? first + sum_chunk : end;
+  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)};
+}
+
 // Grid: a team of `lanes` threads a row of `later`, all teams stride over these rows; one whose 64 sorted positions begin no
 // later chunk is passed over. Memory: the rows of later chunks are read once, one row for 64 of them is written.
 template <int N, class V, class Index>
-__global__ void __launch_bounds__(block_threads, resident_blocks)
+__global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N))
     sum_later_chunks_kernel(RunSums<V, Index> sums, Computed<V>* later, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
   GroupingView<Index> const& groups = sums.groups;
   for (std::uint64_t row = team.number + 1; row * sum_chunk < groups.count; row += team.count) {
-    std::uint64_t const at = row * sum_chunk;
-    std::uint32_t const run = groups.inverse[groups.order[at]];
-    if (run < sums.first_run || run >= sums.last_run) continue;
-    std::uint64_t const begin = groups.offsets[run], end = groups.offsets[run + 1];
-    std::uint64_t const first = begin + ceil_div(at - begin, sum_chunk) * sum_chunk;
-    if (begin == at || first >= end) continue;
-    std::uint64_t const last = first + sum_chunk < end ? first + sum_chunk : end;
+    auto const [first, last] = later_chunk(row, groups.order, groups.inverse, groups.offsets, sums.first_run, sums.last_run);
+    if (first == last) continue;
     for (std::int64_t column = std::int64_t{team.lane} * N; column < sums.values.width; column += std::int64_t{lanes} * N) {
       Pack<Computed<V>, N> sum;
       sums.sum_of_chunk(first, last, column, sum.at);
@@ -102,7 +123,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
 // Grid: a team a run, all teams stride over the runs. Memory: every row is read once, rows of later chunks excepted, every sum
 // is written once.
 template <int N, class V, class Index, class T>
-__global__ void __launch_bounds__(block_threads, resident_blocks)
+__global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N))
     coalesce_kernel(RunSums<V, Index> sums, T* out, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
@@ -160,6 +181,6 @@ void coalesce(cudaStream_t stream, RowsView<V const> values, GroupingView<Index>
       values, sums);
 }
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -19,7 +19,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::cuda {
+namespace parallax::device {
 
 // What is done to a summed gradient before a rule sees it, in this order: it is divided by counts[k], a number for each
 // distinct key, or else by `divisor`, and multiplied by `scale`. By 1 nothing is divided or multiplied.
@@ -137,6 +137,14 @@ __device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], H
   (slots.put(), ...);
 }
 
+// The same by what `get` makes of the gradients: parameters and slots are on their way by then, as they do not depend on it.
+template <class C, int N, class Rule, class Get, class T, class... S>
+__device__ void update_ahead(Rule const& rule, Get const& get, Held<T, N> parameters, Held<S, N>... slots) {
+  Strict<C> gradients[N];
+  get(gradients);
+  update_pack(rule, gradients, parameters, slots...);
+}
+
 // Gradients of rows that are summed already, packed. A source, like RunSums and SpacedRows: `get` gives N columns of gradient
 // k, and a source with `skip` says which rows are left alone.
 template <class V>
@@ -196,7 +204,7 @@ __device__ void get_scaled(Source const& source, Scaling<C> const& scaling, std:
 // Grid: a team of `lanes` threads a row, all teams stride over the rows. Memory: gradients are read once, and the rows of the
 // table and of its slots read and written once; sums of gradients stay in registers.
 template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots>
-__global__ void __launch_bounds__(block_threads, resident_blocks)
+__global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     update_rows_kernel(Source source, I const* indices, Directory<I> directory, Count count, Scaling<C> scaling,
                        RowsView<T> table, Rule rule, ElementSlots slots, unsigned lanes) {
   Team const team{lanes};
@@ -206,10 +214,10 @@ __global__ void __launch_bounds__(block_threads, resident_blocks)
     if (left_alone(source, k)) continue;
     std::int64_t const row = updated_row(indices, k, directory);
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
-      Strict<C> gradients[N];
-      get_scaled(source, scaling, k, at, gradients);
       with_tables(slots, [&](auto... tables) {
-        update_pack(rule, gradients, held_at<N>(table.row(row) + at), held_at<N>(tables.row(row) + at)...);
+        update_ahead<C>(
+            rule, [&](Strict<C>(&gradients)[N]) { get_scaled(source, scaling, k, at, gradients); },
+            held_at<N>(table.row(row) + at), held_at<N>(tables.row(row) + at)...);
       });
     }
   }
@@ -259,7 +267,7 @@ __device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t widt
 // Grid: eight threads a row, all teams stride over the rows. Memory: as above, but slots that measuring moves are read and
 // written twice; a row's summed gradient lies in shared memory in between.
 template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots, class RowSlots>
-__global__ void __launch_bounds__(block_threads, resident_blocks)
+__global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     update_measured_rows_kernel(Source source, I const* indices, Directory<I> directory, Count count, Scaling<C> scaling,
                                 RowsView<T> table, Rule rule, ElementSlots slots, RowSlots row_slots) {
   Team const team{measuring_lanes};
@@ -321,7 +329,7 @@ void update_rows(cudaStream_t stream, Source const& source, I const* indices, Di
 
 // Grid: threads stride over packs of N elements; the last n % N elements are taken one by one. Memory: everything once.
 template <int N, class C, class V, class T, class Rule, class ElementSlots>
-__global__ void __launch_bounds__(block_threads, resident_blocks)
+__global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     update_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule given,
                            ElementSlots slots) {
   PackedRows<V> const source{gradients, 0};
@@ -468,6 +476,6 @@ void apply_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const
       RowsView<T>{parameters, 1, 0}, RowsView<V const>{gradients, 1, 0}, RowsView<S>{slots, 1, 0}...);
 }
 
-}  // namespace parallax::cuda
+}  // namespace parallax::device
 
 PARALLAX_STRICT_ARITHMETIC_END

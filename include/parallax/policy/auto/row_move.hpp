@@ -190,18 +190,13 @@ class RowMove {
     return {begin, std::min(rows.end, begin + length)};
   }
 
-  // Rows that stay with this rank, once for each array. In batches, so that the list of copies stays short.
+  // Rows that stay with this rank, once for each array.
   void move_own(int rank) {
-    constexpr std::size_t at_once = std::size_t{1} << 16;
     Rows const out = all_out(rank), in = all_in(rank);
-    for (std::size_t i = 0, end = 0; end < out.end - out.begin;) {
-      end = std::min(i + at_once, out.end - out.begin);
-      auto copies = ops_.copies(room_);
-      for (; i < end; ++i)
-        copies.add(array().to + row(route_->in[in.begin + i]), array().from + row(route_->out[out.begin + i]),
-                   array().row_bytes);
-      copies.start();
-    }
+    auto copies = ops_.copies();
+    for (std::size_t i = 0; i < out.end - out.begin; ++i)
+      copies.add(array().to + row(route_->in[in.begin + i]), array().from + row(route_->out[out.begin + i]), array().row_bytes);
+    copies.start();
   }
 
   // Packs what goes out in this round, and begins its transfer. What goes to all is packed once.
@@ -219,7 +214,7 @@ class RowMove {
       packed = to_all() ? rows.end - rows.begin : packed + rows.end - rows.begin;
     });
     sent_.resize_with_slack(packed * bytes);
-    auto copies = ops_.copies(room_);
+    auto copies = ops_.copies();
     others([&](int rank) {
       Rows const out = of_round(all_out(rank), length), in = of_round(all_in(rank), length);
       bool const fresh = !to_all() || sent == 0;
@@ -238,7 +233,7 @@ class RowMove {
   // Puts what came in this round where it belongs. The senders' rows lie rank after rank.
   void unpack(Topology<C> const& topology) {
     std::byte const* at = received_.data();
-    auto copies = ops_.copies(room_);
+    auto copies = ops_.copies();
     for (int rank = 0; rank < topology.size(); ++rank) {
       if (rank == topology.rank()) continue;
       Rows const in = of_round(all_in(rank), round_rows(topology));
@@ -252,7 +247,6 @@ class RowMove {
   std::size_t row(Index number) const { return static_cast<std::size_t>(number) * array().row_bytes; }
 
   [[no_unique_address]] Ops ops_;
-  typename Ops::CopyRoom room_;
   MoveRoute<Index> const* route_;
   std::vector<MovingArray> arrays_;
   // The array at hand, and its round.

@@ -213,7 +213,6 @@ class DenseBucket {
   std::vector<Segment> segments_;  // by number; those of a larger step before are behind them
   std::vector<T*> lent_;           // by parcel: the gradients' own memory, where the sums are to lie in it
   std::optional<Ops> ops_;
-  typename Ops::CopyRoom copies_;
   Buffer<T, Space> owned_;  // the own parts of all parcels, unless they lie in the wholes
   Buffer<T, Space> dealt_;  // what is packed by segment, owner after owner
   LentBuffer<T, C, Space, !encodes<W>> staged_, whole_;
@@ -357,7 +356,7 @@ template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::stage_gradients(std::size_t p) {
   T* const to = staging(p);
   Segment const* const segments = segments_.data();
-  auto copies = ops().copies(copies_);
+  auto copies = ops().copies();
   layout_.each_run(parcels()[p], [&, to, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
     if (count) copies.add(to + place, segments[s].gradient + begin, count * sizeof(T));
   });
@@ -367,7 +366,7 @@ void DenseBucket<T, C, Space, W>::stage_gradients(std::size_t p) {
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::stage_own_parameters(std::size_t p) {
   if (!owns()) return;
-  auto copies = ops().copies(copies_);
+  auto copies = ops().copies();
   for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
     if (auto const part = layout_.part(s, owner()); part.size() > 0)
       copies.add(staging(p) + layout_.place(s, owner()), segments_[s].parameters + part.begin, part.size() * sizeof(T));
@@ -378,7 +377,7 @@ template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::unstage_parameters(std::size_t p) {
   T const* const from = staging(p);
   Segment const* const segments = segments_.data();
-  auto copies = ops().copies(copies_);
+  auto copies = ops().copies();
   layout_.each_run(parcels()[p], [&, from, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
     if (count && segments[s].leads) copies.add(segments[s].parameters + begin, from + place, count * sizeof(T));
   });

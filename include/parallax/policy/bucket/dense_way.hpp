@@ -263,8 +263,9 @@ class DenseWay : public WayBase<C, Update> {
         state_->apply_sums(first, values, count, divisor, scale, rule);
       });
     } else {
-      std::size_t const tile = std::max(tile_elements / state_->unit(), std::size_t{1}) * state_->unit();
+      std::size_t const of_host = std::max(tile_elements / state_->unit(), std::size_t{1}) * state_->unit();
       sums_.whole([&](std::size_t first, T* values, std::size_t count) {
+        std::size_t const tile = Space::host_readable ? of_host : count;
         for (std::size_t at = 0; at < count; at += std::min(tile, count - at)) {
           std::span<T> const sums{values + at, std::min(tile, count - at)};
           state_->average(sums, this->divisor());
@@ -306,7 +307,7 @@ class DenseWay : public WayBase<C, Update> {
   bool averages_late() const { return left_whole_ || sums_.whole_is_older(); }
 
   static constexpr bool measures = S::measures;
-  static constexpr std::size_t tile_elements = 2048;  // averaged and applied while in cache
+  static constexpr std::size_t tile_elements = 2048;  // averaged and applied while in a host's cache
 
   // Where every rank has the whole, each looks at its share of it.
   static std::span<T> own_share(std::span<T> whole, Topology<C> const& topology) {

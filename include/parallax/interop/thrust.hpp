@@ -1,0 +1,36 @@
+// Thrust's vectors as tensors of variables and gradients, and as indices, without a copy. A trainer that uses Thrust includes it
+// beside parallax.hpp; `bind`, `grad` and `on_device` then take a thrust::device_vector.
+#pragma once
+
+#include <thrust/device_vector.h>
+
+#include <concepts>
+#include <span>
+
+#include "parallax/core/on_device.hpp"
+#include "parallax/core/tensor_traits.hpp"
+
+namespace parallax {
+
+// The elements of a vector in device memory, as one run; the vector keeps them, and is not resized while they are in use. For
+// variables of that device. Thrust writes them in the order of its own stream, which the session's has to wait for, unless both
+// are the same.
+template <class T, class Allocator>
+struct tensor_traits<thrust::device_vector<T, Allocator>> {
+  // All elements, to write by where the vector may be written.
+  static std::span<T> flat(thrust::device_vector<T, Allocator>& vector) {
+    return {thrust::raw_pointer_cast(vector.data()), vector.size()};
+  }
+  // The same, to read by.
+  static std::span<T const> flat(thrust::device_vector<T, Allocator> const& vector) {
+    return {thrust::raw_pointer_cast(vector.data()), vector.size()};
+  }
+};
+
+// The indices in a vector, as on_device of a span.
+template <std::integral Id, class Allocator>
+std::span<OnDevice<Id> const> on_device(thrust::device_vector<Id, Allocator> const& ids) {
+  return on_device(flat_view(ids));
+}
+
+}  // namespace parallax
