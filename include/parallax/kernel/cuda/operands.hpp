@@ -35,7 +35,9 @@ struct CopyList {
   // How many a list has room for: those of 4 KiB, which is what a kernel's arguments may take.
   static constexpr std::uint32_t capacity = 168;
 
+  // The first `count` of them are to be made.
   Copy copies[capacity];
+  // How many were added.
   std::uint32_t count = 0;
   // Bytes of the largest, by which the kernel's grid is shaped.
   std::uint64_t most_bytes = 0;
