@@ -15,7 +15,7 @@ using namespace parallax_test;
 
 namespace {
 
-// As a rank: mpi_kills --rank FOLDER WAY CALL VICTIM. Without a way the victim says how many calls it has made.
+// As a rank: mpi_kills --rank FOLDER WAY CALL VICTIM. A victim that lives to the end says how many calls it has made.
 int be_rank(int argc, char** argv) {
   std::string_view const way = argv[3];
   std::string const folder = argv[2];
@@ -29,7 +29,7 @@ int be_rank(int argc, char** argv) {
     }
     std::string const said = save_twice_as(world, place.folder, way == "stop" ? 0.5 : 600);
     calls_armed = false;
-    if (victim && plan.way == Way::none) std::printf("%ld calls\n", calls[0].load());
+    if (victim) std::printf("%ld calls\n", calls[0].load());
     if (said != "saved; saved; ") std::printf("not saved: %s\n", said.c_str());
   };
   return px::run_mpi(argc, argv, body, {.deadline = std::chrono::milliseconds{way == "stop" ? 500 : 30'000}});
@@ -115,8 +115,9 @@ int main(int argc, char** argv) {
     std::string const where = victim + (stopped ? " stopped at" : std::string{" killed "} + point.way) + " call " +
                               std::to_string(point.at) + (background ? ", behind the steps" : "") +
                               (apart ? ", on two hosts" : "");
-    // Threads write in another order each time, so that the last numbers may not come.
-    if (ended == 0 && !background) complain(where + ": the job ended by 0: " + said);
+    // Threads write in another order each time, and a rank that finds what it waits for makes a call less: the last numbers may
+    // not come.
+    if (ended == 0 && !background && std::atol(said.c_str()) > point.at) complain(where + ": the job ended by 0: " + said);
     if (stopped && (ended != 86 || said.find("parallax: timeout (" + victim + ") in ") == said.npos))
       complain(where + ": exit code " + std::to_string(ended) + ", " + said);
     survived += ended == 0;
