@@ -9,8 +9,10 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "over_sockets.hpp"
@@ -35,10 +37,16 @@ class GlooTraining final : public Training {
     if (world.comm.rank() == 0 && !::mkdtemp(folder)) throw Refusal{"no folder for Gloo's ranks to meet in"};
     gloo::transport::tcp::attr attributes;
     attributes.iface = device;
-    gloo::rendezvous::FileStore store{told_by_first(folder)};
+    folder_ = told_by_first(folder);
+    gloo::rendezvous::FileStore store{folder_};
     context_ = std::make_shared<gloo::rendezvous::Context>(world.comm.rank(), world.comm.size());
     auto at_device = gloo::transport::tcp::CreateDevice(attributes);
     context_->connectFullMesh(store, at_device);
+  }
+
+  ~GlooTraining() override {
+    std::error_code ignored;  // of a folder that somebody has taken away
+    if (context_->rank == 0) std::filesystem::remove_all(folder_, ignored);
   }
 
   void step() override {
@@ -73,6 +81,7 @@ class GlooTraining final : public Training {
   Gradients<T> gradients_;
   std::vector<T> parameters_, sums_;
   std::vector<std::size_t> elements_;  // of each sum
+  std::string folder_;                 // where ranks have met, which rank 0 takes away
   std::shared_ptr<gloo::rendezvous::Context> context_;
 };
 
