@@ -80,7 +80,7 @@ class SocketEndpoint final : private PeerSink {
     if (host_) host_->get_up();
   }
   // The first reason stays. Every rank that hears it passes it on: so no connection ends before its peer knows the reason.
-  // Waits a quarter of a second at most until the system has it.
+  // Waits a quarter of a second at most until the system has it, but not for a rank that was waited for too long already.
   void abort(Error const& reason);
   // As LendsMemory has them.
   std::byte* address_of(Place const& place);
@@ -462,7 +462,9 @@ inline void SocketEndpoint::fail(Error const& reason) {
 
 inline void SocketEndpoint::abort(Error const& reason) {
   fail(reason);
-  peers_.linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.idle(); });
+  int const silent = reason.code() == Errc::timeout ? reason.rank() : -1;
+  peers_.linger(
+      std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.idle(); }, silent);
 }
 
 inline SocketEndpoint::~SocketEndpoint() {

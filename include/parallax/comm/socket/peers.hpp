@@ -1,10 +1,13 @@
-// A rank's connections to all others over sockets: polled, read and written together. An endpoint (comm/socket/endpoint.hpp)
-// owns one, and is told what comes.
+// A rank's connections to all others over sockets: read and written together, as far as the system says that they are ready
+// (epoll: what a look costs does not grow with the ranks). An endpoint (comm/socket/endpoint.hpp) owns one, and is told what comes.
 #pragma once
 
 #include <poll.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +35,9 @@ class PeerSink {
 // Refers to who is told. Does not block, but in `sleep` and `linger`.
 class SocketPeers {
  public:
-  SocketPeers(int size, PeerSink& told) : peers_(static_cast<std::size_t>(size)), polled_(peers_.size()) {
+  // Error (transport) where the system has no descriptor left.
+  SocketPeers(int size, PeerSink& told) : peers_(static_cast<std::size_t>(size)), ready_{::epoll_create1(EPOLL_CLOEXEC)} {
+    if (!ready_) throw system_error("watch connections");
     for (std::size_t rank = 0; rank < peers_.size(); ++rank)
       peers_[rank].rank = static_cast<int>(rank), peers_[rank].told = &told;
   }
@@ -41,6 +46,7 @@ class SocketPeers {
   void connect(int rank, OwnedDescriptor socket, std::string host) {
     peer(rank).connection = Connection{std::move(socket)};
     peer(rank).host = std::move(host);
+    watch(peer(rank));
   }
   // The connection to a rank; to the rank itself, and to one that was not reached, there is one that has ended.
   Connection& connection(int rank) { return peer(rank).connection; }
@@ -63,7 +69,7 @@ class SocketPeers {
   // Sends a block, and what waits before it, as far as the system takes it.
   void send(int to, FrameHeader const& block, std::byte const* bytes) {
     peer(to).connection.send(block, bytes);
-    peer(to).connection.write(peer(to));
+    write(peer(to));
   }
   // The same of a small message, whose bytes are kept. To nobody where the connection has ended.
   void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes);
@@ -71,9 +77,10 @@ class SocketPeers {
   void move_on();
   // Returns when something can be read or written, or after so long; at once, where something came since the last call.
   void sleep(std::chrono::nanoseconds at_most);
-  // Moves on until all connections are done, so long at most; done(connection) says of those whose ranks have not parted.
+  // Moves on until all connections are done, so long at most; done(connection) says of those whose ranks have not parted. For
+  // `but`, a rank, nobody waits.
   template <class Done>
-  void linger(std::chrono::milliseconds at_most, Done const& done) noexcept;
+  void linger(std::chrono::milliseconds at_most, Done const& done, int but = -1) noexcept;
 
   // Forgets all that was to be sent, and drops what is coming.
   void give_up();
@@ -90,6 +97,7 @@ class SocketPeers {
     Connection connection;
     std::string host;
     bool left = false, parted = false;
+    short watched = 0;  // for which events
 
     std::byte* begin(FrameHeader const& message) override { return told->begin(rank, message); }
     void come(FrameHeader const& message) override { told->come(rank, message); }
@@ -98,13 +106,33 @@ class SocketPeers {
   };
 
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  // How many connections are ready, of which `polled_` says more.
-  int poll(std::chrono::nanoseconds at_most);
+  // Writes what can be written. True if that was anything.
+  bool write(Peer& peer) {
+    bool const wrote = peer.connection.write(peer);
+    watch(peer);
+    return wrote;
+  }
+  // Tells the system for what it is to wait now: called after all that may have changed it.
+  void watch(Peer& peer);
+  // Returns when something can be read or written, or after so long.
+  void wait(std::chrono::nanoseconds at_most) const;
 
-  std::vector<Peer> peers_;     // by rank
-  std::vector<pollfd> polled_;  // likewise
-  bool news_ = false;           // something came since the last `sleep`
+  std::vector<Peer> peers_;  // by rank
+  OwnedDescriptor ready_;    // of epoll: the connections that are to be looked at
+  bool news_ = false;        // something came since the last `sleep`
 };
+
+inline void SocketPeers::watch(Peer& peer) {
+  short const wants = peer.connection.wants();
+  if (wants == peer.watched) return;
+  int const how = wants == 0 ? EPOLL_CTL_DEL : peer.watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  epoll_event event{};
+  event.events = ((wants & POLLIN) != 0 ? EPOLLIN : 0u) | ((wants & POLLOUT) != 0 ? EPOLLOUT : 0u);
+  event.data.u32 = static_cast<std::uint32_t>(peer.rank);
+  int const result = ::epoll_ctl(ready_.get(), how, peer.connection.socket().get(), &event);
+  if (result != 0 && how == EPOLL_CTL_ADD) throw system_error("watch a connection");  // the others need no memory
+  peer.watched = wants;
+}
 
 inline void SocketPeers::tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes) {
   Peer& its = peer(to);
@@ -113,39 +141,46 @@ inline void SocketPeers::tell(int to, FrameKind kind, std::uint64_t number, std:
   message.kind = kind;
   message.number = number;
   its.connection.send(message, std::move(bytes));
-  its.connection.write(its);
+  write(its);
 }
 
-inline int SocketPeers::poll(std::chrono::nanoseconds at_most) {
-  for (Peer const& peer : peers_) {
-    short const wants = peer.connection.wants();
-    polled_[static_cast<std::size_t>(peer.rank)] = {wants != 0 ? peer.connection.socket().get() : -1, wants, 0};
+// Reads of all that are ready come before writes: what has come may make room.
+inline void SocketPeers::move_on() {
+  std::array<epoll_event, 64> events;
+  int const count = ::epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    Peer& its = peer(static_cast<int>(events[static_cast<std::size_t>(i)].data.u32));
+    if ((events[static_cast<std::size_t>(i)].events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) continue;
+    if (its.connection.read(its)) news_ = true;
+    watch(its);
   }
+  for (int i = 0; i < count; ++i)
+    if ((events[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0 &&
+        write(peer(static_cast<int>(events[static_cast<std::size_t>(i)].data.u32))))
+      news_ = true;
+}
+
+// A descriptor of epoll is ready when one of its connections is.
+inline void SocketPeers::wait(std::chrono::nanoseconds at_most) const {
   auto const seconds = std::chrono::floor<std::chrono::seconds>(at_most);
   timespec const limit{static_cast<std::time_t>(seconds.count()), static_cast<long>((at_most - seconds).count())};
-  return ::ppoll(polled_.data(), static_cast<nfds_t>(polled_.size()), &limit, nullptr);
-}
-
-inline void SocketPeers::move_on() {
-  if (poll(std::chrono::nanoseconds{0}) <= 0) return;
-  for (Peer& peer : peers_)
-    if ((polled_[static_cast<std::size_t>(peer.rank)].revents & ~POLLOUT) != 0 && peer.connection.read(peer)) news_ = true;
-  for (Peer& peer : peers_)
-    if ((polled_[static_cast<std::size_t>(peer.rank)].revents & POLLOUT) != 0 && peer.connection.write(peer)) news_ = true;
+  pollfd ready{ready_.get(), POLLIN, 0};
+  ::ppoll(&ready, 1, &limit, nullptr);
 }
 
 inline void SocketPeers::sleep(std::chrono::nanoseconds at_most) {
-  if (!std::exchange(news_, false)) poll(at_most);
+  if (!std::exchange(news_, false)) wait(at_most);
 }
 
 template <class Done>
-void SocketPeers::linger(std::chrono::milliseconds at_most, Done const& done) noexcept try {
+void SocketPeers::linger(std::chrono::milliseconds at_most, Done const& done, int but) noexcept try {
   auto const until = std::chrono::steady_clock::now() + at_most;
   auto const all = [&] {
-    return std::all_of(peers_.begin(), peers_.end(), [&](Peer const& peer) { return peer.parted || done(peer.connection); });
+    return std::all_of(peers_.begin(), peers_.end(),
+                       [&](Peer const& peer) { return peer.parted || peer.rank == but || done(peer.connection); });
   };
   while (!all() && std::chrono::steady_clock::now() < until) {
-    poll(std::chrono::milliseconds{1});
+    wait(std::chrono::milliseconds{1});
     move_on();
   }
 } catch (...) {  // no memory: the peers will see that the connection ends
@@ -155,6 +190,7 @@ inline void SocketPeers::give_up() {
   for (Peer& peer : peers_) {
     peer.connection.give_up();
     peer.connection.redirect(nullptr);
+    watch(peer);
   }
 }
 
@@ -162,6 +198,7 @@ inline void SocketPeers::withdraw(int channel) {
   for (Peer& peer : peers_) {
     peer.connection.withdraw(channel);
     peer.connection.drop_block(channel);
+    watch(peer);
   }
 }
 
