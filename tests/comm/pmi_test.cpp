@@ -29,13 +29,32 @@ namespace {
 
 pmi::Moment within(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
+// What a launcher answers; MPICH's mpiexec, or flux run (0.88), whose jobs have names of letters beyond ASCII.
+struct Dialect {
+  std::string init, maxes, store, put, got, missing, barrier;
+};
+Dialect const hydra{"response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+                    "maxes kvsname_max=256 keylen_max=64 vallen_max=1024",
+                    "my_kvsname kvsname=",
+                    "put_result rc=0 msg=success",
+                    "get_result rc=0 msg=success value=",
+                    "get_result rc=-1 msg=key_not_found value=unknown",
+                    "barrier_out"};
+Dialect const flux{"response_to_init rc=0 pmi_version=1 pmi_subversion=1",
+                   "maxes rc=0 kvsname_max=64 keylen_max=64 vallen_max=1024",
+                   "my_kvsname rc=0 kvsname=\306\222",
+                   "put_result rc=0",
+                   "get_result rc=0 value=",
+                   "get_result rc=4",
+                   "barrier_out rc=0"};
+
 // Serves ranks as mpiexec does. `lies`: what it answers to a request instead, or "hang up"; nothing for the truth.
 class Launcher {
  public:
   using Lies = std::function<std::optional<std::string>(int rank, std::string const& command)>;
 
-  explicit Launcher(int ranks, Lies lies = {}, bool byte_by_byte = false)
-      : lies_{std::move(lies)}, byte_by_byte_{byte_by_byte}, heard_(static_cast<std::size_t>(ranks)) {
+  explicit Launcher(int ranks, Lies lies = {}, bool byte_by_byte = false, Dialect words = hydra)
+      : lies_{std::move(lies)}, byte_by_byte_{byte_by_byte}, words_{std::move(words)}, heard_(static_cast<std::size_t>(ranks)) {
     for (int rank = 0; rank < ranks; ++rank) {
       int ends[2];
       if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -79,24 +98,25 @@ class Launcher {
     }
     if (command == "initack")
       say(rank, "cmd=initack\ncmd=set size=3\ncmd=set rank=" + std::to_string(rank) + "\ncmd=set debug=0\n");
-    if (command == "init") say(rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
-    if (command == "get_maxes") say(rank, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n");
-    if (command == "get_my_kvsname") say(rank, "cmd=my_kvsname kvsname=kvs_7\n");
-    if (command == "finalize") ++finalized, say(rank, "cmd=finalize_ack\n");
+    auto const reply = [&](std::string const& text) { say(rank, "cmd=" + text + "\n"); };
+    if (command == "init") reply(words_.init);
+    if (command == "get_maxes") reply(words_.maxes);
+    if (command == "get_my_kvsname") reply(words_.store + "kvs_7");
+    if (command == "finalize") ++finalized, reply("finalize_ack");
     if (command == "put") {
-      named += line.find("kvsname=kvs_7 ") != std::string::npos;
+      std::string const store = words_.store.substr(words_.store.find("kvsname=")) + "kvs_7 ";
+      named += line.find(store) != std::string::npos;
       fresh_[std::string{*pmi::pmi_value(line, "key")}] = *pmi::pmi_value(line, "value");
-      say(rank, "cmd=put_result rc=0 msg=success\n");
+      reply(words_.put);
     }
     if (command == "get") {
       auto const found = store_.find(std::string{*pmi::pmi_value(line, "key")});
-      say(rank, found == store_.end() ? "cmd=get_result rc=-1 msg=key_not_found value=unknown\n"
-                                      : "cmd=get_result rc=0 msg=success value=" + found->second + "\n");
+      reply(found == store_.end() ? words_.missing : words_.got + found->second);
     }
     if (command == "barrier_in" && ++arrived_ == mine_.size()) {
       arrived_ = 0;
       store_.merge(fresh_);
-      for (std::size_t each = 0; each < mine_.size(); ++each) say(each, "cmd=barrier_out\n");
+      for (std::size_t each = 0; each < mine_.size(); ++each) say(each, "cmd=" + words_.barrier + "\n");
     }
   }
   void say(std::size_t rank, std::string const& text) {
@@ -109,6 +129,7 @@ class Launcher {
 
   Lies lies_;
   bool byte_by_byte_;
+  Dialect words_;
   std::vector<std::string> heard_;
   std::vector<pmi::OwnedDescriptor> mine_, theirs_;
   std::map<std::string, std::string> store_, fresh_;
@@ -138,24 +159,25 @@ std::optional<px::Error> error_of(std::function<void()> const& body) {
 }  // namespace
 
 TEST_CASE("what one rank leaves with the launcher, all find after the barrier", "[comm][socket][pmi]") {
-  for (bool const byte_by_byte : {false, true}) {
-    Launcher launcher{3, {}, byte_by_byte};
-    std::array<std::string, 3> found;
-    {
-      std::vector<std::jthread> ranks;
-      for (int rank = 0; rank < 3; ++rank)
-        ranks.emplace_back([&, rank, client = launcher.client(rank)]() mutable {
-          try {
-            found[static_cast<std::size_t>(rank)] = converse(std::move(client), rank == 0, within(20s));
-          } catch (px::Error const& error) {
-            found[static_cast<std::size_t>(rank)] = error.what();
-          }
-        });
+  for (Dialect const& words : {hydra, flux})
+    for (bool const byte_by_byte : {false, true}) {
+      Launcher launcher{3, {}, byte_by_byte, words};
+      std::array<std::string, 3> found;
+      {
+        std::vector<std::jthread> ranks;
+        for (int rank = 0; rank < 3; ++rank)
+          ranks.emplace_back([&, rank, client = launcher.client(rank)]() mutable {
+            try {
+              found[static_cast<std::size_t>(rank)] = converse(std::move(client), rank == 0, within(20s));
+            } catch (px::Error const& error) {
+              found[static_cast<std::size_t>(rank)] = error.what();
+            }
+          });
+      }
+      for (std::string const& one : found) CHECK(one == "px1/7/-/a/::1,node-7");
+      CHECK(launcher.finalized == 3);
+      CHECK(launcher.named == 1);
     }
-    for (std::string const& one : found) CHECK(one == "px1/7/-/a/::1,node-7");
-    CHECK(launcher.finalized == 3);
-    CHECK(launcher.named == 1);
-  }
 }
 
 TEST_CASE("at a port the launcher says who a process is", "[comm][socket][pmi]") {

@@ -359,6 +359,8 @@ TEST_CASE("the guard's error is misuse, and tells how to go on without it", "[co
   }
 }
 
+char const* const flux_without_pmi = "FLUX_JOB_SIZE=4 FLUX_TASK_RANK=3 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=2";
+
 TEST_CASE("each wrong start is named, with what was launched, what was joined and what to do", "[comm][run][guard]") {
   struct Wrong {
     Start start;
@@ -388,6 +390,12 @@ TEST_CASE("each wrong start is named, with what was launched, what was joined an
        {"PMI_SIZE=2", "joined 1 by MPI", "link the MPI of that launcher"}},
       {{"Open MPI's mpirun, MPICH's program", "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1", by_mpi(1)},
        {"OMPI_COMM_WORLD_SIZE=2", "joined 1 by MPI", "link the MPI of that launcher"}},
+      {{"flux run -o pmi=off, with sockets", flux_without_pmi, alone_with_sockets},
+       {"4 processes", "FLUX_JOB_SIZE=4", "alone", "flux run -o pmi=simple"}},
+      {{"flux run -o pmi=off, without sockets", flux_without_pmi, alone},
+       {"FLUX_JOB_SIZE=4", "alone", "include parallax/comm/socket.hpp, or parallax/comm/mpi.hpp", "flux run -o pmi=simple"}},
+      {{"flux run -o pmi=off, by run_mpi", flux_without_pmi, by_mpi(1)}, {"FLUX_JOB_SIZE=4", "joined 1 by MPI"}},
+      {{"--px-ranks for each task of flux run", flux_without_pmi, by_threads(2)}, {"FLUX_JOB_SIZE=4", "leave out --px-ranks"}},
       {{"torchrun, without sockets", "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 MASTER_ADDR=node MASTER_PORT=29500", alone_with_mpi},
        {"8 processes", "WORLD_SIZE=8", "alone", "include parallax/comm/socket.hpp"}},
       {{"--px-ranks under mpiexec", "PMI_RANK=0 PMI_SIZE=2", by_threads(2)},
@@ -472,6 +480,12 @@ TEST_CASE("no right start is refused", "[comm][run][guard]") {
       {"an environment that has two programs", mpich, by_mpi(4)},
       {"two groups of a heterogeneous step", "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 " + task, by_mpi(4)},
       {"processes that were spawned later", mpich_of_one, by_mpi(3)},
+      {"flux run -n 4, by sockets", std::string{flux_without_pmi} + " " + mpich, by_sockets(4)},
+      {"flux run -n 4, by MPI", std::string{flux_without_pmi} + " " + mpich, by_mpi(4)},
+      {"flux run -n 1", "FLUX_JOB_SIZE=1 FLUX_TASK_RANK=0", alone},
+      {"mpiexec -n 3 in flux run -n 4 -o pmi=off", std::string{flux_without_pmi} + " PMI_RANK=0 PMI_SIZE=3", by_sockets(3)},
+      {"mpirun -n 1 in flux run -n 4 -o pmi=off", std::string{flux_without_pmi} + " " + open_mpi_of_one, by_mpi(1)},
+      {"torchrun of one in flux run -n 4 -o pmi=off", std::string{flux_without_pmi} + " RANK=0 WORLD_SIZE=1", alone},
       // a batch script, and what it starts
       {"in a batch script", batch, alone},
       {"in a batch script, MPI is included", batch, alone_with_mpi},

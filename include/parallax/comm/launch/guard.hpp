@@ -24,9 +24,9 @@ struct Start {
   std::int64_t process;
 };
 
-// Who started several processes together, as far as the guard can tell: nobody; a launcher of MPI; srun; or one that says RANK
-// and WORLD_SIZE, as torchrun does.
-enum class Launcher { none, mpi, slurm, torch };
+// Who started several processes together, as far as the guard can tell: nobody; a launcher of MPI; srun; one that says RANK and
+// WORLD_SIZE, as torchrun does; or flux run, where it serves no PMI.
+enum class Launcher { none, mpi, slurm, torch, flux };
 
 // What was launched together with this process, itself included, and which variable says so.
 struct Launched {
@@ -100,15 +100,17 @@ PARALLAX_INLINE Launched launched(Start const& start) {
   Telling const tellings[] = {{Launcher::slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
                               {Launcher::mpi, "PMI_SIZE", nullptr},
                               {Launcher::mpi, "OMPI_COMM_WORLD_SIZE", nullptr},
-                              {Launcher::torch, "WORLD_SIZE", start.variable("RANK") ? "RANK" : "JOB_COMPLETION_INDEX"}};
-  Launched told[4];
-  for (int i = 0; i < 4; ++i) told[i] = told_by(start, tellings[i]);
-  auto& [slurm, pmi, open_mpi, torch] = told;
+                              {Launcher::torch, "WORLD_SIZE", start.variable("RANK") ? "RANK" : "JOB_COMPLETION_INDEX"},
+                              {Launcher::flux, "FLUX_JOB_SIZE", "FLUX_TASK_RANK"}};
+  Launched told[5];
+  for (int i = 0; i < 5; ++i) told[i] = told_by(start, tellings[i]);
+  auto& [slurm, pmi, open_mpi, torch, flux] = told;
   if (in_no_step(start, slurm.size)) slurm = {};
   if (slurm.variable && number_in(start.variable, "SLURM_TASK_PID") == start.process) return slurm;
   if (pmi.variable && !(open_mpi.variable && open_mpi.size < pmi.size)) return pmi;
   if (open_mpi.variable) return open_mpi;
-  return torch.variable ? torch : slurm;
+  if (torch.variable) return torch;
+  return flux.variable ? flux : slurm;
 }
 
 // What to do where `joined` is less than what was launched. Sockets join by PMI-1, which Open MPI's launcher does not speak.
@@ -120,6 +122,10 @@ inline char const* advice(Launched const& launched, Membership const& joined) {
   if (launched.by == Launcher::slurm && joined.has_sockets) return "start it by srun --mpi=pmi2";
   if (launched.by == Launcher::slurm)
     return "include parallax/comm/socket.hpp, or parallax/comm/mpi.hpp and link MPI, and start it by srun --mpi=pmi2";
+  if (launched.by == Launcher::flux && (joined.has_sockets || joined.has_mpi))
+    return "start it by flux run -o pmi=simple, or as your MPI has it";
+  if (launched.by == Launcher::flux)
+    return "include parallax/comm/socket.hpp, or parallax/comm/mpi.hpp and link MPI, and start it by flux run -o pmi=simple";
   if (launched.by == Launcher::torch) return "include parallax/comm/socket.hpp, by which ranks join";
   bool const by_pmi = std::string_view{launched.variable} == "PMI_SIZE";
   if (!joined.has_mpi && !joined.has_sockets && by_pmi)
