@@ -113,6 +113,17 @@ int train_by_hosts(C& world) {
 }
 #endif
 
+#ifdef PARALLAX_TEST_SOCKETS
+// Ranks of a launcher, of which rank 0 listens before it asks the launcher for anything.
+int join_listening() {
+  auto const options = px::socket_options_from_environment().value();
+  px::SocketCommunicator own =
+      options.rank == 0 ? px::SocketCommunicator{px::SocketListener{"0.0.0.0:0"}, options} : px::SocketCommunicator{options};
+  px::AnyCommunicator world{std::ref(own)};
+  return body("sum", world);
+}
+#endif
+
 // Which type of communicator a body is called with, where types are named.
 template <class C>
 int named(C& world) {
@@ -134,6 +145,7 @@ int main(int argc, char** argv) {
   if (what == "hash_by_hosts")
     return px::run<px::ThreadCommunicator, px::MpiCommunicator>(argc, argv, [](auto& world) { return train_by_hosts(world); });
 #elif defined(PARALLAX_TEST_SOCKETS)
+  if (what == "listens") return join_listening();
   if (what == "hash_by_hosts")
     return px::run<px::ThreadCommunicator, px::SocketCommunicator>(argc, argv,
                                                                    [](auto& world) { return train_by_hosts(world); });

@@ -48,8 +48,9 @@ void write_private(std::string const& path, std::string const& text) {
 
 // What becomes of a rank: an error, or none where it joined and exchanged.
 using Errors = std::vector<std::optional<px::Error>>;
-// Ranks of a world of so many, each on a thread after a delay.
-Errors meet(px::SocketOptions const& all, std::vector<std::pair<int, std::chrono::milliseconds>> const& ranks) {
+// Ranks of a world of so many, each on a thread after a delay. `listener`: rank 0's own, or none.
+Errors meet(px::SocketOptions const& all, std::vector<std::pair<int, std::chrono::milliseconds>> const& ranks,
+            std::optional<px::SocketListener> listener = {}) {
   Errors errors(ranks.size());
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < ranks.size(); ++i)
@@ -58,7 +59,8 @@ Errors meet(px::SocketOptions const& all, std::vector<std::pair<int, std::chrono
       px::SocketOptions mine = all;
       mine.rank = ranks[i].first;
       try {
-        px::SocketCommunicator comm{mine};
+        px::SocketCommunicator comm =
+            listener && mine.rank == 0 ? px::SocketCommunicator{std::move(*listener), mine} : px::SocketCommunicator{mine};
         parallax_conformance::exchange_ragged(comm, 0, 7);
       } catch (px::Error const& error) {
         errors[i] = error;
@@ -105,6 +107,14 @@ TEST_CASE("ranks meet by a file, in any order, and nothing of it is left", "[com
   px::SocketOptions keyed = all;
   keyed.key = "of the job";
   check_none(meet(keyed, {{0, 100ms}, {1, 0ms}, {2, 0ms}}));
+  CHECK(folder.files() == 0);
+}
+
+TEST_CASE("of where rank 0 listens already it leaves word", "[comm][socket][rendezvous]") {
+  Folder const folder;
+  px::SocketOptions const all{.size = 3, .address = "file:" + folder.file("meet"), .deadline = 20s};
+  check_none(meet(all, {{0, 100ms}, {1, 0ms}, {2, 0ms}}, px::SocketListener{}));
+  check_none(meet(all, {{0, 100ms}, {1, 0ms}, {2, 0ms}}, px::SocketListener{"0.0.0.0:0"}));
   CHECK(folder.files() == 0);
 }
 

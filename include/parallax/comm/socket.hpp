@@ -62,9 +62,12 @@ class SocketCommunicator {
       : end_{std::make_unique<detail::SocketEndpoint>(options, detail::OwnedDescriptor{})} {
     if (detail::Rendezvous::by_launcher(options)) farewell_.becomes_due();
   }
-  // Collective. Of a rank 0 that listens already: the address of the options is not looked at. Error likewise.
+  // Collective. Of a rank 0 that listens already: of "file:" and "pmi:" it leaves word of that, and any other address of the options
+  // is not looked at. Error likewise.
   SocketCommunicator(SocketListener listener, SocketOptions const& options)
-      : end_{std::make_unique<detail::SocketEndpoint>(options, std::move(listener.socket_))} {}
+      : end_{std::make_unique<detail::SocketEndpoint>(options, std::move(listener.socket_))} {
+    if (detail::Rendezvous::by_launcher(options)) farewell_.becomes_due();
+  }
 
   // From 0 to size() - 1.
   int rank() const { return end_->options.rank; }

@@ -54,6 +54,11 @@ struct SocketAddress {
     in6_addr const& six = reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr;
     return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == IN_LOOPBACKNET);
   }
+  // Whether it is no address of one interface: who listens there is reached at all of them.
+  bool anywhere() const {
+    if (storage.ss_family == AF_INET) return reinterpret_cast<sockaddr_in const&>(storage).sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr);
+  }
   // Whether it means something to the hosts of one link alone, which name their interfaces each in its own way.
   bool of_one_link() const {
     return storage.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr);

@@ -133,8 +133,8 @@ inline void SocketMeeting::need_key(SocketAddress const& address) const {
 
 inline void SocketMeeting::await_all() {
   if (options_->size == 1) return;
-  if (!listener_ && rendezvous_.leaves_word()) {
-    listener_ = listening_everywhere(0);
+  if (rendezvous_.leaves_word()) {
+    if (!listener_) listener_ = listening_everywhere(0);
     rendezvous_.leave_word(socket_address(listener_, &::getsockname));
   } else if (!listener_ && !rendezvous_.key().empty()) {
     listener_ = listening_everywhere(static_cast<std::uint16_t>(std::stoi(split_address(options_->address).port)));

@@ -89,9 +89,9 @@ class Rendezvous {
       throw Error{Errc::invalid_argument, options.rank, "SocketCommunicator", "", "'file:' names no file"};
   }
 
-  // Whether rank 0 listens where the system likes, and leaves word of it.
+  // Whether rank 0 leaves word of where it listens.
   bool leaves_word() const { return way_ != Way::address; }
-  // By rank 0, if so: the others will find this port, and have a key. Error: file, or of the launcher.
+  // By rank 0, if so: the others will find it at this address, or at all of its host's where it listens everywhere, and have a key. Error: file, or of the launcher.
   void leave_word(SocketAddress const& listener);
   // By others, and by rank 0 of an address that all were told: the addresses of rank 0 that are known now, to be called in this
   // order. It may be empty. Error: file for one that must not be trusted, or of the launcher.
@@ -135,11 +135,15 @@ inline void Rendezvous::leave_word(SocketAddress const& listener) {
   place.port = listener.port();
   place.host = host_mark(*mine_);
   if (key_.empty()) key_ = place.key = new_key();
-  for (SocketAddress const& address : own_addresses())
-    if (address.storage.ss_family == AF_INET || listener.storage.ss_family == AF_INET6)
-      place.addresses.push_back(host_of(address));
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) == 0) place.addresses.emplace_back(name.data());
+  if (!listener.anywhere()) {
+    place.addresses = {host_of(listener)};
+  } else {
+    for (SocketAddress const& address : own_addresses())
+      if (address.storage.ss_family == AF_INET || listener.storage.ss_family == AF_INET6)
+        place.addresses.push_back(host_of(address));
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) == 0) place.addresses.emplace_back(name.data());
+  }
   if (way_ == Way::file) {
     file_.emplace(path_, word_of(place, most_place_bytes));
   } else {
