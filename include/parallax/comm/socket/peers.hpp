@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -148,16 +147,15 @@ inline void SocketPeers::tell(int to, FrameKind kind, std::uint64_t number, std:
 inline void SocketPeers::move_on() {
   std::array<epoll_event, 64> events;
   int const count = ::epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    Peer& its = peer(static_cast<int>(events[static_cast<std::size_t>(i)].data.u32));
-    if ((events[static_cast<std::size_t>(i)].events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) continue;
+  Slice<epoll_event const> const ready{events.data(), static_cast<std::size_t>(std::max(count, 0))};
+  for (epoll_event const& event : ready) {
+    Peer& its = peer(static_cast<int>(event.data.u32));
+    if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) continue;
     if (its.connection.read(its)) news_ = true;
     watch(its);
   }
-  for (int i = 0; i < count; ++i)
-    if ((events[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0 &&
-        write(peer(static_cast<int>(events[static_cast<std::size_t>(i)].data.u32))))
-      news_ = true;
+  for (epoll_event const& event : ready)
+    if ((event.events & EPOLLOUT) != 0 && write(peer(static_cast<int>(event.data.u32)))) news_ = true;
 }
 
 // A descriptor of epoll is ready when one of its connections is.
