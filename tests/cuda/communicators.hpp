@@ -24,14 +24,16 @@ struct StagedThreads {
 
   template <class Body>
   void run(std::chrono::nanoseconds deadline, Body const& body) const {
-    px::run_threads(ranks,
-                    [&](px::ThreadCommunicator& host) {
-                      px::CudaPool pool;
-                      px::CudaStream const stream;
-                      px::Staged<px::ThreadCommunicator> comm{host, {stream.get(), pool}};
-                      body(comm);
-                    },
-                    {deadline});
+    px::run_threads(
+        ranks,
+        [&](px::ThreadCommunicator& host) {
+          px::CudaPool pool;
+          px::CudaStream const stream;
+          px::CallerStream caller;
+          px::Staged<px::ThreadCommunicator> comm{host, {.stream = stream.get(), .memory = pool, .caller = &caller}};
+          body(comm);
+        },
+        {deadline});
   }
 };
 
@@ -70,7 +72,9 @@ struct NcclThreads {
                       config.blocking = 1;
                       ncclComm_t nccl = nullptr;
                       succeeds(ncclCommInitRankConfig(&nccl, ranks, id, host.rank(), &config), "ncclCommInitRankConfig");
-                      px::NcclCommunicator<px::ThreadCommunicator> comm{nccl, host, {stream.get(), pool}, {compared}};
+                      px::CallerStream caller;
+                      px::NcclCommunicator<px::ThreadCommunicator> comm{
+                          nccl, host, {.stream = stream.get(), .memory = pool, .caller = &caller}, {compared}};
                       try {
                         body(comm);
                       } catch (...) {

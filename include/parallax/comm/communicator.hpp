@@ -321,7 +321,8 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
 // (of CUDA: a stream).
 //   device_space                    the MemorySpace
 //   queue()                         local: this rank's; what RowOps<device_space> is made of. A ProgressThread begins by
-//                                   make_current(queue), where there is one beside its type
+//                                   make_current(queue), and a session's calls by begin_call(queue), where such stand beside its
+//                                   type (see CudaQueue)
 //   ialltoallv_device(channel, t)   as ialltoallv, of blocks in that memory. It sees what was put in the queue before; once
 //                                   `test` was true, what is put in the queue afterwards sees what arrived, and may change
 //                                   what was sent. `test` is true as soon as that order is certain: it does not wait for the

@@ -192,7 +192,8 @@ static_assert(CarriesDevice<CudaThreadCommunicator> && KeepsJournals<CudaThreadC
               LendsMemory<CudaThreadCommunicator> && KnowsOversubscription<CudaThreadCommunicator>);
 
 // Runs `body(CudaThreadCommunicator&)` on `size` threads, as run_threads does, on the device that is current here. Every rank
-// owns a stream that does not wait for the default one, and a pool.
+// owns a stream that does not wait for the default one, and a pool. A body that works in another stream says so:
+// world.queue().caller->follow(stream).
 template <class Body>
 void run_cuda_threads(int size, Body&& body, ThreadOptions options = {}) {
   int device = 0;
@@ -203,7 +204,8 @@ void run_cuda_threads(int size, Body&& body, ThreadOptions options = {}) {
         device::check(cudaSetDevice(device), "cudaSetDevice");
         CudaPool pool;
         CudaStream const stream;
-        CudaThreadCommunicator comm{host, {stream.get(), pool}};
+        CallerStream caller;
+        CudaThreadCommunicator comm{host, {.stream = stream.get(), .memory = pool, .caller = &caller}};
         body(comm);
       },
       options);

@@ -57,6 +57,47 @@ class Underway {
   ~Underway() = default;
 };
 
+// How an operation stands to the work of its caller, where that goes into a stream of its own (CallerStream): `between` comes behind
+// what the caller's stream was given before, and ahead of what it is given afterwards; `beside` sees to that itself, or need not.
+enum class CallerOrder : bool { between, beside };
+
+// Whether a communicator's device has a queue that tells of its caller's stream.
+template <Communicator C>
+inline constexpr bool knows_caller = requires(C& world) {
+  begin_call(world.queue());
+};
+
+// What the queue of a communicator's device is given from now on comes behind what the caller's stream was given. Throws what the
+// device does. Called by operations that see to their own order.
+template <Communicator C>
+void follow_caller([[maybe_unused]] C& world) {
+  if constexpr (knows_caller<C>) begin_call(world.queue());
+}
+
+// While it lives, operations on rows go into the stream of the caller, where there is one. Then the queue's own work waits for it.
+// Made by a `start` around the preparation of its updates.
+template <Communicator C>
+class InCallersStream {
+ public:
+  explicit InCallersStream(C& world) : world_{&world} {
+    if constexpr (knows_caller<C>) lend_caller(world_->queue(), true);
+  }
+  InCallersStream(InCallersStream const&) = delete;
+  ~InCallersStream() { hand_back(); }
+  // What the queue is given from now on comes behind all of it. Throws what the queue's device does.
+  void end() {
+    hand_back();
+    follow_caller(*world_);
+  }
+
+ private:
+  void hand_back() noexcept {
+    if constexpr (knows_caller<C>) lend_caller(world_->queue(), false);
+  }
+
+  C* world_;
+};
+
 // How one rank waits, and how its operations begin, fail and end. Every operation of a session runs in `guarded`, and every
 // wait of it in `drive`. Refers to the topology, the traffic and the engine. C: an edge to any communicator.
 template <Communicator C>
@@ -75,12 +116,17 @@ class Waiting {
   // Runs one public operation: a refusal is thrown on as the Error that all ranks agreed on; anything else ends the session.
   template <class Body>
   auto guarded(char const* operation, Body&& body) {
+    return guarded(operation, CallerOrder::between, body);
+  }
+  // The same in another order among the caller's work on a device.
+  template <class Body>
+  auto guarded(char const* operation, CallerOrder order, Body&& body) {
     using Result = decltype(body());
     if constexpr (std::is_void_v<Result>) {
-      guard(operation, body);
+      guard(operation, order, body);
     } else {
       std::optional<Result> result;
-      guard(operation, [&] { result.emplace(body()); });
+      guard(operation, order, [&] { result.emplace(body()); });
       return std::move(*result);
     }
   }
@@ -133,7 +179,9 @@ class Waiting {
 
   // What `guarded` does, whatever the body returns: takes its turn, refuses to work in an ended session, and sorts out what is
   // thrown.
-  void guard(char const* operation, FunctionRef<void()> body);
+  void guard(char const* operation, CallerOrder order, FunctionRef<void()> body);
+  // Runs the body in that order, also where all ranks refuse what it asks for.
+  void run(CallerOrder order, FunctionRef<void()> body);
   // A sign of life from a long wait, for those whose wait is longer.
   void idle(int waiting_for);
   // The error of a wait that took too long. Where ranks keep journals it names the rank that they point to, and has their
@@ -173,7 +221,7 @@ void Waiting<C>::drive(char const* operation, FunctionRef<bool()> done, Awaited 
 }
 
 template <Communicator C>
-void Waiting<C>::guard(char const* operation, FunctionRef<void()> body) {
+void Waiting<C>::guard(char const* operation, CallerOrder order, FunctionRef<void()> body) {
   Guard const turn{takes_turns_ ? &turns_ : nullptr};
   if (poisoned_)
     throw Error{Errc::poisoned, poisoned_->rank(), operation, "",
@@ -186,13 +234,30 @@ void Waiting<C>::guard(char const* operation, FunctionRef<void()> body) {
   current = {};
   refused_.reset();
   try {
-    body();
+    run(order, body);
   } catch (Refused const& refused) {
     refused_ = refused.error;
     throw refused.error;
   } catch (...) {
     if (!poisoned_) end(current_error(topology_->rank(), operation));
     throw Error{*poisoned_};
+  }
+}
+
+template <Communicator C>
+void Waiting<C>::run([[maybe_unused]] CallerOrder order, FunctionRef<void()> body) {
+  if constexpr (knows_caller<C>) {
+    if (order == CallerOrder::beside) return body();
+    follow_caller(topology_->world());
+    try {
+      body();
+    } catch (Refused const&) {
+      end_call(topology_->world().queue());
+      throw;
+    }
+    end_call(topology_->world().queue());
+  } else {
+    body();
   }
 }
 

@@ -121,22 +121,84 @@ struct PinnedSpace : detail::RuntimeMemory<true> {
   static constexpr std::string_view name = "PinnedSpace";
 };
 
+// The stream of a trainer's own work, where it is not the one that the library works in: then what travels overlaps with a
+// backward pass. A trainer makes one for each rank, has its queue refer to it, and says by `follow` which stream that is.
+//   calls     of a session work behind what the trainer's stream was given before; what it is given afterwards comes behind them
+//   start     copies gradients in the trainer's stream. What travels waits for these copies, and the trainer's work for nothing
+//   poll      waits for nothing of the trainer's, and nothing of the trainer's for it
+// Owns two events of the device on which it was made. Outlives the queues that refer to it. One thread at a time.
+class CallerStream {
+ public:
+  CallerStream() = default;
+  CallerStream(CallerStream&&) = delete;
+
+  // Local, between calls: from now on the trainer works in `stream`, of the same device, until the next `follow`. Before the first
+  // one it is the queue's own. Whoever changes from one stream to another puts them in order.
+  void follow(cudaStream_t stream) {
+    stream_ = stream;
+    follows_ = true;
+  }
+
+  // By a session: what `own` is given from now on comes behind what the trainer's stream was given. Throws Error (device).
+  void precede(cudaStream_t own) {
+    if (follows_ && stream_ != own) order(stream_, given_, own);
+  }
+  // By a session: what the trainer's stream is given from now on comes behind what `own` was given. Throws Error (device).
+  void succeed(cudaStream_t own) {
+    if (follows_ && stream_ != own) order(own, done_, stream_);
+  }
+  // By a session: whether operations on rows go into the trainer's stream for now.
+  void lend(bool lent) { lent_ = lent && follows_; }
+  // The stream that operations of a queue, whose own is `own`, are to go into.
+  cudaStream_t at_hand(cudaStream_t own) const { return lent_ ? stream_ : own; }
+
+ private:
+  // What `second` is given from now on waits for what `first` was given.
+  static void order(cudaStream_t first, CudaEvent& reached, cudaStream_t second) {
+    reached.record(first);
+    device::check(cudaStreamWaitEvent(second, reached.get(), 0), "cudaStreamWaitEvent");
+  }
+
+  CudaEvent given_, done_;
+  cudaStream_t stream_ = nullptr;
+  bool follows_ = false, lent_ = false;
+};
+
 // Does not own. Where work of a device is put, and where its scratch comes from: a CudaPool, or a resource of the user's. Made
 // while the stream's device is the current one. Handed to sessions and communicators of a device, which copy it; stream and
 // resource outlive them.
 struct CudaQueue {
   // The stream in whose order all work is put; null is the default stream.
   cudaStream_t stream = nullptr;
-  // Where scratch of steps comes from; an empty one throws Error (misuse) at the first need.
+  // Where scratch of steps comes from; an empty one throws Error (misuse) at the first need. With a caller it gives and takes in
+  // the order of two streams, as a CudaPool can.
   device::AnyResource memory = {};
   // The number of the stream's device, which make_current makes the thread's again.
   int device = device::current_device();
+  // Who tells of the trainer's stream; null where the trainer works in this queue's.
+  CallerStream* caller = nullptr;
+
+  // The stream in which operations on rows are put now: that of the caller while a `start` copies gradients, else the queue's.
+  cudaStream_t at_hand() const { return caller ? caller->at_hand(stream) : stream; }
 };
 
 // The queue's device becomes the calling thread's. Where that fails, so does what the thread puts in the queue.
 // Called by a session whenever it is entered, on the thread that enters.
 inline void make_current(CudaQueue const& queue) noexcept {
   if (cudaSetDevice(queue.device) != cudaSuccess) device::forget_last_error();
+}
+
+// What the queue is given from now on comes behind what its caller's stream was given. Called by a session as a call begins.
+inline void begin_call(CudaQueue const& queue) {
+  if (queue.caller) queue.caller->precede(queue.stream);
+}
+// What the caller's stream is given from now on comes behind what the queue was given. Called by a session as a call ends.
+inline void end_call(CudaQueue const& queue) {
+  if (queue.caller) queue.caller->succeed(queue.stream);
+}
+// Operations on rows go into the caller's stream, or no longer. Called by a session around the copies of a `start`.
+inline void lend_caller(CudaQueue const& queue, bool lent) noexcept {
+  if (queue.caller) queue.caller->lend(lent);
 }
 
 }  // namespace parallax

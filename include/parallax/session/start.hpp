@@ -10,14 +10,16 @@ namespace parallax::detail {
 // that completes it.
 template <Communicator C, class... Updates>
 void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
-  core.waiting.guarded("start", [&] {
+  core.waiting.guarded("start", CallerOrder::beside, [&] {
     auto& flights = core.flights;
     if (auto* const earlier = flights.before_next())  // its channels are free once it has arrived
       core.waiting.drive("start", [&] { return earlier->poll(); }, {*earlier, [&] { return earlier->names(); }});
     using Core = SessionCore<C>;
     int const rows = static_cast<int>(Core::first_flight + 2 * (flights.started().size() % Core::most_flights));
     auto& flight = core.pools.template flight<FlightOf<C, Updates...>>(core.flight_room(), {rows, rows, rows + 1});
+    InCallersStream copying{core.topology.world()};
     flight.prepare(true, updates...);
+    copying.end();
     flight.set_priority(priority);
     flights.start(flight);
     flight.post(core.begin(Operation::start).value());
@@ -29,7 +31,7 @@ void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
 // Local. One round of progress; waits for nobody.
 template <Communicator C>
 void poll(SessionCore<C>& core) {
-  core.waiting.guarded("poll", [&] { core.progress(); });
+  core.waiting.guarded("poll", CallerOrder::beside, [&] { core.progress(); });
 }
 
 }  // namespace parallax::detail

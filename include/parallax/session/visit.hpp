@@ -49,6 +49,7 @@ void visit_session(SessionCore<C>& core, A& archive) {
 template <Communicator C, Archive A, class... Variables>
 void visit(SessionCore<C>& core, A& archive, Variables&... variables) {
   check_visit(core, variables...);
+  follow_caller(core.topology.world());  // what is copied from the device is waited for
   visit_session(core, archive);
   (variables.visit(archive), ...);
   if constexpr (A::reads)  // a search goes on by this session's clock

@@ -45,7 +45,7 @@ class NcclRank {
     ncclResult_t const begun = ncclCommInitRankConfig(&nccl_, host.size(), id, host.rank(), &config);
     if (begun != ncclSuccess && begun != ncclInProgress && nccl_) static_cast<void>(ncclCommAbort(nccl_));
     check(begun, "ncclCommInitRankConfig");
-    communicator_.emplace(nccl_, host, CudaQueue{stream_->get(), *pool_},
+    communicator_.emplace(nccl_, host, CudaQueue{.stream = stream_->get(), .memory = *pool_, .caller = &*caller_},
                           options);  // which aborts it where it does not come to be
   }
   NcclRank(NcclRank&&) = delete;
@@ -72,6 +72,7 @@ class NcclRank {
     device::check(cudaSetDevice(device), "cudaSetDevice");
     pool_.emplace();
     stream_.emplace();
+    caller_.emplace();
   }
   void check(ncclResult_t result, char const* call) const {
     if (result == ncclSuccess || result == ncclInProgress) return;
@@ -101,12 +102,14 @@ class NcclRank {
   Host* host_;
   std::optional<CudaPool> pool_;
   std::optional<CudaStream> stream_;
+  std::optional<CallerStream> caller_;
   ncclComm_t nccl_ = nullptr;
   std::optional<NcclCommunicator<Host>> communicator_;
 };
 
 // Collective over the host communicator, whose ranks are processes, or threads, each with a device of its own. Calls body(world) with
 // an NcclCommunicator<Host>&, whose queue is on that device, and tears NCCL down behind it. What leaves the body ends all ranks.
+// A body that works in another stream than the queue's says so: world.queue().caller->follow(stream).
 //   px::run(argc, argv, [](px::AnyCommunicator& host) { px::run_nccl(host, 0, train); });   each process sees one device
 template <Communicator Host, class Body>
 void run_nccl(Host& host, int device, Body&& body, NcclOptions options = {}) {

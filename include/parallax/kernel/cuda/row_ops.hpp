@@ -129,8 +129,8 @@ struct RowOps<CudaSpace> {
 
   // As variables make it, of their communicator's queue. The queue's stream and resource outlive it.
   explicit RowOps(CudaQueue queue) : queue_{queue} {}
-  // The stream in whose order everything here is put.
-  cudaStream_t stream() const { return queue_.stream; }
+  // The stream in whose order everything here is put: the queue's, but while a `start` copies gradients in its caller's.
+  cudaStream_t stream() const { return queue_.at_hand(); }
 
   // Copies `bytes` within device memory; the ranges do not overlap.
   void copy_bytes(void* to, void const* from, std::size_t bytes) const {
