@@ -1,4 +1,4 @@
-// expect: parallax: gather calls take(std::span<std::int64_t const>, RowsView<T const>), with numbers of rows and the rows, of the variable's scalar type T
+// expect: parallax: gather calls take(std::span<std::int64_t const>, RowsView<T const>), with numbers of rows and the rows, of the type T of the variable's elements
 #include <cstdint>
 #include <span>
 

@@ -1,4 +1,4 @@
-// expect: parallax: scatter calls give(std::span<std::int64_t const>, RowsView<T>), with numbers of rows and the rows to be filled, of the variable's scalar type T
+// expect: parallax: scatter calls give(std::span<std::int64_t const>, RowsView<T>), with numbers of rows and the rows to be filled, of the type T of the variable's elements
 #include <cstdint>
 #include <span>
 

@@ -41,6 +41,7 @@ inline safetensors::Dtype dtype_of(ElementType type) {
   std::size_t const by = type.bytes == 1 ? 0 : type.bytes == 2 ? 1 : type.bytes == 4 ? 2 : type.bytes == 8 ? 3 : 4;
   if (by < 4 && type.kind == 'i') return std::array{i8, i16, i32, i64}[by];
   if (by < 4 && type.kind == 'u') return std::array{u8, u16, u32, u64}[by];
+  if (type.kind == 'b' && type.bytes == 2) return bf16;
   if (by > 0 && by < 4 && type.kind == 'f') return std::array{f16, f16, f32, f64}[by];
   return u8;
 }

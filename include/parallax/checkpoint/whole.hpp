@@ -351,8 +351,9 @@ inline constexpr bool calls_with_rows =
 template <class State, class Call, bool gathers>
 consteval bool calls_with_some_rows() {
   using T = typename State::scalar_type;
+  using Kept = typename State::stored_type;
   return []<class... E, class... R>(std::type_identity<slots<E...>>, std::type_identity<slots<R...>>) {
-    return (calls_with_rows<Call, gathers, T> || ... || calls_with_rows<Call, gathers, slot_type<E, T>>) ||
+    return (calls_with_rows<Call, gathers, Kept> || ... || calls_with_rows<Call, gathers, slot_type<E, T>>) ||
            (false || ... || calls_with_rows<Call, gathers, slot_type<R, T>>);
   }(std::type_identity<typename State::optimizer_type::element_slots>{},
          std::type_identity<row_slots<typename State::optimizer_type>>{});
@@ -365,10 +366,10 @@ consteval bool check_whole() {
     constexpr bool right = calls_with_some_rows<typename V::State, Call, gathers>();
     static_assert(right || !gathers,
                   "parallax: gather calls take(std::span<std::int64_t const>, RowsView<T const>), with numbers of rows and the "
-                  "rows, of the variable's scalar type T");
+                  "rows, of the type T of the variable's elements");
     static_assert(right || gathers,
                   "parallax: scatter calls give(std::span<std::int64_t const>, RowsView<T>), with numbers of rows and the rows "
-                  "to be filled, of the variable's scalar type T");
+                  "to be filled, of the type T of the variable's elements");
     return right;
   }
   return false;

@@ -14,12 +14,13 @@
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/short_float.hpp"
 
 namespace parallax {
 
 // What the elements of an item are. An archive keeps it with the bytes, and refuses to give them back as another one.
 struct ElementType {
-  // 'f' floating, 'i' an integer with a sign, 'u' one without, 'x' something else.
+  // 'f' floating, 'b' the upper part of a floating one, 'i' an integer with a sign, 'u' one without, 'x' something else.
   char kind;
   // Bytes of one element.
   unsigned char bytes;
@@ -29,10 +30,11 @@ struct ElementType {
 // The ElementType of elements of T, which Items tells the archive.
 template <class T>
   requires std::is_trivially_copyable_v<T>
-inline constexpr ElementType element_type{std::is_floating_point_v<T> ? 'f'
-                                          : !std::is_integral_v<T>    ? 'x'
-                                          : std::is_signed_v<T>       ? 'i'
-                                                                      : 'u',
+inline constexpr ElementType element_type{std::is_floating_point_v<T> || std::same_as<T, Float16> ? 'f'
+                                          : std::same_as<T, BFloat16>                             ? 'b'
+                                          : !std::is_integral_v<T>                                ? 'x'
+                                          : std::is_signed_v<T>                                   ? 'i'
+                                                                                                  : 'u',
                                           static_cast<unsigned char>(sizeof(T))};
 
 // Whose an item is.
@@ -84,7 +86,7 @@ concept Archive = requires(A& archive, Item const& item, std::span<std::byte> by
   archive.item(item, bytes);
 };
 
-// An element type as messages show it: its kind and its bits, such as f32.
+// An element type as messages show it: its kind and its bits, such as f32; b16 of a BFloat16.
 inline std::string type_text(ElementType type) { return joined({type.kind, 8 * type.bytes}); }
 // Shape and type of an item as messages show them: `rows x width of f32`. Archives say so of what they hold and what they were
 // asked.

@@ -10,6 +10,7 @@
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/short_float.hpp"
 #include "parallax/kernel/host/bags.hpp"
 #include "parallax/kernel/host/finite.hpp"
 #include "parallax/kernel/host/loops.hpp"
@@ -163,6 +164,14 @@ struct RowOps<HostSpace> {
   template <class T, class I>
   static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
                           Directory<std::remove_const_t<I>> directory, T* out);
+
+  // The same of a table of another type of numbers, W, which are widened.
+  template <class W, class T, class I>
+  static void widen_rows(RowsView<W const> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory, T* out) {
+    detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, W const* row) {
+      widen(row, static_cast<std::size_t>(table.width), out + i * table.width);
+    });
+  }
 
   // Table row directory(indices[i]) = row i of rows; of equal indices the last one stays.
   template <class T, class I>

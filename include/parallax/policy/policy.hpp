@@ -55,7 +55,9 @@ concept Exchange = requires(TableFacts const& facts, TableUse const& use, RankSh
 
 // An exchange that chooses among those of several policies while training goes on: see policy/auto.hpp.
 template <class E>
-inline constexpr bool is_adaptive = requires { E::choices; };
+inline constexpr bool is_adaptive = requires {
+  E::choices;
+};
 
 // Whether batches go straight to the owners, past the levels of a topology. Plans ask it when they choose their hops. By
 // default they go by the topology's hops.
@@ -81,6 +83,22 @@ struct wire_or_identity<E> {
 // As what gradients and rows travel under an exchange: a Wire. IdentityWire, which leaves elements as they are, by default.
 template <class E>
 using wire_of = typename detail::wire_or_identity<E>::type;
+
+namespace detail {
+// Behind `pull_wire_of`.
+template <class E, class T>
+struct pull_wire {
+  using type = wire_of<E>;
+};
+template <class E, class T>
+  requires is_short_float<T>
+struct pull_wire<E, T> {
+  using type = NarrowWire<T>;
+};
+}  // namespace detail
+// As what rows that are kept as T travel to those who pull them: of 16 bits as they are, all others by the exchange's wire.
+template <class E, class T>
+using pull_wire_of = typename detail::pull_wire<E, T>::type;
 
 namespace detail {
 // Behind `wire_share`. What is no wire for T is refused elsewhere.
@@ -123,7 +141,9 @@ enum class PolicyLack { nothing, name, exchange, sharded, predict, told };
 // it, so that each mistake is one sentence.
 template <class Policy, class Kind>
 consteval PolicyLack policy_lacks() {
-  if constexpr (!requires { { Policy::name } -> std::convertible_to<std::string_view>; }) {
+  if constexpr (!requires {
+                  { Policy::name } -> std::convertible_to<std::string_view>;
+                }) {
     return PolicyLack::name;
   } else if constexpr (!requires { typename Policy::template exchange<Kind>; }) {
     return PolicyLack::exchange;
@@ -132,7 +152,9 @@ consteval PolicyLack policy_lacks() {
     if constexpr (!requires { requires sizeof(E) > 0; }) {
       if constexpr (requires { requires sizeof(E) > 0; }) return PolicyLack::told;  // by clang, which has looked at it now
       else return PolicyLack::exchange;
-    } else if constexpr (!requires { { E::sharded } -> std::convertible_to<bool>; }) {
+    } else if constexpr (!requires {
+                           { E::sharded } -> std::convertible_to<bool>;
+                         }) {
       return PolicyLack::sharded;
     } else if constexpr (!Exchange<E>) {
       return PolicyLack::predict;

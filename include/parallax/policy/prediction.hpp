@@ -44,7 +44,7 @@ struct TableUse {
 struct TableFacts {
   // Of the whole table.
   double rows,
-      // Of a row: its width times the bytes of a scalar.
+      // Of a row's gradient: its width times the bytes of a scalar.
       row_bytes,
       // Of a row with the optimizer's slots beside it.
       state_bytes,
@@ -52,9 +52,13 @@ struct TableFacts {
       id_bytes;
   // Bytes that travel for a byte of a row: 0.5 under a wire of half as many bits (see `wire_share`).
   double wire = 1;
+  // The same of a row that a pull brings: 0.5 where rows are kept in half as many bits as their gradients have.
+  double pull_wire = wire;
 
-  // Of a row, as it travels.
+  // Of a row's gradient, as it travels.
   double sent_bytes() const { return row_bytes * wire; }
+  // Of a row, as a pull brings it.
+  double pulled_bytes() const { return row_bytes * pull_wire; }
 };
 
 // What a step of one table is expected to need, without the agreements that all methods share: the bytes that a rank sends to

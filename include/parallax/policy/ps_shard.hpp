@@ -2,8 +2,8 @@
 // takes its ways.
 #pragma once
 
-#include "parallax/core/algorithm.hpp"
 #include <string_view>
+#include "parallax/core/algorithm.hpp"
 
 #include "parallax/policy/all_reduce.hpp"
 #include "parallax/policy/journey/rows_way.hpp"
@@ -132,7 +132,8 @@ struct PsShard::exchange<Sparse> {
   // The closed form of the bytes is that of the counters, the means of `use` put in. Where the table is pulled, of a pull and a
   // push; else of a push that brings its own ids.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
-    double const b = table.row_bytes, sent = table.sent_bytes(), e = table.id_bytes, g = shape.per_host;
+    double const b = table.row_bytes, up = table.sent_bytes(), down = table.pulled_bytes(), e = table.id_bytes,
+                 g = shape.per_host;
     bool const pulls = use.pulled > 0;
     double const slot = use.by_host / g;  // rows that a slot has merged for its host
     double const named = std::max(use.pushed, use.pulled);
@@ -140,8 +141,9 @@ struct PsShard::exchange<Sparse> {
     Bill bill{costs, shape};
     bill.keys(named);
     bill.rows(use.pushed, b);  // occurrences of a row summed
-    bill.within_host(pulls ? 3 : 1, shape.out_within() * ((use.pulled + use.pushed) * sent + named * e));
-    bill.between_hosts((pulls ? 3 : 1) + (g > 1 ? 1 : 0), shape.out() * ((pulled + slot) * sent + std::max(slot, pulled) * e));
+    bill.within_host(pulls ? 3 : 1, shape.out_within() * (use.pulled * down + use.pushed * up + named * e));
+    bill.between_hosts((pulls ? 3 : 1) + (g > 1 ? 1 : 0),
+                       shape.out() * (pulled * down + slot * up + std::max(slot, pulled) * e));
     bill.keys((g > 1 ? named : 0) + std::max(slot, pulled));
     bill.rows((g > 1 ? use.pushed + use.pulled : 0) + slot + pulled, b);
     bill.rows(use.by_all / shape.ranks(), 2 * table.state_bytes);

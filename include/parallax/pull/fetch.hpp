@@ -95,8 +95,7 @@ class FetchBase : public Counted, public Traveller<C> {
 template <Communicator C, class... Handles>
 class Fetch final : public FetchBase<C> {
   template <class State>
-  using Journey =
-      PullJourney<C, typename State::index_type, typename State::scalar_type, State, wire_of<typename State::Exchange>>;
+  using Journey = PullJourney<C, typename State::index_type, typename State::scalar_type, State, typename State::PullWire>;
   static constexpr auto each = std::index_sequence_for<Handles...>{};
 
  public:

@@ -46,7 +46,8 @@ template <Communicator C, class V>
 void broadcast(SessionCore<C>& core, V const& variable) {
   static_assert(std::same_as<typename V::kind, Dense> || !V::State::sharded,
                 "parallax: a sharded variable has one copy of every row; there is nothing to broadcast");
-  using T = typename V::scalar_type;
+  using Stored = typename V::State::stored_type;
+  using T = std::conditional_t<is_short_float<Stored>, std::uint16_t, Stored>;  // which nobody computes with
   using Space = typename V::State::space;
   core.waiting.guarded("broadcast", [&] {
     auto& state = variable.state();
@@ -56,7 +57,7 @@ void broadcast(SessionCore<C>& core, V const& variable) {
       values = variable.values();
     } else {
       auto const table = state.local();
-      values = {table.data, static_cast<std::size_t>(table.rows * table.width)};
+      values = {reinterpret_cast<T*>(table.data), static_cast<std::size_t>(table.rows * table.width)};
     }
     broadcast_values<Space>(core, values, variable.name());
   });

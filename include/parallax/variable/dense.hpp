@@ -28,6 +28,8 @@ class DenseState : public Counted {
  public:
   // The type of an element.
   using scalar_type = T;
+  // The same: parameters of dense variables are kept as they are computed with.
+  using stored_type = T;
   // The kind, for what takes states of both.
   using kind = Dense;
   // The optimizer, as a type of its settings.

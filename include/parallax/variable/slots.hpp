@@ -37,7 +37,8 @@ class SlotArrays<T, slots<S...>, Space> {
       if constexpr (std::tuple_size_v<Initial> == sizeof...(S))
         (ops.fill(std::get<I>(arrays_).data(), count, static_cast<detail::slot_type<S, T>>(std::get<I>(initial))), ...);
       else (ops.fill(std::get<I>(arrays_).data(), count, detail::slot_type<S, T>{}), ...);
-    }(std::index_sequence_for<S...>{});
+    }
+    (std::index_sequence_for<S...>{});
   }
 
   // The entries of slot number I, in memory of the space. Of use to tests.
@@ -60,9 +61,16 @@ class SlotArrays<T, slots<S...>, Space> {
   // Calls f(number, first entry) with every array.
   template <class F>
   void each_slot(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f(I, std::get<I>(arrays_).data()), ...);
-    }(std::index_sequence_for<S...>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(arrays_).data()), ...); }
+    (std::index_sequence_for<S...>{});
+  }
+
+  // Asks for `count` entries of every array, from entry `at` on, in memory of the host.
+  [[gnu::always_inline]] void ask_for(std::size_t at, std::int64_t count) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
+      (detail::prefetch_row<detail::Access::write>(std::get<I>(arrays_).data() + at, count), ...);
+    }
+    (std::index_sequence_for<S...>{});
   }
 
   // Calls f with a pointer to entry `at` of every array, and returns what it returns.
@@ -120,11 +128,11 @@ class OptimizerState {
     elements_.each_slot([&](std::size_t i, auto* memory) { look(slot_name<O>(i), memory, width_); });
     rows_.each_slot([&](std::size_t i, auto* memory) { look(row_slot_name<O>(i), memory, 1); });
     if (found) return *found;
-    throw Error{Errc::invalid_argument, -1, "slot", variable,
-                of_type.empty() ? optimizer_name<O>() + " has no slot '" + std::string{name} + "'; its slots: " +
-                                      (kept.empty() ? "none" : kept)
-                                : "slot '" + std::string{name} + "' is of " + of_type + ", not of " +
-                                      type_text(element_type<S>)};
+    throw Error{
+        Errc::invalid_argument, -1, "slot", variable,
+        of_type.empty()
+            ? optimizer_name<O>() + " has no slot '" + std::string{name} + "'; its slots: " + (kept.empty() ? "none" : kept)
+            : "slot '" + std::string{name} + "' is of " + of_type + ", not of " + type_text(element_type<S>)};
   }
 
   // Shows every slot, whose rows lie as `extent` says.
@@ -133,9 +141,8 @@ class OptimizerState {
     elements_.each_slot([&](std::size_t i, auto* memory) {
       visit_rows(items, ops_, "slot." + slot_name<O>(i), memory, static_cast<std::int64_t>(width_), extent);
     });
-    rows_.each_slot([&](std::size_t i, auto* memory) {
-      visit_rows(items, ops_, "slot." + row_slot_name<O>(i), memory, 1, extent);
-    });
+    rows_.each_slot(
+        [&](std::size_t i, auto* memory) { visit_rows(items, ops_, "slot." + row_slot_name<O>(i), memory, 1, extent); });
   }
 
   // Bytes beside a row's parameters.
@@ -194,6 +201,9 @@ class OptimizerState {
       ops_.apply_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
     });
   }
+
+  // Asks for the entries of a row that will be moved soon, in memory of the host. Inlined by force, see prefetch_row.
+  [[gnu::always_inline]] void ask_for(std::size_t row) { elements_.ask_for(row * width_, static_cast<std::int64_t>(width_)); }
 
   // Moves rows directory(keys[i]) of the table by row i of `gradients`, packed, times `scale`; the state lies like the table.
   // Keys may not repeat.

@@ -13,6 +13,7 @@
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/checksum.hpp"
 #include "parallax/core/kind.hpp"
+#include "parallax/core/short_float.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/partition/placement.hpp"
 #include "parallax/partition/search.hpp"
@@ -31,15 +32,17 @@ namespace parallax {
 
 // What a rank holds of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); where the
 // policy replicates, local and global rows are the same. Owns its memory unless it was bound. Between steps rows can be moved
-// to other owners, or to all ranks and back. All functions are local.
+// to other owners, or to all ranks and back. T: as what rows are kept. All functions are local.
 template <class T, class IndexType, class Policy, Optimizer O, Partitioner P, MemorySpace Space>
 class SparseState : public Counted {
   using Ops = RowOps<Space>;
   using Rows = TableRows<T, IndexType, O, Space>;
 
  public:
-  // The type of an element.
-  using scalar_type = T;
+  // The type of an element of a gradient, of a slot, and of what a pull brings.
+  using scalar_type = computed_type<T>;
+  // The type of an element of a row as it is kept: scalar_type, or one of 16 bits.
+  using stored_type = T;
   // The type of keys, and of indices as they travel.
   using index_type = IndexType;
   // The policy that the variable was made with.
@@ -54,6 +57,8 @@ class SparseState : public Counted {
   using Plan = RowPlan<IndexType, Space>;
   // All that the policy says of tables.
   using Exchange = typename Policy::template exchange<Sparse>;
+  // As what rows travel to those who pull them.
+  using PullWire = pull_wire_of<Exchange, T>;
   // Whether the policy in force may change between steps.
   static constexpr bool adaptive = is_adaptive<Exchange>, sharded = Exchange::sharded;  // owners keep shards, at first
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
@@ -83,7 +88,8 @@ class SparseState : public Counted {
     name_hash.add(std::string_view{name()});
     rows_.allocate([&](std::int64_t local, T* out) {
       std::int64_t const row = global_row(local);
-      for (std::int64_t c = 0; c < width(); ++c) out[c] = static_cast<T>(initial.value(name_hash.value(), row, c));
+      for (std::int64_t c = 0; c < width(); ++c)
+        out[c] = static_cast<T>(static_cast<scalar_type>(initial.value(name_hash.value(), row, c)));
     });
   }
   // The table's memory, the user's: local_rows() x width() elements, row-major, which outlive the state. Their values stay.
@@ -169,31 +175,37 @@ class SparseState : public Counted {
   // Brings rows up to date that a pull or an update is about to read.
   void touch(std::span<IndexType const> keys) { rows_.touch(keys); }
   // Writes the rows of `keys`, which were touched, to `out`, packed: what the owner sends to those who pull them.
-  void gather(std::span<IndexType const> keys, T* out) const { rows_.gather(keys, out); }
+  // Of scalar_type, or as they are kept.
+  template <class E>
+  void gather(std::span<IndexType const> keys, E* out) const {
+    rows_.gather(keys, out);
+  }
   // Where ranks that share memory read the rows themselves. Valid while no update or move is under way.
   auto lent() const { return rows_.lent(); }
   // Divides sums of rows in place: by `ranks` for the mean, or each by the number of indices that named its row. Called once,
   // by the leader of the update.
-  void average(ReducedRows<IndexType, T> const& reduced, int ranks) {
-    if (reduce_ == Reduce::mean && ranks > 1) rows_.divide(reduced.rows, reduced.keys.size(), static_cast<T>(ranks));
+  void average(ReducedRows<IndexType, scalar_type> const& reduced, int ranks) {
+    if (reduce_ == Reduce::mean && ranks > 1) rows_.divide(reduced.rows, reduced.keys.size(), static_cast<scalar_type>(ranks));
     if (counted()) rows_.divide_each(reduced.rows, {reduced.counts, reduced.keys.size()});
   }
   // The last that may throw before an update is committed: notes the optimizer's settings.
   void reserve_update() { rows_.reserve_update(); }
   // Moves the rows of `keys`, each once, by averaged gradients, packed, times `scale`.
-  void apply(std::span<IndexType const> keys, T const* gradients, T scale) noexcept(Space::host_readable) {
+  void apply(std::span<IndexType const> keys, scalar_type const* gradients, scalar_type scale) noexcept(Space::host_readable) {
     rows_.apply(keys, gradients, scale);
   }
   // On a device: moves rows by sums that are not there yet, of `addends` by `groups`, averaged on the way. `reduced` names the
   // rows.
   template <class Groups>
-  void apply_runs(ReducedRows<IndexType, T> const& reduced, RowsView<T const> addends, Groups const& groups, int ranks) {
-    rows_.apply_runs(reduced.keys, addends, groups, reduce_ == Reduce::mean ? static_cast<T>(ranks) : T{1},
+  void apply_runs(ReducedRows<IndexType, scalar_type> const& reduced, RowsView<scalar_type const> addends, Groups const& groups,
+                  int ranks) {
+    rows_.apply_runs(reduced.keys, addends, groups, reduce_ == Reduce::mean ? static_cast<scalar_type>(ranks) : scalar_type{1},
                      counted() ? std::span{reduced.counts, reduced.keys.size()} : std::span<std::uint32_t const>{});
   }
   // Moves the rows from number `first` on by gradients of all of them. `counted`: the element behind each says how many indices
   // named it.
-  void apply_densified(std::int64_t first, RowsView<T const> gradients, bool counted, T scale) noexcept(Space::host_readable) {
+  void apply_densified(std::int64_t first, RowsView<scalar_type const> gradients, bool counted,
+                       scalar_type scale) noexcept(Space::host_readable) {
     rows_.apply_densified(first, gradients, counted, scale);
   }
   // Called last, once all rows were applied: the step counts.
@@ -254,9 +266,14 @@ class SparseState : public Counted {
 
   // What each row costs and is, in elements and bytes, for the model of `Auto` and for predictions.
   TableFacts facts() const {
-    auto const bytes = static_cast<double>(width()) * sizeof(T);
+    auto const kept = static_cast<double>(width()) * sizeof(T), bytes = static_cast<double>(width()) * sizeof(scalar_type);
     auto const state = static_cast<double>(Rows::Slots::row_bytes(static_cast<std::size_t>(width())));
-    return {static_cast<double>(rows()), bytes, bytes + state, static_cast<double>(sizeof(IndexType)), wire_share<Exchange, T>};
+    return {static_cast<double>(rows()),
+            bytes,
+            kept + state,
+            static_cast<double>(sizeof(IndexType)),
+            wire_share<Exchange, scalar_type>,
+            detail::wire_share_of<PullWire, scalar_type>()};
   }
 
   // What the session's report says of the variable, with the use of it that this rank, or under Auto all ranks, know.
@@ -328,7 +345,7 @@ class SparseState : public Counted {
   // What the policy keeps of the variable, from step to step; empty for most.
   [[no_unique_address]] typename detail::memory_of<Exchange, SparseState>::type policy_state;
   // The rows of this step's updates: collected and merged by the ways, empty between steps.
-  Merging<ReducedRows<IndexType, T>> merging;  // of a densified gradient only `rows` is set: the part of this rank
+  Merging<ReducedRows<IndexType, scalar_type>> merging;  // of a densified gradient only `rows` is set: the part of this rank
   // Under Auto: knows how the table is used, and which policy that calls for.
   Chooser chooser;
   // How this rank has used the table since the last step of the variable.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/short_float.hpp"
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/memory/buffer.hpp"
@@ -22,14 +23,19 @@ namespace parallax {
 // `rows` rows of `width` elements in memory of the space, owned or borrowed, and the steps that were taken with them. The
 // directory says which row a key means. A step: reserve_update, then apply (or apply_runs, or apply_densified for all parts),
 // then end_update. Rows that exact semantics move without a gradient are settled, step by step, before they are next read or
-// updated. All functions are local. On a device they put work in the queue of `ops`.
+// updated. Rows of a type of 16 bits are widened to be read or moved, and rounded after every step that moves them: everything
+// else is of the wide type. All functions are local. On a device they put work in the queue of `ops`.
 template <class T, class Index, Optimizer O, MemorySpace Space>
 class TableRows {
  public:
+  // Of gradients, slots, and rows that were read.
+  using Wide = computed_type<T>;
+  // Whether rows are kept in fewer bits than that.
+  static constexpr bool is_narrow = is_short_float<T>;
   // The operations on rows, of the space.
   using Ops = RowOps<Space>;
   // The optimizer's state beside the rows.
-  using Slots = OptimizerState<T, O, Space>;
+  using Slots = OptimizerState<Wide, O, Space>;
   // Whether rows are settled at all: those of an optimizer that moves what has no gradient.
   static constexpr bool settles = untouched<O> == Untouched::moves;
 
@@ -41,9 +47,10 @@ class TableRows {
         optimizer_{optimizer},
         slots_{ops, optimizer, static_cast<std::size_t>(rows), static_cast<std::size_t>(width)},
         settled_(settles ? static_cast<std::size_t>(rows) : 0),
-        zeros_(settles ? static_cast<std::size_t>(width) : 0) {
+        zeros_(settles ? static_cast<std::size_t>(width) : 0),
+        wide_(is_narrow ? static_cast<std::size_t>(width * wide_rows) : 0) {
     settled_.fill(0);
-    ops_.fill(zeros_.data(), zeros_.size(), T{});
+    ops_.fill(zeros_.data(), zeros_.size(), Wide{});
     if constexpr (settles) history_.note(1, optimizer);
   }
 
@@ -99,9 +106,12 @@ class TableRows {
     settle(static_cast<std::int64_t>(keys.size()),
            [&](std::int64_t i) { return directory_(keys[static_cast<std::size_t>(i)]); });
   }
-  // Writes the row of keys[i], which was touched, to row i of `out`, packed. `keys` as operations in the space find them.
-  void gather(std::span<Index const> keys, T* out) const {
-    ops_.gather_rows(RowsView<T const>{table_}, keys, directory_, out);
+  // Writes the row of keys[i], which was touched, to row i of `out`, packed: widened, or as it is kept. `keys` as operations in the
+  // space find them.
+  template <class E>
+  void gather(std::span<Index const> keys, E* out) const {
+    if constexpr (std::same_as<E, T>) ops_.gather_rows(RowsView<T const>{table_}, keys, directory_, out);
+    else ops_.widen_rows(RowsView<T const>{table_}, keys, directory_, out);
   }
 
   // What a rank tells those who share memory with it, so that they read rows themselves; of memory of the host.
@@ -118,15 +128,15 @@ class TableRows {
   template <class F>
   void rewrite(std::span<Index const> keys, F&& f) {
     touch(keys);
-    for (std::size_t i = 0; i < keys.size(); ++i) f(i, table_.row(directory_(keys[i])));
+    for (std::size_t i = 0; i < keys.size(); ++i) change_row(directory_(keys[i]), [&](Wide* row) { f(i, row); });
   }
 
   // Divides sums of `count` rows, packed, by a number.
-  void divide(T* sums, std::size_t count, T by) const { ops_.scale_down(sums, static_cast<std::int64_t>(count) * width(), by); }
-  // Divides each of these rows, packed, by its own count.
-  void divide_each(T* sums, std::span<std::uint32_t const> counts) {
-    ops_.scale_rows_down(sums, width(), shown(counts));
+  void divide(Wide* sums, std::size_t count, Wide by) const {
+    ops_.scale_down(sums, static_cast<std::int64_t>(count) * width(), by);
   }
+  // Divides each of these rows, packed, by its own count.
+  void divide_each(Wide* sums, std::span<std::uint32_t const> counts) { ops_.scale_rows_down(sums, width(), shown(counts)); }
 
   // The last before an update that may throw. Notes the optimizer's settings if they changed. When many notes have gathered all
   // rows are settled, which changes no bit that is ever read, and the notes are dropped.
@@ -142,16 +152,22 @@ class TableRows {
     }
   }
   // Moves the rows of `keys`, each once, by the packed rows of `gradients`, times `scale`.
-  void apply(std::span<Index const> keys, T const* gradients, T scale) noexcept(Space::host_readable) {
+  void apply(std::span<Index const> keys, Wide const* gradients, Wide scale) noexcept(Space::host_readable) {
     touch(keys);
     applied_.renew();
-    slots_.apply_rows(applied_.of(ops_, keys), directory_, table_, gradients, scale, optimizer_.at(steps_ + 1));
+    if constexpr (is_narrow) {
+      apply_wide(static_cast<std::int64_t>(keys.size()), scale, [&](std::int64_t i) {
+        return std::pair{directory_(keys[static_cast<std::size_t>(i)]), gradients + i * width()};
+      });
+    } else {
+      slots_.apply_rows(applied_.of(ops_, keys), directory_, table_, gradients, scale, optimizer_.at(steps_ + 1));
+    }
     note_settled(keys);
   }
   // On a device: moves rows by sums that are not there yet, of `addends` by `groups`, each divided by its count, where there
   // are counts, else by `divisor`.
   template <class Groups>
-  void apply_runs(std::span<Index const> keys, RowsView<T const> addends, Groups const& groups, T divisor,
+  void apply_runs(std::span<Index const> keys, RowsView<Wide const> addends, Groups const& groups, Wide divisor,
                   std::span<std::uint32_t const> counts) {
     touch(keys);
     std::uint32_t const* const found = counts.data() ? shown(counts).data() : nullptr;
@@ -160,12 +176,19 @@ class TableRows {
   }
   // Moves the rows from `first` on by a gradient of all rows. With `counted` the element behind a row says by how many indices
   // it was named, and rows named by none are left alone by a lazy optimizer.
-  void apply_densified(std::int64_t first, RowsView<T const> gradients, bool counted, T scale) noexcept(Space::host_readable) {
+  void apply_densified(std::int64_t first, RowsView<Wide const> gradients, bool counted,
+                       Wide scale) noexcept(Space::host_readable) {
     settle(gradients.rows, [&](std::int64_t i) { return first + i; });
-    slots_.apply_spaced_rows(first, gradients, counted && untouched<O> == Untouched::lazy, table_, scale,
-                             optimizer_.at(steps_ + 1));
-    if constexpr (settles)
-      std::fill_n(settled_.data() + first, gradients.rows, steps_ + 1);
+    bool const skips = counted && untouched<O> == Untouched::lazy;
+    if constexpr (is_narrow) {
+      apply_wide(gradients.rows, scale, [&](std::int64_t i) {
+        Wide const* const gradient = gradients.row(i);
+        return std::pair{first + i, !skips || gradient[width()] != Wide{0} ? gradient : nullptr};
+      });
+    } else {
+      slots_.apply_spaced_rows(first, gradients, skips, table_, scale, optimizer_.at(steps_ + 1));
+    }
+    if constexpr (settles) std::fill_n(settled_.data() + first, gradients.rows, steps_ + 1);
   }
   // The update is over: the next one is another step.
   void end_update() { ++steps_; }
@@ -238,6 +261,46 @@ class TableRows {
   // Elements of so many rows.
   std::size_t elements(std::int64_t rows) const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()); }
 
+  // Calls f with a row of the wide type in the host's memory, whose values become those of row number `row`.
+  template <class F>
+  void change_row(std::int64_t row, F&& f) {
+    if constexpr (is_narrow) {
+      parallax::widen(table_.row(row), elements(1), wide_.data());
+      f(wide_.data());
+      parallax::narrow(wide_.data(), elements(1), table_.row(row));
+    } else {
+      f(table_.row(row));
+    }
+  }
+  // Moves a row of the host's memory by a gradient, times `scale`.
+  template <class Rule>
+  void apply_row(std::int64_t row, Wide const* gradient, Wide scale, Rule const& rule) noexcept {
+    change_row(row, [&](Wide* values) {
+      slots_.apply(values, gradient, elements(1), static_cast<std::size_t>(row) * elements(1), scale, rule);
+    });
+  }
+
+  // Of 16 bits: moves n rows by the rule of the next step. `at(i)`: the row, and its gradient, or null where it is left alone. Some are
+  // widened, then moved, then rounded: a processor waits where what was just written narrowly is read in wide vectors.
+  template <class At>
+  void apply_wide(std::int64_t n, Wide scale, At const& at) noexcept {
+    auto const rule = optimizer_.at(steps_ + 1);
+    std::size_t const length = elements(1);
+    for (std::int64_t begin = 0; begin < n; begin += wide_rows) {
+      std::int64_t const end = std::min(n, begin + wide_rows), after = std::min(n, end + wide_rows);
+      for (std::int64_t i = end; i < after; ++i) {
+        detail::prefetch_row<detail::Access::write>(table_.row(at(i).first), width());
+        slots_.ask_for(static_cast<std::size_t>(at(i).first));
+      }
+      for (std::int64_t i = begin; i < end; ++i) widen(table_.row(at(i).first), length, wide_row(i - begin));
+      for (std::int64_t i = begin; i < end; ++i)
+        if (auto const [row, gradient] = at(i); gradient)
+          slots_.apply(wide_row(i - begin), gradient, length, static_cast<std::size_t>(row) * length, scale, rule);
+      for (std::int64_t i = begin; i < end; ++i) narrow(wide_row(i - begin), length, table_.row(at(i).first));
+    }
+  }
+  Wide* wide_row(std::int64_t i) { return wide_.data() + i * width(); }
+
   // Counts as operations in the space find them, until the next call.
   std::span<std::uint32_t const> shown(std::span<std::uint32_t const> counts) {
     counts_.renew();
@@ -257,10 +320,7 @@ class TableRows {
       if constexpr (!Space::host_readable) {
         stale_.push_back({settled, static_cast<Index>(row)});
       } else {
-        std::size_t const length = elements(1);
-        history_.replay(settled, steps_, [&](std::int64_t, auto const& rule) {
-          slots_.apply(table_.row(row), zeros_.data(), length, static_cast<std::size_t>(row) * length, T{1}, rule);
-        });
+        history_.replay(settled, steps_, [&](std::int64_t, auto const& rule) { apply_row(row, zeros_.data(), Wide{1}, rule); });
       }
       settled = steps_;
     }
@@ -281,7 +341,7 @@ class TableRows {
       std::span<Stale const> const stale{stale_.data() + begin, std::min(at_once, stale_.size() - begin)};
       if (zeros_.size() < stale.size() * length) {
         zeros_.resize_with_slack(stale.size() * length);
-        ops_.clear(zeros_.data(), zeros_.size() * sizeof(T));
+        ops_.clear(zeros_.data(), zeros_.size() * sizeof(Wide));
       }
       stale_rows_.resize_with_slack(stale.size());
       std::transform(stale.begin(), stale.end(), stale_rows_.data(), [](Stale const& s) { return s.row; });
@@ -290,7 +350,7 @@ class TableRows {
       std::size_t passed = 0;
       history_.replay(stale.front().settled, steps_, [&](std::int64_t step, auto const& rule) {
         while (passed < stale.size() && stale[passed].settled < step) ++passed;
-        slots_.apply_rows(rows.first(passed), Directory<Index>{}, table_, zeros_.data(), T{1}, rule);
+        slots_.apply_rows(rows.first(passed), Directory<Index>{}, table_, zeros_.data(), Wide{1}, rule);
       });
     }
   }
@@ -306,7 +366,10 @@ class TableRows {
   Slots slots_;
   Buffer<std::int64_t> settled_;  // by row: the last step that has moved it
   // Gradients of rows that have none: one row, on a device as many as are settled at once.
-  Buffer<T, Space> zeros_;
+  Buffer<Wide, Space> zeros_;
+  // Of 16 bits: the rows at hand.
+  static constexpr std::int64_t wide_rows = 8;
+  Buffer<Wide> wide_;
   OptimizerHistory<O> history_;
   // A row to be settled, and the step as of which it is.
   struct Stale {

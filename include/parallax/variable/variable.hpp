@@ -33,6 +33,10 @@ inline constexpr std::string_view type_name<float> = "float";
 template <>
 inline constexpr std::string_view type_name<double> = "double";
 template <>
+inline constexpr std::string_view type_name<BFloat16> = "bfloat16";
+template <>
+inline constexpr std::string_view type_name<Float16> = "float16";
+template <>
 inline constexpr std::string_view type_name<std::int32_t> = "int32";
 template <>
 inline constexpr std::string_view type_name<std::int64_t> = "int64";
@@ -222,8 +226,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
  public:
   // Sparse: what policies and steps tell variables apart by.
   using kind = Sparse;
-  // The type of an element.
-  using scalar_type = T;
+  // The type of an element of a gradient, of a slot, and of what a pull brings: float where rows are kept in 16 bits.
+  using scalar_type = computed_type<T>;
   // The type of a row's number as it travels; a user's indices may be of another one.
   using index_type = IndexType;
   // What this rank keeps of the variable.
@@ -299,7 +303,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   std::int64_t local_rows() const { return state_->local_rows(); }
   // The number in the table of row `local` of this rank, 0 <= local < local_rows().
   std::int64_t global_row(std::int64_t local) const { return state_->global_row(local); }
-  // Local. This rank's rows, [local_rows() x width()], as of the last update, in memory of the variable's space.
+  // Local. This rank's rows, [local_rows() x width()], as of the last update, as they are kept, in memory of the variable's space.
   RowsView<T> local() { return state_->local(); }
   // The optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
   O& optimizer() { return state_->optimizer(); }
@@ -311,7 +315,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // Local. A slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps: beside
   // the rows of local(), as of the last update, [local_rows() x width()], and of row slots [local_rows() x 1]. In memory of the
   // variable's space. Throws Error (invalid_argument) for an unknown name and for a slot that is not of S.
-  template <class S = T>
+  template <class S = scalar_type>
   RowsView<S> slot(std::string_view name) {
     return state_->template slot<S>(name);
   }
@@ -342,23 +346,23 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // summed with a weight per index.
   template <class Ids, class Offsets>
   auto bags(Ids const& ids, Offsets const& offsets, Pool pool = Pool::sum) const {
-    return bags_of(ids, offsets, std::span<T const>{}, pool, false);
+    return bags_of(ids, offsets, std::span<scalar_type const>{}, pool, false);
   }
   // The same, where the row of index i is multiplied by weights[i] before it is added to its bag: a weight of the variable's
   // scalar type for each index.
   template <class Ids, class Offsets, FlatTensor Weights>
   auto bags(Ids const& ids, Offsets const& offsets, Weights const& weights) const {
-    static_assert(std::same_as<typename decltype(flat_view(weights))::value_type, T>,
+    static_assert(std::same_as<typename decltype(flat_view(weights))::value_type, scalar_type>,
                   "parallax: the weights of bags are of the variable's scalar type");
-    if constexpr (std::same_as<typename decltype(flat_view(weights))::value_type, T>)
-      return bags_of(ids, offsets, std::span<T const>{flat_view(weights)}, Pool::sum, true);
-    else return bags_of(ids, offsets, std::span<T const>{}, Pool::sum, true);
+    if constexpr (std::same_as<typename decltype(flat_view(weights))::value_type, scalar_type>)
+      return bags_of(ids, offsets, std::span<scalar_type const>{flat_view(weights)}, Pool::sum, true);
+    else return bags_of(ids, offsets, std::span<scalar_type const>{}, Pool::sum, true);
   }
 
  private:
   // What both make, or a stand-in once an assertion has spoken.
   template <class Ids, class Offsets>
-  auto bags_of(Ids const& ids, Offsets const& offsets, std::span<T const> weights, Pool pool, bool weighted) const {
+  auto bags_of(Ids const& ids, Offsets const& offsets, std::span<scalar_type const> weights, Pool pool, bool weighted) const {
     if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets>()) {
       return BagsOf<State, std::int64_t, std::int64_t>{{&*state_, {}}, {}, {}, pool, false};
     } else {
@@ -410,15 +414,20 @@ struct check_options {
 };
 
 // The assertions on what was chosen for each axis.
-template <class Opt, class Part, class Space, class T, class IndexType>
+template <class Kind, class Opt, class Part, class Space, class T, class IndexType>
 struct check_choices {
+  static_assert(!is_short_float<T> || !std::same_as<Kind, Dense>,
+                "parallax: BFloat16 and Float16 are for the rows of a Sparse variable: a Dense one is of float or double");
+  static_assert(!is_short_float<T> || !MemorySpace<Space> || std::same_as<Space, HostSpace>,
+                "parallax: tables of BFloat16 and Float16 are in the host's memory: leave out the memory space, or take float");
   static_assert(MemorySpace<Space>,
                 "parallax: a memory space has allocate, deallocate and host_readable (see memory/space.hpp)");
   static_assert(
       !MemorySpace<Space> || requires { sizeof(RowOps<Space>); },
       "parallax: no row operations are known for this memory space: specialise RowOps (see kernel/row_ops.hpp)");
   static_assert(sizeof(std::conditional_t<Partitioner<Part>, Part, check_partitioner<Part>>) > 0);
-  static_assert(sizeof(std::conditional_t<OptimizerFor<Opt, T>, Opt, check_optimizer<Opt, T>>) > 0);
+  static_assert(sizeof(std::conditional_t<OptimizerFor<Opt, computed_type<T>>, Opt, check_optimizer<Opt, computed_type<T>>>) >
+                0);
   static_assert(one_of<IndexType, std::int32_t, std::int64_t>, "parallax: a table is indexed by std::int32_t or std::int64_t");
 };
 
@@ -437,18 +446,22 @@ struct make_variable {
       !one_of<Kind, Dense, Sparse> || (all_are_options<Options...> && one_option_per_axis<Options...>);
   static constexpr bool has_way = !one_of<Kind, Dense, Sparse> || policy_lacks<Policy, Kind>() == PolicyLack::nothing;
   static_assert(sizeof(std::conditional_t<has_way, Kind, check_policy<Policy, Kind>>) > 0);
-  static_assert(sizeof(check_choices<Opt, Part, Space, T, typename IndexOption::type>) > 0);
+  static_assert(sizeof(check_choices<Kind, Opt, Part, Space, T, typename IndexOption::type>) > 0);
+  static constexpr bool right_scalar = !is_short_float<T> || (std::same_as<Kind, Sparse> && std::same_as<Space, HostSpace>);
   using Right = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
   using StandInPolicy = std::conditional_t<has_way, Policy, policy_for<presets::hybrid, Kind>>;
-  using StandIn = MistakenVariable<BasicVariable<Kind, StandInPolicy, Sgd, Cyclic, Space, T, typename IndexOption::type>>;
-  using type = std::conditional_t<right_options && has_way && Partitioner<Part> && OptimizerFor<Opt, T>, Right, StandIn>;
+  using StandIn = MistakenVariable<BasicVariable<Kind, StandInPolicy, Sgd, Cyclic, Space,
+                                                 std::conditional_t<right_scalar, T, float>, typename IndexOption::type>>;
+  using type =
+      std::conditional_t<right_options && has_way && right_scalar && Partitioner<Part> && OptimizerFor<Opt, computed_type<T>>,
+                         Right, StandIn>;
 };
 
 }  // namespace detail
 
 // The type of a variable: the kind first, then options in any order. An update policy (default: the paper's rule, Dense ->
 // AllReduce, Sparse -> PsShard), an optimizer (Sgd), a partitioner (Cyclic), a memory space (HostSpace), float or double
-// (float), Index<std::int32_t> or Index<std::int64_t> (64 bits). A mistake among them is one sentence of an assertion.
+// (float), or BFloat16 or Float16 for the rows of a table that is computed with in float, Index<std::int32_t> or Index<std::int64_t> (64 bits). A mistake among them is one sentence of an assertion.
 template <class Kind, class... Options>
 using Variable = typename detail::make_variable<Kind, Options...>::type;
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "parallax/core/short_float.hpp"
 #include "parallax/memory/space.hpp"
 
 namespace parallax {
@@ -18,14 +19,13 @@ namespace parallax {
 // Every rank works with what the encoded elements stand for, also with its own: an owner sums decoded addends in the order of
 // ranks, and all ranks decode the same encoded sum. Over two hops the sums of a host are encoded once more.
 template <class W, class T>
-concept Wire = std::is_trivially_copyable_v<typename W::template element<T>> &&
-               sizeof(typename W::template element<T>) <= 16 &&
+concept Wire = std::is_trivially_copyable_v<typename W::template element<T>> && sizeof(typename W::template element<T>) <= 16 &&
                (sizeof(typename W::template element<T>) & (sizeof(typename W::template element<T>) - 1)) == 0 &&
                requires(T const* values, std::size_t n, typename W::template element<T>* encoded,
                         typename W::template element<T> const* arrived, T* decoded) {
-                 W::encode(values, n, encoded);
-                 W::decode(arrived, n, decoded);
-               };
+  W::encode(values, n, encoded);
+  W::decode(arrived, n, decoded);
+};
 
 // Elements travel as they are. Nothing is copied for it, and ranks that share memory exchange where it lies; under any other
 // wire they exchange messages.
@@ -44,6 +44,21 @@ struct IdentityWire {
   static void decode(T const* from, std::size_t n, T* to) {
     if (n > 0) std::memcpy(to, from, n * sizeof(T));
   }
+};
+
+// Floats travel as numbers of 16 bits, BFloat16 or Float16: rounded to the nearest, and exact where they were kept so.
+// The wire of a pull from a table that keeps its rows in them; policies may name it for gradients.
+template <class Short>
+  requires is_short_float<Short>
+struct NarrowWire {
+  // The number of 16 bits, which stands for a float.
+  template <class T>
+    requires std::same_as<T, float>
+  using element = Short;
+  // Rounds n values.
+  static void encode(float const* from, std::size_t n, Short* to) { narrow(from, n, to); }
+  // Widens n values.
+  static void decode(Short const* from, std::size_t n, float* to) { widen(from, n, to); }
 };
 
 // Whether elements have another form on their way than in memory: false of IdentityWire alone.

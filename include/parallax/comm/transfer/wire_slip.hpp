@@ -36,6 +36,11 @@ class WireSlip {
     std::size_t const n = mail.outgoing_bytes(slip_, rank) / sizeof(Element);
     if (n > 0) fill_run(mail.template outgoing<Element>(slip_, rank), n, fill);
   }
+  // The same where the elements are there already as they travel: `fill(Element*)` writes them.
+  template <Communicator C, class Fill>
+  void write_encoded(Mail<C, Space>& mail, int rank, Fill&& fill) {
+    if (mail.outgoing_bytes(slip_, rank) > 0) fill(mail.template outgoing<Element>(slip_, rank));
+  }
   // The same for a shared slip: it is filled, and encoded, once.
   template <Communicator C, class Fill>
   void write_shared(Mail<C, Space>& mail, Fill&& fill) {

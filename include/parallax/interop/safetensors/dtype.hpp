@@ -7,6 +7,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "parallax/core/short_float.hpp"
+
 namespace parallax::safetensors {
 
 // What the elements of a tensor are. The format's F4, F6_E2M3 and F6_E3M2, which have less than a byte, are refused.
@@ -68,6 +70,17 @@ constexpr std::size_t size_of(Dtype dtype) { return detail::dtypes[static_cast<s
 template <class T>
 struct DtypeOf {
   static constexpr Dtype value = detail::dtype_of<T>();  // of an integer, float, double or bool
+};
+
+// Of the library's BFloat16.
+template <>
+struct DtypeOf<BFloat16> {
+  static constexpr Dtype value = Dtype::bf16;  // the same bits
+};
+// Of the library's Float16.
+template <>
+struct DtypeOf<Float16> {
+  static constexpr Dtype value = Dtype::f16;  // the same bits
 };
 
 }  // namespace parallax::safetensors

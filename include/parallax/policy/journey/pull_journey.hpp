@@ -10,8 +10,9 @@
 namespace parallax {
 
 // The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way.
-// `Table` is how the owner reads its rows, in memory of its space: ops(), touch(keys), gather(keys shown, out); and lent(), by
-// which they are read where they lie, if ranks can, the pull is over before its owner goes on, and nobody passes them on.
+// `Table` is how the owner reads its rows, in memory of its space: ops(), touch(keys), gather(keys shown, out), of T or as they
+// are kept, `stored_type`; and lent(), by which they are read where they lie, if ranks can, the pull is over before its owner goes
+// on, and nobody passes them on.
 template <Communicator C, class Index, class T, class Table, class W = IdentityWire>
 class PullJourney {
   using Space = typename Table::space;
@@ -23,8 +24,8 @@ class PullJourney {
 
   // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys have
   // arrived the journey rests, as one that is over, until `release`.
-  void start(Plan& plan, Table& table, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
-             int owner, bool held = false) {
+  void start(Plan& plan, Table& table, std::span<Index const> bases, std::int64_t rows, std::int64_t width, int owner,
+             bool held = false) {
     plan_ = &plan;
     table_ = &table;
     bases_ = bases;
@@ -104,6 +105,8 @@ class PullJourney {
 
   // Whether rows of this type could be read where they lie; the mail says whether ranks can.
   static constexpr bool can_lend = Space::host_readable && !encodes<W>;
+  // Whether owners keep rows as the wire has them.
+  static constexpr bool kept_as_sent = encodes<W> && std::same_as<typename W::template element<T>, typename Table::stored_type>;
 
   // Owners say where their rows lie, and who asked for some gathers them.
   void open_lent(Mail<C>& mail) {
@@ -147,8 +150,7 @@ class PullJourney {
     rows_slip_.open(mail, Payload::rows);
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
       rows_slip_.send(mail, hop.sources[s], plan_->received_from(hop_, s) * width_);
-    for (std::size_t t = 0; t < hop.targets.size(); ++t)
-      rows_slip_.expect(mail, hop.targets[t], plan_->sent(hop_, t) * width_);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) rows_slip_.expect(mail, hop.targets[t], plan_->sent(hop_, t) * width_);
   }
 
   // At the top the rows come from the owner's table, further down from the rows that just arrived.
@@ -161,6 +163,12 @@ class PullJourney {
       std::size_t const n = plan_->received_from(hop_, s);
       if (n == 0) continue;
       std::size_t const first = plan_->runs[hop_].received[s];
+      if constexpr (kept_as_sent)
+        if (top) {
+          rows_slip_.write_encoded(mail, hop.sources[s],
+                                   [&](auto* out) { table_->gather(plan_->shown_received(ops).subspan(first, n), out); });
+          continue;
+        }
       rows_slip_.write(mail, hop.sources[s], [&](T* out) {
         if (top) return table_->gather(plan_->shown_received(ops).subspan(first, n), out);
         auto const* const below = reinterpret_cast<T const*>(plan_->below.data());
