@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """peers.py torch|cupy [--tiny]: what PyTorch and CuPy need for the work of check.cu and step.cu, on the same shapes.
 
-Prints one JSON object a line: the package, its times in microseconds, or why there are none. --tiny: a few small shapes, by
-PyTorch without a device too.
+Prints one JSON object a line: the package, its times in microseconds, or why there are none. The bars are in `run`, by the
+names of both sides. --tiny: a few small shapes, by PyTorch without a device too.
 """
 
 import json
@@ -19,11 +19,11 @@ def report(**members):
     print(json.dumps(members), flush=True)
 
 
-def report_times(name, beside, samples, bar, **shape):
+def report_times(name, beside, samples, **shape):
     ordered = sorted(samples)
     n = len(ordered)
     report(name=name, beside=beside, **{"distribution": "uniform", **shape}, us=ordered[n // 2], us_p10=ordered[n // 10],
-           us_p90=ordered[n * 9 // 10], samples=samples, bar=bar)
+           us_p90=ordered[n * 9 // 10], samples=samples)
 
 
 def shapes():
@@ -102,22 +102,22 @@ def measure_torch():
 
     for rows, ids, width in rows_ids_width:
         for distribution in ("uniform", "zipf"):
-            for name, make, bar in (("embedding and Adagrad", lambda of: torch.optim.Adagrad(of, lr=0.01), 1.0),
-                                    ("embedding and SparseAdam", lambda of: torch.optim.SparseAdam(of, lr=0.01), None)):
+            for name, make in (("embedding and Adagrad", lambda of: torch.optim.Adagrad(of, lr=0.01)),
+                               ("embedding and SparseAdam", lambda of: torch.optim.SparseAdam(of, lr=0.01))):
                 times = whole_steps(rows, ids, width, distribution, make)
-                report_times(name, "whole", times, bar, rows=rows, ids=ids, width=width, distribution=distribution)
+                report_times(name, "whole", times, rows=rows, ids=ids, width=width, distribution=distribution)
     for rows, width, ids in shapes():
         table = torch.zeros(rows, width, device=device)
         index = torch.randint(rows, (ids,), device=device)
         gradient = torch.ones(ids, width, device=device)
         shape = {"ids": ids, "width": width}
-        report_times("index_select", "gather", microseconds(lambda: torch.index_select(table, 0, index)), 1.0, **shape)
+        report_times("index_select", "gather", microseconds(lambda: torch.index_select(table, 0, index)), **shape)
 
         def step():
             sparse = torch.sparse_coo_tensor(index[None], gradient, (rows, width), check_invariants=False).coalesce()
             table.index_add_(0, sparse.indices()[0], sparse.values(), alpha=-0.01)
 
-        report_times("coalesce and index_add_", "group_and_adagrad", microseconds(step, 10), 3.0, **shape)
+        report_times("coalesce and index_add_", "group_and_adagrad", microseconds(step, 10), **shape)
         del table, index, gradient
         if on_device:
             torch.cuda.empty_cache()
@@ -154,11 +154,10 @@ def measure_cupy():
         index = cupy.random.randint(0, rows, ids).astype(cupy.int32)
         gradient, out = cupy.ones((ids, width), dtype=cupy.float32), cupy.empty((ids, width), dtype=cupy.float32)
         shape = {"ids": ids, "width": width}
-        report_times("take", "gather", microseconds(lambda: cupy.take(table, index, axis=0, out=out)), 1.0, **shape)
-        # Adds to rows in any order, by atomic operations, and trains by plain SGD at that: no bar.
-        report_times("scatter_add", "group_and_adagrad", microseconds(lambda: scatter_add(table, index, gradient)), None,
-                     **shape)
-        report_times("unique", "group", microseconds(lambda: cupy.unique(index, return_inverse=True, return_counts=True)), 1.0,
+        report_times("take", "gather", microseconds(lambda: cupy.take(table, index, axis=0, out=out)), **shape)
+        # Adds to rows in any order, by atomic operations, and trains by plain SGD at that: `run` has no bar for it.
+        report_times("scatter_add", "group_and_adagrad", microseconds(lambda: scatter_add(table, index, gradient)), **shape)
+        report_times("unique", "group", microseconds(lambda: cupy.unique(index, return_inverse=True, return_counts=True)),
                      **shape)
         del table, index, gradient, out
         cupy.get_default_memory_pool().free_all_blocks()

@@ -124,6 +124,118 @@ TEST_CASE("what goes to a stream of another device is refused of kernels and sor
   CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
 }
 
+TEST_CASE("a stream that is destroyed goes at once, and does what it was given later", "[cuda][emulator]") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    emulated::Deferred const deferred{seed};
+    px::CudaStream const other;
+    px::CudaEvent event, of_other;
+    cudaStream_t stream = nullptr;
+    int const from = 7;
+    int first = 0, last = 0, seen = 0;
+    REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+    of_other.record(other.get());
+    REQUIRE(cudaStreamWaitEvent(stream, of_other.get()) == cudaSuccess);
+    REQUIRE(cudaMemcpyAsync(&first, &from, sizeof first, cudaMemcpyHostToDevice, stream) == cudaSuccess);
+    event.record(stream);
+    REQUIRE(cudaMemcpyAsync(&last, &first, sizeof last, cudaMemcpyDeviceToDevice, stream) == cudaSuccess);
+    CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+    CHECK(first == 0);
+    CHECK(cudaStreamWaitEvent(other.get(), event.get()) == cudaSuccess);
+    CHECK(cudaMemcpyAsync(&seen, &first, sizeof seen, cudaMemcpyDeviceToHost, other.get()) == cudaSuccess);
+    CHECK(cudaStreamSynchronize(other.get()) == cudaSuccess);
+    CHECK(seen == 7);
+    CHECK(cudaEventQuery(event.get()) == cudaSuccess);
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+    CHECK(last == 7);
+  }
+}
+
+TEST_CASE("a stream that was destroyed is refused, before it has done what it was given and ever after", "[cuda][emulator]") {
+  emulated::Deferred const deferred{1};
+  px::CudaEvent event;
+  int from = 7, to = 0, given = 0;
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  ncclUniqueId id;
+  ncclGetUniqueId(&id);
+  ncclComm_t comm = nullptr;
+  ncclCommInitRank(&comm, 1, id, 0);
+  void *taken = nullptr, *never = nullptr;
+  REQUIRE(cudaMallocAsync(&taken, 8, stream) == cudaSuccess);
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+  cudaGraphExec_t made = nullptr;
+  REQUIRE(cudaGraphInstantiateWithFlags(&made, graph, 0) == cudaSuccess);
+  cudaMemPoolProps const properties{cudaMemAllocationTypePinned, 0, {cudaMemLocationTypeDevice, 0}};
+  cudaMemPool_t pool = nullptr;
+  REQUIRE(cudaMemPoolCreate(&pool, &properties) == cudaSuccess);
+  std::uint32_t numbers[2][2] = {{2, 1}, {0, 0}};
+  cub::DoubleBuffer<std::uint32_t> keys{numbers[0], numbers[1]}, values{numbers[0], numbers[1]};
+  std::size_t bytes = 1;
+  REQUIRE(cudaMemcpyAsync(&given, &from, sizeof given, cudaMemcpyHostToDevice, stream) == cudaSuccess);
+  REQUIRE(cudaStreamDestroy(stream) == cudaSuccess);
+
+  auto const refused = [&](cudaError_t answer) {
+    return answer == cudaErrorInvalidResourceHandle && cudaGetLastError() == cudaErrorInvalidResourceHandle;
+  };
+  for (int const done : {0, 7}) {
+    CHECK(given == done);
+    CHECK(refused(parallax_emulator::launch(stream, 1, 1, 0, nothing)));
+    CHECK(refused(cub::DeviceRadixSort::SortPairs(numbers, bytes, keys, values, 2, 0, 32, stream)));
+    CHECK(refused(cudaMemcpyAsync(&to, &from, sizeof to, cudaMemcpyHostToDevice, stream)));
+    CHECK(refused(cudaMemcpy2DAsync(&to, 4, &from, 4, 4, 1, cudaMemcpyHostToDevice, stream)));
+    CHECK(refused(cudaMemsetAsync(&to, 1, sizeof to, stream)));
+    CHECK(refused(cudaMallocAsync(&never, 8, stream)));
+    CHECK(refused(cudaMallocFromPoolAsync(&never, 8, pool, stream)));
+    CHECK(refused(cudaFreeAsync(taken, stream)));
+    CHECK(refused(cudaEventRecord(event.get(), stream)));
+    CHECK(refused(cudaStreamWaitEvent(stream, event.get())));
+    CHECK(refused(cudaStreamSynchronize(stream)));
+    CHECK(refused(cudaStreamQuery(stream)));
+    CHECK(refused(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal)));
+    CHECK(refused(cudaStreamEndCapture(stream, &graph)));
+    CHECK(refused(cudaGraphLaunch(made, stream)));
+    CHECK(refused(cudaStreamDestroy(stream)));
+    CHECK(ncclAllReduce(&from, &to, 1, ncclFloat32, ncclSum, comm, stream) == ncclUnhandledCudaError);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  }
+  CHECK(cudaEventQuery(event.get()) == cudaSuccess);  // what was refused is not recorded
+  CHECK(to == 0);
+  CHECK(never == nullptr);
+  std::vector<px::CudaStream> const later(20);  // none of which has its handle
+  CHECK(refused(cudaStreamSynchronize(stream)));
+  CHECK(cudaFree(taken) == cudaSuccess);
+  CHECK(ncclCommAbort(comm) == ncclSuccess);
+  cudaGraphExecDestroy(made);
+  cudaGraphDestroy(graph);
+  cudaMemPoolDestroy(pool);
+}
+
+TEST_CASE("NCCL's work for a stream that is destroyed before it gets there fails", "[cuda][emulator]") {
+  ncclUniqueId id;
+  ncclGetUniqueId(&id);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  REQUIRE(ncclCommInitRankConfig(&comm, 1, id, 0, &config) == ncclInProgress);
+  auto const ends = [&] {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) REQUIRE(ncclCommGetAsyncError(comm, &state) == ncclSuccess);
+    return state;
+  };
+  REQUIRE(ends() == ncclSuccess);
+  float const from = 7;
+  float to = 0;
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  CHECK(ncclAllReduce(&from, &to, 1, ncclFloat32, ncclSum, comm, stream) == ncclInProgress);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  CHECK(ends() == ncclUnhandledCudaError);
+  CHECK(to == 0);
+  CHECK(ncclCommAbort(comm) == ncclSuccess);
+}
+
 TEST_CASE("memory is of the current device, or of the pool's, or of the stream's where there is no pool", "[cuda][emulator]") {
   px::CudaStream const stream;
   px::CudaPool pool;

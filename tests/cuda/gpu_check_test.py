@@ -22,7 +22,9 @@ elif arguments == ["--version"]:
     print("a compiler\\nof this test")
 else:
     source = next(Path(each).stem for each in arguments if each.endswith(".cu"))
-    (here / f"{{source}}.arguments").write_text(json.dumps(arguments))
+    noted = here / f"{{source}}.noted"  # whole before it has its name: a run that ends may end this compiler as it writes
+    noted.write_text(json.dumps(arguments))
+    noted.rename(here / f"{{source}}.arguments")
     says = json.loads(os.environ["PROGRAM_SAYS"])[source]
     if says == "error":
         sys.exit(f"{{source}}.cu(1): error: it is wrong")
@@ -60,10 +62,31 @@ right = {
 }
 
 
-class Checked:
-    """One run of the script, on its own in a folder, with this compiler and no other program but git's and Python's."""
+# All that is judged, and one bar that is missed: scatter's.
+million = {**of_case, "ids": 1_000_000, **times}
+judged = right | {
+    "check": right["check"] | {"kernels": ("".join(
+        line(kernel=kernel, bytes=most, **million)
+        for kernel, most in (("gather", 900), ("scatter", 10), ("update_sgd", 900), ("update_adagrad", 900), ("group", 0),
+                             ("group_and_adagrad", 900), ("thrust_gather", 900), ("thrust_group", 0),
+                             ("thrust_update_adagrad", 900))), 0)},
+    "step": right["step"] | {"times": (line(part="whole", indices="device", **shape, **times), 0)},
+    "nccl": {ranks: (line(nccl=23000) + line(check="all-reduce", ranks=1, right=True), 0) for ranks in ("1", "2", "devices")},
+}
+peers = {
+    "torch": line(name="index_select", beside="gather", **million) +
+             line(name="coalesce and index_add_", beside="group_and_adagrad", **million | {"us": 6.0}) +
+             line(name="embedding and Adagrad", beside="whole", **shape, **times) +
+             line(name="embedding and SparseAdam", beside="whole", **shape, **times | {"us": 1.0}),
+    "cupy": line(name="take", beside="gather", **million) + line(name="unique", beside="group", **million),
+}
 
-    def __init__(self, says, build_time=90, nccl_time=256, with_nvcc=True):
+
+class Checked:
+    """One run of the script, on its own in a folder, with this compiler and no other program but git's and Python's. With
+    `peers`, which say this, there is a sanitizer, too."""
+
+    def __init__(self, says, build_time=90, nccl_time=256, with_nvcc=True, peers=None):
         with tempfile.TemporaryDirectory(prefix="gpu-check-test-") as name:
             folder = Path(name)
             script = folder / "benchmarks/gpu_check/run"
@@ -81,6 +104,11 @@ class Checked:
             if with_nvcc:
                 compiler.write_text(nvcc)
                 compiler.chmod(0o755)
+            if peers:
+                (script.parent / "peers.py").write_text(f"import sys\nprint({peers!r}[sys.argv[1]])\n")
+                sanitizer = folder / "toolkit/bin/compute-sanitizer"
+                sanitizer.write_text(f"#!{sys.executable}\nprint('ERROR SUMMARY: 0 errors')\n")
+                sanitizer.chmod(0o755)
             environment = {**os.environ, "PATH": str(compiler.parent), "PROGRAM_SAYS": json.dumps(says)}
             process = subprocess.run([sys.executable, "-S", script, "--out", folder / "results.json"], env=environment,
                                      capture_output=True, text=True, timeout=60)
@@ -154,7 +182,32 @@ def a_shape_that_fails_loses_itself_only():
     require(len(checked.results["steps"]) == 1 and len(checked.results["failures"]) == 1, checked, "the others are lost")
 
 
+def every_bar_is_explained():
+    with tempfile.TemporaryDirectory(prefix="gpu-check-test-") as folder:
+        process = subprocess.run([sys.executable, "-S", root / "benchmarks/gpu_check/run", "--explain"], env={"PATH": ""},
+                                 cwd=folder, capture_output=True, text=True, timeout=60)
+        if process.returncode != 0 or process.stderr or os.listdir(folder):
+            sys.exit(f"it does not explain its bars, or does more: exit status {process.returncode}\n{process.stderr}")
+    explained = {text.split(": ", 1)[0]: " ".join(text.split()) for text in process.stdout.strip().split("\n\n")}
+    checked = Checked(judged, peers=peers)
+    require(checked.bars(False) == ["scatter, width 32"], checked, f"other bars are missed: {checked.bars(False)}")
+    found = set()
+    for each in checked.results["bars"]:
+        goals = [goal for goal in explained if each["name"] == goal or each["name"].startswith((f"{goal},", f"{goal}:"))]
+        require(len(goals) == 1, checked, f"the bar {each['name']} is explained by {goals}")
+        for text in (each["reason"], each["if_missed"]):
+            require(len(text.split()) > 8 and text in explained[goals[0]], checked, f"the reason of {each['name']} is another")
+            require((text in " ".join(checked.text.split())) == (not each["met"]), checked,
+                    "reasons are not printed of the bars that are missed, or of others too")
+        found |= set(goals)
+    require(found == set(explained), checked, f"explained, but not judged here: {sorted(set(explained) - found)}")
+    measured = (root / "benchmarks/gpu_check/peers.py").read_text()
+    for peer in (goal.split(" beside ")[1] for goal in explained if " beside " in goal):
+        require(peer == "Thrust" or f'"{peer}"' in measured, checked, f"peers.py measures no {peer}")
+
+
 for test in (the_first_device_of_cuda_is_compiled_for, nccl_is_found_where_the_compiler_finds_it,
              where_no_device_answers_it_is_skipped, programs_that_are_late_hold_up_no_others,
-             a_program_that_is_wrong_takes_no_other_along, a_shape_that_fails_loses_itself_only):
+             a_program_that_is_wrong_takes_no_other_along, a_shape_that_fails_loses_itself_only,
+             every_bar_is_explained):
     test()

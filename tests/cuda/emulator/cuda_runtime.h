@@ -104,7 +104,7 @@ namespace parallax_emulator {
 template <class... P, class... A>
 cudaError_t launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(P...),
                    A const&... arguments) {
-  if (emulator::of(stream).device != emulator::current_device) return emulator::answer(cudaErrorInvalidResourceHandle);
+  if (cudaError_t const error = emulator::check_launch(stream)) return error;
   emulator::enqueue(stream, [=] { emulator::run(grid, block, shared_bytes, [&] { kernel(arguments...); }); });
   return cudaSuccess;
 }

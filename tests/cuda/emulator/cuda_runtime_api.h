@@ -4,9 +4,11 @@
 // nobody waits for is found out. For several threads: whoever waits or asks runs what can run, of any stream, one at a time.
 // As strict as the runtime: a call that fails, or that says "not ready", leaves a last error of its thread behind; a new thread
 // has device 0; a kernel is launched on a stream of the current device, an event recorded on one of its own; and peers see a
-// pool's memory where they were given access. As in the runtime, copies, memsets and waits take streams of any device, and
-// memory is given back whatever device is current. Stricter: the program ends where memory is given back a second time, also in
-// the order of a stream, or was never taken; and where a thread ends with a last error that nobody has taken.
+// pool's memory where they were given access. As in the runtime, copies, memsets and waits take streams of any device, memory
+// is given back whatever device is current, and a stream that is destroyed goes at once, while what it was given is done later.
+// Stricter: every call refuses the handle of a destroyed stream, which no later stream gets, where the runtime may do anything;
+// and the program ends where memory is given back a second time, also in the order of a stream, or was never taken, and where a
+// thread ends with a last error that nobody has taken.
 #pragma once
 
 #include <algorithm>
@@ -77,6 +79,7 @@ struct Stream {
   std::deque<Operation> operations;
   int device = current_device;
   std::vector<Operation>* captured = nullptr;  // where a capture puts what the stream is given
+  bool destroyed = false;                      // it takes nothing more, and does what it has
 };
 struct Pool {
   int device = current_device;
@@ -96,6 +99,7 @@ inline std::mutex mutex;  // of all that follows; held while operations run
 inline std::uint64_t stream_seed = 1;
 inline Stream default_streams[devices]{{{}, 0}, {{}, 1}};
 inline std::vector<Stream*> streams{&default_streams[0], &default_streams[1]};
+inline std::vector<std::unique_ptr<Stream>> past_streams;  // destroyed: kept, so that their handles are known
 inline std::map<std::byte const*, Memory> memory;          // by where it begins
 inline thread_local cudaError_t next_error = cudaSuccess;  // of this thread's next call that can fail
 // Of this thread's next call that waits, or asks of the device: whose failure nobody is told.
@@ -138,6 +142,18 @@ inline cudaError_t answer(cudaError_t error) {
 inline cudaError_t take_error() { return answer(std::exchange(next_error, cudaSuccess)); }
 inline cudaError_t take_untold_error() { return answer(std::exchange(next_untold_error, cudaSuccess)); }
 inline Stream& of(CUstream_st* stream) { return stream ? *reinterpret_cast<Stream*>(stream) : default_streams[current_device]; }
+inline cudaError_t check_handle(CUstream_st* stream) {
+  return answer(of(stream).destroyed ? cudaErrorInvalidResourceHandle : cudaSuccess);
+}
+// Of a call that is given a stream.
+inline cudaError_t take_error(CUstream_st* stream) {
+  cudaError_t const error = take_error();
+  return error == cudaSuccess ? check_handle(stream) : error;
+}
+// Of a call that launches kernels: they go to streams of the current device.
+inline cudaError_t check_launch(CUstream_st* stream) {
+  return of(stream).device == current_device ? check_handle(stream) : answer(cudaErrorInvalidResourceHandle);
+}
 
 inline std::uint64_t draw_stream() {
   stream_seed ^= stream_seed << 13, stream_seed ^= stream_seed >> 7, stream_seed ^= stream_seed << 17;
@@ -160,6 +176,7 @@ inline bool run_one() {
   Operation const operation = std::move(stream.operations.front());
   stream.operations.pop_front();
   if (operation.run) operation.run();
+  if (stream.destroyed && stream.operations.empty()) std::erase(streams, &stream);
   return true;
 }
 inline bool others_may_help() {
@@ -393,14 +410,17 @@ inline cudaError_t cudaFreeHost(void* memory) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t stream) {
+  if (cudaError_t const error = emulator::check_handle(stream)) return error;
   auto const pool = std::make_shared<emulator::Pool>();  // that of the stream's device, which gives nobody access
   pool->device = emulator::of(stream).device;
   return emulator::take(memory, bytes, pool->device, pool);
 }
-inline cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool, cudaStream_t) {
+inline cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
+  if (cudaError_t const error = emulator::check_handle(stream)) return error;
   return emulator::take(memory, bytes, pool->state->device, pool->state);
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  if (cudaError_t const error = emulator::check_handle(stream)) return error;
   if (!memory) return cudaSuccess;
   {
     emulator::Locked const locked{emulator::mutex};
@@ -432,7 +452,7 @@ inline cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, cudaMemAccessDesc co
 inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
 
 inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   if (kind == cudaMemcpyDeviceToHost) {
     emulator::Locked const locked{emulator::mutex};
     ++emulator::copies_to_host;
@@ -442,7 +462,7 @@ inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes
 }
 inline cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from, std::size_t from_pitch, std::size_t bytes,
                                      std::size_t rows, cudaMemcpyKind, cudaStream_t stream) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   if (bytes > to_pitch || bytes > from_pitch) return emulator::answer(cudaErrorInvalidValue);
   emulator::enqueue(stream, [=] {
     for (std::size_t i = 0; i < rows; ++i)
@@ -451,7 +471,7 @@ inline cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const*
   return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   emulator::enqueue(stream, [=] { if (bytes > 0) std::memset(to, value, bytes); });
   return cudaSuccess;
 }
@@ -465,7 +485,7 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   if (emulator::of(stream).captured) return emulator::answer(cudaErrorStreamCaptureUnsupported);
   {
     emulator::Locked const locked{emulator::mutex};
@@ -475,7 +495,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   if (emulator::of(stream).captured) return emulator::answer(cudaErrorStreamCaptureUnsupported);
   emulator::Locked const locked{emulator::mutex};
   emulator::go_on();
@@ -483,10 +503,12 @@ inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (!stream) return emulator::answer(cudaErrorInvalidResourceHandle);
-  emulator::run_until([&] { return emulator::of(stream).operations.empty(); });
+  if (cudaError_t const error = emulator::check_handle(stream)) return error;
   emulator::Locked const locked{emulator::mutex};
-  std::erase(emulator::streams, &emulator::of(stream));
-  delete reinterpret_cast<emulator::Stream*>(stream);
+  emulator::Stream& left = emulator::of(stream);
+  left.destroyed = true;
+  emulator::past_streams.emplace_back(&left);
+  if (left.operations.empty()) std::erase(emulator::streams, &left);
   return cudaSuccess;
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
@@ -501,7 +523,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   std::shared_ptr<emulator::Event> marked;
   std::uint64_t record = 0;
   {
@@ -514,7 +536,7 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   emulator::Operation wait;
   {
     emulator::Locked const locked{emulator::mutex};
@@ -568,14 +590,14 @@ using cudaGraphExec_t = CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   emulator::Locked const locked{emulator::mutex};
   if (!stream || emulator::of(stream).captured) return emulator::answer(cudaErrorIllegalState);
   emulator::of(stream).captured = &(new CUgraph_st)->operations;  // its first member
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   emulator::Locked const locked{emulator::mutex};
   if (!stream || !emulator::of(stream).captured) return emulator::answer(cudaErrorIllegalState);
   *graph = reinterpret_cast<cudaGraph_t>(std::exchange(emulator::of(stream).captured, nullptr));
@@ -587,7 +609,7 @@ inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* made, cudaGrap
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
-  if (cudaError_t const error = emulator::take_error()) return error;
+  if (cudaError_t const error = emulator::take_error(stream)) return error;
   for (emulator::Operation const& operation : graph->operations) emulator::put(emulator::of(stream), operation);
   return cudaSuccess;
 }

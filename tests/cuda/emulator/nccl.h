@@ -238,6 +238,10 @@ inline void NcclClique::forget(ncclComm* comm) {
 
 // With the lock held.
 inline void nccl_put(std::shared_ptr<NcclWork> const& work) {
+  if (of(work->stream).destroyed) {
+    work->comm->failed = ncclUnhandledCudaError;
+    return;
+  }
   ++nccl.enqueued;
   of(work->stream).operations.push_back({{}, nullptr, 0, [work] { return work->ready(); }});
 }
@@ -276,7 +280,7 @@ inline ncclResult_t nccl_call(ncclComm* comm, cudaStream_t stream, NcclWork::Par
   {
     Locked const locked{mutex};
     if (!nccl_usable(comm)) return ncclInvalidUsage;
-    if (of(stream).device != comm->device) return ncclUnhandledCudaError;
+    if (of(stream).destroyed || of(stream).device != comm->device) return ncclUnhandledCudaError;
     if (part.peer < 0 || part.peer >= comm->clique->size) return ncclInvalidArgument;
   }
   std::shared_ptr<NcclWork> work;
@@ -382,7 +386,7 @@ inline ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) 
     *error = ncclInProgress;
     if (--comm->polls == 0)
       for (auto const& work : std::exchange(comm->waiting, {})) emulator::nccl_put(work);
-    if (comm->polls == 0) *error = ncclSuccess;
+    if (comm->polls == 0) *error = comm->failed;
     emulator::nccl_go_on();
   }
   return ncclSuccess;

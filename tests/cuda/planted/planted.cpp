@@ -92,6 +92,24 @@ void give_back(std::string_view what) {
   std::printf("given back: %d\n", emulator::blocks_in_use == 0);
 }
 
+// A copy in a stream that is destroyed: it is waited for, or it is not, or it is put there afterwards.
+void destroy(std::string_view what) {
+  emulator::deferred = true;
+  int const from = 1;
+  int to = 0;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t copied = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  cudaEventCreateWithFlags(&copied, cudaEventDisableTiming);
+  if (what != "destroyed_before") cudaMemcpyAsync(&to, &from, sizeof to, cudaMemcpyDeviceToHost, stream);
+  cudaEventRecord(copied, stream);
+  cudaStreamDestroy(stream);
+  if (what == "destroyed_before") cudaMemcpyAsync(&to, &from, sizeof to, cudaMemcpyDeviceToHost, stream);
+  if (what != "destroyed_for_a_wait") cudaEventSynchronize(copied);
+  std::printf("copied: %d\n", to);
+  cudaEventDestroy(copied);
+}
+
 // Rows are gathered on one stream from a table that another stream copies to the device. How often the result is wrong in 100
 // orders that streams may run in.
 template <bool waits>
@@ -138,6 +156,7 @@ int main(int argc, char** argv) {
   else if (what == "odd_load") packs(1, 0);
   else if (what == "odd_store") packs(0, 1);
   else if (what.starts_with("freed") || what == "never_taken") give_back(what);
+  else if (what.starts_with("destroyed")) destroy(what);
   else if (what == "missed") static_cast<void>(cudaSetDevice(emulator::devices));
   else if (what == "no_blocks") emulator::run(0, 1, 0, [] {});
   else if (what == "lanes_part") device::launch(nullptr, 1, threads, 0, lanes_part, out.data());

@@ -30,7 +30,7 @@ struct DeviceRadixSort {
       bytes = 64;
       return cudaSuccess;
     }
-    if (emulator::of(stream).device != emulator::current_device) return emulator::answer(cudaErrorInvalidResourceHandle);
+    if (cudaError_t const error = emulator::check_launch(stream)) return error;
     emulator::enqueue(stream, [=, from = keys, with = values] {
       std::vector<std::size_t> order(n);
       std::iota(order.begin(), order.end(), std::size_t{0});
