@@ -2,12 +2,12 @@
 // which is exact, and what is written back is rounded to the nearest, to even where two are equally near.
 #pragma once
 
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "parallax/core/config.hpp"
 #include "parallax/core/option.hpp"
 
 namespace parallax {
@@ -22,15 +22,17 @@ struct BFloat16 {
 
   BFloat16() = default;
   // The nearest. What is too large becomes infinite; what is not a number stays so, and is quiet.
-  constexpr explicit BFloat16(float value) : bits{nearest(value)} {}
+  PARALLAX_HOST_DEVICE constexpr explicit BFloat16(float value) : bits{nearest(value)} {}
   // The same number.
-  constexpr operator float() const { return value(bits); }
+  PARALLAX_HOST_DEVICE constexpr operator float() const { return value(bits); }
 
   // What such bits stand for. Loops over many are of these two functions, for compilers take no vectors of structs.
-  static constexpr float value(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  PARALLAX_HOST_DEVICE static constexpr float value(std::uint16_t bits) {
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
+  }
   // The bits of the nearest number.
-  static constexpr std::uint16_t nearest(float number) {
-    auto const value = std::bit_cast<std::uint32_t>(number);
+  PARALLAX_HOST_DEVICE static constexpr std::uint16_t nearest(float number) {
+    auto const value = __builtin_bit_cast(std::uint32_t, number);
     std::uint32_t const rounded = (value + 0x7fffu + ((value >> 16) & 1u)) >> 16, quiet = (value >> 16) | 0x40u;
     return static_cast<std::uint16_t>((value & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
   }
@@ -46,30 +48,31 @@ struct Float16 {
 
   Float16() = default;
   // The nearest. From 65520 on it becomes infinite; what is not a number stays so, and is quiet.
-  constexpr explicit Float16(float value) : bits{nearest(value)} {}
+  PARALLAX_HOST_DEVICE constexpr explicit Float16(float value) : bits{nearest(value)} {}
   // The same number.
-  constexpr operator float() const { return value(bits); }
+  PARALLAX_HOST_DEVICE constexpr operator float() const { return value(bits); }
 
   // What such bits stand for.
-  static constexpr float value(std::uint16_t bits) {
+  PARALLAX_HOST_DEVICE static constexpr float value(std::uint16_t bits) {
     constexpr std::uint32_t infinite = 0x7c00u << 13, least = 113u << 23;  // in a float's place; 2^-14
     std::uint32_t const magnitude = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
     std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     std::uint32_t value = magnitude + (112u << 23);  // of another bias
     if (magnitude >= infinite) value += 112u << 23;
     else if (magnitude < (1u << 23))  // a subnormal one: its mantissa counts 2^-24
-      value = std::bit_cast<std::uint32_t>(std::bit_cast<float>(value + (1u << 23)) - std::bit_cast<float>(least));
-    return std::bit_cast<float>(sign | value);
+      value =
+          __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, value + (1u << 23)) - __builtin_bit_cast(float, least));
+    return __builtin_bit_cast(float, sign | value);
   }
   // The bits of the nearest number.
-  static constexpr std::uint16_t nearest(float number) {
-    auto const value = std::bit_cast<std::uint32_t>(number);
+  PARALLAX_HOST_DEVICE static constexpr std::uint16_t nearest(float number) {
+    auto const value = __builtin_bit_cast(std::uint32_t, number);
     std::uint32_t const sign = (value >> 16) & 0x8000u, magnitude = value & 0x7fffffffu;
     std::uint32_t rounded = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
     if (magnitude > 0x7f800000u) rounded = 0x7e00u;
     else if (magnitude >= (143u << 23)) rounded = 0x7c00u;  // 65536
     else if (magnitude < (113u << 23))                      // the sum's last bit counts 2^-24, and the addition rounds
-      rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - (126u << 23);
+      rounded = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) + 0.5f) - (126u << 23);
     return static_cast<std::uint16_t>(sign | rounded);
   }
 };

@@ -207,8 +207,9 @@ class OptimizerState {
 
   // Moves rows directory(keys[i]) of the table by row i of `gradients`, packed, times `scale`; the state lies like the table.
   // Keys may not repeat.
-  template <class Index, class Rule>
-  void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<T> table, T const* gradients, T scale,
+  // On a device the table may be of fewer bits.
+  template <class Index, class E, class Rule>
+  void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<E> table, T const* gradients, T scale,
                   Rule const& rule) noexcept(on_host) {
     if constexpr (!Space::host_readable) {
       elements_.from(0, [&](auto*... slots) {
@@ -232,9 +233,9 @@ class OptimizerState {
 
   // On a device: moves rows of the table by the sums of the rows of `values` by `groups`, which are never stored, divided by
   // `counts`, of device memory, one a key, or where those are null by `divisor`.
-  template <class Groups, class Index, class Rule>
+  template <class Groups, class Index, class E, class Rule>
   void apply_runs(RowsView<T const> values, Groups const& groups, Directory<Index> directory, T divisor,
-                  std::uint32_t const* counts, RowsView<T> table, Rule const& rule) {
+                  std::uint32_t const* counts, RowsView<E> table, Rule const& rule) {
     elements_.from(0, [&](auto*... slots) {
       rows_.from(0, [&](auto*... row_slots) {
         ops_.apply_runs(values, groups, directory, divisor, counts, table, rule,
@@ -245,12 +246,12 @@ class OptimizerState {
   }
   // Moves rows first, first + 1, … of the table by gradients that lie gradients.stride apart. With `skips` the element behind a
   // gradient says how many named its row: where none did, the row is left alone.
-  template <class Rule>
-  void apply_spaced_rows(std::int64_t first, RowsView<T const> gradients, bool skips, RowsView<T> table, T scale,
+  template <class E, class Rule>
+  void apply_spaced_rows(std::int64_t first, RowsView<T const> gradients, bool skips, RowsView<E> table, T scale,
                          Rule const& rule) noexcept(on_host) {
     if constexpr (!on_host) {
-      auto const part = [&]<class E>(E* memory, std::int64_t width) {
-        return RowsView<E>{memory + first * width, gradients.rows, width};
+      auto const part = [&]<class Entry>(Entry* memory, std::int64_t width) {
+        return RowsView<Entry>{memory + first * width, gradients.rows, width};
       };
       elements_.from(0, [&](auto*... slots) {
         rows_.from(0, [&](auto*... row_slots) {

@@ -30,8 +30,8 @@ class TableRows {
  public:
   // Of gradients, slots, and rows that were read.
   using Wide = computed_type<T>;
-  // Whether rows are kept in fewer bits than that.
-  static constexpr bool is_narrow = is_short_float<T>;
+  // Whether rows are kept in fewer bits than that, and widened here: kernels of a device do so themselves.
+  static constexpr bool is_narrow = is_short_float<T> && Space::host_readable;
   // The operations on rows, of the space.
   using Ops = RowOps<Space>;
   // The optimizer's state beside the rows.

@@ -418,8 +418,6 @@ template <class Kind, class Opt, class Part, class Space, class T, class IndexTy
 struct check_choices {
   static_assert(!is_short_float<T> || !std::same_as<Kind, Dense>,
                 "parallax: BFloat16 and Float16 are for the rows of a Sparse variable: a Dense one is of float or double");
-  static_assert(!is_short_float<T> || !MemorySpace<Space> || std::same_as<Space, HostSpace>,
-                "parallax: tables of BFloat16 and Float16 are in the host's memory: leave out the memory space, or take float");
   static_assert(MemorySpace<Space>,
                 "parallax: a memory space has allocate, deallocate and host_readable (see memory/space.hpp)");
   static_assert(
@@ -447,7 +445,7 @@ struct make_variable {
   static constexpr bool has_way = !one_of<Kind, Dense, Sparse> || policy_lacks<Policy, Kind>() == PolicyLack::nothing;
   static_assert(sizeof(std::conditional_t<has_way, Kind, check_policy<Policy, Kind>>) > 0);
   static_assert(sizeof(check_choices<Kind, Opt, Part, Space, T, typename IndexOption::type>) > 0);
-  static constexpr bool right_scalar = !is_short_float<T> || (std::same_as<Kind, Sparse> && std::same_as<Space, HostSpace>);
+  static constexpr bool right_scalar = !is_short_float<T> || std::same_as<Kind, Sparse>;
   using Right = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
   using StandInPolicy = std::conditional_t<has_way, Policy, policy_for<presets::hybrid, Kind>>;
   using StandIn = MistakenVariable<BasicVariable<Kind, StandInPolicy, Sgd, Cyclic, Space,

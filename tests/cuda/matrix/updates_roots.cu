@@ -12,6 +12,8 @@ using namespace parallax;
 #define PAIR_OF_DOUBLES Slots<double, double>
 UPDATE(Adagrad, float, float, std::int32_t, Slots<float>, Slots<>)
 UPDATE(Adagrad, __half, float, std::int32_t, Slots<float>, Slots<>)
+UPDATE(Adagrad, float, BFloat16, std::int64_t, Slots<float>, Slots<>)
+UPDATE(LazyAdam, float, Float16, std::int64_t, PAIR, Slots<>)
 UPDATE(LazyRmsProp, float, float, std::int32_t, Slots<float>, Slots<>)
 UPDATE(LazyCenteredRmsProp, float, float, std::int32_t, PAIR, Slots<>)
 UPDATE(LazyAdadelta, float, float, std::int32_t, PAIR, Slots<>)

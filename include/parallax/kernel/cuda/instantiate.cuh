@@ -68,33 +68,36 @@ constexpr auto updating_elements(slots<S...>) {
 // apply_rows, for a rule and its slots of elements and of rows.
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_rows(slots<S...>, slots<R...>) {
-  using Function = void (Ops::*)(std::span<Index const>, Directory<Index>, RowsView<T>, T const*, T, Rule const&,
-                                 Slots<parallax::detail::slot_type<S, T>...> const&,
-                                 Slots<parallax::detail::slot_type<R, T>...> const&) const;
+  using C = computed_type<T>;
+  using Function = void (Ops::*)(std::span<Index const>, Directory<Index>, RowsView<T>, C const*, C, Rule const&,
+                                 Slots<parallax::detail::slot_type<S, C>...> const&,
+                                 Slots<parallax::detail::slot_type<R, C>...> const&) const;
   return static_cast<Function>(&Ops::apply_rows);
 }
 // apply_runs, likewise.
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_runs(slots<S...>, slots<R...>) {
-  using Function = void (Ops::*)(RowsView<T const>, ShownGroups<Index> const&, Directory<Index>, T, std::uint32_t const*,
-                                 RowsView<T>, Rule const&, Slots<parallax::detail::slot_type<S, T>...> const&,
-                                 Slots<parallax::detail::slot_type<R, T>...> const&) const;
+  using C = computed_type<T>;
+  using Function = void (Ops::*)(RowsView<C const>, ShownGroups<Index> const&, Directory<Index>, C, std::uint32_t const*,
+                                 RowsView<T>, Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
+                                 Slots<parallax::detail::slot_type<R, C>...> const&) const;
   return static_cast<Function>(&Ops::apply_runs);
 }
 // apply_spaced_rows, likewise; it knows no index.
 template <class T, class Rule, class... S, class... R>
 constexpr auto updating_spaced_rows(slots<S...>, slots<R...>) {
-  using Function = void (Ops::*)(RowsView<T>, RowsView<T const>, bool, T, Rule const&,
-                                 Slots<parallax::detail::slot_type<S, T>...> const&,
-                                 Slots<parallax::detail::slot_type<R, T>...> const&) const;
+  using C = computed_type<T>;
+  using Function =
+      void (Ops::*)(RowsView<T>, RowsView<C const>, bool, C, Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
+                    Slots<parallax::detail::slot_type<R, C>...> const&) const;
   return static_cast<Function>(&Ops::apply_spaced_rows);
 }
 
 // What a rule needs that measures a whole tensor: its sums, the rule made of them, and that one applied.
 template <class T, std::size_t sums, class Rule, class... S>
 constexpr auto measuring(slots<S...>) {
-  using Function = void (Ops::*)(std::int64_t, T*, T const*, T, Rule const&, double*,
-                                 parallax::detail::slot_type<S, T>*...) const;
+  using Function =
+      void (Ops::*)(std::int64_t, T*, T const*, T, Rule const&, double*, parallax::detail::slot_type<S, T>*...) const;
   using Finished = Ops::Finished<sums, Rule>;
   return std::tuple{static_cast<Function>(&Ops::measure_elements), &Ops::finish_rule<sums, Rule>,
                     updating_elements<T, T, DeviceBuffer<Finished>>(slots<S...>{})};
@@ -121,8 +124,16 @@ constexpr auto functions_of_rows() {
 // All functions that an optimizer needs.
 template <class T, class Index, class O>
 constexpr auto functions_of_optimizer() {
-  return std::tuple_cat(filling<T>(typename O::element_slots{}), filling<T>(row_slots<O>{}), functions_of_elements<T, O>(),
-                        functions_of_rows<T, Index, O>());
+  using C = computed_type<T>;
+  auto const filled = std::tuple_cat(filling<C>(typename O::element_slots{}), filling<C>(row_slots<O>{}));
+  if constexpr (is_short_float<T>) return std::tuple_cat(filled, functions_of_rows<T, Index, O>());
+  else return std::tuple_cat(filled, functions_of_elements<T, O>(), functions_of_rows<T, Index, O>());
+}
+// What tables of 16 bits need besides: rows that are widened.
+template <class T, class Index>
+constexpr auto functions_of_short_table() {
+  if constexpr (is_short_float<T>) return std::tuple{&Ops::widen_rows<T, Index const>};
+  else return std::tuple{};
 }
 
 // What `calibrate` measures with, for tables under Auto.
@@ -132,17 +143,17 @@ constexpr auto functions_of_calibration() {
 
 // Whether the arguments of the macro are what it takes.
 template <class T, class Index, class... O>
-inline constexpr bool instantiable = (std::is_same_v<T, float> || std::is_same_v<T, double>) &&
-                                     (std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>) &&
-                                     (true && ... && Optimizer<O>);
+inline constexpr bool instantiable = (std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                      is_short_float<T>)&&(std::is_same_v<Index, std::int32_t> ||
+                                                           std::is_same_v<Index, std::int64_t>)&&(true && ... && Optimizer<O>);
 // All functions of one line of the macro; none where its arguments are wrong, so that one sentence says so.
 template <class T, class Index, class... O>
 constexpr auto functions_of_variables() {
   if constexpr (instantiable<T, Index, O...>)
-    return std::tuple_cat(functions_of_scalar<T>(), functions_of_table<T, Index>(), functions_of_calibration(),
+    return std::tuple_cat(functions_of_scalar<computed_type<T>>(), functions_of_table<computed_type<T>, Index>(),
+                          functions_of_short_table<T, Index>(), functions_of_calibration(),
                           functions_of_ids<Index, Cyclic::Layout>(), functions_of_ids<Index, Hash::Layout>(),
-                          functions_of_ids<Index, Block::Layout>(),
-                          functions_of_optimizer<T, Index, O>()...);
+                          functions_of_ids<Index, Block::Layout>(), functions_of_optimizer<T, Index, O>()...);
   else return std::tuple{};
 }
 
@@ -151,9 +162,11 @@ constexpr auto functions_of_variables() {
 // See PARALLAX_CUDA_INSTANTIATE. An instantiation holds the address of every function, so that the compiler keeps them all.
 template <class T, class Index, class... O>
 struct Instantiated {
-  static_assert(detail::instantiable<T, Index, O...>,
-                "parallax: PARALLAX_CUDA_INSTANTIATE is given a scalar (float, double), the index of tables (std::int32_t, "
-                "std::int64_t) and optimizers");
+  static_assert(
+      detail::instantiable<T, Index, O...>,
+      "parallax: PARALLAX_CUDA_INSTANTIATE is given a scalar (float, double; of tables BFloat16, Float16), the index of "
+      "tables (std::int32_t, "
+      "std::int64_t) and optimizers");
   // Addresses of all functions, which nobody reads.
   static constexpr auto functions = detail::functions_of_variables<T, Index, O...>();
 };

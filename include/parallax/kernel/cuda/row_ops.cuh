@@ -184,6 +184,11 @@ void RowOps<CudaSpace>::gather_rows(RowsView<std::type_identity_t<T> const> tabl
                                     Directory<std::remove_const_t<I>> directory, T* out) const {
   device::gather_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, out);
 }
+template <class W, class I>
+void RowOps<CudaSpace>::widen_rows(RowsView<W const> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+                                   computed_type<W>* out) const {
+  device::widen_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, out);
+}
 template <class T, class I>
 void RowOps<CudaSpace>::scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                                      std::type_identity_t<T> const* rows) const {
@@ -271,26 +276,27 @@ void RowOps<CudaSpace>::apply_elements(std::int64_t n, T* parameters, std::type_
 }
 template <class T, class I, class Rule, class... S, class... R>
 void RowOps<CudaSpace>::apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
-                                   std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
+                                   computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
                                    device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const {
   device::apply_rows(stream(), std::span<std::remove_const_t<I> const>{indices}, directory, table, gradients,
-                     device::detail::scaling<T>(scale), rule, element_slots, row_slots);
+                     device::detail::scaling<computed_type<T>>(scale), rule, element_slots, row_slots);
 }
 template <class T, class Index, class Rule, class... S, class... R>
-void RowOps<CudaSpace>::apply_runs(RowsView<std::type_identity_t<T> const> values, device::ShownGroups<Index> const& shown,
-                                   Directory<Index> directory, std::type_identity_t<T> divisor, std::uint32_t const* counts,
+void RowOps<CudaSpace>::apply_runs(RowsView<computed_type<T> const> values, device::ShownGroups<Index> const& shown,
+                                   Directory<Index> directory, computed_type<T> divisor, std::uint32_t const* counts,
                                    RowsView<T> table, Rule const& rule, device::Slots<S...> const& element_slots,
                                    device::Slots<R...> const& row_slots) const {
-  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<T>(shown.groups.count, values.width)};
-  device::update_runs(stream(), values, shown.groups, directory, device::Scaling<T>{divisor, counts}, table, rule,
+  using C = computed_type<T>;
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<C>(shown.groups.count, values.width)};
+  device::update_runs(stream(), values, shown.groups, directory, device::Scaling<C>{divisor, counts}, table, rule,
                       element_slots, row_slots, scratch.data());
 }
 template <class T, class Rule, class... S, class... R>
-void RowOps<CudaSpace>::apply_spaced_rows(RowsView<T> table, RowsView<std::type_identity_t<T> const> gradients, bool skips,
-                                          std::type_identity_t<T> scale, Rule const& rule,
+void RowOps<CudaSpace>::apply_spaced_rows(RowsView<T> table, RowsView<computed_type<T> const> gradients, bool skips,
+                                          computed_type<T> scale, Rule const& rule,
                                           device::Slots<S...> const& element_slots,
                                           device::Slots<R...> const& row_slots) const {
-  device::apply_spaced_rows(stream(), table, gradients, skips, device::detail::scaling<T>(scale), rule, element_slots,
+  device::apply_spaced_rows(stream(), table, gradients, skips, device::detail::scaling<computed_type<T>>(scale), rule, element_slots,
                             row_slots);
 }
 

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "parallax/core/short_float.hpp"
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/cuda/operands.hpp"
 #include "parallax/kernel/findings.hpp"
@@ -221,6 +222,10 @@ struct RowOps<CudaSpace> {
   template <class T, class I>
   void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
                    Directory<std::remove_const_t<I>> directory, T* out) const;
+  // The same of a table of numbers of 16 bits, which are widened.
+  template <class W, class I>
+  void widen_rows(RowsView<W const> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+                  computed_type<W>* out) const;
   // Table row `directory(indices[i])` = row i of rows. The indices differ, where the host takes equal ones too.
   template <class T, class I>
   void scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
@@ -309,23 +314,24 @@ struct RowOps<CudaSpace> {
   static device::Slots<S...> slots(RowsView<S>... tables) {
     return device::Slots<S...>{tables...};
   }
+  // Tables may be of numbers of 16 bits, which are rounded as they are written; gradients and slots are of what is computed in.
   // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ. `element_slots` and
   // `row_slots`: by the function above.
   template <class T, class I, class Rule, class... S, class... R>
   void apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
-                  std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
+                  computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
                   device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
   // As `coalesce`, a division and apply_rows in one: by sums that are never stored, of the rows of `values` by `shown`. Sums
   // are divided by `divisor`, or by `counts`, one for each distinct key, in device memory, where that is not null.
   template <class T, class Index, class Rule, class... S, class... R>
-  void apply_runs(RowsView<std::type_identity_t<T> const> values, device::ShownGroups<Index> const& shown,
-                  Directory<Index> directory, std::type_identity_t<T> divisor, std::uint32_t const* counts, RowsView<T> table,
+  void apply_runs(RowsView<computed_type<T> const> values, device::ShownGroups<Index> const& shown,
+                  Directory<Index> directory, computed_type<T> divisor, std::uint32_t const* counts, RowsView<T> table,
                   Rule const& rule, device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
   // All rows of `table`, in order, by gradients that lie `gradients.stride` apart. With `skips` the number behind a gradient
   // says how many named its row: where none did, the row is left alone.
   template <class T, class Rule, class... S, class... R>
-  void apply_spaced_rows(RowsView<T> table, RowsView<std::type_identity_t<T> const> gradients, bool skips,
-                         std::type_identity_t<T> scale, Rule const& rule, device::Slots<S...> const& element_slots,
+  void apply_spaced_rows(RowsView<T> table, RowsView<computed_type<T> const> gradients, bool skips, computed_type<T> scale,
+                         Rule const& rule, device::Slots<S...> const& element_slots,
                          device::Slots<R...> const& row_slots) const;
 
  private:

@@ -105,6 +105,34 @@ void add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices
          indices.data(), directory, count, rows, lanes);
 }
 
+// Grid: a team of `lanes` threads takes four rows at a time, in packs of N elements; all teams stride over the rows. Memory: each
+// row is read once and written once.
+template <int N, class W, class I>
+__global__ void __launch_bounds__(block_threads)
+    widen_rows_kernel(RowsView<W const> table, I const* indices, Directory<I> directory, std::uint64_t n, Computed<W>* rows,
+                      unsigned lanes) {
+  Team const team{lanes};
+  if (team.idle) return;
+  for (std::uint64_t first = team.number; first < n; first += rows_at_once * team.count) {
+    W const* in_table[rows_at_once];
+    for (int u = 0; u < rows_at_once; ++u) {
+      std::uint64_t const i = first + u * team.count;
+      in_table[u] = i < n ? table.row(directory(indices[i])) : nullptr;
+    }
+    for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
+      Pack<W, N> held[rows_at_once];
+      for (int u = 0; u < rows_at_once; ++u)
+        if (in_table[u]) held[u] = load<N>(in_table[u] + at);
+      for (int u = 0; u < rows_at_once; ++u) {
+        if (!in_table[u]) continue;
+        Pack<Computed<W>, N> wide;
+        for (int k = 0; k < N; ++k) wide.at[k] = widened(held[u].at[k]);
+        store<N>(rows + (first + u * team.count) * static_cast<std::uint64_t>(table.width) + at, wide);
+      }
+    }
+  }
+}
+
 }  // namespace detail
 
 // All of these: pointers are to memory of the device, `rows` and `out` are packed, `indices` are int32, int64 or uint32, table
@@ -117,6 +145,21 @@ void gather_rows(cudaStream_t stream, RowsView<std::type_identity_t<T> const> ta
                  Directory<std::type_identity_t<I>> directory, T* out, std::uint32_t const* count = nullptr) {
   RowsView<T> const from{const_cast<T*>(table.data), table.rows, table.width, table.stride};  // is only read
   detail::move_rows<true>(stream, from, indices, directory, {indices.size(), count}, out);
+}
+
+// The same of a table of numbers of 16 bits, which are widened.
+template <class W, class I>
+void widen_rows(cudaStream_t stream, RowsView<W const> table, std::span<I const> indices,
+                Directory<std::type_identity_t<I>> directory, Computed<W>* out) {
+  if (indices.empty() || table.width == 0) return;
+  auto const n = static_cast<std::uint64_t>(indices.size());
+  detail::with_packs(
+      [&]<int N>(std::integral_constant<int, N>) {
+        unsigned const lanes = detail::lanes_for(table.width / N);
+        launch(stream, detail::grid_for(detail::ceil_div(n, detail::teams_for(lanes) * detail::rows_at_once)), block_threads, 0,
+               detail::widen_rows_kernel<N, W, I>, table, indices.data(), directory, n, out, lanes);
+      },
+      table, RowsView<Computed<W> const>{out, static_cast<std::int64_t>(n), table.width});
 }
 
 // Table row directory(indices[i]) = row i of rows; the indices differ.

@@ -11,6 +11,7 @@
 
 #include "parallax/core/config.hpp"
 #include "parallax/core/math.hpp"
+#include "parallax/core/short_float.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
@@ -190,6 +191,13 @@ struct computed_as<__half> {
   // Float, which holds every half.
   using type = float;
 };
+// Rows of the library's own numbers of 16 bits are computed in float.
+template <class T>
+  requires is_short_float<T>
+struct computed_as<T> {
+  // Float, which holds every one of them.
+  using type = float;
+};
 // What arithmetic on stored numbers of T is done in, as a type.
 template <class T>
 using Computed = typename computed_as<T>::type;
@@ -199,6 +207,8 @@ namespace detail {
 // A stored number as what it is computed in; always exact.
 PARALLAX_HOST_DEVICE inline float widened(__nv_bfloat16 x) noexcept { return __bfloat162float(x); }
 PARALLAX_HOST_DEVICE inline float widened(__half x) noexcept { return __half2float(x); }
+PARALLAX_HOST_DEVICE inline float widened(BFloat16 x) noexcept { return x; }
+PARALLAX_HOST_DEVICE inline float widened(Float16 x) noexcept { return x; }
 PARALLAX_HOST_DEVICE inline float widened(float x) noexcept { return x; }
 PARALLAX_HOST_DEVICE inline double widened(double x) noexcept { return x; }
 
@@ -207,7 +217,7 @@ template <class T>
 PARALLAX_HOST_DEVICE T narrowed(Computed<T> x) noexcept {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16_rn(x);
   else if constexpr (std::is_same_v<T, __half>) return __float2half_rn(x);
-  else return x;
+  else return T{x};
 }
 
 }  // namespace detail
