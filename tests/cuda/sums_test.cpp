@@ -1,9 +1,11 @@
+#include "../kernel/naive.hpp"
 #include "cases.hpp"
 #include "grouped.hpp"
 #include "parallax/kernel/cuda/bags.cuh"
 #include "parallax/kernel/cuda/copies.cuh"
 #include "parallax/kernel/cuda/elements.cuh"
 #include "parallax/kernel/cuda/sums.cuh"
+#include "parallax/kernel/cuda/updates.cuh"
 #include "parallax/kernel/host.hpp"
 
 namespace {
@@ -128,14 +130,118 @@ TEST_CASE("many tensors are copied at once, wherever they begin and end", "[cuda
 template <class T>
 void check_squares(parallax::RowsView<T const> rows) {
   auto const blocks = static_cast<std::int64_t>(device::measured_blocks(rows.width));
-  std::vector<double> sums(static_cast<std::size_t>(rows.rows * blocks), -1);
+  auto const row_count = static_cast<std::uint64_t>(rows.rows), of_row = static_cast<std::uint64_t>(blocks);
+  std::vector<double> sums(device::numbers_to_add(row_count, of_row), -1);
   device::sum_of_squares(nullptr, rows, sums.data());
   for (std::int64_t row = 0; row < rows.rows; ++row)
-    REQUIRE(std::accumulate(sums.begin() + row * blocks, sums.begin() + (row + 1) * blocks, 0.0) ==
-            Host::sum_of_squares(rows.row(row), rows.width));
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      std::int64_t const first = block * parallax::measured_block;
+      REQUIRE(sums[static_cast<std::size_t>(row * blocks + block)] ==
+              Host::sum_of_squares(rows.row(row) + first, std::min(rows.width - first, parallax::measured_block)));
+    }
   double sum = -1;
-  device::add_blocks<1>(nullptr, sums.data(), sums.size(), static_cast<std::uint64_t>(blocks), &sum);
+  device::add_blocks<1>(nullptr, sums.data(), row_count, of_row, &sum);
   REQUIRE(sum == Host::sum_of_row_squares(rows));
+}
+
+// `sums` sums over the blocks of rows: by kernels, in so many launches, and by recursion.
+template <unsigned sums>
+void adds_blocks(cases::Draw& draw, std::size_t rows, std::size_t of_row, std::uint64_t launches) {
+  draw.next();
+  INFO(sums << " sums of " << rows << " rows of " << of_row << " blocks");
+  std::vector<double> numbers(rows * of_row * sums);
+  for (double& number : numbers) number = draw.value<double>();
+  std::vector<double> expected, out(sums + 1, 42);
+  for (std::size_t k = 0; k < sums; ++k) {
+    std::vector<double> of_rows;
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::vector<double> of_blocks;
+      for (std::size_t block = 0; block < of_row; ++block) of_blocks.push_back(numbers[(row * of_row + block) * sums + k]);
+      of_rows.push_back(naive::sum_in_groups(of_blocks));
+    }
+    expected.push_back(naive::sum_in_groups(of_rows) + 0.0);  // of one block -0 there is 0, as of two
+  }
+  expected.push_back(42);
+  numbers.resize(device::numbers_to_add(rows, of_row) * sums, -1);
+  numbers.shrink_to_fit();  // so that a place behind the last is seen
+  std::uint64_t const before = emulator::launches;
+  device::add_blocks<sums>(nullptr, numbers.data(), rows, of_row, out.data());
+  REQUIRE(emulator::launches - before == launches);
+  REQUIRE(cases::same_bits(out, expected));
+}
+
+TEST_CASE("blocks are added in groups of 64, in few launches", "[cuda][elements]") {
+  cases::Draw draw{"add_blocks"};
+  auto const rows_or_blocks = [&](std::size_t n, std::uint64_t launches) {
+    adds_blocks<1>(draw, n, 1, launches);
+    adds_blocks<1>(draw, 1, n, launches);
+    adds_blocks<3>(draw, 1, n, launches);
+  };
+  for (std::size_t const n : {0, 1, 2, 63, 64, 65, 127, 128, 129, 4095, 4096}) rows_or_blocks(n, 1);
+  constexpr int cube = 64 * 64 * 64;
+  for (std::size_t const n : {4097, 8191, 8192, 8193, cube - 1, cube, cube + 1, 300'000}) rows_or_blocks(n, 2);
+  adds_blocks<2>(draw, 0, 5, 1);
+  adds_blocks<2>(draw, 5, 0, 1);
+  for (std::size_t const rows : {2, 3, 63, 64, 65, 130})
+    for (std::size_t const of_row : {2, 3, 63, 64}) adds_blocks<2>(draw, rows, of_row, 2);
+  for (std::size_t const rows : {2, 64, 65})
+    for (std::size_t const of_row : {65, 128, 129, 4095, 4096}) adds_blocks<1>(draw, rows, of_row, 3);
+  adds_blocks<1>(draw, 3, 4097, 4);
+  adds_blocks<4>(draw, 4097, 3, 3);
+  for (std::uint64_t const n : {500'000, 1 << 24}) {  // how many launches, for what no emulator should add
+    auto left = device::detail::NumbersOfRows::of(n, 1);
+    CHECK(!left.last());
+    left = left.added();
+    CHECK(left.last());
+    CHECK(left.count() == (n + 4095) / 4096);
+  }
+}
+
+TEST_CASE("the squares of hundreds of thousands of rows have the host's sum", "[cuda][elements]") {
+  cases::Draw draw{"sum_of_squares of many rows"};
+  for (std::int64_t const width : {1, 2, 3}) {
+    draw.next();
+    cases::Table<float> const table{draw, 300'000, width};
+    std::vector<double> numbers(device::numbers_to_add(300'000, 1), -1);
+    for (std::int64_t row = 0; row < table.rows; ++row)  // the kernel that makes these is checked below
+      numbers[static_cast<std::size_t>(row)] = Host::sum_of_squares(table.view().row(row), width);
+    double sum = -1;
+    device::add_blocks<1>(nullptr, numbers.data(), 300'000, 1, &sum);
+    REQUIRE(sum == Host::sum_of_row_squares<float>(table.view()));
+  }
+  draw.next();
+  cases::Table<float> const rows{draw, 4097, 3}, wide{draw, 2, 65 * parallax::measured_block + 1};
+  check_squares(rows.view());
+  check_squares(wide.view());
+}
+
+// Two sums, of numbers with signs, and a slot that moves.
+struct MeasuringRule {
+  template <class T>
+  auto measure(T& parameter, auto gradient, auto& slot) const noexcept {
+    slot = slot + gradient * gradient;
+    return parallax::Measures<2>{{static_cast<double>(gradient), static_cast<double>(parameter * slot)}};
+  }
+};
+
+TEMPLATE_TEST_CASE("what is measured of a large tensor has the host's sums", "[cuda][elements]", float, double) {
+  cases::Draw draw{"measure_elements"};
+  for (std::int64_t const n : {std::int64_t{1}, 64 * parallax::measured_block, 64 * parallax::measured_block + 1}) {
+    draw.next();
+    cases::Table<TestType> parameters{draw, 1, n}, slots{draw, 1, n};
+    cases::Table<TestType> const gradients{draw, 1, n};
+    auto host_slots = slots;
+    std::vector<double> expected(2, -1), out(2, -1);
+    Host::measure_elements(n, parameters.data(), gradients.view().data, TestType(0.37), MeasuringRule{}, expected.data(),
+                           host_slots.data());
+    std::uint64_t const blocks = device::measured_blocks(n);
+    std::vector<double> numbers(device::numbers_to_add(1, blocks) * 2, -1);
+    device::measure_elements(nullptr, static_cast<std::uint64_t>(n), parameters.data(), gradients.view().data,
+                             {TestType{1}, nullptr, TestType(0.37)}, MeasuringRule{}, numbers.data(), slots.data());
+    device::add_blocks<2>(nullptr, numbers.data(), 1, blocks, out.data());
+    REQUIRE(cases::same_bits(out, expected));
+    REQUIRE(cases::same_bits(slots.memory, host_slots.memory));
+  }
 }
 
 TEMPLATE_TEST_CASE("elements are added, divided and squared as on the host", "[cuda][elements]", float, double) {

@@ -290,19 +290,104 @@ TEMPLATE_TEST_CASE("elements are copied, added and divided", "[kernel][elements]
   CHECK(naive::same_bits(out, quotients));
 }
 
+// The sum of squares over a row, in its documented order: blocks of 4096, of eight partial sums each, and groups of 64 blocks.
+template <class T>
+double squares_of(std::span<T const> row) {
+  std::vector<double> blocks;
+  for (std::size_t block = 0; block < row.size(); block += 4096) {
+    std::array<double, 8> part{};
+    for (std::size_t i = block; i < std::min(row.size(), block + 4096); ++i) {
+      double const square = naive::rounded(static_cast<double>(row[i]) * static_cast<double>(row[i]));
+      part[i % 8] = naive::rounded(part[i % 8] + square);
+    }
+    blocks.push_back(((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7])));
+  }
+  return naive::sum_in_groups(blocks);
+}
+
 TEMPLATE_TEST_CASE("the sum of squares has one order on every machine", "[kernel][elements]", float, double) {
-  auto const count = GENERATE(range(0u, 34u), 1000u, 4095u, 4096u, 4097u, 10'007u);
+  auto const count = GENERATE(range(0u, 34u), 1000u, 4095u, 4096u, 4097u, 10'007u, 64u * 4096, 64u * 4096 + 1, 1'100'007u);
   INFO(count << " elements");
   std::mt19937_64 random{count};
   auto const values = naive::random_values<TestType>(count, random);
-  double expected = 0;
-  for (std::size_t block = 0; block < values.size(); block += 4096) {
-    std::array<double, 8> part{};
-    for (std::size_t i = block; i < std::min(values.size(), block + 4096); ++i) {
-      double const square = naive::rounded(static_cast<double>(values[i]) * static_cast<double>(values[i]));
-      part[i % 8] = naive::rounded(part[i % 8] + square);
-    }
-    expected += ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
-  }
+  double const expected = squares_of<TestType>(values);
   CHECK(Host::sum_of_squares(values.data(), static_cast<std::int64_t>(count)) == expected);
+}
+
+TEMPLATE_TEST_CASE("the squares of rows are added in groups of 64", "[kernel][elements]", float, double) {
+  auto const rows = GENERATE(0, 1, 2, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 64 * 64 * 64 + 1, 300'000);
+  auto const width = GENERATE(0, 1, 2, 3);
+  INFO(rows << " rows of " << width);
+  std::mt19937_64 random{static_cast<std::uint64_t>(rows)};
+  auto table = Table<TestType>::random(rows, width, random);
+  std::vector<double> of_rows;
+  for (std::int64_t row = 0; row < rows; ++row)
+    of_rows.push_back(squares_of<TestType>({table.view().row(row), static_cast<std::size_t>(width)}));
+  CHECK(Host::sum_of_row_squares<TestType>(table.view()) == naive::sum_in_groups(of_rows));
+}
+
+TEST_CASE("up to 64 rows of up to 64 blocks are added one after another", "[kernel][elements]") {
+  auto const [rows, blocks] = GENERATE(std::pair{3u, 64u}, std::pair{64u, 3u});
+  std::mt19937_64 random{64};
+  auto const table = naive::random_values<float>(std::size_t{rows} * blocks * 4096, random);
+  double in_order = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    double of_row = 0;
+    for (std::size_t block = 0; block < blocks; ++block)
+      of_row = naive::rounded(of_row + Host::sum_of_squares(table.data() + (row * blocks + block) * 4096, 4096));
+    in_order = naive::rounded(in_order + of_row);
+  }
+  CHECK(Host::sum_of_row_squares(parallax::RowsView<float const>{table.data(), rows, blocks * 4096}) == in_order);
+}
+
+TEST_CASE("numbers are added in groups, group by group, at every level", "[kernel][elements]") {
+  std::mt19937_64 random{65};
+  auto const some = naive::random_values<double>(64 * 64 * 64 + 65, random);
+  parallax::detail::SumsInGroups<2> sums;
+  std::vector<double> numbers, doubles;
+  CHECK(sums.total()[0] == 0);
+  for (double const number : some) {
+    numbers.push_back(number);
+    doubles.push_back(2 * number);
+    sums.add({number, 2 * number});
+    auto const count = numbers.size();
+    if (count > 200 && count % 4096 > 2 && count % 4096 < 4094) continue;
+    REQUIRE(sums.total()[0] == naive::sum_in_groups(numbers));
+    REQUIRE(sums.total()[1] == naive::sum_in_groups(doubles));
+  }
+}
+
+// What a rule might measure: a sum with both signs, and one of products with a slot that moves.
+struct MeasuringRule {
+  auto measure(auto& parameter, auto gradient, auto& slot) const noexcept {
+    PARALLAX_NO_CONTRACT
+    slot += gradient;
+    return parallax::Measures<2>{{static_cast<double>(gradient), static_cast<double>(parameter) * static_cast<double>(slot)}};
+  }
+};
+
+TEMPLATE_TEST_CASE("what is measured is added in the order of squares", "[kernel][elements]", float, double) {
+  auto const count = GENERATE(0u, 1u, 4096u, 4097u, 64u * 4096, 64u * 4096 + 1, 1'100'007u);
+  INFO(count << " elements");
+  std::mt19937_64 random{count};
+  auto const parameters = naive::random_values<TestType>(count, random);
+  auto const gradients = naive::random_values<TestType>(count, random);
+  std::vector<TestType> slots(count);
+  std::array<double, 2> found{-1, -1};
+  Host::measure_elements(static_cast<std::int64_t>(count), parameters.data(), gradients.data(), TestType{1}, MeasuringRule{},
+                         found.data(), slots.data());
+  CHECK(naive::same_bits(slots, gradients));
+  std::array<std::vector<double>, 2> blocks;
+  for (std::size_t block = 0; block < count; block += 4096) {
+    std::array<std::array<double, 8>, 2> part{};
+    for (std::size_t i = block; i < std::min<std::size_t>(count, block + 4096); ++i) {
+      double const product = naive::rounded(static_cast<double>(parameters[i]) * static_cast<double>(gradients[i]));
+      part[0][i % 8] = naive::rounded(part[0][i % 8] + static_cast<double>(gradients[i]));
+      part[1][i % 8] = naive::rounded(part[1][i % 8] + product);
+    }
+    for (std::size_t k = 0; k < 2; ++k)
+      blocks[k].push_back(((part[k][0] + part[k][1]) + (part[k][2] + part[k][3])) +
+                          ((part[k][4] + part[k][5]) + (part[k][6] + part[k][7])));
+  }
+  for (std::size_t k = 0; k < 2; ++k) CHECK(found[k] == naive::sum_in_groups(blocks[k]));
 }

@@ -50,6 +50,18 @@ std::vector<T> random_values(std::size_t count, std::mt19937_64& random) {
   return values;
 }
 
+// Numbers added in groups of 64, each from its first to its last, then the sums of the groups likewise, until one is left.
+inline double sum_in_groups(std::vector<double> const& numbers) {
+  if (numbers.empty()) return 0;
+  if (numbers.size() == 1) return numbers[0];
+  std::vector<double> sums;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i % 64 == 0) sums.push_back(0);
+    sums.back() = rounded(sums.back() + numbers[i]);
+  }
+  return sum_in_groups(sums);
+}
+
 template <class Index>
 using Groups = std::map<Index, std::vector<std::uint32_t>>;
 

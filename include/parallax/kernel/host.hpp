@@ -252,17 +252,18 @@ struct RowOps<HostSpace> {
   // The sum of the squares in double, cut as measured_block says.
   template <class T>
   static double sum_of_squares(T const* values, std::int64_t n) {
-    PARALLAX_NO_CONTRACT
-    double sum = 0;
-    for (; n > 0; values += measured_block, n -= measured_block) sum += squares_of_block(values, std::min(n, measured_block));
-    return sum;
+    if (n <= measured_block) return squares_of_block(values, n);
+    detail::SumsInGroups<1> sums;
+    for (; n > 0; values += measured_block, n -= measured_block)
+      sums.add({squares_of_block(values, std::min(n, measured_block))});
+    return sums.total()[0];
   }
-  // The sum of that of all rows, in order.
+  // The sum of that of all rows, added as sum_group says.
   template <class T>
   static double sum_of_row_squares(RowsView<T const> rows) {
-    double sum = 0;
-    for (std::int64_t row = 0; row < rows.rows; ++row) sum += sum_of_squares(rows.row(row), rows.width);
-    return sum;
+    detail::SumsInGroups<1> sums;
+    for (std::int64_t row = 0; row < rows.rows; ++row) sums.add({sum_of_squares(rows.row(row), rows.width)});
+    return sums.total()[0];
   }
 
   // For each of n elements: `rule(parameter, gradient, slots…)`, parameter and slots as lvalues that are stored afterwards.

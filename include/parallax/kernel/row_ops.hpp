@@ -90,8 +90,13 @@ inline constexpr std::size_t sum_chunk = 64;
 
 // How a sum over elements, of squares or of what an optimizer measures, is cut: blocks of this many. A block's sum is of eight
 // partial sums, number k of its elements k, k + 8, k + 16, …: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)); those of the blocks are
-// added in order, from zero. No vector width changes it, and a GPU sums the blocks side by side.
+// added in groups, as sum_group says. No vector width changes it, and a GPU sums the blocks side by side.
 inline constexpr std::int64_t measured_block = 4096;
+
+// How the sums of many are added, those of a row's blocks and then those of rows: in groups of this many, counted from the
+// first. A group is added in order, from zero; the groups' sums are numbers that are added in groups likewise, until one is left.
+// So up to this many are added one after another, and a GPU adds the groups of more side by side.
+inline constexpr std::size_t sum_group = 64;
 
 // Does not own. A rank's rows where they lie: row k of it is the sum, as `coalesce` makes it, of rows `order[offsets[k]]` …
 // `order[offsets[k + 1] - 1]`; without an order, row k itself. Ranks that share memory send it in place of rows, by which the

@@ -12,3 +12,4 @@ using Ops = parallax::RowOps<parallax::CudaSpace>;
   template void Ops::sum_of_row_squares(parallax::RowsView<T const>, double*) const;
 OPS(float)
 OPS(double)
+template void parallax::device::add_blocks<2>(cudaStream_t, double*, std::uint64_t, std::uint64_t, double*);

@@ -90,30 +90,61 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Grid: one block. Memory: everything is read once. What is read ahead lies in shared memory, where a thread a sum adds it up.
-template <unsigned sums>
-__global__ void __launch_bounds__(block_threads)
-    add_blocks_kernel(double const* of_blocks, std::uint64_t blocks, std::uint64_t of_row, double* out) {
-  constexpr unsigned tile = 8 * block_threads / sums * sums;
-  __shared__ double held[tile];
-  double all = 0, row = 0;
-  std::uint64_t left = of_row;
-  for (std::uint64_t first = 0; first < blocks * sums; first += tile) {
-    std::uint64_t const rest = blocks * sums - first;
-    unsigned const n = rest < tile ? static_cast<unsigned>(rest) : tile;
-    for (unsigned i = threadIdx.x; i < n; i += block_threads) held[i] = of_blocks[first + i];
-    __syncthreads();
-    if (threadIdx.x < sums)
-      for (unsigned i = threadIdx.x; i < n; i += sums) {
-        row = add(row, held[i]);
-        if (--left > 0) continue;
-        all = add(all, row);
-        row = 0;
-        left = of_row;
-      }
-    __syncthreads();
+// The numbers that are yet to be added: `rows` rows, packed, of `of_row` each. Those of a row are added first, and then the rows.
+// add_blocks plans one launch of add_groups_kernel after another by it.
+struct NumbersOfRows {
+  static constexpr std::uint64_t group = sum_group;  // what a thread adds; a block adds as many groups
+
+  std::uint64_t rows, of_row;
+
+  // Rows of one number are numbers of one row; so is what is empty.
+  static NumbersOfRows of(std::uint64_t rows, std::uint64_t of_row) {
+    if (rows > 1 && of_row > 1) return {rows, of_row};
+    return {1, rows * of_row};
   }
-  if (threadIdx.x < sums) out[threadIdx.x] = all;
+  std::uint64_t count() const { return rows * of_row; }
+  PARALLAX_HOST_DEVICE std::uint64_t groups_of_row() const { return of_row > group ? ceil_div(of_row, group) : 1; }
+  PARALLAX_HOST_DEVICE std::uint64_t groups() const { return rows * groups_of_row(); }
+  // Where a group begins among the numbers, and so where the one before it ends.
+  PARALLAX_HOST_DEVICE std::uint64_t begin(std::uint64_t number) const {
+    return number / groups_of_row() * of_row + number % groups_of_row() * group;
+  }
+  // Blocks' worth of work.
+  PARALLAX_HOST_DEVICE std::uint64_t tiles() const { return ceil_div(groups(), group); }
+  // What a launch leaves: a number a group; of one row a number a block, whose groups are a group themselves.
+  NumbersOfRows added() const { return of(rows, rows == 1 ? tiles() : groups_of_row()); }
+  // Whether a launch leaves one number.
+  bool last() const { return rows == 1 && tiles() == 1; }
+};
+
+// Writes what a launch leaves of the numbers. They lie `sums` side by side, and so do those that are left.
+// Grid: blocks stride over tiles of 64 groups of one of the sums. Memory: everything is read once. A tile lies in shared memory,
+// each group one place further than it is long, so that threads that add a group each read from different banks.
+template <unsigned sums>
+__global__ void __launch_bounds__(block_threads) add_groups_kernel(double const* numbers, NumbersOfRows of, double* out) {
+  constexpr auto group = static_cast<unsigned>(NumbersOfRows::group);
+  __shared__ double held[group * (group + 1)], of_groups[group];
+  for (std::uint64_t tile = blockIdx.x; tile < of.tiles() * sums; tile += gridDim.x) {
+    std::uint64_t const first = tile / sums * group, sum_number = tile % sums, begin = of.begin(first);
+    auto const groups = static_cast<unsigned>(of.groups() - first < group ? of.groups() - first : group);
+    auto const count = static_cast<unsigned>(of.begin(first + groups) - begin);
+    for (unsigned i = threadIdx.x; i < count; i += block_threads)
+      held[i + i / group] = numbers[(begin + i) * sums + sum_number];
+    __syncthreads();
+    if (threadIdx.x < groups) {
+      auto const end = static_cast<unsigned>(of.begin(first + threadIdx.x + 1) - begin);
+      double sum = 0;
+      for (auto i = static_cast<unsigned>(of.begin(first + threadIdx.x) - begin); i < end; ++i)
+        sum = add(sum, held[i + i / group]);
+      if (of.rows > 1) out[(first + threadIdx.x) * sums + sum_number] = sum;
+      else of_groups[threadIdx.x] = sum;
+    }
+    __syncthreads();
+    if (of.rows > 1 || threadIdx.x > 0) continue;
+    double sum = 0;
+    for (unsigned i = 0; i < groups; ++i) sum = add(sum, of_groups[i]);
+    out[tile] = sum;
+  }
 }
 
 }  // namespace detail
@@ -145,8 +176,8 @@ inline std::uint64_t measured_blocks(std::int64_t n) {
   return detail::ceil_div(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(measured_block));
 }
 
-// out[i * measured_blocks(width) + b], in device memory, = the sum of the squares of block b of row i, in double. Added in
-// order they are RowOps<HostSpace>::sum_of_squares.
+// out[i * measured_blocks(width) + b], in device memory, = the sum of the squares of block b of row i, in double. What
+// add_blocks makes of them is RowOps<HostSpace>::sum_of_row_squares.
 template <class T>
 void sum_of_squares(cudaStream_t stream, RowsView<T const> rows, double* out) {
   std::uint64_t const blocks = measured_blocks(rows.width), all = blocks * static_cast<std::uint64_t>(rows.rows);
@@ -154,11 +185,25 @@ void sum_of_squares(cudaStream_t stream, RowsView<T const> rows, double* out) {
   launch(stream, detail::grid_for(all), block_threads, 0, detail::sum_of_squares_kernel<T, block_threads>, rows, blocks, out);
 }
 
-// out[k] = sum k of all blocks, whose number k is of_blocks[b * sums + k]: the blocks of each row are added in order, and then
-// the rows. Of no blocks it is zero.
+// How many numbers add_blocks needs room for, for each of its sums: the blocks', and what it makes of them on its way.
+inline std::uint64_t numbers_to_add(std::uint64_t rows, std::uint64_t of_row) {
+  auto left = detail::NumbersOfRows::of(rows, of_row);
+  std::uint64_t all = left.count();
+  for (; !left.last(); all += left.count()) left = left.added();
+  return all;
+}
+// out[k] = sum k of the blocks of `rows` rows, `of_row` of each; number k of block b is numbers[b * sums + k]. They are added as
+// sum_group says: the blocks of each row, and then the rows. Of no blocks it is zero. `numbers` has room for `numbers_to_add`
+// of each sum; behind the blocks' comes what each launch leaves to the next. Up to 4096 blocks of one row, or rows of one block,
+// take one launch, up to 2^24 two. Rows of several blocks take one or two more.
 template <unsigned sums>
-void add_blocks(cudaStream_t stream, double const* of_blocks, std::uint64_t blocks, std::uint64_t of_row, double* out) {
-  launch(stream, 1, block_threads, 0, detail::add_blocks_kernel<sums>, of_blocks, blocks, of_row, out);
+void add_blocks(cudaStream_t stream, double* numbers, std::uint64_t rows, std::uint64_t of_row, double* out) {
+  for (auto left = detail::NumbersOfRows::of(rows, of_row);; left = left.added()) {
+    double* const to = left.last() ? out : numbers + left.count() * sums;
+    launch(stream, detail::grid_for(left.tiles() * sums), block_threads, 0, detail::add_groups_kernel<sums>, numbers, left, to);
+    if (left.last()) return;
+    numbers = to;
+  }
 }
 
 }  // namespace parallax::device

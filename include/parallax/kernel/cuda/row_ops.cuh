@@ -243,10 +243,10 @@ void RowOps<CudaSpace>::first_non_finite(RowsView<T const> rows, NonFiniteElemen
 }
 template <class T>
 void RowOps<CudaSpace>::sum_of_row_squares(RowsView<T const> rows, double* out) const {
-  std::uint64_t const blocks = device::measured_blocks(rows.width);
-  DeviceBuffer<double> of_blocks{queue_.memory, stream(), static_cast<std::size_t>(rows.rows) * blocks};
-  device::sum_of_squares(stream(), rows, of_blocks.data());
-  device::add_blocks<1>(stream(), of_blocks.data(), of_blocks.size(), blocks, out);
+  std::uint64_t const blocks = device::measured_blocks(rows.width), count = static_cast<std::uint64_t>(rows.rows);
+  DeviceBuffer<double> numbers{queue_.memory, stream(), device::numbers_to_add(count, blocks)};
+  device::sum_of_squares(stream(), rows, numbers.data());
+  device::add_blocks<1>(stream(), numbers.data(), count, blocks, out);
 }
 
 template <class T, class Rule, class... S>
@@ -254,10 +254,10 @@ void RowOps<CudaSpace>::measure_elements(std::int64_t n, T* parameters, std::typ
                                          std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) const {
   constexpr std::size_t count = decltype(rule.measure(*parameters, T{}, *slots...))::count;
   std::uint64_t const blocks = device::measured_blocks(n);
-  DeviceBuffer<double> of_blocks{queue_.memory, stream(), blocks * count};
+  DeviceBuffer<double> numbers{queue_.memory, stream(), device::numbers_to_add(1, blocks) * count};
   device::measure_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, device::detail::scaling<T>(scale),
-                           rule, of_blocks.data(), slots...);
-  device::add_blocks<count>(stream(), of_blocks.data(), blocks, blocks, out);
+                           rule, numbers.data(), slots...);
+  device::add_blocks<count>(stream(), numbers.data(), 1, blocks, out);
 }
 template <std::size_t K, class Rule>
 DeviceBuffer<RowOps<CudaSpace>::Finished<K, Rule>> RowOps<CudaSpace>::finish_rule(Rule const& rule, MeasuredParts<K> parts,

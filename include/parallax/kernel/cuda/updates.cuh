@@ -229,10 +229,11 @@ inline constexpr unsigned measuring_lanes = 8;  // as many as there are partial 
 inline constexpr std::size_t block_memory = std::size_t{48} << 10;
 
 // Sums over a row of what the rule measures, cut as measured_block says: lane k of eight has those of elements k, k + 8, …;
-// then pairs, pairs of pairs, all. The slots may move, the parameters do not.
+// then pairs, pairs of pairs, all. The few blocks of a row are one group. The slots may move, the parameters do not.
 template <class Rule, class C, class T, class... S>
 __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Strict<C> const* gradients, unsigned lane,
                             unsigned lanes_mask, RowsView<S>... slots) {
+  static_assert(block_memory / sizeof(C) <= sum_group * measured_block);
   auto const measure = [&](Held<T, 1> parameter, Strict<C> gradient, Held<S, 1>... held) {
     auto const measured = rule.measure(parameter.values[0], gradient, held.values[0]...);
     (held.put(), ...);
@@ -449,7 +450,8 @@ void apply_spaced_rows(cudaStream_t stream, RowsView<T> table, RowsView<V const>
 }
 
 // What the rule measures of n elements, by blocks: out[b * count + k] is sum k, of `count` in all, over block b of
-// measured_blocks(n). Slots may move, parameters do not. Added in order they are RowOps<HostSpace>::measure_elements.
+// measured_blocks(n). Slots may move, parameters do not. add_blocks makes RowOps<HostSpace>::measure_elements
+// of them.
 template <class V, class T, class Rule, class... S>
 void measure_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients,
                       Scaling<Computed<T>> const& scaling, Rule const& rule, double* out, S*... slots) {
