@@ -19,10 +19,13 @@ namespace {
 constexpr int steps = 8;
 constexpr std::int64_t rows = 37;
 
-// What a rank sees of a training: pulled rows, and in the end its rows as they are kept, widened.
+// What a rank sees of a training on so many hosts: pulled rows, in the end its rows as they are kept, widened, and bytes that it has
+// sent.
 template <class T, class Space, class Policy, class O, class C, class Ops>
-std::vector<float> train(C& world, Ops const& ops, std::int64_t width, bool ids_there) {
-  px::Session session{world};
+std::vector<float> train(C& world, Ops const& ops, int hosts, std::int64_t width, bool ids_there) {
+  std::vector<int> host_of;
+  for (int rank = 0; rank < world.size(); ++rank) host_of.push_back(rank * hosts / world.size());
+  px::Session session{hosts > 1 ? px::Topology<C>{world, host_of} : px::Topology<C>{world}};
   px::Variable<px::Sparse, Policy, O, T, Space> table{
       session, "t", {.rows = rows, .width = width, .initial = px::uniform(-1, 1)}};
   std::vector<float> seen;
@@ -62,24 +65,26 @@ std::vector<float> train(C& world, Ops const& ops, std::int64_t width, bool ids_
   std::vector<T> here(static_cast<std::size_t>(kept.rows * kept.width));
   ops.to_host(here.data(), kept.data, here.size());
   seen.insert(seen.end(), here.begin(), here.end());
+  seen.push_back(static_cast<float>(session.traffic().sent_of(px::Payload::rows).all));
   session.finish();
   return seen;
 }
 
 template <class T, class Policy, class O>
-void check(std::int64_t width) {
-  std::vector<std::vector<float>> expected(2), found(2);
-  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+void check(std::int64_t width, int ranks = 2, int hosts = 1) {
+  auto const size = static_cast<std::size_t>(ranks);
+  std::vector<std::vector<float>> expected(size), found(size);
+  px::run_threads(ranks, [&](px::ThreadCommunicator& world) {
     expected[static_cast<std::size_t>(world.rank())] =
-        train<T, px::HostSpace, Policy, O>(world, px::RowOps<px::HostSpace>{}, width, false);
+        train<T, px::HostSpace, Policy, O>(world, px::RowOps<px::HostSpace>{}, hosts, width, false);
   });
   for (bool const ids_there : {false, true}) {
     emulated::Deferred const deferred{emulated::first_seed("tables of 16 bits")};
-    px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
+    px::run_cuda_threads(ranks, [&](px::CudaThreadCommunicator& world) {
       found[static_cast<std::size_t>(world.rank())] =
-          train<T, px::CudaSpace, Policy, O>(world, px::RowOps<px::CudaSpace>{world.queue()}, width, ids_there);
+          train<T, px::CudaSpace, Policy, O>(world, px::RowOps<px::CudaSpace>{world.queue()}, hosts, width, ids_there);
     });
-    for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (std::size_t rank = 0; rank < size; ++rank) {
       CAPTURE(rank, ids_there, width, Policy::name);
       REQUIRE(found[rank].size() == expected[rank].size());
       CHECK(std::memcmp(found[rank].data(), expected[rank].data(), found[rank].size() * sizeof(float)) == 0);
@@ -93,6 +98,7 @@ TEMPLATE_TEST_CASE("tables of 16 bits on a device have the host's bits", "[cuda]
   for (std::int64_t const width : {1, 8, 37}) {
     check<TestType, px::PsShard, px::Sgd>(width);
     check<TestType, px::PsShard, px::Adagrad>(width);
+    check<TestType, px::PsShard, px::Adagrad>(width, 4, 2);
     check<TestType, px::PsShard, px::RowwiseAdagrad>(width);
     check<TestType, px::AllReduce, px::Adam>(width);
     check<TestType, px::AllGather, px::Adam>(width);

@@ -86,20 +86,19 @@ using wire_of = typename detail::wire_or_identity<E>::type;
 
 namespace detail {
 // Behind `pull_wire_of`.
-template <class E, class T, class Space>
+template <class E, class T>
 struct pull_wire {
   using type = wire_of<E>;
 };
-template <class E, class T, class Space>
-  requires(is_short_float<T>&& Space::host_readable)
-struct pull_wire<E, T, Space> {
+template <class E, class T>
+  requires is_short_float<T>
+struct pull_wire<E, T> {
   using type = NarrowWire<T>;
 };
 }  // namespace detail
-// As what rows that are kept as T travel to those who pull them: of 16 bits as they are, all others, and those of a device, by the
-// exchange's wire.
-template <class E, class T, class Space>
-using pull_wire_of = typename detail::pull_wire<E, T, Space>::type;
+// As what rows that are kept as T travel to those who pull them: of 16 bits as they are, all others by the exchange's wire.
+template <class E, class T>
+using pull_wire_of = typename detail::pull_wire<E, T>::type;
 
 namespace detail {
 // Behind `wire_share`. What is no wire for T is refused elsewhere.

@@ -58,7 +58,7 @@ class SparseState : public Counted {
   // All that the policy says of tables.
   using Exchange = typename Policy::template exchange<Sparse>;
   // As what rows travel to those who pull them.
-  using PullWire = pull_wire_of<Exchange, T, Space>;
+  using PullWire = pull_wire_of<Exchange, T>;
   // Whether the policy in force may change between steps.
   static constexpr bool adaptive = is_adaptive<Exchange>, sharded = Exchange::sharded;  // owners keep shards, at first
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named

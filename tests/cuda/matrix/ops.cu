@@ -13,3 +13,5 @@ using Ops = parallax::RowOps<parallax::CudaSpace>;
 OPS(float)
 OPS(double)
 template void parallax::device::add_blocks<2>(cudaStream_t, double*, std::uint64_t, std::uint64_t, double*);
+template void parallax::device::convert(cudaStream_t, parallax::BFloat16 const*, std::uint64_t, float*);
+template void parallax::device::convert(cudaStream_t, float const*, std::uint64_t, parallax::Float16*);

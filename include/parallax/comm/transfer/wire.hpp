@@ -16,6 +16,8 @@ namespace parallax {
 //   element<T>             what is sent for one T: trivially copyable, of 1, 2, 4, 8 or 16 bytes
 //   encode(from, n, to)    n of T to n of element<T>
 //   decode(from, n, to)    and back
+// A wire for memory of a device has both also with a queue ahead of the arguments: encode(queue, from, n, to). The ranges lie there,
+// and the work is put in the queue's order.
 // Every rank works with what the encoded elements stand for, also with its own: an owner sums decoded addends in the order of
 // ranks, and all ranks decode the same encoded sum. Over two hops the sums of a host are encoded once more.
 template <class W, class T>
@@ -59,7 +61,24 @@ struct NarrowWire {
   static void encode(float const* from, std::size_t n, Short* to) { narrow(from, n, to); }
   // Widens n values.
   static void decode(Short const* from, std::size_t n, float* to) { widen(from, n, to); }
+  // The same in memory of a device.
+  template <class Queue>
+  static void encode(Queue const& queue, float const* from, std::size_t n, Short* to) {
+    narrow_elements(queue, from, n, to);
+  }
+  // The same in memory of a device.
+  template <class Queue>
+  static void decode(Queue const& queue, Short const* from, std::size_t n, float* to) {
+    widen_elements(queue, from, n, to);
+  }
 };
+
+// Whether a wire is one for memory of devices as well.
+template <class W>
+inline constexpr bool is_for_devices = false;
+// That of numbers of 16 bits is.
+template <class Short>
+inline constexpr bool is_for_devices<NarrowWire<Short>> = true;
 
 // Whether elements have another form on their way than in memory: false of IdentityWire alone.
 template <class W>
@@ -75,7 +94,7 @@ using IfEncodes = std::conditional_t<encodes<W>, Member, NotEncoded>;
 // What travels for a T in memory of a space.
 template <class T, MemorySpace Space, Wire<T> W>
 struct Travelling {
-  static_assert(!encodes<W> || Space::host_readable,
+  static_assert(!encodes<W> || Space::host_readable || is_for_devices<W>,
                 "parallax: a wire that encodes needs memory that the host reads: leave out the wire, or the memory space");
   using type = typename W::template element<T>;
 };

@@ -19,22 +19,30 @@ class WireSlip {
 
   // Local, once for each leg: a slip with a run of its own for every rank.
   template <Communicator C>
-  void open(Mail<C, Space>& mail, Payload payload) { slip_ = mail.open(sizeof(Element), payload); }
+  void open(Mail<C, Space>& mail, Payload payload) {
+    slip_ = mail.open(sizeof(Element), payload);
+  }
   // Local, in place of `open`: all ranks that get anything get the same run.
   template <Communicator C>
-  void open_shared(Mail<C, Space>& mail, Payload payload) { slip_ = mail.open_shared(sizeof(Element), payload); }
+  void open_shared(Mail<C, Space>& mail, Payload payload) {
+    slip_ = mail.open_shared(sizeof(Element), payload);
+  }
   // `n` elements go to that rank.
   template <Communicator C>
-  void send(Mail<C, Space>& mail, int rank, std::size_t n) const { mail.send(slip_, rank, n * sizeof(Element)); }
+  void send(Mail<C, Space>& mail, int rank, std::size_t n) const {
+    mail.send(slip_, rank, n * sizeof(Element));
+  }
   // `n` elements come from that rank.
   template <Communicator C>
-  void expect(Mail<C, Space>& mail, int rank, std::size_t n) const { mail.expect(slip_, rank, n * sizeof(Element)); }
+  void expect(Mail<C, Space>& mail, int rank, std::size_t n) const {
+    mail.expect(slip_, rank, n * sizeof(Element));
+  }
 
   // `fill(T*)` writes as many elements as were declared for the rank. It is not called for none.
   template <Communicator C, class Fill>
   void write(Mail<C, Space>& mail, int rank, Fill&& fill) {
     std::size_t const n = mail.outgoing_bytes(slip_, rank) / sizeof(Element);
-    if (n > 0) fill_run(mail.template outgoing<Element>(slip_, rank), n, fill);
+    if (n > 0) fill_run(mail, mail.template outgoing<Element>(slip_, rank), n, fill);
   }
   // The same where the elements are there already as they travel: `fill(Element*)` writes them.
   template <Communicator C, class Fill>
@@ -47,7 +55,7 @@ class WireSlip {
     std::size_t n = 0;
     for (int rank = 0; rank < mail.topology().size(); ++rank)
       n = std::max(n, mail.outgoing_bytes(slip_, rank) / sizeof(Element));
-    mail.template write_shared<Element>(slip_, [&](Element* run) { fill_run(run, n, fill); });
+    mail.template write_shared<Element>(slip_, [&](Element* run) { fill_run(mail, run, n, fill); });
   }
 
   // How many elements came from the rank.
@@ -64,7 +72,9 @@ class WireSlip {
       into.resize_with_slack(n * sizeof(T));
       T* out = reinterpret_cast<T*>(into.data());
       for (int const rank : ranks) {
-        W::decode(mail.template incoming<Element>(slip_, rank), arrived(mail, rank), out);
+        Element const* const run = mail.template incoming<Element>(slip_, rank);
+        if constexpr (Space::host_readable) W::decode(run, arrived(mail, rank), out);
+        else W::decode(queue_of<Space>(mail.topology().world()), run, arrived(mail, rank), out);
         out += arrived(mail, rank);
       }
     } else {
@@ -74,12 +84,13 @@ class WireSlip {
 
  private:
   // Writes a run where the mail has it, by way of the scratch where the wire encodes.
-  template <class Fill>
-  void fill_run(Element* run, std::size_t n, Fill& fill) {
+  template <Communicator C, class Fill>
+  void fill_run([[maybe_unused]] Mail<C, Space>& mail, Element* run, std::size_t n, Fill& fill) {
     if constexpr (encodes<W>) {
       scratch_.resize_with_slack(n);
       fill(scratch_.data());
-      W::encode(scratch_.data(), n, run);
+      if constexpr (Space::host_readable) W::encode(scratch_.data(), n, run);
+      else W::encode(queue_of<Space>(mail.topology().world()), scratch_.data(), n, run);
     } else {
       fill(run);
     }

@@ -31,6 +31,19 @@ __global__ void __launch_bounds__(block_threads) add_to_kernel(T* out, T const* 
     out[i] = narrowed<T>(add(widened(out[i]), widened(in[i])));
 }
 
+// Grid: as above. Memory: `in` is read once, `out` is written once.
+template <int N, class From, class To>
+__global__ void __launch_bounds__(block_threads) convert_kernel(From const* in, std::uint64_t n, To* out) {
+  std::uint64_t const whole = n / N;
+  for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) {
+    Pack<From, N> const pack = load<N>(in + i * N);
+    Pack<To, N> converted;
+    for (int k = 0; k < N; ++k) converted.at[k] = narrowed<To>(widened(pack.at[k]));
+    store<N>(out + i * N, converted);
+  }
+  for (std::uint64_t i = whole * N + thread_number(); i < n; i += thread_count()) out[i] = narrowed<To>(widened(in[i]));
+}
+
 // Grid and memory: as above.
 template <int N, class T>
 __global__ void __launch_bounds__(block_threads) scale_down_kernel(T* values, std::uint64_t n, Computed<T> divisor) {
@@ -158,6 +171,18 @@ void add_to(cudaStream_t stream, T* out, std::type_identity_t<T> const* in, std:
                out, in, n);
       },
       RowsView<T>{out, 1, 0}, RowsView<T const>{in, 1, 0});
+}
+
+// out[i] = in[i] as another type of numbers: widened, or rounded to the nearest.
+template <class From, class To>
+void convert(cudaStream_t stream, From const* in, std::uint64_t n, To* out) {
+  if (n == 0) return;
+  detail::with_packs(
+      [&]<int N>(std::integral_constant<int, N>) {
+        launch(stream, detail::grid_for(detail::ceil_div(n, block_threads * N)), block_threads, 0,
+               detail::convert_kernel<N, From, To>, in, n, out);
+      },
+      RowsView<From const>{in, 1, 0}, RowsView<To const>{out, 1, 0});
 }
 
 // values[i] /= divisor: a true division, not a multiplication by the reciprocal.

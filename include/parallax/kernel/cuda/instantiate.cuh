@@ -129,10 +129,12 @@ constexpr auto functions_of_optimizer() {
   if constexpr (is_short_float<T>) return std::tuple_cat(filled, functions_of_rows<T, Index, O>());
   else return std::tuple_cat(filled, functions_of_elements<T, O>(), functions_of_rows<T, Index, O>());
 }
-// What tables of 16 bits need besides: rows that are widened.
+// What tables of 16 bits need besides: rows that are widened, or sent as they are.
 template <class T, class Index>
 constexpr auto functions_of_short_table() {
-  if constexpr (is_short_float<T>) return std::tuple{&Ops::widen_rows<T, Index const>};
+  if constexpr (is_short_float<T>)
+    return std::tuple{&Ops::widen_rows<T, Index const>, &Ops::gather_rows<T, Index const>, &Ops::widen_elements<T>,
+                      &Ops::narrow_elements<T>};
   else return std::tuple{};
 }
 

@@ -207,6 +207,14 @@ template <class T>
 void RowOps<CudaSpace>::add_to(T* out, std::type_identity_t<T> const* in, std::int64_t n) const {
   if (n > 0) device::add_to(stream(), out, in, static_cast<std::uint64_t>(n));
 }
+template <class W>
+void RowOps<CudaSpace>::widen_elements(W const* in, std::size_t n, computed_type<W>* out) const {
+  device::convert(stream(), in, n, out);
+}
+template <class W>
+void RowOps<CudaSpace>::narrow_elements(computed_type<W> const* in, std::size_t n, W* out) const {
+  device::convert(stream(), in, n, out);
+}
 template <class T>
 void RowOps<CudaSpace>::scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) const {
   if (n > 0) device::scale_down(stream(), values, static_cast<std::uint64_t>(n), divisor);

@@ -273,6 +273,12 @@ struct RowOps<CudaSpace> {
   // Element by element, `out += in`, of n contiguous elements.
   template <class T>
   void add_to(T* out, std::type_identity_t<T> const* in, std::int64_t n) const;
+  // Widens n contiguous numbers of 16 bits.
+  template <class W>
+  void widen_elements(W const* in, std::size_t n, computed_type<W>* out) const;
+  // Rounds n contiguous numbers to 16 bits.
+  template <class W>
+  void narrow_elements(computed_type<W> const* in, std::size_t n, W* out) const;
   // Divides n contiguous elements by `divisor`, by true divisions.
   template <class T>
   void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) const;
@@ -493,6 +499,16 @@ inline void copy_bytes(CudaQueue const& queue, void* to, void const* from, std::
 template <class T>
 void add_elements(CudaQueue const& queue, T* out, T const* in, std::size_t n) {
   RowOps<CudaSpace>{queue}.add_to(out, in, static_cast<std::int64_t>(n));
+}
+// Widens n contiguous numbers of 16 bits, in the order of the queue's stream: NarrowWire decodes so what has come.
+template <class W>
+void widen_elements(CudaQueue const& queue, W const* in, std::size_t n, computed_type<W>* out) {
+  RowOps<CudaSpace>{queue}.widen_elements(in, n, out);
+}
+// Rounds n contiguous numbers to 16 bits, likewise: NarrowWire encodes so what is sent.
+template <class W>
+void narrow_elements(CudaQueue const& queue, computed_type<W> const* in, std::size_t n, W* out) {
+  RowOps<CudaSpace>{queue}.narrow_elements(in, n, out);
 }
 
 }  // namespace parallax
