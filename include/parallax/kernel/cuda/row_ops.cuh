@@ -59,14 +59,14 @@ void scale_rows_down(cudaStream_t stream, RowsView<T> rows, std::uint32_t const*
 
 inline constexpr std::uint64_t not_found = ~std::uint64_t{0};
 
-// The least of the numbers that a block's threads have found: thread 0 has it.
+// The least of the numbers that a block's threads have found: thread 0 has it, which no other may read.
 __device__ inline std::uint64_t least_of_block(std::uint64_t mine, std::uint64_t (&found)[block_threads]) {
   found[threadIdx.x] = mine;
   for (unsigned half = block_threads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.x < half && found[threadIdx.x + half] < found[threadIdx.x]) found[threadIdx.x] = found[threadIdx.x + half];
   }
-  return found[0];
+  return threadIdx.x == 0 ? found[0] : mine;
 }
 
 // Each block writes the number of the first non-finite element that its threads have met, or not_found; elements are numbered

@@ -180,6 +180,15 @@ struct SpacedRows {
     return skips && rows[k * static_cast<std::uint64_t>(stride) + static_cast<std::uint64_t>(width)] == V{0};
   }
 };
+// Whether a source adds up what it gives, so that there is time to ask for other things meanwhile.
+template <class Source>
+inline constexpr bool adds = false;
+template <class V, class Index>
+inline constexpr bool adds<RunSums<V, Index>> = true;
+// In place of numbers that are read when they are needed.
+struct Later {
+  __device__ explicit Later(void const*) {}
+};
 template <class Source>
 __device__ bool left_alone([[maybe_unused]] Source const& source, [[maybe_unused]] std::uint64_t k) {
   if constexpr (requires { source.skip(k); }) return source.skip(k);
@@ -278,6 +287,11 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
   for (std::uint64_t k = team.number; k < n; k += team.count) {
     if (left_alone(source, k)) continue;
     std::int64_t const row = updated_row(indices, k, directory);
+    // A lane's first element is on its way while gradients are added.
+    T* const own = table.row(row) + (team.lane < table.width ? team.lane : 0);
+    std::conditional_t<adds<Source>, Held<T, 1>, Later> const first{own};
+    // Written out further, doubles would spill on sm_100.
+    PARALLAX_DETAIL_AS_WRITTEN
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{measuring_lanes} * N) {
       Strict<C> pack[N];
       get_scaled(source, scaling, k, at, pack);
@@ -290,7 +304,10 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
         auto const finished = finish_row(rule, sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);
         for (std::int64_t at = team.lane; at < table.width; at += measuring_lanes) {
           Strict<C> const gradient[1] = {gradients[at]};
-          update_pack(finished, gradient, held_at<1>(table.row(row) + at), held_at<1>(tables.row(row) + at)...);
+          if constexpr (adds<Source>)
+            update_pack(finished, gradient, at == team.lane ? first : held_at<1>(table.row(row) + at),
+                        held_at<1>(tables.row(row) + at)...);
+          else update_pack(finished, gradient, held_at<1>(table.row(row) + at), held_at<1>(tables.row(row) + at)...);
         }
       });
     });
