@@ -191,7 +191,6 @@ TEST_CASE("a pull of rows of 16 bits moves two bytes for an element, and a push 
 TEST_CASE("the model of a step counts pulled rows by what they are kept as", "[variable][short]") {
   px::TableFacts const wide{.rows = 100, .row_bytes = 40, .state_bytes = 80, .id_bytes = 8};
   px::TableFacts const halved{.rows = 100, .row_bytes = 40, .state_bytes = 60, .id_bytes = 8, .wire = 1, .pull_wire = 0.5};
-  px::SelfCommunicator self;
   px::TableUse use;
   use.pushed = use.by_host = use.by_all = 10;
   use.pulled = 20;

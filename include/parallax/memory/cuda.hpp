@@ -132,8 +132,8 @@ class CallerStream {
   CallerStream() = default;
   CallerStream(CallerStream&&) = delete;
 
-  // Local, between calls: from now on the trainer works in `stream`, of the same device, until the next `follow`. Before the first
-  // one it is the queue's own. Whoever changes from one stream to another puts them in order.
+  // Local, between calls: from now on the trainer works in `stream`, of the same device, which lasts until the next `follow` or as
+  // long as the session. Before the first one it is the queue's own. Whoever changes from one stream to another puts them in order.
   void follow(cudaStream_t stream) {
     stream_ = stream;
     follows_ = true;

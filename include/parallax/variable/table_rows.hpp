@@ -281,7 +281,7 @@ class TableRows {
   }
 
   // Of 16 bits: moves n rows by the rule of the next step. `at(i)`: the row, and its gradient, or null where it is left alone. Some are
-  // widened, then moved, then rounded: a processor waits where what was just written narrowly is read in wide vectors.
+  // widened, then moved and rounded: a processor waits where what was just written narrowly is read in wide vectors.
   template <class At>
   void apply_wide(std::int64_t n, Wide scale, At const& at) noexcept {
     auto const rule = optimizer_.at(steps_ + 1);
@@ -294,9 +294,10 @@ class TableRows {
       }
       for (std::int64_t i = begin; i < end; ++i) widen(table_.row(at(i).first), length, wide_row(i - begin));
       for (std::int64_t i = begin; i < end; ++i)
-        if (auto const [row, gradient] = at(i); gradient)
+        if (auto const [row, gradient] = at(i); gradient) {
           slots_.apply(wide_row(i - begin), gradient, length, static_cast<std::size_t>(row) * length, scale, rule);
-      for (std::int64_t i = begin; i < end; ++i) narrow(wide_row(i - begin), length, table_.row(at(i).first));
+          narrow(wide_row(i - begin), length, table_.row(row));
+        }
     }
   }
   Wide* wide_row(std::int64_t i) { return wide_.data() + i * width(); }

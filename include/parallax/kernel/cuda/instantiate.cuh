@@ -143,11 +143,14 @@ constexpr auto functions_of_calibration() {
   return std::tuple{&Ops::fill<float>, &Ops::add_to<float>, &Ops::gather_rows<float, std::int64_t const>};
 }
 
+// A type of the elements of variables, and one that numbers rows.
+template <class T>
+inline constexpr bool is_scalar = std::is_same_v<T, float> || std::is_same_v<T, double> || is_short_float<T>;
+template <class Index>
+inline constexpr bool is_index = std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>;
 // Whether the arguments of the macro are what it takes.
 template <class T, class Index, class... O>
-inline constexpr bool instantiable = (std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                                      is_short_float<T>)&&(std::is_same_v<Index, std::int32_t> ||
-                                                           std::is_same_v<Index, std::int64_t>)&&(true && ... && Optimizer<O>);
+inline constexpr bool instantiable = is_scalar<T> && is_index<Index> && (true && ... && Optimizer<O>);
 // All functions of one line of the macro; none where its arguments are wrong, so that one sentence says so.
 template <class T, class Index, class... O>
 constexpr auto functions_of_variables() {
@@ -167,8 +170,7 @@ struct Instantiated {
   static_assert(
       detail::instantiable<T, Index, O...>,
       "parallax: PARALLAX_CUDA_INSTANTIATE is given a scalar (float, double; of tables BFloat16, Float16), the index of "
-      "tables (std::int32_t, "
-      "std::int64_t) and optimizers");
+      "tables (std::int32_t, std::int64_t) and optimizers");
   // Addresses of all functions, which nobody reads.
   static constexpr auto functions = detail::functions_of_variables<T, Index, O...>();
 };
