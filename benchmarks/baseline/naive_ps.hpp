@@ -29,7 +29,7 @@ class NaivePush : public px::RowJourney<Index, T, Space> {
   void prepare() {
     sent_.resize(hop().targets.size() + 1);
     expected_.assign(hop().sources.size(), 0);
-    for (std::size_t t = 0; t < sent_.size(); ++t) sent_[t] = plan_->level(0).offsets[plan_->runs[0].sent[t]];
+    for (std::size_t t = 0; t < sent_.size(); ++t) sent_[t] = plan_->level(0).here().offsets[plan_->runs[0].sent[t]];
   }
   template <class Tell>
   void tell(Tell&& tell) const {
@@ -57,14 +57,14 @@ class NaivePush : public px::RowJourney<Index, T, Space> {
     return true;
   }
   void write(px::Mails<C>& mail) {
-    auto const& own = plan_->level(0);
+    auto const& own = plan_->level(0).here();
     auto const& ops = this->ops();
     for (std::size_t t = 0; t < hop().targets.size(); ++t) {
       std::size_t const n = sent_[t + 1] - sent_[t];
       if (n == 0) continue;
       auto* const keys = mail.of().template outgoing<Index>(keys_slip_, hop().targets[t]);
       for (std::size_t i = 0; i < n; ++i) keys[i] = own.keys[own.inverse[own.order[sent_[t] + i]]];
-      auto const positions = ops.order(plan_->shown(0, ops)).subspan(sent_[t], n);
+      auto const positions = ops.order(plan_->level(0).there(ops)).subspan(sent_[t], n);
       rows_slip_.write(mail.template of<Space>(), hop().targets[t], [&](T* rows) {
         if (own_.per == px::RowsPer::bag) ops.gather_terms(plan_->bags.terms(ops, own_.values), positions, rows);
         else ops.gather_rows(own_.values, positions, {}, rows);
@@ -80,13 +80,12 @@ class NaivePush : public px::RowJourney<Index, T, Space> {
   void reduce() {
     std::size_t const n = arrived_keys_.size() / sizeof(Index);
     std::span const keys{reinterpret_cast<Index const*>(arrived_keys_.data()), n};
-    px::RowOps<px::HostSpace>::unique_with_inverse(keys, rows_, groups_, plan_->sort);
+    groups_.group_here(this->ops(), keys, rows_, plan_->sort);
     if (counted_) {
       arrived_.counts.resize_with_slack(n * sizeof(std::uint32_t));
-      std::fill_n(reinterpret_cast<std::uint32_t*>(arrived_.counts.data()), n, 1u);
+      this->ops().fill(reinterpret_cast<std::uint32_t*>(arrived_.counts.data()), n, 1u);
     }
-    shown_.renew();
-    this->sum_by(groups_, shown_.of(this->ops(), groups_));
+    this->sum_by(groups_);
   }
 
  private:
@@ -96,8 +95,7 @@ class NaivePush : public px::RowJourney<Index, T, Space> {
   px::WireSlip<Wire, T, Space> rows_slip_;
   std::vector<std::size_t> sent_, expected_;  // begins by target; occurrences by source
   px::Buffer<std::byte> arrived_keys_;
-  px::Grouping<Index> groups_;
-  px::Shown<px::Grouping<Index>, Space> shown_;
+  px::Groups<Index, Space> groups_;
 };
 
 struct NaivePs {

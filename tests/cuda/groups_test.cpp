@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include "cases.hpp"
 #include "grouped.hpp"
 #include "parallax/kernel/cuda/runs.cuh"
@@ -37,6 +41,17 @@ void agrees_with_the_host(cases::Draw& draw, std::vector<Index> const& keys, std
   REQUIRE(lengths == host_lengths);
   REQUIRE(sums == host_sums);
 
+  // Of some of the keys, and beyond them.
+  std::size_t const first = static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(u) + 1)), last = keys.size();
+  std::vector<std::uint32_t> some(last - first), some_sums(last - first);
+  device::run_lengths(nullptr, found.view(), some.data(), static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(u));
+  device::sum_counts(nullptr, counts.data(), found.view(), some_sums.data(), static_cast<std::uint32_t>(first),
+                     static_cast<std::uint32_t>(last));
+  for (std::size_t k = first; k < last; ++k) {
+    REQUIRE(some_sums[k - first] == (k < u ? host_sums[k] : 1));
+    if (k < u) REQUIRE(some[k - first] == host_lengths[k]);
+  }
+
   std::vector<Index> bases(static_cast<std::size_t>(1 + draw.below(9)));
   for (Index& base : bases) base = static_cast<Index>(draw.below(bound));
   std::sort(bases.begin(), bases.end());
@@ -46,6 +61,25 @@ void agrees_with_the_host(cases::Draw& draw, std::vector<Index> const& keys, std
   device::bucket(nullptr, found.keys.data(), static_cast<std::uint32_t>(keys.size()), bases.data(),
                  static_cast<std::uint32_t>(bases.size()), begins.data(), &found.distinct);
   REQUIRE(std::equal(begins.begin(), begins.end(), host_begins.begin()));
+
+  // Cut at every second base, where the greatest key stands for what takes no part, or does not.
+  for (bool const one_is_none : {false, true}) {
+    if (u == 0) break;
+    std::int64_t const last_key = expected.keys[u - 1], end = one_is_none ? last_key : last_key + 1;
+    for (Index& base : bases) base = std::min(base, static_cast<Index>(end));
+    Grouped<Index> cut{keys, bound};
+    std::size_t const cuts = (bases.size() + 1) / 2;
+    std::vector<std::uint32_t> told(cuts + 2);
+    device::cut_groups(nullptr, cut.view(), bases.data(), bases.size() % 2 == 0, 2, cuts, end, told.data());
+    std::span const distinct{expected.keys.data(), u - one_is_none};
+    for (std::size_t k = 0; k < cuts; ++k) {
+      std::size_t const at = (bases.size() % 2 == 0) + 2 * k;
+      REQUIRE(told[k] == std::lower_bound(distinct.begin(), distinct.end(), bases[at]) - distinct.begin());
+    }
+    REQUIRE(told[cuts] == distinct.size());
+    REQUIRE(cut.distinct == distinct.size());
+    REQUIRE(told[cuts + 1] == keys.size() - expected.offsets[distinct.size()]);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -308,10 +309,22 @@ class Trainer {
         if (script.batches[b] == Way::ids || find_named(later, b) != named_.end()) continue;
         if (!coins_.percent(later == step + 1 ? 50 : 20)) continue;
         auto const& ids = gradients.batches[b].ids;
-        named_.push_back({later, b, session_.prefetch(words_, std::vector<typename M::Index>(ids.begin(), ids.end()))});
+        std::vector<typename M::Index> const named(ids.begin(), ids.end());
+        if (on_device(later, b)) named_.push_back({later, b, session_.prefetch(words_, there(named))});
+        else named_.push_back({later, b, session_.prefetch(words_, named)});
         if (coins_.percent(10)) named_.pop_back();
       }
     }
+  }
+  // Of tables on a device a rank names every second batch by indices in the device's memory, and another rank the others.
+  bool on_device(int step, std::size_t b) const {
+    return !Space::host_readable && (static_cast<std::size_t>(step + session_.rank()) + b) % 2 == 0;
+  }
+  // Indices in memory of the table's space, which stay until the training is over.
+  auto there(std::vector<typename M::Index> const& ids) {
+    auto const here = ids_there_.emplace_back(ops_, ids).span();
+    if constexpr (Space::host_readable) return std::span<typename M::Index const>{here};
+    else return px::on_device(here);
   }
   auto find_named(int step, std::size_t b) {
     return std::find_if(named_.begin(), named_.end(), [&](auto const& n) { return n.step == step && n.batch == b; });
@@ -324,6 +337,8 @@ class Trainer {
     if (auto const found = find_named(step, b); found != named_.end()) {
       handle = session_.pull(std::move(found->rows));
       named_.erase(found);
+    } else if (on_device(step, b)) {
+      handle = session_.pull(words_, there(ids));
     } else {
       handle = session_.pull(words_, ids);
     }
@@ -386,6 +401,7 @@ class Trainer {
   px::SharedBuffer<T> shared_;
   std::vector<std::span<T>> layer_gradients_;
   std::vector<std::vector<typename M::Index>> ids_;
+  std::deque<Memory<typename M::Index, Space>> ids_there_;
   std::vector<Handle> handles_;  // declared after the table: they go first
   std::vector<Named> named_;
   Diary<T> diary_;

@@ -212,7 +212,7 @@ struct PsShard::letters<Sparse> {
         sums_.resize_with_slack(plan_->size() * width());
         write_level(state_->ops(), *plan_, 0, own, ArrivedRows<T, HostSpace>{}, 0, plan_->size(), sums_.data());
         counts_.resize_with_slack(state_->counted() ? plan_->size() : 0);
-        if (state_->counted()) plan_->times_named(0, plan_->size(), counts_.data());
+        if (state_->counted()) plan_->times_named(state_->ops(), 0, plan_->size(), counts_.data());
         state_->seen.pushed += static_cast<double>(plan_->size());
       } catch (...) {
         --plan_->users;

@@ -31,7 +31,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
   CudaThreadCommunicator(ThreadCommunicator& host, CudaQueue queue)
       : CudaThreadCommunicator{host, std::make_unique<Lanes>(host, queue)} {}
 
-  // This rank's stream and pool, as they were given.
+  // This rank's stream and pool, as they were given, and waited for under the group's deadline.
   CudaQueue queue() const { return lanes_->queue; }
   // As CarriesDevice has it. Takes two exchanges of the host: where blocks lie, then a byte for each block that was copied.
   // Error: invalid_argument, misuse, mismatch, device, or the reason of an abort.
@@ -42,9 +42,9 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
 
  private:
   // The operations of a rank on device memory, one per channel.
-  class Lanes final : public detail::DeviceLanes {
+  class Lanes final : public detail::DeviceLanes, public DeviceWaiter {
    public:
-    Lanes(ThreadCommunicator& host, CudaQueue given) : queue{given}, host_{&host} {}
+    Lanes(ThreadCommunicator& host, CudaQueue given) : queue{given.awaited_by(*this)}, host_{&host} {}
     Lanes(Lanes const&) = delete;
     Lanes& operator=(Lanes const&) = delete;
     // What is in flight is given up: its events must not go while a peer may use them.
@@ -75,6 +75,9 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       device::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
                    transfer.to[self].bytes, cudaMemcpyDeviceToDevice, queue.stream);
     }
+
+    // As DeviceWaiter has it.
+    void await(CudaEvent const& event) override { detail::await_event(*host_, event); }
 
     CudaQueue const queue;
 

@@ -123,11 +123,11 @@ class NcclCommunicator : public Forwarding<Host> {
 
 // The operations of a rank on device memory, one per channel. Made by NcclCommunicator, which owns it.
 template <Communicator Host>
-class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
+class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaiter {
  public:
   // Waits for NCCL to be initialised, and compares its rank and size with the host's.
   Lanes(ncclComm_t comm, Host& host, CudaQueue given, NcclOptions options)
-      : queue{given}, comm_{comm}, host_{&host}, options_{options} {
+      : queue{given.awaited_by(*this)}, comm_{comm}, host_{&host}, options_{options} {
     if (!comm) throw Error{Errc::invalid_argument, host.rank(), "NcclCommunicator", "", "the ncclComm_t is null"};
     Patience<Host> patience{host};
     for (unsettled_ = true; !settled("ncclCommInitRank");) {
@@ -167,8 +167,12 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes {
   void synchronize() {
     supervise();
     ending_.record(queue.stream);
+    await(ending_);
+  }
+  // As DeviceWaiter has it, with an eye on NCCL.
+  void await(CudaEvent const& event) override {
     Patience<Host> patience{*host_};
-    while (!ending_.reached()) {
+    while (!event.reached()) {
       supervise();
       if (!patience.pause()) time_out("synchronize", "the stream has not done what it was given");
     }

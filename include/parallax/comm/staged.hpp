@@ -31,7 +31,7 @@ class Staged : public Forwarding<Host> {
   // Local; allocates no pinned memory yet.
   Staged(Host& host, CudaQueue queue) : Staged{host, std::make_unique<Lanes>(host, queue)} {}
 
-  // This rank's stream and pool, as they were given.
+  // This rank's stream and pool, as they were given, and waited for under the host's deadline.
   CudaQueue queue() const { return lanes_->queue; }
   // As CarriesDevice has it. Every byte for another rank is copied to pinned memory, exchanged by the host, and copied back;
   // `test` moves it from stage to stage. Error: invalid_argument, misuse, mismatch, device, out_of_memory, and what the host
@@ -52,10 +52,10 @@ class Staged : public Forwarding<Host> {
 
 // The operations of a rank on device memory, one per channel, and their pinned memory. Made by Staged, which owns it.
 template <Communicator Host>
-class Staged<Host>::Lanes final : public detail::DeviceLanes {
+class Staged<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaiter {
  public:
   // Local. Refers to the host communicator and the queue.
-  Lanes(Host& host, CudaQueue given) : queue{given}, host_{&host} {}
+  Lanes(Host& host, CudaQueue given) : queue{given.awaited_by(*this)}, host_{&host} {}
   Lanes(Lanes const&) = delete;
   Lanes& operator=(Lanes const&) = delete;
   ~Lanes() {
@@ -87,6 +87,9 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes {
     }
     set_out(channel);
   }
+
+  // As DeviceWaiter has it.
+  void await(CudaEvent const& event) override { detail::await_event(*host_, event); }
 
   // This rank's.
   CudaQueue const queue;

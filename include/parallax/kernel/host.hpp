@@ -55,14 +55,8 @@ struct RowOps<HostSpace> {
 
   // Copies `bytes` from one place to another that does not overlap it.
   static void copy_bytes(void* to, void const* from, std::size_t bytes) { parallax::copy_bytes(HostQueue{}, to, from, bytes); }
-  // Many copies put together and started at once: dense buckets pack and unpack gradients by them, and row moves rows. Here
-  // each is made as it comes.
-  struct Copies {
-    // Copies `bytes`; the ranges do not overlap.
-    void add(void* to, void const* from, std::size_t bytes) { copy_bytes(to, from, bytes); }
-    // Nothing is left to be done.
-    void start() {}
-  };
+  // Many copies put together and started at once: dense buckets pack and unpack gradients by them, and row moves rows.
+  using Copies = HostCopies;
   // An empty list of copies.
   static Copies copies() { return {}; }
 

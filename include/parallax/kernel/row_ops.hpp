@@ -54,16 +54,16 @@ struct SortScratch;
 //   measure_elements     what an optimizer measures of them   finish_rule   its rule, made of that
 //
 // What a step must know of elements before it goes on is sought by `Findings` (kernel/findings.hpp).
-// Keys are grouped and cut on the host, whose plans are what travels; those two a space need not offer. All else works on rows
-// in memory of the space, in the order of its queue, of which an object is made (RowOps<Space>{queue}), and finds what the
-// host has planned by `Shown`.
+// A device groups and cuts keys by what `Groups` (kernel/groups.hpp) asks of it, and need not offer the first and the last of
+// the left column. All else works on rows in memory of the space, in the order of its queue, of which an object is made
+// (RowOps<Space>{queue}), and finds what the host has made by `Shown`.
 template <MemorySpace Space>
 struct RowOps;
 
-// Owns, where there must be one, the copy by which operations in a space find what lies in the host's memory: elements T, or
-// a Grouping. `of(ops, host)` is the copy, made at the first call since a `renew`; `renew` says that the host has changed it.
-// Plans, tables and ways hold one for each array that they show.
-template <class What, MemorySpace Space>
+// Owns, where there must be one, the copy by which operations in a space find elements T that lie in the host's memory.
+// `of(ops, host)` is the copy, made at the first call since a `renew`; `renew` says that the host has changed them. Plans, tables
+// and ways hold one for each array that they show.
+template <class T, MemorySpace Space>
 class Shown;
 // In the host's memory operations read elements where they lie, and nothing is owned.
 template <class T>
@@ -71,15 +71,6 @@ class Shown<T, HostSpace> {
  public:
   // The host's own elements, which must stay.
   std::span<T const> of(RowOps<HostSpace> const&, std::span<T const> host) const { return host; }
-  // There is no copy that could be old.
-  void renew() {}
-};
-// In the host's memory operations read a grouping where it lies.
-template <class Index>
-class Shown<Grouping<Index>, HostSpace> {
- public:
-  // The host's own grouping, which must stay.
-  Grouping<Index> const& of(RowOps<HostSpace> const&, Grouping<Index> const& host) const { return host; }
   // There is no copy that could be old.
   void renew() {}
 };

@@ -164,6 +164,17 @@ class CallerStream {
   bool follows_ = false, lent_ = false;
 };
 
+// Who waits for a device in a rank's name: a communicator that carries its memory, under its deadline. What a stream is given may
+// wait for a peer that never comes, and the runtime would wait as long.
+class DeviceWaiter {
+ public:
+  // Returns once the event is reached. Throws Error: timeout, after an abort, past the deadline; device.
+  virtual void await(CudaEvent const& event) = 0;
+
+ protected:
+  ~DeviceWaiter() = default;
+};
+
 // Does not own. Where work of a device is put, and where its scratch comes from: a CudaPool, or a resource of the user's. Made
 // while the stream's device is the current one. Handed to sessions and communicators of a device, which copy it; stream and
 // resource outlive them.
@@ -177,7 +188,21 @@ struct CudaQueue {
   int device = device::current_device();
   // Who tells of the trainer's stream; null where the trainer works in this queue's.
   CallerStream* caller = nullptr;
+  // Who waits in this rank's name; null where nobody does, and the runtime waits without a deadline. Set by communicators, in the
+  // queue that they show.
+  DeviceWaiter* waiter = nullptr;
 
+  // The same queue, waited for by `who`, which must outlive it.
+  CudaQueue awaited_by(DeviceWaiter& who) const {
+    CudaQueue queue = *this;
+    queue.waiter = &who;
+    return queue;
+  }
+  // Blocks the thread until an event of the queue is reached. Throws what the waiter throws.
+  void await(CudaEvent const& event) const {
+    if (waiter) waiter->await(event);
+    else event.synchronize();
+  }
   // The stream in which operations on rows are put now: that of the caller while a `start` copies gradients, else the queue's.
   cudaStream_t at_hand() const { return caller ? caller->at_hand(stream) : stream; }
 };

@@ -67,12 +67,21 @@ struct HostSpace {
 };
 
 // Where work on a space's memory is put in order. Of the host: the thread that calls. Work that only knows the queue is a
-// function that is found by it: `copy_bytes` here, and what a kernel room adds.
+// function that is found by it: `copy_bytes` and `copies_of` here, and what a kernel room adds.
 struct HostQueue {};
 // Copies `bytes` from `from` to `to` before it returns; the ranges do not overlap. Called by mails and exchanges, which find
 // it by the type of their queue. Nothing is touched where there are no bytes, so that the pointers may then be null.
 inline void copy_bytes(HostQueue, void* to, void const* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
+// Many copies put together and started at once. In the host's memory each is made as it comes.
+struct HostCopies {
+  // Copies `bytes`; the ranges do not overlap.
+  void add(void* to, void const* from, std::size_t bytes) { copy_bytes(HostQueue{}, to, from, bytes); }
+  // Nothing is left to be done.
+  void start() {}
+};
+// An empty list of copies. Called by mails, for what came in from many ranks.
+inline HostCopies copies_of(HostQueue) { return {}; }
 
 }  // namespace parallax

@@ -64,7 +64,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
     if (finished_) return false;
     switch (leg_) {
       case Leg::climb:
-        keys_leg_.open(mail.of(), *plan_, 0);
+        keys_leg_.open(mail, *plan_, 0);
         rows_leg_.open(mail, *plan_, 0, this->width(), counted_);
         break;
       case Leg::gather_sizes:
@@ -79,22 +79,27 @@ class GatherPush : public RowJourney<Index, T, Space> {
   void write(Mails<C>& mail) {
     switch (leg_) {
       case Leg::climb:
-        keys_leg_.write(mail.of(), *plan_, 0);
+        keys_leg_.write(mail, this->ops(), *plan_, 0);
         rows_leg_.write(mail, this->ops(), *plan_, 0, own_, arrived_, counted_);
         break;
       case Leg::gather_sizes:
       case Leg::spread_sizes: gather_leg_.write_size(mail.of(), gives()); break;
       case Leg::gather: {
         auto const rows = [&](T* out) { write_level(this->ops(), *plan_, level(), own_, arrived_, 0, gives(), out); };
-        auto const counts = [&](std::uint32_t* out) { write_level_counts(*plan_, level(), arrived_, 0, gives(), out); };
-        gather_leg_.write(mail, {plan_->level(level()).keys.span(), rows, counts}, counted_);
+        auto const counts = [&](std::uint32_t* out) {
+          write_level_counts(this->ops(), *plan_, level(), arrived_, 0, gives(), out);
+        };
+        std::span<Index const> const keys{plan_->level(level()).keys_there(this->ops()), gives()};
+        gather_leg_.write(mail, {keys, rows, counts}, counted_);
         break;
       }
       case Leg::spread: {
         auto const& merged = this->reduced_;
         auto const rows = [&](T* out) { this->ops().copy_bytes(out, merged.rows, gives() * this->row_bytes()); };
-        auto const counts = [&](std::uint32_t* out) { std::memcpy(out, merged.counts, gives() * sizeof(std::uint32_t)); };
-        gather_leg_.write(mail, {merged.keys, rows, counts}, counted_);
+        auto const counts = [&](std::uint32_t* out) {
+          this->ops().copy_bytes(out, merged.counts, gives() * sizeof(std::uint32_t));
+        };
+        gather_leg_.write(mail, {{groups_.keys_there(this->ops()), gives()}, rows, counts}, counted_);
         break;
       }
     }
@@ -104,7 +109,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
     switch (leg_) {
       case Leg::climb:
         rows_leg_.read(mail, *plan_, 0, arrived_, counted_);
-        keys_leg_.read(mail.of(), *plan_, 0, rows_);
+        keys_leg_.read(mail, this->ops(), *plan_, 0, rows_);
         leg_ = Leg::gather_sizes;
         break;
       case Leg::gather_sizes:
@@ -131,10 +136,12 @@ class GatherPush : public RowJourney<Index, T, Space> {
     }
   }
 
-  // Local, after arrival. On a flat topology rows of all ranks are merged; what was spread is the result, slot after slot.
+  // Local, after arrival. On a flat topology rows of all ranks are merged; what was spread is the result, slot after slot. On a
+  // device it is grouped, too, for there keys are those of groups.
   void reduce() {
-    if (leg_ == Leg::spread) this->keep(gather_leg_.arrived_keys());  // slots ascend, so their keys do
-    else merge();
+    if constexpr (Space::host_readable)
+      if (leg_ == Leg::spread) return this->keep(gather_leg_.arrived_keys());  // slots ascend, so their keys do
+    merge();
   }
 
  private:
@@ -158,9 +165,9 @@ class GatherPush : public RowJourney<Index, T, Space> {
 
   // Groups what was gathered by key, and sums it, on a device too: what follows needs the rows.
   void merge() {
-    RowOps<HostSpace>::unique_with_inverse(gather_leg_.arrived_keys(), rows_, groups_, plan_->sort);
-    shown_.renew();
-    this->sum_by(groups_, shown_.of(this->ops(), groups_));
+    auto const keys = gather_leg_.arrived_keys();
+    groups_.group(this->ops(), keys.data(), keys.size(), rows_, plan_->sort);
+    this->sum_by(groups_);
     this->sum_up();
   }
 
@@ -169,8 +176,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
   RowsLeg<C, Index, T, Space, W> rows_leg_;
   GatherLeg<C, Index, T, Space, W> gather_leg_;
   // Of the keys that were gathered.
-  Grouping<Index> groups_;
-  Shown<Grouping<Index>, Space> shown_;
+  Groups<Index, Space> groups_;
 };
 
 // Of tables.

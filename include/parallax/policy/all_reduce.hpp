@@ -65,7 +65,9 @@ class DensifiedRows : public RowWayBase<C, Update> {
     segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
   }
   // The part of the summed table that this rank owns: `rows` without keys.
-  void deposit(int clip) { this->enter(ReducedRows<Index, T>{{}, bucket_->owned(segment_).values.data(), nullptr}, clip); }
+  void deposit(int clip) {
+    this->enter(ReducedRows<Index, T, Space>{{}, bucket_->owned(segment_).values.data(), nullptr}, clip);
+  }
   // Adds the parts of the variable's other updates, and divides by ranks, or each row by its count.
   void merge() {
     if (!leader_) return;
@@ -130,9 +132,8 @@ class DensifiedRows : public RowWayBase<C, Update> {
     state_->ops().clear(table_.data(), table_.size() * sizeof(T));
     sums_.resize_with_slack(distinct * static_cast<std::size_t>(width));
     write_level(state_->ops(), *plan_, 0, own_, ArrivedRows<T, Space>{}, 0, distinct, sums_.data());
-    auto const& groups = plan_->groups;
     shown_rows_.renew();
-    auto const named = shown_rows_.of(state_->ops(), state_->rows_of(groups.keys.span()));
+    auto const named = shown_rows_.of(state_->ops(), state_->rows_of(plan_->groups.keys_here()));
     auto const put = [&](std::int64_t column, std::int64_t columns, T const* values) {
       RowsView<T> const into{table_.data() + column, state_->rows(), columns, static_cast<std::int64_t>(stride_)};
       state_->ops().scatter_rows(into, named, {}, values);
@@ -141,8 +142,14 @@ class DensifiedRows : public RowWayBase<C, Update> {
     if (!counted_) return;
     counts_.resize_with_slack(distinct);
     times_named_.resize_with_slack(distinct);
-    plan_->times_named(0, distinct, times_named_.data());
-    std::copy_n(times_named_.data(), distinct, counts_.data());
+    plan_->times_named(state_->ops(), 0, distinct, times_named_.data());
+    if constexpr (Space::host_readable) {
+      std::copy_n(times_named_.data(), distinct, counts_.data());
+    } else {
+      times_here_.resize_with_slack(distinct);
+      state_->ops().to_host(times_here_.data(), times_named_.data(), distinct);
+      std::copy_n(times_here_.data(), distinct, counts_.data());
+    }
     shown_counts_.renew();
     put(width, 1, shown_counts_.of(state_->ops(), counts_.span()).data());
   }
@@ -155,7 +162,8 @@ class DensifiedRows : public RowWayBase<C, Update> {
   Buffer<T, Space> table_, sums_;
   // Of the distinct rows, as the table and as the plan have them.
   Buffer<T> counts_;
-  Buffer<std::uint32_t> times_named_;
+  Buffer<std::uint32_t, Space> times_named_;
+  Buffer<std::uint32_t> times_here_;
   Shown<Index, Space> shown_rows_;
   Shown<T, Space> shown_counts_;
   // Numbers of the part's rows, for the user's function.

@@ -50,7 +50,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
       counts_leg_.open(mail.of(), *plan_, hop_);
       return true;
     }
-    if (leg_ == Leg::keys_and_rows) keys_leg_.open(mail.of(), *plan_, hop_);
+    if (leg_ == Leg::keys_and_rows) keys_leg_.open(mail, *plan_, hop_);
     rows_leg_.open(mail, *plan_, hop_, this->width(), counted_, lends(mail));
     return true;
   }
@@ -58,7 +58,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
   // they lie.
   void write(Mails<C>& mail) {
     if (leg_ == Leg::counts) return counts_leg_.write(mail.of(), *plan_, hop_);
-    if (leg_ == Leg::keys_and_rows) keys_leg_.write(mail.of(), *plan_, hop_);
+    if (leg_ == Leg::keys_and_rows) keys_leg_.write(mail, this->ops(), *plan_, hop_);
     rows_leg_.write(mail, this->ops(), *plan_, hop_, own_, arrived_, counted_);
   }
   // Keys that came are merged into the plan's next level, and cut into runs for the hop behind it. Lent rows are summed at
@@ -69,20 +69,20 @@ class ShardPush : public RowJourney<Index, T, Space> {
       return counts_leg_.read(mail.of(), *plan_, hop_);
     }
     rows_leg_.read(mail, *plan_, hop_, arrived_, counted_);
-    if (leg_ == Leg::keys_and_rows) keys_leg_.read(mail.of(), *plan_, hop_, rows_);
+    if (leg_ == Leg::keys_and_rows) keys_leg_.read(mail, this->ops(), *plan_, hop_, rows_);
     if constexpr (Rows::can_lend)
       if (rows_leg_.lends) this->sum_lent(rows_leg_.lent, plan_->runs[0].received, plan_->top());
     hop_counted_ = false;
     finished_ = ++hop_ == plan_->hops.size();
-    if (!finished_ && plan_->agreed <= hop_) plan_->cut(hop_, this->bases_);
+    if (!finished_ && plan_->agreed <= hop_) plan_->cut(hop_, this->ops(), this->bases_, rows_);
   }
 
   // Local, after arrival: this owner's rows summed over all sources. Of one source they are the sum as they came, and lent ones
   // were summed by `read`.
   void reduce() {
     if (rows_leg_.lends) return;
-    if (plan_->hops.back().sources.size() == 1) this->keep(plan_->top().keys.span());
-    else this->sum_by(plan_->top(), plan_->shown(plan_->hops.size(), this->ops()));
+    if (plan_->hops.back().sources.size() == 1) this->keep(plan_->top().named());
+    else this->sum_by(plan_->top());
   }
 
  private:

@@ -11,6 +11,7 @@
 
 #include "parallax/core/kind.hpp"
 #include "parallax/core/view.hpp"
+#include "parallax/kernel/groups.hpp"
 #include "parallax/policy/policy.hpp"
 
 namespace parallax {
@@ -35,15 +36,15 @@ struct RowsGradient {
   RowsView<T> values;
 };
 
-// Does not own. What a rank ends with: distinct keys ascending, a row for each, in memory of the variable's space, and how many
-// indices named it (null unless counted).
-template <class Index, class T>
+// Does not own. What a rank ends with: distinct keys ascending, a row for each, and how many indices named it (null unless
+// counted), all in memory of the variable's space.
+template <class Index, class T, MemorySpace Space = HostSpace>
 struct ReducedRows {
-  // In the host's memory. Empty of a densified gradient, of which `rows` are the owned part of the table.
-  std::span<Index const> keys;
+  // Of groups, or in the host's memory a span. Empty of a densified gradient, of which `rows` are the owned part of the table.
+  typename Groups<Index, Space>::Keys keys;
   // [keys x width], row-major and packed; null on a device as long as the sums are put off.
   T* rows = nullptr;
-  // One for each key, over all ranks, in the host's memory.
+  // One for each key, over all ranks.
   std::uint32_t const* counts = nullptr;
 };
 

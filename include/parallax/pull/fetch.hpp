@@ -36,7 +36,7 @@ void finish_pull(PulledBags<State> const& handle) {
   auto const& ops = handle.state().ops();
   bags.pooled.resize_with_slack(bags.count * static_cast<std::size_t>(handle.width()) * sizeof(T));
   T* const out = reinterpret_cast<T*>(bags.pooled.data());
-  RowTerms<T> const terms{handle.rows().values(), ops.inverse(plan.shown(0, ops)).data(),
+  RowTerms<T> const terms{handle.rows().values(), ops.inverse(plan.groups.there(ops)).data(),
                           bags.mean ? nullptr : bags.template shown_factors<T>(ops)};
   ops.sum_term_runs(terms, bags.shown_begins(ops), out);
   if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.shown_kept(ops));
@@ -166,7 +166,7 @@ class Fetch final : public FetchBase<C> {
       using T = typename std::remove_cvref_t<decltype(state)>::scalar_type;
       if (state.shards()) return;
       plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
-      auto const rows = state.rows_of(plan.groups.keys.span());
+      auto const rows = state.rows_of(plan.groups.keys_here());
       state.touch(rows);
       state.gather(plan.shown_keys(state.ops(), rows), reinterpret_cast<T*>(plan.values.data()));
     });

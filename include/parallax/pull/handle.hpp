@@ -66,7 +66,7 @@ class PulledRows {
   }
   // indices() entries, where the rows are: which of `values` belongs to the i-th index; size(), behind which a row of zeros
   // lies, for an index outside the table that was dropped.
-  std::span<std::uint32_t const> inverse() const { return state_->ops().inverse(plan_->shown(0, state_->ops())); }
+  std::span<std::uint32_t const> inverse() const { return state_->ops().inverse(plan_->groups.there(state_->ops())); }
   // The row of the i-th index.
   std::span<T const> operator[](std::size_t i) const requires on_host { return values()[inverse()[i]]; }
   // The row of an id, as of an index of the pull; empty where the pull did not ask for it or dropped it. O(log size()), or
@@ -76,9 +76,9 @@ class PulledRows {
     return j < size() ? values()[static_cast<std::int64_t>(j)] : std::span<T const>{};
   }
   // The row of the table that the j-th distinct row is, j below size(). Distinct rows are in the order of their keys: owner
-  // after owner.
+  // after owner. Of indices in a device's memory the first call brings the keys to the host, and waits for them.
   std::int64_t id(std::size_t j) const {
-    return plan_->retired ? plan_->retired_rows[j] : state_->placement().row(plan_->groups.keys[j]);
+    return plan_->retired ? plan_->retired_rows[j] : state_->placement().row(plan_->groups.keys_here()[j]);
   }
 
   // Local. Makes the handle one of rows that the trainer may change: session.pull(words, ids).editable().
@@ -112,7 +112,7 @@ class PulledRows {
       std::span const known{plan_->retired_rows.data(), size()};
       return static_cast<std::size_t>(std::find(known.begin(), known.end(), static_cast<IndexType>(row)) - known.begin());
     }
-    std::span const keys{plan_->groups.keys.data(), size()};
+    std::span const keys = plan_->groups.keys_here();
     IndexType const key = state_->placement().key(row);
     auto const at = std::lower_bound(keys.begin(), keys.end(), key);
     return at != keys.end() && *at == key ? static_cast<std::size_t>(at - keys.begin()) : size();

@@ -57,8 +57,8 @@ void name_rows(Topology<C> const& topology, State& state, typename State::Plan& 
                    width, " named"}));
   plan.prepare(topology.direct());
   make_keys(state, plan, ids, topology.rank(), operation);
-  plan.group(ids.size(), state.rows());
-  plan.cut(0, state.placement().bases());
+  plan.group(state.ops(), ids.size(), state.rows());
+  plan.cut(0, state.ops(), state.placement().bases(), state.rows());
   state.count_dropped(plan.dropped);
   auto const& groups = plan.groups;
   if (auto const conflict = conflict_in(groups, given); conflict.found) {

@@ -115,7 +115,7 @@ class Accumulator<V> {
     ids_.resize(at + ids);
     rows_.resize((at + ids) * width);
     if (update.plan) {
-      for (std::size_t i = 0; i < ids; ++i) ids_[at + i] = state_->placement().row(update.plan->groups.keys[i]);
+      for (std::size_t i = 0; i < ids; ++i) ids_[at + i] = state_->placement().row(update.plan->groups.keys_here()[i]);
       write_level(state_->ops(), *update.plan, 0, own, ArrivedRows<T, HostSpace>{}, 0, ids, rows_.data() + at * width);
     } else {
       for (std::size_t i = 0; i < ids; ++i) {

@@ -207,14 +207,14 @@ class OptimizerState {
 
   // Moves rows directory(keys[i]) of the table by row i of `gradients`, packed, times `scale`; the state lies like the table.
   // Keys may not repeat.
-  // On a device the table may be of fewer bits.
+  // On a device the table may be of fewer bits, and only the first *count of the keys be some.
   template <class Index, class E, class Rule>
   void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<E> table, T const* gradients, T scale,
-                  Rule const& rule) noexcept(on_host) {
+                  Rule const& rule, [[maybe_unused]] std::uint32_t const* count = nullptr) noexcept(on_host) {
     if constexpr (!Space::host_readable) {
       elements_.from(0, [&](auto*... slots) {
         rows_.from(0, [&](auto*... row_slots) {
-          ops_.apply_rows(keys, directory, table, gradients, scale, rule,
+          ops_.apply_rows(keys, count, directory, table, gradients, scale, rule,
                           ops_.slots(RowsView{slots, table.rows, table.width}...),
                           ops_.slots(RowsView{row_slots, table.rows, std::int64_t{1}}...));
         });

@@ -173,7 +173,10 @@ class SparseState : public Counted {
   // are those of the placement, or, where every rank has all rows, numbers of rows (`rows_of`).
   RowsView<T> local() { return rows_.settled(); }
   // Brings rows up to date that a pull or an update is about to read.
-  void touch(std::span<IndexType const> keys) { rows_.touch(keys); }
+  template <class Keys>
+  void touch(Keys const& keys) {
+    rows_.touch(keys);
+  }
   // Writes the rows of `keys`, which were touched, to `out`, packed: what the owner sends to those who pull them.
   // Of scalar_type, or as they are kept.
   template <class E>
@@ -184,23 +187,24 @@ class SparseState : public Counted {
   auto lent() const { return rows_.lent(); }
   // Divides sums of rows in place: by `ranks` for the mean, or each by the number of indices that named its row. Called once,
   // by the leader of the update.
-  void average(ReducedRows<IndexType, scalar_type> const& reduced, int ranks) {
-    if (reduce_ == Reduce::mean && ranks > 1) rows_.divide(reduced.rows, reduced.keys.size(), static_cast<scalar_type>(ranks));
-    if (counted()) rows_.divide_each(reduced.rows, {reduced.counts, reduced.keys.size()});
+  void average(ReducedRows<IndexType, scalar_type, Space> const& reduced, int ranks) {
+    if (reduce_ == Reduce::mean && ranks > 1)
+      rows_.divide(reduced.rows, most_of(reduced.keys), static_cast<scalar_type>(ranks));
+    if (counted()) rows_.divide_each(reduced.rows, {reduced.counts, most_of(reduced.keys)});
   }
   // The last that may throw before an update is committed: notes the optimizer's settings.
   void reserve_update() { rows_.reserve_update(); }
   // Moves the rows of `keys`, each once, by averaged gradients, packed, times `scale`.
-  void apply(std::span<IndexType const> keys, scalar_type const* gradients, scalar_type scale) noexcept(Space::host_readable) {
+  template <class Keys>
+  void apply(Keys const& keys, scalar_type const* gradients, scalar_type scale) noexcept(Space::host_readable) {
     rows_.apply(keys, gradients, scale);
   }
-  // On a device: moves rows by sums that are not there yet, of `addends` by `groups`, averaged on the way. `reduced` names the
-  // rows.
-  template <class Groups>
-  void apply_runs(ReducedRows<IndexType, scalar_type> const& reduced, RowsView<scalar_type const> addends, Groups const& groups,
-                  int ranks) {
-    rows_.apply_runs(reduced.keys, addends, groups, reduce_ == Reduce::mean ? static_cast<scalar_type>(ranks) : scalar_type{1},
-                     counted() ? std::span{reduced.counts, reduced.keys.size()} : std::span<std::uint32_t const>{});
+  // On a device: moves rows by sums that are not there yet, of `addends` by `groups`, averaged on the way. `reduced` has the
+  // counts.
+  void apply_runs(ReducedRows<IndexType, scalar_type, Space> const& reduced, RowsView<scalar_type const> addends,
+                  Groups<IndexType, Space>& groups, int ranks) {
+    rows_.apply_runs(addends, groups, reduce_ == Reduce::mean ? static_cast<scalar_type>(ranks) : scalar_type{1},
+                     counted() ? reduced.counts : nullptr);
   }
   // Moves the rows from number `first` on by gradients of all of them. `counted`: the element behind each says how many indices
   // named it.
@@ -344,8 +348,9 @@ class SparseState : public Counted {
 
   // What the policy keeps of the variable, from step to step; empty for most.
   [[no_unique_address]] typename detail::memory_of<Exchange, SparseState>::type policy_state;
-  // The rows of this step's updates: collected and merged by the ways, empty between steps.
-  Merging<ReducedRows<IndexType, scalar_type>> merging;  // of a densified gradient only `rows` is set: the part of this rank
+  // The rows of this step's updates: collected and merged by the ways, empty between steps. Of a densified gradient only `rows` is
+  // set: the part of this rank.
+  Merging<ReducedRows<IndexType, scalar_type, Space>> merging;
   // Under Auto: knows how the table is used, and which policy that calls for.
   Chooser chooser;
   // How this rank has used the table since the last step of the variable.

@@ -12,7 +12,7 @@
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/short_float.hpp"
 #include "parallax/core/view.hpp"
-#include "parallax/kernel/host.hpp"
+#include "parallax/kernel/groups.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 #include "parallax/variable/optimizer_history.hpp"
@@ -101,10 +101,15 @@ class TableRows {
   // All rows as they lie, some perhaps as of an earlier update.
   RowsView<T const> stored() const { return table_; }
 
-  // Brings the rows of `keys` up to date; keys may repeat. Costs the steps that passed each of them by.
-  void touch(std::span<Index const> keys) {
-    settle(static_cast<std::int64_t>(keys.size()),
-           [&](std::int64_t i) { return directory_(keys[static_cast<std::size_t>(i)]); });
+  // Brings the rows of `keys` up to date; keys may repeat. Costs the steps that passed each of them by. Here and below keys are a
+  // span in the host's memory, or, but for `gather` and `rewrite`, the Keys of groups.
+  template <class Keys>
+  void touch([[maybe_unused]] Keys const& keys) {
+    if constexpr (settles) {
+      std::span<Index const> const here = keys_here(keys);
+      settle(static_cast<std::int64_t>(here.size()),
+             [&](std::int64_t i) { return directory_(here[static_cast<std::size_t>(i)]); });
+    }
   }
   // Writes the row of keys[i], which was touched, to row i of `out`, packed: widened, or as it is kept. `keys` as operations in the
   // space find them.
@@ -135,8 +140,8 @@ class TableRows {
   void divide(Wide* sums, std::size_t count, Wide by) const {
     ops_.scale_down(sums, static_cast<std::int64_t>(count) * width(), by);
   }
-  // Divides each of these rows, packed, by its own count.
-  void divide_each(Wide* sums, std::span<std::uint32_t const> counts) { ops_.scale_rows_down(sums, width(), shown(counts)); }
+  // Divides each of these rows, packed, by its own count, in memory of the space.
+  void divide_each(Wide* sums, std::span<std::uint32_t const> counts) { ops_.scale_rows_down(sums, width(), counts); }
 
   // The last before an update that may throw. Notes the optimizer's settings if they changed. When many notes have gathered all
   // rows are settled, which changes no bit that is ever read, and the notes are dropped.
@@ -152,27 +157,26 @@ class TableRows {
     }
   }
   // Moves the rows of `keys`, each once, by the packed rows of `gradients`, times `scale`.
-  void apply(std::span<Index const> keys, Wide const* gradients, Wide scale) noexcept(Space::host_readable) {
+  template <class Keys>
+  void apply(Keys const& keys, Wide const* gradients, Wide scale) noexcept(Space::host_readable) {
     touch(keys);
-    applied_.renew();
     if constexpr (is_narrow) {
       apply_wide(static_cast<std::int64_t>(keys.size()), scale, [&](std::int64_t i) {
         return std::pair{directory_(keys[static_cast<std::size_t>(i)]), gradients + i * width()};
       });
     } else {
-      slots_.apply_rows(applied_.of(ops_, keys), directory_, table_, gradients, scale, optimizer_.at(steps_ + 1));
+      std::uint32_t const* count = nullptr;
+      if constexpr (requires { keys.count(ops_); }) count = keys.count(ops_);
+      slots_.apply_rows(shown(keys), directory_, table_, gradients, scale, optimizer_.at(steps_ + 1), count);
     }
     note_settled(keys);
   }
-  // On a device: moves rows by sums that are not there yet, of `addends` by `groups`, each divided by its count, where there
-  // are counts, else by `divisor`.
-  template <class Groups>
-  void apply_runs(std::span<Index const> keys, RowsView<Wide const> addends, Groups const& groups, Wide divisor,
-                  std::span<std::uint32_t const> counts) {
-    touch(keys);
-    std::uint32_t const* const found = counts.data() ? shown(counts).data() : nullptr;
-    slots_.apply_runs(addends, groups, directory_, divisor, found, table_, optimizer_.at(steps_ + 1));
-    note_settled(keys);
+  // On a device: moves the rows of `groups` by sums that are not there yet, of `addends`, each divided by its count, where there
+  // are counts, in memory of the space, else by `divisor`.
+  void apply_runs(RowsView<Wide const> addends, Groups<Index, Space>& groups, Wide divisor, std::uint32_t const* counts) {
+    touch(groups.named());
+    slots_.apply_runs(addends, groups.there(ops_), directory_, divisor, counts, table_, optimizer_.at(steps_ + 1));
+    note_settled(groups.named());
   }
   // Moves the rows from `first` on by a gradient of all rows. With `counted` the element behind a row says by how many indices
   // it was named, and rows named by none are left alone by a lazy optimizer.
@@ -302,10 +306,12 @@ class TableRows {
   }
   Wide* wide_row(std::int64_t i) { return wide_.data() + i * width(); }
 
-  // Counts as operations in the space find them, until the next call.
-  std::span<std::uint32_t const> shown(std::span<std::uint32_t const> counts) {
-    counts_.renew();
-    return counts_.of(ops_, counts);
+  // Keys as operations in the space find them, until the next call.
+  template <class Keys>
+  std::span<Index const> shown(Keys const& keys) {
+    applied_.renew();
+    if constexpr (std::convertible_to<Keys, std::span<Index const>>) return applied_.of(ops_, keys);
+    else return keys.there(ops_);
   }
 
   // Replays the steps that passed rows by, with a gradient of zero: of rows row_at(0) … row_at(n - 1), which may repeat. The
@@ -328,9 +334,10 @@ class TableRows {
     if constexpr (!Space::host_readable) settle_stale();
   }
   // The rows of `keys` are as of the update that is under way.
-  void note_settled([[maybe_unused]] std::span<Index const> keys) noexcept {
+  template <class Keys>
+  void note_settled([[maybe_unused]] Keys const& keys) noexcept(Space::host_readable) {
     if constexpr (settles)
-      for (Index const key : keys) settled_[static_cast<std::size_t>(directory_(key))] = steps_ + 1;
+      for (Index const key : keys_here(keys)) settled_[static_cast<std::size_t>(directory_(key))] = steps_ + 1;
   }
   // The device's half of `settle`: rows in order of the steps as of which they are, so that each step moves a run of them from
   // the first on.
@@ -378,11 +385,10 @@ class TableRows {
     Index row;
   };
   std::vector<Stale> stale_;  // on a device
-  // Their rows, and how the device finds them; likewise keys of an update, and counts.
+  // Their rows, and how the device finds them; likewise keys of an update that are the host's.
   Buffer<Index> stale_rows_;
   Shown<Index, Space> shown_stale_;
   Shown<Index, Space> applied_;
-  Shown<std::uint32_t, Space> counts_;
 };
 
 }  // namespace parallax

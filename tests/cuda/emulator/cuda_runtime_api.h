@@ -106,7 +106,10 @@ inline thread_local cudaError_t next_error = cudaSuccess;  // of this thread's n
 inline thread_local cudaError_t next_untold_error = cudaSuccess;
 inline std::int64_t blocks_in_use = 0;                     // of memory
 inline std::int64_t allocations = 0, host_allocations = 0;  // of memory, and of the host's among it, ever
+inline std::int64_t pool_allocations = 0;                   // among them those in the order of a stream, which keep the memory
 inline std::int64_t copies_to_host = 0, synchronizations = 0;  // asked for, ever; those of whole streams and of the device
+inline std::int64_t bus_bytes = 0;                             // of copies from and to the host's memory, asked for, ever
+inline std::int64_t copies = 0;                                // of any kind and memsets, of one byte at least, asked for, ever
 // Calls of cudaEventSynchronize, ever; and those among them that found the event not reached, so that the host stood still.
 // With streams that are deferred these ran work of them, or awaited another thread.
 inline std::int64_t event_waits = 0, event_stalls = 0;
@@ -231,6 +234,7 @@ inline cudaError_t take(void** block, std::size_t bytes, int device, std::shared
   if (!*block) return answer(cudaErrorMemoryAllocation);
   std::memset(*block, 0xCD, bytes);
   Locked const locked{mutex};
+  pool_allocations += pool != nullptr;
   memory[static_cast<std::byte const*>(*block)] = {bytes, device, std::move(pool)};
   ++blocks_in_use, ++allocations;
   return cudaSuccess;
@@ -453,9 +457,11 @@ inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*
 
 inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
-  if (kind == cudaMemcpyDeviceToHost) {
+  {
     emulator::Locked const locked{emulator::mutex};
-    ++emulator::copies_to_host;
+    emulator::copies_to_host += kind == cudaMemcpyDeviceToHost;
+    emulator::copies += bytes > 0;
+    if (kind != cudaMemcpyDeviceToDevice) emulator::bus_bytes += static_cast<std::int64_t>(bytes);
   }
   emulator::enqueue(stream, [=] { if (bytes > 0) std::memcpy(to, from, bytes); });
   return cudaSuccess;
@@ -464,6 +470,10 @@ inline cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const*
                                      std::size_t rows, cudaMemcpyKind, cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
   if (bytes > to_pitch || bytes > from_pitch) return emulator::answer(cudaErrorInvalidValue);
+  {
+    emulator::Locked const locked{emulator::mutex};
+    emulator::copies += bytes * rows > 0;
+  }
   emulator::enqueue(stream, [=] {
     for (std::size_t i = 0; i < rows; ++i)
       std::memcpy(static_cast<std::byte*>(to) + i * to_pitch, static_cast<std::byte const*>(from) + i * from_pitch, bytes);
@@ -472,6 +482,10 @@ inline cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const*
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
+  {
+    emulator::Locked const locked{emulator::mutex};
+    emulator::copies += bytes > 0;
+  }
   emulator::enqueue(stream, [=] { if (bytes > 0) std::memset(to, value, bytes); });
   return cudaSuccess;
 }

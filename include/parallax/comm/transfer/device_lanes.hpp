@@ -94,6 +94,19 @@ class DeviceLanes : public Beside {
   int in_flight_ = 0;
 };
 
+// Waits for an event of a device under the deadline of the communicator that carries its memory. Past it that one is aborted, and
+// Error (timeout) thrown. The waits of lanes, where these have no more to look after.
+template <Communicator Host, class Event>
+void await_event(Host& host, Event const& event) {
+  Patience<Host> patience{host};
+  while (!event.reached()) {
+    if (patience.pause()) continue;
+    Error const error = timeout_error(host, -1, "wait for the device", "");
+    host.abort(error);
+    throw error;
+  }
+}
+
 }  // namespace detail
 
 // A move-only token on an operation in flight; does not outlive the communicator.

@@ -106,11 +106,13 @@ class Mail {
     if (alone && std::is_sorted(ranks.begin(), ranks.end())) return incoming_.swap(into);
     into.resize_with_slack(bytes);
     std::size_t offset = 0;
+    auto copies = copies_of(queue_);
     for (int const rank : ranks) {
       std::size_t const run = incoming_bytes(slip, rank);
-      copy_bytes(queue_, into.data() + offset, incoming<std::byte>(slip, rank), run);
+      if (run > 0) copies.add(into.data() + offset, incoming<std::byte>(slip, rank), run);
       offset += run;
     }
+    copies.start();
   }
 
   // Collective in the order of the channel. One message per rank that gets anything. `arrival` is told only where a slip lends.

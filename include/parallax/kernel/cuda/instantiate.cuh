@@ -45,13 +45,13 @@ constexpr auto functions_of_scalar() {
 template <class T, class Index>
 constexpr auto functions_of_table() {
   return std::tuple{&Ops::coalesce<T, Index>, &Ops::gather_rows<T, Index const>, &Ops::gather_rows<T, std::uint32_t const>,
-                    &Ops::scatter_rows<T, Index const>};
+                    &Ops::scatter_rows<T, Index const>, &Ops::group_keys<Index>, &Ops::cut_groups<Index>,
+                    &Ops::run_lengths<Index>, &Ops::sum_counts<Index>, &Ops::fill<std::uint32_t>};
 }
 // Those of ids on a device, of 32 or 64 bits with a sign.
 template <class Index, class Layout>
 constexpr auto functions_of_ids() {
-  return std::tuple{&Ops::place_ids<std::int32_t, Layout, Index>, &Ops::place_ids<std::int64_t, Layout, Index>,
-                    &Ops::group_keys<Index>};
+  return std::tuple{&Ops::place_ids<std::int32_t, Layout, Index>, &Ops::place_ids<std::int64_t, Layout, Index>};
 }
 
 // The functions that set an optimizer's slots to their first values.
@@ -69,7 +69,8 @@ constexpr auto updating_elements(slots<S...>) {
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_rows(slots<S...>, slots<R...>) {
   using C = computed_type<T>;
-  using Function = void (Ops::*)(std::span<Index const>, Directory<Index>, RowsView<T>, C const*, C, Rule const&,
+  using Function = void (Ops::*)(std::span<Index const>, std::uint32_t const*, Directory<Index>, RowsView<T>, C const*, C,
+                                 Rule const&,
                                  Slots<parallax::detail::slot_type<S, C>...> const&,
                                  Slots<parallax::detail::slot_type<R, C>...> const&) const;
   return static_cast<Function>(&Ops::apply_rows);
@@ -78,7 +79,7 @@ constexpr auto updating_rows(slots<S...>, slots<R...>) {
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_runs(slots<S...>, slots<R...>) {
   using C = computed_type<T>;
-  using Function = void (Ops::*)(RowsView<C const>, ShownGroups<Index> const&, Directory<Index>, C, std::uint32_t const*,
+  using Function = void (Ops::*)(RowsView<C const>, GroupingView<Index> const&, Directory<Index>, C, std::uint32_t const*,
                                  RowsView<T>, Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
                                  Slots<parallax::detail::slot_type<R, C>...> const&) const;
   return static_cast<Function>(&Ops::apply_runs);

@@ -13,6 +13,7 @@
 #include "parallax/kernel/cuda/placing.cuh"
 #include "parallax/kernel/cuda/row_ops.hpp"
 #include "parallax/kernel/cuda/rows.cuh"
+#include "parallax/kernel/cuda/runs.cuh"
 #include "parallax/kernel/cuda/sort.cuh"
 #include "parallax/kernel/cuda/sums.cuh"
 #include "parallax/kernel/cuda/updates.cuh"
@@ -172,11 +173,27 @@ void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, device
   device::group_keys(stream(), keys, bound, out, scratch.data());
 }
 
+template <class Index>
+void RowOps<CudaSpace>::cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first,
+                                   std::size_t stride, std::size_t cuts, std::int64_t bound, std::uint32_t* told) const {
+  device::cut_groups(stream(), groups, bases, first, stride, cuts, bound, told);
+}
+template <class Index>
+void RowOps<CudaSpace>::run_lengths(device::GroupingView<Index> const& groups, std::size_t first, std::size_t last,
+                                    std::uint32_t* out) const {
+  device::run_lengths(stream(), groups, out, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last));
+}
+template <class Index>
+void RowOps<CudaSpace>::sum_counts(std::span<std::uint32_t const> counts, device::GroupingView<Index> const& groups,
+                                   std::size_t first, std::size_t last, std::uint32_t* out) const {
+  device::sum_counts(stream(), counts.data(), groups, out, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last));
+}
+
 template <class T, class Index>
-void RowOps<CudaSpace>::coalesce(RowsView<std::type_identity_t<T> const> values, device::ShownGroups<Index> const& shown,
+void RowOps<CudaSpace>::coalesce(RowsView<std::type_identity_t<T> const> values, device::GroupingView<Index> const& groups,
                                  std::size_t first, std::size_t last, T* out) const {
-  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<T>(shown.groups.count, values.width)};
-  device::coalesce(stream(), values, shown.groups, out, scratch.data(), static_cast<std::uint32_t>(first),
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<T>(groups.count, values.width)};
+  device::coalesce(stream(), values, groups, out, scratch.data(), static_cast<std::uint32_t>(first),
                    static_cast<std::uint32_t>(last));
 }
 template <class T, class I>
@@ -283,20 +300,21 @@ void RowOps<CudaSpace>::apply_elements(std::int64_t n, T* parameters, std::type_
                          device::detail::as_argument(rule), slots...);
 }
 template <class T, class I, class Rule, class... S, class... R>
-void RowOps<CudaSpace>::apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
+void RowOps<CudaSpace>::apply_rows(std::span<I> indices, std::uint32_t const* count,
+                                   Directory<std::remove_const_t<I>> directory, RowsView<T> table,
                                    computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
                                    device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const {
   device::apply_rows(stream(), std::span<std::remove_const_t<I> const>{indices}, directory, table, gradients,
-                     device::detail::scaling<computed_type<T>>(scale), rule, element_slots, row_slots);
+                     device::detail::scaling<computed_type<T>>(scale), rule, element_slots, row_slots, count);
 }
 template <class T, class Index, class Rule, class... S, class... R>
-void RowOps<CudaSpace>::apply_runs(RowsView<computed_type<T> const> values, device::ShownGroups<Index> const& shown,
+void RowOps<CudaSpace>::apply_runs(RowsView<computed_type<T> const> values, device::GroupingView<Index> const& groups,
                                    Directory<Index> directory, computed_type<T> divisor, std::uint32_t const* counts,
                                    RowsView<T> table, Rule const& rule, device::Slots<S...> const& element_slots,
                                    device::Slots<R...> const& row_slots) const {
   using C = computed_type<T>;
-  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<C>(shown.groups.count, values.width)};
-  device::update_runs(stream(), values, shown.groups, directory, device::Scaling<C>{divisor, counts}, table, rule,
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<C>(groups.count, values.width)};
+  device::update_runs(stream(), values, groups, directory, device::Scaling<C>{divisor, counts}, table, rule,
                       element_slots, row_slots, scratch.data());
 }
 template <class T, class Rule, class... S, class... R>

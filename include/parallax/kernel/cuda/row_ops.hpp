@@ -25,101 +25,6 @@
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax {
-namespace device {
-
-// A grouping as operations find it, and how many distinct keys it has, which the host knows. Made by Shown, and valid as long
-// as its copy on the device.
-template <class Index>
-struct ShownGroups {
-  // The arrays in device memory, which only operations read.
-  GroupingView<Index> groups;
-  // The number u of distinct keys; those that stand for dropped indices are not among them.
-  std::uint32_t distinct = 0;
-};
-
-// Owns. Bytes on their way to the device, over pinned memory that is written again once the device has read it. A Shown has
-// one and fills it again in every step; it allocates only when there is more to send than ever before.
-class Upload {
- public:
-  // Room for so many bytes, to be filled. Waits for the last `start`, should the device not have come that far.
-  std::byte* room(std::size_t bytes) {
-    if (reached_) reached_->synchronize();
-    pinned_.resize_with_slack(bytes);
-    device_.resize_with_slack(bytes);
-    return pinned_.data();
-  }
-  // Sends what was filled in, by one copy in the order of `stream`. Returns where it will be on the device, for what is put
-  // in the stream from now on. Throws Error (device).
-  std::byte const* start(cudaStream_t stream) {
-    if (!reached_) reached_.emplace();
-    if (!pinned_.empty())
-      check(cudaMemcpyAsync(device_.data(), pinned_.data(), pinned_.size(), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
-    reached_->record(stream);
-    return device_.data();
-  }
-  // Where the last `start` has sent it; the address changes only by `room`.
-  std::byte const* there() const { return device_.data(); }
-
- private:
-  Buffer<std::byte, PinnedSpace> pinned_;
-  Buffer<std::byte, CudaSpace> device_;
-  std::optional<CudaEvent> reached_;
-};
-
-}  // namespace device
-
-// Elements of the host's memory on the device, sent in one copy when they are asked for and were renewed.
-template <class T>
-class Shown<T, CudaSpace> {
- public:
-  // The elements in device memory, for work that is put in the stream of `ops` from now on; valid until the next `of` after a
-  // `renew`. Throws Error (device, out_of_memory).
-  std::span<T const> of(RowOps<CudaSpace> const& ops, std::span<T const> host);
-  // The host has changed its elements: the next `of` sends them again.
-  void renew() { stale_ = true; }
-
- private:
-  device::Upload upload_;
-  bool stale_ = true;
-};
-
-// A grouping of the host's on the device, sent in one copy; or one that the device has made, for the host. The second way is
-// `make`, then `take` once it has `arrived`: what was taken is shown already, and is not sent.
-template <class Index>
-class Shown<Grouping<Index>, CudaSpace> {
- public:
-  // The grouping in device memory, for work that is put in the stream of `ops` from now on; valid until the next `of` after a
-  // `renew`. Throws Error (device, out_of_memory).
-  device::ShownGroups<Index> const& of(RowOps<CudaSpace> const& ops, Grouping<Index> const& host);
-  // The host has changed its grouping: the next `of` sends it again.
-  void renew() { stale_ = true; }
-  // Groups keys in [0, bound] there, and brings the groups to the host, where they are taken once they have `arrived`. The
-  // keys that are `bound`, the last run, are no group: only `order` and `inverse` have them. There is at least one key;
-  // `keys` lie in device memory until then. One copy of the whole grouping. Throws Error (device, out_of_memory).
-  void make(RowOps<CudaSpace> const& ops, std::span<Index const> keys, std::int64_t bound);
-  // Whether the host has what the last `make` has made; asked without waiting. Throws Error (device).
-  bool arrived() const { return brought_at_->reached(); }
-  // Copies the groups that have arrived into `host`, which owns its memory, and shows those on the device from now on.
-  void take(RowOps<CudaSpace> const& ops, Grouping<Index>& host);
-
- private:
-  // Of so many keys in one block of memory, one array after the other; of the distinct keys there are `named`.
-  static device::GroupingView<Index> groups_at(std::byte* block, std::size_t named, std::size_t count);
-  // The bytes of that block.
-  static std::size_t bytes_of(std::size_t named, std::size_t count) {
-    return named * sizeof(Index) + (named + 2 + 2 * count) * sizeof(std::uint32_t);
-  }
-
-  device::Upload upload_;
-  Buffer<std::byte, CudaSpace> made_;
-  Buffer<std::byte, PinnedSpace> brought_;
-  std::optional<CudaEvent> brought_at_;
-  std::size_t count_ = 0;
-  std::int64_t bound_ = 0;
-  device::ShownGroups<Index> shown_;
-  bool stale_ = true;
-};
-
 // Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its memory. `wait` and
 // what copies to or from the host's memory wait for the stream. Nothing else waits. Everything may throw Error (device,
 // out_of_memory). The bits are those of RowOps<HostSpace>.
@@ -158,6 +63,9 @@ struct RowOps<CudaSpace> {
   }
   // Blocks the thread until the stream has done all that was put in it, without a deadline.
   void wait() const { device::check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+  // Blocks the thread until the event, recorded in the stream, is reached; under the deadline of the queue's communicator, where
+  // there is one.
+  void await(CudaEvent const& event) const { queue_.await(event); }
 
   // Sets `bytes` bytes to zero.
   void clear(void* memory, std::size_t bytes) const {
@@ -170,8 +78,8 @@ struct RowOps<CudaSpace> {
   // Many copies, made by as few kernels as have room for them: `add` each, then `start`.
   class Copies {
    public:
-    // An empty list, to be put in the stream of `ops`, which outlives it.
-    explicit Copies(RowOps const& ops) : ops_{&ops} {}
+    // An empty list, to be put in the stream of the queue that is at hand when it is started.
+    explicit Copies(CudaQueue const& queue) : queue_{queue} {}
     // Remembers a copy of `bytes` within device memory. Throws Error (device) where a full list of them could not be started.
     void add(void* to, void const* from, std::size_t bytes) {
       if (list_.full()) start();
@@ -179,16 +87,16 @@ struct RowOps<CudaSpace> {
     }
     // Starts the kernel that makes the copies since the last one; nothing for none. Throws Error (device).
     void start() {
-      if (list_.count > 0) ops_->copy_all(list_);
+      if (list_.count > 0) RowOps{queue_}.copy_all(list_);
       list_.count = 0, list_.most_bytes = 0;
     }
 
    private:
-    RowOps const* ops_;
+    CudaQueue queue_;
     device::CopyList list_;
   };
   // An empty list of copies, to be put in this stream.
-  Copies copies() const { return Copies{*this}; }
+  Copies copies() const { return Copies{queue_}; }
   // The copies of a list, of device memory.
   template <class List>
   void copy_all(List const& list) const;
@@ -202,21 +110,36 @@ struct RowOps<CudaSpace> {
   template <class Index>
   void group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const;
 
+  // Of groups in device memory: told[k] = the first distinct key >= bases[first + k * stride], for k below `cuts`; behind them how
+  // many distinct keys are below `bound`, and how many positions the others have, which are one key at most. From here on that is
+  // no distinct key. `bases` and `told` lie in device memory.
+  template <class Index>
+  void cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first, std::size_t stride,
+                  std::size_t cuts, std::int64_t bound, std::uint32_t* told) const;
+  // out[k - first] = the number of positions of distinct key k, for k in [first, last) as far as there are keys.
+  template <class Index>
+  void run_lengths(device::GroupingView<Index> const& groups, std::size_t first, std::size_t last, std::uint32_t* out) const;
+  // out[k - first] = the sum of `counts`, one for each position, over the positions of distinct key k, for k in [first, last); 1,
+  // which divides nothing, where there is no such key.
+  template <class Index>
+  void sum_counts(std::span<std::uint32_t const> counts, device::GroupingView<Index> const& groups, std::size_t first,
+                  std::size_t last, std::uint32_t* out) const;
+
   // By position of a batch, the number of its distinct key, in device memory: what gather_rows takes.
   template <class Index>
-  static std::span<std::uint32_t const> inverse(device::ShownGroups<Index> const& shown) {
-    return {shown.groups.inverse, shown.groups.count};
+  static std::span<std::uint32_t const> inverse(device::GroupingView<Index> const& groups) {
+    return {groups.inverse, groups.count};
   }
   // The positions of a batch, run after run, in device memory: what gather_rows takes.
   template <class Index>
-  static std::span<std::uint32_t const> order(device::ShownGroups<Index> const& shown) {
-    return {shown.groups.order, shown.groups.count};
+  static std::span<std::uint32_t const> order(device::GroupingView<Index> const& groups) {
+    return {groups.order, groups.count};
   }
 
   // Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for k in [first,
-  // last). Scratch: a row for 64 positions.
+  // last); zeros where there is no such key. Scratch: a row for 64 positions.
   template <class T, class Index>
-  void coalesce(RowsView<std::type_identity_t<T> const> values, device::ShownGroups<Index> const& shown, std::size_t first,
+  void coalesce(RowsView<std::type_identity_t<T> const> values, device::GroupingView<Index> const& groups, std::size_t first,
                 std::size_t last, T* out) const;
   // Row i of out = table row `directory(indices[i])`; indices may repeat.
   template <class T, class I>
@@ -244,9 +167,9 @@ struct RowOps<CudaSpace> {
 
   // As `coalesce`, of terms that are never held; all that `terms` names lies on the device.
   template <class T, class Index>
-  void coalesce_terms(RowTerms<T> const& terms, device::ShownGroups<Index> const& shown, std::size_t first, std::size_t last,
+  void coalesce_terms(RowTerms<T> const& terms, device::GroupingView<Index> const& groups, std::size_t first, std::size_t last,
                       T* out) const {
-    sum_terms(terms, shown.groups.order, shown.groups.offsets, first, last, out, shown.groups.inverse, shown.groups.count);
+    sum_terms(terms, groups.order, groups.offsets, first, last, out, groups.inverse, groups.count);
   }
   // Row k of out = the sum of the terms `offsets[k]` … `offsets[k + 1] - 1`, zeros if there are none: bags pooled.
   template <class T>
@@ -321,16 +244,16 @@ struct RowOps<CudaSpace> {
     return device::Slots<S...>{tables...};
   }
   // Tables may be of numbers of 16 bits, which are rounded as they are written; gradients and slots are of what is computed in.
-  // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ. `element_slots` and
-  // `row_slots`: by the function above.
+  // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ; where `count`, of device memory,
+  // is not null, only the first *count are some. `element_slots` and `row_slots`: by the function above.
   template <class T, class I, class Rule, class... S, class... R>
-  void apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
+  void apply_rows(std::span<I> indices, std::uint32_t const* count, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
                   computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
                   device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
-  // As `coalesce`, a division and apply_rows in one: by sums that are never stored, of the rows of `values` by `shown`. Sums
+  // As `coalesce`, a division and apply_rows in one: by sums that are never stored, of the rows of `values` by `groups`. Sums
   // are divided by `divisor`, or by `counts`, one for each distinct key, in device memory, where that is not null.
   template <class T, class Index, class Rule, class... S, class... R>
-  void apply_runs(RowsView<computed_type<T> const> values, device::ShownGroups<Index> const& shown,
+  void apply_runs(RowsView<computed_type<T> const> values, device::GroupingView<Index> const& groups,
                   Directory<Index> directory, computed_type<T> divisor, std::uint32_t const* counts, RowsView<T> table,
                   Rule const& rule, device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
   // All rows of `table`, in order, by gradients that lie `gradients.stride` apart. With `skips` the number behind a gradient
@@ -344,156 +267,12 @@ struct RowOps<CudaSpace> {
   CudaQueue queue_;
 };
 
-template <class T>
-std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::span<T const> host) {
-  if (stale_) {
-    std::byte* const room = upload_.room(host.size_bytes());
-    if (!host.empty()) std::memcpy(room, host.data(), host.size_bytes());
-    upload_.start(ops.stream());
-    stale_ = false;
-  }
-  return {reinterpret_cast<T const*>(upload_.there()), host.size()};
-}
-
-template <class Index>
-device::GroupingView<Index> Shown<Grouping<Index>, CudaSpace>::groups_at(std::byte* block, std::size_t named,
-                                                                         std::size_t count) {
-  auto* const numbers = reinterpret_cast<std::uint32_t*>(block + named * sizeof(Index));
-  return {reinterpret_cast<Index*>(block),
-          numbers,
-          numbers + named + 1,
-          numbers + named + 1 + count,
-          numbers + named + 1 + 2 * count,
-          static_cast<std::uint32_t>(count)};
-}
-
-template <class Index>
-device::ShownGroups<Index> const& Shown<Grouping<Index>, CudaSpace>::of(RowOps<CudaSpace> const& ops,
-                                                                        Grouping<Index> const& host) {
-  if (!stale_) return shown_;
-  std::size_t const named = host.size(), count = host.count();
-  std::byte* const room = upload_.room(bytes_of(named, count));
-  auto const here = groups_at(room, named, count);
-  std::copy_n(host.keys.data(), named, here.keys);
-  std::copy_n(host.offsets.data(), named + 1, here.offsets);
-  std::copy_n(host.order.data(), count, here.order);
-  std::copy_n(host.inverse.data(), count, here.inverse);
-  *here.distinct = static_cast<std::uint32_t>(named);
-  // What operations read of it they do not write.
-  shown_ = {groups_at(const_cast<std::byte*>(upload_.start(ops.stream())), named, count), *here.distinct};
-  stale_ = false;
-  return shown_;
-}
-
-template <class Index>
-void Shown<Grouping<Index>, CudaSpace>::make(RowOps<CudaSpace> const& ops, std::span<Index const> keys, std::int64_t bound) {
-  count_ = keys.size(), bound_ = bound;
-  made_.resize_with_slack(bytes_of(count_, count_));
-  brought_.resize_with_slack(made_.size());
-  if (!brought_at_) brought_at_.emplace();
-  ops.group_keys(keys.data(), bound + 1, groups_at(made_.data(), count_, count_));
-  device::copy(brought_.data(), made_.data(), made_.size(), cudaMemcpyDeviceToHost, ops.stream());
-  brought_at_->record(ops.stream());
-}
-
-template <class Index>
-void Shown<Grouping<Index>, CudaSpace>::take(RowOps<CudaSpace> const& ops, Grouping<Index>& host) {
-  std::size_t const n = count_;
-  auto const there = groups_at(made_.data(), n, n), here = groups_at(brought_.data(), n, n);
-  std::size_t named = *here.distinct;
-  named -= here.keys[named - 1] == bound_;
-  host.keys.resize_with_slack(named);
-  host.offsets.resize_with_slack(named + 1);
-  host.order.resize_with_slack(n);
-  host.inverse.resize_with_slack(n);
-  std::copy_n(here.keys, named, host.keys.data());
-  std::copy_n(here.offsets, named + 1, host.offsets.data());
-  std::copy_n(here.order, n, host.order.data());
-  std::copy_n(here.inverse, n, host.inverse.data());
-  shown_ = {there, static_cast<std::uint32_t>(named)};
-  if (named < *here.distinct) {
-    *here.distinct = static_cast<std::uint32_t>(named);
-    device::copy(there.distinct, here.distinct, sizeof(std::uint32_t), cudaMemcpyHostToDevice, ops.stream());
-  }
-  stale_ = false;
-}
-
-// All answers lie in one block of memory, and come to pinned memory in one copy, by which a step waits for them once at most.
-// Rows are of float or double, and lie on the device.
-template <>
-class Findings<CudaSpace> {
- public:
-  // Forgets what was sought, and keeps the memory.
-  void clear() { sought_.clear(), bytes_ = 0; }
-  // Local. Remembers what is sought of `rows`, and returns the number by which the answer is asked for.
-  template <class T>
-  std::uint32_t seek(Sought what, RowsView<T const> rows) {
-    sought_.push_back({what, rows, bytes_});
-    bytes_ += what == Sought::squares ? sizeof(double) : sizeof(NonFiniteElement);
-    return static_cast<std::uint32_t>(sought_.size() - 1);
-  }
-  // Starts all searches in the order of the stream, and the copy that brings their answers; called once after the last
-  // `seek`. Throws Error (device, out_of_memory).
-  void start(RowOps<CudaSpace> const& ops) {
-    if (sought_.empty()) return;
-    there_.resize_with_slack(bytes_);
-    here_.resize_with_slack(bytes_);
-    if (!brought_at_) brought_at_.emplace();
-    for (Search const& search : sought_) std::visit([&](auto rows) { look(ops, search, rows); }, search.rows);
-    device::copy(here_.data(), there_.data(), bytes_, cudaMemcpyDeviceToHost, ops.stream());
-    brought_at_->record(ops.stream());
-  }
-  // Whether the answers are here, asked without waiting; true where nothing was sought. Throws Error (device).
-  bool arrived() const { return sought_.empty() || brought_at_->reached(); }
-
-  // Of all rows together, in double, with the bits of the host's. Only once it has `arrived`.
-  template <class>
-  double sum_of_squares(std::size_t number) const {
-    return *here<double>(number);
-  }
-  // The first in the order of rows; none where all are finite. Only once it has `arrived`.
-  template <class>
-  std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
-    NonFiniteElement const first = *here<NonFiniteElement>(number);
-    if (first.row == std::visit([](auto rows) { return rows.rows; }, sought_[number].rows)) return std::nullopt;
-    return first;
-  }
-
- private:
-  // One thing that is sought, and where its answer lies in the block of memory, in bytes from its beginning.
-  struct Search {
-    Sought what;
-    std::variant<RowsView<float const>, RowsView<double const>> rows;
-    std::size_t place;
-  };
-  // Where a kernel writes an answer, on the device.
-  template <class T>
-  T* there(Search const& search) {
-    return reinterpret_cast<T*>(there_.data() + search.place);
-  }
-  // Where the host reads it.
-  template <class T>
-  T const* here(std::size_t number) const {
-    return reinterpret_cast<T const*>(here_.data() + sought_[number].place);
-  }
-  // Puts one search in the stream.
-  template <class T>
-  void look(RowOps<CudaSpace> const& ops, Search const& search, RowsView<T const> rows) {
-    if (search.what == Sought::squares) ops.sum_of_row_squares(rows, there<double>(search));
-    else ops.first_non_finite(rows, there<NonFiniteElement>(search));
-  }
-
-  std::vector<Search> sought_;
-  std::size_t bytes_ = 0;
-  Buffer<std::byte, CudaSpace> there_;
-  Buffer<std::byte, PinnedSpace> here_;
-  std::optional<CudaEvent> brought_at_;
-};
-
 // Work on a queue's memory, as exchanges find it. Copies `bytes` within device memory, in the order of the queue's stream.
 inline void copy_bytes(CudaQueue const& queue, void* to, void const* from, std::size_t bytes) {
   RowOps<CudaSpace>{queue}.copy_bytes(to, from, bytes);
 }
+// An empty list of copies within device memory, for one kernel in the order of the queue's stream.
+inline RowOps<CudaSpace>::Copies copies_of(CudaQueue const& queue) { return RowOps<CudaSpace>::Copies{queue}; }
 // Element by element, `out += in`, of n contiguous elements, in the order of the queue's stream: sums over ranks are formed
 // by it.
 template <class T>
@@ -512,3 +291,8 @@ void narrow_elements(CudaQueue const& queue, computed_type<W> const* in, std::si
 }
 
 }  // namespace parallax
+
+// What operations are given beside rows: it needs them complete.
+#include "parallax/kernel/cuda/findings.hpp"
+#include "parallax/kernel/cuda/groups.hpp"
+#include "parallax/kernel/cuda/shown.hpp"

@@ -121,18 +121,18 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N)
 }
 
 // Grid: a team a run, all teams stride over the runs. Memory: every row is read once, rows of later chunks excepted, every sum
-// is written once.
+// is written once, and zeros of runs that are asked for and are not there.
 template <int N, class V, class Index, class T>
 __global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N))
     coalesce_kernel(RunSums<V, Index> sums, T* out, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
-  std::uint64_t const runs = *sums.groups.distinct, end = sums.last_run < runs ? sums.last_run : runs;
+  std::uint64_t const runs = *sums.groups.distinct, end = sums.last_run == ~0u ? runs : sums.last_run;
   std::int64_t const width = sums.values.width;
   for (std::uint64_t k = sums.first_run + team.number; k < end; k += team.count)
     for (std::int64_t column = std::int64_t{team.lane} * N; column < width; column += std::int64_t{lanes} * N) {
-      Computed<V> sum[N];
-      sums.get(k, column, sum);
+      Computed<V> sum[N] = {};
+      if (k < runs) sums.get(k, column, sum);
       Pack<T, N> stored;
       for (int j = 0; j < N; ++j) stored.at[j] = narrowed<T>(sum[j]);
       store<N>(out + (k - sums.first_run) * static_cast<std::uint64_t>(width) + column, stored);
@@ -162,7 +162,7 @@ std::size_t sums_scratch_bytes(std::uint64_t n, std::int64_t width) {
 }
 
 // Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them, or
-// those with numbers in [first, last). The order is that of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out`
+// those with numbers in [first, last), at most as many as there are positions; zeros where there is no such key. The order is that of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out`
 // is of that or of the rows' type. `scratch`, aligned to 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
 template <class V, class Index, class T>
 void coalesce(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups, T* out, void* scratch,

@@ -67,28 +67,28 @@ inline constexpr bool placed_there = requires(State const& state) {
 template <class State, class Id>
 void group_there(State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
   auto const& placement = state.placement();
-  auto const* const bases = plan.shown_keys(state.ops(), placement.bases()).data();
+  auto const* const bases = plan.shown_bases(state.ops(), placement.bases()).data();
   bool const hashes = state.bad_ids() == BadIds::hash && state.rows() > 0;
   plan.group_there(state.ops(), ids.size(), state.rows(), [&](auto* keys) {
     state.ops().place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), placement.layout(), bases, hashes, keys);
   });
 }
-// Waits for these groups, under the communicator's deadline: the device may be behind what waits for a peer. Past it the
-// communicator is aborted, and Error (timeout) thrown. Of ids outside the table the first one is refused here, where the
+// Waits for the lengths of their runs, under the communicator's deadline: the device may be behind what waits for a peer. Past it
+// the communicator is aborted, and Error (timeout) thrown. Of ids outside the table the first one is refused here, where the
 // variable refuses them.
 template <Communicator C, class State, class Id>
 void take_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids,
                  char const* operation) {
   Patience<C> patience{topology.world()};
-  while (!plan.groups_arrived()) {
+  while (!plan.cut_is_here(0)) {
     if (patience.pause()) continue;
     Error const error = timeout_error(topology.world(), -1, operation, state.name());
     topology.world().abort(error);
     throw error;
   }
-  plan.take_groups(state.ops());
+  plan.end_cut(0);
   if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
-  std::size_t const position = plan.groups.order[ids.size() - plan.dropped];
+  std::size_t const position = plan.groups.here().order[ids.size() - plan.dropped];
   Id const id = state.ops().read(reinterpret_cast<Id const*>(ids.data()) + position);
   static_cast<void>(key_outside(state, plan, id, position, topology.rank(), operation));
 }
@@ -101,7 +101,10 @@ void begin_plan(Topology<C> const& topology, State& state, typename State::Plan&
   plan.prepare(route_of<typename State::Exchange>(topology));
   if constexpr (!is_on_device<Id>) make_keys(state, plan, ids, topology.rank(), operation);
   else if constexpr (placed_there<State>)
-    if (!ids.empty()) group_there(state, plan, ids);
+    if (!ids.empty()) {
+      group_there(state, plan, ids);
+      plan.begin_cut(0, state.ops(), state.placement().bases(), state.rows());
+    }
 }
 // The second part: the groups of the ids, and the runs of the first hop. Ids on a device that cannot place them are brought to
 // the host, and keyed there. Throws Error (bad_id) for an id outside the table, if the variable refuses them.
@@ -109,7 +112,8 @@ template <Communicator C, class State, class Id>
 void finish_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
                  [[maybe_unused]] char const* operation) {
   if constexpr (!is_on_device<Id>) {
-    plan.group(ids.size(), state.rows());
+    plan.group(state.ops(), ids.size(), state.rows());
+    plan.cut(0, state.ops(), state.placement().bases(), state.rows());
   } else if (placed_there<State> && !ids.empty()) {
     take_groups(topology, state, plan, ids, operation);
   } else {
@@ -117,31 +121,33 @@ void finish_plan(Topology<C> const& topology, State& state, typename State::Plan
     std::vector<Number> here(ids.size());
     state.ops().to_host(here.data(), reinterpret_cast<Number const*>(ids.data()), here.size());
     make_keys(state, plan, std::span<Number const>{here}, topology.rank(), operation);
-    plan.group(here.size(), state.rows());
+    plan.group(state.ops(), here.size(), state.rows());
+    plan.cut(0, state.ops(), state.placement().bases(), state.rows());
   }
-  plan.cut(0, state.placement().bases());
   state.count_dropped(plan.dropped);
 }
 
 // Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
 // or per distinct one, which keeps how many indices named it.
 template <Communicator C, class State>
-void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan, typename State::Plan const& old,
+void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan, typename State::Plan& old,
                  bool per_distinct) {
   plan.prepare(route_of<typename State::Exchange>(topology));
   std::size_t const count = per_distinct ? old.size() : old.indices();
   plan.keys.resize_with_slack(count);
+  auto const& groups = old.groups.here();
   for (std::size_t i = 0; i < count; ++i) {
-    std::size_t const number = per_distinct ? i : old.groups.inverse[i];
+    std::size_t const number = per_distinct ? i : groups.inverse[i];
     plan.dropped += number == old.size();
     plan.keys[i] = number == old.size() ? static_cast<typename State::index_type>(state.rows())
                                         : state.placement().key(old.retired_rows[number]);
   }
-  plan.group(count, state.rows());
-  plan.cut(0, state.placement().bases());
+  plan.group(state.ops(), count, state.rows());
+  plan.cut(0, state.ops(), state.placement().bases(), state.rows());
   if (per_distinct) {
     plan.named.resize_with_slack(count);
-    old.times_named(0, count, plan.named.data());
+    if (old.named.empty()) RowOps<HostSpace>::run_lengths(groups, 0, count, plan.named.data());
+    else RowOps<HostSpace>::sum_counts(old.named.span(), groups, 0, count, plan.named.data());
   }
   if (old.bags.count > 0) plan.bags.copy_from(old.bags);
 }
@@ -173,7 +179,8 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
   bags.factors.resize_with_slack(bags.factored ? n * sizeof(T) : 0);
   bags.renew();
   T* const factors = reinterpret_cast<T*>(bags.factors.data());
-  auto const& inverse = plan.groups.inverse;
+  // Which indices take part; null where all do, so that nothing has to be brought from a device.
+  std::uint32_t const* const inverse = plan.dropped > 0 ? plan.groups.here().inverse.data() : nullptr;
   std::transform(offsets.begin(), offsets.end(), bags.begins.data(),
                  [](auto const offset) { return static_cast<std::uint32_t>(offset); });
   for (std::size_t bag = 0; bag < bags.count; ++bag) {
@@ -181,7 +188,7 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
     std::uint32_t kept = 0;
     for (std::size_t i = begin; i < end; ++i) {
       bags.of_index[i] = static_cast<std::uint32_t>(bag);
-      kept += inverse[i] < plan.size();
+      kept += !inverse || inverse[i] < plan.size();
     }
     bags.kept[bag] = std::max(kept, 1u);
     for (std::size_t i = begin; i < end && bags.factored; ++i)

@@ -7,7 +7,7 @@
 #include <vector>
 #include "parallax/core/algorithm.hpp"
 
-#include "parallax/kernel/host.hpp"
+#include "parallax/kernel/groups.hpp"
 
 namespace parallax {
 
@@ -58,16 +58,17 @@ struct BagPlan {
   Shown<std::byte, Space> shown_factors_;
 };
 
-// The distinct keys of a batch, and which of its indices named each. The host makes the plan; rows, and what moves and sums
-// them, are in memory of the space. Owns its memory; pooled and reused.
+// The distinct keys of a batch, and which of its indices named each. The plan is made where the indices are: by the host, or on a
+// device, which tells the host no more than how many keys go where. Rows, and what moves and sums them, are in memory of the
+// space. Owns its memory; pooled and reused.
 template <class Index, MemorySpace Space = HostSpace>
 struct BatchPlan {
   // What moves and sums rows in memory of the space.
   using Ops = RowOps<Space>;
 
   // The distinct keys, ascending and so owner after owner, and which indices named each.
-  Grouping<Index> groups;
-  Buffer<Index> keys;               // scratch: keys before grouping
+  Groups<Index, Space> groups;
+  Buffer<Index> keys;               // scratch: keys of the host's before grouping
   Buffer<std::byte, Space> values;  // the rows after a pull: size() rows
   // Of a pull whose rows the trainer changes: the copy that it changes.
   Buffer<std::byte, Space> edited, differences;  // what it has changed: the rows of its gradient
@@ -87,14 +88,14 @@ struct BatchPlan {
   // Distinct keys: so many rows travel for this rank, however often an index repeats.
   std::size_t size() const { return groups.size(); }
 
-  // How many indices named each of the keys [first, last).
-  void times_named(std::size_t first, std::size_t last, std::uint32_t* out) const {
-    if (named.empty()) RowOps<HostSpace>::run_lengths(groups, first, last, out);
-    else RowOps<HostSpace>::sum_counts(named.span(), groups, first, last, out);
+  // How many indices named each of the keys [first, last), written to memory of the space.
+  void times_named(Ops const& ops, std::size_t first, std::size_t last, std::uint32_t* out) {
+    if (named.empty()) ops.run_lengths(groups.there(ops), first, last, out);
+    else ops.sum_counts(shown_named_.of(ops, named.span()), groups.there(ops), first, last, out);
   }
+  // Other indices are `named`, or none.
+  void renew_named() { shown_named_.renew(); }
 
-  // Where operations in the space find the groups.
-  decltype(auto) shown_groups(Ops const& ops) { return shown_groups_.of(ops, groups); }
   // Where operations in the space find keys of the host's, which may be others in every call.
   std::span<Index const> shown_keys(Ops const& ops, std::span<Index const> given) {
     shown_keys_.renew();
@@ -106,30 +107,22 @@ struct BatchPlan {
   void retire(RowOf&& row_of) {
     if (retired) return;
     retired_rows.resize_with_slack(size());
-    for (std::size_t i = 0; i < size(); ++i) retired_rows[i] = row_of(groups.keys[i]);
+    auto const known = groups.keys_here();
+    for (std::size_t i = 0; i < size(); ++i) retired_rows[i] = row_of(known[i]);
     retired = true;
   }
 
   // Local. Groups the first `count` of `keys`; a key of `rows` stands for an index that was dropped.
-  void group(std::size_t count, std::int64_t rows) {
-    RowOps<HostSpace>::unique_with_inverse(std::span<Index const>{keys.data(), count}, rows + (dropped > 0), groups, sort);
-    if (dropped > 0) groups.keys.resize(groups.keys.size() - 1);  // the last one
-    shown_groups_.renew();
+  void group(Ops const& ops, std::size_t count, std::int64_t rows) {
+    groups.group_here(ops, std::span<Index const>{keys.data(), count}, rows + (dropped > 0), sort);
+    if (dropped > 0) groups.drop_last();
   }
-  // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table. Their groups are taken
-  // once they have arrived.
+  // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table, and they are grouped.
   template <class Place>
   void group_there(Ops const& ops, std::size_t count, std::int64_t rows, Place&& place) {
     placed_.resize_with_slack(count);
     place(placed_.data());
-    shown_groups_.make(ops, std::span<Index const>{placed_.span()}, rows);
-  }
-  // Whether the device has made the groups that `group_there` asked for. Does not wait.
-  bool groups_arrived() const { return shown_groups_.arrived(); }
-  // Local, once they have arrived: the groups come to the host, which plans by them, and what was dropped is counted.
-  void take_groups(Ops const& ops) {
-    shown_groups_.take(ops, groups);
-    dropped = groups.count() - groups.offsets[groups.size()];
+    groups.group(ops, placed_.data(), count, rows, sort);
   }
   // A row of zeros behind the pulled ones, which is what dropped indices get. May allocate.
   void append_zeros(Ops const& ops, std::size_t row_bytes) {
@@ -144,8 +137,8 @@ struct BatchPlan {
   }
 
  private:
-  Shown<Grouping<Index>, Space> shown_groups_;
   Shown<Index, Space> shown_keys_;
+  Shown<std::uint32_t, Space> shown_named_;
   Buffer<Index, Space> placed_;  // scratch: keys before grouping, on a device
 };
 

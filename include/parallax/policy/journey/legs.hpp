@@ -21,8 +21,8 @@ template <class T, MemorySpace Space>
 struct ArrivedRows {
   // Packed rows of T, source after source, decoded if the wire encodes.
   Buffer<std::byte, Space> rows;
-  // A number for each row, in memory of the host; empty where rows are not counted.
-  Buffer<std::byte> counts;
+  // A number for each row, in the same memory; empty where rows are not counted.
+  Buffer<std::byte, Space> counts;
   // The first element of the first row.
   T const* first() const { return reinterpret_cast<T const*>(rows.data()); }
   // The counts as numbers, in the order of the rows.
@@ -39,21 +39,21 @@ void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::siz
   std::int64_t const width = own.values.width;
   if (k > 0) {
     RowsView<T const> const rows{arrived.first(), static_cast<std::int64_t>(plan.level(k).count()), width};
-    ops.coalesce(rows, plan.shown(k, ops), begin, end, out);
+    ops.coalesce(rows, plan.level(k).there(ops), begin, end, out);
   } else if (own.per == RowsPer::bag) {
-    ops.coalesce_terms(plan.bags.terms(ops, own.values), plan.shown(0, ops), begin, end, out);
+    ops.coalesce_terms(plan.bags.terms(ops, own.values), plan.groups.there(ops), begin, end, out);
   } else if (own.per == RowsPer::index) {
-    ops.coalesce(own.values, plan.shown(0, ops), begin, end, out);
+    ops.coalesce(own.values, plan.groups.there(ops), begin, end, out);
   } else {
     ops.pack_rows(own.values, begin, end, out);
   }
 }
-// Writes how many indices, of all ranks below, named each of the keys [begin, end) of level k.
+// Writes how many indices, of all ranks below, named each of the keys [begin, end) of level k, in memory of the space.
 template <class Index, class T, MemorySpace Space>
-void write_level_counts(RowPlan<Index, Space> const& plan, std::size_t k, ArrivedRows<T, Space> const& arrived,
-                        std::size_t begin, std::size_t end, std::uint32_t* out) {
-  if (k > 0) RowOps<HostSpace>::sum_counts(arrived.count_span(), plan.level(k), begin, end, out);
-  else plan.times_named(begin, end, out);
+void write_level_counts(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::size_t k,
+                        ArrivedRows<T, Space> const& arrived, std::size_t begin, std::size_t end, std::uint32_t* out) {
+  if (k > 0) ops.sum_counts(arrived.count_span(), plan.level(k).there(ops), begin, end, out);
+  else plan.times_named(ops, begin, end, out);
 }
 
 // How many keys of level k follow to each target of hop k. Control bytes.
@@ -85,10 +85,15 @@ template <Communicator C, class Plan>
 struct KeysLeg {
   // The integer that holds a key.
   using Index = typename Plan::index_type;
-  // In the host's mail, also of tables on a device: keys are the host's affair.
+  // Where keys travel: in the mail of their table's memory.
+  using Space = typename Plan::space;
+  // What sums rows in memory of the space.
+  using Ops = RowOps<Space>;
+  // In that mail.
   int slip = -1;
   // A run of keys for each target, and from each source; how long they are is known on both sides.
-  void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
+  void open(Mails<C>& mails, Plan const& plan, std::size_t k) {
+    auto& mail = mails.template of<Space>();
     Hop const& hop = plan.hops[k];
     slip = mail.open(sizeof(Index), Payload::ids);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) mail.send(slip, hop.targets[t], plan.sent(k, t) * sizeof(Index));
@@ -96,17 +101,20 @@ struct KeysLeg {
       mail.expect(slip, hop.sources[s], plan.received_from(k, s) * sizeof(Index));
   }
   // Level k's keys, run after run.
-  void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
+  void write(Mails<C>& mails, Ops const& ops, Plan& plan, std::size_t k) {
+    auto& mail = mails.template of<Space>();
     Hop const& hop = plan.hops[k];
+    Index const* const keys = plan.level(k).keys_there(ops);
+    auto copies = ops.copies();
     for (std::size_t t = 0; t < hop.targets.size(); ++t)
       if (std::size_t const n = plan.sent(k, t))
-        std::memcpy(mail.template outgoing<Index>(slip, hop.targets[t]), plan.level(k).keys.data() + plan.runs[k].sent[t],
-                    n * sizeof(Index));
+        copies.add(mail.template outgoing<Index>(slip, hop.targets[t]), keys + plan.runs[k].sent[t], n * sizeof(Index));
+    copies.start();
   }
   // `rows` is the table's, the bound of the keys. The ranks of the hop have agreed on its runs from here on.
-  void read(Mail<C>& mail, Plan& plan, std::size_t k, std::int64_t rows) {
-    mail.take(slip, plan.hops[k].sources, plan.received);
-    plan.merge_received(k, rows);
+  void read(Mails<C>& mails, Ops const& ops, Plan& plan, std::size_t k, std::int64_t rows) {
+    mails.template of<Space>().take(slip, plan.hops[k].sources, plan.received);
+    plan.merge_received(ops, k, rows);
   }
 };
 
@@ -121,8 +129,8 @@ struct RowsLeg {
 
   // The rows, in the mail of their memory, where they are not lent.
   WireSlip<W, T, Space> rows_slip;
-  // The counts, in the host's mail.
-  int counts_slip = -1, lent_slip = -1;  // where lent rows lie, likewise
+  // The counts, in the same mail.
+  int counts_slip = -1, lent_slip = -1;  // where lent rows lie, in the host's mail
   bool lends = false;                    // this rank's own rows are read where they lie, by those who sum them
   std::vector<LentRows<T>> lent;         // to this rank, by source
   Buffer<T, Space> summed;               // gradients of bags, summed by index
@@ -136,14 +144,14 @@ struct RowsLeg {
     lends = in_place;
     if (lends) open_lent(mail.of(), plan);
     else rows_slip.open(rows, Payload::rows);
-    if (counted) counts_slip = mail.of().open(sizeof(std::uint32_t), Payload::counts);
+    if (counted) counts_slip = rows.open(sizeof(std::uint32_t), Payload::counts);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
       if (!lends) rows_slip.send(rows, hop.targets[t], plan.sent(k, t) * elements);
-      if (counted) mail.of().send(counts_slip, hop.targets[t], plan.sent(k, t) * sizeof(std::uint32_t));
+      if (counted) rows.send(counts_slip, hop.targets[t], plan.sent(k, t) * sizeof(std::uint32_t));
     }
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
       if (!lends) rows_slip.expect(rows, hop.sources[s], plan.received_from(k, s) * elements);
-      if (counted) mail.of().expect(counts_slip, hop.sources[s], plan.received_from(k, s) * sizeof(std::uint32_t));
+      if (counted) rows.expect(counts_slip, hop.sources[s], plan.received_from(k, s) * sizeof(std::uint32_t));
     }
   }
   // `own` are this rank's rows for level 0, `arrived` those of level k above. What is lent must stay until the transfer is
@@ -160,8 +168,8 @@ struct RowsLeg {
         rows_slip.write(mail.template of<Space>(), hop.targets[t],
                         [&](T* out) { write_level(ops, plan, k, own, arrived, begin, end, out); });
       if (counted)
-        write_level_counts(plan, k, arrived, begin, end,
-                           mail.of().template outgoing<std::uint32_t>(counts_slip, hop.targets[t]));
+        write_level_counts(ops, plan, k, arrived, begin, end,
+                           mail.template of<Space>().template outgoing<std::uint32_t>(counts_slip, hop.targets[t]));
     }
   }
   // The rows go to `arrived`, or, where they are lent, their places to `lent`; counts to `arrived` in either case.
@@ -169,7 +177,7 @@ struct RowsLeg {
     auto const& sources = plan.hops[k].sources;
     if (lends) read_lent(mail.of(), plan);
     else rows_slip.take(mail.template of<Space>(), sources, arrived.rows);
-    if (counted) mail.of().take(counts_slip, sources, arrived.counts);
+    if (counted) mail.template of<Space>().take(counts_slip, sources, arrived.counts);
   }
 
  private:
@@ -190,7 +198,7 @@ struct RowsLeg {
     LentRows<T> all{own.values, nullptr, nullptr};
     if (own.per == RowsPer::bag) {
       summed.resize_with_slack(plan.size() * width);
-      ops.coalesce_terms(plan.bags.terms(ops, own.values), plan.groups, 0, plan.size(), summed.data());
+      ops.coalesce_terms(plan.bags.terms(ops, own.values), plan.groups.there(ops), 0, plan.size(), summed.data());
       all.rows = {summed.data(), static_cast<std::int64_t>(plan.size()), own.values.width};
     } else if (own.per == RowsPer::index) {
       all.order = plan.groups.order.data();
@@ -221,7 +229,7 @@ template <Communicator C, class Index, class T, MemorySpace Space, class W = Ide
 struct GatherLeg {
   // What this rank gives; `rows(out)` and `counts(out)` write them.
   struct Given {
-    // Distinct and ascending.
+    // Distinct and ascending, in memory of the space.
     std::span<Index const> keys;
     // Called once, with room for a packed row of each key; must outlive the `write` only.
     FunctionRef<void(T*)> rows;
@@ -230,11 +238,11 @@ struct GatherLeg {
   };
 
   std::vector<std::size_t> expected;  // keys, by giver
-  Buffer<std::byte> keys;             // as they arrived, giver after giver
+  Buffer<std::byte, Space> keys;      // as they arrived, giver after giver
 
-  // The keys, and in the leg before how many they are, in the host's mail.
-  int keys_slip = -1, counts_slip = -1;  // of the counts, likewise
-  // The rows, in the mail of their memory.
+  // The keys; in the leg before how many they are, in the host's mail.
+  int keys_slip = -1, counts_slip = -1;  // of the counts
+  // The rows, which like keys and counts go in the mail of their memory.
   WireSlip<W, T, Space> rows_slip;
 
   // The leg before. `gives`: this rank is a giver. The givers name it among their takers, and the takers them among their
@@ -260,34 +268,37 @@ struct GatherLeg {
             std::int64_t width, bool counted) {
     auto& rows = mail.template of<Space>();
     auto const elements = static_cast<std::size_t>(width);
-    keys_slip = mail.of().open_shared(sizeof(Index), Payload::ids);
+    keys_slip = rows.open_shared(sizeof(Index), Payload::ids);
     rows_slip.open_shared(rows, Payload::rows);
-    if (counted) counts_slip = mail.of().open_shared(sizeof(std::uint32_t), Payload::counts);
+    if (counted) counts_slip = rows.open_shared(sizeof(std::uint32_t), Payload::counts);
     for (int const rank : takers) {
-      mail.of().send(keys_slip, rank, gives * sizeof(Index));
+      rows.send(keys_slip, rank, gives * sizeof(Index));
       rows_slip.send(rows, rank, gives * elements);
-      if (counted) mail.of().send(counts_slip, rank, gives * sizeof(std::uint32_t));
+      if (counted) rows.send(counts_slip, rank, gives * sizeof(std::uint32_t));
     }
     for (std::size_t s = 0; s < givers.size(); ++s) {
-      mail.of().expect(keys_slip, givers[s], expected[s] * sizeof(Index));
+      rows.expect(keys_slip, givers[s], expected[s] * sizeof(Index));
       rows_slip.expect(rows, givers[s], expected[s] * elements);
-      if (counted) mail.of().expect(counts_slip, givers[s], expected[s] * sizeof(std::uint32_t));
+      if (counted) rows.expect(counts_slip, givers[s], expected[s] * sizeof(std::uint32_t));
     }
   }
   // Writes what is given once, whoever takes it.
   void write(Mails<C>& mail, Given const& given, bool counted) {
-    mail.of().template write_shared<Index>(keys_slip,
-                                           [&](Index* out) { std::copy_n(given.keys.data(), given.keys.size(), out); });
-    rows_slip.write_shared(mail.template of<Space>(), given.rows);
-    if (counted) mail.of().template write_shared<std::uint32_t>(counts_slip, given.counts);
+    auto& rows = mail.template of<Space>();
+    auto const queue = queue_of<Space>(rows.topology().world());
+    rows.template write_shared<Index>(
+        keys_slip, [&](Index* out) { copy_bytes(queue, out, given.keys.data(), given.keys.size() * sizeof(Index)); });
+    rows_slip.write_shared(rows, given.rows);
+    if (counted) rows.template write_shared<std::uint32_t>(counts_slip, given.counts);
   }
   // Takes all keys, rows and counts, giver after giver. Nothing is merged: a key that several give comes several times.
   void read(Mails<C>& mail, std::vector<int> const& givers, ArrivedRows<T, Space>& arrived, bool counted) {
-    mail.of().take(keys_slip, givers, keys);
-    rows_slip.take(mail.template of<Space>(), givers, arrived.rows);
-    if (counted) mail.of().take(counts_slip, givers, arrived.counts);
+    auto& rows = mail.template of<Space>();
+    rows.take(keys_slip, givers, keys);
+    rows_slip.take(rows, givers, arrived.rows);
+    if (counted) rows.take(counts_slip, givers, arrived.counts);
   }
-  // `keys` as numbers, a key for each row that arrived.
+  // `keys` as numbers, a key for each row that arrived, in memory of the space.
   std::span<Index const> arrived_keys() const {
     return {reinterpret_cast<Index const*>(keys.data()), keys.size() / sizeof(Index)};
   }

@@ -49,7 +49,7 @@ class PullJourney {
     if (finished_ || (held_ && leg_ == Leg::rows)) return false;
     switch (leg_) {
       case Leg::counts: counts_.open(mail.of(), *plan_, hop_); break;
-      case Leg::keys: keys_.open(mail.of(), *plan_, hop_); break;
+      case Leg::keys: keys_.open(mail, *plan_, hop_); break;
       case Leg::rows:
         lends_ = can_lend && mail.reads_in_place() && !held_once_ && plan_->hops.size() == 1;
         if (!lends_) open_rows(mail.template of<Space>());
@@ -64,9 +64,9 @@ class PullJourney {
   void write(Mails<C>& mail) {
     switch (leg_) {
       case Leg::counts: return counts_.write(mail.of(), *plan_, hop_);
-      case Leg::keys: return keys_.write(mail.of(), *plan_, hop_);
+      case Leg::keys: return keys_.write(mail, table_->ops(), *plan_, hop_);
       case Leg::rows:
-        if (hop_ + 1 == plan_->hops.size() && owner_ >= 0) table_->touch(plan_->top().keys.span());
+        if (hop_ + 1 == plan_->hops.size() && owner_ >= 0) table_->touch(plan_->top().named());
         if constexpr (can_lend)
           if (lends_) return write_lent(mail.of());
         return write_rows(mail.template of<Space>());
@@ -82,11 +82,11 @@ class PullJourney {
         leg_ = Leg::keys;
         return;
       case Leg::keys:
-        keys_.read(mail.of(), *plan_, hop_, rows_);
+        keys_.read(mail, table_->ops(), *plan_, hop_, rows_);
         if (hop_ + 1 == plan_->hops.size()) {
           leg_ = Leg::rows;
         } else {
-          plan_->cut(++hop_, bases_);
+          plan_->cut(++hop_, table_->ops(), bases_, rows_);
           leg_ = Leg::counts;
         }
         return;
@@ -156,7 +156,7 @@ class PullJourney {
   // At the top the rows come from the owner's table, further down from the rows that just arrived.
   void write_rows(Mail<C, Space>& mail) {
     Hop const& hop = plan_->hops[hop_];
-    Grouping<Index> const& level = plan_->level(hop_ + 1);
+    auto& level = plan_->level(hop_ + 1);
     auto const& ops = table_->ops();
     bool const top = hop_ + 1 == plan_->hops.size();
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
@@ -166,14 +166,14 @@ class PullJourney {
       if constexpr (kept_as_sent)
         if (top) {
           rows_slip_.write_encoded(mail, hop.sources[s],
-                                   [&](auto* out) { table_->gather(plan_->shown_received(ops).subspan(first, n), out); });
+                                   [&](auto* out) { table_->gather(plan_->received_keys().subspan(first, n), out); });
           continue;
         }
       rows_slip_.write(mail, hop.sources[s], [&](T* out) {
-        if (top) return table_->gather(plan_->shown_received(ops).subspan(first, n), out);
+        if (top) return table_->gather(plan_->received_keys().subspan(first, n), out);
         auto const* const below = reinterpret_cast<T const*>(plan_->below.data());
         RowsView<T const> const rows{below, static_cast<std::int64_t>(level.size()), static_cast<std::int64_t>(width_)};
-        ops.gather_rows(rows, ops.inverse(plan_->shown(hop_ + 1, ops)).subspan(first, n), {}, out);
+        ops.gather_rows(rows, ops.inverse(level.there(ops)).subspan(first, n), {}, out);
       });
     }
   }

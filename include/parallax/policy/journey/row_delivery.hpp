@@ -62,7 +62,7 @@ class RowDelivery final : public Traveller<C> {
     } else if (leg_ == Leg::counts) {
       gather_leg_.open_sizes(mail.of(), true, everyone_, everyone_);
     } else if (to_owners_) {
-      keys_leg_.open(mail.of(), *plan_, 0);
+      keys_leg_.open(mail, *plan_, 0);
       rows_leg_.open(mail, *plan_, 0, own_.values.width, false);
     } else {
       gather_leg_.open(mail, plan_->size(), everyone_, everyone_, own_.values.width, false);
@@ -76,7 +76,7 @@ class RowDelivery final : public Traveller<C> {
     } else if (leg_ == Leg::counts) {
       gather_leg_.write_size(mail.of(), plan_->size());
     } else if (to_owners_) {
-      keys_leg_.write(mail.of(), *plan_, 0);
+      keys_leg_.write(mail, {}, *plan_, 0);
       rows_leg_.write(mail, {}, *plan_, 0, own_, arrived_, false);
     } else {
       auto const rows = [&](T* out) { write_level<Index, T, HostSpace>({}, *plan_, 0, own_, arrived_, 0, plan_->size(), out); };
@@ -92,12 +92,12 @@ class RowDelivery final : public Traveller<C> {
       return;
     }
     if (to_owners_) {
-      keys_leg_.read(mail.of(), *plan_, 0, rows_);
+      keys_leg_.read(mail, {}, *plan_, 0, rows_);
       rows_leg_.read(mail, *plan_, 0, arrived_, false);
     } else {
       gather_leg_.read(mail, everyone_, arrived_, false);
       std::swap(plan_->received, gather_leg_.keys);
-      plan_->merge_received(0, rows_);
+      plan_->merge_received({}, 0, rows_);
     }
     leg_ = Leg::none;
   }

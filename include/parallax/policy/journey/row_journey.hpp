@@ -55,19 +55,20 @@ class RowJourney {
   // What this rank ends with: distinct keys and the sum of each one's rows. After `reduce`. On a device without rows as long as
   // the sums are put off: what updates the table may make them as it needs them, of the rows that arrived, `addends`, by
   // `groups`.
-  ReducedRows<Index, T> const& reduced() const { return reduced_; }
+  ReducedRows<Index, T, Space> const& reduced() const { return reduced_; }
   // Whether the sums are not made yet: on a device, from `sum_by` to `sum_up`.
   bool puts_off() const { return by_ != nullptr; }
   // The rows that arrived, in memory of the space, source after source.
   RowsView<T const> addends() const { return {arrived_.first(), reduced_count_, own_.values.width}; }
   // Which of them make up each sum. Only while sums are put off.
-  auto const& groups() const { return *by_; }
-  // Local. Makes the sums if they are put off: their rows are needed at once.
+  Groups<Index, Space>& groups() const { return *by_; }
+  // Local. Makes the sums if they are put off: their rows are needed at once. A device has no less of them than keys; those that
+  // no key has are zeros, so that the host need not know how many there are.
   void sum_up() {
     if (!by_) return;
-    std::size_t const u = reduced_.keys.size();
-    sums_.resize_with_slack(u * static_cast<std::size_t>(own_.values.width));
-    ops().coalesce(addends(), *by_, 0, u, sums_.data());
+    std::size_t const most = by_->most();
+    sums_.resize_with_slack(most * static_cast<std::size_t>(own_.values.width));
+    ops().coalesce(addends(), by_->there(ops()), 0, most, sums_.data());
     reduced_.rows = sums_.data();
     by_ = nullptr;
   }
@@ -92,36 +93,32 @@ class RowJourney {
   // Of the variable's queue, from `begin` on.
   Ops const& ops() const { return *ops_; }
 
-  // What operations in the space take for a grouping: the host's own, or its copy there.
-  using Groups = std::remove_cvref_t<decltype(std::declval<Shown<Grouping<Index>, Space>&>().of(
-      std::declval<Ops const&>(), std::declval<Grouping<Index> const&>()))>;
-
-  // Sums what arrived by `groups`, on a device not yet. Both must stay until the sums are there.
-  void sum_by(Grouping<Index> const& groups, Groups const& shown) {
-    by_ = &shown;
+  // Sums what arrived by `groups`, which must stay, on a device not yet.
+  void sum_by(Groups<Index, Space>& groups) {
+    by_ = &groups;
     reduced_count_ = static_cast<std::int64_t>(groups.count());
-    reduced_ = {groups.keys.span(), nullptr, nullptr};
+    reduced_ = {groups.named(), nullptr, nullptr};
     if constexpr (Space::host_readable) sum_up();
     sum_counts(groups);
   }
   // Sums what ranks lend, each the rows of its run of the keys that were grouped.
-  void sum_lent(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, Grouping<Index> const& groups) {
+  void sum_lent(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, Groups<Index, Space>& groups) {
     sums_.resize_with_slack(groups.size() * static_cast<std::size_t>(width()));
     RowOps<HostSpace>::coalesce_lent(ranks, begins, groups, width(), sums_.data());
-    reduced_ = {groups.keys.span(), sums_.data(), nullptr};
+    reduced_ = {groups.named(), sums_.data(), nullptr};
     sum_counts(groups);
   }
   // Sums how many indices named each key, of the counts that arrived. Nothing where rows are not counted.
-  void sum_counts(Grouping<Index> const& groups) {
+  void sum_counts(Groups<Index, Space>& groups) {
     if (!counted_) return;
-    std::size_t const u = groups.size();
-    count_sums_.resize_with_slack(u);
-    RowOps<HostSpace>::sum_counts(arrived_.count_span(), groups, 0, u, count_sums_.data());
+    std::size_t const most = groups.most();
+    count_sums_.resize_with_slack(most);
+    ops().sum_counts(arrived_.count_span(), groups.there(ops()), 0, most, count_sums_.data());
     reduced_.counts = count_sums_.data();
   }
 
   // What arrived is the result: distinct keys in order already.
-  void keep(std::span<Index const> keys) {
+  void keep(typename Groups<Index, Space>::Keys keys) {
     reduced_ = {keys, reinterpret_cast<T*>(arrived_.rows.data()), counted_ ? arrived_.count_span().data() : nullptr};
   }
 
@@ -145,12 +142,12 @@ class RowJourney {
   // The rows of `reduced_`, where they had to be summed.
   Buffer<T, Space> sums_;
   // The counts of `reduced_`, where rows are counted.
-  Buffer<std::uint32_t> count_sums_;
+  Buffer<std::uint32_t, Space> count_sums_;
   // Refers to the plan's or the journey's keys, and to the sums; valid until the next `begin`.
-  ReducedRows<Index, T> reduced_;
+  ReducedRows<Index, T, Space> reduced_;
   std::int64_t reduced_count_ = 0;  // of what they are the sums
   // The groups of sums that are put off, else null.
-  Groups const* by_ = nullptr;
+  Groups<Index, Space>* by_ = nullptr;
 };
 
 }  // namespace parallax

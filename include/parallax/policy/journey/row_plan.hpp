@@ -21,7 +21,8 @@ struct HopRuns {
 
 // The route of a batch over the hops of a topology. Levels of distinct keys: level 0 are this rank's own, the batch's; level
 // k + 1 those that arrived over hop k, merged. Every level keeps the grouping by which rows are summed on the way up and spread
-// on the way down. Owns its memory.
+// on the way down. Keys travel in memory of the space, and are merged there; the host knows the lengths of their runs. Owns its
+// memory.
 template <class Index, MemorySpace Space = HostSpace>
 struct Route {
   // What moves and sums rows in memory of the space.
@@ -29,33 +30,18 @@ struct Route {
 
   // The topology's, which must outlive the plan: the first one from this rank, the last one to the owners.
   Slice<Hop const> hops;
-  std::vector<Grouping<Index>> arrived;  // by hop: level k + 1
+  std::vector<Groups<Index, Space>> arrived;  // by hop: level k + 1
   // By hop; known as far as `agreed` says.
   std::vector<HopRuns> runs;
-  Buffer<std::byte> received;      // scratch: keys as they arrived
-  Buffer<std::byte, Space> below;  // scratch: rows on their way down, between two hops
-  std::size_t agreed = 0;          // hops whose runs are known on all their ranks
+  Buffer<std::byte, Space> received;  // scratch: keys as they arrived
+  Buffer<std::byte, Space> below;     // scratch: rows on their way down, between two hops
+  std::size_t agreed = 0;             // hops whose runs are known on all their ranks
 
-  // The keys that arrived last, where operations in the space find them. At the owner a pull gathers rows by them.
-  std::span<Index const> shown_received(Ops const& ops) {
-    return shown_received_.of(ops, {reinterpret_cast<Index const*>(received.data()), received.size() / sizeof(Index)});
+  // The keys that arrived last, in memory of the space. At the owner a pull gathers rows by them.
+  std::span<Index const> received_keys() const {
+    return {reinterpret_cast<Index const*>(received.data()), received.size() / sizeof(Index)};
   }
-  // Other keys have arrived.
-  void renew_received() { shown_received_.renew(); }
 
-  // Local. The runs of `keys`, a level's in ascending order, that go to the targets of hop k. `bases` has the first key of
-  // every owner, and the end. What the sources send is not known yet.
-  void cut(std::size_t k, std::span<Index const> keys, std::span<Index const> bases) {
-    Hop const& hop = hops[k];
-    HopRuns& run = runs[k];
-    bounds_.clear();
-    for (std::size_t t = 0; t <= hop.targets.size(); ++t)
-      bounds_.push_back(bases[static_cast<std::size_t>(hop.base) + t * static_cast<std::size_t>(hop.stride)]);
-    run.sent.resize(hop.targets.size() + 1);
-    if (hop.targets.empty()) run.sent[0] = 0;
-    else RowOps<HostSpace>::bucket(keys, bounds_, run.sent);
-    run.received.assign(hop.sources.size() + 1, 0);
-  }
   // Keys that go to a target of hop k, by its place in `targets`. Valid once the hop is cut.
   std::size_t sent(std::size_t k, std::size_t target) const { return runs[k].sent[target + 1] - runs[k].sent[target]; }
   // Keys that come from a source of hop k, by its place in `sources`. Valid once they were expected.
@@ -68,12 +54,25 @@ struct Route {
   }
 
  protected:
-  // By hop: `arrived`, where operations in the space find it.
-  std::vector<Shown<Grouping<Index>, Space>> shown_arrived_;
+  // Local. The runs of `keys`, a level's in ascending order, that go to the targets of hop k, by the host. `bases` has the first
+  // key of every owner, and the end. What the sources send is not known yet.
+  void cut_here(std::size_t k, std::span<Index const> keys, std::span<Index const> bases) {
+    Hop const& hop = hops[k];
+    bounds_.clear();
+    for (std::size_t t = 0; t <= hop.targets.size(); ++t)
+      bounds_.push_back(bases[static_cast<std::size_t>(hop.base) + t * static_cast<std::size_t>(hop.stride)]);
+    std::vector<std::size_t>& begins = runs_of(k).sent;
+    if (!hop.targets.empty()) RowOps<HostSpace>::bucket(keys, bounds_, begins);
+  }
+  // The runs of hop k, none of them known yet.
+  HopRuns& runs_of(std::size_t k) {
+    runs[k].sent.assign(hops[k].targets.size() + 1, 0);
+    runs[k].received.assign(hops[k].sources.size() + 1, 0);
+    return runs[k];
+  }
 
  private:
   std::vector<Index> bounds_;  // scratch: the keys at which a hop cuts
-  Shown<Index, Space> shown_received_;
 };
 
 // Both in one, as handles and updates hold them: `users` counts who does, and a plan without users is free for another batch.
@@ -82,6 +81,8 @@ template <class Index, MemorySpace Space = HostSpace>
 struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   // The integer that holds a key, the table's.
   using index_type = Index;
+  // Where keys and rows of it travel.
+  using space = Space;
   // What moves and sums rows in memory of the space.
   using Ops = RowOps<Space>;
 
@@ -89,35 +90,66 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   void prepare(Slice<Hop const> route) {
     this->hops = route;
     this->arrived.resize(route.size());
-    this->shown_arrived_.resize(route.size());
     this->runs.resize(route.size());
     this->agreed = this->dropped = this->bags.count = 0;
     this->retired = false;
     this->named.resize(0);
-    this->renew_received();
+    this->renew_named();
+    bases_.renew();
   }
 
-  // The grouping of level k: this rank's own keys at 0, what has arrived over hop k - 1 above. The highest level is
-  // hops.size().
-  Grouping<Index> const& level(std::size_t k) const { return k == 0 ? this->groups : this->arrived[k - 1]; }
-  // The grouping at the owner: all keys that were asked of this rank, or given to it. Empty on a rank that owns nothing.
-  Grouping<Index> const& top() const { return this->arrived.back(); }
-  // Where operations in the space find a level's grouping.
-  decltype(auto) shown(std::size_t k, Ops const& ops) {
-    return k == 0 ? this->shown_groups(ops) : this->shown_arrived_[k - 1].of(ops, this->arrived[k - 1]);
-  }
+  // The groups of level k: this rank's own keys at 0, what has arrived over hop k - 1 above. The highest level is hops.size().
+  Groups<Index, Space>& level(std::size_t k) { return k == 0 ? this->groups : this->arrived[k - 1]; }
+  // The groups at the owner: all keys that were asked of this rank, or given to it. Empty on a rank that owns nothing.
+  Groups<Index, Space>& top() { return this->arrived.back(); }
   // Local. Keys of hop k have arrived, `received`: merged into level k + 1, each less than `rows`. From here on the ranks of
   // the hop know its runs.
-  void merge_received(std::size_t k, std::int64_t rows) {
-    std::span const came{reinterpret_cast<Index const*>(this->received.data()), this->received.size() / sizeof(Index)};
-    RowOps<HostSpace>::unique_with_inverse(came, rows, this->arrived[k], this->sort);
-    this->shown_arrived_[k].renew();
-    this->renew_received();
+  void merge_received(Ops const& ops, std::size_t k, std::int64_t rows) {
+    auto const came = this->received_keys();
+    this->arrived[k].group(ops, came.data(), came.size(), rows, this->sort);
     this->agreed = k + 1;
   }
-  // Local. Cuts level k for its hop, by the placement's `bases`. For 0 as the plan is made, then by the journey when a level
-  // has arrived.
-  void cut(std::size_t k, std::span<Index const> bases) { Route<Index, Space>::cut(k, level(k).keys.span(), bases); }
+  // Local. Cuts level k for its hop, by the placement's `bases`, of `rows` rows. For 0 as the plan is made, then by the journey
+  // when a level has arrived. Of keys that a device has grouped in two parts: `begin_cut` puts it in the queue, `end_cut` waits
+  // for the lengths, as long as the queue's communicator does.
+  void cut(std::size_t k, Ops const& ops, std::span<Index const> bases, std::int64_t rows) {
+    begin_cut(k, ops, bases, rows);
+    end_cut(k);
+  }
+  // The first part; of keys that the host has grouped, all of it.
+  void begin_cut(std::size_t k, [[maybe_unused]] Ops const& ops, std::span<Index const> bases,
+                 [[maybe_unused]] std::int64_t rows) {
+    if constexpr (!Space::host_readable)
+      if (level(k).made_there()) {
+        Hop const& hop = this->hops[k];
+        level(k).cut(bases_.of(ops, bases).data(), static_cast<std::size_t>(hop.base), static_cast<std::size_t>(hop.stride),
+                     cuts(k), rows);
+        return;
+      }
+    this->cut_here(k, level(k).keys_here(), bases);
+  }
+  // Whether `end_cut` has nothing to wait for.
+  bool cut_is_here([[maybe_unused]] std::size_t k) {
+    if constexpr (!Space::host_readable) return !level(k).made_there() || level(k).cut_is_here();
+    else return true;
+  }
+  // The second part. At level 0 what was dropped is counted.
+  void end_cut([[maybe_unused]] std::size_t k) {
+    if constexpr (!Space::host_readable) {
+      if (!level(k).made_there()) return;
+      level(k).await_cut();
+      std::size_t const none = level(k).take_cut({this->runs_of(k).sent.data(), cuts(k)});
+      if (k == 0) this->dropped = none;
+    }
+  }
+  // The first keys of owners in memory of the space, for the placing of ids there.
+  std::span<Index const> shown_bases(Ops const& ops, std::span<Index const> bases) { return bases_.of(ops, bases); }
+
+ private:
+  // Where hop k cuts its level: before, between and behind its targets.
+  std::size_t cuts(std::size_t k) const { return this->hops[k].targets.empty() ? 0 : this->hops[k].targets.size() + 1; }
+
+  Shown<Index, Space> bases_;
 };
 
 }  // namespace parallax

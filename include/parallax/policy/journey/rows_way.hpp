@@ -198,36 +198,39 @@ class RowsWay : public RowWayBase<C, Update> {
     if (transforms<F> || clip >= 0 || !others.empty()) sum_up();
     if (!others.empty()) sum = sum_of(*sum, others);
     if (!journey_.puts_off()) state_->average(*sum, this->divisor());
-    state_->seen.owned = static_cast<double>(sum->keys.size());
-    rows_ = gathers ? state_->rows_of(sum->keys) : sum->keys;
+    if constexpr (Base::S::adaptive || Space::host_readable) state_->seen.owned = static_cast<double>(sum->keys.size());
+    if constexpr (gathers) rows_ = state_->rows_of(keys_here(sum->keys));
   }
   // Calls the user's function, if there is one, with the averaged rows that this rank has and their numbers in the table.
   void transform() {
     if constexpr (transforms<F>) {
       auto const& result = *state_->merging.first;
       RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
-      (*function_)(RowsGradient<Index, T>{state_->rows_of(result.keys), values});
+      (*function_)(RowsGradient<Index, T>{state_->rows_of(keys_here(result.keys)), values});
     }
   }
-  // All rows that this rank has of the result, for the step to look at; sums that were put off are made and averaged for it.
+  // All rows that this rank has of the result, for the step to look at; sums that were put off are made and averaged for it. On a
+  // device rows of zeros may follow.
   RowsView<T const> result() {
     if (journey_.puts_off()) {
       sum_up();
       state_->average(*state_->merging.first, this->divisor());
     }
     auto const& sums = *state_->merging.first;
-    return {sums.rows, static_cast<std::int64_t>(sums.keys.size()), state_->width()};
+    return {sums.rows, static_cast<std::int64_t>(most_of(sums.keys)), state_->width()};
   }
   // Names an element of a gradient by its row in what was given, and one of a sum by its row in the table.
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
     if (!of_result) return this->place_text(found.row, found);
-    return this->place_text(state_->placement().row(state_->merging.first->keys[static_cast<std::size_t>(found.row)]), found);
+    return this->place_text(
+        state_->placement().row(keys_here(state_->merging.first->keys)[static_cast<std::size_t>(found.row)]), found);
   }
   // Where every rank has all rows, each looks at its share of them.
   RowsView<T const> clipped(Topology<C> const& topology) const {
     auto const& result = *state_->merging.first;
-    std::size_t begin = 0, end = result.keys.size();
+    std::size_t begin = 0, end = most_of(result.keys);
     if constexpr (gathers) {
+      end = result.keys.size();
       begin = part_begin(end, topology.rank(), topology.size());
       end = part_begin(result.keys.size(), topology.rank() + 1, topology.size());
     }
@@ -238,11 +241,13 @@ class RowsWay : public RowWayBase<C, Update> {
   // were put off are summed, averaged and applied in one.
   void apply(double scale) noexcept(Space::host_readable) {
     auto const& result = *state_->merging.first;
-    if constexpr (!gathers && !Space::host_readable) {
-      if (journey_.puts_off()) state_->apply_runs(result, journey_.addends(), journey_.groups(), this->divisor());
-      else state_->apply(rows_, result.rows, static_cast<T>(scale));
-    } else {
+    if constexpr (gathers) {
       state_->apply(rows_, result.rows, static_cast<T>(scale));
+    } else if constexpr (Space::host_readable) {
+      state_->apply(result.keys, result.rows, static_cast<T>(scale));
+    } else {
+      if (journey_.puts_off()) state_->apply_runs(result, journey_.addends(), journey_.groups(), this->divisor());
+      else state_->apply(result.keys, result.rows, static_cast<T>(scale));
     }
     state_->end_update();
   }
@@ -257,7 +262,8 @@ class RowsWay : public RowWayBase<C, Update> {
     *state_->merging.first = journey_.reduced();
   }
   // The results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates.
-  ReducedRows<Index, T> sum_of(ReducedRows<Index, T> const& first, std::vector<ReducedRows<Index, T>> const& others) {
+  ReducedRows<Index, T, Space> sum_of(ReducedRows<Index, T, Space> const& first,
+                                      std::vector<ReducedRows<Index, T, Space>> const& others) {
     std::size_t n = first.keys.size();
     auto const width = static_cast<std::size_t>(state_->width());
     for (auto const& other : others) n += other.keys.size();
@@ -265,35 +271,35 @@ class RowsWay : public RowWayBase<C, Update> {
     all_rows_.resize_with_slack(n * width);
     all_counts_.resize_with_slack(n);
     std::size_t at = 0;
-    auto const append = [&](ReducedRows<Index, T> const& result) {
+    auto const& ops = state_->ops();
+    auto const append = [&](ReducedRows<Index, T, Space> const& result) {
       std::size_t const u = result.keys.size();
-      std::copy_n(result.keys.data(), u, all_keys_.data() + at);
-      state_->ops().copy_from(all_rows_.data() + at * width, result.rows, static_cast<std::int64_t>(u * width));
-      if (result.counts) std::copy_n(result.counts, u, all_counts_.data() + at);
+      ops.copy_bytes(all_keys_.data() + at, keys_there(ops, result.keys).data(), u * sizeof(Index));
+      ops.copy_from(all_rows_.data() + at * width, result.rows, static_cast<std::int64_t>(u * width));
+      if (result.counts) ops.copy_bytes(all_counts_.data() + at, result.counts, u * sizeof(std::uint32_t));
       at += u;
     };
     append(first);
     std::for_each(others.begin(), others.end(), append);
-    RowOps<HostSpace>::unique_with_inverse(std::span<Index const>{all_keys_.span()}, state_->rows(), groups_, plan_->sort);
-    merged_rows_.resize_with_slack(groups_.size() * width);
-    merged_counts_.resize_with_slack(groups_.size());
+    groups_.group(ops, all_keys_.data(), n, state_->rows(), plan_->sort);
+    std::size_t const u = groups_.size();
+    merged_rows_.resize_with_slack(u * width);
+    merged_counts_.resize_with_slack(u);
     RowsView<T const> const rows{all_rows_.data(), static_cast<std::int64_t>(n), state_->width()};
-    shown_.renew();
-    state_->ops().coalesce(rows, shown_.of(state_->ops(), groups_), 0, groups_.size(), merged_rows_.data());
-    if (state_->counted()) RowOps<HostSpace>::sum_counts(all_counts_.span(), groups_, 0, groups_.size(), merged_counts_.data());
-    return {groups_.keys.span(), merged_rows_.data(), state_->counted() ? merged_counts_.data() : nullptr};
+    ops.coalesce(rows, groups_.there(ops), 0, u, merged_rows_.data());
+    if (state_->counted()) ops.sum_counts(all_counts_.span(), groups_.there(ops), 0, u, merged_counts_.data());
+    return {groups_.named(), merged_rows_.data(), state_->counted() ? merged_counts_.data() : nullptr};
   }
 
   // Kept from step to step, with its memory.
   Journey journey_;
-  // Of the rows that `apply` updates: their keys, or row numbers where every rank has all rows.
+  // Of the rows that `apply` updates, where every rank has all rows: their numbers.
   std::span<Index const> rows_;
   // Below: what merging several updates of one variable needs.
-  Grouping<Index> groups_;
-  Shown<Grouping<Index>, Space> shown_;
-  Buffer<Index> all_keys_;
+  Groups<Index, Space> groups_;
+  Buffer<Index, Space> all_keys_;
   Buffer<T, Space> all_rows_, merged_rows_;
-  Buffer<std::uint32_t> all_counts_, merged_counts_;
+  Buffer<std::uint32_t, Space> all_counts_, merged_counts_;
 };
 
 }  // namespace parallax

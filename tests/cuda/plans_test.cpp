@@ -1,0 +1,161 @@
+// What a step of tables on a device costs beside its arithmetic: bytes over the bus, waits of the host, operations in the stream,
+// blocks of memory. Counted on the emulator, of indices that lie in the device's memory, whatever their number is.
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../catch.hpp"
+#include "../equivalence/memory.hpp"
+#include "communicators.hpp"
+#include "deferred.hpp"
+#include "parallax/kernel/cuda.cuh"
+#include "parallax/parallax.hpp"
+
+namespace {
+
+namespace px = parallax;
+using parallax_test::Memory;
+
+// What all ranks together have asked of the device so far.
+struct Asked {
+  std::int64_t bus_bytes, copies_to_host, stalls, copies, launches, blocks, scratch;
+
+  static Asked now() {
+    emulator::Locked const locked{emulator::mutex};
+    return {emulator::bus_bytes,
+            emulator::copies_to_host,
+            emulator::synchronizations + emulator::event_stalls,
+            emulator::copies,
+            static_cast<std::int64_t>(emulator::launches),
+            emulator::allocations - emulator::pool_allocations,
+            emulator::pool_allocations};
+  }
+  // What one of so many has asked since, on average.
+  Asked since(Asked const& before, std::int64_t times) const {
+    auto const mean = [&](std::int64_t Asked::*what) { return (this->*what - before.*what) / times; };
+    return {mean(&Asked::bus_bytes), mean(&Asked::copies_to_host), mean(&Asked::stalls), mean(&Asked::copies),
+            mean(&Asked::launches),  mean(&Asked::blocks),         mean(&Asked::scratch)};
+  }
+};
+
+// A step as a trainer takes it: indices in device memory, pulled from each of the tables, and a gradient for each of them.
+struct Shape {
+  std::size_t tables, indices;
+  bool clips = false, counted = false;
+};
+
+// Of a steady step of one rank, the mean over ranks and over steps after the first ones.
+template <class Communicators>
+Asked of_step(Communicators const& communicators, Shape const& shape) {
+  constexpr std::int64_t rows = 5000, width = 8, warm = 3, steps = 4;
+  Asked before{}, after{};
+  communicators.run(std::chrono::minutes{2}, [&]<class C>(C& world) {
+    px::Session<C> session{world, {.non_finite = px::NonFinite::propagate}};
+    px::RowOps<px::CudaSpace> const ops{world.queue()};
+    using Table = px::Variable<px::Sparse, px::CudaSpace, px::Adagrad>;
+    std::vector<Table> tables;
+    for (std::size_t t = 0; t < shape.tables; ++t)
+      tables.emplace_back(session, "table " + std::to_string(t), px::Table{rows, width, px::uniform(-1, 1)},
+                          shape.counted ? px::Reduce::mean_by_count : px::Reduce::mean);
+    std::mt19937_64 random{5 + static_cast<std::uint64_t>(world.rank())};
+    std::vector<Memory<std::int64_t, px::CudaSpace>> batches;  // other indices in each step, of another number
+    for (std::int64_t step = 0; step < warm + steps; ++step) {
+      std::vector<std::int64_t> ids(shape.indices - static_cast<std::size_t>(step));
+      for (auto& id : ids) id = static_cast<std::int64_t>(random() % rows);
+      batches.emplace_back(ops, ids);
+    }
+    Memory<float, px::CudaSpace> const gradient{ops, std::vector<float>(shape.indices * width, 0.25f)};
+    for (std::int64_t step = 0; step < warm + steps; ++step) {
+      if (step == warm) {
+        ops.wait();
+        px::barrier(world);
+        if (world.rank() == 0) before = Asked::now();
+        px::barrier(world);
+      }
+      auto const ids = px::on_device(batches[static_cast<std::size_t>(step)].span());
+      std::vector<decltype(px::grad(session.pull(tables[0], ids), gradient.span()))> updates;
+      std::vector<decltype(session.pull(tables[0], ids))> pulled;
+      for (auto& table : tables) pulled.push_back(session.pull(table, ids));
+      for (auto& handle : pulled) updates.push_back(px::grad(handle, gradient.span().first(ids.size() * width)));
+      if (shape.clips) session.step(px::clip_by_global_norm(1, updates));
+      else session.step(updates);
+    }
+    ops.wait();
+    px::barrier(world);
+    if (world.rank() == 0) after = Asked::now();
+    px::barrier(world);
+    session.finish();
+  });
+  return after.since(before, steps * communicators.ranks);
+}
+
+void print(std::string const& what, Asked const& asked) {
+  std::printf("%-50s", what.c_str());
+  for (std::int64_t const number :
+       {asked.bus_bytes, asked.copies_to_host, asked.stalls, asked.copies, asked.launches, asked.blocks, asked.scratch})
+    std::printf(" %9lld", static_cast<long long>(number));
+  std::printf("\n");
+}
+
+}  // namespace
+
+TEST_CASE("indices on a device stay there, and a step of their table waits for one copy of a few numbers", "[cuda][plans]") {
+  std::printf("%-50s %9s %9s %9s %9s %9s %9s %9s\n", "a step of a rank: pull and update", "bus bytes", "to host", "stalls",
+              "copies", "kernels", "blocks", "scratch");
+  auto const check = [](std::string const& what, Asked const& asked, std::int64_t ranks, std::int64_t tables,
+                        std::int64_t brought) {
+    print(what, asked);
+    CHECK(asked.bus_bytes <= 4096 + 16 * ranks * tables);
+    CHECK(asked.copies_to_host == brought);
+    CHECK(asked.stalls == 0);
+    CHECK(asked.blocks == 0);
+    CHECK(asked.copies + asked.launches <= 40 * tables);
+  };
+  emulated::Deferred const deferred{emulated::first_seed("plans")};  // a device that is not ready yet when it is asked
+  communicators::CudaThreads const four{4}, two{2};
+  check("1 table, 2,000 indices, 4 ranks", of_step(four, {1, 2000}), 4, 1, 1);
+  check("1 table, 20,000 indices, 4 ranks", of_step(four, {1, 20000}), 4, 1, 1);
+  check("the same, clipped, which asks for the norm", of_step(four, {1, 20000, true}), 4, 1, 2);
+  check("the same, averaged by count", of_step(four, {1, 20000, false, true}), 4, 1, 1);
+  check("1 table, 2,000 indices, NCCL, 2 devices", of_step(communicators::NcclThreads{2}, {1, 2000}), 2, 1, 1);
+  check("26 tables, 500 indices each, 2 ranks", of_step(two, {26, 500}), 2, 26, 26);
+}
+
+namespace {
+
+// What is said where the host asks for keys that the device has, and the stream never comes to them.
+template <class Communicators>
+std::string said_of_a_stuck_stream(Communicators const& communicators) {
+  std::string said = "no error";
+  communicators.run(std::chrono::milliseconds{200}, [&]<class C>(C& world) {
+    px::RowOps<px::CudaSpace> const ops{world.queue()};
+    Memory<int, px::CudaSpace> const ids{ops, {3, 1, 3}};
+    std::atomic<bool> over{false};
+    px::Session<C> session{world};
+    px::Variable<px::Sparse, px::CudaSpace> words{session, "words", {10, 2}};
+    auto const rows = session.pull(words, px::on_device(ids.span()));
+    emulator::put(emulator::of(world.queue().stream), {{}, nullptr, 0, [&] { return over.load(); }});
+    try {
+      static_cast<void>(rows.id(0));
+    } catch (px::Error const& error) {
+      said = error.code() == px::Errc::timeout ? error.what() : "another error";
+    }
+    over = true;
+    ops.wait();
+  });
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("keys that are asked for are waited for as long as the communicator waits", "[cuda][plans]") {
+  using parallax_test::contains;
+  CHECK_THAT(said_of_a_stuck_stream(communicators::CudaThreads{1}), contains("in wait for the device: rank 0 waited longer"));
+  CHECK_THAT(said_of_a_stuck_stream(communicators::StagedThreads{1}), contains("in wait for the device: rank 0 waited longer"));
+  CHECK_THAT(said_of_a_stuck_stream(communicators::NcclThreads{1}), contains("in synchronize: rank 0 waited longer"));
+}
