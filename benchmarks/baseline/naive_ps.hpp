@@ -66,7 +66,7 @@ class NaivePush : public px::RowJourney<Index, T, Space> {
       for (std::size_t i = 0; i < n; ++i) keys[i] = own.keys[own.inverse[own.order[sent_[t] + i]]];
       auto const positions = ops.order(plan_->level(0).there(ops)).subspan(sent_[t], n);
       rows_slip_.write(mail.template of<Space>(), hop().targets[t], [&](T* rows) {
-        if (own_.per == px::RowsPer::bag) ops.gather_terms(plan_->bags.terms(ops, own_.values), positions, rows);
+        if (own_.per == px::RowsPer::bag) ops.gather_terms(plan_->bags.terms(own_.values), positions, rows);
         else ops.gather_rows(own_.values, positions, {}, rows);
       });
     }

@@ -4,6 +4,7 @@
 
 #include "cases.hpp"
 #include "grouped.hpp"
+#include "parallax/kernel/cuda/bags.cuh"
 #include "parallax/kernel/cuda/runs.cuh"
 #include "parallax/kernel/cuda/sort.cuh"
 #include "parallax/kernel/host.hpp"
@@ -14,6 +15,24 @@ using Host = parallax::RowOps<parallax::HostSpace>;
 namespace device = parallax::device;
 
 using cases::Grouped;
+
+// Of the same groups, in bags that are drawn, empty ones among them.
+template <class Index>
+void agree_on_bags(cases::Draw& draw, parallax::Grouping<Index> const& groups, Grouped<Index>& there) {
+  auto const n = groups.count();
+  std::vector<std::uint32_t> begins(static_cast<std::size_t>(1 + draw.below(40)));
+  for (auto& begin : begins) begin = static_cast<std::uint32_t>(draw.below(static_cast<std::int64_t>(n) + 1));
+  begins.front() = 0, begins.push_back(static_cast<std::uint32_t>(n));
+  std::sort(begins.begin(), begins.end());
+  std::size_t const bags = begins.size() - 1;
+  std::vector<std::uint32_t> of_index(n), kept(bags), host_of_index(n), host_kept(bags);
+  std::vector<double> shares(n), host_shares(n);
+  Host::place_in_bags(begins, groups, host_of_index.data(), host_kept.data(), host_shares.data());
+  device::place_in_bags(nullptr, begins, there.view(), of_index.data(), kept.data(), shares.data());
+  REQUIRE(of_index == host_of_index);
+  REQUIRE(kept == host_kept);
+  REQUIRE(shares == host_shares);
+}
 
 template <class Index>
 void agrees_with_the_host(cases::Draw& draw, std::vector<Index> const& keys, std::int64_t bound) {
@@ -79,6 +98,9 @@ void agrees_with_the_host(cases::Draw& draw, std::vector<Index> const& keys, std
     REQUIRE(told[cuts] == distinct.size());
     REQUIRE(cut.distinct == distinct.size());
     REQUIRE(told[cuts + 1] == keys.size() - expected.offsets[distinct.size()]);
+
+    if (one_is_none) expected.keys.resize(u - 1);
+    agree_on_bags(draw, expected, cut);
   }
 }
 

@@ -202,6 +202,22 @@ struct RowOps<HostSpace> {
       sum_terms(
           terms, offsets[k], offsets[k + 1], [](std::size_t at) { return at; }, out);
   }
+  // Of a batch of indices in bags, of which bag b has indices begins[b] … begins[b + 1] - 1: `of_index` gets the bag of each index,
+  // `kept` of each bag how many of its indices have a distinct key, 1 if none has; and `shares`, where it is not null, for each
+  // index 1 / kept of its bag. `begins` ascend, from 0 to the number of indices.
+  template <class T, class Index>
+  static void place_in_bags(std::span<std::uint32_t const> begins, Grouping<Index> const& groups, std::uint32_t* of_index,
+                            std::uint32_t* kept, T* shares) {
+    for (std::size_t bag = 0; bag + 1 < begins.size(); ++bag) {
+      std::uint32_t count = 0;
+      for (std::uint32_t i = begins[bag]; i < begins[bag + 1]; ++i) {
+        of_index[i] = static_cast<std::uint32_t>(bag);
+        count += groups.inverse[i] < groups.size();
+      }
+      kept[bag] = std::max(count, 1u);
+      if (shares) std::fill_n(shares + begins[bag], begins[bag + 1] - begins[bag], T{1} / static_cast<T>(kept[bag]));
+    }
+  }
   // Row i of out = the term `positions[i]` alone, times its factor where there are factors.
   template <class T>
   static void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) {

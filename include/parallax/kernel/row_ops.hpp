@@ -48,6 +48,7 @@ struct SortScratch;
 //   sum_counts           sums given counts per run            apply_rows        an optimizer's rule, row by row
 //   bucket               cuts sorted keys at boundaries       apply_elements    an optimizer's rule, element by element
 //   coalesce_terms · sum_term_runs · gather_terms             sums of rows by reference, for bags of rows
+//   place_in_bags        which bag an index lies in, how many a bag keeps, and their shares in a mean
 //   pack_rows · copies · copy_bytes · clear · fill            rows and bytes moved or set as they are
 //   scale_rows_down · scale_counted_rows_down                 rows divided by how many have named them
 //   copy_from · add_to · scale_down                           arithmetic on contiguous elements

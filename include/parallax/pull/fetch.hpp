@@ -37,9 +37,9 @@ void finish_pull(PulledBags<State> const& handle) {
   bags.pooled.resize_with_slack(bags.count * static_cast<std::size_t>(handle.width()) * sizeof(T));
   T* const out = reinterpret_cast<T*>(bags.pooled.data());
   RowTerms<T> const terms{handle.rows().values(), ops.inverse(plan.groups.there(ops)).data(),
-                          bags.mean ? nullptr : bags.template shown_factors<T>(ops)};
+                          bags.mean ? nullptr : bags.template factor_list<T>()};
   ops.sum_term_runs(terms, bags.shown_begins(ops), out);
-  if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.shown_kept(ops));
+  if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.kept.span());
 }
 
 // One pull of one or several tables, without their types: what a session's `pull` and what was named ahead call. As a journey

@@ -104,7 +104,41 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<T>(N))
   }
 }
 
+// Grid: warps stride over the bags; the lanes of a warp share a bag. Memory: `inverse` is read, the bag of each index written, and
+// its share where there are shares; a number for each bag.
+template <class T, class Index>
+__global__ void __launch_bounds__(block_threads)
+    place_in_bags_kernel(std::uint32_t const* begins, std::uint64_t bags, GroupingView<Index> groups, std::uint32_t* of_index,
+                         std::uint32_t* kept, T* shares) {
+  std::uint32_t const distinct = *groups.distinct;
+  for (std::uint64_t bag = thread_number() / warp_lanes; bag < bags; bag += thread_count() / warp_lanes) {
+    std::uint32_t const end = begins[bag + 1];
+    std::uint32_t count = 0;
+    for (std::uint64_t i = std::uint64_t{begins[bag]} + lane_number(); i < end; i += warp_lanes) {
+      of_index[i] = static_cast<std::uint32_t>(bag);
+      count += groups.inverse[i] < distinct;
+    }
+    for (int with = warp_lanes / 2; with > 0; with /= 2) count += __shfl_xor_sync(all_lanes, count, with);
+    count = count > 0 ? count : 1;
+    if (lane_number() == 0) kept[bag] = count;
+    if (!shares) continue;
+    T const share = divide(T{1}, static_cast<T>(count));
+    for (std::uint64_t i = std::uint64_t{begins[bag]} + lane_number(); i < end; i += warp_lanes) shares[i] = share;
+  }
+}
+
 }  // namespace detail
+
+// Of a batch of indices in bags, of which bag b has indices begins[b] … begins[b + 1] - 1: the bag of each index, of each bag how
+// many of its indices have a distinct key, 1 if none has, and where `shares` is not null the quotient 1 / kept for each index. All
+// arrays are on the device; the bits are those of RowOps<HostSpace>::place_in_bags.
+template <class T, class Index>
+void place_in_bags(cudaStream_t stream, std::span<std::uint32_t const> begins, GroupingView<Index> const& groups,
+                   std::uint32_t* of_index, std::uint32_t* kept, T* shares) {
+  std::uint64_t const bags = begins.size() - 1;
+  launch(stream, detail::grid_for(detail::ceil_div(bags, block_threads / warp_lanes)), block_threads, 0,
+         detail::place_in_bags_kernel<T, Index>, begins.data(), bags, groups, of_index, kept, shares);
+}
 
 // Row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of order[offsets[k]] …
 // order[offsets[k + 1] - 1]; zeros if there are none. Without an order the terms are in it; without offsets each is a run. All

@@ -212,6 +212,11 @@ void RowOps<CudaSpace>::scatter_rows(RowsView<T> table, std::span<I> indices, Di
   device::scatter_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, rows);
 }
 
+template <class T, class Index>
+void RowOps<CudaSpace>::place_in_bags(std::span<std::uint32_t const> begins, device::GroupingView<Index> const& groups,
+                                      std::uint32_t* of_index, std::uint32_t* kept, T* shares) const {
+  device::place_in_bags(stream(), begins, groups, of_index, kept, shares);
+}
 template <class T>
 void RowOps<CudaSpace>::sum_terms(RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets,
                                   std::size_t first, std::size_t last, T* out, std::uint32_t const* inverse,

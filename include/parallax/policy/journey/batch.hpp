@@ -149,7 +149,7 @@ void remake_plan(Topology<C> const& topology, State const& state, typename State
     if (old.named.empty()) RowOps<HostSpace>::run_lengths(groups, 0, count, plan.named.data());
     else RowOps<HostSpace>::sum_counts(old.named.span(), groups, 0, count, plan.named.data());
   }
-  if (old.bags.count > 0) plan.bags.copy_from(old.bags);
+  if (old.bags.count > 0) plan.bags.copy_from(state.ops(), old.bags);
 }
 
 // Local. Notes for each index of a plan which bag it lies in, and its factor; bags do not count indices that were dropped.
@@ -172,28 +172,10 @@ void make_bags(Bags const& given, Plan& plan, int rank) {
   auto& bags = plan.bags;
   bags.count = offsets.size() - 1;
   bags.mean = given.pool == Pool::mean;
-  bags.factored = given.weighted || bags.mean;
   bags.begins.resize_with_slack(offsets.size());
-  bags.of_index.resize_with_slack(n);
-  bags.kept.resize_with_slack(bags.count);
-  bags.factors.resize_with_slack(bags.factored ? n * sizeof(T) : 0);
-  bags.renew();
-  T* const factors = reinterpret_cast<T*>(bags.factors.data());
-  // Which indices take part; null where all do, so that nothing has to be brought from a device.
-  std::uint32_t const* const inverse = plan.dropped > 0 ? plan.groups.here().inverse.data() : nullptr;
   std::transform(offsets.begin(), offsets.end(), bags.begins.data(),
                  [](auto const offset) { return static_cast<std::uint32_t>(offset); });
-  for (std::size_t bag = 0; bag < bags.count; ++bag) {
-    auto const begin = static_cast<std::size_t>(offsets[bag]), end = static_cast<std::size_t>(offsets[bag + 1]);
-    std::uint32_t kept = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      bags.of_index[i] = static_cast<std::uint32_t>(bag);
-      kept += !inverse || inverse[i] < plan.size();
-    }
-    bags.kept[bag] = std::max(kept, 1u);
-    for (std::size_t i = begin; i < end && bags.factored; ++i)
-      factors[i] = given.weighted ? given.weights[i] : T{1} / static_cast<T>(bags.kept[bag]);
-  }
+  bags.template place<T>(given.state->ops(), plan.groups, given.weights, given.weighted);
 }
 
 }  // namespace detail

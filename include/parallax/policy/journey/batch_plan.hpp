@@ -11,51 +11,69 @@
 
 namespace parallax {
 
-// The bags of a pull, planned by the host: the indices of bag b are at positions begins[b] … begins[b + 1] - 1.
+// The bags of a pull: the indices of bag b are at positions begins[b] … begins[b + 1] - 1. The host knows where they begin; what
+// belongs to each index is in memory of the space.
 template <MemorySpace Space>
 struct BagPlan {
+  // What moves and sums rows in memory of the space.
+  using Ops = RowOps<Space>;
+
   // How many bags the pull has; 0 where rows are pulled one by one.
   std::size_t count = 0;
   // Whether indices have factors: their weights, or those of a mean.
-  bool factored = false, mean = false;  // whether a bag is the mean of the rows that it has kept
-  Buffer<std::uint32_t> begins;         // count + 1
-  Buffer<std::uint32_t> of_index;       // by index: the number of its bag
-  Buffer<std::uint32_t> kept;           // by bag: its indices that were not dropped, 1 if there are none
-  Buffer<std::byte> factors;            // by index, of the variable's scalar type
-  Buffer<std::byte, Space> pooled;      // the rows of each bag as one
+  bool factored = false, mean = false;    // whether a bag is the mean of the rows that it has kept
+  Buffer<std::uint32_t> begins;           // count + 1
+  Buffer<std::uint32_t, Space> of_index;  // by index: the number of its bag
+  Buffer<std::uint32_t, Space> kept;      // by bag: its indices that were not dropped, 1 if there are none
+  Buffer<std::byte, Space> factors;       // by index, of the variable's scalar type
+  Buffer<std::byte, Space> pooled;        // the rows of each bag as one
 
-  // The rows of bags as terms of a sum, one for each index: its factor times row `of_index` of `rows`, which has one for each
-  // bag. In memory of the space, until the next `renew`.
-  template <class T>
-  RowTerms<T> terms(RowOps<Space> const& ops, RowsView<T const> rows) {
-    return {rows, shown_of_index_.of(ops, of_index.span()).data(), shown_factors<T>(ops)};
+  // Local. Fills all but `pooled`: `begins` are made, and the groups of the indices. Without weights, by which a mean is none.
+  template <class T, class Index>
+  void place(Ops const& ops, Groups<Index, Space>& groups, std::span<T const> weights, bool weighted) {
+    std::size_t const n = groups.count();
+    shown_begins_.renew();
+    factored = weighted || mean;
+    of_index.resize_with_slack(n);
+    kept.resize_with_slack(count);
+    factors.resize_with_slack(factored ? n * sizeof(T) : 0);
+    T* const own = reinterpret_cast<T*>(factors.data());
+    ops.place_in_bags(shown_begins(ops), groups.there(ops), of_index.data(), kept.data(), mean && !weighted ? own : nullptr);
+    if (!weighted) return;
+    shown_weights_.renew();
+    std::span<std::byte const> const given{reinterpret_cast<std::byte const*>(weights.data()), weights.size_bytes()};
+    ops.copy_bytes(factors.data(), shown_weights_.of(ops, given).data(), given.size());
   }
-  // The factors alone, one for each index, as operations in the space find them; null where there are none.
+  // The rows of bags as terms of a sum, one for each index: its factor times row `of_index` of `rows`, which has one for each
+  // bag. In memory of the space.
   template <class T>
-  T const* shown_factors(RowOps<Space> const& ops) {
-    return factored ? reinterpret_cast<T const*>(shown_factors_.of(ops, factors.span()).data()) : nullptr;
+  RowTerms<T> terms(RowsView<T const> rows) const {
+    return {rows, of_index.data(), factor_list<T>()};
+  }
+  // The factors alone, one for each index; null where there are none.
+  template <class T>
+  T const* factor_list() const {
+    return factored ? reinterpret_cast<T const*>(factors.data()) : nullptr;
   }
   // `begins`, where operations in the space find it.
-  std::span<std::uint32_t const> shown_begins(RowOps<Space> const& ops) { return shown_begins_.of(ops, begins.span()); }
-  // `kept`, likewise: what the sums of means are divided by.
-  std::span<std::uint32_t const> shown_kept(RowOps<Space> const& ops) { return shown_kept_.of(ops, kept.span()); }
-  // The host has made them anew: copies in the space are made again when they are next asked for.
-  void renew() { shown_begins_.renew(), shown_of_index_.renew(), shown_kept_.renew(), shown_factors_.renew(); }
+  std::span<std::uint32_t const> shown_begins(Ops const& ops) { return shown_begins_.of(ops, begins.span()); }
 
   // Local. All but `pooled`, for a plan that is made again for the update of the same batch.
-  void copy_from(BagPlan const& other) {
+  void copy_from(Ops const& ops, BagPlan const& other) {
     count = other.count, factored = other.factored, mean = other.mean;
-    auto const copy = [](auto const& from, auto& to) {
+    begins.resize_with_slack(other.begins.size());
+    std::copy_n(other.begins.data(), begins.size(), begins.data());
+    auto const copy = [&](auto const& from, auto& to) {
       to.resize_with_slack(from.size());
-      std::copy_n(from.data(), from.size(), to.data());
+      ops.copy_bytes(to.data(), from.data(), from.size() * sizeof(*from.data()));
     };
-    copy(other.begins, begins), copy(other.of_index, of_index), copy(other.kept, kept), copy(other.factors, factors);
-    renew();
+    copy(other.of_index, of_index), copy(other.kept, kept), copy(other.factors, factors);
+    shown_begins_.renew();
   }
 
  private:
-  Shown<std::uint32_t, Space> shown_begins_, shown_of_index_, shown_kept_;
-  Shown<std::byte, Space> shown_factors_;
+  Shown<std::uint32_t, Space> shown_begins_;
+  Shown<std::byte, Space> shown_weights_;
 };
 
 // The distinct keys of a batch, and which of its indices named each. The plan is made where the indices are: by the host, or on a

@@ -41,7 +41,7 @@ void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::siz
     RowsView<T const> const rows{arrived.first(), static_cast<std::int64_t>(plan.level(k).count()), width};
     ops.coalesce(rows, plan.level(k).there(ops), begin, end, out);
   } else if (own.per == RowsPer::bag) {
-    ops.coalesce_terms(plan.bags.terms(ops, own.values), plan.groups.there(ops), begin, end, out);
+    ops.coalesce_terms(plan.bags.terms(own.values), plan.groups.there(ops), begin, end, out);
   } else if (own.per == RowsPer::index) {
     ops.coalesce(own.values, plan.groups.there(ops), begin, end, out);
   } else {
@@ -198,7 +198,7 @@ struct RowsLeg {
     LentRows<T> all{own.values, nullptr, nullptr};
     if (own.per == RowsPer::bag) {
       summed.resize_with_slack(plan.size() * width);
-      ops.coalesce_terms(plan.bags.terms(ops, own.values), plan.groups.there(ops), 0, plan.size(), summed.data());
+      ops.coalesce_terms(plan.bags.terms(own.values), plan.groups.there(ops), 0, plan.size(), summed.data());
       all.rows = {summed.data(), static_cast<std::int64_t>(plan.size()), own.values.width};
     } else if (own.per == RowsPer::index) {
       all.order = plan.groups.order.data();
