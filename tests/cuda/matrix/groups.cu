@@ -1,5 +1,4 @@
-// Instantiations of the kernels that place ids, group keys, read runs off them, and place them in bags.
-#include "parallax/kernel/cuda/bags.cuh"
+// Instantiations of the kernels that place ids, group keys and read runs off them.
 #include "parallax/kernel/cuda/placing.cuh"
 #include "parallax/kernel/cuda/runs.cuh"
 #include "parallax/kernel/cuda/sort.cuh"
@@ -17,8 +16,6 @@ void groups(cudaStream_t stream, Index const* keys, std::int64_t bound, pc::Grou
   pc::sum_counts(stream, numbers, out, numbers);
   pc::bucket(stream, out.keys, out.count, keys, 3, numbers, out.distinct);
   pc::cut_groups(stream, out, keys, 1, 2, 3, bound, numbers);
-  pc::place_in_bags(stream, {numbers, 4}, out, numbers, numbers, static_cast<float*>(nullptr));
-  pc::place_in_bags(stream, {numbers, 4}, out, numbers, numbers, static_cast<double*>(nullptr));
 }
 template void groups(cudaStream_t, std::int32_t const*, std::int64_t, pc::GroupingView<std::int32_t> const&, std::uint32_t*);
 template void groups(cudaStream_t, std::int64_t const*, std::int64_t, pc::GroupingView<std::int64_t> const&, std::uint32_t*);
