@@ -53,14 +53,14 @@ struct Shape {
 };
 
 // Of a steady step of one rank, the mean over ranks and over steps after the first ones.
-template <class Communicators>
+template <class Policy = px::PsShard, class Communicators>
 Asked of_step(Communicators const& communicators, Shape const& shape) {
   constexpr std::int64_t rows = 5000, width = 8, warm = 3, steps = 4;
   Asked before{}, after{};
   communicators.run(std::chrono::minutes{2}, [&]<class C>(C& world) {
     px::Session<C> session{world, {.non_finite = px::NonFinite::propagate}};
     px::RowOps<px::CudaSpace> const ops{world.queue()};
-    using Table = px::Variable<px::Sparse, px::CudaSpace, px::Adagrad>;
+    using Table = px::Variable<px::Sparse, Policy, px::CudaSpace, px::Adagrad>;
     std::vector<Table> tables;
     for (std::size_t t = 0; t < shape.tables; ++t)
       tables.emplace_back(session, "table " + std::to_string(t), px::Table{rows, width, px::uniform(-1, 1)},
@@ -134,6 +134,8 @@ TEST_CASE("indices on a device stay there, and a step of their table waits for o
   check("1 table, 20,000 indices, 4 ranks", of_step(four, {1, 20000}), 4, 1, 1);
   check("the same, clipped, which asks for the norm", of_step(four, {1, 20000, true}), 4, 1, 2);
   check("the same, averaged by count", of_step(four, {1, 20000, false, true}), 4, 1, 1);
+  check("the same under AllGather", of_step<px::AllGather>(four, {1, 20000}), 4, 1, 1);
+  check("the same under AllReduce, in a table of zeros", of_step<px::AllReduce>(four, {1, 20000}), 4, 1, 1);
   Asked const bags = of_step(four, {1, 20000, false, false, 10});
   print("1 table, 20,000 indices in 10 bags, their means", bags);
   CHECK(bags.bus_bytes <= 4096 + 16 * 4 + 11 * 4);

@@ -58,7 +58,7 @@ class Block::Layout {
   }
 
   // The row at a place: the inverse of `locate`.
-  constexpr std::int64_t global_row(int owner, std::int64_t local) const {
+  PARALLAX_HOST_DEVICE constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     std::int64_t const long_held = long_pieces_of(owner), in_long = long_held * by_long_.divisor();
     std::int64_t const turn =
         local < in_long ? by_long_.quotient(local) : long_held + by_short_.quotient(local - in_long);

@@ -42,7 +42,7 @@ class RoundRobin {
   }
 
   // The row at a place: the inverse of `locate`.
-  constexpr std::int64_t global_row(int owner, std::int64_t local) const {
+  PARALLAX_HOST_DEVICE constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     std::int64_t const held = pieces_of(owner), round = local / held, turn = local % held;
     return round * pieces() + turn * owners() + owner;
   }
@@ -104,7 +104,7 @@ class Cyclic::Layout {
   }
 
   // The row at a place: the inverse of `locate`.
-  constexpr std::int64_t global_row(int owner, std::int64_t local) const {
+  PARALLAX_HOST_DEVICE constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     std::int64_t const row = dealt_.global_row(owner, local), round = dealt_.round_of(row), begin = round * dealt_.pieces();
     std::int64_t const turned = row - first_piece(round);
     return turned < begin ? turned + dealt_.pieces() : turned;

@@ -102,7 +102,7 @@ class Hash::Layout {
   // The place of a row, 0 <= row < rows(): that of its number in the shuffle.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const { return dealt_.locate(shuffle_(row)); }
   // The row at a place: the inverse of `locate`.
-  constexpr std::int64_t global_row(int owner, std::int64_t local) const {
+  PARALLAX_HOST_DEVICE constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     return shuffle_.inverse(dealt_.global_row(owner, local));
   }
   // Rows of one owner, which the shuffle does not change.

@@ -29,7 +29,7 @@ struct Location {
 // A placement of [0, rows) on [0, owners): `locate` is a bijection whose inverse is `global_row`, and the local rows of
 // an owner are exactly [0, local_rows(owner)). A pure function of its value: all ranks compute the same. Copies may share what
 // never changes. Arguments outside these ranges are preconditions violated; `locate` runs once per id and checks nothing. A
-// layout that says so (`static constexpr bool on_device = true`) is trivially copyable, and kernels may call `locate`.
+// layout that says so (`static constexpr bool on_device = true`) is trivially copyable, and kernels may call all but `local_rows`.
 template <class L>
 concept PartitionLayout = std::copyable<L> && requires(L const& layout, std::int64_t row, int owner) {
   { layout.rows() } -> std::same_as<std::int64_t>;

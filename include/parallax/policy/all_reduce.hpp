@@ -132,8 +132,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
     state_->ops().clear(table_.data(), table_.size() * sizeof(T));
     sums_.resize_with_slack(distinct * static_cast<std::size_t>(width));
     write_level(state_->ops(), *plan_, 0, own_, ArrivedRows<T, Space>{}, 0, distinct, sums_.data());
-    shown_rows_.renew();
-    auto const named = shown_rows_.of(state_->ops(), state_->rows_of(plan_->groups.keys_here()));
+    auto const named = plan_->shown_keys(state_->ops(), state_->rows_named(plan_->groups.named())).first(distinct);
     auto const put = [&](std::int64_t column, std::int64_t columns, T const* values) {
       RowsView<T> const into{table_.data() + column, state_->rows(), columns, static_cast<std::int64_t>(stride_)};
       state_->ops().scatter_rows(into, named, {}, values);
@@ -164,7 +163,6 @@ class DensifiedRows : public RowWayBase<C, Update> {
   Buffer<T> counts_;
   Buffer<std::uint32_t, Space> times_named_;
   Buffer<std::uint32_t> times_here_;
-  Shown<Index, Space> shown_rows_;
   Shown<T, Space> shown_counts_;
   // Numbers of the part's rows, for the user's function.
   Buffer<Index> ids_;

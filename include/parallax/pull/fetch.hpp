@@ -166,9 +166,9 @@ class Fetch final : public FetchBase<C> {
       using T = typename std::remove_cvref_t<decltype(state)>::scalar_type;
       if (state.shards()) return;
       plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
-      auto const rows = state.rows_of(plan.groups.keys_here());
+      auto const rows = state.rows_named(plan.groups.named());
       state.touch(rows);
-      state.gather(plan.shown_keys(state.ops(), rows), reinterpret_cast<T*>(plan.values.data()));
+      state.gather(plan.shown_keys(state.ops(), rows).first(plan.size()), reinterpret_cast<T*>(plan.values.data()));
     });
   }
   void finish() override {

@@ -61,6 +61,8 @@ class SparseState : public Counted {
   using PullWire = pull_wire_of<Exchange, T>;
   // Whether the policy in force may change between steps.
   static constexpr bool adaptive = is_adaptive<Exchange>, sharded = Exchange::sharded;  // owners keep shards, at first
+  // Whether a device can tell where the rows of a table are.
+  static constexpr bool placed_there = requires { requires Placement<IndexType, P>::Layout::on_device; };
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
   static constexpr bool measures = false;                        // whole tensors: a table's rows are its tensors
 
@@ -231,6 +233,37 @@ class SparseState : public Counted {
     return ids_.span();
   }
 
+  // The numbers of the rows that the keys of groups stand for, on a device, as `touch` and `apply` take them.
+  class RowNumbers {
+   public:
+    // By `rows_named`, which has just written them.
+    template <class Keys>
+    RowNumbers(SparseState& state, Keys const& keys) : state_{&state}, keys_{keys} {}
+    // In the host's memory, where the keys are brought for them.
+    std::span<IndexType const> here() const { return state_->rows_of(keys_here(keys_)); }
+    // In device memory, with room for as many as there may be: the first `count` are some.
+    std::span<IndexType const> there(Ops const&) const { return {state_->numbers_.data(), most_of(keys_)}; }
+    // How many there are, in device memory.
+    std::uint32_t const* count(Ops const& ops) const { return keys_.count(ops); }
+
+   private:
+    SparseState* state_;
+    typename Groups<IndexType, Space>::Keys keys_;
+  };
+  // The same of keys of groups, for rows of which every rank has all: in the host's memory a span, on a device RowNumbers, unless
+  // only the host can tell. Valid until the next call.
+  template <class Keys>
+  auto rows_named(Keys const& keys) {
+    if constexpr (Space::host_readable || !placed_there) {
+      return rows_of(keys_here(keys));
+    } else {
+      numbers_.resize_with_slack(most_of(keys));
+      ops().rows_of_keys(keys.there(ops()).data(), most_of(keys), keys.count(ops()), placement_.layout(),
+                         bases_there_.of(ops(), placement_.bases()).data(), numbers_.data());
+      return RowNumbers{*this, keys};
+    }
+  }
+
   // A plan for a handle or an update, which counts itself among the plan's users and gives it back.
   Plan& take_plan() { return plans_.take(); }
 
@@ -337,6 +370,7 @@ class SparseState : public Counted {
     choice_ = moved.choice;
     partitioner_ = moved.partitioner;
     placement_ = std::move(moved.placement);
+    bases_there_.renew();
     rows_.enter(std::move(moved.room), directory());
     ++moves_;
   }
@@ -404,8 +438,10 @@ class SparseState : public Counted {
   Placement<IndexType, P> placement_;
   Rows rows_;
   PlanPool<Plan> plans_;
-  // The result of `rows_of`.
+  // The result of `rows_of`, and of `rows_named` on a device, which finds there where owners begin.
   Buffer<IndexType> ids_;
+  Buffer<IndexType, Space> numbers_;
+  Shown<IndexType, Space> bases_there_;
 };
 
 }  // namespace parallax

@@ -52,7 +52,8 @@ constexpr auto functions_of_table() {
 // Those of ids on a device, of 32 or 64 bits with a sign.
 template <class Index, class Layout>
 constexpr auto functions_of_ids() {
-  return std::tuple{&Ops::place_ids<std::int32_t, Layout, Index>, &Ops::place_ids<std::int64_t, Layout, Index>};
+  return std::tuple{&Ops::place_ids<std::int32_t, Layout, Index>, &Ops::place_ids<std::int64_t, Layout, Index>,
+                    &Ops::rows_of_keys<Layout, Index>};
 }
 
 // The functions that set an optimizer's slots to their first values.

@@ -1,11 +1,12 @@
-// Where a table's rows are, by ids on a CUDA device. Pulls and updates of ids that the host cannot read call it first,
-// through RowOps<CudaSpace>; the keys are then grouped.
+// Where a table's rows are, by ids on a CUDA device, and which rows keys stand for. Pulls and updates of ids that the host cannot
+// read call the first, through RowOps<CudaSpace>; the keys are then grouped. Tables of which every rank has all rows call the other.
 #pragma once
 
 #include <cstdint>
 
 #include "parallax/core/on_device.hpp"
 #include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/kernel/cuda/packs.cuh"
 
 namespace parallax::device {
 
@@ -26,7 +27,33 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+// Grid: threads stride over the keys. Memory: keys are read, the bases on the way of a binary search, rows written.
+template <class Layout, class Index>
+__global__ void __launch_bounds__(block_threads)
+    rows_of_keys_kernel(Index const* keys, Count count, Layout layout, Index const* bases, Index* rows) {
+  std::uint64_t const n = count();
+  for (std::uint64_t i = thread_number(); i < n; i += thread_count()) {
+    int owner = 0;  // the last one whose first key is not above the key
+    for (int left = layout.owners() - 1; left > 0;) {
+      int const step = (left + 1) / 2;
+      bool const there = bases[owner + step] <= keys[i];
+      owner += there ? step : 0;
+      left = there ? left - step : step - 1;
+    }
+    rows[i] = static_cast<Index>(layout.global_row(owner, static_cast<std::int64_t>(keys[i] - bases[owner])));
+  }
+}
+
 }  // namespace detail
+
+// rows[i] = the row of the table that keys[i] stands for: the inverse of place_ids, of keys below the number of rows. There are
+// `most` keys, or where `count` is not null *count of them.
+template <class Layout, class Index>
+void rows_of_keys(cudaStream_t stream, Index const* keys, std::uint64_t most, std::uint32_t const* count, Layout const& layout,
+                  Index const* bases, Index* rows) {
+  launch(stream, detail::grid_for(detail::ceil_div(most, block_threads)), block_threads, 0,
+         detail::rows_of_keys_kernel<Layout, Index>, keys, detail::Count{most, count}, layout, bases, rows);
+}
 
 // keys[i] = bases[owner] + local row of ids[i], as the layout says; of an id outside the table that of the row that its hash
 // chooses (`hashes`, of a table with rows), else the number of rows.

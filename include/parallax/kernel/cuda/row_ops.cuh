@@ -167,6 +167,11 @@ void RowOps<CudaSpace>::place_ids(Id const* ids, std::size_t n, Layout const& la
                                   Index* keys) const {
   device::place_ids(stream(), ids, n, layout, bases, hashes, keys);
 }
+template <class Layout, class Index>
+void RowOps<CudaSpace>::rows_of_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Layout const& layout,
+                                     Index const* bases, Index* rows) const {
+  device::rows_of_keys(stream(), keys, most, count, layout, bases, rows);
+}
 template <class Index>
 void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const {
   DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::group_keys_scratch_bytes(out.count, bound)};

@@ -105,6 +105,10 @@ struct RowOps<CudaSpace> {
   // chooses, or, where it does not count for one, `rows`.
   template <class Id, class Layout, class Index>
   void place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases, bool hashes, Index* keys) const;
+  // Rows of the table that keys stand for, as the layout says: of the first *count of `most` keys.
+  template <class Layout, class Index>
+  void rows_of_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Layout const& layout, Index const* bases,
+                    Index* rows) const;
   // Groups `out.count` keys in [0, bound); `keys` and `out` lie in device memory. The groups are those of
   // unique_with_inverse.
   template <class Index>

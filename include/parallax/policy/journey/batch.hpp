@@ -57,12 +57,6 @@ void make_keys(State const& state, typename State::Plan& plan, std::span<Id cons
   }
 }
 
-// Whether a device can tell where the rows of a table are.
-template <class State>
-inline constexpr bool placed_there = requires(State const& state) {
-  requires std::remove_cvref_t<decltype(state.placement().layout())>::on_device;
-};
-
 // Puts in the queue the making of keys of ids in a device's memory, and of their groups.
 template <class State, class Id>
 void group_there(State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
@@ -100,7 +94,7 @@ void begin_plan(Topology<C> const& topology, State& state, typename State::Plan&
                 [[maybe_unused]] char const* operation) {
   plan.prepare(route_of<typename State::Exchange>(topology));
   if constexpr (!is_on_device<Id>) make_keys(state, plan, ids, topology.rank(), operation);
-  else if constexpr (placed_there<State>)
+  else if constexpr (State::placed_there)
     if (!ids.empty()) {
       group_there(state, plan, ids);
       plan.begin_cut(0, state.ops(), state.placement().bases(), state.rows());
@@ -114,7 +108,7 @@ void finish_plan(Topology<C> const& topology, State& state, typename State::Plan
   if constexpr (!is_on_device<Id>) {
     plan.group(state.ops(), ids.size(), state.rows());
     plan.cut(0, state.ops(), state.placement().bases(), state.rows());
-  } else if (placed_there<State> && !ids.empty()) {
+  } else if (State::placed_there && !ids.empty()) {
     take_groups(topology, state, plan, ids, operation);
   } else {
     using Number = decltype(Id::index);

@@ -114,10 +114,16 @@ struct BatchPlan {
   // Other indices are `named`, or none.
   void renew_named() { shown_named_.renew(); }
 
-  // Where operations in the space find keys of the host's, which may be others in every call.
-  std::span<Index const> shown_keys(Ops const& ops, std::span<Index const> given) {
-    shown_keys_.renew();
-    return shown_keys_.of(ops, given);
+  // Where operations in the space find keys, or numbers of rows, which may be others in every call: the host's, or some that are
+  // there.
+  template <class Keys>
+  std::span<Index const> shown_keys(Ops const& ops, Keys const& given) {
+    if constexpr (requires { given.there(ops); }) {
+      return given.there(ops);
+    } else {
+      shown_keys_.renew();
+      return shown_keys_.of(ops, given);
+    }
   }
 
   // Local. The placement is about to change: what still holds this plan finds its rows by number.

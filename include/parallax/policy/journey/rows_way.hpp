@@ -199,7 +199,7 @@ class RowsWay : public RowWayBase<C, Update> {
     if (!others.empty()) sum = sum_of(*sum, others);
     if (!journey_.puts_off()) state_->average(*sum, this->divisor());
     if constexpr (Base::S::adaptive || Space::host_readable) state_->seen.owned = static_cast<double>(sum->keys.size());
-    if constexpr (gathers) rows_ = state_->rows_of(keys_here(sum->keys));
+    if constexpr (gathers && Space::host_readable) rows_ = state_->rows_named(sum->keys);  // before the commit: it may throw
   }
   // Calls the user's function, if there is one, with the averaged rows that this rank has and their numbers in the table.
   void transform() {
@@ -241,8 +241,10 @@ class RowsWay : public RowWayBase<C, Update> {
   // were put off are summed, averaged and applied in one.
   void apply(double scale) noexcept(Space::host_readable) {
     auto const& result = *state_->merging.first;
-    if constexpr (gathers) {
+    if constexpr (gathers && Space::host_readable) {
       state_->apply(rows_, result.rows, static_cast<T>(scale));
+    } else if constexpr (gathers) {
+      state_->apply(state_->rows_named(result.keys), result.rows, static_cast<T>(scale));
     } else if constexpr (Space::host_readable) {
       state_->apply(result.keys, result.rows, static_cast<T>(scale));
     } else {
@@ -293,7 +295,7 @@ class RowsWay : public RowWayBase<C, Update> {
 
   // Kept from step to step, with its memory.
   Journey journey_;
-  // Of the rows that `apply` updates, where every rank has all rows: their numbers.
+  // Of the rows that `apply` updates in the host's memory, where every rank has all rows: their numbers.
   std::span<Index const> rows_;
   // Below: what merging several updates of one variable needs.
   Groups<Index, Space> groups_;
