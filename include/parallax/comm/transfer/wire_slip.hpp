@@ -44,10 +44,24 @@ class WireSlip {
     std::size_t const n = mail.outgoing_bytes(slip_, rank) / sizeof(Element);
     if (n > 0) fill_run(mail, mail.template outgoing<Element>(slip_, rank), n, fill);
   }
-  // The same where the elements are there already as they travel: `fill(Element*)` writes them.
-  template <Communicator C, class Fill>
-  void write_encoded(Mail<C, Space>& mail, int rank, Fill&& fill) {
-    if (mail.outgoing_bytes(slip_, rank) > 0) fill(mail.template outgoing<Element>(slip_, rank));
+  // The runs of several ranks, which whoever writes them has one behind the other: `fill(first, last, T*)` writes those of ranks
+  // number `first` to `last` - 1 of the list. They are neighbours in the mail, as far as may be, so that a device is given few
+  // kernels; what a wire encodes is encoded for each rank, as it decodes it.
+  template <Communicator C, class Ranks, class Fill>
+  void write_runs(Mail<C, Space>& mail, Ranks const& ranks, Fill&& fill) {
+    if constexpr (encodes<W>) {
+      for (std::size_t at = 0; at < ranks.size(); ++at) write(mail, ranks[at], [&](T* out) { fill(at, at + 1, out); });
+    } else {
+      each_neighbours(mail, ranks, [&](std::size_t first, std::size_t last, Element* run, std::size_t n) {
+        fill_run(mail, run, n, [&](T* out) { fill(first, last, out); });
+      });
+    }
+  }
+  // The same where the elements are there already as they travel: `fill(first, last, Element*)` writes them.
+  template <Communicator C, class Ranks, class Fill>
+  void write_runs_encoded(Mail<C, Space>& mail, Ranks const& ranks, Fill&& fill) {
+    each_neighbours(mail, ranks,
+                    [&](std::size_t first, std::size_t last, Element* run, std::size_t) { fill(first, last, run); });
   }
   // The same for a shared slip: it is filled, and encoded, once.
   template <Communicator C, class Fill>
@@ -83,9 +97,20 @@ class WireSlip {
   }
 
  private:
+  // Calls f(first, last, run, n) for ranks whose runs lie one behind the other in the mail, n elements in all, and not for none.
+  template <Communicator C, class Ranks, class F>
+  void each_neighbours(Mail<C, Space>& mail, Ranks const& ranks, F&& f) const {
+    for (std::size_t first = 0, last = 0; first < ranks.size(); first = last) {
+      Element* const run = mail.template outgoing<Element>(slip_, ranks[first]);
+      std::size_t n = 0;
+      for (; last < ranks.size() && mail.template outgoing<Element>(slip_, ranks[last]) == run + n; ++last)
+        n += mail.outgoing_bytes(slip_, ranks[last]) / sizeof(Element);
+      if (n > 0) f(first, last, run, n);
+    }
+  }
   // Writes a run where the mail has it, by way of the scratch where the wire encodes.
   template <Communicator C, class Fill>
-  void fill_run([[maybe_unused]] Mail<C, Space>& mail, Element* run, std::size_t n, Fill& fill) {
+  void fill_run([[maybe_unused]] Mail<C, Space>& mail, Element* run, std::size_t n, Fill&& fill) {
     if constexpr (encodes<W>) {
       scratch_.resize_with_slack(n);
       fill(scratch_.data());

@@ -161,16 +161,15 @@ struct RowsLeg {
     Hop const& hop = plan.hops[k];
     if constexpr (can_lend)
       if (lends) write_lent(mail.of(), ops, plan, own);
-    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      std::size_t const begin = plan.runs[k].sent[t], end = plan.runs[k].sent[t + 1];
-      if (begin == end) continue;
-      if (!lends)
-        rows_slip.write(mail.template of<Space>(), hop.targets[t],
-                        [&](T* out) { write_level(ops, plan, k, own, arrived, begin, end, out); });
-      if (counted)
-        write_level_counts(ops, plan, k, arrived, begin, end,
+    std::vector<std::size_t> const& begins = plan.runs[k].sent;
+    if (!lends)
+      rows_slip.write_runs(mail.template of<Space>(), hop.targets, [&](std::size_t first, std::size_t last, T* out) {
+        write_level(ops, plan, k, own, arrived, begins[first], begins[last], out);
+      });
+    for (std::size_t t = 0; counted && t < hop.targets.size(); ++t)
+      if (begins[t] < begins[t + 1])
+        write_level_counts(ops, plan, k, arrived, begins[t], begins[t + 1],
                            mail.template of<Space>().template outgoing<std::uint32_t>(counts_slip, hop.targets[t]));
-    }
   }
   // The rows go to `arrived`, or, where they are lent, their places to `lent`; counts to `arrived` in either case.
   void read(Mails<C>& mail, Plan const& plan, std::size_t k, ArrivedRows<T, Space>& arrived, bool counted) {

@@ -159,23 +159,21 @@ class PullJourney {
     auto& level = plan_->level(hop_ + 1);
     auto const& ops = table_->ops();
     bool const top = hop_ + 1 == plan_->hops.size();
-    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      std::size_t const n = plan_->received_from(hop_, s);
-      if (n == 0) continue;
-      std::size_t const first = plan_->runs[hop_].received[s];
-      if constexpr (kept_as_sent)
-        if (top) {
-          rows_slip_.write_encoded(mail, hop.sources[s],
-                                   [&](auto* out) { table_->gather(plan_->received_keys().subspan(first, n), out); });
-          continue;
-        }
-      rows_slip_.write(mail, hop.sources[s], [&](T* out) {
-        if (top) return table_->gather(plan_->received_keys().subspan(first, n), out);
-        auto const* const below = reinterpret_cast<T const*>(plan_->below.data());
-        RowsView<T const> const rows{below, static_cast<std::int64_t>(level.size()), static_cast<std::int64_t>(width_)};
-        ops.gather_rows(rows, ops.inverse(level.there(ops)).subspan(first, n), {}, out);
-      });
-    }
+    auto const part = [&](auto const& all, std::size_t first, std::size_t last) {
+      std::vector<std::size_t> const& begins = plan_->runs[hop_].received;
+      return all.subspan(begins[first], begins[last] - begins[first]);
+    };
+    auto const gather = [&](std::size_t first, std::size_t last, auto* out) {
+      table_->gather(part(plan_->received_keys(), first, last), out);
+    };
+    if constexpr (kept_as_sent)
+      if (top) return rows_slip_.write_runs_encoded(mail, hop.sources, gather);
+    rows_slip_.write_runs(mail, hop.sources, [&](std::size_t first, std::size_t last, T* out) {
+      if (top) return gather(first, last, out);
+      auto const* const below = reinterpret_cast<T const*>(plan_->below.data());
+      RowsView<T const> const rows{below, static_cast<std::int64_t>(level.size()), static_cast<std::int64_t>(width_)};
+      ops.gather_rows(rows, part(ops.inverse(level.there(ops)), first, last), {}, out);
+    });
   }
 
   // Not owned, like the table: the handle of the pull keeps both.
