@@ -258,11 +258,14 @@ class SparseState : public Counted {
       return rows_of(keys_here(keys));
     } else {
       numbers_.resize_with_slack(most_of(keys));
-      ops().rows_of_keys(keys.there(ops()).data(), most_of(keys), keys.count(ops()), placement_.layout(),
-                         bases_there_.of(ops(), placement_.bases()).data(), numbers_.data());
+      ops().rows_of_keys(keys.there(ops()).data(), most_of(keys), keys.count(ops()), placement_.layout(), bases_there().data(),
+                         numbers_.data());
       return RowNumbers{*this, keys};
     }
   }
+
+  // The first keys of owners in memory of the space, sent there once for each placement.
+  std::span<IndexType const> bases_there() { return bases_there_.of(ops(), placement_.bases()); }
 
   // A plan for a handle or an update, which counts itself among the plan's users and gives it back.
   Plan& take_plan() { return plans_.take(); }
@@ -438,7 +441,7 @@ class SparseState : public Counted {
   Placement<IndexType, P> placement_;
   Rows rows_;
   PlanPool<Plan> plans_;
-  // The result of `rows_of`, and of `rows_named` on a device, which finds there where owners begin.
+  // The result of `rows_of`, and of `rows_named` on a device, which is shown where owners begin.
   Buffer<IndexType> ids_;
   Buffer<IndexType, Space> numbers_;
   Shown<IndexType, Space> bases_there_;

@@ -57,15 +57,16 @@ void make_keys(State const& state, typename State::Plan& plan, std::span<Id cons
   }
 }
 
-// Puts in the queue the making of keys of ids in a device's memory, and of their groups.
+// Puts in the queue the making of keys of ids in a device's memory, of their groups, and of the lengths of their runs.
 template <class State, class Id>
-void group_there(State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
+void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
   auto const& placement = state.placement();
-  auto const* const bases = plan.shown_bases(state.ops(), placement.bases()).data();
+  auto const* const bases = state.bases_there().data();
   bool const hashes = state.bad_ids() == BadIds::hash && state.rows() > 0;
   plan.group_there(state.ops(), ids.size(), state.rows(), [&](auto* keys) {
     state.ops().place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), placement.layout(), bases, hashes, keys);
   });
+  plan.begin_cut(0, bases, state.rows());
 }
 // Waits for the lengths of their runs, under the communicator's deadline: the device may be behind what waits for a peer. Past it
 // the communicator is aborted, and Error (timeout) thrown. Of ids outside the table the first one is refused here, where the
@@ -95,10 +96,7 @@ void begin_plan(Topology<C> const& topology, State& state, typename State::Plan&
   plan.prepare(route_of<typename State::Exchange>(topology));
   if constexpr (!is_on_device<Id>) make_keys(state, plan, ids, topology.rank(), operation);
   else if constexpr (State::placed_there)
-    if (!ids.empty()) {
-      group_there(state, plan, ids);
-      plan.begin_cut(0, state.ops(), state.placement().bases(), state.rows());
-    }
+    if (!ids.empty()) group_there(state, plan, ids);
 }
 // The second part: the groups of the ids, and the runs of the first hop. Ids on a device that cannot place them are brought to
 // the host, and keyed there. Throws Error (bad_id) for an id outside the table, if the variable refuses them.

@@ -110,40 +110,29 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     this->agreed = k + 1;
   }
   // Local. Cuts level k for its hop, by the placement's `bases`, of `rows` rows. For 0 as the plan is made, then by the journey
-  // when a level has arrived. Of keys that a device has grouped in two parts: `begin_cut` puts it in the queue, `end_cut` waits
-  // for the lengths, as long as the queue's communicator does.
-  void cut(std::size_t k, Ops const& ops, std::span<Index const> bases, std::int64_t rows) {
-    begin_cut(k, ops, bases, rows);
-    end_cut(k);
-  }
-  // The first part; of keys that the host has grouped, all of it.
-  void begin_cut(std::size_t k, [[maybe_unused]] Ops const& ops, std::span<Index const> bases,
-                 [[maybe_unused]] std::int64_t rows) {
+  // when a level has arrived. Keys that a device has grouped are cut there: then the lengths are waited for, as long as the queue's
+  // communicator waits.
+  void cut(std::size_t k, [[maybe_unused]] Ops const& ops, std::span<Index const> bases, [[maybe_unused]] std::int64_t rows) {
     if constexpr (!Space::host_readable)
       if (level(k).made_there()) {
-        Hop const& hop = this->hops[k];
-        level(k).cut(bases_.of(ops, bases).data(), static_cast<std::size_t>(hop.base), static_cast<std::size_t>(hop.stride),
-                     cuts(k), rows);
-        return;
+        begin_cut(k, bases_.of(ops, bases).data(), rows);
+        return end_cut(k);
       }
     this->cut_here(k, level(k).keys_here(), bases);
   }
-  // Whether `end_cut` has nothing to wait for.
-  bool cut_is_here([[maybe_unused]] std::size_t k) {
-    if constexpr (!Space::host_readable) return !level(k).made_there() || level(k).cut_is_here();
-    else return true;
+  // Both halves of it for keys that a device has grouped. The first one puts it in the queue; `bases` lie in the device's memory.
+  void begin_cut(std::size_t k, Index const* bases, std::int64_t rows) requires(!Space::host_readable) {
+    Hop const& hop = this->hops[k];
+    level(k).cut(bases, static_cast<std::size_t>(hop.base), static_cast<std::size_t>(hop.stride), cuts(k), rows);
   }
-  // The second part. At level 0 what was dropped is counted.
-  void end_cut([[maybe_unused]] std::size_t k) {
-    if constexpr (!Space::host_readable) {
-      if (!level(k).made_there()) return;
-      level(k).await_cut();
-      std::size_t const none = level(k).take_cut({this->runs_of(k).sent.data(), cuts(k)});
-      if (k == 0) this->dropped = none;
-    }
+  // Whether the second half has nothing to wait for.
+  bool cut_is_here(std::size_t k) requires(!Space::host_readable) { return level(k).cut_is_here(); }
+  // The second half. At level 0 what was dropped is counted.
+  void end_cut(std::size_t k) requires(!Space::host_readable) {
+    level(k).await_cut();
+    std::size_t const none = level(k).take_cut({this->runs_of(k).sent.data(), cuts(k)});
+    if (k == 0) this->dropped = none;
   }
-  // The first keys of owners in memory of the space, for the placing of ids there.
-  std::span<Index const> shown_bases(Ops const& ops, std::span<Index const> bases) { return bases_.of(ops, bases); }
 
  private:
   // Where hop k cuts its level: before, between and behind its targets.
