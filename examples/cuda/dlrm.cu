@@ -1,0 +1,163 @@
+// The DLRM of dlrm.cuh on the devices of this host. The class Distributed below is what makes it so: the layers' gradients are
+// summed over all ranks, and each of the 26 tables is dealt to them. Each rank has a device of its own, and NCCL joins them, where
+// PARALLAX_HAS_NCCL is defined and there are devices enough; else ranks share one. Arguments: ranks (as many as devices), steps
+// (500), samples of a rank's batch (64).
+#include "dlrm.cuh"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "parallax/comm/cuda_thread.hpp"
+#include "parallax/parallax.hpp"
+#if defined(PARALLAX_HAS_NCCL)
+#include "parallax/comm/nccl/run.hpp"
+#endif
+
+namespace px = parallax;
+
+namespace {
+
+using dlrm::Clicks, dlrm::Network;
+
+// All that a trainer says to parallax: what is trained, which rows a batch needs, and what the gradients are.
+template <px::Communicator C>
+class Distributed {
+  using Weights = px::Variable<px::Dense, px::CudaSpace, px::Adagrad>;
+  using Table = px::Variable<px::Sparse, px::CudaSpace, px::RowwiseAdagrad>;
+
+ public:
+  Distributed(C& world, Network& network) : session_{world} {
+    for (std::size_t l = 0; l < dlrm::layers.size(); ++l)
+      weights_.emplace_back(session_, "layer " + std::to_string(l), px::bind(network.weights(l)),
+                            px::Adagrad{.learning_rate = 0.05});
+    for (int t = 0; t < dlrm::tables; ++t)
+      tables_.emplace_back(session_, "table " + std::to_string(t),
+                           px::Table{.rows = dlrm::rows_of(t), .width = dlrm::width, .initial = px::uniform(-0.05, 0.05)},
+                           px::RowwiseAdagrad{.learning_rate = 0.02});
+  }
+
+  // The bags of all tables, in one exchange, as an array of handles. The ids stay in the device's memory.
+  auto pull(Clicks const& batch) {
+    auto const of_all = [&]<int... table>(std::integer_sequence<int, table...>) {
+      return session_.pull(tables_[table].bags(px::on_device(batch.ids(table)), batch.offsets(table))...);
+    };
+    return std::apply([](auto&&... bags) { return std::array{std::move(bags)...}; },
+                      of_all(std::make_integer_sequence<int, dlrm::tables>{}));
+  }
+
+  // One update of all layers and of the rows that were pulled.
+  template <class Bags>
+  void step(Bags const& bags, Network const& network) {
+    px::Updates<Weights> of_layers;
+    px::Updates<Table> of_tables;
+    for (std::size_t l = 0; l < weights_.size(); ++l) of_layers.push_back(px::grad(weights_[l], network.weight_gradient(l)));
+    for (std::size_t t = 0; t < bags.size(); ++t) of_tables.push_back(px::grad(bags[t], network.bag_gradient(t)));
+    session_.step(of_layers, of_tables);
+  }
+
+  void finish() { session_.finish(); }
+
+ private:
+  px::Session<C> session_;
+  std::vector<Weights> weights_;
+  std::vector<Table> tables_;
+};
+
+// What was learnt: the mean logistic loss, and that of always guessing how many are clicked.
+struct Losses {
+  double of_network, of_rate;
+};
+
+void clear(px::DeviceBuffer<float>& buffer) {
+  px::device::check(cudaMemsetAsync(buffer.data(), 0, buffer.size() * sizeof(float), buffer.stream()), "cudaMemsetAsync");
+}
+
+// Collective. Reads the totals, [2 x samples], of the last so many steps on all ranks, and clears them. Waits for the device.
+template <px::Communicator C>
+Losses report(C& world, int steps, px::DeviceBuffer<float>& totals) {
+  px::CudaQueue const queue = world.queue();
+  std::vector<float> here(totals.size());
+  totals.copy_to(here.data(), here.size());
+  px::CudaEvent copied;
+  copied.record(queue.stream);
+  queue.await(copied);
+  clear(totals);
+  auto const middle = here.begin() + static_cast<std::ptrdiff_t>(here.size() / 2);
+  std::array sums{std::accumulate(here.begin(), middle, 0.0), std::accumulate(middle, here.end(), 0.0)};
+  px::allreduce(world, std::span{sums});
+  double const samples = static_cast<double>(here.size() / 2) * world.size() * steps, rate = sums[1] / samples;
+  return {sums[0] / samples, -rate * std::log(rate) - (1 - rate) * std::log(1 - rate)};
+}
+
+// Over any communicator that carries device memory. Collective. Returns the losses of the last steps.
+template <px::Communicator C>
+Losses train(C& world, int steps, int samples) {
+  Network network{world.queue(), samples};
+  Clicks batch{world.queue(), samples};
+  auto totals = dlrm::buffer<float>(world.queue(), 2 * samples);
+  Distributed<C> distributed{world, network};
+  clear(totals);
+  Losses losses{};
+  for (int step = 0; step < steps; ++step) {
+    batch.next(static_cast<std::uint64_t>((step * world.size() + world.rank()) * samples));
+    auto const bags = distributed.pull(batch);
+    std::array<float const*, dlrm::tables> pooled{};
+    std::transform(bags.begin(), bags.end(), pooled.begin(), [](auto const& bag) { return bag.values().data; });
+    network.learn(batch, pooled, totals.data());
+    distributed.step(bags, network);
+    if ((step + 1) % 50 && step + 1 < steps) continue;
+    losses = report(world, step % 50 + 1, totals);
+    if (world.rank() == 0) std::printf("step %d: loss %.4f, of guessing %.4f\n", step + 1, losses.of_network, losses.of_rate);
+  }
+  distributed.finish();
+  return losses;
+}
+
+int run(int argc, char** argv) {
+  int devices = 0;
+  cudaError_t const status = cudaGetDeviceCount(&devices);
+  if (status != cudaSuccess || devices == 0) {
+    std::printf("SKIPPED: no device answers: %s\n", cudaGetErrorString(status));
+    return 77;
+  }
+  int const ranks = argc > 1 ? std::atoi(argv[1]) : devices, steps = argc > 2 ? std::atoi(argv[2]) : 500,
+            samples = argc > 3 ? std::atoi(argv[3]) : 64;
+  Losses last{};
+  char const* where = "on one device";
+  auto const body = [&](auto& world) {
+    Losses const losses = train(world, steps, samples);
+    if (world.rank() == 0) last = losses;
+  };
+#if defined(PARALLAX_HAS_NCCL)
+  if (ranks <= devices) {
+    std::vector<int> device_of(static_cast<std::size_t>(ranks));
+    std::iota(device_of.begin(), device_of.end(), 0);
+    where = "on devices of their own";
+    px::run_nccl(device_of, body);
+  } else
+#endif
+    px::run_cuda_threads(ranks, body);
+  bool const enough = steps >= 80, learnt = last.of_network < 0.9 * last.of_rate;
+  std::printf("%d ranks %s, %d steps: loss %.4f, of guessing %.4f: %s\n", ranks, where, steps, last.of_network, last.of_rate,
+              learnt   ? "learnt"
+              : enough ? "NOT LEARNT"
+                       : "too few steps");
+  return learnt || !enough ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "dlrm: %s\n", error.what());
+    return 1;
+  }
+}
