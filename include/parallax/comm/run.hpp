@@ -153,14 +153,14 @@ inline int run_on_hosts(int argc, char** argv, RunArguments const& said, Start c
     if (said.by_mpi) become_mpiexec(said.mpiexec, mpi->library(), resources, command, said.all_speak);
     return launch(resources, command, {.all_speak = said.all_speak});
   } catch (Error const& error) {
-    say(joined({error.what(), "\n"}));
+    say_and_linger(joined({error.what(), "\n"}));
     return error.code() == Errc::invalid_argument || error.code() == Errc::file ? usage_code : abort_code;
   }
 }
 
 PARALLAX_INLINE int run_ranks(int& argc, char**& argv, RunBody body, RunOptions const& options, Start const& start, bool self) {
   RunArguments const said = take_run_arguments(argc, argv);
-  if (!said.mistake.empty()) return say(joined({"parallax: ", said.mistake, "\n"})), usage_code;
+  if (!said.mistake.empty()) return say_and_linger(joined({"parallax: ", said.mistake, "\n"})), usage_code;
   if (said.help) return std::fwrite(run_help.data(), 1, run_help.size(), stdout), 0;
   if (said.hosts) return run_on_hosts(argc, argv, said, start);
   RunOptions const chosen{options.deadline, options.guard && said.guard, options.threads};

@@ -2,6 +2,8 @@
 // rank that is alone, comm/mpi.hpp of the ranks of a job.
 #pragma once
 
+#include <time.h>
+
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -19,6 +21,10 @@ namespace detail {
 
 // To stderr, at once.
 void say(std::string_view text);
+// The same, by a process that then ends, and has perhaps just been started: it waits for 50 ms, so that whoever starts it can pass
+// its words on. The mpiexec of MPICH 4.0 dies of SIGPIPE where all processes have ended before it has started them, one time in a
+// hundred, and with it go their words and the exit code; 10 ms were enough for it.
+void say_and_linger(std::string_view text);
 
 // A line: which rank ends the job, with which exit code, and why.
 std::string last_line(int rank, std::string_view reason);
@@ -37,6 +43,12 @@ PARALLAX_INLINE void say(std::string_view text) {
   std::fflush(stderr);
 }
 
+PARALLAX_INLINE void say_and_linger(std::string_view text) {
+  say(text);
+  timespec const while_starting{0, 50'000'000};
+  ::nanosleep(&while_starting, nullptr);
+}
+
 PARALLAX_INLINE std::string last_line(int rank, std::string_view reason) {
   return joined({"parallax: rank ", rank, " ends the job (exit code ", abort_code, "): ", reason, "\n"});
 }
@@ -53,7 +65,7 @@ PARALLAX_INLINE std::string_view sentence_of(Error const& error) {
 }
 
 PARALLAX_INLINE int end_by(int rank, Error const& error) {
-  say(told_before(rank, error) + last_line(rank, sentence_of(error)));
+  say_and_linger(told_before(rank, error) + last_line(rank, sentence_of(error)));
   return abort_code;
 }
 #endif

@@ -205,7 +205,8 @@ PARALLAX_MPI_INLINE void MpiStart::at_exit() {
   auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
   std::string const why = objection({variable, getpid()}, {"", 1, true});
   if (why.empty()) return;
-  say(joined({"parallax: MPI ended this process (exit code ", mpi_abort_code, ") where it was to join others: ", why, "\n"}));
+  say_and_linger(
+      joined({"parallax: MPI ended this process (exit code ", mpi_abort_code, ") where it was to join others: ", why, "\n"}));
   std::_Exit(mpi_abort_code);
 }
 
