@@ -10,8 +10,7 @@
 #include <exception>
 #include <numeric>
 #include <string>
-#include <tuple>
-#include <utility>
+#include <vector>
 
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/parallax.hpp"
@@ -42,13 +41,14 @@ class Distributed {
                            px::RowwiseAdagrad{.learning_rate = 0.02});
   }
 
-  // The bags of all tables, in one exchange, as an array of handles. The ids stay in the device's memory.
+  // The bags of all tables, in one exchange, as a list of handles. The ids stay in the device's memory.
   auto pull(Clicks const& batch) {
-    auto const of_all = [&]<int... table>(std::integer_sequence<int, table...>) {
-      return session_.pull(tables_[table].bags(px::on_device(batch.ids(table)), batch.offsets(table))...);
+    auto const bags_of = [&](int table) {
+      return tables_[static_cast<std::size_t>(table)].bags(px::on_device(batch.ids(table)), batch.offsets(table));
     };
-    return std::apply([](auto&&... bags) { return std::array{std::move(bags)...}; },
-                      of_all(std::make_integer_sequence<int, dlrm::tables>{}));
+    std::vector<decltype(bags_of(0))> bags;
+    for (int table = 0; table < dlrm::tables; ++table) bags.push_back(bags_of(table));
+    return session_.pull(bags);
   }
 
   // One update of all layers and of the rows that were pulled.

@@ -81,21 +81,19 @@ Asked of_step(Communicators const& communicators, Shape const& shape) {
         px::barrier(world);
       }
       auto const ids = px::on_device(batches[static_cast<std::size_t>(step)].span());
-      auto const train = [&](auto const& pull, std::size_t rows_of_gradient) {
-        std::vector<decltype(pull(tables[0]))> pulled;
-        for (auto& table : tables) pulled.push_back(pull(table));
+      std::vector<std::size_t> offsets;
+      for (std::size_t bag = 0; bag <= shape.bags && shape.bags > 0; ++bag) offsets.push_back(ids.size() * bag / shape.bags);
+      auto const train = [&](auto const& names, std::size_t rows_of_gradient) {  // all tables in one pull and one step
+        std::vector<decltype(names(tables[0]))> batch;
+        for (auto& table : tables) batch.push_back(names(table));
+        auto const pulled = session.pull(batch);
         std::vector<decltype(px::grad(pulled[0], gradient.span()))> updates;
         for (auto& handle : pulled) updates.push_back(px::grad(handle, gradient.span().first(rows_of_gradient * width)));
         if (shape.clips) session.step(px::clip_by_global_norm(1, updates));
         else session.step(updates);
       };
-      if (shape.bags == 0) {
-        train([&](auto& table) { return session.pull(table, ids); }, ids.size());
-        continue;
-      }
-      std::vector<std::size_t> offsets;
-      for (std::size_t bag = 0; bag <= shape.bags; ++bag) offsets.push_back(ids.size() * bag / shape.bags);
-      train([&](auto& table) { return session.pull(table.bags(ids, offsets, px::Pool::mean)); }, shape.bags);
+      if (shape.bags == 0) train([&](auto& table) { return table.at(ids); }, ids.size());
+      else train([&](auto& table) { return table.bags(ids, offsets, px::Pool::mean); }, shape.bags);
     }
     ops.wait();
     px::barrier(world);

@@ -89,15 +89,96 @@ class FetchBase : public Counted, public Traveller<C> {
   bool dropped = false;  // nobody is going to pull it
 };
 
-// A fetch that knows its tables, by the handles that it is going to return. `plan` begins it, and `take` ends it; in between
-// the session calls it by FetchBase. Owns a handle and a journey for each table, and holds the tables' states until it is
-// cleared.
+// One table of a fetch: its state, held until the fetch is cleared, the handle that is going to be returned, and the journey of its
+// ids and rows.
+template <Communicator C, class Handle>
+struct FetchSlot {
+  // What a rank keeps of the table.
+  using State = typename Handle::state_type;
+  // Of the table's scalar, its integers and its wire.
+  using Journey = PullJourney<C, typename State::index_type, typename State::scalar_type, State, typename State::PullWire>;
+
+  Shared<State> state;
+  Handle handle;
+  Journey journey;
+};
+
+// The tables of a fetch in their order: of several types, whose handles are returned as a tuple.
+template <Communicator C, class... Handles>
+class FetchSlots {
+ public:
+  // Takes hold of the tables that are named.
+  template <class... Indices>
+  void hold(Indices const&... indices) {
+    each([](std::size_t, auto& slot, auto const& named) { slot.state = Shared{named.state}; }, indices...);
+  }
+  // Calls f(number, slot, its argument of `more`…) for each table.
+  template <class F, class... More>
+  void each(F&& f, More&... more) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(slots_), more), ...); }
+    (std::index_sequence_for<Handles...>{});
+  }
+  template <class F>
+  void each(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(slots_)), ...); }
+    (std::index_sequence_for<Handles...>{});
+  }
+  // How many tables there are.
+  std::size_t size() const { return sizeof...(Handles); }
+  // The handles, which leave their slots.
+  std::tuple<Handles...> take() {
+    return std::apply([](auto&... slots) { return std::tuple<Handles...>{std::move(slots.handle)...}; }, slots_);
+  }
+  // Lets go of all tables; memory of journeys stays.
+  void clear() {
+    each([](std::size_t, auto& slot) { slot.state = {}, slot.handle = {}; });
+  }
+
+ private:
+  std::tuple<FetchSlot<C, Handles>...> slots_;
+};
+
+// The same of a list of tables of one type, of any length: handles are returned as a list.
+template <Communicator C, class Handle>
+class FetchSlots<C, std::vector<Handle>> {
+ public:
+  // Takes hold of the tables that are named.
+  template <class List>
+  void hold(List const& list) {
+    slots_.resize(list.size());
+    each([](std::size_t, auto& slot, auto const& named) { slot.state = Shared{named.state}; }, list);
+  }
+  // Calls f(number, slot, its element of `list`) for each table.
+  template <class F, class List>
+  void each(F&& f, List& list) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) f(i, slots_[i], list[i]);
+  }
+  template <class F>
+  void each(F&& f) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) f(i, slots_[i]);
+  }
+  // How many tables there are.
+  std::size_t size() const { return slots_.size(); }
+  // The handles, which leave their slots. Allocates the list.
+  std::vector<Handle> take() {
+    std::vector<Handle> handles;
+    handles.reserve(slots_.size());
+    for (auto& slot : slots_) handles.push_back(std::move(slot.handle));
+    return handles;
+  }
+  // Lets go of all tables; memory of journeys and of the list stays.
+  void clear() {
+    for (auto& slot : slots_) slot.state = {}, slot.handle = {};
+  }
+
+ private:
+  std::vector<FetchSlot<C, Handle>> slots_;
+};
+
+// A fetch that knows its tables, by the handles that it is going to return: of a list of tables std::vector<Handle>. `plan` begins
+// it, and `take` ends it; in between the session calls it by FetchBase. Holds the tables' states until it is cleared.
 template <Communicator C, class... Handles>
 class Fetch final : public FetchBase<C> {
-  template <class State>
-  using Journey = PullJourney<C, typename State::index_type, typename State::scalar_type, State, typename State::PullWire>;
-  static constexpr auto each = std::index_sequence_for<Handles...>{};
-
  public:
   // Local. `check(state)` may throw; what goes wrong is kept for the agreement. `current` names the table at hand, for errors.
   template <class Check, class... Indices>
@@ -105,29 +186,26 @@ class Fetch final : public FetchBase<C> {
     this->error.reset();
     this->stage = FetchBase<C>::Stage::named;
     this->dropped = false;
-    states_ = {Shared{indices.state}...};
+    slots_.hold(indices...);
     try {
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (begin_one(topology, check, current, indices, std::get<I>(handles_)), ...);
-        (finish_one(topology, current, indices, std::get<I>(handles_)), ...);
-      }
-      (each);
+      // All tables first: a device then sorts the ids of one table while the next begins.
+      slots_.each([&](std::size_t, auto& slot, auto const& named) { begin_one(topology, check, current, named, slot.handle); },
+                  indices...);
+      slots_.each([&](std::size_t, auto& slot, auto const& named) { finish_one(topology, current, named, slot.handle); },
+                  indices...);
     } catch (...) {
       this->error = current_error(topology.rank(), "pull", current);
     }
   }
   // Hands the handles out, with the plans that they hold; the fetch may be used again.
-  std::tuple<Handles...> take() {
-    auto taken = std::move(handles_);
+  auto take() {
+    auto taken = slots_.take();
     clear();
     return taken;
   }
-  void clear() override {
-    handles_ = {};
-    states_ = {};
-  }
+  void clear() override { slots_.clear(); }
 
-  std::size_t counts() const override { return sizeof...(Handles); }
+  std::size_t counts() const override { return slots_.size(); }
   void tell(FunctionRef<void(int, std::size_t, std::size_t)> tell) const override {
     if (!this->error)
       number([&](std::size_t which, auto& handle, auto&) {
@@ -213,7 +291,11 @@ class Fetch final : public FetchBase<C> {
     each_state([&](auto const& state) { (list += list.empty() ? "" : ", ") += state.name(); });
     return list;
   }
-  std::string_view first_name() const override { return std::get<0>(states_)->name(); }
+  std::string_view first_name() const override {
+    std::string_view first;
+    each_state([&](auto const& state) { first = first.empty() ? std::string_view{state.name()} : first; });
+    return first;
+  }
   std::string describe() const override {
     std::string lines;
     each_state([&](auto const& state) { ((lines += state.name() + "\t") += state.registration()->signature) += '\n'; });
@@ -221,8 +303,7 @@ class Fetch final : public FetchBase<C> {
   }
 
  private:
-  // Local, by `plan`, for all tables first: takes a plan and begins it. A device then sorts the ids of one table while the next
-  // begins.
+  // Local, by `plan`: takes a plan and begins it.
   template <class Check, class Indices, class Handle>
   static void begin_one(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const& indices,
                         Handle& handle) {
@@ -241,19 +322,13 @@ class Fetch final : public FetchBase<C> {
   }
   // Calls f with the number, the handle and the journey of each table.
   template <class F>
-  void number(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(handles_), std::get<I>(journeys_)), ...); }
-    (each);
-  }
-  template <class F>
   void number(F&& f) const {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(handles_), std::get<I>(journeys_)), ...); }
-    (each);
+    slots_.each([&](std::size_t which, auto& slot) { f(which, slot.handle, slot.journey); });
   }
   // Calls f with each table's state, also where planning has failed.
   template <class F>
   void each_state(F&& f) const {
-    std::apply([&](auto&... states) { (f(*states), ...); }, states_);
+    slots_.each([&](std::size_t, auto& slot) { f(*slot.state); });
   }
   // Grows with every change of a row of the tables; the same on all ranks.
   std::int64_t changes() const {
@@ -268,11 +343,9 @@ class Fetch final : public FetchBase<C> {
     return sum;
   }
 
-  std::tuple<Shared<typename Handles::state_type>...> states_;
-  std::tuple<Handles...> handles_;
-  std::tuple<Journey<typename Handles::state_type>...> journeys_;
-  std::int64_t changes_ = -1;  // of the tables, when the rows began to travel
-  std::int64_t moves_ = -1;    // when the ids did
+  mutable FetchSlots<C, Handles...> slots_;  // what is asked of a fetch leaves them as they are
+  std::int64_t changes_ = -1;                // of the tables, when the rows began to travel
+  std::int64_t moves_ = -1;                  // when the ids did
 };
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "parallax/session/core.hpp"
 
@@ -20,15 +21,24 @@ template <class S, class Id, class Offset>
 struct HandleOf<BagsOf<S, Id, Offset>> {
   using type = PulledBags<S>;
 };
+// A list of indices of one type, each of a table: a list of handles.
+template <class Indices>
+struct HandleOf<std::vector<Indices>> {
+  using type = std::vector<typename HandleOf<Indices>::type>;
+};
 // The fetch of a pull by these indices: `pull` makes one, `prefetch` takes one of the pool.
 template <Communicator C, class... Indices>
 using FetchOf = Fetch<C, typename HandleOf<Indices>::type...>;
 
-// Several handles are a tuple; one is itself.
+// Several handles are a tuple, those of a list a list; one is itself.
 template <class... Handles>
 auto unpacked(std::tuple<Handles...> handles) {
   if constexpr (sizeof...(Handles) == 1) return std::get<0>(std::move(handles));
   else return handles;
+}
+template <class Handle>
+auto unpacked(std::vector<Handle> handles) {
+  return handles;
 }
 
 // Local. What is wrong with the indices is kept for the agreement.

@@ -133,6 +133,15 @@ class Session<C> {
   [[nodiscard]] auto pull(Indices const&... indices) {
     return detail::unpacked(detail::pull(world_->core, indices...));
   }
+  // Collective. The same for a list of tables of one type, however many: each element is `table.at(ids)` or `table.bags(…)`, on all
+  // ranks of the same tables in the same order. Returns a list of handles, in that order; of an empty list an empty one.
+  //   std::vector<decltype(tables[0].bags(ids[0], offsets))> batch;
+  //   for (std::size_t t = 0; t < tables.size(); ++t) batch.push_back(tables[t].bags(ids[t], offsets));
+  //   auto const bags = session.pull(batch);
+  template <detail::NamesRows Indices>
+  [[nodiscard]] auto pull(std::vector<Indices> const& list) {
+    return detail::unpacked(detail::pull(world_->core, list));
+  }
   // Local, and alike on all ranks. Names the batch after this one while this one is worked on. The next `step` takes its ids
   // along, and sends its rows on their way when the updates are applied: `pull` of what this returns finds them there, without
   // a message of its own. Pulled before that step, or after a later one that changed the table, it is like any other pull.
@@ -149,6 +158,11 @@ class Session<C> {
   template <detail::NamesRows... Indices>
   [[nodiscard]] auto prefetch(Indices const&... indices) {
     return detail::prefetch(world_->core, indices...);
+  }
+  // Local, and alike on all ranks. The same for a list of tables of one type.
+  template <detail::NamesRows Indices>
+  [[nodiscard]] auto prefetch(std::vector<Indices> const& list) {
+    return detail::prefetch(world_->core, list);
   }
   // Collective. The rows of a batch that `prefetch` named, as the handles that a pull of the same indices returns. Takes the
   // batch, which is empty afterwards. Waits for rows on their way; sends nothing where they are here and the tables have not
