@@ -76,7 +76,8 @@ class PulledRows {
     return j < size() ? values()[static_cast<std::int64_t>(j)] : std::span<T const>{};
   }
   // The row of the table that the j-th distinct row is, j below size(). Distinct rows are in the order of their keys: owner
-  // after owner. Of indices in a device's memory the first call brings the keys to the host, and waits for them.
+  // after owner. Of indices in a device's memory the first call brings the keys to the host, and waits for them under the
+  // communicator's deadline; not while a ProgressThread lives.
   std::int64_t id(std::size_t j) const {
     return plan_->retired ? plan_->retired_rows[j] : state_->placement().row(plan_->groups.keys_here()[j]);
   }

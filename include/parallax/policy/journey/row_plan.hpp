@@ -120,18 +120,26 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
       }
     this->cut_here(k, level(k).keys_here(), bases);
   }
-  // Both halves of it for keys that a device has grouped. The first one puts it in the queue; `bases` lie in the device's memory.
-  void begin_cut(std::size_t k, Index const* bases, std::int64_t rows) requires(!Space::host_readable) {
-    Hop const& hop = this->hops[k];
-    level(k).cut(bases, static_cast<std::size_t>(hop.base), static_cast<std::size_t>(hop.stride), cuts(k), rows);
+  // Both halves of it for keys that a device has grouped, of plans there alone. The first one puts it in the queue; `bases` lie in
+  // the device's memory.
+  void begin_cut([[maybe_unused]] std::size_t k, [[maybe_unused]] Index const* bases, [[maybe_unused]] std::int64_t rows) {
+    if constexpr (!Space::host_readable) {
+      Hop const& hop = this->hops[k];
+      level(k).cut(bases, static_cast<std::size_t>(hop.base), static_cast<std::size_t>(hop.stride), cuts(k), rows);
+    }
   }
   // Whether the second half has nothing to wait for.
-  bool cut_is_here(std::size_t k) requires(!Space::host_readable) { return level(k).cut_is_here(); }
+  bool cut_is_here([[maybe_unused]] std::size_t k) {
+    if constexpr (!Space::host_readable) return level(k).cut_is_here();
+    else return true;
+  }
   // The second half. At level 0 what was dropped is counted.
-  void end_cut(std::size_t k) requires(!Space::host_readable) {
-    level(k).await_cut();
-    std::size_t const none = level(k).take_cut({this->runs_of(k).sent.data(), cuts(k)});
-    if (k == 0) this->dropped = none;
+  void end_cut([[maybe_unused]] std::size_t k) {
+    if constexpr (!Space::host_readable) {
+      level(k).await_cut();
+      std::size_t const none = level(k).take_cut({this->runs_of(k).sent.data(), cuts(k)});
+      if (k == 0) this->dropped = none;
+    }
   }
 
  private:
