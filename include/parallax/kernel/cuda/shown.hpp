@@ -7,7 +7,9 @@
 #include <optional>
 #include <span>
 
-#include "parallax/kernel/cuda/row_ops.hpp"
+#include "parallax/kernel/row_ops.hpp"
+#include "parallax/memory/buffer.hpp"
+#include "parallax/memory/cuda.hpp"
 
 namespace parallax {
 namespace device {
@@ -57,6 +59,13 @@ class Shown<T, CudaSpace> {
   device::Upload upload_;
   bool stale_ = true;
 };
+
+}  // namespace parallax
+
+// Operations complete; what they include at its end needs the above.
+#include "parallax/kernel/cuda/row_ops.hpp"
+
+namespace parallax {
 
 template <class T>
 std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::span<T const> host) {
