@@ -1,10 +1,9 @@
 // The DLRM of dlrm.cuh on the devices of this host. The class Distributed below is what makes it so: the layers' gradients are
-// summed over all ranks, and each of the 26 tables is dealt to them. Each rank has a device of its own, and NCCL joins them, where
+// summed over all ranks, and the 26 tables are a stack that is dealt to them. Each rank has a device of its own, and NCCL joins them, where
 // PARALLAX_HAS_NCCL is defined and there are devices enough; else ranks share one. Arguments: ranks (as many as devices), steps
 // (500), samples of a rank's batch (64).
 #include "dlrm.cuh"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -28,45 +27,41 @@ using dlrm::Clicks, dlrm::Network;
 template <px::Communicator C>
 class Distributed {
   using Weights = px::Variable<px::Dense, px::CudaSpace, px::Adagrad>;
-  using Table = px::Variable<px::Sparse, px::CudaSpace, px::RowwiseAdagrad>;
+  using Tables = px::Variable<px::Sparse, px::CudaSpace, px::RowwiseAdagrad>;
 
  public:
-  Distributed(C& world, Network& network) : session_{world} {
+  Distributed(C& world, Network& network)
+      : session_{world}, tables_{session_, "tables", px::Stack{shapes()}, px::RowwiseAdagrad{.learning_rate = 0.02}} {
     for (std::size_t l = 0; l < dlrm::layers.size(); ++l)
       weights_.emplace_back(session_, "layer " + std::to_string(l), px::bind(network.weights(l)),
                             px::Adagrad{.learning_rate = 0.05});
-    for (int t = 0; t < dlrm::tables; ++t)
-      tables_.emplace_back(session_, "table " + std::to_string(t),
-                           px::Table{.rows = dlrm::rows_of(t), .width = dlrm::width, .initial = px::uniform(-0.05, 0.05)},
-                           px::RowwiseAdagrad{.learning_rate = 0.02});
   }
 
-  // The bags of all tables, in one exchange, as a list of handles. The ids stay in the device's memory.
+  // The bags of all tables. Ids and offsets stay in the device's memory.
   auto pull(Clicks const& batch) {
-    auto const bags_of = [&](int table) {
-      return tables_[static_cast<std::size_t>(table)].bags(px::on_device(batch.ids(table)), batch.offsets(table));
-    };
-    std::vector<decltype(bags_of(0))> bags;
-    for (int table = 0; table < dlrm::tables; ++table) bags.push_back(bags_of(table));
-    return session_.pull(bags);
+    return session_.pull(tables_.bags(px::on_device(batch.ids()), px::on_device(batch.offsets())));
   }
 
   // One update of all layers and of the rows that were pulled.
   template <class Bags>
   void step(Bags const& bags, Network const& network) {
     px::Updates<Weights> of_layers;
-    px::Updates<Table> of_tables;
     for (std::size_t l = 0; l < weights_.size(); ++l) of_layers.push_back(px::grad(weights_[l], network.weight_gradient(l)));
-    for (std::size_t t = 0; t < bags.size(); ++t) of_tables.push_back(px::grad(bags[t], network.bag_gradient(t)));
-    session_.step(of_layers, of_tables);
+    session_.step(of_layers, px::grad(bags, network.bag_gradients()));
   }
 
   void finish() { session_.finish(); }
 
  private:
+  static std::vector<px::Table> shapes() {
+    std::vector<px::Table> shapes;
+    for (int t = 0; t < dlrm::tables; ++t) shapes.push_back({dlrm::rows_of(t), dlrm::width, px::uniform(-0.05, 0.05)});
+    return shapes;
+  }
+
   px::Session<C> session_;
   std::vector<Weights> weights_;
-  std::vector<Table> tables_;
+  Tables tables_;
 };
 
 // What was learnt: the mean logistic loss, and that of always guessing how many are clicked.
@@ -107,9 +102,7 @@ Losses train(C& world, int steps, int samples) {
   for (int step = 0; step < steps; ++step) {
     batch.next(static_cast<std::uint64_t>((step * world.size() + world.rank()) * samples));
     auto const bags = distributed.pull(batch);
-    std::array<float const*, dlrm::tables> pooled{};
-    std::transform(bags.begin(), bags.end(), pooled.begin(), [](auto const& bag) { return bag.values().data; });
-    network.learn(batch, pooled, totals.data());
+    network.learn(batch, bags.values().data, totals.data());
     distributed.step(bags, network);
     if ((step + 1) % 50 && step + 1 < steps) continue;
     losses = report(world, step % 50 + 1, totals);

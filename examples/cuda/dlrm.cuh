@@ -36,9 +36,13 @@ struct Outputs {
   float const *values, *gradients;
 };
 
-// All vectors of a batch, an array [samples x width] for each: what the features become, then the bags of each table.
+// All vectors of a batch: what the features become, [samples x width], and the bags, [tables x samples x width].
 struct Vectors {
-  float const* of[vectors];
+  float const *features, *bags;
+  // Where the array of a vector begins: number 0 is that of the features.
+  __device__ float const* of(int vector, int samples) const {
+    return vector == 0 ? features : bags + (vector - 1) * samples * width;
+  }
 };
 
 // What numbers are drawn for.
@@ -66,7 +70,7 @@ __global__ void begin(Layer layer, int number, float* weights) {
 }
 
 // A thread a sample: draws its features and rows, and whether it is clicked, by a linear rule that the network is not told.
-// `offsets`: of each table [samples + 1], where each bag begins among the table's ids, and where the last one ends.
+// `offsets`: [tables x samples], where each bag begins among the ids, those of table 0 first; and where the last one ends.
 __global__ void draw(int samples, std::uint64_t first, int const* offsets, std::int64_t* ids, float* in, float* clicks) {
   int const sample = thread_number();
   if (sample >= samples) return;
@@ -77,11 +81,11 @@ __global__ void draw(int samples, std::uint64_t first, int const* offsets, std::
     score += value * (6 * uniform(Drawn::truth_of_feature, 0, f) - 3);
   }
   for (int table = 0; table < tables; ++table) {
-    int const* const bag = offsets + table * (samples + 1) + sample;
+    int const* const bag = offsets + table * samples + sample;
     for (int i = bag[0]; i < bag[1]; ++i) {
       float const drawn = uniform(Drawn::row, number, table * longest_bag + i - bag[0]);
       int const row = static_cast<int>(drawn * drawn * drawn * static_cast<float>(rows_of(table)));  // low ones are frequent
-      ids[table * samples * longest_bag + i] = row;
+      ids[i] = row;
       score += uniform(Drawn::truth_of_row, static_cast<std::uint64_t>(table), row) - 0.5f;
     }
   }
@@ -133,8 +137,9 @@ __global__ void join(int samples, Vectors in, float* out) {
   int one = 1, other = element - width;
   while (other >= one) other -= one++;
   float sum = 0;
-  for (int c = 0; c < width && other >= 0; ++c) sum += in.of[one][sample * width + c] * in.of[other][sample * width + c];
-  out[at] = element < width ? in.of[0][sample * width + element] : sum;
+  for (int c = 0; c < width && other >= 0; ++c)
+    sum += in.of(one, samples)[sample * width + c] * in.of(other, samples)[sample * width + c];
+  out[at] = element < width ? in.features[sample * width + element] : sum;
 }
 
 // A thread an element of a vector of a sample: its gradient, in an array [vectors x samples x width].
@@ -145,7 +150,7 @@ __global__ void vector_gradients(int samples, Vectors in, float const* of_joined
   float sum = vector == 0 ? of_sample[here % width] : 0;
   for (int other = 0; other < vectors; ++other) {
     int const high = other > vector ? other : vector, low = other > vector ? vector : other;
-    if (other != vector) sum += of_sample[width + high * (high - 1) / 2 + low] * in.of[other][here];
+    if (other != vector) sum += of_sample[width + high * (high - 1) / 2 + low] * in.of(other, samples)[here];
   }
   gradients[at] = sum;
 }
@@ -172,7 +177,7 @@ px::DeviceBuffer<T> buffer(px::CudaQueue const& queue, int size) {
   return {queue.memory, queue.stream, static_cast<std::size_t>(size)};
 }
 
-// Batches of clicks. Their offsets are in the host's memory, all else is in the device's.
+// Batches of clicks, in the device's memory. The host knows how long the bags are.
 class Clicks {
  public:
   Clicks(px::CudaQueue const& queue, int samples)
@@ -180,29 +185,25 @@ class Clicks {
         clicks{buffer<float>(queue, samples)},
         stream_{queue.stream},
         samples_{samples},
-        offsets_(static_cast<std::size_t>(tables * (samples + 1))),
-        offsets_there_{buffer<int>(queue, tables * (samples + 1))},
+        offsets_(static_cast<std::size_t>(tables * samples + 1)),
+        offsets_there_{buffer<int>(queue, tables * samples + 1)},
         ids_{buffer<std::int64_t>(queue, tables * samples * longest_bag)} {}
 
   // Draws the samples that begin with this number. The stream must have done what it had to do with the last batch's offsets,
   // as it has once that batch is pulled.
   void next(std::uint64_t first) {
-    for (int table = 0; table < tables; ++table) {
-      int* const offset = offsets_.data() + table * (samples_ + 1);
-      for (int s = 0; s < samples_; ++s)
-        offset[s + 1] = offset[s] + 2 + static_cast<int>(3 * uniform(Drawn::bag, first + static_cast<std::uint64_t>(s), table));
+    for (int bag = 0; bag < tables * samples_; ++bag) {
+      auto const sample = first + static_cast<std::uint64_t>(bag % samples_);
+      offsets_[static_cast<std::size_t>(bag) + 1] =
+          offsets_[static_cast<std::size_t>(bag)] + 2 + static_cast<int>(3 * uniform(Drawn::bag, sample, bag / samples_));
     }
     offsets_there_.copy_from(offsets_.data(), offsets_.size());
     launch(stream_, samples_, draw, samples_, first, offsets_there_.data(), ids_.data(), features.data(), clicks.data());
   }
-  // Of a table, in the host's memory.
-  std::span<int const> offsets(int table) const {
-    return {offsets_.data() + table * (samples_ + 1), static_cast<std::size_t>(samples_ + 1)};
-  }
-  // Of a table, in the device's memory.
-  std::span<std::int64_t const> ids(int table) const {
-    return {ids_.data() + table * samples_ * longest_bag, static_cast<std::size_t>(offsets(table).back())};
-  }
+  // Where the bags of all tables begin.
+  std::span<int const> offsets() const { return {offsets_there_.data(), offsets_.size()}; }
+  // Of all bags.
+  std::span<std::int64_t const> ids() const { return {ids_.data(), static_cast<std::size_t>(offsets_.back())}; }
 
   px::DeviceBuffer<float> features, clicks;  // [samples x features]; of each sample 1 or 0
 
@@ -236,18 +237,17 @@ class Network {
   std::span<float const> weight_gradient(std::size_t layer) const {
     return {of_weights_[layer].data(), of_weights_[layer].size()};
   }
-  // Of the bags of a table, [samples x width].
-  std::span<float const> bag_gradient(std::size_t table) const {
-    auto const size = static_cast<std::size_t>(samples_ * width);
-    return {of_vectors_.data() + (1 + table) * size, size};
+  // Of all bags, [tables x samples x width].
+  std::span<float const> bag_gradients() const {
+    auto const of_a_vector = static_cast<std::size_t>(samples_ * width);
+    return {of_vectors_.data() + of_a_vector, tables * of_a_vector};
   }
 
   // Guesses the clicks of a batch, adds up what it is worth, and computes all gradients.
-  void learn(Clicks const& batch, std::array<float const*, tables> const& bags, float* totals) {
+  void learn(Clicks const& batch, float const* bags, float* totals) {
     pass(0, batch.features.data());
     pass(1, out_[0].data());
-    Vectors in{out_[1].data()};
-    for (std::size_t table = 0; table < bags.size(); ++table) in.of[1 + table] = bags[table];
+    Vectors const in{out_[1].data(), bags};
     launch(stream_, samples_ * joined, join, samples_, in, joined_.data());
     pass(2, joined_.data());
     pass(3, out_[2].data());

@@ -88,8 +88,9 @@ void agrees_with_the_host(cases::Draw& draw, std::vector<Index> const& keys, std
     for (Index& base : bases) base = std::min(base, static_cast<Index>(end));
     Grouped<Index> cut{keys, bound};
     std::size_t const cuts = (bases.size() + 1) / 2;
-    std::vector<std::uint32_t> told(cuts + 2);
-    device::cut_groups(nullptr, cut.view(), bases.data(), bases.size() % 2 == 0, 2, cuts, end, told.data());
+    std::vector<std::uint32_t> told(cuts + 3);
+    std::vector<std::uint32_t> const wrongs(static_cast<std::size_t>(draw.below(257)), 3);
+    device::cut_groups(nullptr, cut.view(), bases.data(), bases.size() % 2 == 0, 2, cuts, end, wrongs, told.data());
     std::span const distinct{expected.keys.data(), u - one_is_none};
     for (std::size_t k = 0; k < cuts; ++k) {
       std::size_t const at = (bases.size() % 2 == 0) + 2 * k;
@@ -98,6 +99,7 @@ void agrees_with_the_host(cases::Draw& draw, std::vector<Index> const& keys, std
     REQUIRE(told[cuts] == distinct.size());
     REQUIRE(cut.distinct == distinct.size());
     REQUIRE(told[cuts + 1] == keys.size() - expected.offsets[distinct.size()]);
+    REQUIRE(told[cuts + 2] == 3 * wrongs.size());
 
     if (one_is_none) expected.keys.resize(u - 1);
     agree_on_bags(draw, expected, cut);

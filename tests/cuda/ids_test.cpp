@@ -141,3 +141,122 @@ TEST_CASE("an index on the device that is outside the table is refused with its 
     CHECK(text.ends_with("no error\n"));
   }
 }
+
+namespace {
+
+// A stack of three tables, pulled in bags of which the host knows neither the indices nor the offsets, or all of them.
+template <class Policy, class P, class Offset, bool on_device>
+Seen train_stack(px::CudaThreadCommunicator& world, px::BadIds bad, P const& partitioner) {
+  px::Session session{world};
+  px::Variable<px::Sparse, Policy, px::CudaSpace, px::Adagrad, P> words{
+      session, "words", px::Stack{{{30, width, px::uniform(-1, 1)}, {5, width}, {62, width, px::constant(1)}}}, bad,
+      partitioner};
+  auto const& ops = words.state().ops();
+  std::mt19937_64 random{17 + static_cast<std::uint64_t>(world.rank())};
+  Seen seen;
+  for (std::size_t const bags : {4, 1, 0, 2000, 7}) {  // of each table
+    std::vector<std::int64_t> ids;
+    std::vector<Offset> offsets{0};
+    for (std::size_t bag = 0; bag < 3 * bags; ++bag) {
+      auto const table_rows = static_cast<std::uint64_t>(words.first_row(bag / bags + 1) - words.first_row(bag / bags));
+      for (std::size_t i = random() % 4; i > 0; --i)
+        ids.push_back(static_cast<std::int64_t>(random() % (table_rows + (bad == px::BadIds::error ? 0 : 3))));
+      offsets.push_back(static_cast<Offset>(ids.size()));
+    }
+    std::vector<float> gradient(3 * bags * width);
+    for (float& g : gradient) g = static_cast<float>(random() % 1000) / 100 - 5;
+    Memory<float, px::CudaSpace> const gradient_there{ops, gradient};
+    Memory<std::int64_t, px::CudaSpace> const ids_there{ops, ids};
+    Memory<Offset, px::CudaSpace> const offsets_there{ops, offsets};
+    auto const pooled = [&] {
+      if constexpr (on_device)
+        return session.pull(words.bags(px::on_device(ids_there.span()), px::on_device(offsets_there.span()), px::Pool::mean));
+      else return session.pull(words.bags(ids, offsets, px::Pool::mean));
+    }();
+    session.step(px::grad(pooled, gradient_there.span()));
+    for (auto const& values : {values_of(ops, pooled.values(2)), values_of(ops, words.local())})
+      seen.values.insert(seen.values.end(), values.begin(), values.end());
+  }
+  seen.dropped = words.dropped();
+  session.finish();
+  return seen;
+}
+
+template <class Policy, class P, class Offset>
+void check_stack(px::BadIds bad, P const& partitioner = {}) {
+  std::vector<Seen> host(2), device(2);
+  px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
+    auto const rank = static_cast<std::size_t>(world.rank());
+    host[rank] = train_stack<Policy, P, Offset, false>(world, bad, partitioner);
+    device[rank] = train_stack<Policy, P, Offset, true>(world, bad, partitioner);
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(device[rank].dropped == host[rank].dropped);
+    CHECK((bad != px::BadIds::drop_and_count || host[rank].dropped > 0));
+    REQUIRE(device[rank].values.size() == host[rank].values.size());
+    CHECK(std::memcmp(device[rank].values.data(), host[rank].values.data(), host[rank].values.size() * sizeof(float)) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("bags of a stack whose indices and offsets are on the device have the bits of those that the host knows",
+          "[cuda][ids]") {
+  std::uint64_t const first = emulated::first_seed("offsets there");
+  for (std::uint64_t seed = first; seed < first + 2; ++seed) {
+    INFO("PARALLAX_SEED=" << seed);
+    emulated::Deferred const deferred{seed};
+    check_stack<px::PsShard, px::Cyclic, std::int64_t>(px::BadIds::error);
+    check_stack<px::PsShard, px::Hash, std::int32_t>(px::BadIds::drop_and_count);
+    check_stack<px::AllGather, px::Block, std::int32_t>(px::BadIds::hash, {.pieces = 5});
+    std::vector<double> weights(rows);
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<double>(1 + i % 13);
+    check_stack<px::PsShard, px::Greedy, std::int64_t>(px::BadIds::drop_and_count, px::Greedy{weights});  // planned by the host
+  }
+}
+
+TEST_CASE("offsets on the device that do not fit, and indices outside their table, are told as those of the host",
+          "[cuda][ids]") {
+  std::vector<std::vector<std::string>> told(2);
+  px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
+    px::Session session{world};
+    px::Variable<px::Sparse, px::CudaSpace> words{session, "words", px::Stack{{{10, width}, {4, width}}}};
+    auto const& ops = words.state().ops();
+    auto const pull = [&](std::vector<int> const& ids, std::vector<int> const& offsets) {
+      Memory<int, px::CudaSpace> const ids_there{ops, ids}, offsets_there{ops, offsets};
+      std::string text = "no error";
+      try {
+        static_cast<void>(session.pull(words.bags(px::on_device(ids_there.span()), px::on_device(offsets_there.span()))));
+      } catch (px::Error const& error) {
+        text = error.detail();
+      }
+      told[static_cast<std::size_t>(world.rank())].push_back(text);
+    };
+    bool const other = world.rank() == 1;
+    pull({9, 3, 1}, {0, other ? 3 : 1, other ? 1 : 2, 2, 3});
+    pull({9, 3, 1}, {other ? 1 : 0, 1, 3});
+    pull({9, 3, 1}, {0, 1, other ? 2 : 3});
+    pull({9, 3, 1}, {0, other ? -1 : 1, 3});
+    pull({9, 3, 1}, {0, 1, other ? 300 : 3});
+    pull({9, 3, 1}, {0, 1, 2, 3});
+    pull({9, 3, other ? 4 : 1}, {0, 1, 3});
+    pull({}, {0, other ? 1 : 0, 0});
+    pull({}, {0, 0, 0});
+    pull({9, 3, 1}, {0, 1, 3});
+    session.finish();
+  });
+  for (auto const& texts : told) {
+    std::string const ends = "offsets of bags begin with 0 and end with the number of indices, 3";
+    std::vector<std::string> const expected{"the offsets of bags descend from 3 to 1 at bag 1",
+                                            ends,
+                                            ends,
+                                            "the offsets of bags descend from 0 to -1 at bag 0",
+                                            ends,
+                                            "3 bags for a stack of 2 tables, which have as many each",
+                                            "index 4 at position 2 is outside [0, 4) of table 1",
+                                            "the offsets of bags descend from 1 to 0 at bag 1",
+                                            "no error",
+                                            "no error"};
+    CHECK(texts == expected);
+  }
+}

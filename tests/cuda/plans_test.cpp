@@ -50,6 +50,8 @@ struct Shape {
   std::size_t tables, indices;
   bool clips = false, counted = false;
   std::size_t bags = 0;  // of as many the mean is pulled, and a gradient given for each; 0: row by row
+  bool stacked =
+      false;  // the tables are one variable, whose bags begin where numbers in device memory say; `bags` of each table
 };
 
 // Of a steady step of one rank, the mean over ranks and over steps after the first ones.
@@ -62,15 +64,25 @@ Asked of_step(Communicators const& communicators, Shape const& shape) {
     px::RowOps<px::CudaSpace> const ops{world.queue()};
     using Table = px::Variable<px::Sparse, Policy, px::CudaSpace, px::Adagrad>;
     std::vector<Table> tables;
-    for (std::size_t t = 0; t < shape.tables; ++t)
+    if (shape.stacked)
+      tables.emplace_back(session, "tables",
+                          px::Stack{std::vector<px::Table>(shape.tables, {rows, width, px::uniform(-1, 1)})});
+    for (std::size_t t = 0; t < shape.tables && !shape.stacked; ++t)
       tables.emplace_back(session, "table " + std::to_string(t), px::Table{rows, width, px::uniform(-1, 1)},
                           shape.counted ? px::Reduce::mean_by_count : px::Reduce::mean);
     std::mt19937_64 random{5 + static_cast<std::uint64_t>(world.rank())};
     std::vector<Memory<std::int64_t, px::CudaSpace>> batches;  // other indices in each step, of another number
+    std::size_t const bags = shape.bags * (shape.stacked ? shape.tables : 1);
+    std::vector<std::vector<std::int64_t>> offsets;
+    std::vector<Memory<std::int64_t, px::CudaSpace>> offsets_there;
     for (std::int64_t step = 0; step < warm + steps; ++step) {
       std::vector<std::int64_t> ids(shape.indices - static_cast<std::size_t>(step));
       for (auto& id : ids) id = static_cast<std::int64_t>(random() % rows);
       batches.emplace_back(ops, ids);
+      offsets.emplace_back();
+      for (std::size_t bag = 0; bag <= bags && bags > 0; ++bag)
+        offsets.back().push_back(static_cast<std::int64_t>(ids.size() * bag / bags));
+      offsets_there.emplace_back(ops, offsets.back());
     }
     Memory<float, px::CudaSpace> const gradient{ops, std::vector<float>(shape.indices * width, 0.25f)};
     for (std::int64_t step = 0; step < warm + steps; ++step) {
@@ -81,8 +93,6 @@ Asked of_step(Communicators const& communicators, Shape const& shape) {
         px::barrier(world);
       }
       auto const ids = px::on_device(batches[static_cast<std::size_t>(step)].span());
-      std::vector<std::size_t> offsets;
-      for (std::size_t bag = 0; bag <= shape.bags && shape.bags > 0; ++bag) offsets.push_back(ids.size() * bag / shape.bags);
       auto const train = [&](auto const& names, std::size_t rows_of_gradient) {  // all tables in one pull and one step
         std::vector<decltype(names(tables[0]))> batch;
         for (auto& table : tables) batch.push_back(names(table));
@@ -92,8 +102,15 @@ Asked of_step(Communicators const& communicators, Shape const& shape) {
         if (shape.clips) session.step(px::clip_by_global_norm(1, updates));
         else session.step(updates);
       };
-      if (shape.bags == 0) train([&](auto& table) { return table.at(ids); }, ids.size());
-      else train([&](auto& table) { return table.bags(ids, offsets, px::Pool::mean); }, shape.bags);
+      auto const batch = static_cast<std::size_t>(step);
+      if (shape.stacked) {
+        auto const begins = px::on_device(offsets_there[batch].span());
+        train([&](auto& table) { return table.bags(ids, begins, px::Pool::mean); }, bags);
+      } else if (bags > 0) {
+        train([&](auto& table) { return table.bags(ids, offsets[batch], px::Pool::mean); }, bags);
+      } else {
+        train([&](auto& table) { return table.at(ids); }, ids.size());
+      }
     }
     ops.wait();
     px::barrier(world);
@@ -141,6 +158,15 @@ TEST_CASE("indices on a device stay there, and a step of their table waits for o
   CHECK(bags.copies + bags.launches <= 40);
   check("1 table, 2,000 indices, NCCL, 2 devices", of_step(communicators::NcclThreads{2}, {1, 2000}), 2, 1, 1);
   check("26 tables, 500 indices each, 2 ranks", of_step(two, {26, 500}), 2, 26, 26);
+  for (std::size_t const tables : {1, 26}) {
+    Asked const stacked = of_step(four, {tables, 20000, false, false, 10, true});
+    print(std::to_string(tables) + " in a stack, in bags of device offsets", stacked);
+    CHECK(stacked.bus_bytes <= 4096 + 16 * 4);
+    CHECK(stacked.copies_to_host == 1);
+    CHECK(stacked.stalls == 0);
+    CHECK(stacked.blocks == 0);
+    CHECK(stacked.copies + stacked.launches <= 60);
+  }
 }
 
 namespace {

@@ -154,9 +154,7 @@ struct PsShard::letters<Sparse> {
     Asks(Topology<C> const& topology, Indices const& indices) : handle_{*indices.state, indices.state->take_plan()} {
       auto& state = *indices.state;
       auto& plan = *handle_.plan();
-      detail::begin_plan(topology, state, plan, indices.ids, "pull");
-      detail::finish_plan(topology, state, plan, indices.ids, "pull");
-      if constexpr (requires { indices.offsets; }) detail::make_bags(indices, plan, topology.rank());
+      detail::make_plan(topology, indices, plan, "pull");
       state.seen.pulled += static_cast<double>(plan.size());
       plan.values.resize_with_slack(plan.size() * row_bytes());
     }
@@ -199,10 +197,7 @@ struct PsShard::letters<Sparse> {
       plan_ = planned ? update.plan : &state_->take_plan();
       ++plan_->users;
       try {
-        if (!planned) {
-          detail::begin_plan(topology, *state_, *plan_, update.ids, "push");
-          detail::finish_plan(topology, *state_, *plan_, update.ids, "push");
-        }
+        if (!planned) detail::make_plan(topology, IndicesOf{&*state_, update.ids}, *plan_, "push");
         OwnRows<T> own{update.rows, update.per};
         BatchSize const size{plan_->indices(), plan_->size(), plan_->bags.count};
         if (!size.fits(own.values, own.per, state_->width()))

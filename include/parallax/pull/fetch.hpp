@@ -38,7 +38,7 @@ void finish_pull(PulledBags<State> const& handle) {
   T* const out = reinterpret_cast<T*>(bags.pooled.data());
   RowTerms<T> const terms{handle.rows().values(), ops.inverse(plan.groups.there(ops)).data(),
                           bags.mean ? nullptr : bags.template factor_list<T>()};
-  ops.sum_term_runs(terms, bags.shown_begins(ops), out);
+  ops.sum_term_runs(terms, bags.begins_there(ops), out);
   if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.kept.span());
 }
 
@@ -310,14 +310,13 @@ class Fetch final : public FetchBase<C> {
     current = indices.state->name();
     check(*indices.state);
     handle = {*indices.state, indices.state->take_plan()};
-    begin_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
+    begin_plan(topology, indices, *handle.plan(), "pull");
   }
-  // Local, by `plan`: finishes the plan, cuts it into bags where there are some, and counts its use.
+  // Local, by `plan`: finishes the plan, with its bags where there are some, and counts its use.
   template <class Indices, class Handle>
   static void finish_one(Topology<C> const& topology, std::string_view& current, Indices const& indices, Handle& handle) {
     current = indices.state->name();
-    finish_plan(topology, *indices.state, *handle.plan(), indices.ids, "pull");
-    if constexpr (requires { indices.offsets; }) make_bags(indices, *handle.plan(), topology.rank());
+    finish_plan(topology, indices, *handle.plan(), "pull");
     indices.state->seen.pulled += static_cast<double>(handle.plan()->size());
   }
   // Calls f with the number, the handle and the journey of each table.

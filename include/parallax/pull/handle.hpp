@@ -210,6 +210,12 @@ class PulledBags {
   RowsView<T const> values() const {
     return {reinterpret_cast<T const*>(plan()->bags.pooled.data()), static_cast<std::int64_t>(size()), width()};
   }
+  // [size() / tables() x width()]: the same of one table of a stack.
+  RowsView<T const> values(std::size_t table) const {
+    auto const all = values();
+    auto const each = all.rows / static_cast<std::int64_t>(state().tables());
+    return {all.data + static_cast<std::int64_t>(table) * each * all.width, each, all.width};
+  }
   // The pooled row of a bag, in the order of the offsets; of use where the memory is the host's.
   std::span<T const> operator[](std::size_t bag) const { return values()[static_cast<std::int64_t>(bag)]; }
   // The distinct rows that the bags were pooled of. Belongs to this handle.

@@ -83,13 +83,17 @@ class SparseState : public Counted {
 
   ~SparseState() { registration_->detach(); }
 
-  // The table's memory, owned: each of this rank's rows as `initial` says, by the variable's name and the row's number in the
-  // table.
-  void allocate(Initializer const& initial) {
+  // By the constructor of a stack of tables, before their memory is allocated: the first rows of each, and the end of the last.
+  void stack(std::vector<IndexType> firsts) { firsts_ = std::move(firsts); }
+  // The table's memory, owned: each of this rank's rows as `initial_of(row)` says, by the variable's name and the row's number in
+  // the table.
+  template <class InitialOf>
+  void allocate(InitialOf&& initial_of) {
     Fingerprint name_hash;
     name_hash.add(std::string_view{name()});
     rows_.allocate([&](std::int64_t local, T* out) {
       std::int64_t const row = global_row(local);
+      Initializer const& initial = initial_of(row);
       for (std::int64_t c = 0; c < width(); ++c)
         out[c] = static_cast<T>(static_cast<scalar_type>(initial.value(name_hash.value(), row, c)));
     });
@@ -105,6 +109,13 @@ class SparseState : public Counted {
   std::string const& name() const { return registration_->name; }
   // Rows of the whole table.
   std::int64_t rows() const { return placement_.rows(); }
+  // How many tables the rows are of: 1, or those of a stack.
+  std::size_t tables() const { return firsts_.empty() ? 1 : firsts_.size() - 1; }
+  // The first row of a table, or the end of all for `tables()`.
+  std::int64_t first_row(std::size_t table) const {
+    if (firsts_.empty()) return table == 0 ? 0 : rows();
+    return static_cast<std::int64_t>(firsts_[table]);
+  }
   // Elements of a row.
   std::int64_t width() const { return rows_.width(); }
   // Rows that this rank holds.
@@ -264,6 +275,8 @@ class SparseState : public Counted {
     }
   }
 
+  // The first rows of a stack's tables in memory of the space, sent there once.
+  std::span<IndexType const> firsts_there() { return firsts_there_.of(ops(), firsts_); }
   // The first keys of owners in memory of the space, sent there once for each placement.
   std::span<IndexType const> bases_there() { return bases_there_.of(ops(), placement_.bases()); }
 
@@ -444,7 +457,8 @@ class SparseState : public Counted {
   // The result of `rows_of`, and of `rows_named` on a device, which is shown where owners begin.
   Buffer<IndexType> ids_;
   Buffer<IndexType, Space> numbers_;
-  Shown<IndexType, Space> bases_there_;
+  Shown<IndexType, Space> bases_there_, firsts_there_;
+  std::vector<IndexType> firsts_;  // of a stack's tables; empty for one table
 };
 
 }  // namespace parallax

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
+#include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/on_device.hpp"
 #include "parallax/optimizer/optimizer_checks.hpp"
@@ -75,6 +77,16 @@ consteval bool check_indices() {
   }
 }
 
+// For `bags`, of right indices and offsets: false where the assertion has told the user that the host cannot read the offsets that
+// it needs.
+template <class Ids, class Offsets>
+consteval bool check_offsets() {
+  constexpr bool right = is_on_device<typename decltype(flat_view(std::declval<Ids const&>()))::value_type> ||
+                         !is_on_device<typename decltype(flat_view(std::declval<Offsets const&>()))::value_type>;
+  static_assert(right, "parallax: offsets of bags lie in device memory only where the indices do: px::on_device of both");
+  return right;
+}
+
 // Whether A is an archive: an assertion tells the user that it is not.
 template <class A>
 consteval bool check_archive() {
@@ -111,31 +123,6 @@ inline RegistrationPtr make_registration(std::string name, std::string signature
 }
 
 }  // namespace detail
-
-// Does not own: a variable and the indices of one batch, for one call of `pull` or the like. Variable and indices must outlive
-// that call.
-template <class State, class Id>
-struct IndicesOf {
-  // The state of the table's variable.
-  using state_type = State;
-  // That of the variable.
-  State* state;
-  // The rows' numbers in the table, in any order, some perhaps twice.
-  std::span<Id const> ids;
-};
-
-// Does not own: indices in bags, for a pull that pools the rows of each.
-template <class State, class Id, class Offset>
-struct BagsOf : IndicesOf<State, Id> {
-  // Where each bag begins among the indices, and the end of the last.
-  std::span<Offset const> offsets;
-  // A weight for each index, where `weighted`.
-  std::span<typename State::scalar_type const> weights;
-  // How the rows of a bag become one.
-  Pool pool;
-  // Whether rows are multiplied by weights before they are added.
-  bool weighted;
-};
 
 // What `Variable` normalises to. Move-only; moving keeps handles and updates valid. Making one is local: ranks compare their
 // variables at the next collective call of the session. When making one throws, the session knows nothing of it. Must outlive
@@ -239,7 +226,20 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   template <class Session, class... Settings>
   BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
     make(session, std::move(name), table.rows, table.width, ", initial " + fields_text(table.initial), settings...);
-    state_->allocate(table.initial);
+    state_->allocate([&](std::int64_t) -> Initializer const& { return table.initial; });
+    session.enter(*state_);
+  }
+
+  // Local. The same of tables of one width that are kept as one, which begin as they say.
+  template <class Session, class... Settings>
+  BasicVariable(Session& session, std::string name, Stack const& stack, Settings const&... settings) {
+    auto const firsts = detail::first_rows(name, stack, session.rank());
+    make(session, std::move(name), firsts.back(), stack.tables().front().width, detail::stack_text(stack), settings...);
+    state_->stack({firsts.begin(), firsts.end()});
+    state_->allocate([&](std::int64_t row) -> Initializer const& {
+      auto const behind = std::upper_bound(firsts.begin(), firsts.end(), row);
+      return stack.tables()[static_cast<std::size_t>(behind - firsts.begin()) - 1].initial;
+    });
     session.enter(*state_);
   }
 
@@ -299,6 +299,10 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   std::int64_t rows() const { return state_->rows(); }
   // Elements of a row.
   std::int64_t width() const { return state_->width(); }
+  // How many tables the rows are of: 1, or those of a stack.
+  std::size_t tables() const { return state_->tables(); }
+  // Where the rows of table number `table` begin in the whole; of `tables()`: where they end.
+  std::int64_t first_row(std::size_t table) const { return state_->first_row(table); }
   // Rows that this rank holds: its shard, or all of them. Under Auto it changes with the policy.
   std::int64_t local_rows() const { return state_->local_rows(); }
   // The number in the table of row `local` of this rank, 0 <= local < local_rows().
@@ -343,7 +347,10 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
 
   // Local. These indices in bags, for a pull: bag b holds the indices at positions [offsets[b], offsets[b + 1]), so that
   // `offsets` begins with 0 and ends with the number of indices. Each bag's rows are pooled on this rank, by sum or mean, or
-  // summed with a weight per index.
+  // summed with a weight per index. Of a stack the bags of each table follow those of the table before, as many for each of
+  // them; an index is a row's number in the table of its bag. Indices in device memory may have their offsets there, too
+  // (px::on_device), of std::int32_t or std::int64_t; offsets of the host's may be written again once the call that was given
+  // the bags has returned.
   template <class Ids, class Offsets>
   auto bags(Ids const& ids, Offsets const& offsets, Pool pool = Pool::sum) const {
     return bags_of(ids, offsets, std::span<scalar_type const>{}, pool, false);
@@ -363,7 +370,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // What both make, or a stand-in once an assertion has spoken.
   template <class Ids, class Offsets>
   auto bags_of(Ids const& ids, Offsets const& offsets, std::span<scalar_type const> weights, Pool pool, bool weighted) const {
-    if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets>()) {
+    if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets, Space>() ||
+                  !detail::check_offsets<Ids, Offsets>()) {
       return BagsOf<State, std::int64_t, std::int64_t>{{&*state_, {}}, {}, {}, pool, false};
     } else {
       auto const view = flat_view(ids);

@@ -15,15 +15,18 @@ void groups(cudaStream_t stream, Index const* keys, std::int64_t bound, pc::Grou
   pc::run_lengths(stream, out, numbers);
   pc::sum_counts(stream, numbers, out, numbers);
   pc::bucket(stream, out.keys, out.count, keys, 3, numbers, out.distinct);
-  pc::cut_groups(stream, out, keys, 1, 2, 3, bound, numbers);
+  pc::cut_groups(stream, out, keys, 1, 2, 3, bound, {numbers, 9}, numbers);
 }
 template void groups(cudaStream_t, std::int32_t const*, std::int64_t, pc::GroupingView<std::int32_t> const&, std::uint32_t*);
 template void groups(cudaStream_t, std::int64_t const*, std::int64_t, pc::GroupingView<std::int64_t> const&, std::uint32_t*);
 
-#define PLACE(P, Id, Index)                                                                                                    \
-  template void pc::place_ids(cudaStream_t, Id const*, std::uint64_t, parallax::P::Layout const&, Index const*, bool, Index*); \
-  template void pc::rows_of_keys(cudaStream_t, Index const*, std::uint64_t, std::uint32_t const*, parallax::P::Layout const&,  \
+#define PLACE(P, Id, Index)                                                                                                   \
+  template void pc::place_ids(cudaStream_t, Id const*, std::uint64_t, parallax::P::Layout const&, Index const*,               \
+                              pc::StackView<Index> const&, bool, Index*);                                                     \
+  template void pc::rows_of_keys(cudaStream_t, Index const*, std::uint64_t, std::uint32_t const*, parallax::P::Layout const&, \
                                  Index const*, Index*);
+template void pc::take_offsets(cudaStream_t, std::int32_t const*, std::uint64_t, std::uint64_t, std::uint32_t*);
+template void pc::take_offsets(cudaStream_t, std::int64_t const*, std::uint64_t, std::uint64_t, std::uint32_t*);
 PLACE(Cyclic, std::int64_t, std::int64_t)
 PLACE(Hash, std::int64_t, std::int32_t)
 PLACE(Block, std::int32_t, std::int64_t)

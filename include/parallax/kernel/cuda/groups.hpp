@@ -69,22 +69,30 @@ class Groups<Index, CudaSpace> {
 
   // Of groups that the device has made. Puts in the queue: where runs of keys begin that bases[first], bases[first + stride], …
   // cut, `cuts` of them, in device memory; and how many keys are below `bound`, for the last one may be that, which stands for
-  // indices that take no part. By one copy the host gets these numbers.
-  void cut(Index const* bases, std::size_t first, std::size_t stride, std::size_t cuts, std::int64_t bound) {
-    told_.resize_with_slack(cuts + 2);
-    ops_->cut_groups(view_, bases, first, stride, cuts, bound, told_.data());
-    bring(told_.data(), (cuts + 2) * sizeof(std::uint32_t));
+  // indices that take no part. By one copy the host gets these numbers, and the sum of `wrongs`, which lie there.
+  void cut(Index const* bases, std::size_t first, std::size_t stride, std::size_t cuts, std::int64_t bound,
+           std::span<std::uint32_t const> wrongs) {
+    told_.resize_with_slack(cuts + 3);
+    ops_->cut_groups(view_, bases, first, stride, cuts, bound, wrongs, told_.data());
+    bring(told_.data(), (cuts + 3) * sizeof(std::uint32_t));
   }
   // Whether the host has the numbers of the last `cut`; asked without waiting.
   bool cut_is_here() const { return brought_at_->reached(); }
   // The same, waited for.
   void await_cut() const { ops_->await(*brought_at_); }
-  // Once they are here: writes where the runs begin, and returns how many indices take no part.
-  std::size_t take_cut(std::span<std::size_t> begins) {
+  // What else a cut tells.
+  struct Told {
+    // How many indices take no part.
+    std::size_t none;
+    // The sum of the numbers that were given.
+    std::size_t wrong;
+  };
+  // Once they are here: writes where the runs begin.
+  Told take_cut(std::span<std::size_t> begins) {
     auto const* const numbers = brought<std::uint32_t>();
     std::copy_n(numbers, begins.size(), begins.data());
     distinct_ = numbers[begins.size()];
-    return numbers[begins.size() + 1];
+    return {numbers[begins.size() + 1], numbers[begins.size() + 2]};
   }
 
   // The number of keys that were grouped.

@@ -53,7 +53,7 @@ constexpr auto functions_of_table() {
 template <class Index, class Layout>
 constexpr auto functions_of_ids() {
   return std::tuple{&Ops::place_ids<std::int32_t, Layout, Index>, &Ops::place_ids<std::int64_t, Layout, Index>,
-                    &Ops::rows_of_keys<Layout, Index>};
+                    &Ops::take_offsets<std::int32_t>, &Ops::take_offsets<std::int64_t>, &Ops::rows_of_keys<Layout, Index>};
 }
 
 // The functions that set an optimizer's slots to their first values.

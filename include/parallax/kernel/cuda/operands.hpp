@@ -2,6 +2,7 @@
 // kernel/cuda/row_ops.hpp declares operations on it, and the launchers are handed it as it is.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "parallax/core/view.hpp"
@@ -19,6 +20,23 @@ struct GroupingView {
   std::uint32_t* distinct = nullptr;  // 1: u
   std::uint32_t count = 0;            // n
 };
+
+// Does not own. Tables that are kept one behind the other, and a batch of bags, of which each table has as many: its ids are
+// numbers in the table of their bag. In device memory; as it is made, there is one table, and ids are numbers in it.
+template <class Index>
+struct StackView {
+  Index const* firsts = nullptr;          // tables + 1: the first row of each, and the end
+  std::uint32_t const* begins = nullptr;  // tables * bags + 1: where each bag begins among the ids
+  std::uint32_t tables = 1;               // how many there are
+  std::uint32_t bags = 0;                 // of one table
+};
+
+// How many blocks check and take the offsets of so many bags: each leaves a number, which a kernel of one block adds up.
+constexpr std::size_t blocks_of_offsets(std::size_t bags) {
+  constexpr std::size_t most = 64, offsets_of_block = 256;
+  std::size_t const needed = bags / offsets_of_block + 1;
+  return needed < most ? needed : most;
+}
 
 // One copy of many. Ranges written overlap nothing.
 struct Copy {

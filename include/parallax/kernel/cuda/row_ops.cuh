@@ -163,9 +163,13 @@ void RowOps<CudaSpace>::copy_all(List const& list) const {
 }
 
 template <class Id, class Layout, class Index>
-void RowOps<CudaSpace>::place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases, bool hashes,
-                                  Index* keys) const {
-  device::place_ids(stream(), ids, n, layout, bases, hashes, keys);
+void RowOps<CudaSpace>::place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases,
+                                  device::StackView<Index> const& stack, bool hashes, Index* keys) const {
+  device::place_ids(stream(), ids, n, layout, bases, stack, hashes, keys);
+}
+template <class Offset>
+void RowOps<CudaSpace>::take_offsets(Offset const* offsets, std::size_t bags, std::size_t n, std::uint32_t* begins) const {
+  device::take_offsets(stream(), offsets, bags, n, begins);
 }
 template <class Layout, class Index>
 void RowOps<CudaSpace>::rows_of_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Layout const& layout,
@@ -180,8 +184,9 @@ void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, device
 
 template <class Index>
 void RowOps<CudaSpace>::cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first,
-                                   std::size_t stride, std::size_t cuts, std::int64_t bound, std::uint32_t* told) const {
-  device::cut_groups(stream(), groups, bases, first, stride, cuts, bound, told);
+                                   std::size_t stride, std::size_t cuts, std::int64_t bound,
+                                   std::span<std::uint32_t const> wrongs, std::uint32_t* told) const {
+  device::cut_groups(stream(), groups, bases, first, stride, cuts, bound, wrongs, told);
 }
 template <class Index>
 void RowOps<CudaSpace>::run_lengths(device::GroupingView<Index> const& groups, std::size_t first, std::size_t last,

@@ -101,10 +101,25 @@ struct RowOps<CudaSpace> {
   template <class List>
   void copy_all(List const& list) const;
 
-  // Keys of n ids: bases[owner] + local row, as the layout says. One outside [0, rows) has the key of the row that its hash
-  // chooses, or, where it does not count for one, `rows`.
+  // The tables of a stack as `place_ids` takes them, by their first rows and where bags begin, as many for each; of one table
+  // both are empty. In device memory.
+  template <class Index>
+  static device::StackView<Index> stack(std::span<Index const> firsts, std::span<std::uint32_t const> begins) {
+    if (firsts.empty()) return {};
+    auto const tables = static_cast<std::uint32_t>(firsts.size() - 1);
+    return {firsts.data(), begins.data(), tables, static_cast<std::uint32_t>(begins.size() - 1) / tables};
+  }
+  // Keys of n ids: bases[owner] + local row, as the layout says; each is a row of its table of the stack. One outside has the key
+  // of the row that its hash chooses, or, where it does not count for one, the number of all rows.
   template <class Id, class Layout, class Index>
-  void place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases, bool hashes, Index* keys) const;
+  void place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases, device::StackView<Index> const& stack,
+                 bool hashes, Index* keys) const;
+  // How many numbers `take_offsets` leaves behind where bags begin.
+  static constexpr std::size_t blocks_of_offsets(std::size_t bags) { return device::blocks_of_offsets(bags); }
+  // begins[b] = offsets[b], for `bags` and the end of the last, and `blocks_of_offsets(bags)` numbers behind it: zeros, but where
+  // they are no offsets of n indices. None is above n. In device memory.
+  template <class Offset>
+  void take_offsets(Offset const* offsets, std::size_t bags, std::size_t n, std::uint32_t* begins) const;
   // Rows of the table that keys stand for, as the layout says: of the first *count of `most` keys.
   template <class Layout, class Index>
   void rows_of_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Layout const& layout, Index const* bases,
@@ -115,11 +130,11 @@ struct RowOps<CudaSpace> {
   void group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const;
 
   // Of groups in device memory: told[k] = the first distinct key >= bases[first + k * stride], for k below `cuts`; behind them how
-  // many distinct keys are below `bound`, and how many positions the others have, which are one key at most. From here on that is
-  // no distinct key. `bases` and `told` lie in device memory.
+  // many distinct keys are below `bound`, how many positions the others have, which are one key at most, and the sum of `wrongs`, at
+  // most 256 numbers. From here on that key is no distinct one. All lies in device memory.
   template <class Index>
   void cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first, std::size_t stride,
-                  std::size_t cuts, std::int64_t bound, std::uint32_t* told) const;
+                  std::size_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs, std::uint32_t* told) const;
   // out[k - first] = the number of positions of distinct key k, for k in [first, last) as far as there are keys.
   template <class Index>
   void run_lengths(device::GroupingView<Index> const& groups, std::size_t first, std::size_t last, std::uint32_t* out) const;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "parallax/core/algorithm.hpp"
@@ -70,16 +71,20 @@ __global__ void __launch_bounds__(block_threads)
 template <class Index>
 __global__ void __launch_bounds__(block_threads)
     cut_groups_kernel(GroupingView<Index> groups, Index const* bases, std::uint64_t first, std::uint64_t stride,
-                      std::uint64_t cuts, std::int64_t bound, std::uint32_t* told) {
+                      std::uint64_t cuts, std::int64_t bound, std::uint32_t const* wrong, std::uint32_t wrongs,
+                      std::uint32_t* told) {
+  __shared__ std::uint32_t sums[warp_lanes];
   std::uint32_t const keys = *groups.distinct;
   bool const last_is_none = keys > 0 && static_cast<std::int64_t>(groups.keys[keys - 1]) >= bound;
   std::uint32_t const distinct = keys - last_is_none;
   for (std::uint64_t k = threadIdx.x; k < cuts; k += blockDim.x)
     told[k] = first_not_below(groups.keys, distinct, bases[first + k * stride]);
-  __syncthreads();  // all have read how many keys there are
+  std::uint32_t all_wrong = 0;  // behind the barrier all have read how many keys there are
+  block_prefix(threadIdx.x < wrongs ? wrong[threadIdx.x] : 0, sums, all_wrong);
   if (threadIdx.x > 0) return;
   told[cuts] = *groups.distinct = distinct;
   told[cuts + 1] = groups.count - groups.offsets[distinct];
+  told[cuts + 2] = all_wrong;
 }
 
 }  // namespace detail
@@ -105,12 +110,14 @@ void sum_counts(cudaStream_t stream, std::uint32_t const* counts, GroupingView<I
 }
 
 // told[k] = the number of the first distinct key >= bases[first + k * stride], for k below `cuts`; told[cuts] = how many distinct
-// keys are below `bound`, told[cuts + 1] = how many positions the others have. There is one other key at most, the last, and it is
+// keys are below `bound`, told[cuts + 1] = how many positions the others have, told[cuts + 2] = the sum of `wrongs` numbers, at most a block's threads. There is one other key at most, the last, and it is
 // no distinct key from here on; no base is above it. All arrays are on the device.
 template <class Index>
 void cut_groups(cudaStream_t stream, GroupingView<Index> const& groups, Index const* bases, std::uint64_t first,
-                std::uint64_t stride, std::uint64_t cuts, std::int64_t bound, std::uint32_t* told) {
-  launch(stream, 1, block_threads, 0, detail::cut_groups_kernel<Index>, groups, bases, first, stride, cuts, bound, told);
+                std::uint64_t stride, std::uint64_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs,
+                std::uint32_t* told) {
+  launch(stream, 1, block_threads, 0, detail::cut_groups_kernel<Index>, groups, bases, first, stride, cuts, bound,
+         wrongs.data(), static_cast<std::uint32_t>(wrongs.size()), told);
 }
 
 // Cuts ascending keys at ascending boundaries: begins[k] = the first position whose key is >= bases[k], the last one the number

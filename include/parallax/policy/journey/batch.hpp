@@ -27,53 +27,118 @@ Slice<Hop const> route_of(Topology<C> const& topology) {
   return is_direct<E> ? topology.direct() : topology.hops();
 }
 
+// Does not own: a variable and the indices of one batch, for one call of `pull` or the like. Variable and indices must outlive
+// that call.
+template <class State, class Id>
+struct IndicesOf {
+  // The state of the table's variable.
+  using state_type = State;
+  // The type of an index.
+  using id_type = Id;
+  // That of the variable.
+  State* state;
+  // The rows' numbers in the table, in any order, some perhaps twice.
+  std::span<Id const> ids;
+};
+// Types follow from what is named.
+template <class State, class Id>
+IndicesOf(State*, std::span<Id const>) -> IndicesOf<State, Id>;
+
+// Does not own: indices in bags, for a pull that pools the rows of each.
+template <class State, class Id, class Offset>
+struct BagsOf : IndicesOf<State, Id> {
+  // The type of an offset.
+  using offset_type = Offset;
+  // Where each bag begins among the indices, and the end of the last.
+  std::span<Offset const> offsets;
+  // A weight for each index, where `weighted`.
+  std::span<typename State::scalar_type const> weights;
+  // How the rows of a bag become one.
+  Pool pool;
+  // Whether rows are multiplied by weights before they are added.
+  bool weighted;
+};
+
 namespace detail {
 
-// The key of an id outside the table, by the variable's `BadIds`: it is counted in the plan as dropped, stands for the row that
-// its hash chooses, or is an Error (bad_id), which it is under `hash`, too, where the table has no rows. Nothing else of a plan
-// depends on `BadIds`. `position` is the id's in the batch; `operation` is for the error.
+// Rows that indices are numbers in: the whole, or one of a stack's tables.
+struct RowRange {
+  // The first of them in the whole, and how many there are.
+  std::int64_t first, rows;
+  // The table's number in its stack; -1 of the whole.
+  std::int64_t table = -1;
+
+  // The range of a stack's table; where there is one table alone, the whole.
+  template <class State>
+  static RowRange of_table(State const& state, std::size_t table) {
+    std::int64_t const first = state.first_row(table);
+    return {first, state.first_row(table + 1) - first, state.tables() == 1 ? -1 : static_cast<std::int64_t>(table)};
+  }
+};
+
+// The key of an id outside its range, by the variable's `BadIds`: it is counted in the plan as dropped, stands for the row of the
+// range that its hash chooses, or is an Error (bad_id), which it is under `hash`, too, where there are no rows. Nothing else of a
+// plan depends on `BadIds`. `position` is the id's in the batch; `operation` is for the error.
 template <class State, class Id>
-typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id, std::size_t position, int rank,
-                                       char const* operation) {
+typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id, std::size_t position,
+                                       RowRange range, int rank, char const* operation) {
   if (state.bad_ids() == BadIds::drop_and_count) {
     ++plan.dropped;
     return static_cast<typename State::index_type>(state.rows());
   }
-  if (state.bad_ids() == BadIds::error || state.rows() == 0)
+  if (state.bad_ids() == BadIds::error || range.rows == 0)
     throw Error{Errc::bad_id, rank, operation, state.name(),
-                joined({"index ", id, " at position ", position, " is outside [0, ", state.rows(), ")"})};
-  return state.placement().key(hashed_row(static_cast<std::uint64_t>(id), state.rows()));
+                joined({"index ", id, " at position ", position, " is outside [0, ", range.rows, ")",
+                        range.table < 0 ? "" : joined({" of table ", range.table})})};
+  return state.placement().key(range.first + hashed_row(static_cast<std::uint64_t>(id), range.rows));
 }
 
-// Fills `plan.keys` with a key for each id of the host's, in their order. `assign` and `scale` call it for plans of their own.
+// Writes a key for each id of the host's, in their order, to `plan.keys` from position `first` on, where there is room.
+template <class State, class Id>
+void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, std::size_t first, RowRange range,
+               int rank, char const* operation) {
+  auto const rows = static_cast<std::uint64_t>(range.rows);
+  auto* const keys = plan.keys.data() + first;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    bool const inside = static_cast<std::uint64_t>(ids[i]) < rows;
+    keys[i] = inside ? state.placement().key(range.first + static_cast<std::int64_t>(ids[i]))
+                     : key_outside(state, plan, ids[i], first + i, range, rank, operation);
+  }
+}
+// Fills `plan.keys` with a key for each id of a batch of the host's: of a stack its bags say in which table an id is a number.
+// `assign` and `scale` call it for plans of their own.
 template <class State, class Id>
 void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank, char const* operation) {
   plan.keys.resize_with_slack(ids.size());
-  auto const rows = static_cast<std::uint64_t>(state.rows());
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    bool const inside = static_cast<std::uint64_t>(ids[i]) < rows;
-    plan.keys[i] = inside ? state.placement().key(static_cast<std::int64_t>(ids[i]))
-                          : key_outside(state, plan, ids[i], i, rank, operation);
+  if (state.tables() == 1 || plan.bags.count == 0)
+    return make_keys(state, plan, ids, 0, RowRange{0, state.rows()}, rank, operation);
+  auto const begins = plan.bags.begins_here(state.ops());
+  std::size_t const each = plan.bags.count / state.tables();
+  for (std::size_t table = 0; table < state.tables(); ++table) {
+    std::size_t const begin = begins[table * each], end = begins[(table + 1) * each];
+    make_keys(state, plan, ids.subspan(begin, end - begin), begin, RowRange::of_table(state, table), rank, operation);
   }
 }
 
 // Puts in the queue the making of keys of ids in a device's memory, of their groups, and of the lengths of their runs.
 template <class State, class Id>
 void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
-  auto const& placement = state.placement();
+  auto const& ops = state.ops();
   auto const* const bases = state.bases_there().data();
-  bool const hashes = state.bad_ids() == BadIds::hash && state.rows() > 0;
-  plan.group_there(state.ops(), ids.size(), state.rows(), [&](auto* keys) {
-    state.ops().place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), placement.layout(), bases, hashes, keys);
+  auto const layout = state.placement().layout();
+  bool const hashes = state.bad_ids() == BadIds::hash;
+  bool const stacked = state.tables() > 1 && plan.bags.count > 0;
+  auto const stack = stacked ? ops.stack(state.firsts_there(), plan.bags.begins_there(ops))
+                             : ops.stack(std::span<typename State::index_type const>{}, {});
+  plan.group_there(ops, ids.size(), state.rows(), [&](auto* keys) {
+    ops.place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), layout, bases, stack, hashes, keys);
   });
   plan.begin_cut(0, bases, state.rows());
 }
 // Waits for the lengths of their runs, under the communicator's deadline: the device may be behind what waits for a peer. Past it
-// the communicator is aborted, and Error (timeout) thrown. Of ids outside the table the first one is refused here, where the
-// variable refuses them.
-template <Communicator C, class State, class Id>
-void take_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids,
-                 char const* operation) {
+// the communicator is aborted, and Error (timeout) thrown.
+template <Communicator C, class State>
+void await_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan, char const* operation) {
   Patience<C> patience{topology.world()};
   while (!plan.cut_is_here(0)) {
     if (patience.pause()) continue;
@@ -81,42 +146,114 @@ void take_groups(Topology<C> const& topology, State const& state, typename State
     topology.world().abort(error);
     throw error;
   }
-  plan.end_cut(0);
+}
+// Refuses the first of the ids outside the table, once the groups of ids in a device's memory are known, where the variable refuses
+// them.
+template <class State, class Id>
+void check_groups(State& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids, int rank,
+                  char const* operation) {
   if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
   std::size_t const position = plan.groups.here().order[ids.size() - plan.dropped];
   Id const id = state.ops().read(reinterpret_cast<Id const*>(ids.data()) + position);
-  static_cast<void>(key_outside(state, plan, id, position, topology.rank(), operation));
+  std::size_t table = 0;
+  if (state.tables() > 1 && plan.bags.count > 0) {
+    auto const begins = plan.bags.begins_here(state.ops());
+    std::size_t const each = plan.bags.count / state.tables();
+    while (begins[(table + 1) * each] <= position) ++table;
+    static_cast<void>(key_outside(state, plan, id, position, RowRange::of_table(state, table), rank, operation));
+  }
+  static_cast<void>(key_outside(state, plan, id, position, RowRange{0, state.rows()}, rank, operation));
 }
 
-// Local. A plan for a batch of indices: its distinct keys, and which of them go to whom on the first hop. In two parts, between
-// which a device makes the plans of other batches, too.
-template <Communicator C, class State, class Id>
-void begin_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
-                [[maybe_unused]] char const* operation) {
-  plan.prepare(route_of<typename State::Exchange>(topology));
-  if constexpr (!is_on_device<Id>) make_keys(state, plan, ids, topology.rank(), operation);
-  else if constexpr (State::placed_there)
-    if (!ids.empty()) group_there(state, plan, ids);
-}
-// The second part: the groups of the ids, and the runs of the first hop. Ids on a device that cannot place them are brought to
-// the host, and keyed there. Throws Error (bad_id) for an id outside the table, if the variable refuses them.
-template <Communicator C, class State, class Id>
-void finish_plan(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
-                 [[maybe_unused]] char const* operation) {
-  if constexpr (!is_on_device<Id>) {
-    plan.group(state.ops(), ids.size(), state.rows());
-    plan.cut(0, state.ops(), state.placement().bases(), state.rows());
-  } else if (State::placed_there && !ids.empty()) {
-    take_groups(topology, state, plan, ids, operation);
+// Local. The same as `begin_bags`, of offsets in a device's memory that the host checks and takes, once it has them.
+template <class Bags>
+void bring_bags(Bags const& given, typename Bags::state_type::Plan& plan, int rank);
+
+// Local. As many bags as the offsets of a pull say, which begin where they say. Those of the host are checked here, where they
+// do not fit the indices; those of a device are there, and `finish_plan` checks them. Throws Error (invalid_argument).
+template <class Bags, class Offset>
+void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::span<Offset const> offsets, int rank) {
+  auto const refuse = [&](std::string const& why) {
+    throw Error{Errc::invalid_argument, rank, "pull", given.state->name(), why};
+  };
+  std::size_t const n = given.ids.size(), tables = given.state->tables();
+  if (given.weighted && given.weights.size() != n) refuse(joined({given.weights.size(), " weights for ", n, " indices"}));
+  if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(joined({offsets.size() - 1, " bags"}));
+  if (!offsets.empty() && (offsets.size() - 1) % tables != 0)
+    refuse(joined({offsets.size() - 1, " bags for a stack of ", tables, " tables, which have as many each"}));
+  plan.bags.mean = given.pool == Pool::mean;
+  if constexpr (is_on_device<Offset>) {
+    using Number = decltype(Offset::index);
+    auto const* const there = reinterpret_cast<Number const*>(offsets.data());
+    if constexpr (Bags::state_type::placed_there)
+      if (n > 0 && !offsets.empty()) return plan.bags.begin_there(given.state->ops(), there, offsets.size() - 1, n);
+    bring_bags(given, plan, rank);  // of what the host plans
   } else {
-    using Number = decltype(Id::index);
-    std::vector<Number> here(ids.size());
-    state.ops().to_host(here.data(), reinterpret_cast<Number const*>(ids.data()), here.size());
-    make_keys(state, plan, std::span<Number const>{here}, topology.rank(), operation);
-    plan.group(state.ops(), here.size(), state.rows());
+    if (offsets.empty() || offsets.front() != 0 || static_cast<std::uint64_t>(offsets.back()) != n)
+      refuse(joined({"offsets of bags begin with 0 and end with the number of indices, ", n}));
+    for (std::size_t bag = 0; bag + 1 < offsets.size(); ++bag)  // all of them before any is followed
+      if (offsets[bag] > offsets[bag + 1])
+        refuse(joined({"the offsets of bags descend from ", offsets[bag], " to ", offsets[bag + 1], " at bag ", bag}));
+    plan.bags.begin_here(offsets);
+  }
+}
+template <class Bags>
+void bring_bags(Bags const& given, typename Bags::state_type::Plan& plan, int rank) {
+  using Number = decltype(Bags::offset_type::index);
+  std::vector<Number> here(given.offsets.size());
+  given.state->ops().to_host(here.data(), reinterpret_cast<Number const*>(given.offsets.data()), here.size());
+  begin_bags(given, plan, std::span<Number const>{here}, rank);
+}
+
+// Local. A plan for a batch of indices, of IndicesOf or BagsOf: its distinct keys, and which of them go to whom on the first hop.
+// In two parts, between which a device makes the plans of other batches, too. Errors as of the second part.
+template <Communicator C, class Indices>
+void begin_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
+                [[maybe_unused]] char const* operation) {
+  auto& state = *given.state;
+  plan.prepare(route_of<typename Indices::state_type::Exchange>(topology));
+  if constexpr (requires { given.offsets; }) begin_bags(given, plan, given.offsets, topology.rank());
+  if constexpr (!is_on_device<typename Indices::id_type>) make_keys(state, plan, given.ids, topology.rank(), operation);
+  else if constexpr (Indices::state_type::placed_there)
+    if (!given.ids.empty()) group_there(state, plan, given.ids);
+}
+// The second part: the groups of the ids, the runs of the first hop, and what of bags belongs to indices. Ids on a device that
+// cannot place them are brought to the host, and keyed there. Throws Error: bad_id for an id outside the table, if the variable
+// refuses them; invalid_argument for offsets or weights that do not fit the ids.
+template <Communicator C, class Indices>
+void finish_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
+                 [[maybe_unused]] char const* operation) {
+  using State = typename Indices::state_type;
+  State& state = *given.state;
+  auto const group_here = [&] {
+    plan.group(state.ops(), given.ids.size(), state.rows());
     plan.cut(0, state.ops(), state.placement().bases(), state.rows());
+  };
+  if constexpr (!is_on_device<typename Indices::id_type>) {
+    group_here();
+  } else if (State::placed_there && !given.ids.empty()) {
+    await_groups(topology, state, plan, operation);
+    [[maybe_unused]] bool const in_order = plan.end_cut(0);
+    if constexpr (requires { requires is_on_device<typename Indices::offset_type>; })
+      if (!in_order) bring_bags(given, plan, topology.rank());  // which refuses them
+    check_groups(state, plan, given.ids, topology.rank(), operation);
+  } else {
+    using Number = decltype(Indices::id_type::index);
+    std::vector<Number> here(given.ids.size());
+    state.ops().to_host(here.data(), reinterpret_cast<Number const*>(given.ids.data()), here.size());
+    make_keys(state, plan, std::span<Number const>{here}, topology.rank(), operation);
+    group_here();
   }
   state.count_dropped(plan.dropped);
+  if constexpr (requires { given.offsets; })
+    plan.bags.template place<typename State::scalar_type>(state.ops(), plan.groups, given.weights, given.weighted);
+}
+// Both parts.
+template <Communicator C, class Indices>
+void make_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
+               char const* operation) {
+  begin_plan(topology, given, plan, operation);
+  finish_plan(topology, given, plan, operation);
 }
 
 // Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
@@ -142,32 +279,6 @@ void remake_plan(Topology<C> const& topology, State const& state, typename State
     else RowOps<HostSpace>::sum_counts(old.named.span(), groups, 0, count, plan.named.data());
   }
   if (old.bags.count > 0) plan.bags.copy_from(state.ops(), old.bags);
-}
-
-// Local. Notes for each index of a plan which bag it lies in, and its factor; bags do not count indices that were dropped.
-// Throws Error (invalid_argument) for offsets or weights that do not fit the indices. Called once the plan's groups are made.
-template <class Bags, class Plan>
-void make_bags(Bags const& given, Plan& plan, int rank) {
-  using T = typename Bags::state_type::scalar_type;
-  auto const refuse = [&](std::string const& why) {
-    throw Error{Errc::invalid_argument, rank, "pull", given.state->name(), why};
-  };
-  auto const& offsets = given.offsets;
-  std::size_t const n = given.ids.size();
-  if (offsets.empty() || offsets.front() != 0 || static_cast<std::uint64_t>(offsets.back()) != n)
-    refuse(joined({"offsets of bags begin with 0 and end with the number of indices, ", n}));
-  for (std::size_t bag = 0; bag + 1 < offsets.size(); ++bag)  // all of them before any is followed
-    if (offsets[bag] > offsets[bag + 1])
-      refuse(joined({"the offsets of bags descend from ", offsets[bag], " to ", offsets[bag + 1], " at bag ", bag}));
-  if (given.weighted && given.weights.size() != n) refuse(joined({given.weights.size(), " weights for ", n, " indices"}));
-  if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(joined({offsets.size() - 1, " bags"}));
-  auto& bags = plan.bags;
-  bags.count = offsets.size() - 1;
-  bags.mean = given.pool == Pool::mean;
-  bags.begins.resize_with_slack(offsets.size());
-  std::transform(offsets.begin(), offsets.end(), bags.begins.data(),
-                 [](auto const offset) { return static_cast<std::uint32_t>(offset); });
-  bags.template place<T>(given.state->ops(), plan.groups, given.weights, given.weighted);
 }
 
 }  // namespace detail

@@ -11,8 +11,8 @@
 
 namespace parallax {
 
-// The bags of a pull: the indices of bag b are at positions begins[b] … begins[b + 1] - 1. The host knows where they begin; what
-// belongs to each index is in memory of the space.
+// The bags of a pull: the indices of bag b are at positions begins[b] … begins[b + 1] - 1. Where they begin is known where the
+// offsets were given, by the host or on a device; what belongs to each index is in memory of the space.
 template <MemorySpace Space>
 struct BagPlan {
   // What moves and sums rows in memory of the space.
@@ -22,23 +22,48 @@ struct BagPlan {
   std::size_t count = 0;
   // Whether indices have factors: their weights, or those of a mean.
   bool factored = false, mean = false;    // whether a bag is the mean of the rows that it has kept
-  Buffer<std::uint32_t> begins;           // count + 1
   Buffer<std::uint32_t, Space> of_index;  // by index: the number of its bag
   Buffer<std::uint32_t, Space> kept;      // by bag: its indices that were not dropped, 1 if there are none
   Buffer<std::byte, Space> factors;       // by index, of the variable's scalar type
   Buffer<std::byte, Space> pooled;        // the rows of each bag as one
 
-  // Local. Fills all but `pooled`: `begins` are made, and the groups of the indices. Without weights, by which a mean is none.
+  // There are no bags, until some begin.
+  void clear() { count = 0, begin_there_ = false; }
+  // Local. As many bags as the offsets say, which are in order: each begins where the host says.
+  template <class Offset>
+  void begin_here(std::span<Offset const> offsets) {
+    count = offsets.size() - 1;
+    begins_.resize_with_slack(offsets.size());
+    std::transform(offsets.begin(), offsets.end(), begins_.data(),
+                   [](auto const offset) { return static_cast<std::uint32_t>(offset); });
+    shown_begins_.renew();
+    begin_there_ = false;
+  }
+  // Local. On a device: puts in the queue that `bags` of them begin where the `offsets` say, which lie there; and whether these
+  // are in order, for so many indices. `wrongs` tells it.
+  template <class Offset>
+  void begin_there(Ops const& ops, Offset const* offsets, std::size_t bags, std::size_t indices) {
+    count = bags;
+    made_.resize_with_slack(count + 1 + ops.blocks_of_offsets(count));
+    ops.take_offsets(offsets, count, indices, made_.data());
+    begin_there_ = true;
+  }
+  // Of bags that a device has made, numbers in its memory: zeros where their offsets were right. Else they begin anywhere within
+  // the indices. None of bags that the host has made.
+  std::span<std::uint32_t const> wrongs() const {
+    return begin_there_ ? made_.span().subspan(count + 1) : std::span<std::uint32_t const>{};
+  }
+
+  // Local. Fills what belongs to indices, once where bags begin is made, and the groups of the indices. Without weights, by which a mean is none.
   template <class T, class Index>
   void place(Ops const& ops, Groups<Index, Space>& groups, std::span<T const> weights, bool weighted) {
     std::size_t const n = groups.count();
-    shown_begins_.renew();
     factored = weighted || mean;
     of_index.resize_with_slack(n);
     kept.resize_with_slack(count);
     factors.resize_with_slack(factored ? n * sizeof(T) : 0);
     T* const own = reinterpret_cast<T*>(factors.data());
-    ops.place_in_bags(shown_begins(ops), groups.there(ops), of_index.data(), kept.data(), mean && !weighted ? own : nullptr);
+    ops.place_in_bags(begins_there(ops), groups.there(ops), of_index.data(), kept.data(), mean && !weighted ? own : nullptr);
     if (!weighted) return;
     shown_weights_.renew();
     std::span<std::byte const> const given{reinterpret_cast<std::byte const*>(weights.data()), weights.size_bytes()};
@@ -55,23 +80,38 @@ struct BagPlan {
   T const* factor_list() const {
     return factored ? reinterpret_cast<T const*>(factors.data()) : nullptr;
   }
-  // `begins`, where operations in the space find it.
-  std::span<std::uint32_t const> shown_begins(Ops const& ops) { return shown_begins_.of(ops, begins.span()); }
+  // Where bags begin, and the end of the last: where operations in the space find it.
+  std::span<std::uint32_t const> begins_there(Ops const& ops) {
+    if (begin_there_) return {made_.data(), count + 1};
+    return shown_begins_.of(ops, begins_.span());
+  }
+  // The same in the host's memory; of bags that a device has made, for which the stream is waited for, it is a copy.
+  std::span<std::uint32_t const> begins_here(Ops const& ops) {
+    if (begin_there_) {
+      begins_.resize_with_slack(count + 1);
+      ops.to_host(begins_.data(), made_.data(), count + 1);
+    }
+    return begins_.span();
+  }
 
   // Local. All but `pooled`, for a plan that is made again for the update of the same batch.
   void copy_from(Ops const& ops, BagPlan const& other) {
     count = other.count, factored = other.factored, mean = other.mean;
-    begins.resize_with_slack(other.begins.size());
-    std::copy_n(other.begins.data(), begins.size(), begins.data());
+    begins_.resize_with_slack(other.begins_.size());
+    std::copy_n(other.begins_.data(), begins_.size(), begins_.data());
+    begin_there_ = other.begin_there_;
     auto const copy = [&](auto const& from, auto& to) {
       to.resize_with_slack(from.size());
       ops.copy_bytes(to.data(), from.data(), from.size() * sizeof(*from.data()));
     };
-    copy(other.of_index, of_index), copy(other.kept, kept), copy(other.factors, factors);
+    copy(other.made_, made_), copy(other.of_index, of_index), copy(other.kept, kept), copy(other.factors, factors);
     shown_begins_.renew();
   }
 
  private:
+  Buffer<std::uint32_t> begins_;       // count + 1, of offsets that the host was given
+  Buffer<std::uint32_t, Space> made_;  // of others: count + 1, and `wrongs` behind
+  bool begin_there_ = false;
   Shown<std::uint32_t, Space> shown_begins_;
   Shown<std::byte, Space> shown_weights_;
 };

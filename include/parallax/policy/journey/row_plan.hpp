@@ -91,7 +91,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     this->hops = route;
     this->arrived.resize(route.size());
     this->runs.resize(route.size());
-    this->agreed = this->dropped = this->bags.count = 0;
+    this->agreed = this->dropped = 0;
+    this->bags.clear();
     this->retired = false;
     this->named.resize(0);
     this->renew_named();
@@ -116,7 +117,7 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     if constexpr (!Space::host_readable)
       if (level(k).made_there()) {
         begin_cut(k, bases_.of(ops, bases).data(), rows);
-        return end_cut(k);
+        return static_cast<void>(end_cut(k));
       }
     this->cut_here(k, level(k).keys_here(), bases);
   }
@@ -125,7 +126,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   void begin_cut([[maybe_unused]] std::size_t k, [[maybe_unused]] Index const* bases, [[maybe_unused]] std::int64_t rows) {
     if constexpr (!Space::host_readable) {
       Hop const& hop = this->hops[k];
-      level(k).cut(bases, static_cast<std::size_t>(hop.base), static_cast<std::size_t>(hop.stride), cuts(k), rows);
+      level(k).cut(bases, static_cast<std::size_t>(hop.base), static_cast<std::size_t>(hop.stride), cuts(k), rows,
+                   k == 0 ? this->bags.wrongs() : std::span<std::uint32_t const>{});
     }
   }
   // Whether the second half has nothing to wait for.
@@ -133,13 +135,16 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     if constexpr (!Space::host_readable) return level(k).cut_is_here();
     else return true;
   }
-  // The second half. At level 0 what was dropped is counted.
-  void end_cut([[maybe_unused]] std::size_t k) {
+  // The second half. At level 0 what was dropped is counted; false where the bags of the batch are none, as its offsets were wrong.
+  bool end_cut([[maybe_unused]] std::size_t k) {
+    bool in_order = true;
     if constexpr (!Space::host_readable) {
       level(k).await_cut();
-      std::size_t const none = level(k).take_cut({this->runs_of(k).sent.data(), cuts(k)});
-      if (k == 0) this->dropped = none;
+      auto const told = level(k).take_cut({this->runs_of(k).sent.data(), cuts(k)});
+      if (k == 0) this->dropped = told.none;
+      in_order = told.wrong == 0;
     }
+    return in_order;
   }
 
  private:

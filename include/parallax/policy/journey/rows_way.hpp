@@ -46,8 +46,7 @@ class RowWayBase : public WayBase<C, Update> {
     ++plan.users;
     own_ = {update.rows, update.per};
     if (!update.plan) {
-      detail::begin_plan(topology, *state_, plan, update.ids, "step");
-      detail::finish_plan(topology, *state_, plan, update.ids, "step");
+      detail::make_plan(topology, IndicesOf{&*state_, update.ids}, plan, "step");
     } else if (!usable) {
       detail::remake_plan(topology, *state_, plan, *update.plan, own_.distinct());
       if (own_.distinct()) own_.per = RowsPer::index;
