@@ -54,7 +54,10 @@ template <Communicator C, class Check>
 void begin_checkpoint(SessionCore<C>& core, Operation operation, std::string const& text, Check&& check) {
   char const* const word = to_string(operation).data();
   core.await_rows(word);
-  std::optional<Error> const error = caught(core.topology.rank(), word, check);
+  std::optional<Error> const error = caught(core.topology.rank(), word, [&] {
+    if (auto const late = core.registry.late_error(core.topology.rank(), word)) throw *late;
+    check();
+  });
   Fingerprint hash = core.begin(operation);
   hash.add(std::string_view{text});
   core.rounds.agreement.begin(hash.value(), !error, core.joined, 0);

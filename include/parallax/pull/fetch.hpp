@@ -22,7 +22,7 @@ namespace detail {
 // dropped, to which `inverse` leads.
 template <class State>
 void finish_pull(PulledRows<State> const& handle) {
-  if (handle.dropped() > 0)
+  if (handle.dropped() > 0 || handle.plan()->padded)
     handle.plan()->append_zeros(handle.state().ops(),
                                 static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
 }

@@ -52,7 +52,7 @@ class PulledRows {
 
   // How many indices the batch has, duplicates included.
   std::size_t indices() const { return plan_->indices(); }
-  // How many distinct rows the batch names.
+  // How many distinct rows the batch names; of a padded table, see px::Padded, how many places it has for them.
   std::size_t size() const { return plan_->size(); }
   // How many indices lie outside the table and take no part: BadIds::drop_and_count.
   std::size_t dropped() const { return plan_->dropped; }
@@ -77,9 +77,11 @@ class PulledRows {
   }
   // The row of the table that the j-th distinct row is, j below size(). Distinct rows are in the order of their keys: owner
   // after owner. Of indices in a device's memory the first call brings the keys to the host, and waits for them under the
-  // communicator's deadline; not while a ProgressThread lives.
+  // communicator's deadline; not while a ProgressThread lives. -1 for a place of a padded table that no row has.
   std::int64_t id(std::size_t j) const {
-    return plan_->retired ? plan_->retired_rows[j] : state_->placement().row(plan_->groups.keys_here()[j]);
+    if (plan_->retired) return plan_->retired_rows[j];
+    auto const key = plan_->groups.keys_here()[j];
+    return plan_->padded && key >= state_->rows() ? -1 : state_->placement().row(key);
   }
 
   // Local. Makes the handle one of rows that the trainer may change: session.pull(words, ids).editable().

@@ -18,7 +18,7 @@ Completion finish(SessionCore<C>& core) {
   return core.waiting.guarded("finish", [&] {
     auto& rounds = core.rounds;
     core.await_rows("finish");
-    std::optional<Error> error;
+    std::optional<Error> error = core.registry.late_error(core.topology.rank(), "finish");
     if (core.flights.any_started())
       error = Error{Errc::misuse, core.topology.rank(), "finish", core.flights.started().front()->names(),
                     "updates were started and no step completed them"};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -46,6 +47,10 @@ struct Registration : Counted {
     describe = [](void const* known) { return static_cast<State const*>(known)->description(); };
     hash_update = [](void const* known, Fingerprint& into) { static_cast<State const*>(known)->add_update(into); };
     update_text = [](void const* known) { return static_cast<State const*>(known)->update_text(); };
+    if constexpr (requires { its_state.late_error(0, "", true); })
+      late_error = [](void const* known, int rank, std::string_view operation) {
+        return static_cast<State const*>(known)->late_error(rank, operation, true);
+      };
     first_values = [](void const* known, std::uint64_t& sum) { return static_cast<State const*>(known)->first_values(sum); };
   }
   // By a state that goes.
@@ -81,6 +86,8 @@ struct Registration : Counted {
   std::string (*update_text)(void const* state) = nullptr;
   // Asks the state whether it has first values to compare, and for their checksum.
   bool (*first_values)(void const* state, std::uint64_t& sum) = nullptr;
+  // Asks the state for the error of batches that a device has found wrong since, and waits for it; null where there are none.
+  std::optional<Error> (*late_error)(void const* state, int rank, std::string_view operation) = nullptr;
   bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with
   bool gone = false;             // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;            // of name and signature

@@ -29,6 +29,9 @@ void check_shape(std::string_view name, std::int64_t rows, std::int64_t width, i
 // size, and tables of different widths.
 std::vector<std::int64_t> first_rows(std::string_view name, Stack const& stack, int rank);
 
+// Throws Error (invalid_argument) for a capacity that makes no sense, and for more rows than leave room for two more keys.
+void check_padded(std::string_view name, Padded padded, std::int64_t rows, int rank, std::int64_t most_rows);
+
 // The words of a variable's signature, as its constructor knows them by type.
 struct SignatureWords {
   // The names of the scalar type, the memory space (empty for the host's), the policy and the optimizer.
@@ -85,6 +88,12 @@ PARALLAX_INLINE std::vector<std::int64_t> first_rows(std::string_view name, Stac
     firsts.push_back(firsts.back() + table.rows);
   }
   return firsts;
+}
+PARALLAX_INLINE void check_padded(std::string_view name, Padded padded, std::int64_t rows, int rank, std::int64_t most_rows) {
+  auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", name, why}; };
+  if (padded.capacity == 0 || padded.capacity > 0x7ffffffe)
+    refuse(joined({"batches are padded to ", padded.capacity, " rows of a rank"}));
+  if (rows > most_rows - 2) refuse(joined({rows, " rows leave the index type no room for the keys of padding"}));
 }
 PARALLAX_INLINE std::string stack_text(Stack const& stack) {
   std::string text = joined({", a stack of ", stack.tables().size(), ":"});

@@ -15,6 +15,7 @@
 #include "parallax/core/kind.hpp"
 #include "parallax/core/short_float.hpp"
 #include "parallax/core/slice.hpp"
+#include "parallax/kernel/padding_log.hpp"
 #include "parallax/partition/placement.hpp"
 #include "parallax/partition/search.hpp"
 #include "parallax/policy/auto/choice.hpp"
@@ -63,6 +64,8 @@ class SparseState : public Counted {
   static constexpr bool adaptive = is_adaptive<Exchange>, sharded = Exchange::sharded;  // owners keep shards, at first
   // Whether a device can tell where the rows of a table are.
   static constexpr bool placed_there = requires { requires Placement<IndexType, P>::Layout::on_device; };
+  // Whether the batches of the table may be padded.
+  static constexpr bool can_pad = placed_there && !Space::host_readable && sharded && !adaptive && !Rows::settles;
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
   static constexpr bool measures = false;                        // whole tensors: a table's rows are its tensors
 
@@ -85,6 +88,40 @@ class SparseState : public Counted {
 
   // By the constructor of a stack of tables, before their memory is allocated: the first rows of each, and the end of the last.
   void stack(std::vector<IndexType> firsts) { firsts_ = std::move(firsts); }
+  // By the constructor of a padded table, before anything else: so many keys go to each owner.
+  void pad_to(std::uint32_t capacity) { capacity_ = capacity; }
+  // Whether batches are padded.
+  bool padding() const { return capacity_ > 0; }
+  // By what plans: see RowPlan::pad_there. What there was no place for is going to be told by `late_error`.
+  template <class Place>
+  void pad(Plan& plan, std::size_t count, Place&& place) {
+    typename PaddingLog<Space>::Padding const padding{0, capacity_, bad_ids_ != BadIds::drop_and_count};
+    plan.pad_there(ops(), count, bases_there().data(), rows(), padding, padding_log_.there(ops()), place);
+    padding_log_.bring(ops());
+  }
+  // Of a padded table the error of earlier batches, which is told once; of what has come to the host so far, or, where it `waits`,
+  // of all of them.
+  std::optional<Error> late_error([[maybe_unused]] int rank, [[maybe_unused]] std::string_view operation,
+                                  [[maybe_unused]] bool waits) const {
+    std::optional<Error> error;
+    if constexpr (can_pad) {
+      if (!padding()) return error;
+      auto const news = padding_log_.news(ops(), waits);
+      dropped_ += news.dropped;
+      auto const refuse = [&](Errc code, std::string_view why) {
+        error.emplace(code, rank, operation, name(), joined({why, "; their updates of the table were left out on all ranks"}));
+      };
+      if (news.overflows > 0)
+        refuse(Errc::invalid_argument, joined({"earlier batches named more rows of one rank than the ", capacity_,
+                                               " of px::Padded, up to ", news.longest}));
+      if (news.wrong > 0)
+        refuse(Errc::invalid_argument,
+               "earlier batches had offsets of bags that do not ascend from 0 to the number of indices");
+      if (news.refused > 0)
+        refuse(Errc::bad_id, joined({"earlier batches named ", news.refused, " indices that are outside the table"}));
+    }
+    return error;
+  }
   // The table's memory, owned: each of this rank's rows as `initial_of(row)` says, by the variable's name and the row's number in
   // the table.
   template <class InitialOf>
@@ -145,7 +182,7 @@ class SparseState : public Counted {
   Reduce reduce() const { return reduce_; }
   // What becomes of indices outside the table.
   BadIds bad_ids() const { return bad_ids_; }
-  // How many indices this rank has dropped so far.
+  // How many indices this rank has dropped so far, and was told of: of a padded table by `late_error`.
   std::uint64_t dropped() const { return dropped_; }
   // By what makes a plan that leaves indices out: so many more.
   void count_dropped(std::size_t indices) { dropped_ += indices; }
@@ -447,7 +484,8 @@ class SparseState : public Counted {
   int owner_;
   Reduce reduce_;
   BadIds bad_ids_;
-  std::uint64_t dropped_ = 0;
+  std::uint32_t capacity_ = 0;  // of a padded table
+  mutable std::uint64_t dropped_ = 0;
   std::size_t choice_ = 0;  // under Auto: of the policies that are chosen from
   std::int64_t moves_ = 0, rewritten_ = 0;
   P partitioner_;
@@ -458,6 +496,7 @@ class SparseState : public Counted {
   Buffer<IndexType> ids_;
   Buffer<IndexType, Space> numbers_;
   Shown<IndexType, Space> bases_there_, firsts_there_;
+  mutable PaddingLog<Space> padding_log_;
   std::vector<IndexType> firsts_;  // of a stack's tables; empty for one table
 };
 

@@ -68,6 +68,17 @@ struct Table {
   Initializer initial = {};
 };
 
+// A setting of a table on a device, under PsShard: of each rank's rows a batch may name so many, and that many places travel,
+// whatever it names. So the host learns nothing of batches, and waits for nothing; indices are px::on_device, and past all levels
+// of the topology go to the owners. A batch that names more rows of one rank, an index outside the table that is an error, and
+// wrong offsets of bags are found by the device: all ranks leave out the table's update of that batch, which counts as a step, and
+// pulled rows of it mean nothing. It is told, as an Error on all ranks, by the next call on the table that finds it there: at the
+// latest by `finish`, or as a checkpoint begins.
+struct Padded {
+  // Rows of one rank, at least 1.
+  std::uint32_t capacity = 0;
+};
+
 // Tables of one width, one behind the other in one variable: they are pulled, updated, dealt to owners and saved as one, by as
 // many messages, and on a device by as many kernels, as one table. All ranks give the same.
 //   px::Variable<px::Sparse, px::CudaSpace> tables{session, "tables", px::Stack{{{1000, 16}, {50, 16}}}};

@@ -221,7 +221,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   using State = SparseState<T, IndexType, Policy, O, P, Space>;
 
   // Local. The library owns this rank's rows, which begin as `table` says. `settings` in any order: an optimizer, a
-  // partitioner, a Reduce (default mean), a BadIds (default error). Throws Error (invalid_argument) for a shape that makes no
+  // partitioner, a Reduce (default mean), a BadIds (default error), a Padded. Throws Error (invalid_argument) for a shape that makes no
   // sense, and for a name that the session already holds.
   template <class Session, class... Settings>
   BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
@@ -330,7 +330,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     if constexpr (detail::check_archive<A>()) state_->visit(archive);
   }
 
-  // Local. How many indices outside the table this rank has dropped so far (BadIds::drop_and_count).
+  // Local. How many indices outside the table this rank has dropped so far (BadIds::drop_and_count); of a padded table those of
+  // which the device has told.
   std::uint64_t dropped() const { return state_->dropped(); }
 
   // Local. These indices of this table, for a pull together with others: session.pull(a.at(ids), b.at(more_ids)). `ids`: a
@@ -386,22 +387,29 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   template <class Session, class... Settings>
   PARALLAX_COLD void make(Session& session, std::string name, std::int64_t rows, std::int64_t width, std::string const& initial,
                           Settings const&... settings) {
-    static_assert((true && ... && detail::one_of<Settings, O, P, Reduce, BadIds>),
+    static_assert((true && ... && detail::one_of<Settings, O, P, Reduce, BadIds, Padded>),
                   "parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner, "
-                  "a Reduce and a BadIds");
+                  "a Reduce, a BadIds and a Padded");
+    static_assert((true && ... && (!std::same_as<Settings, Padded> || State::can_pad)),
+                  "parallax: px::Padded is for tables on a device under PsShard, whose partitioner places rows there and whose "
+                  "optimizer leaves rows alone that nobody named");
     detail::check_name(name, session.rank());
     detail::check_shape(name, rows, width, session.rank(), std::numeric_limits<IndexType>::max(), detail::type_name<IndexType>);
     Reduce const reduce = detail::setting_or(detail::default_reduce(session), settings...);
     BadIds const bad_ids = detail::setting_or(BadIds::error, settings...);
     P const partitioner = detail::setting_or(P{}, settings...);
+    Padded const padded = detail::setting_or(Padded{}, settings...);
+    if ((false || ... || std::same_as<Settings, Padded>))
+      detail::check_padded(name, padded, rows, session.rank(), std::numeric_limits<IndexType>::max());
     std::string signature =
         detail::table_signature({detail::type_name<T>, detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce,
                                  detail::type_name<IndexType>, P::name, fields_text(partitioner), bad_ids},
-                                rows, width, initial);
+                                rows, width, initial + (padded.capacity ? joined({", padded to ", padded.capacity}) : ""));
     auto const& topology = session.topology();
     state_ = Holder{make_counted<State>(
         detail::ops_for<Space>(topology), detail::make_registration(std::move(name), std::move(signature)), rows, width,
         topology.owner(), topology.owners(), detail::setting_or(O{}, settings...), partitioner, reduce, bad_ids)};
+    state_->pad_to(padded.capacity);
   }
 
   Holder<State> state_;

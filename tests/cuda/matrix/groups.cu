@@ -1,4 +1,5 @@
 // Instantiations of the kernels that place ids, group keys and read runs off them.
+#include "parallax/kernel/cuda/padding.cuh"
 #include "parallax/kernel/cuda/placing.cuh"
 #include "parallax/kernel/cuda/runs.cuh"
 #include "parallax/kernel/cuda/sort.cuh"
@@ -15,6 +16,8 @@ void groups(cudaStream_t stream, Index const* keys, std::int64_t bound, pc::Grou
   pc::run_lengths(stream, out, numbers);
   pc::sum_counts(stream, numbers, out, numbers);
   pc::bucket(stream, out.keys, out.count, keys, 3, numbers, out.distinct);
+  pc::pad_groups(stream, out, numbers, {4, 10, true}, bound, out, reinterpret_cast<pc::PaddingTally*>(numbers));
+  pc::drop_padding(stream, out, bound);
   pc::cut_groups(stream, out, keys, 1, 2, 3, bound, {numbers, 9}, numbers);
 }
 template void groups(cudaStream_t, std::int32_t const*, std::int64_t, pc::GroupingView<std::int32_t> const&, std::uint32_t*);

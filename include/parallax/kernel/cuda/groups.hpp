@@ -52,13 +52,29 @@ class Groups<Index, CudaSpace> {
   // makes the groups, and `scratch` is for it.
   void group(Ops const& ops, Index const* keys, std::size_t count, std::int64_t bound, SortScratch<Index>& scratch) {
     if (count == 0) return group_here(ops, {}, bound, scratch);
-    ops_.emplace(ops);
-    count_ = count, distinct_.reset();
-    here_ = Here::nothing, there_ = made_there_ = true;
-    made_.resize_with_slack(bytes_of(count, count));
-    view_ = arrays(made_.data(), count, count);
+    begin_there(ops, count);
     ops.group_keys(keys, bound + 1, view_);
   }
+  // The same, cut at bases[first], bases[first + stride], … and padded, so that each owner has as many places: a place is what was
+  // a distinct key, and `size()` is known. Nothing is brought to the host. `wrongs` and `tally` lie in device memory.
+  void group_padded(Ops const& ops, Index const* keys, std::size_t count, Index const* bases, std::size_t first,
+                    std::size_t stride, std::int64_t bound, device::Padding const& padding,
+                    std::span<std::uint32_t const> wrongs, device::PaddingTally* tally) {
+    begin_there(ops, count);
+    std::size_t const places = padding.owners * (std::size_t{padding.capacity} + 1);
+    padded_.resize_with_slack(bytes_of(places, count));
+    auto const padded = arrays(padded_.data(), places, count);
+    view_.order = padded.order;  // both have the same
+    if (count > 0) ops.group_keys(keys, bound + 1, view_);
+    else ops.clear(made_.data(), bytes_of(0, 0));
+    told_.resize_with_slack(padding.owners + 4);
+    ops.cut_groups(view_, bases, first, stride, padding.owners + 1, bound, wrongs, told_.data());
+    ops.pad_groups(view_, told_.data(), padding, bound, padded, tally);
+    view_ = padded, whole_ = padded_.data(), room_ = places;
+    distinct_ = places;
+  }
+  // Of groups of padded keys, which have arrived: `bound` and what is above are no keys.
+  void drop_padding(std::int64_t bound) { ops_->drop_padding(view_, bound); }
   // The last key, grouped here, stands for indices that take no part: its run stays in `order`, and it is no distinct key.
   void drop_last() {
     host_.keys.resize(host_.keys.size() - 1);
@@ -113,9 +129,9 @@ class Groups<Index, CudaSpace> {
   Grouping<Index> const& here() {
     if (here_ == Here::all) return host_;
     std::size_t const u = size();
-    bring(made_.data(), bytes_of(count_, count_));
+    bring(whole_, bytes_of(room_, count_));
     ops_->await(*brought_at_);
-    auto const copy = arrays(brought_.data(), count_, count_);
+    auto const copy = arrays(brought_.data(), room_, count_);
     take(copy.keys, u, host_.keys), take(copy.offsets, u + 1, host_.offsets);
     take(copy.order, count_, host_.order), take(copy.inverse, count_, host_.inverse);
     here_ = Here::all;
@@ -161,6 +177,15 @@ class Groups<Index, CudaSpace> {
     return named * sizeof(Index) + (named + 2 + 2 * count) * sizeof(std::uint32_t);
   }
 
+  // Room for the groups of so many keys that the device is going to make.
+  void begin_there(Ops const& ops, std::size_t count) {
+    ops_.emplace(ops);
+    count_ = room_ = count, distinct_.reset();
+    here_ = Here::nothing, there_ = made_there_ = true;
+    made_.resize_with_slack(bytes_of(count, count));
+    view_ = arrays(made_.data(), count, count);
+    whole_ = made_.data();
+  }
   // The host's groups go to the device in one copy.
   void send(Ops const& ops) {
     std::size_t const named = host_.size();
@@ -198,7 +223,9 @@ class Groups<Index, CudaSpace> {
   Grouping<Index> host_;
   device::GroupingView<Index> view_;
   device::Upload upload_;
-  Buffer<std::byte, CudaSpace> made_;
+  Buffer<std::byte, CudaSpace> made_, padded_;
+  std::byte const* whole_ = nullptr;       // of both the one that `view_` is of
+  std::size_t room_ = 0;                   // for how many distinct keys it has room
   Buffer<std::uint32_t, CudaSpace> told_;  // what `cut` has found
   // What was brought last, and when: a number that is asked for is waited for at once.
   mutable Buffer<std::byte, PinnedSpace> brought_;

@@ -46,6 +46,7 @@ template <class T, class Index>
 constexpr auto functions_of_table() {
   return std::tuple{&Ops::coalesce<T, Index>, &Ops::gather_rows<T, Index const>, &Ops::gather_rows<T, std::uint32_t const>,
                     &Ops::scatter_rows<T, Index const>, &Ops::group_keys<Index>, &Ops::cut_groups<Index>,
+                    &Ops::pad_groups<Index>, &Ops::drop_padding<Index>,
                     &Ops::run_lengths<Index>, &Ops::sum_counts<Index>, &Ops::fill<std::uint32_t>,
                     &Ops::place_in_bags<T, Index>};
 }

@@ -19,6 +19,12 @@ struct GroupingView {
   std::uint32_t* inverse = nullptr;   // n: position -> number of its distinct key
   std::uint32_t* distinct = nullptr;  // 1: u
   std::uint32_t count = 0;            // n
+
+  // How many there may be of the distinct keys [first, last), of which a `last` of ~0u is the end of all.
+  std::uint32_t most(std::uint32_t first, std::uint32_t last) const {
+    if (last == ~0u) last = count;
+    return last > first ? last - first : 0;
+  }
 };
 
 // Does not own. Tables that are kept one behind the other, and a batch of bags, of which each table has as many: its ids are
@@ -29,6 +35,29 @@ struct StackView {
   std::uint32_t const* begins = nullptr;  // tables * bags + 1: where each bag begins among the ids
   std::uint32_t tables = 1;               // how many there are
   std::uint32_t bags = 0;                 // of one table
+};
+
+// How the groups of a batch are padded.
+struct Padding {
+  // To how many owners keys go.
+  std::uint32_t owners = 0;
+  // How many keys to each at most.
+  std::uint32_t capacity = 0;
+  // Whether indices outside the table are errors, by which a batch misfits.
+  bool refuses = false;
+};
+// What batches have named that found no place, summed over all batches of a padded table. All zeros at first.
+struct PaddingTally {
+  // Indices outside the table that took no part.
+  std::uint64_t dropped = 0;
+  // Those that are errors.
+  std::uint64_t refused = 0;
+  // Offsets of bags that were wrong.
+  std::uint64_t wrong = 0;
+  // Runs of keys that were longer than the capacity.
+  std::uint64_t overflows = 0;
+  // How long the longest of them was.
+  std::uint64_t longest = 0;
 };
 
 // How many blocks check and take the offsets of so many bags: each leaves a number, which a kernel of one block adds up.

@@ -10,6 +10,7 @@
 #include "parallax/kernel/cuda/bags.cuh"
 #include "parallax/kernel/cuda/copies.cuh"
 #include "parallax/kernel/cuda/elements.cuh"
+#include "parallax/kernel/cuda/padding.cuh"
 #include "parallax/kernel/cuda/placing.cuh"
 #include "parallax/kernel/cuda/row_ops.hpp"
 #include "parallax/kernel/cuda/rows.cuh"
@@ -180,6 +181,17 @@ template <class Index>
 void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const {
   DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::group_keys_scratch_bytes(out.count, bound)};
   device::group_keys(stream(), keys, bound, out, scratch.data());
+}
+
+template <class Index>
+void RowOps<CudaSpace>::pad_groups(device::GroupingView<Index> const& from, std::uint32_t const* told,
+                                   device::Padding const& padding, std::int64_t bound, device::GroupingView<Index> const& to,
+                                   device::PaddingTally* tally) const {
+  device::pad_groups(stream(), from, told, padding, bound, to, tally);
+}
+template <class Index>
+void RowOps<CudaSpace>::drop_padding(device::GroupingView<Index> const& groups, std::int64_t bound) const {
+  device::drop_padding(stream(), groups, bound);
 }
 
 template <class Index>

@@ -135,6 +135,13 @@ struct RowOps<CudaSpace> {
   template <class Index>
   void cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first, std::size_t stride,
                   std::size_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs, std::uint32_t* told) const;
+  // As device::pad_groups and device::drop_padding (kernel/cuda/padding.cuh) say.
+  template <class Index>
+  void pad_groups(device::GroupingView<Index> const& from, std::uint32_t const* told, device::Padding const& padding,
+                  std::int64_t bound, device::GroupingView<Index> const& to, device::PaddingTally* tally) const;
+  // Of groups of padded keys: `bound` and what is above are no distinct keys, and with bound + 1 there is none at all.
+  template <class Index>
+  void drop_padding(device::GroupingView<Index> const& groups, std::int64_t bound) const;
   // out[k - first] = the number of positions of distinct key k, for k in [first, last) as far as there are keys.
   template <class Index>
   void run_lengths(device::GroupingView<Index> const& groups, std::size_t first, std::size_t last, std::uint32_t* out) const;
@@ -318,4 +325,5 @@ void narrow_elements(CudaQueue const& queue, computed_type<W> const* in, std::si
 // What operations are given beside rows: it needs them complete.
 #include "parallax/kernel/cuda/findings.hpp"
 #include "parallax/kernel/cuda/groups.hpp"
+#include "parallax/kernel/cuda/padding_log.hpp"
 #include "parallax/kernel/cuda/shown.hpp"

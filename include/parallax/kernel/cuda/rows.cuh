@@ -20,28 +20,30 @@ inline constexpr int rows_at_once = 4;  // loads of as many rows are under way i
 
 // Grid: a team of `lanes` threads takes four rows at a time, all teams stride over the rows. A thread moves every lanes-th unit
 // of its rows, at most 16 bytes each. Memory: each row is read once and written once, neighbouring threads at neighbouring
-// places.
+// places. What is gathered of a row that is not below `end` is zeros.
 template <bool gather, class Unit, class I>
 __global__ void __launch_bounds__(block_threads)
     move_rows_kernel(Unit* table, std::int64_t stride, std::int64_t width, I const* indices, Directory<I> directory,
-                     Count count, Unit* rows, unsigned lanes) {
+                     std::int64_t end, Count count, Unit* rows, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
   std::uint64_t const n = count();
   for (std::uint64_t first = team.number; first < n; first += rows_at_once * team.count) {
-    Unit* in_table[rows_at_once];
-    Unit* packed[rows_at_once];
+    Unit* from[rows_at_once];
+    Unit* to[rows_at_once];
     for (int u = 0; u < rows_at_once; ++u) {
       std::uint64_t const i = first + u * team.count;
-      in_table[u] = i < n ? table + directory(indices[i]) * stride : nullptr;
-      packed[u] = rows + i * width;
+      std::int64_t const row = i < n ? static_cast<std::int64_t>(directory(indices[i])) : end;
+      Unit* const in_table = row < end ? table + row * stride : nullptr;
+      Unit* const packed = i < n ? rows + i * width : nullptr;
+      from[u] = gather || !in_table ? in_table : packed;
+      to[u] = gather ? packed : in_table;
     }
     for (std::int64_t at = team.lane; at < width; at += lanes) {
       Unit held[rows_at_once];
+      for (int u = 0; u < rows_at_once; ++u) held[u] = from[u] ? from[u][at] : Unit{};
       for (int u = 0; u < rows_at_once; ++u)
-        if (in_table[u]) held[u] = gather ? in_table[u][at] : packed[u][at];
-      for (int u = 0; u < rows_at_once; ++u)
-        if (in_table[u]) (gather ? packed[u][at] : in_table[u][at]) = held[u];
+        if (to[u]) to[u][at] = held[u];
     }
   }
 }
@@ -56,7 +58,7 @@ bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> in
   unsigned const lanes = lanes_for(table.width / elements);
   launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes) * rows_at_once)), block_threads, 0,
          move_rows_kernel<gather, Unit, I>, reinterpret_cast<Unit*>(table.data), table.stride / elements,
-         table.width / elements, indices.data(), directory, count, reinterpret_cast<Unit*>(rows), lanes);
+         table.width / elements, indices.data(), directory, table.rows, count, reinterpret_cast<Unit*>(rows), lanes);
   return true;
 }
 
@@ -106,7 +108,7 @@ void add_rows(cudaStream_t stream, RowsView<T> table, std::span<I const> indices
 }
 
 // Grid: a team of `lanes` threads takes four rows at a time, in packs of N elements; all teams stride over the rows. Memory: each
-// row is read once and written once.
+// row is read once and written once. Zeros of a row that there is not.
 template <int N, class W, class I>
 __global__ void __launch_bounds__(block_threads)
     widen_rows_kernel(RowsView<W const> table, I const* indices, Directory<I> directory, std::uint64_t n, Computed<W>* rows,
@@ -117,14 +119,14 @@ __global__ void __launch_bounds__(block_threads)
     W const* in_table[rows_at_once];
     for (int u = 0; u < rows_at_once; ++u) {
       std::uint64_t const i = first + u * team.count;
-      in_table[u] = i < n ? table.row(directory(indices[i])) : nullptr;
+      std::int64_t const row = i < n ? static_cast<std::int64_t>(directory(indices[i])) : table.rows;
+      in_table[u] = row < table.rows ? table.row(row) : nullptr;
     }
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
       Pack<W, N> held[rows_at_once];
-      for (int u = 0; u < rows_at_once; ++u)
-        if (in_table[u]) held[u] = load<N>(in_table[u] + at);
+      for (int u = 0; u < rows_at_once; ++u) held[u] = in_table[u] ? load<N>(in_table[u] + at) : Pack<W, N>{};
       for (int u = 0; u < rows_at_once; ++u) {
-        if (!in_table[u]) continue;
+        if (first + u * team.count >= n) continue;
         Pack<Computed<W>, N> wide;
         for (int k = 0; k < N; ++k) wide.at[k] = widened(held[u].at[k]);
         store<N>(rows + (first + u * team.count) * static_cast<std::uint64_t>(table.width) + at, wide);
@@ -139,7 +141,7 @@ __global__ void __launch_bounds__(block_threads)
 // row = directory(index), widths may be odd, elements have 2, 4 or 8 bytes. With `count`, a number in device memory of at most
 // indices.size(), only the first *count indices are used. What is read never overlaps what is written.
 
-// Row i of out = table row directory(indices[i]); indices may repeat.
+// Row i of out = table row directory(indices[i]), zeros where that is not below table.rows; indices may repeat.
 template <class T, class I>
 void gather_rows(cudaStream_t stream, RowsView<std::type_identity_t<T> const> table, std::span<I const> indices,
                  Directory<std::type_identity_t<I>> directory, T* out, std::uint32_t const* count = nullptr) {

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(block_threads)
 template <class Index>
 void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::uint32_t* out, std::uint32_t first = 0,
                  std::uint32_t last = ~0u) {
-  std::uint32_t const most = std::min(groups.count, last) - std::min(groups.count, first);
+  std::uint32_t const most = groups.most(first, last);
   launch(stream, detail::grid_for(detail::ceil_div(most, block_threads)), block_threads, 0, detail::run_lengths_kernel<Index>,
          groups, first, last, out);
 }
@@ -104,7 +104,7 @@ void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::ui
 template <class Index>
 void sum_counts(cudaStream_t stream, std::uint32_t const* counts, GroupingView<Index> const& groups, std::uint32_t* out,
                 std::uint32_t first = 0, std::uint32_t last = ~0u) {
-  std::uint32_t const most = std::min(groups.count, last) - std::min(groups.count, first);
+  std::uint32_t const most = groups.most(first, last);
   launch(stream, detail::grid_for(detail::ceil_div(most, block_threads / warp_lanes)), block_threads, 0,
          detail::sum_counts_kernel<Index>, counts, groups, first, last, out);
 }

@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N)
   for (std::uint64_t k = sums.first_run + team.number; k < end; k += team.count)
     for (std::int64_t column = std::int64_t{team.lane} * N; column < width; column += std::int64_t{lanes} * N) {
       Computed<V> sum[N] = {};
-      if (k < runs) sums.get(k, column, sum);
+      if (k < runs && sums.groups.offsets[k] < sums.groups.offsets[k + 1]) sums.get(k, column, sum);
       Pack<T, N> stored;
       for (int j = 0; j < N; ++j) stored.at[j] = narrowed<T>(sum[j]);
       store<N>(out + (k - sums.first_run) * static_cast<std::uint64_t>(width) + column, stored);
@@ -162,13 +162,14 @@ std::size_t sums_scratch_bytes(std::uint64_t n, std::int64_t width) {
 }
 
 // Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them, or
-// those with numbers in [first, last), at most as many as there are positions; zeros where there is no such key. The order is that of RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out`
+// those with numbers in [first, last); zeros where there is no such key, or its run is empty. The order is that of
+// RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out`
 // is of that or of the rows' type. `scratch`, aligned to 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
 template <class V, class Index, class T>
 void coalesce(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups, T* out, void* scratch,
               std::uint32_t first = 0, std::uint32_t last = ~0u) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>, "parallax: sums are of the rows' type, or float for rows of 16 bits");
-  std::uint32_t const most = std::min(groups.count, last) - std::min(groups.count, first);
+  std::uint32_t const most = groups.most(first, last);
   if (most == 0 || values.width == 0) return;
   RowsView<T> const sums{out, static_cast<std::int64_t>(most), values.width};
   detail::with_packs(

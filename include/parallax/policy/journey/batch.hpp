@@ -130,9 +130,12 @@ void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id
   bool const stacked = state.tables() > 1 && plan.bags.count > 0;
   auto const stack = stacked ? ops.stack(state.firsts_there(), plan.bags.begins_there(ops))
                              : ops.stack(std::span<typename State::index_type const>{}, {});
-  plan.group_there(ops, ids.size(), state.rows(), [&](auto* keys) {
+  auto const place = [&](auto* keys) {
     ops.place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), layout, bases, stack, hashes, keys);
-  });
+  };
+  if constexpr (State::can_pad)
+    if (state.padding()) return state.pad(plan, ids.size(), place);
+  plan.group_there(ops, ids.size(), state.rows(), place);
   plan.begin_cut(0, bases, state.rows());
 }
 // Waits for the lengths of their runs, under the communicator's deadline: the device may be behind what waits for a peer. Past it
@@ -205,17 +208,29 @@ void bring_bags(Bags const& given, typename Bags::state_type::Plan& plan, int ra
   begin_bags(given, plan, std::span<Number const>{here}, rank);
 }
 
+// Throws what the batches before this one did wrong, as far as a device has told, and Error (misuse) for indices that the host
+// reads, of a padded table.
+template <class State>
+void check_padding(State const& state, bool there, int rank, char const* operation) {
+  if (!state.padding()) return;
+  if (auto const late = state.late_error(rank, operation, false)) throw *late;
+  if (!there)
+    throw Error{Errc::misuse, rank, operation, state.name(), "a padded table is indexed on its device: px::on_device(ids)"};
+}
+
 // Local. A plan for a batch of indices, of IndicesOf or BagsOf: its distinct keys, and which of them go to whom on the first hop.
 // In two parts, between which a device makes the plans of other batches, too. Errors as of the second part.
 template <Communicator C, class Indices>
 void begin_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                 [[maybe_unused]] char const* operation) {
   auto& state = *given.state;
-  plan.prepare(route_of<typename Indices::state_type::Exchange>(topology));
+  plan.prepare(state.padding() ? topology.direct() : route_of<typename Indices::state_type::Exchange>(topology));
+  if constexpr (Indices::state_type::can_pad)
+    check_padding(state, is_on_device<typename Indices::id_type>, topology.rank(), operation);
   if constexpr (requires { given.offsets; }) begin_bags(given, plan, given.offsets, topology.rank());
   if constexpr (!is_on_device<typename Indices::id_type>) make_keys(state, plan, given.ids, topology.rank(), operation);
   else if constexpr (Indices::state_type::placed_there)
-    if (!given.ids.empty()) group_there(state, plan, given.ids);
+    if (!given.ids.empty() || state.padding()) group_there(state, plan, given.ids);
 }
 // The second part: the groups of the ids, the runs of the first hop, and what of bags belongs to indices. Ids on a device that
 // cannot place them are brought to the host, and keyed there. Throws Error: bad_id for an id outside the table, if the variable
@@ -231,6 +246,8 @@ void finish_plan(Topology<C> const& topology, Indices const& given, typename Ind
   };
   if constexpr (!is_on_device<typename Indices::id_type>) {
     group_here();
+  } else if (plan.padded) {
+    // nothing is known here, nor asked
   } else if (State::placed_there && !given.ids.empty()) {
     await_groups(topology, state, plan, operation);
     [[maybe_unused]] bool const in_order = plan.end_cut(0);

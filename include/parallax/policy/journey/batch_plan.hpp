@@ -134,6 +134,7 @@ struct BatchPlan {
   SortScratch<Index> sort;
   std::size_t dropped = 0;  // indices outside the table that take no part; their inverse is size()
   int users = 0;            // handles and updates that hold this plan
+  bool padded = false;      // its keys have places, see `px::Padded`: of how many of them keys are is not known
   bool retired = false;     // its keys are those of an earlier placement; `retired_rows` the table rows
   // By distinct key: the table row that it meant under the earlier placement. Of a retired plan only.
   Buffer<Index> retired_rows;
@@ -184,9 +185,14 @@ struct BatchPlan {
   // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table, and they are grouped.
   template <class Place>
   void group_there(Ops const& ops, std::size_t count, std::int64_t rows, Place&& place) {
+    groups.group(ops, place_there(count, place), count, rows, sort);
+  }
+  // Where `place` has written the keys of so many indices.
+  template <class Place>
+  Index const* place_there(std::size_t count, Place&& place) {
     placed_.resize_with_slack(count);
     place(placed_.data());
-    groups.group(ops, placed_.data(), count, rows, sort);
+    return placed_.data();
   }
   // A row of zeros behind the pulled ones, which is what dropped indices get. May allocate.
   void append_zeros(Ops const& ops, std::size_t row_bytes) {

@@ -93,7 +93,7 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     this->runs.resize(route.size());
     this->agreed = this->dropped = 0;
     this->bags.clear();
-    this->retired = false;
+    this->retired = this->padded = false;
     this->named.resize(0);
     this->renew_named();
     bases_.renew();
@@ -107,7 +107,9 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   // the hop know its runs.
   void merge_received(Ops const& ops, std::size_t k, std::int64_t rows) {
     auto const came = this->received_keys();
-    this->arrived[k].group(ops, came.data(), came.size(), rows, this->sort);
+    this->arrived[k].group(ops, came.data(), came.size(), rows + this->padded, this->sort);
+    if constexpr (!Space::host_readable)
+      if (this->padded) this->arrived[k].drop_padding(rows);
     this->agreed = k + 1;
   }
   // Local. Cuts level k for its hop, by the placement's `bases`, of `rows` rows. For 0 as the plan is made, then by the journey
@@ -120,6 +122,19 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
         return static_cast<void>(end_cut(k));
       }
     this->cut_here(k, level(k).keys_here(), bases);
+  }
+  // On a device: `place` writes there the keys of so many indices; they are grouped, cut for the first hop and padded, and the
+  // lengths of runs are those of `padding`, whatever the batch names.
+  template <class Padding, class Tally, class Place>
+  void pad_there(Ops const& ops, std::size_t count, Index const* bases, std::int64_t rows, Padding padding, Tally* tally,
+                 Place&& place) {
+    Hop const& hop = this->hops.front();
+    padding.owners = static_cast<std::uint32_t>(hop.targets.size());
+    this->groups.group_padded(ops, this->place_there(count, place), count, bases, static_cast<std::size_t>(hop.base),
+                              static_cast<std::size_t>(hop.stride), rows, padding, this->bags.wrongs(), tally);
+    auto& sent = this->runs_of(0).sent;
+    for (std::size_t t = 0; t < sent.size(); ++t) sent[t] = t * (std::size_t{padding.capacity} + 1);
+    this->padded = true;
   }
   // Both halves of it for keys that a device has grouped, of plans there alone. The first one puts it in the queue; `bases` lie in
   // the device's memory.
