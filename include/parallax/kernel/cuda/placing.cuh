@@ -43,10 +43,12 @@ __global__ void __launch_bounds__(block_threads)
     }
     auto const id = static_cast<std::uint64_t>(ids[i]);
     bool const inside = id < static_cast<std::uint64_t>(rows);
-    keys[i] = static_cast<Index>(all);
-    if (!inside && (!hashes || rows == 0)) continue;
-    auto const at = layout.locate(first + (inside ? static_cast<std::int64_t>(id) : parallax::detail::hashed_row(id, rows)));
-    keys[i] = static_cast<Index>(bases[at.owner] + at.local);
+    Index key = static_cast<Index>(all);
+    if (inside || (hashes && rows > 0)) {
+      auto const at = layout.locate(first + (inside ? static_cast<std::int64_t>(id) : parallax::detail::hashed_row(id, rows)));
+      key = static_cast<Index>(bases[at.owner] + at.local);
+    }
+    keys[i] = key;
   }
 }
 

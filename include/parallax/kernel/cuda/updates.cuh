@@ -287,12 +287,12 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
   for (std::uint64_t k = team.number; k < n; k += team.count) {
     if (left_alone(source, k)) continue;
     std::int64_t const row = updated_row(indices, k, directory);
-    // A lane's first element is on its way while gradients are added.
-    T* const own = table.row(row) + (team.lane < table.width ? team.lane : 0);
-    std::conditional_t<adds<Source>, Held<T, 1>, Later> const first{own};
+    // A lane's first elements are on their way while gradients are added.
+    std::int64_t const own = std::int64_t{team.lane} * N;
+    std::conditional_t<adds<Source>, Held<T, N>, Later> const first{table.row(row) + (own < table.width ? own : 0)};
     // Written out further, doubles would spill on sm_100.
     PARALLAX_DETAIL_AS_WRITTEN
-    for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{measuring_lanes} * N) {
+    for (std::int64_t at = own; at < table.width; at += std::int64_t{measuring_lanes} * N) {
       Strict<C> pack[N];
       get_scaled(source, scaling, k, at, pack);
       for (int j = 0; j < N; ++j) gradients[at + j] = pack[j];
@@ -302,12 +302,14 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
       auto const sums = measure_row(rule, table, row, gradients, team.lane, lanes_mask, tables...);
       with_tables(row_slots, [&](auto... states) {
         auto const finished = finish_row(rule, sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);
-        for (std::int64_t at = team.lane; at < table.width; at += measuring_lanes) {
-          Strict<C> const gradient[1] = {gradients[at]};
+        PARALLAX_DETAIL_AS_WRITTEN
+        for (std::int64_t at = own; at < table.width; at += std::int64_t{measuring_lanes} * N) {
+          Strict<C> gradient[N];
+          for (int j = 0; j < N; ++j) gradient[j] = gradients[at + j];
           if constexpr (adds<Source>)
-            update_pack(finished, gradient, at == team.lane ? first : held_at<1>(table.row(row) + at),
-                        held_at<1>(tables.row(row) + at)...);
-          else update_pack(finished, gradient, held_at<1>(table.row(row) + at), held_at<1>(tables.row(row) + at)...);
+            update_pack(finished, gradient, at == own ? first : held_at<N>(table.row(row) + at),
+                        held_at<N>(tables.row(row) + at)...);
+          else update_pack(finished, gradient, held_at<N>(table.row(row) + at), held_at<N>(tables.row(row) + at)...);
         }
       });
     });
