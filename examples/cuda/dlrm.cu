@@ -79,9 +79,7 @@ Losses report(C& world, int steps, px::DeviceBuffer<float>& totals) {
   px::CudaQueue const queue = world.queue();
   std::vector<float> here(totals.size());
   totals.copy_to(here.data(), here.size());
-  px::CudaEvent copied;
-  copied.record(queue.stream);
-  queue.await(copied);
+  queue.wait();
   clear(totals);
   auto const middle = here.begin() + static_cast<std::ptrdiff_t>(here.size() / 2);
   std::array sums{std::accumulate(here.begin(), middle, 0.0), std::accumulate(middle, here.end(), 0.0)};
@@ -129,10 +127,10 @@ int run(int argc, char** argv) {
   };
 #if defined(PARALLAX_HAS_NCCL)
   if (ranks <= devices) {
-    std::vector<int> device_of(static_cast<std::size_t>(ranks));
-    std::iota(device_of.begin(), device_of.end(), 0);
+    std::vector<int> of_ranks = px::all_devices();
+    of_ranks.resize(static_cast<std::size_t>(ranks));
     where = "on devices of their own";
-    px::run_nccl(device_of, body);
+    px::run_nccl(of_ranks, body);
   } else
 #endif
     px::run_cuda_threads(ranks, body);

@@ -53,7 +53,8 @@ struct Shape {
   std::size_t bags = 0;  // of as many the mean is pulled, and a gradient given for each; 0: row by row
   // The tables are one variable, whose bags begin where numbers in device memory say; `bags` are of each table.
   bool stacked = false;
-  std::uint32_t padded = 0;  // to so many rows of a rank
+  std::uint32_t padded = 0;     // to so many rows of a rank
+  std::vector<int> hosts = {};  // by rank, where they are several: then keys travel by two levels
 };
 
 // Of a steady step of one rank, the mean over ranks and over steps after the first ones.
@@ -62,7 +63,8 @@ Asked of_step(Communicators const& communicators, Shape const& shape) {
   constexpr std::int64_t rows = 5000, width = 8, warm = 3, steps = 4;
   Asked before{}, after{};
   communicators.run(std::chrono::minutes{2}, [&]<class C>(C& world) {
-    px::Session<C> session{world, {.non_finite = px::NonFinite::propagate}};
+    px::Session<C> session{shape.hosts.empty() ? px::Topology<C>{world} : px::Topology<C>{world, shape.hosts},
+                           {.non_finite = px::NonFinite::propagate}};
     px::RowOps<px::CudaSpace> const ops{world.queue()};
     using Table = px::Variable<px::Sparse, Policy, px::CudaSpace, px::Adagrad>;
     std::vector<Table> tables;
@@ -156,6 +158,7 @@ TEST_CASE("indices on a device stay there, and a step of their table waits for o
   check("the same, averaged by count", of_step(four, {1, 20000, false, true}), 4, 1, 1);
   check("the same under AllGather", of_step<px::AllGather>(four, {1, 20000}), 4, 1, 1);
   check("the same under AllReduce, in a table of zeros", of_step<px::AllReduce>(four, {1, 20000}), 4, 1, 1);
+  check("the same on two hosts of two ranks", of_step(four, {.tables = 1, .indices = 20000, .hosts = {0, 0, 1, 1}}), 4, 1, 2);
   Asked const bags = of_step(four, {1, 20000, false, false, 10});
   print("1 table, 20,000 indices in 10 bags, their means", bags);
   CHECK(bags.bus_bytes <= 4096 + 16 * 4 + 11 * 4);

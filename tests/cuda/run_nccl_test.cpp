@@ -146,6 +146,26 @@ TEST_CASE("what leaves the body of one rank ends NCCL on all of them", "[cuda][n
   for (std::size_t const rank : {0, 2}) CHECK_THAT(told[rank], parallax_test::contains("no batch left"));
 }
 
+TEST_CASE("a rank on each device waits for what its queue was given", "[cuda][nccl]") {
+  auto const devices = px::all_devices();
+  CHECK(static_cast<int>(devices.size()) == emulator::devices);
+  std::vector<int> found(devices.size(), -1), used(devices.size(), -1), ranks;
+  px::run_nccl(devices, [&](auto& world) {
+    px::CudaQueue const queue = world.queue();
+    px::DeviceBuffer<int> number{queue.memory, queue.stream, 1};
+    int const rank = world.rank();
+    number.copy_from(&rank, 1);
+    int& mine = found[static_cast<std::size_t>(rank)];
+    number.copy_to(&mine, 1);
+    queue.wait();
+    used[static_cast<std::size_t>(rank)] = queue.device;
+  });
+  for (int rank = 0; rank < emulator::devices; ++rank) ranks.push_back(rank);
+  CHECK(found == ranks);
+  CHECK(used == devices);
+  CHECK(devices == ranks);
+}
+
 TEST_CASE("a rank that waits for NCCL to begin hears that another one has ended", "[cuda][nccl]") {
   Told told;
   CHECK_THROWS(px::run_threads(2, [&](px::ThreadCommunicator& host) {  // whose deadline is a minute

@@ -203,6 +203,12 @@ struct CudaQueue {
     if (waiter) waiter->await(event);
     else event.synchronize();
   }
+  // Blocks the thread until the stream has done all that it was given. Throws what the waiter throws, and Error (device).
+  void wait() const {
+    CudaEvent done;
+    done.record(stream);
+    await(done);
+  }
   // The stream in which operations on rows are put now: that of the caller while a `start` copies gradients, else the queue's.
   cudaStream_t at_hand() const { return caller ? caller->at_hand(stream) : stream; }
 };

@@ -122,10 +122,19 @@ void run_nccl(Host& host, int device, Body&& body, NcclOptions options = {}) {
   }
 }
 
+// The numbers of all devices that this process sees, for `run_nccl`. Throws Error (device) where the runtime cannot tell.
+inline std::vector<int> all_devices() {
+  int count = 0;
+  device::check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  std::vector<int> devices(static_cast<std::size_t>(count));
+  for (int device = 0; device < count; ++device) devices[static_cast<std::size_t>(device)] = device;
+  return devices;
+}
+
 // As many threads as devices, one on each, over a ThreadCommunicator; as run_threads. Error (misuse) where a device is named
 // twice and CUDA loads kernels when they are first launched: NCCL's of one rank would wait for those of the other, which cannot
 // be loaded meanwhile.
-//   px::run_nccl({0, 1, 2, 3}, [](px::NcclCommunicator<px::ThreadCommunicator>& world) { … });
+//   px::run_nccl(px::all_devices(), [](px::NcclCommunicator<px::ThreadCommunicator>& world) { … });
 template <class Body>
 void run_nccl(std::vector<int> const& devices, Body&& body, ThreadOptions options = {}, NcclOptions of_nccl = {}) {
   std::vector<int> sorted = devices;
