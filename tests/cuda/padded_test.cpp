@@ -202,7 +202,7 @@ TEST_CASE("a padded batch that does not fit is left out on all ranks, and told b
        {Case{{3, 1, 5, 7, 2}, {}, "earlier batches named more rows of one rank than the 2 of px::Padded, up to 4" + left_out},
         Case{{3, 97, 1, -1, 2}, {}, "earlier batches named 2 indices that are outside the table" + left_out},
         Case{{3, 1, 2, 2, 3},
-             {0, 4, 3, 5},
+             {1, 4, 3, 5},
              "earlier batches had offsets of bags that do not ascend from 0 to the number of indices" + left_out}}) {
     CAPTURE(said);
     auto const told = told_of(px::BadIds::error, [&](auto& session, Words& words, Ops const& ops, int rank, auto const& step) {

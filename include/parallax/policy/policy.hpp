@@ -31,6 +31,8 @@ inline constexpr bool never = false;
 //   direct               optional, true: batches go straight from every rank to the owners, past the levels of a topology
 //   wire                 optional: as what gradients and rows travel, a Wire (comm/transfer/wire.hpp); by default as they are
 //   densified            optional, true: no rank learns which rows others touched
+//   pads                 optional, true: batches may be padded (px::Padded); all that travels goes by the plan's runs, and each
+//                        key once
 // For a kind that it does not support, `exchange<Kind>` holds an assertion with a sentence. An engine that knows another way
 // asks for another member beside `exchange`, and refuses a policy that lacks it.
 // What a wire rounds of a dense variable, on one rank and on many, between threads and over messages alike:
@@ -67,6 +69,10 @@ inline constexpr bool is_direct = false;
 template <class E>
   requires requires { E::direct; }
 inline constexpr bool is_direct<E> = E::direct;
+
+// Whether batches may be padded, as the exchange's `pads` says. Tables on a device ask it; by default they may not.
+template <class E>
+inline constexpr bool pads = requires { requires E::pads; };
 
 namespace detail {
 // The exchange's `wire`, or, where it names none, one that changes nothing.

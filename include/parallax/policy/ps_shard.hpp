@@ -125,6 +125,8 @@ template <>
 struct PsShard::exchange<Sparse> {
   // A rank holds the rows that it owns, and no others.
   static constexpr bool sharded = true;
+  // Keys, rows and counts go by the runs of the plan.
+  static constexpr bool pads = true;
   // Rows travel as rows, by ShardPush.
   template <Communicator C, class Update>
   using way = RowsWay<C, Update, ShardPush>;

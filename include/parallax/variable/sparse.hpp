@@ -65,7 +65,7 @@ class SparseState : public Counted {
   // Whether a device can tell where the rows of a table are.
   static constexpr bool placed_there = requires { requires Placement<IndexType, P>::Layout::on_device; };
   // Whether the batches of the table may be padded.
-  static constexpr bool can_pad = placed_there && !Space::host_readable && sharded && !adaptive && !Rows::settles;
+  static constexpr bool can_pad = placed_there && !Space::host_readable && pads<Exchange> && !Rows::settles;
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
   static constexpr bool measures = false;                        // whole tensors: a table's rows are its tensors
 

@@ -43,25 +43,26 @@ __global__ void __launch_bounds__(block_threads)
                       GroupingView<Index> to, PaddingTally* tally) {
   std::uint32_t const length = padding.capacity + 1, places = padding.owners * length;
   std::uint32_t const distinct = told[padding.owners + 1];
+  bool const lost = told[padding.owners + 3] > 0;  // by wrong offsets, by which nobody knows of an index in which bag it lies
   for (std::uint64_t place = thread_number(); place <= places; place += thread_count()) {
     auto const owner = static_cast<std::uint32_t>(place / length), at = static_cast<std::uint32_t>(place % length);
     if (place == places) {
       add_to_tally(*tally, padding, told);
-      to.offsets[places] = from.offsets[told[padding.owners]];
+      to.offsets[places] = lost ? 0 : from.offsets[told[padding.owners]];
       *to.distinct = places;
       continue;
     }
     std::uint32_t const key = told[owner] + at, end = told[owner + 1];
-    bool const taken = at < padding.capacity && key < end;
+    bool const taken = !lost && at < padding.capacity && key < end;
     bool const misfit = at == padding.capacity && misfits(padding, told);
     to.keys[place] = taken ? from.keys[key] : static_cast<Index>(bound + misfit);
-    to.offsets[place] = from.offsets[taken ? key : end];
+    to.offsets[place] = lost ? 0 : from.offsets[taken ? key : end];
   }
   for (std::uint64_t i = thread_number(); i < from.count; i += thread_count()) {
     std::uint32_t const key = from.inverse[i];
     std::uint32_t const owner = last_not_above(padding.owners, key, [&](std::uint32_t o) { return told[o]; });
     std::uint32_t const at = key - told[owner];
-    to.inverse[i] = key < distinct && at < padding.capacity ? owner * length + at : places;
+    to.inverse[i] = !lost && key < distinct && at < padding.capacity ? owner * length + at : places;
   }
 }
 
@@ -79,8 +80,8 @@ __global__ void __launch_bounds__(warp_lanes) drop_padding_kernel(GroupingView<I
 
 // Of groups that were cut, `told` (see cut_groups): each owner's distinct keys, and behind them `bound`, capacity places in all,
 // and one more, which is bound + 1 where the batch misfits, else bound. `to` has places for all owners and shares the order of
-// `from`; what no key has named is an empty run; the inverse of positions without a place is the number of places. `tally` is
-// added to.
+// `from`; what no key has named is an empty run; the inverse of positions without a place is the number of places. With
+// wrong offsets no position has one. `tally` is added to.
 template <class Index>
 void pad_groups(cudaStream_t stream, GroupingView<Index> const& from, std::uint32_t const* told, Padding const& padding,
                 std::int64_t bound, GroupingView<Index> const& to, PaddingTally* tally) {
