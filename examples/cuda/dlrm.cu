@@ -13,6 +13,7 @@
 
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/parallax.hpp"
+#include "parallax/variable/stack.hpp"
 #if defined(PARALLAX_HAS_NCCL)
 #include "parallax/comm/nccl/run.hpp"
 #endif

@@ -13,6 +13,7 @@
 #include "parallax/comm/cuda_thread.hpp"
 #include "parallax/kernel/cuda.cuh"
 #include "parallax/partition/greedy.hpp"
+#include "parallax/variable/stack.hpp"
 #include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace {

@@ -198,12 +198,15 @@ TEST_CASE("a padded batch that does not fit is left out on all ranks, and told b
     std::string said;
   };
   std::string const left_out = "; their updates of the table were left out on all ranks";
-  for (auto const& [ids, offsets, said] :
+  for (Case const& one :
        {Case{{3, 1, 5, 7, 2}, {}, "earlier batches named more rows of one rank than the 2 of px::Padded, up to 4" + left_out},
         Case{{3, 97, 1, -1, 2}, {}, "earlier batches named 2 indices that are outside the table" + left_out},
         Case{{3, 1, 2, 2, 3},
              {1, 4, 3, 5},
              "earlier batches had offsets of bags that do not ascend from 0 to the number of indices" + left_out}}) {
+    auto const& ids = one.ids;
+    auto const& offsets = one.offsets;
+    auto const& said = one.said;
     CAPTURE(said);
     auto const told = told_of(px::BadIds::error, [&](auto& session, Words& words, Ops const& ops, int rank, auto const& step) {
       std::vector<int> const right{1, 1, 3, 3, 2}, right_offsets{0, 1, 4, 5};

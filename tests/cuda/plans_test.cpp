@@ -18,6 +18,7 @@
 #include "deferred.hpp"
 #include "parallax/kernel/cuda.cuh"
 #include "parallax/parallax.hpp"
+#include "parallax/variable/stack.hpp"
 
 namespace {
 

@@ -11,6 +11,7 @@
 
 #include "../catch.hpp"
 #include "model.hpp"
+#include "parallax/variable/stack.hpp"
 
 namespace parallax_test::stacks {
 namespace {

@@ -55,7 +55,7 @@ void begin_checkpoint(SessionCore<C>& core, Operation operation, std::string con
   char const* const word = to_string(operation).data();
   core.await_rows(word);
   std::optional<Error> const error = caught(core.topology.rank(), word, [&] {
-    if (auto const late = core.registry.late_error(core.topology.rank(), word)) throw *late;
+    core.check_late(word);
     check();
   });
   Fingerprint hash = core.begin(operation);

@@ -66,6 +66,12 @@ class SessionCore final : private Underway {
   void check_owned(State const& state, char const* operation) const {
     registry.check_owned(*state.registration(), topology.rank(), operation);
   }
+  // Local. Throws the error of batches that a device has found wrong, of any variable; waits for devices that have such batches.
+  // Called as a session finishes, and as it begins a checkpoint.
+  void check_late(char const* operation) const {
+    for (auto const& variable : registry.variables())
+      if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation);
+  }
   // Collective. An agreement about one operation on one variable, before anything is done. `text` says what this rank is about
   // to do, for an error where ranks differ; `more`: what else they must have in common.
   template <class State>

@@ -18,7 +18,12 @@ Completion finish(SessionCore<C>& core) {
   return core.waiting.guarded("finish", [&] {
     auto& rounds = core.rounds;
     core.await_rows("finish");
-    std::optional<Error> error = core.registry.late_error(core.topology.rank(), "finish");
+    std::optional<Error> error;
+    try {
+      core.check_late("finish");
+    } catch (Error const& late) {
+      error = late;
+    }
     if (core.flights.any_started())
       error = Error{Errc::misuse, core.topology.rank(), "finish", core.flights.started().front()->names(),
                     "updates were started and no step completed them"};

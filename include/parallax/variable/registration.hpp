@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -47,9 +46,9 @@ struct Registration : Counted {
     describe = [](void const* known) { return static_cast<State const*>(known)->description(); };
     hash_update = [](void const* known, Fingerprint& into) { static_cast<State const*>(known)->add_update(into); };
     update_text = [](void const* known) { return static_cast<State const*>(known)->update_text(); };
-    if constexpr (requires { its_state.late_error(0, "", true); })
-      late_error = [](void const* known, int rank, std::string_view operation) {
-        return static_cast<State const*>(known)->late_error(rank, operation, true);
+    if constexpr (requires { requires State::can_pad; })
+      check_late = [](void const* known, int rank, std::string_view operation) {
+        if (auto const late = static_cast<State const*>(known)->late_error(rank, operation, true)) throw *late;
       };
     first_values = [](void const* known, std::uint64_t& sum) { return static_cast<State const*>(known)->first_values(sum); };
   }
@@ -86,8 +85,8 @@ struct Registration : Counted {
   std::string (*update_text)(void const* state) = nullptr;
   // Asks the state whether it has first values to compare, and for their checksum.
   bool (*first_values)(void const* state, std::uint64_t& sum) = nullptr;
-  // Asks the state for the error of batches that a device has found wrong since, and waits for it; null where there are none.
-  std::optional<Error> (*late_error)(void const* state, int rank, std::string_view operation) = nullptr;
+  // Has the state throw the error of batches that a device has found wrong, for which it waits; null where there are no such batches.
+  void (*check_late)(void const* state, int rank, std::string_view operation) = nullptr;
   bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with
   bool gone = false;             // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;            // of name and signature

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "parallax/core/error.hpp"
@@ -27,10 +25,6 @@ class Registry {
   void check_owned(Registration const& variable, int rank, char const* operation) const {
     if (variable.session != session_) throw variable.stranger(rank, operation);
   }
-
-  // Local. The first error of batches that a device has found wrong, of any variable; waits for the devices, where there are
-  // batches that might be. Called as a session finishes, and as it saves.
-  std::optional<Error> late_error(int rank, std::string_view operation) const;
 
   // Adds a number to what ranks compare.
   void add(std::uint64_t value);
@@ -55,13 +49,6 @@ PARALLAX_INLINE void Registry::enter(RegistrationPtr given, int rank) {
   add(given->hash);
   known_.push_back(given);
   given->session = session_;
-}
-
-PARALLAX_INLINE std::optional<Error> Registry::late_error(int rank, std::string_view operation) const {
-  for (auto const& variable : known_)
-    if (variable->state && variable->late_error)
-      if (auto error = variable->late_error(variable->state, rank, operation)) return error;
-  return {};
 }
 
 PARALLAX_INLINE void Registry::add(std::uint64_t value) {

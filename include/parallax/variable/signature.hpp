@@ -4,18 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
-#include "parallax/core/fields.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/core/text.hpp"
-#include "parallax/variable/table.hpp"
 
 namespace parallax::detail {
 
@@ -25,13 +20,6 @@ void check_name(std::string_view name, int rank);
 // Throws Error (invalid_argument) for a table with a negative size, and one of more rows than the index type has numbers for.
 void check_shape(std::string_view name, std::int64_t rows, std::int64_t width, int rank, std::int64_t most_rows,
                  std::string_view index_type);
-// The first row of each of a stack's tables, and how many rows there are. Throws Error (invalid_argument) for no tables, a negative
-// size, and tables of different widths.
-std::vector<std::int64_t> first_rows(std::string_view name, Stack const& stack, int rank);
-
-// Throws Error (invalid_argument) for a capacity that makes no sense, and for more rows than leave room for two more keys.
-void check_padded(std::string_view name, Padded padded, std::int64_t rows, int rank, std::int64_t most_rows);
-
 // The words of a variable's signature, as its constructor knows them by type.
 struct SignatureWords {
   // The names of the scalar type, the memory space (empty for the host's), the policy and the optimizer.
@@ -51,8 +39,6 @@ PARALLAX_COLD std::string dense_signature(SignatureWords const& words, std::size
 // The signature of a table; `initial`: its first values in words, or empty where the user owns it.
 PARALLAX_COLD std::string table_signature(SignatureWords const& words, std::int64_t rows, std::int64_t width,
                                           std::string_view initial);
-// What a stack adds to the signature of its rows: the rows of each table, and their first values.
-PARALLAX_COLD std::string stack_text(Stack const& stack);
 
 #if PARALLAX_BODIES
 PARALLAX_INLINE void check_name(std::string_view name, int rank) {
@@ -73,38 +59,6 @@ PARALLAX_INLINE void check_shape(std::string_view name, std::int64_t rows, std::
   auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", name, why}; };
   if (rows < 0 || width < 0) refuse(joined({"a table of ", rows, " x ", width}));
   if (rows > most_rows) refuse(joined({rows, " x ", width, " rows do not fit the index type ", index_type}));
-}
-PARALLAX_INLINE std::vector<std::int64_t> first_rows(std::string_view name, Stack const& stack, int rank) {
-  auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", name, why}; };
-  if (stack.tables().empty()) refuse("a stack of no tables");
-  std::vector<std::int64_t> firsts{0};
-  for (Table const& table : stack.tables()) {
-    std::size_t const number = firsts.size() - 1;
-    if (table.rows < 0 || table.width < 0) refuse(joined({"a table of ", table.rows, " x ", table.width}));
-    if (table.width != stack.tables().front().width)
-      refuse(joined({"tables of one width are stacked: table 0 has ", stack.tables().front().width, " elements a row, table ",
-                     number, " has ", table.width}));
-    if (table.rows > std::numeric_limits<std::int64_t>::max() - firsts.back()) refuse("more rows than a number counts");
-    firsts.push_back(firsts.back() + table.rows);
-  }
-  return firsts;
-}
-PARALLAX_INLINE void check_padded(std::string_view name, Padded padded, std::int64_t rows, int rank, std::int64_t most_rows) {
-  auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", name, why}; };
-  if (padded.capacity == 0 || padded.capacity > 0x7ffffffe)
-    refuse(joined({"batches are padded to ", padded.capacity, " rows of a rank"}));
-  if (rows > most_rows - 2) refuse(joined({rows, " rows leave the index type no room for the keys of padding"}));
-}
-PARALLAX_INLINE std::string stack_text(Stack const& stack) {
-  std::string text = joined({", a stack of ", stack.tables().size(), ":"});
-  std::string before;
-  for (Table const& table : stack.tables()) {
-    append(text, {" ", table.rows});
-    std::string initial = fields_text(table.initial);
-    if (initial != before) text += initial;
-    before = std::move(initial);
-  }
-  return text;
 }
 PARALLAX_INLINE std::string dense_signature(SignatureWords const& words, std::size_t size, std::int64_t row) {
   std::string text = joined({"Dense ", words.scalar, " of ", size, words.space.empty() ? "" : " in ", words.space, " by "});

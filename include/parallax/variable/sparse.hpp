@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -88,8 +89,12 @@ class SparseState : public Counted {
 
   // By the constructor of a stack of tables, before their memory is allocated: the first rows of each, and the end of the last.
   void stack(std::vector<IndexType> firsts) { firsts_ = std::move(firsts); }
-  // By the constructor of a padded table, before anything else: so many keys go to each owner.
-  void pad_to(std::uint32_t capacity) { capacity_ = capacity; }
+  // By the constructor of a padded table, before anything else: so many keys go to each owner. Throws Error (invalid_argument) for a
+  // capacity or a number of rows that make no sense.
+  void pad_to(std::uint32_t capacity, int rank) {
+    PaddingLog<Space>::check(capacity, rows(), std::numeric_limits<IndexType>::max(), rank, name());
+    capacity_ = capacity;
+  }
   // Whether batches are padded.
   bool padding() const { return capacity_ > 0; }
   // By what plans: see RowPlan::pad_there. What there was no place for is going to be told by `late_error`.
@@ -101,26 +106,9 @@ class SparseState : public Counted {
   }
   // Of a padded table the error of earlier batches, which is told once; of what has come to the host so far, or, where it `waits`,
   // of all of them.
-  std::optional<Error> late_error([[maybe_unused]] int rank, [[maybe_unused]] std::string_view operation,
-                                  [[maybe_unused]] bool waits) const {
-    std::optional<Error> error;
-    if constexpr (can_pad) {
-      if (!padding()) return error;
-      auto const news = padding_log_.news(ops(), waits);
-      dropped_ += news.dropped;
-      auto const refuse = [&](Errc code, std::string_view why) {
-        error.emplace(code, rank, operation, name(), joined({why, "; their updates of the table were left out on all ranks"}));
-      };
-      if (news.overflows > 0)
-        refuse(Errc::invalid_argument, joined({"earlier batches named more rows of one rank than the ", capacity_,
-                                               " of px::Padded, up to ", news.longest}));
-      if (news.wrong > 0)
-        refuse(Errc::invalid_argument,
-               "earlier batches had offsets of bags that do not ascend from 0 to the number of indices");
-      if (news.refused > 0)
-        refuse(Errc::bad_id, joined({"earlier batches named ", news.refused, " indices that are outside the table"}));
-    }
-    return error;
+  std::optional<Error> late_error(int rank, std::string_view operation, bool waits) const {
+    if (!padding()) return {};
+    return padding_log_.late_error(ops(), capacity_, {rank, operation, name()}, waits, dropped_);
   }
   // The table's memory, owned: each of this rank's rows as `initial_of(row)` says, by the variable's name and the row's number in
   // the table.

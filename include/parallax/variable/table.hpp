@@ -1,13 +1,11 @@
-// The shape and the first values of a table that the library owns, or of several that are kept as one. A trainer gives a Table or
-// a Stack to the constructor of a Sparse variable.
+// The shape and the first values of a table that the library owns. A trainer gives a Table to the constructor of a Sparse
+// variable.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <numbers>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "parallax/core/fields.hpp"
 #include "parallax/core/math.hpp"
@@ -79,21 +77,7 @@ struct Padded {
   std::uint32_t capacity = 0;
 };
 
-// Tables of one width, one behind the other in one variable: they are pulled, updated, dealt to owners and saved as one, by as
-// many messages, and on a device by as many kernels, as one table. All ranks give the same.
-//   px::Variable<px::Sparse, px::CudaSpace> tables{session, "tables", px::Stack{{{1000, 16}, {50, 16}}}};
-//   auto const pooled = session.pull(tables.bags(ids, offsets));  // the bags of table 0, then as many of table 1
-// A row has its number in its own table where bags name it, and everywhere else that in the whole: `first_row(table)` and on.
-class Stack {
- public:
-  // Their rows in this order; each has first values of its own, which go by the name of the variable and the row's number in
-  // the whole. The variable refuses tables of different widths, and none.
-  explicit Stack(std::vector<Table> tables) : tables_{std::move(tables)} {}
-  // What it was made of.
-  std::vector<Table> const& tables() const { return tables_; }
-
- private:
-  std::vector<Table> tables_;
-};
+// Tables that are kept as one, in variable/stack.hpp.
+class Stack;
 
 }  // namespace parallax

@@ -231,10 +231,10 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   }
 
   // Local. The same of tables of one width that are kept as one, which begin as they say.
-  template <class Session, class... Settings>
-  BasicVariable(Session& session, std::string name, Stack const& stack, Settings const&... settings) {
-    auto const firsts = detail::first_rows(name, stack, session.rank());
-    make(session, std::move(name), firsts.back(), stack.tables().front().width, detail::stack_text(stack), settings...);
+  template <class Session, std::same_as<Stack> S, class... Settings>
+  BasicVariable(Session& session, std::string name, S const& stack, Settings const&... settings) {
+    auto const firsts = stack.first_rows(name, session.rank());
+    make(session, std::move(name), firsts.back(), stack.tables().front().width, stack.text(), settings...);
     state_->stack({firsts.begin(), firsts.end()});
     state_->allocate([&](std::int64_t row) -> Initializer const& {
       auto const behind = std::upper_bound(firsts.begin(), firsts.end(), row);
@@ -271,6 +271,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
 
   // Of anything else than a table or bound memory, which an assertion refuses.
   template <class Session, class Other, class... Settings>
+    requires(!std::same_as<Other, Stack>)
   BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
     static_assert(
         std::same_as<Other, detail::Mistaken>,
@@ -400,8 +401,6 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     BadIds const bad_ids = detail::setting_or(BadIds::error, settings...);
     P const partitioner = detail::setting_or(P{}, settings...);
     Padded const padded = detail::setting_or(Padded{}, settings...);
-    if ((false || ... || std::same_as<Settings, Padded>))
-      detail::check_padded(name, padded, rows, session.rank(), std::numeric_limits<IndexType>::max());
     std::string signature =
         detail::table_signature({detail::type_name<T>, detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce,
                                  detail::type_name<IndexType>, P::name, fields_text(partitioner), bad_ids},
@@ -410,7 +409,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     state_ = Holder{make_counted<State>(
         detail::ops_for<Space>(topology), detail::make_registration(std::move(name), std::move(signature)), rows, width,
         topology.owner(), topology.owners(), detail::setting_or(O{}, settings...), partitioner, reduce, bad_ids)};
-    state_->pad_to(padded.capacity);
+    if constexpr (State::can_pad && (false || ... || std::same_as<Settings, Padded>))
+      state_->pad_to(padded.capacity, session.rank());
   }
 
   Holder<State> state_;

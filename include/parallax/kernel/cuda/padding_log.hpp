@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
+#include "parallax/core/error.hpp"
+#include "parallax/core/text.hpp"
 #include "parallax/kernel/cuda/row_ops.hpp"
 #include "parallax/kernel/padding_log.hpp"
 
@@ -20,6 +24,21 @@ class PaddingLog<CudaSpace> {
  public:
   // How batches are padded.
   using Padding = device::Padding;
+
+  // Who tells of what is wrong.
+  struct Teller {
+    // The rank.
+    int rank;
+    // What is called, and of which variable.
+    std::string_view operation, variable;
+  };
+
+  // Throws Error (invalid_argument) for a capacity that makes no sense, and for more rows than leave room for two more keys.
+  static void check(std::uint32_t capacity, std::int64_t rows, std::int64_t most_rows, int rank, std::string_view variable) {
+    auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", variable, why}; };
+    if (capacity == 0 || capacity > 0x7ffffffe) refuse(joined({"batches are padded to ", capacity, " rows of a rank"}));
+    if (rows > most_rows - 2) refuse(joined({rows, " rows leave the index type no room for the keys of padding"}));
+  }
 
   // Where kernels add to it, in device memory: all zeros before the first of them.
   device::PaddingTally* there(Ops const& ops) {
@@ -39,16 +58,36 @@ class PaddingLog<CudaSpace> {
     come_->record(ops.stream());
     coming_ = true, behind_ = false;
   }
-  // What has come since the last call, `longest` excepted; where it is waited for, of all that was put in the queue.
-  device::PaddingTally news(Ops const& ops, bool wait) {
+  // The error of batches that have come since the last call; where it waits, of all that were put in the queue. What was dropped is
+  // added to `dropped`.
+  std::optional<Error> late_error(Ops const& ops, std::uint32_t capacity, Teller const& who, bool wait,
+                                  std::uint64_t& dropped) {
+    std::optional<Error> error;
+    auto const news = news_of(ops, wait);
+    dropped += news.dropped;
+    auto const refuse = [&](Errc code, std::string_view why) {
+      error.emplace(code, who.rank, who.operation, who.variable,
+                    joined({why, "; their updates of the table were left out on all ranks"}));
+    };
+    if (news.overflows > 0)
+      refuse(Errc::invalid_argument, joined({"earlier batches named more rows of one rank than the ", capacity,
+                                             " of px::Padded, up to ", news.longest}));
+    if (news.wrong > 0)
+      refuse(Errc::invalid_argument, "earlier batches had offsets of bags that do not ascend from 0 to the number of indices");
+    if (news.refused > 0)
+      refuse(Errc::bad_id, joined({"earlier batches named ", news.refused, " indices that are outside the table"}));
+    return error;
+  }
+
+ private:
+  // What has come since the last call, `longest` excepted.
+  device::PaddingTally news_of(Ops const& ops, bool wait) {
     if (coming_ && (wait || come_->reached())) take(ops);
     if (wait && behind_) bring(ops), take(ops);
     device::PaddingTally const before = std::exchange(told_, known_);
     return {known_.dropped - before.dropped, known_.refused - before.refused, known_.wrong - before.wrong,
             known_.overflows - before.overflows, known_.longest};
   }
-
- private:
   void take(Ops const& ops) {
     if (!coming_) return;
     ops.await(*come_);

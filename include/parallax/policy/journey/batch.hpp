@@ -158,14 +158,14 @@ void check_groups(State& state, typename State::Plan& plan, std::span<OnDevice<I
   if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
   std::size_t const position = plan.groups.here().order[ids.size() - plan.dropped];
   Id const id = state.ops().read(reinterpret_cast<Id const*>(ids.data()) + position);
-  std::size_t table = 0;
+  RowRange range{0, state.rows()};
   if (state.tables() > 1 && plan.bags.count > 0) {
     auto const begins = plan.bags.begins_here(state.ops());
-    std::size_t const each = plan.bags.count / state.tables();
-    while (begins[(table + 1) * each] <= position) ++table;
-    static_cast<void>(key_outside(state, plan, id, position, RowRange::of_table(state, table), rank, operation));
+    std::size_t table = 0;
+    while (begins[(table + 1) * (plan.bags.count / state.tables())] <= position) ++table;
+    range = RowRange::of_table(state, table);
   }
-  static_cast<void>(key_outside(state, plan, id, position, RowRange{0, state.rows()}, rank, operation));
+  static_cast<void>(key_outside(state, plan, id, position, range, rank, operation));
 }
 
 // Local. The same as `begin_bags`, of offsets in a device's memory that the host checks and takes, once it has them.
