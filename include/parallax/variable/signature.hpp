@@ -61,19 +61,37 @@ PARALLAX_INLINE void check_shape(std::string_view name, std::int64_t rows, std::
   if (rows > most_rows) refuse(joined({rows, " x ", width, " rows do not fit the index type ", index_type}));
 }
 PARALLAX_INLINE std::string dense_signature(SignatureWords const& words, std::size_t size, std::int64_t row) {
-  std::string text = joined({"Dense ", words.scalar, " of ", size, words.space.empty() ? "" : " in ", words.space, " by "});
-  append(text, {words.policy, ", ", words.optimizer, ", ", to_string(words.reduce)});
+  std::string_view const in = words.space.empty() ? "" : " in ";
+  std::string text = joined({"Dense ", words.scalar, " of ", size, in, words.space, " by ", words.policy, ", ", words.optimizer,
+                             ", ", to_string(words.reduce)});
   if (row >= 0) append(text, {" in rows of ", row});
   return text;
 }
 PARALLAX_INLINE std::string table_signature(SignatureWords const& words, std::int64_t rows, std::int64_t width,
                                             std::string_view initial) {
-  std::string text =
-      joined({"Sparse ", words.scalar, " of ", rows, " x ", width, words.space.empty() ? "" : " in ", words.space});
-  append(text,
-         {" by ", words.index, ", ", words.policy, ", ", words.partitioner, words.partitioner_fields, ", ", words.optimizer});
-  append(text, {", ", to_string(words.reduce), ", bad ids ", to_string(words.bad_ids), initial});
-  return text;
+  std::string_view const in = words.space.empty() ? "" : " in ";
+  return joined({"Sparse ",
+                 words.scalar,
+                 " of ",
+                 rows,
+                 " x ",
+                 width,
+                 in,
+                 words.space,
+                 " by ",
+                 words.index,
+                 ", ",
+                 words.policy,
+                 ", ",
+                 words.partitioner,
+                 words.partitioner_fields,
+                 ", ",
+                 words.optimizer,
+                 ", ",
+                 to_string(words.reduce),
+                 ", bad ids ",
+                 to_string(words.bad_ids),
+                 initial});
 }
 #endif
 

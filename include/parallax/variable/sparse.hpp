@@ -104,6 +104,11 @@ class SparseState : public Counted {
     plan.pad_there(ops(), count, bases_there().data(), rows(), padding, padding_log_.there(ops()), place);
     padding_log_.bring(ops());
   }
+  // By what plans: throws what earlier batches did wrong, as far as a device has told, and Error (misuse) for indices of a padded table
+  // that are not `there`.
+  void check_padding(bool there, int rank, std::string_view operation) const {
+    if (padding()) padding_log_.check(there, late_error(rank, operation, false), {rank, operation, name()});
+  }
   // Of a padded table the error of earlier batches, which is told once; of what has come to the host so far, or, where it `waits`,
   // of all of them.
   std::optional<Error> late_error(int rank, std::string_view operation, bool waits) const {

@@ -77,16 +77,6 @@ consteval bool check_indices() {
   }
 }
 
-// For `bags`, of right indices and offsets: false where the assertion has told the user that the host cannot read the offsets that
-// it needs.
-template <class Ids, class Offsets>
-consteval bool check_offsets() {
-  constexpr bool right = is_on_device<typename decltype(flat_view(std::declval<Ids const&>()))::value_type> ||
-                         !is_on_device<typename decltype(flat_view(std::declval<Offsets const&>()))::value_type>;
-  static_assert(right, "parallax: offsets of bags lie in device memory only where the indices do: px::on_device of both");
-  return right;
-}
-
 // Whether A is an archive: an assertion tells the user that it is not.
 template <class A>
 consteval bool check_archive() {
@@ -372,12 +362,14 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // What both make, or a stand-in once an assertion has spoken.
   template <class Ids, class Offsets>
   auto bags_of(Ids const& ids, Offsets const& offsets, std::span<scalar_type const> weights, Pool pool, bool weighted) const {
-    if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets, Space>() ||
-                  !detail::check_offsets<Ids, Offsets>()) {
+    if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets, Space>()) {
       return BagsOf<State, std::int64_t, std::int64_t>{{&*state_, {}}, {}, {}, pool, false};
     } else {
       auto const view = flat_view(ids);
       auto const bounds = flat_view(offsets);
+      static_assert(detail::is_on_device<typename decltype(view)::value_type> ||
+                        !detail::is_on_device<typename decltype(bounds)::value_type>,
+                    "parallax: offsets of bags lie in device memory only where the indices do: px::on_device of both");
       return BagsOf<State, typename decltype(view)::value_type, typename decltype(bounds)::value_type>{
           {&*state_, view}, bounds, weights, pool, weighted};
     }

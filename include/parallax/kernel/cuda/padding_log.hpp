@@ -40,6 +40,14 @@ class PaddingLog<CudaSpace> {
     if (rows > most_rows - 2) refuse(joined({rows, " rows leave the index type no room for the keys of padding"}));
   }
 
+  // Throws the error of earlier batches, where there is one, and Error (misuse) for indices that are not in device memory.
+  static void check(bool there, std::optional<Error> const& late, Teller const& who) {
+    if (late) throw *late;
+    if (!there)
+      throw Error{Errc::misuse, who.rank, who.operation, who.variable,
+                  "a padded table is indexed on its device: px::on_device(ids)"};
+  }
+
   // Where kernels add to it, in device memory: all zeros before the first of them.
   device::PaddingTally* there(Ops const& ops) {
     if (there_.empty()) {

@@ -168,14 +168,12 @@ void check_groups(State& state, typename State::Plan& plan, std::span<OnDevice<I
   static_cast<void>(key_outside(state, plan, id, position, range, rank, operation));
 }
 
-// Local. The same as `begin_bags`, of offsets in a device's memory that the host checks and takes, once it has them.
-template <class Bags>
-void bring_bags(Bags const& given, typename Bags::state_type::Plan& plan, int rank);
-
 // Local. As many bags as the offsets of a pull say, which begin where they say. Those of the host are checked here, where they
-// do not fit the indices; those of a device are there, and `finish_plan` checks them. Throws Error (invalid_argument).
+// do not fit the indices; those of a device are there, and `finish_plan` checks them; with `brings` the host takes them. Throws Error
+// (invalid_argument).
 template <class Bags, class Offset>
-void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::span<Offset const> offsets, int rank) {
+void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::span<Offset const> offsets, int rank,
+                [[maybe_unused]] bool brings = false) {
   auto const refuse = [&](std::string const& why) {
     throw Error{Errc::invalid_argument, rank, "pull", given.state->name(), why};
   };
@@ -189,8 +187,10 @@ void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::s
     using Number = decltype(Offset::index);
     auto const* const there = reinterpret_cast<Number const*>(offsets.data());
     if constexpr (Bags::state_type::placed_there)
-      if (n > 0 && !offsets.empty()) return plan.bags.begin_there(given.state->ops(), there, offsets.size() - 1, n);
-    bring_bags(given, plan, rank);  // of what the host plans
+      if (!brings && n > 0 && !offsets.empty()) return plan.bags.begin_there(given.state->ops(), there, offsets.size() - 1, n);
+    std::vector<Number> here(offsets.size());  // of what the host plans
+    given.state->ops().to_host(here.data(), there, here.size());
+    begin_bags(given, plan, std::span<Number const>{here}, rank);
   } else {
     if (offsets.empty() || offsets.front() != 0 || static_cast<std::uint64_t>(offsets.back()) != n)
       refuse(joined({"offsets of bags begin with 0 and end with the number of indices, ", n}));
@@ -199,23 +199,6 @@ void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::s
         refuse(joined({"the offsets of bags descend from ", offsets[bag], " to ", offsets[bag + 1], " at bag ", bag}));
     plan.bags.begin_here(offsets);
   }
-}
-template <class Bags>
-void bring_bags(Bags const& given, typename Bags::state_type::Plan& plan, int rank) {
-  using Number = decltype(Bags::offset_type::index);
-  std::vector<Number> here(given.offsets.size());
-  given.state->ops().to_host(here.data(), reinterpret_cast<Number const*>(given.offsets.data()), here.size());
-  begin_bags(given, plan, std::span<Number const>{here}, rank);
-}
-
-// Throws what the batches before this one did wrong, as far as a device has told, and Error (misuse) for indices that the host
-// reads, of a padded table.
-template <class State>
-void check_padding(State const& state, bool there, int rank, char const* operation) {
-  if (!state.padding()) return;
-  if (auto const late = state.late_error(rank, operation, false)) throw *late;
-  if (!there)
-    throw Error{Errc::misuse, rank, operation, state.name(), "a padded table is indexed on its device: px::on_device(ids)"};
 }
 
 // Local. A plan for a batch of indices, of IndicesOf or BagsOf: its distinct keys, and which of them go to whom on the first hop.
@@ -226,7 +209,7 @@ void begin_plan(Topology<C> const& topology, Indices const& given, typename Indi
   auto& state = *given.state;
   plan.prepare(state.padding() ? topology.direct() : route_of<typename Indices::state_type::Exchange>(topology));
   if constexpr (Indices::state_type::can_pad)
-    check_padding(state, is_on_device<typename Indices::id_type>, topology.rank(), operation);
+    state.check_padding(is_on_device<typename Indices::id_type>, topology.rank(), operation);
   if constexpr (requires { given.offsets; }) begin_bags(given, plan, given.offsets, topology.rank());
   if constexpr (!is_on_device<typename Indices::id_type>) make_keys(state, plan, given.ids, topology.rank(), operation);
   else if constexpr (Indices::state_type::placed_there)
@@ -252,7 +235,7 @@ void finish_plan(Topology<C> const& topology, Indices const& given, typename Ind
     await_groups(topology, state, plan, operation);
     [[maybe_unused]] bool const in_order = plan.end_cut(0);
     if constexpr (requires { requires is_on_device<typename Indices::offset_type>; })
-      if (!in_order) bring_bags(given, plan, topology.rank());  // which refuses them
+      if (!in_order) begin_bags(given, plan, given.offsets, topology.rank(), true);  // which refuses them
     check_groups(state, plan, given.ids, topology.rank(), operation);
   } else {
     using Number = decltype(Indices::id_type::index);
