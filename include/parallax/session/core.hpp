@@ -68,7 +68,7 @@ class SessionCore final : private Underway {
   }
   // Local. Throws the error of batches that a device has found wrong, of any variable; waits for devices that have such batches.
   // Called as a session finishes, and as it begins a checkpoint.
-  void check_late(char const* operation) const {
+  PARALLAX_COLD void check_late(char const* operation) const {
     for (auto const& variable : registry.variables())
       if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation);
   }

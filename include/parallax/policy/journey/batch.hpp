@@ -80,8 +80,8 @@ struct RowRange {
 // range that its hash chooses, or is an Error (bad_id), which it is under `hash`, too, where there are no rows. Nothing else of a
 // plan depends on `BadIds`. `position` is the id's in the batch; `operation` is for the error.
 template <class State, class Id>
-typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id, std::size_t position,
-                                       RowRange range, int rank, char const* operation) {
+PARALLAX_COLD typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id,
+                                                     std::size_t position, RowRange range, int rank, char const* operation) {
   if (state.bad_ids() == BadIds::drop_and_count) {
     ++plan.dropped;
     return static_cast<typename State::index_type>(state.rows());
@@ -93,30 +93,22 @@ typename State::index_type key_outside(State const& state, typename State::Plan&
   return state.placement().key(range.first + hashed_row(static_cast<std::uint64_t>(id), range.rows));
 }
 
-// Writes a key for each id of the host's, in their order, to `plan.keys` from position `first` on, where there is room.
-template <class State, class Id>
-void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, std::size_t first, RowRange range,
-               int rank, char const* operation) {
-  auto const rows = static_cast<std::uint64_t>(range.rows);
-  auto* const keys = plan.keys.data() + first;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    bool const inside = static_cast<std::uint64_t>(ids[i]) < rows;
-    keys[i] = inside ? state.placement().key(range.first + static_cast<std::int64_t>(ids[i]))
-                     : key_outside(state, plan, ids[i], first + i, range, rank, operation);
-  }
-}
 // Fills `plan.keys` with a key for each id of a batch of the host's: of a stack its bags say in which table an id is a number.
 // `assign` and `scale` call it for plans of their own.
 template <class State, class Id>
 void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank, char const* operation) {
   plan.keys.resize_with_slack(ids.size());
-  if (state.tables() == 1 || plan.bags.count == 0)
-    return make_keys(state, plan, ids, 0, RowRange{0, state.rows()}, rank, operation);
-  auto const begins = plan.bags.begins_here(state.ops());
-  std::size_t const each = plan.bags.count / state.tables();
-  for (std::size_t table = 0; table < state.tables(); ++table) {
-    std::size_t const begin = begins[table * each], end = begins[(table + 1) * each];
-    make_keys(state, plan, ids.subspan(begin, end - begin), begin, RowRange::of_table(state, table), rank, operation);
+  bool const stacked = state.tables() > 1 && plan.bags.count > 0;
+  std::size_t const tables = stacked ? state.tables() : 1;
+  for (std::size_t table = 0, i = 0; table < tables; ++table) {
+    RowRange const range = stacked ? RowRange::of_table(state, table) : RowRange{0, state.rows()};
+    std::size_t const end = stacked ? plan.bags.begins_here(state.ops())[(table + 1) * (plan.bags.count / tables)] : ids.size();
+    auto const rows = static_cast<std::uint64_t>(range.rows);
+    for (; i < end; ++i) {
+      bool const inside = static_cast<std::uint64_t>(ids[i]) < rows;
+      plan.keys[i] = inside ? state.placement().key(range.first + static_cast<std::int64_t>(ids[i]))
+                            : key_outside(state, plan, ids[i], i, range, rank, operation);
+    }
   }
 }
 
@@ -259,8 +251,8 @@ void make_plan(Topology<C> const& topology, Indices const& given, typename Indic
 // Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
 // or per distinct one, which keeps how many indices named it.
 template <Communicator C, class State>
-void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan, typename State::Plan& old,
-                 bool per_distinct) {
+PARALLAX_COLD void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan,
+                               typename State::Plan& old, bool per_distinct) {
   plan.prepare(route_of<typename State::Exchange>(topology));
   std::size_t const count = per_distinct ? old.size() : old.indices();
   plan.keys.resize_with_slack(count);

@@ -8,6 +8,7 @@
 #include <vector>
 #include "parallax/core/algorithm.hpp"
 
+#include "parallax/core/config.hpp"
 #include "parallax/kernel/groups.hpp"
 
 namespace parallax {
@@ -83,20 +84,22 @@ struct BagPlan {
   }
   // Where bags begin, and the end of the last: where operations in the space find it.
   std::span<std::uint32_t const> begins_there(Ops const& ops) {
-    if (begin_there_) return {made_.data(), count + 1};
+    if constexpr (!Space::host_readable)
+      if (begin_there_) return {made_.data(), count + 1};
     return shown_begins_.of(ops, begins_.span());
   }
   // The same in the host's memory; of bags that a device has made, for which the stream is waited for, it is a copy.
-  std::span<std::uint32_t const> begins_here(Ops const& ops) {
-    if (begin_there_) {
-      begins_.resize_with_slack(count + 1);
-      ops.to_host(begins_.data(), made_.data(), count + 1);
-    }
+  std::span<std::uint32_t const> begins_here([[maybe_unused]] Ops const& ops) {
+    if constexpr (!Space::host_readable)
+      if (begin_there_) {
+        begins_.resize_with_slack(count + 1);
+        ops.to_host(begins_.data(), made_.data(), count + 1);
+      }
     return std::as_const(begins_).span();  // not converted, which would cost every compiler 60 M instructions
   }
 
   // Local. All but `pooled`, for a plan that is made again for the update of the same batch.
-  void copy_from(Ops const& ops, BagPlan const& other) {
+  PARALLAX_COLD void copy_from(Ops const& ops, BagPlan const& other) {
     count = other.count, factored = other.factored, mean = other.mean;
     begins_.resize_with_slack(other.begins_.size());
     std::copy_n(other.begins_.data(), begins_.size(), begins_.data());
@@ -105,7 +108,8 @@ struct BagPlan {
       to.resize_with_slack(from.size());
       ops.copy_bytes(to.data(), from.data(), from.size() * sizeof(*from.data()));
     };
-    copy(other.made_, made_), copy(other.of_index, of_index), copy(other.kept, kept), copy(other.factors, factors);
+    if constexpr (!Space::host_readable) copy(other.made_, made_);
+    copy(other.of_index, of_index), copy(other.kept, kept), copy(other.factors, factors);
     shown_begins_.renew();
   }
 
@@ -170,7 +174,7 @@ struct BatchPlan {
 
   // Local. The placement is about to change: what still holds this plan finds its rows by number.
   template <class RowOf>
-  void retire(RowOf&& row_of) {
+  PARALLAX_COLD void retire(RowOf&& row_of) {
     if (retired) return;
     retired_rows.resize_with_slack(size());
     auto const known = groups.keys_here();
