@@ -29,8 +29,10 @@ class PaddingLog<CudaSpace> {
   struct Teller {
     // The rank.
     int rank;
-    // What is called, and of which variable.
-    std::string_view operation, variable;
+    // What is called.
+    std::string_view operation;
+    // The variable.
+    std::string_view variable;
   };
 
   // Throws Error (invalid_argument) for a capacity that makes no sense, and for more rows than leave room for two more keys.
