@@ -124,11 +124,12 @@ __global__ void __launch_bounds__(block_threads)
     }
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
       Pack<W, N> held[rows_at_once];
-      for (int u = 0; u < rows_at_once; ++u) held[u] = in_table[u] ? load<N>(in_table[u] + at) : Pack<W, N>{};
+      for (int u = 0; u < rows_at_once; ++u)
+        if (in_table[u]) held[u] = load<N>(in_table[u] + at);
       for (int u = 0; u < rows_at_once; ++u) {
         if (first + u * team.count >= n) continue;
-        Pack<Computed<W>, N> wide;
-        for (int k = 0; k < N; ++k) wide.at[k] = widened(held[u].at[k]);
+        Pack<Computed<W>, N> wide{};
+        for (int k = 0; k < N && in_table[u]; ++k) wide.at[k] = widened(held[u].at[k]);
         store<N>(rows + (first + u * team.count) * static_cast<std::uint64_t>(table.width) + at, wide);
       }
     }
