@@ -47,11 +47,11 @@ void turn() {
   std::printf("turned around: %d\n", out[0] == static_cast<int>(threads) - 1 && out[threads - 1] == 0);
 }
 
-// An index that is equal to the number of rows.
+// A table that is a row shorter than it says.
 void read_beyond() {
   std::vector<float> table(3 * 4), out(2 * 4);
   std::vector<int> const indices{0, 3};
-  device::gather_rows<float, int>(nullptr, parallax::RowsView<float const>{table.data(), 3, 4}, indices, {}, out.data());
+  device::gather_rows<float, int>(nullptr, parallax::RowsView<float const>{table.data(), 4, 4}, indices, {}, out.data());
 }
 
 // How often it is wrong in 100 launches.

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(block_threads)
     for (int u = 0; u < rows_at_once; ++u) {
       std::uint64_t const i = first + u * team.count;
       std::int64_t const row = i < n ? static_cast<std::int64_t>(directory(indices[i])) : end;
-      Unit* const in_table = row < end ? table + row * stride : nullptr;
+      Unit* const in_table = i < n && (!gather || row < end) ? table + row * stride : nullptr;
       Unit* const packed = i < n ? rows + i * width : nullptr;
       from[u] = gather || !in_table ? in_table : packed;
       to[u] = gather ? packed : in_table;
