@@ -61,7 +61,7 @@ struct Shape {
 // Of a steady step of one rank, the mean over ranks and over steps after the first ones.
 template <class Policy = px::PsShard, class Communicators>
 Asked of_step(Communicators const& communicators, Shape const& shape) {
-  constexpr std::int64_t rows = 5000, width = 8, warm = 3, steps = 4;
+  constexpr std::int64_t rows = 5000, width = 8, warm = 3, steps = 2;
   Asked before{}, after{};
   communicators.run(std::chrono::minutes{2}, [&]<class C>(C& world) {
     px::Session<C> session{shape.hosts.empty() ? px::Topology<C>{world} : px::Topology<C>{world, shape.hosts},
