@@ -22,7 +22,7 @@ set(may_interop session ${may_session})
 set(may_checkpoint session ${may_session})
 set(may_conformance comm partition memory core)
 # Only users include these.
-set(leaves "comm/(thread|mpi|socket|nccl|staged|cuda_thread|run)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+|checkpoint|async|conformance")
+set(leaves "comm/(thread|mpi|socket|nccl|staged|cuda_thread|run)|kernel/cuda|memory/cuda|interop/[a-z0-9_]+|checkpoint|async|conformance|session/capture")
 
 # Large headers of the standard library, which every trainer's compiler would read: there is a lighter one of ours
 # (core/algorithm.hpp, core/reference.hpp, core/pointer.hpp, core/function_ref.hpp), or another way. Leaves may.
@@ -60,6 +60,8 @@ foreach(header IN LISTS headers)
       elseif(leaf STREQUAL "memory/cuda" AND
              header MATCHES "^(kernel/cuda|comm/(nccl|staged|cuda_thread)|conformance/device_communicator)[/.]")
         continue()  # kernels stand on their memory, and what carries it knows it
+      elseif(leaf MATCHES "^(memory|kernel)/cuda$" AND header STREQUAL "session/capture.hpp")
+        continue()  # a graph of a step is a device's
       elseif(leaf MATCHES "^interop/(safetensors|file)$" AND header MATCHES "^(checkpoint|interop)/")
         continue()  # checkpoints are such files, and the formats share what opens them
       elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/(cuda_thread[.]|run[.]|nccl/)")

@@ -50,6 +50,8 @@ class NcclCommunicator : public Forwarding<Host> {
  public:
   // Memory of the queue's device.
   using device_space = CudaSpace;
+  // A step can be captured: what moves device memory is in the stream, and nothing else.
+  static constexpr bool captures = true;
 
   // Local: asks NCCL for rank and size. Error: invalid_argument where `comm` is null, mismatch, timeout, and NCCL's own.
   NcclCommunicator(ncclComm_t comm, Host& host, CudaQueue queue, NcclOptions options = {})
@@ -275,7 +277,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
       if (lane.number != begun_ + 1 || unsettled_) return false;
       ++begun_;
       lane.stage = Stage::settles;
-      next_.ahead.record(queue.stream);
+      if (!device::is_captured(queue.stream)) next_.ahead.record(queue.stream);
       begin(lane);
     }
     if (!settled(call_of(lane.collective.kind))) return false;
@@ -387,7 +389,9 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
   }
 
   // Puts an event behind the operation, so that it is missed if the device is at it for longer than the deadline.
+  // What is captured is not in the stream yet.
   void watch(int channel, Lane const& lane) {
+    if (device::is_captured(queue.stream)) return;
     next_.behind.record(queue.stream);
     next_.since.reset();
     next_.operation = name(lane.collective.kind);

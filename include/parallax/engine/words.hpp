@@ -28,7 +28,8 @@ enum class Operation : std::uint8_t {
   save_async,
   push,
   train,
-  together
+  together,
+  replay
 };
 // How far an operation has come between its call and its return: waits for all ranks to agree; exchanges; waits for the commit;
 // gathers and applies.
@@ -37,9 +38,9 @@ enum class Phase : std::uint8_t { agreeing = 1, exchanging, committing, applying
 namespace detail {
 // As the journal keeps them.
 // By the enumerators' numbers.
-inline constexpr JournalWord operation_words[] = {"nothing",       "pull",    "start",      "step",   "broadcast", "bind_step",
-                                                  "search_pieces", "assign",  "scale",      "finish", "save",      "restore",
-                                                  "gather",        "scatter", "save_async", "push",   "train",     "together"};
+inline constexpr JournalWord operation_words[] = {
+    "nothing", "pull",    "start",  "step",    "broadcast",  "bind_step", "search_pieces", "assign",   "scale", "finish",
+    "save",    "restore", "gather", "scatter", "save_async", "push",      "train",         "together", "replay"};
 inline constexpr JournalWord phase_words[] = {"", "agreeing", "exchanging", "committing", "applying"};
 // What an enumerator is called in the journal.
 inline JournalWord const& word(Operation operation) { return operation_words[static_cast<std::size_t>(operation)]; }

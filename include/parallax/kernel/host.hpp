@@ -53,6 +53,12 @@ struct RowOps<HostSpace> {
   // As variables make it, of their communicator's queue. The host's orders nothing.
   explicit RowOps(HostQueue) {}
 
+  // A rule of the step at hand as `apply_elements` and its like take it.
+  template <class Rule, class State>
+  static Rule const& placed(Rule const& rule, State const&) {
+    return rule;
+  }
+
   // Copies `bytes` from one place to another that does not overlap it.
   static void copy_bytes(void* to, void const* from, std::size_t bytes) { parallax::copy_bytes(HostQueue{}, to, from, bytes); }
   // Many copies put together and started at once: dense buckets pack and unpack gradients by them, and row moves rows.

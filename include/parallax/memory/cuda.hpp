@@ -149,6 +149,8 @@ class CallerStream {
   }
   // By a session: whether operations on rows go into the trainer's stream for now.
   void lend(bool lent) { lent_ = lent && follows_; }
+  // By a session: whether the trainer works in another stream than `own`.
+  bool is_elsewhere(cudaStream_t own) const { return follows_ && stream_ != own; }
   // The stream that operations of a queue, whose own is `own`, are to go into.
   cudaStream_t at_hand(cudaStream_t own) const { return lent_ ? stream_ : own; }
 
@@ -221,11 +223,11 @@ inline void make_current(CudaQueue const& queue) noexcept {
 
 // What the queue is given from now on comes behind what its caller's stream was given. Called by a session as a call begins.
 inline void begin_call(CudaQueue const& queue) {
-  if (queue.caller) queue.caller->precede(queue.stream);
+  if (queue.caller && !device::is_captured(queue.stream)) queue.caller->precede(queue.stream);
 }
 // What the caller's stream is given from now on comes behind what the queue was given. Called by a session as a call ends.
 inline void end_call(CudaQueue const& queue) {
-  if (queue.caller) queue.caller->succeed(queue.stream);
+  if (queue.caller && !device::is_captured(queue.stream)) queue.caller->succeed(queue.stream);
 }
 // Operations on rows go into the caller's stream, or no longer. Called by a session around the copies of a `start`.
 inline void lend_caller(CudaQueue const& queue, bool lent) noexcept {

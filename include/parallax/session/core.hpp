@@ -35,6 +35,17 @@ class Behind {
   virtual bool together() const = 0;
 };
 
+// Who captures a step of a session, see `capture`, and is shown each that is taken meanwhile.
+template <Communicator C>
+class Capturing {
+ public:
+  // Local. The step's updates are prepared. Has the flight refuse what cannot be captured.
+  virtual void prepared(Flight<C>& own) = 0;
+
+ protected:
+  ~Capturing() = default;
+};
+
 // The engine of a session, which owns one; every operation is a function that takes it first. Its waits let what is under way
 // progress: the flights that were started, and the rows that were named ahead. C: the edge to the communicator.
 //
@@ -66,11 +77,11 @@ class SessionCore final : private Underway {
   void check_owned(State const& state, char const* operation) const {
     registry.check_owned(*state.registration(), topology.rank(), operation);
   }
-  // Local. Throws the error of batches that a device has found wrong, of any variable; waits for devices that have such batches.
-  // Called as a session finishes, and as it begins a checkpoint.
-  PARALLAX_COLD void check_late(char const* operation) const {
+  // Local. Throws the error of batches that a device has found wrong, of any variable; where it `waits`, for devices that have such
+  // batches. Called as a session finishes, as it begins a checkpoint, and by replays.
+  PARALLAX_COLD void check_late(char const* operation, bool waits = true) const {
     for (auto const& variable : registry.variables())
-      if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation);
+      if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation, waits);
   }
   // Collective. An agreement about one operation on one variable, before anything is done. `text` says what this rank is about
   // to do, for an error where ranks differ; `more`: what else they must have in common.
@@ -139,6 +150,7 @@ class SessionCore final : private Underway {
   std::vector<double> norms, told_uses;  // scratch of steps
   std::vector<std::size_t> begins;       // scratch of broadcasts: the owners' parts
   Owned<Behind> behind;                  // null until there is something
+  Capturing<C>* capturing = nullptr;     // while a step is captured
 
  private:
   // Collective. What was started arrives, or is refused, and nobody completes it: all ranks forget it.

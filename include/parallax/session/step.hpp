@@ -198,6 +198,7 @@ bool take_step(SessionCore<C>& core, Flight<C>& own, FunctionRef<void()> prepare
   core.flights.add_own(own);
   own.bring(core.ahead);
   prepare();
+  if (core.capturing) core.capturing->prepared(own);
   Fingerprint hash = core.begin(Operation::step);
   for (Flight<C> const* const flight : core.flights.started()) {
     hash.add(flight->hash());

@@ -113,6 +113,8 @@ class Flight {
   // This rank's refusal, if it has one.
   std::optional<Error> const& error() const { return error_; }
   std::vector<double> const& limits() const { return limits_; }  // max_norm by clip group
+  // What there is to say of each update, in the order of the arguments. Valid until the flight is prepared again.
+  std::vector<UpdateRecord> const& records() const { return manifest_.records; }
 
   // Of the updates as they are now.
   // What ranks compare of a flight that was started, when a step completes it.

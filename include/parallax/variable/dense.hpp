@@ -128,7 +128,9 @@ class DenseState : public Counted {
   }
 
   // The rule of the next update. Throws what the optimizer's `at` throws.
-  auto rule() const { return optimizer_.at(steps_ + 1); }
+  auto next_rule() const { return optimizer_.at(steps_ + 1); }
+  // The same as `apply` and its like take it, which a step that is captured finds elsewhere whenever it is launched.
+  auto rule() const { return ops_.placed(next_rule(), *this); }
   // Applies the rule to elements [first, first + count), which this rank updates: whole rows where the optimizer measures rows.
   // `gradients`: averaged, `count` of them, times `scale` each. Called by the way, once for each part that has arrived, after
   // the commit.
@@ -164,6 +166,8 @@ class DenseState : public Counted {
   }
   // Called last, once all parts were applied: the step counts.
   void end_update() { ++steps_; }
+  // An update was made by a graph.
+  void replayed() { end_update(); }
   // On a rank that had no part in them: so many updates there were.
   void catch_up(std::int64_t steps) { steps_ = steps; }
 

@@ -41,15 +41,16 @@ struct Registration : Counted {
 
   // By a state that is being made: from here on the registration asks it, and it must call `detach` before it goes.
   template <class State>
-  void attach(State const& its_state) {
+  void attach(State& its_state) {
     state = &its_state;
     describe = [](void const* known) { return static_cast<State const*>(known)->description(); };
     hash_update = [](void const* known, Fingerprint& into) { static_cast<State const*>(known)->add_update(into); };
     update_text = [](void const* known) { return static_cast<State const*>(known)->update_text(); };
     if constexpr (requires { requires State::can_pad; })
-      check_late = [](void const* known, int rank, std::string_view operation) {
-        if (auto const late = static_cast<State const*>(known)->late_error(rank, operation, true)) throw *late;
+      check_late = [](void const* known, int rank, std::string_view operation, bool waits) {
+        if (auto const late = static_cast<State const*>(known)->late_error(rank, operation, waits)) throw *late;
       };
+    if constexpr (!State::space::host_readable) replayed = [](void* known) { static_cast<State*>(known)->replayed(); };
     first_values = [](void const* known, std::uint64_t& sum) { return static_cast<State const*>(known)->first_values(sum); };
   }
   // By a state that goes.
@@ -76,7 +77,7 @@ struct Registration : Counted {
   // The session that the variable was made with, as `Registry` tells sessions apart; null before it is entered.
   void const* session = nullptr;
   // The state, while it lives; what the following functions are called with.
-  void const* state = nullptr;
+  void* state = nullptr;
   // Asks the state for its description.
   Description (*describe)(void const* state) = nullptr;
   // Has the state add its update to a hash.
@@ -85,8 +86,11 @@ struct Registration : Counted {
   std::string (*update_text)(void const* state) = nullptr;
   // Asks the state whether it has first values to compare, and for their checksum.
   bool (*first_values)(void const* state, std::uint64_t& sum) = nullptr;
-  // Has the state throw the error of batches that a device has found wrong, for which it waits; null where there are no such batches.
-  void (*check_late)(void const* state, int rank, std::string_view operation) = nullptr;
+  // Has the state throw the error of batches that a device has found wrong, for which it waits or not; null where there are no such
+  // batches.
+  void (*check_late)(void const* state, int rank, std::string_view operation, bool waits) = nullptr;
+  // Tells the state that an update of it was made by a graph; null where there are none.
+  void (*replayed)(void* state) = nullptr;
   bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with
   bool gone = false;             // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;            // of name and signature

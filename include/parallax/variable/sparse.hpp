@@ -94,6 +94,7 @@ class SparseState : public Counted {
   void pad_to(std::uint32_t capacity, int rank) {
     PaddingLog<Space>::check(capacity, rows(), std::numeric_limits<IndexType>::max(), rank, name());
     capacity_ = capacity;
+    padding_log_.there(ops());  // all zeros from here on
   }
   // Whether batches are padded.
   bool padding() const { return capacity_ > 0; }
@@ -105,9 +106,18 @@ class SparseState : public Counted {
     padding_log_.bring(ops());
   }
   // By what plans: throws what earlier batches did wrong, as far as a device has told, and Error (misuse) for indices of a padded table
-  // that are not `there`.
-  void check_padding(bool there, int rank, std::string_view operation) const {
-    if (padding()) padding_log_.check(there, late_error(rank, operation, false), {rank, operation, name()});
+  // that are not `there`. On a device also for batches of a step that is captured, where the table is not padded.
+  void check_padding([[maybe_unused]] bool there, int rank, std::string_view operation) const {
+    if (!padding()) return PaddingLog<Space>::check_other(ops(), {rank, operation, name()});
+    if constexpr (can_pad) padding_log_.check(there, late_error(rank, operation, false), {rank, operation, name()});
+  }
+  // A graph that has steps of the padded table was launched.
+  void launched() { padding_log_.launched(ops()); }
+  // An update of the padded table was made by a graph: it counts, and was like those before.
+  void replayed() {
+    double const more = steps() > 0 ? 1 + 1 / static_cast<double>(steps()) : 1;
+    seen.pushed *= more, seen.pulled *= more;
+    end_update();
   }
   // Of a padded table the error of earlier batches, which is told once; of what has come to the host so far, or, where it `waits`,
   // of all of them.
@@ -311,7 +321,11 @@ class SparseState : public Counted {
   std::span<IndexType const> bases_there() { return bases_there_.of(ops(), placement_.bases()); }
 
   // A plan for a handle or an update, which counts itself among the plan's users and gives it back.
-  Plan& take_plan() { return plans_.take(); }
+  Plan& take_plan() {
+    Plan& plan = plans_.take();
+    if constexpr (can_pad) padding_log_.keep(ops(), *this, plan);
+    return plan;
+  }
 
   // The optimizer's slot of this name beside the rows of `local`, up to date. Throws Error (invalid_argument) for one that is
   // not there or not of S.

@@ -89,6 +89,8 @@ class TableRows {
   O const& optimizer() const { return optimizer_; }
   // How many updates were ended.
   std::int64_t steps() const { return steps_; }
+  // The rule of the next one. Throws what the optimizer's `at` throws.
+  auto next_rule() const { return optimizer_.at(steps_ + 1); }
   // The slots beside the rows as they lie, some perhaps of rows that are not settled.
   Slots const& slots() const { return slots_; }
 
@@ -146,7 +148,7 @@ class TableRows {
   // The last before an update that may throw. Notes the optimizer's settings if they changed. When many notes have gathered all
   // rows are settled, which changes no bit that is ever read, and the notes are dropped.
   void reserve_update() {
-    static_cast<void>(optimizer_.at(steps_ + 1));  // what `at` throws, it throws before the commit
+    static_cast<void>(next_rule());  // what `at` throws, it throws before the commit
     if constexpr (settles) {
       if (history_.last_is(optimizer_)) return;
       if (history_.full()) {
@@ -167,7 +169,7 @@ class TableRows {
     } else {
       std::uint32_t const* count = nullptr;
       if constexpr (requires { keys.count(ops_); }) count = keys.count(ops_);
-      slots_.apply_rows(shown(keys), directory_, table_, gradients, scale, optimizer_.at(steps_ + 1), count);
+      slots_.apply_rows(shown(keys), directory_, table_, gradients, scale, rule(), count);
     }
     note_settled(keys);
   }
@@ -175,7 +177,7 @@ class TableRows {
   // are counts, in memory of the space, else by `divisor`.
   void apply_runs(RowsView<Wide const> addends, Groups<Index, Space>& groups, Wide divisor, std::uint32_t const* counts) {
     touch(groups.named());
-    slots_.apply_runs(addends, groups.there(ops_), directory_, divisor, counts, table_, optimizer_.at(steps_ + 1));
+    slots_.apply_runs(addends, groups.there(ops_), directory_, divisor, counts, table_, rule());
     note_settled(groups.named());
   }
   // Moves the rows from `first` on by a gradient of all rows. With `counted` the element behind a row says by how many indices
@@ -190,7 +192,7 @@ class TableRows {
         return std::pair{first + i, !skips || gradient[width()] != Wide{0} ? gradient : nullptr};
       });
     } else {
-      slots_.apply_spaced_rows(first, gradients, skips, table_, scale, optimizer_.at(steps_ + 1));
+      slots_.apply_spaced_rows(first, gradients, skips, table_, scale, rule());
     }
     if constexpr (settles) std::fill_n(settled_.data() + first, gradients.rows, steps_ + 1);
   }
@@ -262,6 +264,8 @@ class TableRows {
   }
 
  private:
+  // The rule of the next update as operations take it, which a step that is captured finds elsewhere whenever it is launched.
+  auto rule() const { return ops_.placed(next_rule(), *this); }
   // Elements of so many rows.
   std::size_t elements(std::int64_t rows) const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()); }
 
@@ -288,7 +292,7 @@ class TableRows {
   // widened, then moved and rounded: a processor waits where what was just written narrowly is read in wide vectors.
   template <class At>
   void apply_wide(std::int64_t n, Wide scale, At const& at) noexcept {
-    auto const rule = optimizer_.at(steps_ + 1);
+    auto const rule = next_rule();
     std::size_t const length = elements(1);
     for (std::int64_t begin = 0; begin < n; begin += wide_rows) {
       std::int64_t const end = std::min(n, begin + wide_rows), after = std::min(n, end + wide_rows);
@@ -343,6 +347,7 @@ class TableRows {
   // the first on.
   void settle_stale() {
     std::sort(stale_.begin(), stale_.end(), [](Stale const& a, Stale const& b) { return a.settled < b.settled; });
+    using Given = decltype(rule());  // as operations on a device take it
     std::size_t const length = elements(1);
     std::size_t const at_once = std::max<std::size_t>(1, (std::size_t{1} << 20) / std::max<std::size_t>(length, 1));
     for (std::size_t begin = 0; begin < stale_.size(); begin += at_once) {
@@ -358,7 +363,7 @@ class TableRows {
       std::size_t passed = 0;
       history_.replay(stale.front().settled, steps_, [&](std::int64_t step, auto const& rule) {
         while (passed < stale.size() && stale[passed].settled < step) ++passed;
-        slots_.apply_rows(rows.first(passed), Directory<Index>{}, table_, zeros_.data(), Wide{1}, rule);
+        slots_.apply_rows(rows.first(passed), Directory<Index>{}, table_, zeros_.data(), Wide{1}, Given{rule});
       });
     }
   }

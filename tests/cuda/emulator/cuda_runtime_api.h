@@ -70,7 +70,19 @@ struct Operation {
   std::function<void()> run;
   std::shared_ptr<Event const> awaits = nullptr;
   std::uint64_t record = 0;
-  std::function<bool()> ready = nullptr;  // asked when it is the first of its stream: what depends on other threads
+  std::function<bool()> ready = nullptr;       // asked when it is the first of its stream: what depends on other threads
+  std::function<Operation()> again = nullptr;  // of a graph: makes the operation of a launch, where it has a state of its own
+};
+// What was taken and given back within a graph: it is the graph's, at the same place in every launch. The last graph, or launch of
+// one, gives it back, with the lock held.
+struct GraphMemory {
+  std::map<void*, bool> blocks;  // whether the graph gives it back itself
+
+  ~GraphMemory();
+};
+struct Captured {
+  std::vector<Operation> operations;
+  std::shared_ptr<GraphMemory> memory = std::make_shared<GraphMemory>();
 };
 inline constexpr int devices = 2;
 inline thread_local int current_device = 0;
@@ -78,8 +90,8 @@ inline thread_local int current_device = 0;
 struct Stream {
   std::deque<Operation> operations;
   int device = current_device;
-  std::vector<Operation>* captured = nullptr;  // where a capture puts what the stream is given
-  bool destroyed = false;                      // it takes nothing more, and does what it has
+  Captured* captured = nullptr;  // where a capture puts what the stream is given
+  bool destroyed = false;        // it takes nothing more, and does what it has
 };
 struct Pool {
   int device = current_device;
@@ -104,7 +116,7 @@ inline std::map<std::byte const*, Memory> memory;          // by where it begins
 inline thread_local cudaError_t next_error = cudaSuccess;  // of this thread's next call that can fail
 // Of this thread's next call that waits, or asks of the device: whose failure nobody is told.
 inline thread_local cudaError_t next_untold_error = cudaSuccess;
-inline std::int64_t blocks_in_use = 0;                     // of memory
+inline std::int64_t blocks_in_use = 0;                      // of memory
 inline std::int64_t allocations = 0, host_allocations = 0;  // of memory, and of the host's among it, ever
 inline std::int64_t pool_allocations = 0;                   // among them those in the order of a stream, which keep the memory
 inline std::int64_t copies_to_host = 0, synchronizations = 0;  // asked for, ever; those of whole streams and of the device
@@ -113,8 +125,8 @@ inline std::int64_t copies = 0;                                // of any kind an
 // Calls of cudaEventSynchronize, ever; and those among them that found the event not reached, so that the host stood still.
 // With streams that are deferred these ran work of them, or awaited another thread.
 inline std::int64_t event_waits = 0, event_stalls = 0;
-inline bool has_pools = true;                              // the device, as cudaMallocAsync and its like want
-inline int multiprocessors = 2;                            // of the device, for those who plan grids
+inline bool has_pools = true;    // the device, as cudaMallocAsync and its like want
+inline int multiprocessors = 2;  // of the device, for those who plan grids
 
 using Locked = std::lock_guard<std::mutex>;
 
@@ -183,9 +195,8 @@ inline bool run_one() {
   return true;
 }
 inline bool others_may_help() {
-  return std::any_of(streams.begin(), streams.end(), [](Stream const* stream) {
-    return !stream->operations.empty() && stream->operations.front().ready;
-  });
+  return std::any_of(streams.begin(), streams.end(),
+                     [](Stream const* stream) { return !stream->operations.empty() && stream->operations.front().ready; });
 }
 // Runs operations of any streams until `done`. Where only another thread can help, waits for it, up to a minute.
 template <class Done>
@@ -206,15 +217,13 @@ void run_until(Done const& done) {
 }
 // Time passes: streams go on by themselves, a little where they are deferred. Call it with the lock held.
 inline void go_on() {
-  for (std::uint64_t steps = deferred ? draw_stream() % 4 : ~std::uint64_t{0}; steps > 0 && run_one(); --steps) {
-  }
+  for (std::uint64_t steps = deferred ? draw_stream() % 4 : ~std::uint64_t{0}; steps > 0 && run_one(); --steps) {}
 }
 inline void put(Stream& to, Operation operation) {
   Locked const locked{mutex};
-  if (to.captured) return to.captured->push_back(std::move(operation));
+  if (to.captured) return to.captured->operations.push_back(std::move(operation));
   to.operations.push_back(std::move(operation));
-  while (!deferred && !to.operations.empty() && run_one()) {
-  }
+  while (!deferred && !to.operations.empty() && run_one()) {}
 }
 template <class F>
 void enqueue(CUstream_st* stream, F&& run) {
@@ -255,6 +264,19 @@ inline void give_back(void* block) {
   memory.erase(found);
   --blocks_in_use;
   std::free(block);
+}
+inline GraphMemory::~GraphMemory() {
+  for (auto const& [block, given_back] : blocks) give_back(block);
+}
+// Of a block that was taken in the stream: where that is captured, it is the graph's.
+inline cudaError_t taken_in(CUstream_st* stream, void* block, cudaError_t status) {
+  Locked const locked{mutex};
+  if (status == cudaSuccess && of(stream).captured) of(stream).captured->memory->blocks[block] = false;
+  return status;
+}
+// Whether a call that would end in a capture of the stream must fail: of what waits for it, or looks.
+inline cudaError_t check_not_captured(CUstream_st* stream) {
+  return answer(of(stream).captured ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
 }
 // The block that a byte is of, or null where it is of none: memory of the program. With the lock held.
 inline Memory const* block_of(void const* at) {
@@ -376,11 +398,14 @@ inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, v
 inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return emulator::take(memory, bytes, emulator::current_device);
 }
-// All that any stream of the current device was given before.
+// All that any stream of the current device was given before. While one of them is captured nothing can wait for all.
 inline cudaError_t cudaDeviceSynchronize() {
   auto const left = std::make_shared<std::size_t>(0);
   {
     emulator::Locked const locked{emulator::mutex};
+    for (emulator::Stream const* stream : emulator::streams)
+      if (stream->captured && stream->device == emulator::current_device)
+        return emulator::answer(cudaErrorStreamCaptureUnsupported);
     ++emulator::synchronizations;
     for (emulator::Stream* stream : emulator::streams) {
       if (stream->operations.empty() || stream->device != emulator::current_device) continue;
@@ -417,15 +442,24 @@ inline cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_
   if (cudaError_t const error = emulator::check_handle(stream)) return error;
   auto const pool = std::make_shared<emulator::Pool>();  // that of the stream's device, which gives nobody access
   pool->device = emulator::of(stream).device;
-  return emulator::take(memory, bytes, pool->device, pool);
+  return emulator::taken_in(stream, *memory, emulator::take(memory, bytes, pool->device, pool));
 }
 inline cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
   if (cudaError_t const error = emulator::check_handle(stream)) return error;
-  return emulator::take(memory, bytes, pool->state->device, pool->state);
+  cudaError_t const status = emulator::take(memory, bytes, pool->state->device, pool->state);
+  return emulator::taken_in(stream, *memory, status);
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   if (cudaError_t const error = emulator::check_handle(stream)) return error;
   if (!memory) return cudaSuccess;
+  if (auto* const captured = emulator::of(stream).captured) {
+    auto const found = captured->memory->blocks.find(memory);
+    if (found == captured->memory->blocks.end()) emulator::stuck("a graph gives back memory that it has not taken");
+    if (std::exchange(found->second, true)) emulator::stuck("a graph gives back memory twice");
+    emulator::enqueue(stream,
+                      [memory] { std::memset(memory, 0xCD, emulator::memory.at(static_cast<std::byte*>(memory)).bytes); });
+    return cudaSuccess;
+  }
   {
     emulator::Locked const locked{emulator::mutex};
     emulator::say_goodbye(memory, false);
@@ -463,11 +497,13 @@ inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes
     emulator::copies += bytes > 0;
     if (kind != cudaMemcpyDeviceToDevice) emulator::bus_bytes += static_cast<std::int64_t>(bytes);
   }
-  emulator::enqueue(stream, [=] { if (bytes > 0) std::memcpy(to, from, bytes); });
+  emulator::enqueue(stream, [=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  });
   return cudaSuccess;
 }
-inline cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from, std::size_t from_pitch, std::size_t bytes,
-                                     std::size_t rows, cudaMemcpyKind, cudaStream_t stream) {
+inline cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from, std::size_t from_pitch,
+                                     std::size_t bytes, std::size_t rows, cudaMemcpyKind, cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
   if (bytes > to_pitch || bytes > from_pitch) return emulator::answer(cudaErrorInvalidValue);
   {
@@ -486,7 +522,9 @@ inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaS
     emulator::Locked const locked{emulator::mutex};
     emulator::copies += bytes > 0;
   }
-  emulator::enqueue(stream, [=] { if (bytes > 0) std::memset(to, value, bytes); });
+  emulator::enqueue(stream, [=] {
+    if (bytes > 0) std::memset(to, value, bytes);
+  });
   return cudaSuccess;
 }
 
@@ -500,7 +538,7 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
-  if (emulator::of(stream).captured) return emulator::answer(cudaErrorStreamCaptureUnsupported);
+  if (cudaError_t const error = emulator::check_not_captured(stream)) return error;
   {
     emulator::Locked const locked{emulator::mutex};
     ++emulator::synchronizations;
@@ -510,7 +548,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
-  if (emulator::of(stream).captured) return emulator::answer(cudaErrorStreamCaptureUnsupported);
+  if (cudaError_t const error = emulator::check_not_captured(stream)) return error;
   emulator::Locked const locked{emulator::mutex};
   emulator::go_on();
   return emulator::answer(emulator::of(stream).operations.empty() ? cudaSuccess : cudaErrorNotReady);
@@ -538,6 +576,8 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
+  if (emulator::of(stream).captured)
+    emulator::stuck("an event is recorded in a stream that is captured, which is not modelled");
   std::shared_ptr<emulator::Event> marked;
   std::uint64_t record = 0;
   {
@@ -551,6 +591,7 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
+  if (emulator::of(stream).captured) emulator::stuck("a stream that is captured waits for an event, which is not modelled");
   emulator::Operation wait;
   {
     emulator::Locked const locked{emulator::mutex};
@@ -592,13 +633,9 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, c
 }
 
 // Graphs of one stream: what was put in it between two calls, which a launch puts in a stream again. Events within a capture, by
-// which other streams would join it, are not modelled.
-struct CUgraph_st {
-  std::vector<emulator::Operation> operations;
-};
-struct CUgraphExec_st {
-  std::vector<emulator::Operation> operations;
-};
+// which other streams would join it, are not modelled. What a graph takes of memory, it gives back.
+struct CUgraph_st : emulator::Captured {};
+struct CUgraphExec_st : emulator::Captured {};
 using cudaGraph_t = CUgraph_st*;
 using cudaGraphExec_t = CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
@@ -607,31 +644,38 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapture
   if (cudaError_t const error = emulator::take_error(stream)) return error;
   emulator::Locked const locked{emulator::mutex};
   if (!stream || emulator::of(stream).captured) return emulator::answer(cudaErrorIllegalState);
-  emulator::of(stream).captured = &(new CUgraph_st)->operations;  // its first member
+  emulator::of(stream).captured = new CUgraph_st;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
   emulator::Locked const locked{emulator::mutex};
   if (!stream || !emulator::of(stream).captured) return emulator::answer(cudaErrorIllegalState);
-  *graph = reinterpret_cast<cudaGraph_t>(std::exchange(emulator::of(stream).captured, nullptr));
+  *graph = static_cast<cudaGraph_t>(std::exchange(emulator::of(stream).captured, nullptr));
+  for (auto const& [block, given_back] : (*graph)->memory->blocks)
+    if (!given_back) emulator::stuck("a graph keeps memory that it has taken, and could be launched once");
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
   if (cudaError_t const error = emulator::take_error()) return error;
-  *made = new CUgraphExec_st{graph->operations};
+  *made = new CUgraphExec_st{{graph->operations, graph->memory}};
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   if (cudaError_t const error = emulator::take_error(stream)) return error;
-  for (emulator::Operation const& operation : graph->operations) emulator::put(emulator::of(stream), operation);
+  if (cudaError_t const error = emulator::check_not_captured(stream)) return error;  // of graphs within graphs there are none
+  for (emulator::Operation const& operation : graph->operations)
+    emulator::put(emulator::of(stream), operation.again ? operation.again() : operation);
+  emulator::enqueue(stream, [memory = graph->memory] {});
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  emulator::Locked const locked{emulator::mutex};
   delete graph;
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  emulator::Locked const locked{emulator::mutex};
   delete graph;
   return cudaSuccess;
 }

@@ -115,7 +115,7 @@ struct ncclComm {
   bool blocking = true, gone = false, finalised = false;
   ncclResult_t failed = ncclSuccess;  // what ncclCommGetAsyncError says
   std::uint64_t collectives = 0;
-  int polls = 0;                                                    // until what waits is enqueued
+  int polls = 0;  // until what waits is enqueued
   std::vector<std::shared_ptr<emulator::NcclWork>> waiting;
   bool initialising = false;
 };
@@ -242,12 +242,22 @@ inline void nccl_put(std::shared_ptr<NcclWork> const& work) {
     work->comm->failed = ncclUnhandledCudaError;
     return;
   }
-  ++nccl.enqueued;
-  of(work->stream).operations.push_back({{}, nullptr, 0, [work] { return work->ready(); }});
+  auto const run = [](std::shared_ptr<NcclWork> const& once) {
+    ++nccl.enqueued;
+    return Operation{{}, nullptr, 0, [once] { return once->ready(); }};
+  };
+  if (!of(work->stream).captured) return of(work->stream).operations.push_back(run(work));
+  Operation captured;
+  captured.again = [work, run] {
+    Locked const locked{mutex};
+    auto fresh = std::make_shared<NcclWork>();
+    fresh->comm = work->comm, fresh->stream = work->stream, fresh->parts = work->parts;
+    return run(fresh);
+  };
+  of(work->stream).captured->operations.push_back(std::move(captured));
 }
 inline void nccl_go_on() {
-  while (!deferred && run_one()) {
-  }
+  while (!deferred && run_one()) {}
 }
 inline bool nccl_usable(ncclComm* comm) {
   if (!comm->gone && comm->polls == 0) return true;

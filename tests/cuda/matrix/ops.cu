@@ -20,3 +20,4 @@ BAGS(double, std::int32_t)
 template void parallax::device::add_blocks<2>(cudaStream_t, double*, std::uint64_t, std::uint64_t, double*);
 template void parallax::device::convert(cudaStream_t, parallax::BFloat16 const*, std::uint64_t, float*);
 template void parallax::device::convert(cudaStream_t, float const*, std::uint64_t, parallax::Float16*);
+template void Ops::put_bytes(parallax::device::ByteList const&, std::byte*) const;

@@ -6,7 +6,7 @@
 namespace pc = parallax::device;
 
 template <class O>
-using RuleOf = decltype(O{}.at(std::int64_t{1}));
+using RuleOf = parallax::device::PlacedRule<decltype(O{}.at(std::int64_t{1}))>;
 
 // For gradients V and parameters T, with the element slots and row slots that are given as lists.
 template <class O, class V, class T, class Index, class... S, class... R>
@@ -18,7 +18,7 @@ void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groupin
                  groups.distinct);
   pc::apply_spaced_rows(stream, table, values, true, {}, rule, slots, row_slots);
   slots.with_on_host([&](auto... tables) {
-    if constexpr (!pc::detail::Measures<RuleOf<O>, T, S...>)
+    if constexpr (!pc::detail::Measures<pc::BareRule<RuleOf<O>>, T, S...>)
       pc::apply_elements(stream, 5, table.data, values.data, {}, rule, tables.data...);
     else if constexpr (sizeof...(R) == 0) {
       pc::measure_elements(stream, 5, table.data, values.data, {}, rule, static_cast<double*>(nullptr), tables.data...);

@@ -35,6 +35,15 @@ struct Traffic {
   std::uint64_t messages = 0;                      // non-empty blocks sent to other ranks
   std::uint64_t transfers = 0;                     // operations posted
 
+  // Adds the payload that was carried between two readings of an object that counts it.
+  void add_payload(Traffic const& before, Traffic const& after) {
+    for (std::size_t p = 0; p < payloads; ++p) {
+      if (p == static_cast<std::size_t>(Payload::control)) continue;
+      add(sent[p], before.sent[p], after.sent[p]);
+      add(received[p], before.received[p], after.received[p]);
+    }
+  }
+
   // Of one kind, to other ranks.
   Bytes const& sent_of(Payload payload) const { return sent[static_cast<std::size_t>(payload)]; }
   // Of one kind, from other ranks.
@@ -49,6 +58,11 @@ struct Traffic {
   std::uint64_t payload_received_between_hosts() const { return sum(received, &Bytes::between_hosts); }
 
  private:
+  // What one count has grown by, added to another.
+  static void add(Bytes& to, Bytes const& before, Bytes const& after) {
+    to.all += after.all - before.all;
+    to.between_hosts += after.between_hosts - before.between_hosts;
+  }
   // Over all kinds but control.
   static std::uint64_t sum(std::array<Bytes, payloads> const& counts, std::uint64_t Bytes::*member) {
     std::uint64_t total = 0;

@@ -36,9 +36,16 @@ using Ops = RowOps<CudaSpace>;
 // The functions of all variables of a scalar.
 template <class T>
 constexpr auto functions_of_scalar() {
-  return std::tuple{&Ops::fill<T>,       &Ops::copy_all<CopyList>,  &Ops::add_to<T>,
-                    &Ops::scale_down<T>, &Ops::scale_rows_down<T>,  &Ops::scale_counted_rows_down<T>,
-                    &Ops::sum_terms<T>,  &Ops::first_non_finite<T>, &Ops::sum_of_row_squares<T>};
+  return std::tuple{&Ops::fill<T>,
+                    &Ops::copy_all<CopyList>,
+                    &Ops::add_to<T>,
+                    &Ops::put_bytes<ByteList>,
+                    &Ops::scale_down<T>,
+                    &Ops::scale_rows_down<T>,
+                    &Ops::scale_counted_rows_down<T>,
+                    &Ops::sum_terms<T>,
+                    &Ops::first_non_finite<T>,
+                    &Ops::sum_of_row_squares<T>};
 }
 
 // Those of tables: sums of gradients by key, and rows gathered and scattered.
@@ -110,7 +117,7 @@ constexpr auto measuring(slots<S...>) {
 // Those of an optimizer: for its slots, for dense variables where it works on elements or the tensor, and for rows.
 template <class T, class O>
 constexpr auto functions_of_elements() {
-  using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  using Rule = PlacedRule<decltype(std::declval<O const&>().at(std::int64_t{1}))>;
   using ElementSlots = typename O::element_slots;
   if constexpr (unit<O> == Unit::element)
     return std::tuple{updating_elements<T, T, Rule>(ElementSlots{}), updating_elements<T, Averaged<T>, Rule>(ElementSlots{})};
@@ -120,7 +127,7 @@ constexpr auto functions_of_elements() {
 // For sparse variables, whatever the unit of the optimizer.
 template <class T, class Index, class O>
 constexpr auto functions_of_rows() {
-  using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  using Rule = PlacedRule<decltype(std::declval<O const&>().at(std::int64_t{1}))>;
   return std::tuple{updating_rows<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
                     updating_runs<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
                     updating_spaced_rows<T, Rule>(typename O::element_slots{}, row_slots<O>{})};

@@ -137,4 +137,29 @@ struct Slots<S, Rest...> {
 template <class... S>
 Slots(RowsView<S>...) -> Slots<S...>;
 
+// An optimizer's rule as operations are given it: by value; or, of a step that is captured once and launched with other rules, where
+// device memory has it by the time that a kernel runs. See Capture.
+template <class Rule>
+struct PlacedRule {
+  // The rule of the step at hand.
+  Rule rule;
+  // Null, or where it is instead.
+  Rule const* there = nullptr;
+};
+
+namespace detail {
+// What a rule is, wherever it lies.
+template <class Rule>
+struct BareRuleOf {
+  using type = Rule;
+};
+template <class Rule>
+struct BareRuleOf<PlacedRule<Rule>> {
+  using type = Rule;
+};
+}  // namespace detail
+// The optimizer's rule that an operation is given, whether it is placed or not.
+template <class Rule>
+using BareRule = typename detail::BareRuleOf<Rule>::type;
+
 }  // namespace parallax::device

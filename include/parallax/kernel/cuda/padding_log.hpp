@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "parallax/core/error.hpp"
+#include "parallax/core/pointer.hpp"
 #include "parallax/core/text.hpp"
 #include "parallax/kernel/cuda/row_ops.hpp"
 #include "parallax/kernel/padding_log.hpp"
@@ -50,6 +51,26 @@ class PaddingLog<CudaSpace> {
                   "a padded table is indexed on its device: px::on_device(ids)"};
   }
 
+  // Throws Error (misuse) where the step is captured: of a batch that is not padded the host has to know how many rows go where.
+  static void check_other(Ops const& ops, Teller const& who) {
+    if (device::is_captured(ops.stream()))
+      throw Error{
+          Errc::misuse, who.rank, who.operation, who.variable,
+          "only batches of padded tables are captured, see px::Padded: of others the host waits for how many rows go where"};
+  }
+
+  // Where the step is captured, its graph holds the plan, which a state has just taken, and tells this log of its launches.
+  template <class State, class Plan>
+  void keep(Ops const& ops, State& state, Plan& plan) {
+    auto* const capture = device::Capture::of(ops.stream());
+    if (capture) capture->keep(Owned<device::Kept>{new KeptPlan<State, Plan>{state, plan}});
+  }
+  // A graph was launched whose kernels add to it.
+  void launched(Ops const& ops) {
+    behind_ = true;
+    bring(ops);
+  }
+
   // Where kernels add to it, in device memory: all zeros before the first of them.
   device::PaddingTally* there(Ops const& ops) {
     if (there_.empty()) {
@@ -59,9 +80,9 @@ class PaddingLog<CudaSpace> {
     behind_ = true;
     return reinterpret_cast<device::PaddingTally*>(there_.data());
   }
-  // Puts a copy in the queue, unless one is on its way.
+  // Puts a copy in the queue, unless one is on its way or the step is captured.
   void bring(Ops const& ops) {
-    if (coming_ || there_.empty()) return;
+    if (coming_ || there_.empty() || device::is_captured(ops.stream())) return;
     here_.resize_with_slack(sizeof(device::PaddingTally));
     if (!come_) come_.emplace();
     device::copy(here_.data(), there_.data(), here_.size(), cudaMemcpyDeviceToHost, ops.stream());
@@ -90,6 +111,20 @@ class PaddingLog<CudaSpace> {
   }
 
  private:
+  // A plan of a state, which nobody else takes.
+  template <class State, class Plan>
+  class KeptPlan final : public device::Kept {
+   public:
+    KeptPlan(State& state, Plan& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
+    KeptPlan(KeptPlan const&) = delete;
+    ~KeptPlan() override { --plan_->users; }
+    void launched() override { state_->launched(); }
+
+   private:
+    Shared<State> state_;
+    Plan* plan_;
+  };
+
   // What has come since the last call, `longest` excepted.
   device::PaddingTally news_of(Ops const& ops, bool wait) {
     if (coming_ && (wait || come_->reached())) take(ops);

@@ -124,7 +124,14 @@ __global__ void __launch_bounds__(block_threads)
 // Grid: one thread.
 template <std::size_t K, class Rule, class Finished>
 __global__ void finish_rule_kernel(Rule rule, MeasuredParts<K> parts, std::int64_t n, Finished* out) {
-  *out = rule.finish(parts.total(), n);
+  *out = settled(rule).finish(parts.total(), n);
+}
+
+// Grid: one block. Memory: written once.
+template <class List>
+__global__ void __launch_bounds__(block_threads) put_bytes_kernel(List const list, std::byte* to) {
+  for (std::uint32_t at = threadIdx.x * 4; at < list.count; at += blockDim.x * 4)
+    *reinterpret_cast<std::uint32_t*>(to + at) = *reinterpret_cast<std::uint32_t const*>(list.bytes + at);
 }
 
 // A rule as kernels are given it: an optimizer's by value; one that finish_rule has made, by its address on the device.
@@ -161,6 +168,10 @@ void RowOps<CudaSpace>::fill(T* values, std::size_t n, T value) const {
 template <class List>
 void RowOps<CudaSpace>::copy_all(List const& list) const {
   device::copy_all(stream(), list);
+}
+template <class List>
+void RowOps<CudaSpace>::put_bytes(List const& list, std::byte* to) const {
+  device::launch(stream(), 1, device::block_threads, 0, device::detail::put_bytes_kernel<List>, list, to);
 }
 
 template <class Id, class Layout, class Index>
@@ -304,7 +315,8 @@ void RowOps<CudaSpace>::sum_of_row_squares(RowsView<T const> rows, double* out) 
 template <class T, class Rule, class... S>
 void RowOps<CudaSpace>::measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
                                          std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) const {
-  constexpr std::size_t count = decltype(rule.measure(*parameters, T{}, *slots...))::count;
+  constexpr std::size_t count =
+      decltype(std::declval<device::BareRule<Rule> const&>().measure(*parameters, T{}, *slots...))::count;
   std::uint64_t const blocks = device::measured_blocks(n);
   DeviceBuffer<double> numbers{queue_.memory, stream(), device::numbers_to_add(1, blocks) * count};
   device::measure_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, device::detail::scaling<T>(scale),

@@ -23,6 +23,7 @@
 #include "parallax/kernel/row_ops.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/memory/cuda.hpp"
+#include "parallax/memory/cuda/capture.hpp"
 
 namespace parallax {
 // Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its memory. `wait` and
@@ -62,10 +63,21 @@ struct RowOps<CudaSpace> {
     return copy;
   }
   // Blocks the thread until the stream has done all that was put in it, without a deadline.
-  void wait() const { device::check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+  void wait() const {
+    device::refuse_captured(stream());
+    device::check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
+  }
   // Blocks the thread until the event, recorded in the stream, is reached; under the deadline of the queue's communicator, where
   // there is one.
   void await(CudaEvent const& event) const { queue_.await(event); }
+
+  // A rule of the step at hand as `apply_rows` and its like take it. Where the step is captured, `state` says by `next_rule` what it is
+  // in those that follow.
+  template <class Rule, class State>
+  device::PlacedRule<Rule> placed(Rule const& rule, State const& state) const {
+    auto* const capture = device::Capture::of(stream());
+    return {rule, capture ? capture->template place<Rule>(state) : nullptr};
+  }
 
   // Sets `bytes` bytes to zero.
   void clear(void* memory, std::size_t bytes) const {
@@ -100,6 +112,9 @@ struct RowOps<CudaSpace> {
   // The copies of a list, of device memory.
   template <class List>
   void copy_all(List const& list) const;
+  // Writes the bytes of a list, which the kernel is handed, to device memory at a multiple of 4.
+  template <class List>
+  void put_bytes(List const& list, std::byte* to) const;
 
   // The tables of a stack as `place_ids` takes them, by their first rows and where bags begin, as many for each; of one table
   // both are empty. In device memory.
@@ -255,7 +270,7 @@ struct RowOps<CudaSpace> {
                         Rule const& rule, double* out, S*... slots) const;
   // The type of the rule that `rule.finish` makes of K sums.
   template <std::size_t K, class Rule>
-  using Finished = decltype(std::declval<Rule const&>().finish(Measures<K>{}, std::int64_t{1}));
+  using Finished = decltype(std::declval<device::BareRule<Rule> const&>().finish(Measures<K>{}, std::int64_t{1}));
   // The rule that is made of all parts' sums, of n elements together, by a kernel of one thread: `parts` lie in device memory,
   // and so does the rule, where kernels find it. apply_elements takes it as a rule; the caller owns it, and may let it go once
   // it is put to use in the same stream.

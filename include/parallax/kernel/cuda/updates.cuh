@@ -59,6 +59,10 @@ template <class Rule>
 __device__ Rule settled(RuleThere<Rule> there) {
   return *there.rule;
 }
+template <class Rule>
+__device__ Rule settled(PlacedRule<Rule> const& placed) {
+  return placed.there ? *placed.there : placed.rule;
+}
 
 // N neighbouring numbers, as a rule sees them, and where they go back to.
 template <class T, int N>
@@ -119,18 +123,19 @@ __device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], H
   (slots.put(), ...);
 }
 
-// The same by what `get` makes of the gradients: parameters and slots are on their way by then, as they do not depend on it.
+// The same by what `get` makes of the gradients: parameters and slots are on their way by then, as they do not depend on it. The
+// rule is looked for last, so that no registers hold it before.
 template <class C, int N, class Rule, class Get, class T, class... S>
-__device__ void update_ahead(Rule const& rule, Get const& get, Held<T, N> parameters, Held<S, N>... slots) {
+__device__ void update_ahead(Rule const& given, Get const& get, Held<T, N> parameters, Held<S, N>... slots) {
   Strict<C> gradients[N];
   get(gradients);
-  update_pack(rule, gradients, parameters, slots...);
+  update_pack(settled(given), gradients, parameters, slots...);
 }
 
 // Grid: a team of `lanes` threads a row, all teams stride over the rows. Memory: gradients are read once, and the rows of the
 // table and of its slots read and written once; sums of gradients stay in registers.
 template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots>
-__global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
+__global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)))
     update_rows_kernel(Source source, I const* indices, Directory<I> directory, Count count, Scaling<C> scaling,
                        RowsView<T> table, Rule rule, ElementSlots slots, unsigned lanes) {
   Team const team{lanes};
@@ -196,7 +201,7 @@ __device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t widt
 template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots, class RowSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     update_measured_rows_kernel(Source source, I const* indices, Directory<I> directory, Count count, Scaling<C> scaling,
-                                RowsView<T> table, Rule rule, ElementSlots slots, RowSlots row_slots) {
+                                RowsView<T> table, Rule given, ElementSlots slots, RowSlots row_slots) {
   Team const team{measuring_lanes};
   unsigned const lanes_mask = 0xffu << (threadIdx.x % warp_lanes / measuring_lanes * measuring_lanes);
   std::uint64_t const n = count();
@@ -216,9 +221,10 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     }
     __syncwarp(lanes_mask);
     with_tables(slots, [&](auto... tables) {
-      auto const sums = measure_row(rule, table, row, gradients, team.lane, lanes_mask, tables...);
+      auto const sums = measure_row(settled(given), table, row, gradients, team.lane, lanes_mask, tables...);
       with_tables(row_slots, [&](auto... states) {
-        auto const finished = finish_row(rule, sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);
+        auto const finished =
+            finish_row(settled(given), sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);
         PARALLAX_DETAIL_AS_WRITTEN
         for (std::int64_t at = own; at < table.width; at += std::int64_t{measuring_lanes} * N) {
           Strict<C> gradient[N];
@@ -246,7 +252,7 @@ template <int N, class Source, class C, class T, class I, class Rule, class... S
 void update_rows(cudaStream_t stream, Source const& source, I const* indices, Directory<I> directory, Count count,
                  Scaling<C> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
                  Slots<R...> const& row_slots) {
-  if constexpr (Measures<Rule, T, S...>) {
+  if constexpr (Measures<BareRule<Rule>, T, S...>) {
     std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(C);
     if (row_bytes > block_memory)
       throw Error{Errc::invalid_argument, -1, "update_rows", "",
@@ -290,9 +296,10 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
 // Four blocks a multiprocessor are asked for, else ptxas keeps to 48 registers on some architectures, and spills.
 template <class V, class C, class T, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, 4)
-    measure_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule rule,
+    measure_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule given,
                             ElementSlots slots, double* out) {
   PackedRows<V> const source{gradients, 0};
+  auto const& rule = settled(given);
   for (std::uint64_t block = blockIdx.x; block * measured_block < n; block += gridDim.x) {
     std::uint64_t const first = block * measured_block;
     auto const size = static_cast<unsigned>(n - first < measured_block ? n - first : measured_block);

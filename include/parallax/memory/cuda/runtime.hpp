@@ -47,6 +47,31 @@ inline void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
   if (bytes > 0 && to != from) check(cudaMemcpyAsync(to, from, bytes, kind, stream), "cudaMemcpyAsync");
 }
 
+class Capture;
+
+namespace detail {
+// What the calling thread captures, see Capture: null where it captures nothing.
+struct Capturing {
+  cudaStream_t stream = nullptr;
+  Capture* capture = nullptr;
+};
+inline thread_local constinit Capturing capturing;
+}  // namespace detail
+
+// Whether what the calling thread puts in this stream is captured, and not run: nothing that waits for it, or looks whether it has
+// been done, comes to an end. Asked by what can do without.
+inline bool is_captured(cudaStream_t stream) noexcept {
+  return detail::capturing.capture != nullptr && detail::capturing.stream == stream;
+}
+// Throws Error (misuse) where it is. Called by what is about to wait for the stream, or to note where it has come to.
+PARALLAX_COLD inline void refuse_captured(cudaStream_t stream) {
+  if (is_captured(stream))
+    throw Error{
+        Errc::misuse, -1, "capture", "",
+        "what is captured cannot wait for the device, or bring it what the host has: take a step of this kind before, which "
+        "brings what is needed once"};
+}
+
 // Bytes at a multiple of which the runtime's blocks begin; what buffers ask resources for.
 inline constexpr std::size_t device_alignment = 256;  // of whatever the runtime allocates
 
@@ -121,8 +146,12 @@ class CudaEvent {
     if (event_) device::ignore(cudaEventDestroy(event_));
   }
 
-  // Marks the place that the stream's work has come to; later calls speak of this one alone. Throws Error (device).
-  void record(cudaStream_t stream) { device::check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+  // Marks the place that the stream's work has come to; later calls speak of this one alone. Throws Error (device; misuse where the
+  // stream is captured).
+  void record(cudaStream_t stream) {
+    device::refuse_captured(stream);
+    device::check(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
   // Whether all has been done that the stream had to do before the last `record`, asked without waiting; true where there was
   // none. Throws Error (device) where work before it has failed.
   bool reached() const {

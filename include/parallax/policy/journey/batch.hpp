@@ -200,7 +200,7 @@ void begin_plan(Topology<C> const& topology, Indices const& given, typename Indi
                 [[maybe_unused]] char const* operation) {
   auto& state = *given.state;
   plan.prepare(state.padding() ? topology.direct() : route_of<typename Indices::state_type::Exchange>(topology));
-  if constexpr (Indices::state_type::can_pad)
+  if constexpr (!Indices::state_type::space::host_readable)
     state.check_padding(is_on_device<typename Indices::id_type>, topology.rank(), operation);
   if constexpr (requires { given.offsets; }) begin_bags(given, plan, given.offsets, topology.rank());
   if constexpr (!is_on_device<typename Indices::id_type>) make_keys(state, plan, given.ids, topology.rank(), operation);

@@ -1,0 +1,229 @@
+// A step of a session that is captured once as a CUDA graph and replayed: the host then puts two things in the stream where a step
+// has dozens. Trainers of padded tables include it beside the umbrella.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/kernel/cuda/row_ops.hpp"
+#include "parallax/memory/cuda/capture.hpp"
+#include "parallax/session/core.hpp"
+#include "parallax/session/session.hpp"
+
+namespace parallax {
+namespace detail {
+
+// What a CapturedStep calls, whatever the communicator.
+class Replays {
+ public:
+  virtual ~Replays() = default;
+  // Collective. The step once more, with what memory holds now and the rules of this step.
+  virtual void replay() = 0;
+};
+
+// A step that is being captured, and then the captured one. Owns the graph; refers to the core of the session.
+template <Communicator C>
+class StepCapture final : public Replays, private Capturing<C> {
+ public:
+  // `can`: whether all that moves device memory is in the stream, see NcclCommunicator::captures; alike on all ranks.
+  StepCapture(SessionCore<C>& core, bool can) : core_{&core}, capture_{queue().stream}, can_{can} {}
+  StepCapture(StepCapture const&) = delete;
+  ~StepCapture() override {
+    if (core_->capturing == this) core_->capturing = nullptr;
+  }
+
+  // Collective. Refuses what cannot be captured; from here on what the thread puts in the queue is captured.
+  void begin() {
+    core_->waiting.guarded("capture", [&] {
+      core_->await_rows("capture");
+      if (auto const why = misfit(); !why.empty()) core_->refuse(Operation::replay, "capture", why);
+      steps_ = core_->steps;
+      before_ = core_->traffic;
+      capture_.begin();
+      core_->capturing = this;
+    });
+  }
+  // Collective, after the body. The captured step is taken: the graph is made and launched.
+  void end() {
+    core_->capturing = nullptr;
+    if (core_->steps == steps_) {
+      capture_.abandon();
+      core_->waiting.guarded(
+          "capture", [&] { core_->refuse(Operation::replay, "capture", "the body that is to be captured takes no step"); });
+    }
+    core_->waiting.guarded("capture", [&] {
+      capture_.end();
+      after_ = core_->traffic;
+      number_ = core_->rounds.operations();
+      launch();
+    });
+  }
+  // Local, by an exception that leaves the body. Where ranks have agreed on a step by then, which is not going to be taken, the
+  // session ends.
+  void abandon() noexcept {
+    core_->capturing = nullptr;
+    capture_.abandon();
+    if (core_->steps != steps_ && !core_->waiting.ended()) core_->waiting.end(current_error(core_->topology.rank(), "capture"));
+  }
+
+  void replay() override {
+    core_->waiting.guarded("replay", [&] {
+      core_->await_rows("replay");
+      std::optional<Error> error;
+      try {
+        prepare();
+      } catch (...) {
+        error = current_error(core_->topology.rank(), "replay", core_->waiting.current);
+      }
+      auto& rounds = core_->rounds;
+      Fingerprint hash = core_->begin(Operation::replay);
+      hash.add(number_);
+      for (auto const& variable : updated_)
+        if (variable->state) variable->add_update(hash);
+      core_->waiting.journal().name(updated_.front()->name);
+      rounds.agreement.begin(hash.value(), !error, core_->joined, 0);
+      auto const names = [&] { return this->names(); };
+      rounds.agree("replay", error, names, [&] { return describe(); });
+      tell_wishes(names);
+      launch();
+      for (auto const& variable : updated_) variable->replayed(variable->state);
+      core_->traffic.add_payload(before_, after_);
+      ++core_->steps;
+    });
+  }
+
+ private:
+  CudaQueue queue() const { return queue_of<CudaSpace>(core_->topology.world()); }
+
+  // Why no step of this session can be captured, alike on all ranks; empty where one can.
+  std::string misfit() const {
+    if (!can_) return "only steps over NcclCommunicator are captured: here the host takes part in what moves device memory";
+    if (core_->options.non_finite != NonFinite::propagate)
+      return "the host looks for what is not finite in every step: a captured one wants NonFinite::propagate";
+    if (core_->joined) return "a rank that has joined has no step of its own to capture";
+    if (core_->flights.any_started()) return "updates were started and no step completed them";
+    if (core_->capturing) return "another step is being captured";
+    if (auto const* const caller = queue().caller; caller && caller->is_elsewhere(queue().stream))
+      return "what is captured is put in the queue's own stream, and its caller follows another one";
+    return {};
+  }
+  void prepared(Flight<C>& own) override {
+    auto const refuse = [&](std::string_view variable, std::string_view why) {
+      own.refuse({Errc::misuse, core_->topology.rank(), "step", variable, why});
+    };
+    if (core_->steps != steps_) return refuse(own.first_name(), "one step is captured at a time, and this is another one");
+    if (core_->flights.any_started()) return refuse(own.first_name(), "updates that were started are not captured");
+    updated_.clear();
+    for (UpdateRecord const& record : own.records()) {
+      auto const& name = record.name();
+      bool const rows = record.rows != NamedRows::none;
+      if (record.clip >= 0) refuse(name, "a step that clips is not captured: the host forms the norm of its gradients");
+      if (rows && record.transformed) refuse(name, "a transform of rows is not captured: the host brings their numbers to it");
+      for (auto const& known : updated_)
+        if (rows && known.get() == record.registration)
+          refuse(name, "several updates of a table are not captured: the host waits for how many rows each of them has");
+      for (auto const& known : core_->registry.variables())
+        if (known.get() == record.registration) updated_.push_back(known);
+    }
+  }
+  // Local: what may be wrong before a replay is thrown here.
+  void prepare() {
+    core_->check_late("replay", false);
+    auto const refuse = [&](std::string const& variable, std::string_view why) {
+      throw Error{Errc::misuse, core_->topology.rank(), "replay", variable, why};
+    };
+    for (auto const& variable : updated_)
+      if (variable->gone) refuse(variable->name, "the variable was destroyed, which the captured step updates");
+    if (auto const why = misfit(); !why.empty()) refuse({}, why);
+    capture_.renew();
+  }
+  // What ranks wish for is told with the commit of a step, and here without one.
+  void tell_wishes(FunctionRef<std::string()> names) {
+    auto& rounds = core_->rounds;
+    rounds.words.assign(1, core_->wish);
+    rounds.tell_all("replay", names);
+    core_->wished = 0;
+    for (double const wishes : rounds.all_told()) core_->wished |= static_cast<unsigned>(wishes);
+  }
+  void launch() {
+    RowOps<CudaSpace> const ops{queue()};
+    capture_.each_part([&](device::ByteList const& rules, std::byte* there) { ops.put_bytes(rules, there); });
+    capture_.launch();
+  }
+  std::string names() const {
+    std::string list;
+    for (auto const& variable : updated_) append(list, {list.empty() ? "" : ", ", variable->name});
+    return list;
+  }
+  std::string describe() const {
+    std::string lines;
+    for (auto const& variable : updated_)
+      if (variable->state) lines += variable->update_lines(joined({", captured by operation ", number_}));
+    return lines;
+  }
+
+  SessionCore<C>* core_;
+  device::Capture capture_;
+  bool can_;
+  std::vector<RegistrationPtr> updated_;  // the variables of the step
+  std::int64_t steps_ = 0;                // of the session, before the body
+  std::uint64_t number_ = 0;              // of the operation that has captured it
+  Traffic before_, after_;
+};
+
+}  // namespace detail
+
+// A step of a session, as `capture` has taken it once: pulls, a trainer's own kernels, and updates. Each replay takes it again, with
+// the ids and gradients that lie in device memory by then, where they lay when it was captured, and with the rules of its own step:
+// numbers of steps, rates and other settings of optimizers are what they are when it is replayed. Its bits are those of a step that
+// is not captured. Move-only. Must not outlive the session.
+class CapturedStep {
+ public:
+  // Made by `capture`.
+  explicit CapturedStep(Owned<detail::Replays> step) : step_{std::move(step)} {}
+
+  // Collective: the ranks agree that all of them replay this step, with the same settings, and launch its graph; the host waits for
+  // no device. Errors, on all ranks, after which nothing has changed: those that a padded table's earlier batches have come to, see
+  // px::Padded; mismatch, where settings differ; what an optimizer's `at` throws; misuse, where a variable is gone, updates were
+  // started, or this rank has joined.
+  void replay() { step_->replay(); }
+
+ private:
+  Owned<detail::Replays> step_;
+};
+
+// Collective. Calls `body`, which pulls from padded tables and takes one step of the session, and captures what it puts in the
+// queue of the session's device, a trainer's own kernels among it; then that step is taken, as a graph, which the result replays. What
+// the body does on the host happens once. Memory that it names, of ids, offsets and gradients, is where replays find theirs; the
+// handles of its pulls end with it, and what they show is made anew by every replay.
+// Take steps of this kind before, so that all memory is there. Errors, on all ranks, where the step cannot be captured: misuse, with
+// the reason. A body that throws after its step ends the session.
+//   auto training = px::capture(session, [&] {
+//     auto const rows = session.pull(words, px::on_device(ids));
+//     backward(rows.values(), rows.inverse(), gradient, stream);  // kernels, in the queue's stream
+//     session.step(px::grad(rows, gradient));
+//   });
+//   while (next(ids)) training.replay();
+template <class C, class Body>
+[[nodiscard]] CapturedStep capture(Session<C>& session, Body&& body) {
+  auto& core = session.core();
+  constexpr bool can = requires { requires C::captures; };
+  auto step = make_owned<detail::StepCapture<detail::edge_of<C>>>(core, can);
+  step->begin();
+  try {
+    body();
+  } catch (...) {
+    step->abandon();
+    throw;
+  }
+  step->end();
+  return CapturedStep{Owned<detail::Replays>{std::move(step)}};
+}
+
+}  // namespace parallax
