@@ -88,8 +88,9 @@ Seen train(Communicator& world, bool captures, int count, std::uint64_t seed) {
     for (auto* const memory : {&factors, &of_fields, &of_layer, &of_head}) draw(*memory);
   };
   auto const step = [&] {
-    auto const [pulled, pooled] = session.pull(words.at(px::on_device(ids.span())),
-                                               fields.bags(px::on_device(of_bags.span()), px::on_device(offsets.span())));
+    auto const [pulled, pooled] =
+        session.pull(words.at(px::on_device(ids.span())),
+                     fields.bags(px::on_device(of_bags.span()), px::on_device(offsets.span()), px::on_device(factors.span())));
     px::device::launch(world.queue().stream, 2, 64, 0, row_gradients, pulled.values(), pulled.inverse().data(),
                        factors.span().data(), ids_of_batch, gradient.span().data());
     session.step(px::grad(pulled, gradient.span()), px::grad(layer, of_layer.span()), px::grad(pooled, of_fields.span()),

@@ -60,7 +60,12 @@ std::vector<float> train_on_bags(C& world, px::RowOps<Space> const& ops, bool me
     for (std::size_t i = 0; i < ids.size(); ++i) weights.push_back(static_cast<float>(random() % 1000) / 500 - 1);
     for (int i = 0; i < 5 * 3; ++i) gradient.push_back(static_cast<float>(random() % 1000) / 100 - 5);
     auto const pool = mean ? px::Pool::mean : px::Pool::sum;
-    auto bags = weighted ? session.pull(words.bags(ids, offsets, weights)) : session.pull(words.bags(ids, offsets, pool));
+    auto bags = [&] {
+      if (!weighted) return session.pull(words.bags(ids, offsets, pool));
+      if constexpr (!Space::host_readable)
+        if (step > 0) return session.pull(words.bags(ids, offsets, px::on_device(Memory<float, Space>{ops, weights}.span())));
+      return session.pull(words.bags(ids, offsets, weights));
+    }();
     auto const pooled = values_of(ops, bags.values());
     seen.insert(seen.end(), pooled.begin(), pooled.end());
     Memory<float, Space> const there{ops, gradient};

@@ -1,20 +1,22 @@
-// Indices in the memory of a device, for tables that are there: a trainer marks them by `on_device` and passes them to `at`,
-// `pull` or `grad`.
+// Indices in the memory of a device, for tables that are there, and where bags of them begin, and their weights: a trainer marks
+// them by `on_device` and passes them to `at`, `bags`, `pull` or `grad`.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "parallax/core/config.hpp"
 #include "parallax/core/fields.hpp"
 
 namespace parallax {
 
-// An index that the host cannot read: a mark on the type, with the bytes of the Id.
-template <std::integral Id>
+// An index, or a weight, that the host cannot read: a mark on the type, with the bytes of the Id.
+template <class Id>
+  requires std::is_arithmetic_v<Id>
 struct OnDevice {
-  // The number of a row, to be read by work on the device alone.
+  // The number of a row, or what it is multiplied by, to be read by work on the device alone.
   Id index;
 };
 
@@ -23,24 +25,25 @@ struct OnDevice {
 // a plan on the device, by one sort; the host gets the plan by one copy, for which it waits under the communicator's deadline.
 // Where a kernel cannot tell the owners of rows (a layout without `on_device`: Greedy), the host gets the indices instead.
 // Errors, by the call: those of indices in the host's memory; of the device, device, out_of_memory and timeout.
-template <std::integral Id>
-std::span<OnDevice<Id> const> on_device(std::span<Id const> ids) {
+// Weights of bags, floats or doubles, are copied there.
+template <class Id>
+  requires std::is_arithmetic_v<Id> std::span < OnDevice<Id>
+const > on_device(std::span<Id const> ids) {
   static_assert(sizeof(OnDevice<Id>) == sizeof(Id));
   return {reinterpret_cast<OnDevice<Id> const*>(ids.data()), ids.size()};
 }
 // The same of indices that the caller may write.
-template <std::integral Id>
-std::span<OnDevice<Id> const> on_device(std::span<Id> ids) {
-  return on_device(std::span<Id const>{ids});
-}
+template <class Id>
+  requires std::is_arithmetic_v<Id> std::span < OnDevice<Id>
+const > on_device(std::span<Id> ids) { return on_device(std::span<Id const>{ids}); }
 
 namespace detail {
 
-// Whether a type is an OnDevice: what `at` and `grad` choose the way of the ids by.
+// Whether a type is an index on a device: what `at` and `grad` choose the way of the ids by.
 template <class Id>
 inline constexpr bool is_on_device = false;
 template <class Id>
-inline constexpr bool is_on_device<OnDevice<Id>> = true;
+inline constexpr bool is_on_device<OnDevice<Id>> = std::integral<Id>;
 
 // The row that an id outside a table stands for under BadIds::hash, of `rows` > 0.
 PARALLAX_HOST_DEVICE constexpr std::int64_t hashed_row(std::uint64_t id, std::int64_t rows) {

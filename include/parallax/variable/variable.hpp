@@ -348,14 +348,20 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     return bags_of(ids, offsets, std::span<scalar_type const>{}, pool, false);
   }
   // The same, where the row of index i is multiplied by weights[i] before it is added to its bag: a weight of the variable's
-  // scalar type for each index.
+  // scalar type for each index. Of a table on a device weights may lie there: px::on_device(weights).
   template <class Ids, class Offsets, FlatTensor Weights>
   auto bags(Ids const& ids, Offsets const& offsets, Weights const& weights) const {
-    static_assert(std::same_as<typename decltype(flat_view(weights))::value_type, scalar_type>,
-                  "parallax: the weights of bags are of the variable's scalar type");
-    if constexpr (std::same_as<typename decltype(flat_view(weights))::value_type, scalar_type>)
-      return bags_of(ids, offsets, std::span<scalar_type const>{flat_view(weights)}, Pool::sum, true);
-    else return bags_of(ids, offsets, std::span<scalar_type const>{}, Pool::sum, true);
+    using Weight = typename decltype(flat_view(weights))::value_type;
+    constexpr bool here = std::same_as<Weight, scalar_type>;
+    constexpr bool there = std::same_as<Weight, OnDevice<scalar_type>> && !Space::host_readable;
+    static_assert(here || there,
+                  "parallax: the weights of bags are of the variable's scalar type, or on the variable's device of it");
+    auto bags = bags_of(ids, offsets, std::span<scalar_type const>{}, Pool::sum, true);
+    auto const given = flat_view(weights);
+    if constexpr (here) bags.weights = given;
+    else if constexpr (there) bags.weights = {reinterpret_cast<scalar_type const*>(given.data()), given.size()};
+    bags.weights_there = there;
+    return bags;
   }
 
  private:

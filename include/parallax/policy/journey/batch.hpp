@@ -57,6 +57,8 @@ struct BagsOf : IndicesOf<State, Id> {
   Pool pool;
   // Whether rows are multiplied by weights before they are added.
   bool weighted;
+  // Whether the weights lie on the table's device.
+  bool weights_there = false;
 };
 
 namespace detail {
@@ -238,7 +240,8 @@ void finish_plan(Topology<C> const& topology, Indices const& given, typename Ind
   }
   state.count_dropped(plan.dropped);
   if constexpr (requires { given.offsets; })
-    plan.bags.template place<typename State::scalar_type>(state.ops(), plan.groups, given.weights, given.weighted);
+    plan.bags.template place<typename State::scalar_type>(state.ops(), plan.groups, given.weights, given.weighted,
+                                                          given.weights_there);
 }
 // Both parts.
 template <Communicator C, class Indices>

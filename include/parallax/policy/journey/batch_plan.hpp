@@ -56,9 +56,10 @@ struct BagPlan {
     return begin_there_ ? made_.span().subspan(count + 1) : std::span<std::uint32_t const>{};
   }
 
-  // Local. Fills what belongs to indices, once where bags begin is made, and the groups of the indices. Without weights, by which a mean is none.
+  // Local. Fills what belongs to indices, once where bags begin is made, and the groups of the indices. Without weights, by which a
+  // mean is none; `there`: these lie in memory of the space.
   template <class T, class Index>
-  void place(Ops const& ops, Groups<Index, Space>& groups, std::span<T const> weights, bool weighted) {
+  void place(Ops const& ops, Groups<Index, Space>& groups, std::span<T const> weights, bool weighted, bool there) {
     std::size_t const n = groups.count();
     factored = weighted || mean;
     of_index.resize_with_slack(n);
@@ -69,7 +70,7 @@ struct BagPlan {
     if (!weighted) return;
     shown_weights_.renew();
     std::span<std::byte const> const given{reinterpret_cast<std::byte const*>(weights.data()), weights.size_bytes()};
-    ops.copy_bytes(factors.data(), shown_weights_.of(ops, given).data(), given.size());
+    ops.copy_bytes(factors.data(), there ? given.data() : shown_weights_.of(ops, given).data(), given.size());
   }
   // The rows of bags as terms of a sum, one for each index: its factor times row `of_index` of `rows`, which has one for each
   // bag. In memory of the space.
