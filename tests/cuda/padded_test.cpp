@@ -128,6 +128,7 @@ TEST_CASE("the host takes steps of a padded table while the device has not begun
       auto const bags = session.pull(words.bags(px::on_device(ids.span()), px::on_device(offsets.span())));
       session.step(px::grad(pulled, gradient.span()));
       session.step(px::grad(bags, gradient.span().first(2 * width)));
+      session.step(px::grad(pulled, gradient.span()), px::grad(bags, gradient.span().first(2 * width)));
     };
     for (int warm = 0; warm < 3; ++warm) session.step(px::grad(words, px::on_device(ids.span()), gradient.span()));
     ops.wait();

@@ -125,12 +125,15 @@ class StepCapture final : public Replays, private Capturing<C> {
       bool const rows = record.rows != NamedRows::none;
       if (record.clip >= 0) refuse(name, "a step that clips is not captured: the host forms the norm of its gradients");
       if (rows && record.transformed) refuse(name, "a transform of rows is not captured: the host brings their numbers to it");
-      for (auto const& known : updated_)
-        if (rows && known.get() == record.registration)
-          refuse(name, "several updates of a table are not captured: the host waits for how many rows each of them has");
       for (auto const& known : core_->registry.variables())
-        if (known.get() == record.registration) updated_.push_back(known);
+        if (known.get() == record.registration) note(known);
     }
+  }
+  // A variable is updated once, by however many updates.
+  void note(RegistrationPtr const& variable) {
+    for (auto const& known : updated_)
+      if (known.get() == variable.get()) return;
+    updated_.push_back(variable);
   }
   // Local: what may be wrong before a replay is thrown here.
   void prepare() {

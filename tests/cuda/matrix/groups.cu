@@ -18,6 +18,7 @@ void groups(cudaStream_t stream, Index const* keys, std::int64_t bound, pc::Grou
   pc::bucket(stream, out.keys, out.count, keys, 3, numbers, out.distinct);
   pc::pad_groups(stream, out, numbers, {4, 10, true}, bound, out, reinterpret_cast<pc::PaddingTally*>(numbers));
   pc::drop_padding(stream, out, bound);
+  pc::take_keys(stream, keys, 5, numbers, static_cast<Index>(bound), out.keys);
   pc::cut_groups(stream, out, keys, 1, 2, 3, bound, {numbers, 9}, numbers);
 }
 template void groups(cudaStream_t, std::int32_t const*, std::int64_t, pc::GroupingView<std::int32_t> const&, std::uint32_t*);

@@ -51,10 +51,18 @@ constexpr auto functions_of_scalar() {
 // Those of tables: sums of gradients by key, and rows gathered and scattered.
 template <class T, class Index>
 constexpr auto functions_of_table() {
-  return std::tuple{&Ops::coalesce<T, Index>, &Ops::gather_rows<T, Index const>, &Ops::gather_rows<T, std::uint32_t const>,
-                    &Ops::scatter_rows<T, Index const>, &Ops::group_keys<Index>, &Ops::cut_groups<Index>,
-                    &Ops::pad_groups<Index>, &Ops::drop_padding<Index>,
-                    &Ops::run_lengths<Index>, &Ops::sum_counts<Index>, &Ops::fill<std::uint32_t>,
+  return std::tuple{&Ops::coalesce<T, Index>,
+                    &Ops::gather_rows<T, Index const>,
+                    &Ops::gather_rows<T, std::uint32_t const>,
+                    &Ops::scatter_rows<T, Index const>,
+                    &Ops::group_keys<Index>,
+                    &Ops::cut_groups<Index>,
+                    &Ops::pad_groups<Index>,
+                    &Ops::take_keys<Index>,
+                    &Ops::drop_padding<Index>,
+                    &Ops::run_lengths<Index>,
+                    &Ops::sum_counts<Index>,
+                    &Ops::fill<std::uint32_t>,
                     &Ops::place_in_bags<T, Index>};
 }
 // Those of ids on a device, of 32 or 64 bits with a sign.

@@ -82,7 +82,22 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+// Grid: threads stride over the places. Memory: keys are read, places written.
+template <class Index>
+__global__ void __launch_bounds__(block_threads)
+    take_keys_kernel(Index const* keys, std::uint64_t most, std::uint32_t const* count, Index none, Index* out) {
+  std::uint64_t const n = *count;
+  for (std::uint64_t i = thread_number(); i < most; i += thread_count()) out[i] = i < n ? keys[i] : none;
+}
+
 }  // namespace detail
+
+// out[i] = keys[i] for the *count that there are, and `none` for the others, `most` in all.
+template <class Index>
+void take_keys(cudaStream_t stream, Index const* keys, std::uint64_t most, std::uint32_t const* count, Index none, Index* out) {
+  launch(stream, detail::grid_for(detail::ceil_div(most, block_threads)), block_threads, 0, detail::take_keys_kernel<Index>,
+         keys, most, count, none, out);
+}
 
 // rows[i] = the row of the table that keys[i] stands for: the inverse of place_ids, of keys below the number of rows. There are
 // `most` keys, or where `count` is not null *count of them.

@@ -189,6 +189,11 @@ void RowOps<CudaSpace>::rows_of_keys(Index const* keys, std::size_t most, std::u
   device::rows_of_keys(stream(), keys, most, count, layout, bases, rows);
 }
 template <class Index>
+void RowOps<CudaSpace>::take_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Index none,
+                                  Index* out) const {
+  device::take_keys(stream(), keys, most, count, none, out);
+}
+template <class Index>
 void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const {
   DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::group_keys_scratch_bytes(out.count, bound)};
   device::group_keys(stream(), keys, bound, out, scratch.data());

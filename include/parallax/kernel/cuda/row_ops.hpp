@@ -139,6 +139,9 @@ struct RowOps<CudaSpace> {
   template <class Layout, class Index>
   void rows_of_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Layout const& layout, Index const* bases,
                     Index* rows) const;
+  // out[i] = keys[i] for the first *count of `most` keys, and `none` for the others.
+  template <class Index>
+  void take_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Index none, Index* out) const;
   // Groups `out.count` keys in [0, bound); `keys` and `out` lie in device memory. The groups are those of
   // unique_with_inverse.
   template <class Index>

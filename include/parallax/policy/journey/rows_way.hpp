@@ -262,28 +262,33 @@ class RowsWay : public RowWayBase<C, Update> {
     journey_.sum_up();
     *state_->merging.first = journey_.reduced();
   }
-  // The results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates.
+  // The results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates. A device takes
+  // as many rows of each as there may be; those that no key has are of no key of the sum.
   ReducedRows<Index, T, Space> sum_of(ReducedRows<Index, T, Space> const& first,
                                       std::vector<ReducedRows<Index, T, Space>> const& others) {
-    std::size_t n = first.keys.size();
+    std::size_t n = most_of(first.keys);
     auto const width = static_cast<std::size_t>(state_->width());
-    for (auto const& other : others) n += other.keys.size();
+    for (auto const& other : others) n += most_of(other.keys);
     all_keys_.resize_with_slack(n);
     all_rows_.resize_with_slack(n * width);
     all_counts_.resize_with_slack(n);
     std::size_t at = 0;
     auto const& ops = state_->ops();
     auto const append = [&](ReducedRows<Index, T, Space> const& result) {
-      std::size_t const u = result.keys.size();
-      ops.copy_bytes(all_keys_.data() + at, keys_there(ops, result.keys).data(), u * sizeof(Index));
+      std::size_t const u = most_of(result.keys);
+      auto const keys = keys_there(ops, result.keys);
+      if constexpr (Space::host_readable) ops.copy_bytes(all_keys_.data() + at, keys.data(), u * sizeof(Index));
+      else ops.take_keys(keys.data(), u, result.keys.count(ops), static_cast<Index>(state_->rows()), all_keys_.data() + at);
       ops.copy_from(all_rows_.data() + at * width, result.rows, static_cast<std::int64_t>(u * width));
       if (result.counts) ops.copy_bytes(all_counts_.data() + at, result.counts, u * sizeof(std::uint32_t));
       at += u;
     };
     append(first);
     std::for_each(others.begin(), others.end(), append);
-    groups_.group(ops, all_keys_.data(), n, state_->rows(), plan_->sort);
-    std::size_t const u = groups_.size();
+    groups_.group(ops, all_keys_.data(), n, state_->rows() + !Space::host_readable, plan_->sort);
+    if constexpr (!Space::host_readable)
+      if (n > 0) groups_.drop_padding(state_->rows());
+    std::size_t const u = most_of(groups_.named());
     merged_rows_.resize_with_slack(u * width);
     merged_counts_.resize_with_slack(u);
     RowsView<T const> const rows{all_rows_.data(), static_cast<std::int64_t>(n), state_->width()};
