@@ -2,10 +2,8 @@
 // has dozens. Trainers of padded tables include it beside the umbrella.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
+#include <concepts>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,6 +57,8 @@ class StepCapture final : public Replays, private Capturing<C> {
     }
     core_->waiting.guarded("capture", [&] {
       capture_.end();
+      flight_ = core_->pools.take(*prepared_);
+      memory_ = core_->mail.template of<CudaSpace>().leave_memory();
       after_ = core_->traffic;
       number_ = core_->rounds.operations();
       launch();
@@ -119,6 +119,7 @@ class StepCapture final : public Replays, private Capturing<C> {
     };
     if (core_->steps != steps_) return refuse(own.first_name(), "one step is captured at a time, and this is another one");
     if (core_->flights.any_started()) return refuse(own.first_name(), "updates that were started are not captured");
+    prepared_ = &own;
     updated_.clear();
     for (UpdateRecord const& record : own.records()) {
       auto const& name = record.name();
@@ -174,6 +175,11 @@ class StepCapture final : public Replays, private Capturing<C> {
   SessionCore<C>* core_;
   device::Capture capture_;
   bool can_;
+  // What the graph writes to belongs to nobody else: plans, which the capture keeps, the flight, and memory of the pulls' mail.
+  // For memory goes around among mails, plans and flights, and would come to show rows of a handle.
+  Flight<C> const* prepared_ = nullptr;
+  Owned<Flight<C>> flight_;
+  typename Mail<C, CudaSpace>::Memory memory_;
   std::vector<RegistrationPtr> updated_;  // the variables of the step
   std::int64_t steps_ = 0;                // of the session, before the body
   std::uint64_t number_ = 0;              // of the operation that has captured it
@@ -215,18 +221,23 @@ class CapturedStep {
 //   while (next(ids)) training.replay();
 template <class C, class Body>
 [[nodiscard]] CapturedStep capture(Session<C>& session, Body&& body) {
-  auto& core = session.core();
-  constexpr bool can = requires { requires C::captures; };
-  auto step = make_owned<detail::StepCapture<detail::edge_of<C>>>(core, can);
-  step->begin();
-  try {
-    body();
-  } catch (...) {
-    step->abandon();
-    throw;
+  constexpr bool on_device = requires { requires std::same_as<typename C::device_space, CudaSpace>; };
+  static_assert(on_device, "parallax: a step is captured of a session on a CUDA device, as over NcclCommunicator");
+  if constexpr (on_device) {
+    constexpr bool can = requires { requires C::captures; };
+    auto step = make_owned<detail::StepCapture<detail::edge_of<C>>>(session.core(), can);
+    step->begin();
+    try {
+      body();
+    } catch (...) {
+      step->abandon();
+      throw;
+    }
+    step->end();
+    return CapturedStep{Owned<detail::Replays>{std::move(step)}};
+  } else {
+    return CapturedStep{Owned<detail::Replays>{}};
   }
-  step->end();
-  return CapturedStep{Owned<detail::Replays>{std::move(step)}};
 }
 
 }  // namespace parallax

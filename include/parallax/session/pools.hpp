@@ -37,6 +37,14 @@ class Pools {
     fetches_.push_back({type_tag<F>(), Shared<FetchBase<C>>{fetch.get()}});
     return fetch;
   }
+  // By a captured step, whose graph goes on using what its updates were prepared in: the flight is nobody else's from here on.
+  Owned<Flight<C>> take(Flight<C> const& flight) {
+    Owned<Flight<C>> taken;
+    for (auto& pooled : flights_)
+      if (pooled.flight.get() == &flight) taken = std::move(pooled.flight);
+    drop_if(flights_, [](PooledFlight const& pooled) { return !pooled.flight; });
+    return taken;
+  }
   // After an abort: no flight has anything under way that a peer reads. Fetches travel by the core's mail, which is withdrawn
   // there.
   void withdraw() noexcept {

@@ -122,6 +122,16 @@ class Mail {
   // Makes progress; true once everything has arrived and all that was sent may be written again.
   bool test() { return lane_.test(); }
 
+  // What messages are written in and come into.
+  struct Memory {
+    // What goes to other ranks.
+    Buffer<std::byte, Space> outgoing;
+    // What comes from them, and from this one.
+    Buffer<std::byte, Space> incoming;
+  };
+  // Local, between messages: gives its memory to the caller, and takes other for the next. Of memory that a graph goes on using.
+  Memory leave_memory() { return {std::move(outgoing_), std::move(incoming_)}; }
+
  private:
   // An open slip: bytes of an element, what they are, and whether all runs are one.
   struct Unit {

@@ -70,7 +70,8 @@ struct BagPlan {
     if (!weighted) return;
     shown_weights_.renew();
     std::span<std::byte const> const given{reinterpret_cast<std::byte const*>(weights.data()), weights.size_bytes()};
-    ops.copy_bytes(factors.data(), there ? given.data() : shown_weights_.of(ops, given).data(), given.size());
+    bool const here = Space::host_readable || !there;
+    ops.copy_bytes(factors.data(), here ? shown_weights_.of(ops, given).data() : given.data(), given.size());
   }
   // The rows of bags as terms of a sum, one for each index: its factor times row `of_index` of `rows`, which has one for each
   // bag. In memory of the space.
