@@ -1,16 +1,19 @@
 // nccl RANKS [--tiny]: NCCL by that many ranks, threads that share the device, or, where RANKS is `devices`, have one each: a
-// sum, an exchange, a training's bits, and times of sums. Prints one JSON object a line. Exit status 3, and an object that says
+// sum, an exchange, a training's bits, a captured step, and times of sums and of steps. Prints one JSON object a line. Exit status 3, and an object that says
 // why, where NCCL makes no communicator, or there is one device.
 #include <nccl.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "parallax/comm/nccl/run.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/session/capture.hpp"
 #include "training.hpp"
 
 namespace {
@@ -102,6 +105,96 @@ void print_sum_times(Nccl& world, std::size_t bytes, int samples) {
                  ", \"bytes\": " + std::to_string(bytes) + ", " + gpu_check::times_text(us));
 }
 
+// Steps of a padded table and a layer, of other ids each time: taken, or, from the third on, as a graph that is replayed.
+class PaddedTraining {
+ public:
+  PaddedTraining(Nccl& world, gpu_check::Shape const& shape, bool captures)
+      : captures_{captures},
+        ops_{world.queue()},
+        weights_(shape.layer),
+        of_layer_(shape.layer),
+        of_rows_(shape.ids * static_cast<std::size_t>(shape.width)),
+        ids_(shape.ids),
+        session_{world, px::SessionOptions{.non_finite = px::NonFinite::propagate}},
+        layer_{session_, "layer", px::bind(weights_.span())},
+        table_{session_, "table", px::Table{.rows = shape.rows, .width = shape.width, .initial = px::uniform(-1, 1)},
+               px::Padded{static_cast<std::uint32_t>(shape.ids)}} {
+    ops_.fill(weights_.data(), weights_.size(), 1.0f);
+    ops_.fill(of_layer_.data(), of_layer_.size(), 0.5f);
+    ops_.fill(of_rows_.data(), of_rows_.size(), 0.25f);
+    for (unsigned k = 0; k < 4; ++k)
+      batches_.push_back(gpu_check::drawn_ids<std::int64_t>(shape.ids, shape.rows, shape.distribution,
+                                                            10 * static_cast<unsigned>(world.rank()) + k));
+  }
+
+  // Brings the ids of a step to where all steps find theirs, and waits for that.
+  void draw(int k) {
+    auto const& ids = batches_[static_cast<std::size_t>(k) % batches_.size()];
+    ops_.from_host(ids_.data(), ids.data(), ids.size());
+  }
+  void step() {
+    table_.optimizer().learning_rate = 0.01 / static_cast<double>(1 + session_.steps());
+    if (captured_) return captured_->replay();
+    if (captures_ && session_.steps() == 2) captured_.emplace(px::capture(session_, [&] { take(); }));
+    else take();
+  }
+  std::vector<float> values() {
+    auto const rows = table_.local();
+    auto const held = static_cast<std::size_t>(rows.rows * rows.width);
+    std::vector<float> all(held + weights_.size());
+    ops_.to_host(all.data(), rows.data, held);
+    ops_.to_host(all.data() + held, weights_.data(), weights_.size());
+    return all;
+  }
+  void finish() {
+    captured_.reset();
+    session_.finish();
+  }
+
+ private:
+  void take() {
+    auto const rows = session_.pull(table_, px::on_device(ids_.span()));
+    session_.step(px::grad(rows, of_rows_.span()), px::grad(layer_, of_layer_.span()));
+  }
+
+  bool captures_;
+  px::RowOps<px::CudaSpace> ops_;
+  px::Buffer<float, px::CudaSpace> weights_, of_layer_, of_rows_;
+  px::Buffer<std::int64_t, px::CudaSpace> ids_;
+  std::vector<std::vector<std::int64_t>> batches_;
+  px::Session<Nccl> session_;
+  px::Variable<px::Dense, px::CudaSpace, px::Adam> layer_;
+  px::Variable<px::Sparse, px::CudaSpace, px::LazyAdam> table_;
+  std::optional<px::CapturedStep> captured_;
+};
+
+// Whether replays have the bits of steps, after twelve. Then times of both, in rows of `block` that are waited for once.
+bool capture_is_right(Nccl& world, gpu_check::Shape const& shape, int samples, int block) {
+  std::vector<float> values[2];
+  for (bool const captures : {false, true}) {
+    PaddedTraining training{world, shape, captures};
+    for (int k = 0; k < 12; ++k) {
+      training.draw(k);
+      training.step();
+    }
+    values[captures] = training.values();
+    std::vector<double> us;
+    for (int i = -2; i < samples; ++i) {
+      world.synchronize();
+      px::barrier(world);
+      gpu_check::Clock const clock;
+      for (int k = 0; k < block; ++k) training.step();
+      world.synchronize();
+      if (i >= 0) us.push_back(clock.microseconds() / block);
+    }
+    training.finish();
+    if (world.rank() == 0)
+      print_object("\"operation\": " + quoted(captures ? "replayed step" : "padded step") + ", " +
+                   gpu_check::shape_text(world.size(), "NCCL", shape) + ", " + gpu_check::times_text(us));
+  }
+  return right_everywhere(world, "captured step", gpu_check::same_bits(values[0], values[1]));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -127,8 +220,9 @@ int main(int argc, char** argv) {
       gpu_check::Shape const shape =
           tiny ? gpu_check::Shape{100, 5, 90, "zipf", 50} : gpu_check::Shape{50'000, 128, 2'560, "zipf"};
       bool const right[] = {sum_is_right(world, tiny ? 100 : 1'000'000), exchange_is_right(world),
-                            training_has_host_bits(world, over, shape)};
-      if (world.rank() == 0) all = right[0] && right[1] && right[2];
+                            training_has_host_bits(world, over, shape),
+                            capture_is_right(world, shape, tiny ? 3 : 21, tiny ? 2 : 8)};
+      if (world.rank() == 0) all = right[0] && right[1] && right[2] && right[3];
       for (std::size_t const bytes : {std::size_t{4} << 10, std::size_t{1} << 20, std::size_t{64} << 20})
         print_sum_times(world, tiny ? bytes >> 10 : bytes, tiny ? 3 : 21);
     });

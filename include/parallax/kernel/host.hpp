@@ -271,14 +271,14 @@ struct RowOps<HostSpace> {
     if (n <= measured_block) return squares_of_block(values, n);
     detail::SumsInGroups<1> sums;
     for (; n > 0; values += measured_block, n -= measured_block)
-      sums.add({squares_of_block(values, std::min(n, measured_block))});
+      sums.add(Measures<1>{{squares_of_block(values, std::min(n, measured_block))}});  // nvcc drops braces that may be left out
     return sums.total()[0];
   }
   // The sum of that of all rows, added as sum_group says.
   template <class T>
   static double sum_of_row_squares(RowsView<T const> rows) {
     detail::SumsInGroups<1> sums;
-    for (std::int64_t row = 0; row < rows.rows; ++row) sums.add({sum_of_squares(rows.row(row), rows.width)});
+    for (std::int64_t row = 0; row < rows.rows; ++row) sums.add(Measures<1>{{sum_of_squares(rows.row(row), rows.width)}});
     return sums.total()[0];
   }
 
