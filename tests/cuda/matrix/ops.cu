@@ -14,7 +14,7 @@ OPS(float)
 OPS(double)
 #define BAGS(T, Index)                                                                                           \
   template void Ops::place_in_bags(std::span<std::uint32_t const>, parallax::device::GroupingView<Index> const&, \
-                                   std::uint32_t*, std::uint32_t*, T*) const;
+                                   std::uint32_t*, std::uint32_t*, T*, std::span<std::uint32_t const>) const;
 BAGS(float, std::int64_t)
 BAGS(double, std::int32_t)
 template void parallax::device::add_blocks<2>(cudaStream_t, double*, std::uint64_t, std::uint64_t, double*);

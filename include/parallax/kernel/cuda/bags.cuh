@@ -104,12 +104,25 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<T>(N))
   }
 }
 
+// Of bags that begin anywhere: no index is in one, and two of them do not claim the same.
+template <class T>
+__device__ void place_in_none(std::uint64_t bags, std::uint64_t count, std::uint32_t* of_index, std::uint32_t* kept,
+                              T* shares) {
+  for (std::uint64_t i = thread_number(); i < count; i += thread_count()) {
+    of_index[i] = 0;
+    if (shares) shares[i] = T{0};
+  }
+  for (std::uint64_t bag = thread_number(); bag < bags; bag += thread_count()) kept[bag] = 1;
+}
+
 // Grid: warps stride over the bags; the lanes of a warp share a bag. Memory: `inverse` is read, the bag of each index written, and
 // its share where there are shares; a number for each bag.
 template <class T, class Index>
 __global__ void __launch_bounds__(block_threads)
     place_in_bags_kernel(std::uint32_t const* begins, std::uint64_t bags, GroupingView<Index> groups, std::uint32_t* of_index,
-                         std::uint32_t* kept, T* shares) {
+                         std::uint32_t* kept, T* shares, std::uint32_t const* wrong, std::uint32_t wrongs) {
+  for (std::uint32_t w = 0; w < wrongs; ++w)
+    if (wrong[w] > 0) return place_in_none(bags, groups.count, of_index, kept, shares);
   std::uint32_t const distinct = *groups.distinct;
   for (std::uint64_t bag = thread_number() / warp_lanes; bag < bags; bag += thread_count() / warp_lanes) {
     std::uint32_t const end = begins[bag + 1];
@@ -131,13 +144,15 @@ __global__ void __launch_bounds__(block_threads)
 
 // Of a batch of indices in bags, of which bag b has indices begins[b] … begins[b + 1] - 1: the bag of each index, of each bag how
 // many of its indices have a distinct key, 1 if none has, and where `shares` is not null the quotient 1 / kept for each index. All
-// arrays are on the device; the bits are those of RowOps<HostSpace>::place_in_bags.
+// arrays are on the device; the bits are those of RowOps<HostSpace>::place_in_bags. Where one of `wrongs` is not 0 bags begin anywhere,
+// and no index is in one.
 template <class T, class Index>
 void place_in_bags(cudaStream_t stream, std::span<std::uint32_t const> begins, GroupingView<Index> const& groups,
-                   std::uint32_t* of_index, std::uint32_t* kept, T* shares) {
+                   std::uint32_t* of_index, std::uint32_t* kept, T* shares, std::span<std::uint32_t const> wrongs = {}) {
   std::uint64_t const bags = begins.size() - 1;
   launch(stream, detail::grid_for(detail::ceil_div(bags, block_threads / warp_lanes)), block_threads, 0,
-         detail::place_in_bags_kernel<T, Index>, begins.data(), bags, groups, of_index, kept, shares);
+         detail::place_in_bags_kernel<T, Index>, begins.data(), bags, groups, of_index, kept, shares, wrongs.data(),
+         static_cast<std::uint32_t>(wrongs.size()));
 }
 
 // Row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of order[offsets[k]] …

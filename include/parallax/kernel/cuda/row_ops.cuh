@@ -252,8 +252,9 @@ void RowOps<CudaSpace>::scatter_rows(RowsView<T> table, std::span<I> indices, Di
 
 template <class T, class Index>
 void RowOps<CudaSpace>::place_in_bags(std::span<std::uint32_t const> begins, device::GroupingView<Index> const& groups,
-                                      std::uint32_t* of_index, std::uint32_t* kept, T* shares) const {
-  device::place_in_bags(stream(), begins, groups, of_index, kept, shares);
+                                      std::uint32_t* of_index, std::uint32_t* kept, T* shares,
+                                      std::span<std::uint32_t const> wrongs) const {
+  device::place_in_bags(stream(), begins, groups, of_index, kept, shares, wrongs);
 }
 template <class T>
 void RowOps<CudaSpace>::sum_terms(RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets,

@@ -220,10 +220,10 @@ struct RowOps<CudaSpace> {
   void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) const {
     sum_terms(terms, nullptr, offsets.data(), 0, offsets.size() - 1, out, nullptr, 0);
   }
-  // As the host's place_in_bags; everything lies on the device.
+  // As the host's place_in_bags; everything lies on the device. Where one of `wrongs` is not 0 no index is in a bag.
   template <class T, class Index>
   void place_in_bags(std::span<std::uint32_t const> begins, device::GroupingView<Index> const& groups, std::uint32_t* of_index,
-                     std::uint32_t* kept, T* shares) const;
+                     std::uint32_t* kept, T* shares, std::span<std::uint32_t const> wrongs) const;
   // Row i of out = the term `positions[i]` alone.
   template <class T>
   void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) const {

@@ -66,7 +66,10 @@ struct BagPlan {
     kept.resize_with_slack(count);
     factors.resize_with_slack(factored ? n * sizeof(T) : 0);
     T* const own = reinterpret_cast<T*>(factors.data());
-    ops.place_in_bags(begins_there(ops), groups.there(ops), of_index.data(), kept.data(), mean && !weighted ? own : nullptr);
+    T* const shares = mean && !weighted ? own : nullptr;
+    if constexpr (Space::host_readable)
+      ops.place_in_bags(begins_there(ops), groups.there(ops), of_index.data(), kept.data(), shares);
+    else ops.place_in_bags(begins_there(ops), groups.there(ops), of_index.data(), kept.data(), shares, wrongs());
     if (!weighted) return;
     shown_weights_.renew();
     std::span<std::byte const> const given{reinterpret_cast<std::byte const*>(weights.data()), weights.size_bytes()};
