@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../catch.hpp"
@@ -187,19 +188,23 @@ struct Trainer {
   Memory<float, px::CudaSpace> gradient{ops, std::vector<float>(4 * width, 1)};
 };
 
+// Calls the body on two ranks, with a session and a trainer, and what that has.
+template <class Body>
+void with_trainers(Body const& body) {
+  communicators::NcclThreads{2}.run(std::chrono::minutes{1}, [&](auto& world) {
+    px::Session session{world, propagates};
+    Trainer trainer{session, world.queue()};
+    body(world, session, trainer, std::as_const(trainer.ops), trainer.words, trainer.ids, trainer.gradient);
+  });
+}
+
 }  // namespace
 
 TEST_CASE("a step that cannot be captured says why, on all ranks, and the next one can be", "[cuda][capture]") {
   std::vector<std::vector<std::string>> errors(2);
   std::vector<std::vector<float>> before(2), after(2);
-  communicators::NcclThreads{2}.run(std::chrono::minutes{1}, [&](auto& world) {
+  with_trainers([&](auto& world, auto& session, auto& trainer, auto const& ops, auto& words, auto& ids, auto& gradient) {
     auto const rank = static_cast<std::size_t>(world.rank());
-    px::Session session{world, propagates};
-    Trainer trainer{session, world.queue()};
-    auto const& ops = trainer.ops;
-    auto& words = trainer.words;
-    auto& ids = trainer.ids;
-    auto& gradient = trainer.gradient;
     Words plain{session, "plain", {rows, width}};
     px::Variable<px::Sparse, px::CudaSpace, px::Adam> exact{session, "exact", {rows, width}};
     Memory<float, px::CudaSpace> of_layer{ops, std::vector<float>(4 * width)};
@@ -220,6 +225,7 @@ TEST_CASE("a step that cannot be captured says why, on all ranks, and the next o
       }));
     });
     attempt([&] { static_cast<void>(session.pull(words, indices)); });
+    attempt([&] { session.step(); });
     attempt([&] {
       session.start(px::grad(layer, gradient.span()));
       session.step();
@@ -259,6 +265,7 @@ TEST_CASE("a step that cannot be captured says why, on all ranks, and the next o
     next("in step of 'layer': a step that clips is not captured: the host forms the norm of its gradients");
     next("in step of 'words': a transform of rows is not captured: the host brings their numbers to it");
     next("in capture: the body that is to be captured takes no step");
+    next("in step: a step without updates is not captured");
     next("in step: updates that were started are not captured");
     next("in capture: another step is being captured");
     next("in capture: what is captured is put in the queue's own stream, and its caller follows another one");
@@ -310,14 +317,8 @@ TEST_CASE("a body that goes on behind its step and fails ends the session", "[cu
 TEST_CASE("a replay that cannot be is refused on all ranks, and the next one works", "[cuda][capture]") {
   std::vector<std::vector<std::string>> errors(2);
   std::vector<std::vector<float>> values(2);
-  communicators::NcclThreads{2}.run(std::chrono::minutes{1}, [&](auto& world) {
+  with_trainers([&](auto& world, auto& session, auto& trainer, auto const& ops, auto& words, auto& ids, auto& gradient) {
     auto const rank = static_cast<std::size_t>(world.rank());
-    px::Session session{world, propagates};
-    Trainer trainer{session, world.queue()};
-    auto const& ops = trainer.ops;
-    auto& words = trainer.words;
-    auto& ids = trainer.ids;
-    auto& gradient = trainer.gradient;
     std::optional<Words> more{std::in_place, session, "more", px::Table{rows, width}, px::Padded{50}};
     auto const both = [&] {
       session.step(px::grad(words, px::on_device(ids.span()), gradient.span()),
@@ -367,8 +368,8 @@ TEST_CASE("a replay that cannot be is refused on all ranks, and the next one wor
     next("learning_rate");
     next("(rank 1) in replay");
     next("captured by operation");
-    next("");
-    next("");
+    next("mismatch");
+    next("mismatch");
     next("(rank 0) in replay: updates were started and no step completed them");
     next("unchanged");
     next("in replay of 'more': the variable was destroyed, which the captured step updates");
@@ -384,13 +385,7 @@ TEST_CASE("replays leave alone what handles show, and the host waits for none of
   CAPTURE(together);
   std::atomic<bool> over{false};
   std::atomic<int> ahead{0}, right{0};
-  communicators::NcclThreads{2}.run(std::chrono::minutes{1}, [&](auto& world) {
-    px::Session session{world, propagates};
-    Trainer trainer{session, world.queue()};
-    auto const& ops = trainer.ops;
-    auto& words = trainer.words;
-    auto& ids = trainer.ids;
-    auto& gradient = trainer.gradient;
+  with_trainers([&](auto& world, auto& session, auto& trainer, auto const& ops, auto& words, auto& ids, auto& gradient) {
     Words more{session, "more", px::Table{rows, width}, px::Padded{50}};
     auto const both = [&] {
       auto const [rows_of_words, rows_of_more] =

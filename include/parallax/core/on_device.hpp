@@ -12,9 +12,14 @@
 
 namespace parallax {
 
+namespace detail {
+// What may lie on a device by a mark on its type: indices and offsets, and weights.
+template <class T>
+concept Arithmetic = std::is_arithmetic_v<T>;
+}  // namespace detail
+
 // An index, or a weight, that the host cannot read: a mark on the type, with the bytes of the Id.
-template <class Id>
-  requires std::is_arithmetic_v<Id>
+template <detail::Arithmetic Id>
 struct OnDevice {
   // The number of a row, or what it is multiplied by, to be read by work on the device alone.
   Id index;
@@ -26,16 +31,16 @@ struct OnDevice {
 // Where a kernel cannot tell the owners of rows (a layout without `on_device`: Greedy), the host gets the indices instead.
 // Errors, by the call: those of indices in the host's memory; of the device, device, out_of_memory and timeout.
 // Weights of bags, floats or doubles, are copied there.
-template <class Id>
-  requires std::is_arithmetic_v<Id> std::span < OnDevice<Id>
-const > on_device(std::span<Id const> ids) {
+template <detail::Arithmetic Id>
+std::span<OnDevice<Id> const> on_device(std::span<Id const> ids) {
   static_assert(sizeof(OnDevice<Id>) == sizeof(Id));
   return {reinterpret_cast<OnDevice<Id> const*>(ids.data()), ids.size()};
 }
 // The same of indices that the caller may write.
-template <class Id>
-  requires std::is_arithmetic_v<Id> std::span < OnDevice<Id>
-const > on_device(std::span<Id> ids) { return on_device(std::span<Id const>{ids}); }
+template <detail::Arithmetic Id>
+std::span<OnDevice<Id> const> on_device(std::span<Id> ids) {
+  return on_device(std::span<Id const>{ids});
+}
 
 namespace detail {
 

@@ -4,7 +4,6 @@
 
 #include <thrust/device_vector.h>
 
-#include <concepts>
 #include <span>
 
 #include "parallax/core/on_device.hpp"
@@ -27,8 +26,8 @@ struct tensor_traits<thrust::device_vector<T, Allocator>> {
   }
 };
 
-// The indices in a vector, as on_device of a span.
-template <std::integral Id, class Allocator>
+// The indices, or weights, in a vector, as on_device of a span.
+template <detail::Arithmetic Id, class Allocator>
 std::span<OnDevice<Id> const> on_device(thrust::device_vector<Id, Allocator> const& ids) {
   return on_device(flat_view(ids));
 }

@@ -119,6 +119,7 @@ class StepCapture final : public Replays, private Capturing<C> {
     };
     if (core_->steps != steps_) return refuse(own.first_name(), "one step is captured at a time, and this is another one");
     if (core_->flights.any_started()) return refuse(own.first_name(), "updates that were started are not captured");
+    if (own.records().empty()) return refuse({}, "a step without updates is not captured");
     prepared_ = &own;
     updated_.clear();
     for (UpdateRecord const& record : own.records()) {

@@ -108,7 +108,7 @@ class SparseState : public Counted {
   // By what plans: throws what earlier batches did wrong, as far as a device has told, and Error (misuse) for indices of a padded table
   // that are not `there`. On a device also for batches of a step that is captured, where the table is not padded.
   void check_padding([[maybe_unused]] bool there, int rank, std::string_view operation) const {
-    if (!padding()) return PaddingLog<Space>::check_other(ops(), {rank, operation, name()});
+    if (!padding()) return PaddingLog<Space>::check_unpadded(ops(), {rank, operation, name()});
     if constexpr (can_pad) padding_log_.check(there, late_error(rank, operation, false), {rank, operation, name()});
   }
   // A graph that has steps of the padded table was launched.

@@ -52,7 +52,7 @@ class PaddingLog<CudaSpace> {
   }
 
   // Throws Error (misuse) where the step is captured: of a batch that is not padded the host has to know how many rows go where.
-  static void check_other(Ops const& ops, Teller const& who) {
+  static void check_unpadded(Ops const& ops, Teller const& who) {
     if (device::is_captured(ops.stream()))
       throw Error{
           Errc::misuse, who.rank, who.operation, who.variable,
