@@ -109,6 +109,8 @@ TEST_CASE("a padded table has the bits of one whose batches travel as they are",
       check<px::RowwiseAdagrad, px::Block>(threads, px::BadIds::hash, px::Reduce::sum);
     }
     check<px::LazyAdam>(communicators::CudaThreads{2}, px::BadIds::drop_and_count, px::Reduce::mean);
+    check<px::AdamW>(communicators::CudaThreads{2}, px::BadIds::drop_and_count, px::Reduce::mean_by_count);
+    check<px::Lamb>(communicators::CudaThreads{2}, px::BadIds::hash, px::Reduce::mean);
     check<px::Adagrad>(communicators::StagedThreads{2}, px::BadIds::drop_and_count, px::Reduce::mean);
     check<px::Adagrad>(communicators::NcclThreads{2}, px::BadIds::drop_and_count, px::Reduce::mean);
   }
@@ -120,6 +122,7 @@ TEST_CASE("the host takes steps of a padded table while the device has not begun
   communicators::CudaThreads{2}.run(std::chrono::minutes{1}, [&]<class C>(C& world) {
     px::Session<C> session{world, {.non_finite = px::NonFinite::propagate}};
     px::Variable<px::Sparse, px::CudaSpace, px::Adagrad> words{session, "words", {rows, width}, px::Padded{50}};
+    px::Variable<px::Sparse, px::CudaSpace, px::Adam> exact{session, "exact", {rows, width}, px::Padded{50}};
     auto const& ops = words.state().ops();
     Memory<int, px::CudaSpace> const ids{ops, {3, 1, 3, 96}}, offsets{ops, {0, 1, 4}};
     Memory<float, px::CudaSpace> const gradient{ops, std::vector<float>(4 * width, 1)};
@@ -129,8 +132,11 @@ TEST_CASE("the host takes steps of a padded table while the device has not begun
       session.step(px::grad(pulled, gradient.span()));
       session.step(px::grad(bags, gradient.span().first(2 * width)));
       session.step(px::grad(pulled, gradient.span()), px::grad(bags, gradient.span().first(2 * width)));
+      session.step(px::grad(session.pull(exact, px::on_device(ids.span())), gradient.span()));
     };
-    for (int warm = 0; warm < 3; ++warm) session.step(px::grad(words, px::on_device(ids.span()), gradient.span()));
+    for (int warm = 0; warm < 3; ++warm)
+      session.step(px::grad(words, px::on_device(ids.span()), gradient.span()),
+                   px::grad(exact, px::on_device(ids.span()), gradient.span()));
     ops.wait();
     px::barrier(world);
     emulator::put(emulator::of(world.queue().stream), {{}, nullptr, 0, [&] { return over.load(); }});

@@ -59,7 +59,7 @@ struct Shape {
 };
 
 // Of a steady step of one rank, the mean over ranks and over steps after the first ones.
-template <class Policy = px::PsShard, class Communicators>
+template <class Policy = px::PsShard, class O = px::Adagrad, class Communicators>
 Asked of_step(Communicators const& communicators, Shape const& shape) {
   constexpr std::int64_t rows = 5000, width = 8, warm = 3, steps = 2;
   Asked before{}, after{};
@@ -67,7 +67,7 @@ Asked of_step(Communicators const& communicators, Shape const& shape) {
     px::Session<C> session{shape.hosts.empty() ? px::Topology<C>{world} : px::Topology<C>{world, shape.hosts},
                            {.non_finite = px::NonFinite::propagate}};
     px::RowOps<px::CudaSpace> const ops{world.queue()};
-    using Table = px::Variable<px::Sparse, Policy, px::CudaSpace, px::Adagrad>;
+    using Table = px::Variable<px::Sparse, Policy, px::CudaSpace, O>;
     std::vector<Table> tables;
     if (shape.stacked) {
       px::Stack const stack{std::vector<px::Table>(shape.tables, {rows, width, px::uniform(-1, 1)})};
@@ -159,7 +159,10 @@ TEST_CASE("indices on a device stay there, and a step of their table waits for o
   check("the same, averaged by count", of_step(four, {1, 20000, false, true}), 4, 1, 1);
   check("the same under AllGather", of_step<px::AllGather>(four, {1, 20000}), 4, 1, 1);
   check("the same under AllReduce, in a table of zeros", of_step<px::AllReduce>(four, {1, 20000}), 4, 1, 1);
-  check("the same on two hosts of two ranks", of_step(four, {.tables = 1, .indices = 20000, .hosts = {0, 0, 1, 1}}), 4, 1, 2);
+  check("the same by Adam, exact, whose rows are settled", of_step<px::PsShard, px::Adam>(four, {1, 20000}), 4, 1, 1);
+  check("the same under AllGather", of_step<px::AllGather, px::Adam>(four, {1, 20000}), 4, 1, 1);
+  check("the same under AllReduce", of_step<px::AllReduce, px::Adam>(four, {1, 20000}), 4, 1, 1);
+  check("by Adagrad on two hosts of two ranks", of_step(four, {.tables = 1, .indices = 20000, .hosts = {0, 0, 1, 1}}), 4, 1, 2);
   Asked const bags = of_step(four, {1, 20000, false, false, 10});
   print("1 table, 20,000 indices in 10 bags, their means", bags);
   CHECK(bags.bus_bytes <= 4096 + 16 * 4 + 11 * 4);

@@ -141,6 +141,27 @@ TEST_CASE("rows are moved once, and by nothing more", "[sectors]") {
         });
 }
 
+TEST_CASE("rows that steps have passed by are moved once, however many they are", "[sectors]") {
+  std::vector<std::int64_t> ids(n);
+  for (std::size_t i = 0; i < n; ++i) ids[i] = static_cast<std::int64_t>(i * 7 % rows);
+  using Rule = parallax::Adam::Rule;
+  constexpr auto kept = static_cast<std::size_t>(device::RowAges<Rule>::kept);
+  Array<std::int64_t> indices{ids}, settled{rows, 100};
+  Array<float> table{rows * width, 1}, first{rows * width, 1}, second{rows * width, 1};
+  Array<parallax::NumberedRule<Rule>> rules{kept, {0, parallax::Adam{}.at(1)}};
+  double const half = n / 2.0;
+  for (std::size_t i = 0; i < n; i += 2) settled.data()[ids[i]] = 109;  // nothing is to be done for these
+  check("settle_rows, Adam, 9 steps",
+        {numbers("indices", indices, n * 8), numbers("settled", settled, rows * 8, n * 8),
+         numbers("rules", rules, 9 * sizeof(parallax::NumberedRule<Rule>)),
+         part("table", table, half * row_bytes, half * row_bytes), part("slots", first, half * row_bytes, half * row_bytes),
+         part("slots", second, half * row_bytes, half * row_bytes)},
+        [&] {
+          device::settle_rows(nullptr, indices.data(), {n}, {}, device::RowAges<Rule>{settled.data(), rules.data(), 109},
+                              table.view(), device::Slots{first.view(), second.view()}, device::Slots<>{});
+        });
+}
+
 TEST_CASE("an update by runs reads each gradient once, and each row and slot once", "[sectors]") {
   Groups groups{drawn(rows / 4)};
   double const u = groups.u();

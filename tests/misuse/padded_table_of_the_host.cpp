@@ -1,4 +1,4 @@
-// expect: parallax: px::Padded is for tables on a device under PsShard (an exchange that pads), whose partitioner places rows there and whose optimizer leaves rows alone that nobody named
+// expect: parallax: px::Padded is for tables on a device under PsShard (an exchange that pads), whose partitioner places rows there
 #include <parallax/parallax.hpp>
 
 namespace px = parallax;

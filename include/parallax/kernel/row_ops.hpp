@@ -32,6 +32,15 @@ struct Grouping {
   std::size_t count() const noexcept { return order.size(); }
 };
 
+// An optimizer's rule, and the number of the step that it is of. Steps that have passed rows by are taken again by them.
+template <class Rule>
+struct NumberedRule {
+  // 1 for the first step of the variable.
+  std::int64_t step;
+  // What that step does to an element.
+  Rule rule;
+};
+
 // Memory that sorting needs and a caller keeps from step to step, so that steady steps allocate nothing. Specialised beside
 // RowOps for each memory space whose operations group keys.
 template <class Index, MemorySpace Space = HostSpace>
@@ -55,6 +64,8 @@ struct SortScratch;
 //   measure_elements     what an optimizer measures of them   finish_rule   its rule, made of that
 //
 // What a step must know of elements before it goes on is sought by `Findings` (kernel/findings.hpp).
+// A device has settle_rows and settle_all_rows beside apply_rows, for rows that steps have passed by: the host takes each of those
+// steps by apply_elements.
 // A device groups and cuts keys by what `Groups` (kernel/groups.hpp) asks of it, and need not offer the first and the last of
 // the left column. All else works on rows in memory of the space, in the order of its queue, of which an object is made
 // (RowOps<Space>{queue}), and finds what the host has made by `Shown`.

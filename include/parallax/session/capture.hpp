@@ -41,6 +41,7 @@ class StepCapture final : public Replays, private Capturing<C> {
     core_->waiting.guarded("capture", [&] {
       core_->await_rows("capture");
       if (auto const why = misfit(); !why.empty()) core_->refuse(Operation::replay, "capture", why);
+      reserve();
       steps_ = core_->steps;
       before_ = core_->traffic;
       capture_.begin();
@@ -146,7 +147,13 @@ class StepCapture final : public Replays, private Capturing<C> {
     for (auto const& variable : updated_)
       if (variable->gone) refuse(variable->name, "the variable was destroyed, which the captured step updates");
     if (auto const why = misfit(); !why.empty()) refuse({}, why);
+    reserve();
     capture_.renew();
+  }
+  // What tables want to have in the stream ahead of the graph, whether it updates them or only reads their rows.
+  void reserve() {
+    for (auto const& variable : core_->registry.variables())
+      if (variable->state && variable->reserve_launch) variable->reserve_launch(variable->state);
   }
   // What ranks wish for is told with the commit of a step, and here without one.
   void tell_wishes(FunctionRef<std::string()> names) {

@@ -50,6 +50,8 @@ struct Registration : Counted {
       check_late = [](void const* known, int rank, std::string_view operation, bool waits) {
         if (auto const late = static_cast<State const*>(known)->late_error(rank, operation, waits)) throw *late;
       };
+    if constexpr (!State::space::host_readable && requires { its_state.reserve_launch(); })
+      reserve_launch = [](void* known) { static_cast<State*>(known)->reserve_launch(); };
     if constexpr (!State::space::host_readable) replayed = [](void* known) { static_cast<State*>(known)->replayed(); };
     first_values = [](void const* known, std::uint64_t& sum) { return static_cast<State const*>(known)->first_values(sum); };
   }
@@ -89,6 +91,8 @@ struct Registration : Counted {
   // Has the state throw the error of batches that a device has found wrong, for which it waits or not; null where there are no such
   // batches.
   void (*check_late)(void const* state, int rank, std::string_view operation, bool waits) = nullptr;
+  // Has the state put in the stream what is to be ahead of a graph; null where nothing is.
+  void (*reserve_launch)(void* state) = nullptr;
   // Tells the state that an update of it was made by a graph; null where there are none.
   void (*replayed)(void* state) = nullptr;
   bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with

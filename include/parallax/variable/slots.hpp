@@ -268,6 +268,31 @@ class OptimizerState {
     }
   }
 
+  // On a device: rows directory(keys[i]) of the table take the steps that have passed them by, see RowOps<CudaSpace>. Of keys only the
+  // first *count are some, where that is not null.
+  template <class Index, class Ages, class E>
+  void settle_rows(std::span<Index const> keys, std::uint32_t const* count, Directory<Index> directory, Ages const& ages,
+                   RowsView<E> table) {
+    elements_.from(0, [&](auto*... slots) {
+      rows_.from(0, [&](auto*... row_slots) {
+        ops_.settle_rows(keys, count, directory, ages, table, ops_.slots(RowsView{slots, table.rows, table.width}...),
+                         ops_.slots(RowsView{row_slots, table.rows, std::int64_t{1}}...));
+      });
+    });
+  }
+  // The same for rows first, first + 1, … of the table, which are all of `part`; `ages` are theirs.
+  template <class Ages, class E>
+  void settle_all_rows(std::int64_t first, Ages const& ages, RowsView<E> part) {
+    auto const beside = [&]<class Entry>(Entry* memory, std::int64_t width) {
+      return RowsView<Entry>{memory + first * width, part.rows, width};
+    };
+    elements_.from(0, [&](auto*... slots) {
+      rows_.from(0, [&](auto*... row_slots) {
+        ops_.settle_all_rows(ages, part, ops_.slots(beside(slots, part.width)...), ops_.slots(beside(row_slots, 1)...));
+      });
+    });
+  }
+
  private:
   // First values of element slots, or none where the optimizer names none.
   static auto initial(O const& optimizer) {

@@ -66,7 +66,7 @@ class SparseState : public Counted {
   // Whether a device can tell where the rows of a table are.
   static constexpr bool placed_there = requires { requires Placement<IndexType, P>::Layout::on_device; };
   // Whether the batches of the table may be padded.
-  static constexpr bool can_pad = placed_there && !Space::host_readable && pads<Exchange> && !Rows::settles;
+  static constexpr bool can_pad = placed_there && !Space::host_readable && pads<Exchange>;
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
   static constexpr bool measures = false;                        // whole tensors: a table's rows are its tensors
 
@@ -113,6 +113,10 @@ class SparseState : public Counted {
   }
   // A graph that has steps of the padded table was launched.
   void launched() { padding_log_.launched(ops()); }
+  // A step is going to be captured, or a graph to be launched: local, whatever is to be put in the stream ahead of it.
+  void reserve_launch() {
+    if constexpr (Rows::settles_there) rows_.reserve_launch();
+  }
   // An update of the padded table was made by a graph: it counts, and was like those before.
   void replayed() {
     double const more = steps() > 0 ? 1 + 1 / static_cast<double>(steps()) : 1;

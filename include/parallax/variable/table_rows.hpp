@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/short_float.hpp"
@@ -15,7 +15,7 @@
 #include "parallax/kernel/groups.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/optimizer/optimizer.hpp"
-#include "parallax/variable/optimizer_history.hpp"
+#include "parallax/variable/passed_steps.hpp"
 #include "parallax/variable/slots.hpp"
 
 namespace parallax {
@@ -27,6 +27,14 @@ namespace parallax {
 // else is of the wide type. All functions are local. On a device they put work in the queue of `ops`.
 template <class T, class Index, Optimizer O, MemorySpace Space>
 class TableRows {
+  // Rows that move without a gradient are behind; others never are.
+  struct NonePassed {
+    using Numbered = void;
+    NonePassed(RowOps<Space> const&, std::size_t, O const&) {}
+  };
+  using Passed = std::conditional_t<untouched<O> == Untouched::moves, PassedSteps<O, Space>, NonePassed>;
+  using Numbered = typename Passed::Numbered;
+
  public:
   // Of gradients, slots, and rows that were read.
   using Wide = computed_type<T>;
@@ -38,6 +46,8 @@ class TableRows {
   using Slots = OptimizerState<Wide, O, Space>;
   // Whether rows are settled at all: those of an optimizer that moves what has no gradient.
   static constexpr bool settles = untouched<O> == Untouched::moves;
+  // Whether a device does.
+  static constexpr bool settles_there = settles && !Space::host_readable;
 
   // Makes the slots; the rows' memory comes by `allocate` or `borrow`, before anything else. `optimizer` is copied.
   TableRows(Ops const& ops, Directory<Index> directory, std::int64_t rows, std::int64_t width, O const& optimizer)
@@ -46,12 +56,10 @@ class TableRows {
         table_{nullptr, rows, width},
         optimizer_{optimizer},
         slots_{ops, optimizer, static_cast<std::size_t>(rows), static_cast<std::size_t>(width)},
-        settled_(settles ? static_cast<std::size_t>(rows) : 0),
-        zeros_(settles ? static_cast<std::size_t>(width) : 0),
+        passed_{ops, static_cast<std::size_t>(rows), optimizer},
+        zeros_(settles && Space::host_readable ? static_cast<std::size_t>(width) : 0),
         wide_(is_narrow ? static_cast<std::size_t>(width * wide_rows) : 0) {
-    settled_.fill(0);
-    ops_.fill(zeros_.data(), zeros_.size(), Wide{});
-    if constexpr (settles) history_.note(1, optimizer);
+    zeros_.fill(Wide{});
   }
 
   // The rows' memory, owned. `fill(row, T* out)` writes the first values of local row `row` to memory of the host, and is
@@ -89,14 +97,18 @@ class TableRows {
   O const& optimizer() const { return optimizer_; }
   // How many updates were ended.
   std::int64_t steps() const { return steps_; }
-  // The rule of the next one. Throws what the optimizer's `at` throws.
-  auto next_rule() const { return optimizer_.at(steps_ + 1); }
+  // The rule of the next one, with its number where a device settles rows. Throws what the optimizer's `at` throws.
+  auto next_rule() const {
+    if constexpr (settles_there) return Numbered{steps_ + 1, optimizer_.at(steps_ + 1)};
+    else return optimizer_.at(steps_ + 1);
+  }
   // The slots beside the rows as they lie, some perhaps of rows that are not settled.
   Slots const& slots() const { return slots_; }
 
   // All rows as of the last update. On a device: as of the work put in its queue so far.
   RowsView<T> settled() {
-    settle(rows(), [](std::int64_t i) { return i; });
+    if constexpr (settles_there) settle_all(steps_, next_there());
+    else settle(rows(), [](std::int64_t i) { return i; });
     return table_;
   }
 
@@ -107,7 +119,9 @@ class TableRows {
   // span in the host's memory, or, but for `gather` and `rewrite`, the Keys of groups.
   template <class Keys>
   void touch([[maybe_unused]] Keys const& keys) {
-    if constexpr (settles) {
+    if constexpr (settles_there) {
+      settle_there(keys, shown(keys), false);
+    } else if constexpr (settles) {
       std::span<Index const> const here = keys_here(keys);
       settle(static_cast<std::int64_t>(here.size()),
              [&](std::int64_t i) { return directory_(here[static_cast<std::size_t>(i)]); });
@@ -149,42 +163,40 @@ class TableRows {
   // rows are settled, which changes no bit that is ever read, and the notes are dropped.
   void reserve_update() {
     static_cast<void>(next_rule());  // what `at` throws, it throws before the commit
-    if constexpr (settles) {
-      if (history_.last_is(optimizer_)) return;
-      if (history_.full()) {
-        settled();
-        history_.forget();
-      }
-      history_.note(steps_ + 1, optimizer_);
-    }
+    if constexpr (settles) note_settings();
+  }
+  // Before a graph is captured that has an update, or launched: likewise, and kernels find all that they want to settle rows by.
+  void reserve_launch() {
+    note_settings();
+    passed_.know(ops_, steps_);
   }
   // Moves the rows of `keys`, each once, by the packed rows of `gradients`, times `scale`.
   template <class Keys>
   void apply(Keys const& keys, Wide const* gradients, Wide scale) noexcept(Space::host_readable) {
-    touch(keys);
+    if constexpr (Space::host_readable) touch(keys);
     if constexpr (is_narrow) {
       apply_wide(static_cast<std::int64_t>(keys.size()), scale, [&](std::int64_t i) {
         return std::pair{directory_(keys[static_cast<std::size_t>(i)]), gradients + i * width()};
       });
     } else {
-      std::uint32_t const* count = nullptr;
-      if constexpr (requires { keys.count(ops_); }) count = keys.count(ops_);
-      slots_.apply_rows(shown(keys), directory_, table_, gradients, scale, rule(), count);
+      std::span<Index const> const there = shown(keys);
+      if constexpr (settles_there) settle_there(keys, there, true);
+      slots_.apply_rows(there, directory_, table_, gradients, scale, rule(), count_of(keys));
     }
     note_settled(keys);
   }
   // On a device: moves the rows of `groups` by sums that are not there yet, of `addends`, each divided by its count, where there
   // are counts, in memory of the space, else by `divisor`.
   void apply_runs(RowsView<Wide const> addends, Groups<Index, Space>& groups, Wide divisor, std::uint32_t const* counts) {
-    touch(groups.named());
+    if constexpr (settles_there) settle_there(groups.named(), shown(groups.named()), true);
     slots_.apply_runs(addends, groups.there(ops_), directory_, divisor, counts, table_, rule());
-    note_settled(groups.named());
   }
   // Moves the rows from `first` on by a gradient of all rows. With `counted` the element behind a row says by how many indices
   // it was named, and rows named by none are left alone by a lazy optimizer.
   void apply_densified(std::int64_t first, RowsView<Wide const> gradients, bool counted,
                        Wide scale) noexcept(Space::host_readable) {
-    settle(gradients.rows, [&](std::int64_t i) { return first + i; });
+    if constexpr (settles_there) settle_part(first, gradients.rows, steps_, next_there(), true);
+    else settle(gradients.rows, [&](std::int64_t i) { return first + i; });
     bool const skips = counted && untouched<O> == Untouched::lazy;
     if constexpr (is_narrow) {
       apply_wide(gradients.rows, scale, [&](std::int64_t i) {
@@ -194,7 +206,8 @@ class TableRows {
     } else {
       slots_.apply_spaced_rows(first, gradients, skips, table_, scale, rule());
     }
-    if constexpr (settles) std::fill_n(settled_.data() + first, gradients.rows, steps_ + 1);
+    if constexpr (settles && !settles_there)
+      for (std::int64_t i = 0; i < gradients.rows; ++i) passed_.of(first + i) = steps_ + 1;
   }
   // The update is over: the next one is another step.
   void end_update() { ++steps_; }
@@ -210,7 +223,7 @@ class TableRows {
     // Their slots.
     Slots slots;
     // For each the step as of which it is, where rows are settled.
-    Buffer<std::int64_t> settled;
+    Buffer<std::int64_t, Space> settled;
   };
   // Settles all rows, as a move brings them as of the last update, and makes room for `rows` others. May throw std::bad_alloc,
   // and then nothing that is ever read has changed.
@@ -218,7 +231,7 @@ class TableRows {
     settled();
     return {rows, Buffer<T, Space>{elements(rows)},
             Slots{ops_, optimizer_, static_cast<std::size_t>(rows), static_cast<std::size_t>(width())},
-            Buffer<std::int64_t>(settles ? static_cast<std::size_t>(rows) : 0)};
+            Buffer<std::int64_t, Space>{settles ? static_cast<std::size_t>(rows) : 0}};
   }
   // Calls f(from, to, bytes of a row) for every array whose rows are to be brought. The table must be owned.
   template <class F>
@@ -236,8 +249,7 @@ class TableRows {
     owned_ = std::move(room.table);
     table_ = {owned_.data(), room.rows, width()};
     slots_ = std::move(room.slots);
-    settled_ = std::move(room.settled);
-    settled_.fill(steps_);
+    if constexpr (settles) passed_.enter(ops_, std::move(room.settled), steps_);
   }
 
   // The slot of this name beside all rows, as of the last update.
@@ -254,18 +266,23 @@ class TableRows {
     items.fields("optimizer", optimizer_);
     visit_rows(items, ops_, "values", table_.data, width(), extent);
     slots_.visit(items, extent);
-    if constexpr (settles) {
-      visit_rows(items, RowOps<HostSpace>{}, "settled", settled_.data(), 1, extent);
-      std::int64_t least = steps_, most = 0;
-      for (std::int64_t const step : settled_.span()) least = std::min(least, step), most = std::max(most, step);
-      if (least < 0 || most > steps_) throw item_error(items.variable(), "settled", "its steps are not those of the variable");
-      history_.visit(items, least, steps_);
-    }
+    if constexpr (settles) passed_.visit(items, ops_, extent, steps_);
+    if constexpr (settles_there && A::reads)  // from the host, rows may be as of any step
+      for (std::int64_t step; (step = passed_.at_once(steps_)) < steps_;) settle_all(step, nullptr);
   }
 
  private:
   // The rule of the next update as operations take it, which a step that is captured finds elsewhere whenever it is launched.
-  auto rule() const { return ops_.placed(next_rule(), *this); }
+  auto rule() const {
+    if constexpr (settles_there) {
+      auto const* const there = next_there();
+      return typename Ops::template Placed<decltype(optimizer_.at(1))>{next_rule().rule, there ? &there->rule : nullptr};
+    } else {
+      return ops_.placed(next_rule(), *this);
+    }
+  }
+  // Where settles_there: that place, or null.
+  Numbered const* next_there() const { return ops_.template place<Numbered>(*this); }
   // Elements of so many rows.
   std::size_t elements(std::int64_t rows) const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()); }
 
@@ -318,54 +335,54 @@ class TableRows {
     else return keys.there(ops_);
   }
 
-  // Replays the steps that passed rows by, with a gradient of zero: of rows row_at(0) … row_at(n - 1), which may repeat. The
-  // host takes one row after the other, all its steps; a device one step after the other, all rows that it passed by.
+  void note_settings() {
+    if (passed_.note(steps_ + 1, optimizer_)) return;
+    settled();
+    passed_.forget();
+    passed_.note(steps_ + 1, optimizer_);
+  }
+
+  // How many of the keys are some, where a device tells; else null.
+  template <class Keys>
+  std::uint32_t const* count_of([[maybe_unused]] Keys const& keys) {
+    if constexpr (requires { keys.count(ops_); }) return keys.count(ops_);
+    else return nullptr;
+  }
+
+  // Replays the steps that passed rows by, with a gradient of zero: of rows row_at(0) … row_at(n - 1), which may repeat, one row after
+  // the other, all its steps.
   template <class RowAt>
   void settle([[maybe_unused]] std::int64_t n, [[maybe_unused]] RowAt&& row_at) noexcept(Space::host_readable) {
-    if constexpr (!settles) return;
-    stale_.clear();
-    for (std::int64_t i = 0; settles && i < n; ++i) {
-      std::int64_t const row = row_at(i);
-      std::int64_t& settled = settled_[static_cast<std::size_t>(row)];
-      if (settled == steps_) continue;
-      if constexpr (!Space::host_readable) {
-        stale_.push_back({settled, static_cast<Index>(row)});
-      } else {
-        history_.replay(settled, steps_, [&](std::int64_t, auto const& rule) { apply_row(row, zeros_.data(), Wide{1}, rule); });
+    if constexpr (settles)
+      for (std::int64_t i = 0; i < n; ++i) {
+        std::int64_t const row = row_at(i);
+        std::int64_t& settled = passed_.of(row);
+        if (settled == steps_) continue;
+        passed_.replay(settled, steps_, [&](std::int64_t, auto const& rule) { apply_row(row, zeros_.data(), Wide{1}, rule); });
+        settled = steps_;
       }
-      settled = steps_;
-    }
-    if constexpr (!Space::host_readable) settle_stale();
   }
-  // The rows of `keys` are as of the update that is under way.
+  // The rows of `keys` are as of the update that is under way; on a device `settle_there` has said so.
   template <class Keys>
   void note_settled([[maybe_unused]] Keys const& keys) noexcept(Space::host_readable) {
-    if constexpr (settles)
-      for (Index const key : keys_here(keys)) settled_[static_cast<std::size_t>(directory_(key))] = steps_ + 1;
+    if constexpr (settles && !settles_there)
+      for (Index const key : keys_here(keys)) passed_.of(directory_(key)) = steps_ + 1;
   }
-  // The device's half of `settle`: rows in order of the steps as of which they are, so that each step moves a run of them from
-  // the first on.
-  void settle_stale() {
-    std::sort(stale_.begin(), stale_.end(), [](Stale const& a, Stale const& b) { return a.settled < b.settled; });
-    using Given = decltype(rule());  // as operations on a device take it
-    std::size_t const length = elements(1);
-    std::size_t const at_once = std::max<std::size_t>(1, (std::size_t{1} << 20) / std::max<std::size_t>(length, 1));
-    for (std::size_t begin = 0; begin < stale_.size(); begin += at_once) {
-      std::span<Stale const> const stale{stale_.data() + begin, std::min(at_once, stale_.size() - begin)};
-      if (zeros_.size() < stale.size() * length) {
-        zeros_.resize_with_slack(stale.size() * length);
-        ops_.clear(zeros_.data(), zeros_.size() * sizeof(Wide));
-      }
-      stale_rows_.resize_with_slack(stale.size());
-      std::transform(stale.begin(), stale.end(), stale_rows_.data(), [](Stale const& s) { return s.row; });
-      shown_stale_.renew();
-      std::span<Index const> const rows = shown_stale_.of(ops_, stale_rows_.span());
-      std::size_t passed = 0;
-      history_.replay(stale.front().settled, steps_, [&](std::int64_t step, auto const& rule) {
-        while (passed < stale.size() && stale[passed].settled < step) ++passed;
-        slots_.apply_rows(rows.first(passed), Directory<Index>{}, table_, zeros_.data(), Wide{1}, Given{rule});
-      });
-    }
+
+  // The device's `settle`, of the rows of keys, which are `there`. With `updates` the update that is under way moves them.
+  template <class Keys>
+  void settle_there(Keys const& keys, std::span<Index const> there, bool updates) {
+    slots_.settle_rows(there, count_of(keys), directory_, passed_.ages(ops_, 0, steps_, next_there(), updates), table_);
+  }
+  // Of some rows, from `first` on, up to step `last`; or, of a step that is captured, up to the one before `next`.
+  void settle_part(std::int64_t first, std::int64_t count, std::int64_t last, Numbered const* next, bool updates) {
+    slots_.settle_all_rows(first, passed_.ages(ops_, first, last, next, updates),
+                           RowsView<T>{table_.row(first), count, width()});
+  }
+  // Of all rows.
+  void settle_all(std::int64_t last, Numbered const* next) {
+    settle_part(0, rows(), last, next, false);
+    if (!next) passed_.all_settled(last);
   }
 
   [[no_unique_address]] Ops ops_;
@@ -377,22 +394,14 @@ class TableRows {
   // Updates that were ended.
   std::int64_t steps_ = 0;
   Slots slots_;
-  Buffer<std::int64_t> settled_;  // by row: the last step that has moved it
-  // Gradients of rows that have none: one row, on a device as many as are settled at once.
-  Buffer<Wide, Space> zeros_;
+  // Where rows are settled.
+  [[no_unique_address]] Passed passed_;
+  // The gradient of a row that has none, in memory of the host.
+  Buffer<Wide> zeros_;
   // Of 16 bits: the rows at hand.
   static constexpr std::int64_t wide_rows = 8;
   Buffer<Wide> wide_;
-  OptimizerHistory<O> history_;
-  // A row to be settled, and the step as of which it is.
-  struct Stale {
-    std::int64_t settled;
-    Index row;
-  };
-  std::vector<Stale> stale_;  // on a device
-  // Their rows, and how the device finds them; likewise keys of an update that are the host's.
-  Buffer<Index> stale_rows_;
-  Shown<Index, Space> shown_stale_;
+  // Keys of an update that are the host's, for a device.
   Shown<Index, Space> applied_;
 };
 

@@ -391,8 +391,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                   "a Reduce, a BadIds and a Padded");
     static_assert((true && ... && (!std::same_as<Settings, Padded> || State::can_pad)),
                   "parallax: px::Padded is for tables on a device under PsShard (an exchange that pads), whose partitioner "
-                  "places rows there and whose "
-                  "optimizer leaves rows alone that nobody named");
+                  "places rows there");
     detail::check_name(name, session.rank());
     detail::check_shape(name, rows, width, session.rank(), std::numeric_limits<IndexType>::max(), detail::type_name<IndexType>);
     Reduce const reduce = detail::setting_or(detail::default_reduce(session), settings...);

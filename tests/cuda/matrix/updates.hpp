@@ -28,6 +28,15 @@ void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groupin
     }
   });
 }
+// What an optimizer with exact semantics has beside them.
+template <class O, class T, class Index, class... S, class... R>
+void settle(cudaStream_t stream, Index const* keys, pc::RowAges<decltype(O{}.at(std::int64_t{1}))> const& ages,
+            parallax::RowsView<T> table, pc::Slots<S...> const& slots, pc::Slots<R...> const& row_slots) {
+  pc::settle_rows(stream, keys, {5}, {}, ages, table, slots, row_slots);
+}
 #define UPDATE(O, V, T, Index, Elements, Rows)                                                                            \
   template void update<O, V, T, Index>(cudaStream_t, parallax::RowsView<V const>, pc::GroupingView<Index> const&,               \
                                        parallax::RowsView<T>, RuleOf<O> const&, pc::Elements const&, pc::Rows const&);
+#define SETTLE(O, T, Index, Elements, Rows)                                                                            \
+  template void settle<O, T, Index>(cudaStream_t, Index const*, pc::RowAges<decltype(O{}.at(std::int64_t{1}))> const&, \
+                                    parallax::RowsView<T>, pc::Elements const&, pc::Rows const&);

@@ -112,6 +112,18 @@ constexpr auto updating_spaced_rows(slots<S...>, slots<R...>) {
   return static_cast<Function>(&Ops::apply_spaced_rows);
 }
 
+// settle_rows and settle_all_rows, for optimizers that move rows which no step has named.
+template <class T, class Index, class Rule, class... S, class... R>
+constexpr auto settling_rows(slots<S...>, slots<R...>) {
+  using C = computed_type<T>;
+  using Of = Slots<parallax::detail::slot_type<S, C>...> const&;
+  using OfRows = Slots<parallax::detail::slot_type<R, C>...> const&;
+  using Some = void (Ops::*)(std::span<Index const>, std::uint32_t const*, Directory<Index>, RowAges<Rule> const&, RowsView<T>,
+                             Of, OfRows) const;
+  using All = void (Ops::*)(RowAges<Rule> const&, RowsView<T>, Of, OfRows) const;
+  return std::tuple{static_cast<Some>(&Ops::settle_rows), static_cast<All>(&Ops::settle_all_rows), &Ops::fill<std::int64_t>};
+}
+
 // What a rule needs that measures a whole tensor: its sums, the rule made of them, and that one applied.
 template <class T, std::size_t sums, class Rule, class... S>
 constexpr auto measuring(slots<S...>) {
@@ -135,10 +147,14 @@ constexpr auto functions_of_elements() {
 // For sparse variables, whatever the unit of the optimizer.
 template <class T, class Index, class O>
 constexpr auto functions_of_rows() {
-  using Rule = PlacedRule<decltype(std::declval<O const&>().at(std::int64_t{1}))>;
-  return std::tuple{updating_rows<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
-                    updating_runs<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
-                    updating_spaced_rows<T, Rule>(typename O::element_slots{}, row_slots<O>{})};
+  using Bare = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  using Rule = PlacedRule<Bare>;
+  std::tuple const updating{updating_rows<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
+                            updating_runs<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
+                            updating_spaced_rows<T, Rule>(typename O::element_slots{}, row_slots<O>{})};
+  if constexpr (untouched<O> == Untouched::moves)
+    return std::tuple_cat(updating, settling_rows<T, Index, Bare>(typename O::element_slots{}, row_slots<O>{}));
+  else return updating;
 }
 // All functions that an optimizer needs.
 template <class T, class Index, class O>

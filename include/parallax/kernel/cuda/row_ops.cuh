@@ -15,6 +15,7 @@
 #include "parallax/kernel/cuda/row_ops.hpp"
 #include "parallax/kernel/cuda/rows.cuh"
 #include "parallax/kernel/cuda/runs.cuh"
+#include "parallax/kernel/cuda/settle.cuh"
 #include "parallax/kernel/cuda/sort.cuh"
 #include "parallax/kernel/cuda/sums.cuh"
 #include "parallax/kernel/cuda/updates.cuh"
@@ -369,6 +370,19 @@ void RowOps<CudaSpace>::apply_spaced_rows(RowsView<T> table, RowsView<computed_t
                                           device::Slots<R...> const& row_slots) const {
   device::apply_spaced_rows(stream(), table, gradients, skips, device::detail::scaling<computed_type<T>>(scale), rule, element_slots,
                             row_slots);
+}
+template <class T, class I, class Rule, class... S, class... R>
+void RowOps<CudaSpace>::settle_rows(std::span<I> indices, std::uint32_t const* count,
+                                    Directory<std::remove_const_t<I>> directory, device::RowAges<Rule> const& ages,
+                                    RowsView<T> table, device::Slots<S...> const& element_slots,
+                                    device::Slots<R...> const& row_slots) const {
+  device::settle_rows(stream(), indices.data(), {indices.size(), count}, directory, ages, table, element_slots, row_slots);
+}
+template <class T, class Rule, class... S, class... R>
+void RowOps<CudaSpace>::settle_all_rows(device::RowAges<Rule> const& ages, RowsView<T> table,
+                                        device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const {
+  std::uint32_t const* const in_order = nullptr;
+  device::settle_rows(stream(), in_order, {static_cast<std::uint64_t>(table.rows)}, {}, ages, table, element_slots, row_slots);
 }
 
 }  // namespace parallax

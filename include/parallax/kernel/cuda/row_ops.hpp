@@ -75,8 +75,32 @@ struct RowOps<CudaSpace> {
   // in those that follow.
   template <class Rule, class State>
   device::PlacedRule<Rule> placed(Rule const& rule, State const& state) const {
+    return {rule, place<Rule>(state)};
+  }
+  // Null; where the step is captured, where that rule is.
+  template <class Rule, class State>
+  Rule const* place(State const& state) const {
     auto* const capture = device::Capture::of(stream());
-    return {rule, capture ? capture->template place<Rule>(state) : nullptr};
+    return capture ? capture->template place<Rule>(state) : nullptr;
+  }
+  // As `placed` returns it.
+  template <class Rule>
+  using Placed = device::PlacedRule<Rule>;
+  // As `settle_rows` takes it.
+  template <class Rule>
+  using Ages = device::RowAges<Rule>;
+
+  // Copies n values to device memory, aligned to 4 bytes as their size is, by kernels that are handed them: nothing is waited for.
+  template <class T>
+  void put(T* to, T const* from, std::size_t n) const {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0 && sizeof(T) <= device::ByteList::capacity);
+    constexpr std::size_t most = device::ByteList::capacity / sizeof(T);
+    for (std::size_t at = 0; at < n; at += most) {
+      device::ByteList list;
+      list.count = static_cast<std::uint32_t>(std::min(most, n - at) * sizeof(T));
+      std::memcpy(list.bytes, from + at, list.count);
+      put_bytes(list, reinterpret_cast<std::byte*>(to + at));
+    }
   }
 
   // Sets `bytes` bytes to zero.
@@ -310,6 +334,18 @@ struct RowOps<CudaSpace> {
   void apply_spaced_rows(RowsView<T> table, RowsView<computed_type<T> const> gradients, bool skips, computed_type<T> scale,
                          Rule const& rule, device::Slots<S...> const& element_slots,
                          device::Slots<R...> const& row_slots) const;
+
+  // Table rows `directory(indices[i])` take the steps that have passed them by, as `ages` says, each with a gradient of zero: the bits
+  // of as many apply_rows. The indices differ; where `count`, of device memory, is not null, only the first *count are some. Rules
+  // that measure rows measure them in every step.
+  template <class T, class I, class Rule, class... S, class... R>
+  void settle_rows(std::span<I> indices, std::uint32_t const* count, Directory<std::remove_const_t<I>> directory,
+                   device::RowAges<Rule> const& ages, RowsView<T> table, device::Slots<S...> const& element_slots,
+                   device::Slots<R...> const& row_slots) const;
+  // The same for all rows of `table`, in order; `ages.settled` begins with that of the first.
+  template <class T, class Rule, class... S, class... R>
+  void settle_all_rows(device::RowAges<Rule> const& ages, RowsView<T> table, device::Slots<S...> const& element_slots,
+                       device::Slots<R...> const& row_slots) const;
 
  private:
   CudaQueue queue_;

@@ -161,8 +161,9 @@ inline constexpr std::size_t block_memory = std::size_t{48} << 10;
 
 // Sums over a row of what the rule measures, cut as measured_block says: lane k of eight has those of elements k, k + 8, …;
 // then pairs, pairs of pairs, all. The few blocks of a row are one group. The slots may move, the parameters do not.
-template <class Rule, class C, class T, class... S>
-__device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Strict<C> const* gradients, unsigned lane,
+// `gradients[at]` is that of an element.
+template <class C, class Rule, class Gradients, class T, class... S>
+__device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Gradients const& gradients, unsigned lane,
                             unsigned lanes_mask, RowsView<S>... slots) {
   static_assert(block_memory / sizeof(C) <= sum_group * measured_block);
   auto const measure = [&](Held<T, 1> parameter, Strict<C> gradient, Held<S, 1>... held) {
@@ -221,7 +222,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     }
     __syncwarp(lanes_mask);
     with_tables(slots, [&](auto... tables) {
-      auto const sums = measure_row(settled(given), table, row, gradients, team.lane, lanes_mask, tables...);
+      auto const sums = measure_row<C>(settled(given), table, row, gradients, team.lane, lanes_mask, tables...);
       with_tables(row_slots, [&](auto... states) {
         auto const finished =
             finish_row(settled(given), sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);

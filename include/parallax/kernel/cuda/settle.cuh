@@ -1,0 +1,147 @@
+// Rows that steps have passed by on a CUDA device, brought up to date: each takes all steps since it was last moved, one after the
+// other, without leaving its registers. Tables of optimizers with exact semantics call it, through RowOps<CudaSpace>, before rows are
+// read or moved.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "parallax/kernel/cuda/gradients.cuh"
+#include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/kernel/cuda/operands.hpp"
+#include "parallax/kernel/cuda/packs.cuh"
+#include "parallax/kernel/cuda/strict.cuh"
+#include "parallax/kernel/cuda/updates.cuh"
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+namespace parallax::device {
+namespace detail {
+
+// The step up to which rows are brought.
+template <class Rule>
+__device__ std::int64_t last_step(RowAges<Rule> const& ages) {
+  return ages.next ? ages.next->step - 1 : ages.last;
+}
+// The rule of one of the last `kept` steps.
+template <class Rule>
+__device__ Rule const& rule_of(RowAges<Rule> const& ages, std::int64_t step) {
+  return ages.rules[step % RowAges<Rule>::kept].rule;
+}
+
+// The gradient of a row that no step has named.
+template <class C>
+struct NoGradients {
+  __device__ Strict<C> operator[](std::int64_t) const { return {C{0}}; }
+};
+
+// N neighbouring elements take the steps after `settled` up to `last`. Those that are stored in fewer bits are rounded after each.
+template <int N, class C, class Rule, class T, class... S>
+__device__ void settle_pack(RowAges<Rule> const& ages, std::int64_t settled, std::int64_t last, Held<T, N> parameters,
+                            Held<S, N>... slots) {
+  PARALLAX_DETAIL_AS_WRITTEN  // else doubles spill on sm_100
+      for (std::int64_t step = settled + 1; step <= last; ++step) {
+    Rule const& rule = rule_of(ages, step);
+    for (int j = 0; j < N; ++j) {
+      call_rule(rule, parameters.values[j], Strict<C>{C{0}}, slots.values[j]...);
+      if constexpr (sizeof(T) < sizeof(C)) parameters.values[j] = {widened(narrowed<T>(parameters.values[j].value))};
+    }
+  }
+  parameters.put();
+  (slots.put(), ...);
+}
+
+// Says as of which step a row is. Called by all lanes of its team, once none of them looks at that any more.
+template <class Rule>
+__device__ void note_settled(RowAges<Rule> const& ages, std::int64_t row, std::int64_t settled, std::int64_t last,
+                             unsigned lane, unsigned lanes_mask) {
+  __syncwarp(lanes_mask);
+  if (lane == 0 && settled <= last) ages.settled[row] = last + ages.updates;
+}
+
+// The lanes of a warp that are one team of so many, a power of two.
+__device__ inline unsigned lanes_of_team(unsigned lanes) {
+  return all_lanes >> (warp_lanes - lanes) << (threadIdx.x % warp_lanes / lanes * lanes);
+}
+
+// Grid: a team of `lanes` threads a row, a power of two, all teams stride over the rows. Memory: rows that are not up to date are
+// read and written once, with their slots, however many steps they take.
+template <int N, class C, class T, class I, class Rule, class ElementSlots>
+__global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)))
+    settle_rows_kernel(I const* indices, Directory<I> directory, Count count, RowAges<Rule> ages, RowsView<T> table,
+                       ElementSlots slots, unsigned lanes) {
+  Team const team{lanes};
+  std::int64_t const last = last_step(ages);
+  std::uint64_t const n = count();
+  for (std::uint64_t k = team.number; k < n; k += team.count) {
+    std::int64_t const row = updated_row(indices, k, directory);
+    std::int64_t const settled = ages.settled[row];
+    for (std::int64_t at = std::int64_t{team.lane} * N; settled < last && at < table.width; at += std::int64_t{lanes} * N)
+      with_tables(slots, [&](auto... tables) {
+        settle_pack<N, C>(ages, settled, last, held_at<N>(table.row(row) + at), held_at<N>(tables.row(row) + at)...);
+      });
+    note_settled(ages, row, settled, last, team.lane, lanes_of_team(lanes));
+  }
+}
+
+// Grid: eight threads a row, all teams stride over the rows. Memory: rows that are not up to date are read and written in every step
+// that they take, for a rule measures all of a row before it moves it.
+template <class C, class T, class I, class Rule, class ElementSlots, class RowSlots>
+__global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
+    settle_measured_rows_kernel(I const* indices, Directory<I> directory, Count count, RowAges<Rule> ages, RowsView<T> table,
+                                ElementSlots slots, RowSlots row_slots) {
+  Team const team{measuring_lanes};
+  unsigned const lanes_mask = lanes_of_team(measuring_lanes);
+  std::int64_t const last = last_step(ages);
+  std::uint64_t const n = count();
+  for (std::uint64_t k = team.number; k < n; k += team.count) {
+    std::int64_t const row = updated_row(indices, k, directory);
+    std::int64_t const settled = ages.settled[row];
+    for (std::int64_t step = settled + 1; step <= last; ++step) {
+      Rule const& rule = rule_of(ages, step);
+      with_tables(slots, [&](auto... tables) {
+        auto const sums = measure_row<C>(rule, table, row, NoGradients<C>{}, team.lane, lanes_mask, tables...);
+        with_tables(row_slots, [&](auto... states) {
+          auto const finished = finish_row(rule, sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);
+          Strict<C> const none[1] = {{C{0}}};
+          PARALLAX_DETAIL_AS_WRITTEN
+          for (std::int64_t at = team.lane; at < table.width; at += measuring_lanes)
+            update_pack(finished, none, held_at<1>(table.row(row) + at), held_at<1>(tables.row(row) + at)...);
+        });
+      });
+      __syncwarp(lanes_mask);  // the row's state is read by all lanes of the next step
+    }
+    note_settled(ages, row, settled, last, team.lane, lanes_mask);
+  }
+}
+
+}  // namespace detail
+
+// Table rows directory(indices[k]), or without indices rows k, for all of `count`, with their slots, as of ages.last, or the step after
+// it. The indices differ. Slots lie like the table; `row_slots` are of rules that measure rows. Throws Error (device).
+template <class I, class T, class Rule, class... S, class... R>
+void settle_rows(cudaStream_t stream, I const* indices, detail::Count count, Directory<std::type_identity_t<I>> directory,
+                 RowAges<Rule> const& ages, RowsView<T> table, Slots<S...> const& slots, Slots<R...> const& row_slots) {
+  using C = Computed<T>;
+  if (count.most == 0 || table.width == 0) return;
+  if constexpr (detail::Measures<Rule, T, S...>) {
+    launch(stream, detail::grid_for(detail::ceil_div(count.most, detail::teams_for(detail::measuring_lanes))), block_threads, 0,
+           detail::settle_measured_rows_kernel<C, T, I, Rule, Slots<S...>, Slots<R...>>, indices, directory, count, ages, table,
+           slots, row_slots);
+  } else {
+    slots.with_on_host([&](RowsView<S>... tables) {
+      detail::with_packs(
+          [&]<int N>(std::integral_constant<int, N>) {
+            unsigned const lanes = std::bit_ceil(detail::lanes_for(table.width / N));
+            launch(stream, detail::grid_for(detail::ceil_div(count.most, detail::teams_for(lanes))), block_threads, 0,
+                   detail::settle_rows_kernel<N, C, T, I, Rule, Slots<S...>>, indices, directory, count, ages, table, slots,
+                   lanes);
+          },
+          table, tables...);
+    });
+  }
+}
+
+}  // namespace parallax::device
+
+PARALLAX_STRICT_ARITHMETIC_END
