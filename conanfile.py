@@ -9,7 +9,7 @@ from conan.tools.files import copy, load, save
 
 # The components of each option. Those that need nothing of the system (threads, compiled) are always there, and conformance is
 # wherever Catch2 is.
-COMPONENTS = {"mpi": ("mpi", "compiled_mpi"), "eigen": ("eigen",), "cuda": ("cuda", "nccl")}
+COMPONENTS = {"mpi": ("mpi", "compiled_mpi"), "eigen": ("eigen",), "cuda": ("cuda", "compiled_cuda", "nccl")}
 
 # parallax's own package, less the components of options that are off.
 CONFIG = """\
@@ -96,6 +96,7 @@ class ParallaxRecipe(ConanFile):
             self._component("eigen", "parallax")
         if self.options.cuda:
             self._component("cuda", "parallax")
+            self._component("compiled_cuda", "compiled", "cuda")
             self._component("nccl", "parallax")
 
     def _component(self, name, *requires):

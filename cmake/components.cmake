@@ -1,6 +1,6 @@
 # The components of parallax: the package that each needs, and the target that it becomes. The project and the installed
 # parallaxConfig.cmake both read this file, so that both define the same targets.
-set(parallax_components parallax compiled threads mpi compiled_mpi eigen cuda nccl conformance)
+set(parallax_components parallax compiled threads mpi compiled_mpi eigen cuda compiled_cuda nccl conformance)
 
 # NCCL has no CMake package. It is looked for where NCCL_ROOT says, beside cudart, and where headers and libraries are. Where it
 # is found, with cudart, defines parallax_nccl_library.
@@ -46,6 +46,21 @@ function(parallax_add_compiled_mpi)
   add_library(parallax::compiled_mpi ALIAS parallax_compiled_mpi)
 endfunction()
 
+# parallax::compiled_cuda: the same, and the engine over devices with all kernels that know no optimizer, for the devices that
+# PARALLAX_CUDA_ARCHITECTURES says, as parallax_add_cuda has it. What links it has PARALLAX_COMPILED_CUDA defined as well.
+function(parallax_add_compiled_cuda)
+  parallax_add_compiled()
+  if(TARGET parallax_compiled_cuda)
+    return()
+  endif()
+  add_library(parallax_compiled_cuda STATIC EXCLUDE_FROM_ALL ${parallax_compiled_sources}/cuda.cpp)
+  target_link_libraries(parallax_compiled_cuda PUBLIC parallax::compiled parallax::cuda)
+  target_compile_definitions(parallax_compiled_cuda PUBLIC PARALLAX_COMPILED_CUDA)
+  set_target_properties(parallax_compiled_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  parallax_add_cuda(parallax_compiled_cuda QUIET OPTIONS -Xcompiler -fPIC SOURCES ${parallax_compiled_sources}/kernels.cu)
+  add_library(parallax::compiled_cuda ALIAS parallax_compiled_cuda)
+endfunction()
+
 # Looks for what a component needs. Where it is found, defines parallax::<component> and sets parallax_<component>_FOUND;
 # else sets parallax_<component>_FOUND to FALSE and parallax_<component>_reason to a sentence.
 function(parallax_find_component component)
@@ -66,6 +81,17 @@ function(parallax_find_component component)
     set(parallax_compiled_mpi_FOUND ${parallax_mpi_FOUND} PARENT_SCOPE)
     string(REPLACE "component mpi:" "component compiled_mpi:" reason "${parallax_mpi_reason}")
     set(parallax_compiled_mpi_reason "${reason}" PARENT_SCOPE)
+    return()
+  elseif(component STREQUAL "compiled_cuda")
+    if(NOT TARGET parallax::cuda AND NOT PARALLAX_WITH_CUDA STREQUAL "OFF")
+      parallax_find_component(cuda)
+    endif()
+    if(TARGET parallax::cuda)
+      parallax_add_compiled_cuda()
+    endif()
+    set(parallax_compiled_cuda_FOUND ${parallax_cuda_FOUND} PARENT_SCOPE)
+    string(REPLACE "component cuda:" "component compiled_cuda:" reason "${parallax_cuda_reason}")
+    set(parallax_compiled_cuda_reason "${reason}" PARENT_SCOPE)
     return()
   elseif(component STREQUAL "threads")
     set(dependency "Threads")
@@ -139,12 +165,13 @@ function(parallax_find_component component)
   set(parallax_${component}_FOUND TRUE PARENT_SCOPE)
 endfunction()
 
-# parallax_add_cuda(target [ARCHITECTURES number...] SOURCES file.cu...)
+# parallax_add_cuda(target [ARCHITECTURES number...] [OPTIONS flag...] [QUIET] SOURCES file.cu...)
 # Compiles files with nvcc into a target, as C++20, for the given architectures (without any: what PARALLAX_CUDA_ARCHITECTURES
 # says, or those of the devices that nvcc finds on this machine). It does without CMake's language CUDA, of which CMake before 3.25.2 knows no C++20, so that
-# configuring needs no device and costs nothing. The target's include folders and definitions hold for the files.
+# configuring needs no device and costs nothing. The target's include folders and definitions hold for the files, and nvcc's OPTIONS.
+# QUIET says nothing of devices of this machine.
 function(parallax_add_cuda target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ARCHITECTURES;SOURCES;OPTIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "QUIET" "" "ARCHITECTURES;SOURCES;OPTIONS")
   if(NOT TARGET parallax::cuda)
     message(FATAL_ERROR "parallax_add_cuda(${target}): there is no component cuda: ${parallax_cuda_reason}")
   endif()
@@ -152,9 +179,9 @@ function(parallax_add_cuda target)
     set(arg_ARCHITECTURES ${PARALLAX_CUDA_ARCHITECTURES})
   endif()
   set(codes -arch=native)
-  if(NOT arg_ARCHITECTURES)
+  if(NOT arg_ARCHITECTURES AND NOT arg_QUIET)
     message(STATUS "parallax_add_cuda(${target}): for the devices of this machine alone; ARCHITECTURES names those of others")
-  else()
+  elseif(arg_ARCHITECTURES)
     set(codes)
     list(GET arg_ARCHITECTURES -1 last)  # in a form that later ones can read, too
     list(APPEND codes -gencode arch=compute_${last},code=compute_${last})

@@ -7,7 +7,7 @@ from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 
 # What a package must define without any option, and what with each.
 ALWAYS = {"parallax", "threads", "compiled"}
-COMPONENTS = {"mpi": {"mpi", "compiled_mpi"}, "eigen": {"eigen"}, "cuda": {"cuda", "nccl"}}
+COMPONENTS = {"mpi": {"mpi", "compiled_mpi"}, "eigen": {"eigen"}, "cuda": {"cuda", "compiled_cuda", "nccl"}}
 
 
 class ParallaxTestPackage(ConanFile):

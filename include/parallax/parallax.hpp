@@ -36,3 +36,7 @@
 #include "parallax/compiled/engine.hpp"
 #include "parallax/compiled/rows.hpp"
 #endif
+// By the target parallax::compiled_cuda: so is that of devices.
+#if defined(PARALLAX_COMPILED_CUDA)
+#include "parallax/compiled/cuda.hpp"
+#endif

@@ -62,6 +62,10 @@ foreach(header IN LISTS headers)
         continue()  # kernels stand on their memory, and what carries it knows it
       elseif(leaf MATCHES "^(memory|kernel)/cuda$" AND header STREQUAL "session/capture.hpp")
         continue()  # a graph of a step is a device's
+      elseif(leaf STREQUAL "kernel/cuda" AND header MATCHES "^compiled/(cuda|kernels)[.]hpp$")
+        continue()  # so is a library of kernels, and of the engine that launches them
+      elseif(header STREQUAL "kernel/cuda.cuh" AND target STREQUAL "compiled/kernels.hpp")
+        continue()  # which includes what a program compiles, or what it links, as the umbrella does
       elseif(leaf MATCHES "^interop/(safetensors|file)$" AND header MATCHES "^(checkpoint|interop)/")
         continue()  # checkpoints are such files, and the formats share what opens them
       elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/(cuda_thread[.]|run[.]|nccl/)")

@@ -27,6 +27,13 @@
 #include "parallax/kernel/cuda/row_ops.cuh"
 #include "parallax/kernel/cuda/rows.cuh"
 #include "parallax/kernel/cuda/runs.cuh"
-#include "parallax/kernel/cuda/sort.cuh"
 #include "parallax/kernel/cuda/sums.cuh"
 #include "parallax/kernel/cuda/updates.cuh"
+
+// Defined by the CMake target parallax::compiled_cuda: operations that know no optimizer are then in that library, and so is CUB's
+// sort, which takes compilers longest; who wants `group_keys` itself includes its header.
+#if !defined(PARALLAX_COMPILED_CUDA) || defined(PARALLAX_COMPILING_KERNELS)
+#include "parallax/kernel/cuda/sort.cuh"
+#else
+#include "parallax/compiled/kernels.hpp"
+#endif

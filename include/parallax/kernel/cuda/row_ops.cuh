@@ -16,7 +16,6 @@
 #include "parallax/kernel/cuda/rows.cuh"
 #include "parallax/kernel/cuda/runs.cuh"
 #include "parallax/kernel/cuda/settle.cuh"
-#include "parallax/kernel/cuda/sort.cuh"
 #include "parallax/kernel/cuda/sums.cuh"
 #include "parallax/kernel/cuda/updates.cuh"
 #include "parallax/kernel/host.hpp"
@@ -193,11 +192,6 @@ template <class Index>
 void RowOps<CudaSpace>::take_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Index none,
                                   Index* out) const {
   device::take_keys(stream(), keys, most, count, none, out);
-}
-template <class Index>
-void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const {
-  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::group_keys_scratch_bytes(out.count, bound)};
-  device::group_keys(stream(), keys, bound, out, scratch.data());
 }
 
 template <class Index>

@@ -14,6 +14,7 @@
 #include "parallax/core/error.hpp"
 #include "parallax/kernel/cuda/groups.cuh"
 #include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/kernel/cuda/row_ops.hpp"
 
 namespace parallax::device {
 namespace detail {
@@ -222,3 +223,13 @@ void group_keys(cudaStream_t stream, Index const* keys, std::int64_t bound, Grou
 }
 
 }  // namespace parallax::device
+
+namespace parallax {
+
+template <class Index>
+void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const {
+  DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::group_keys_scratch_bytes(out.count, bound)};
+  device::group_keys(stream(), keys, bound, out, scratch.data());
+}
+
+}  // namespace parallax
