@@ -19,6 +19,13 @@
 
 namespace cases {
 
+// Whether each access of the program is held against all others, which takes long: then less is enough of what is large.
+#if defined(PARALLAX_EMULATOR_ORDER)
+inline constexpr bool accesses_are_told = true;
+#else
+inline constexpr bool accesses_are_told = false;
+#endif
+
 // Draws the cases of a test. PARALLAX_CASES: how many times as many as usual; PARALLAX_SEED: another seed.
 class Draw {
  public:

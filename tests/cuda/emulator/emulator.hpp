@@ -2,7 +2,8 @@
 // at what a warp does together. A thread that a barrier waits for in vain, lanes that disagree and blocks that cannot go on are
 // reported, and the program ends. Blocks run one after another, in an order drawn from the seed, too, so that a block that
 // needs what another block of its launch leaves there is found out. ThreadSanitizer takes each fiber for a thread whose only
-// order with others comes from barriers, so that it reports what a missing barrier makes a race.
+// order with others comes from barriers, so that it reports what a missing barrier makes a race; plain programs that are compiled to
+// tell of their accesses do without it (order.hpp).
 #pragma once
 
 #include <sys/mman.h>
@@ -44,6 +45,8 @@ void __tsan_ignore_thread_end();
 }
 #endif
 
+#include "order.hpp"
+
 struct uint3 {
   unsigned x, y, z;
 };
@@ -84,16 +87,6 @@ inline std::uint64_t draw() {
   std::fflush(stderr);
   std::_Exit(70);
 }
-
-// While it lives, ThreadSanitizer takes no notice of what this thread or fiber reads and writes: the emulator's own state.
-struct Unwatched {
-#if defined(PARALLAX_EMULATOR_TSAN)
-  Unwatched() { __tsan_ignore_thread_begin(); }
-  ~Unwatched() { __tsan_ignore_thread_end(); }
-#else
-  Unwatched() {}
-#endif
-};
 
 // What happened before `release` in one fiber has happened for another after its `acquire`.
 inline void release([[maybe_unused]] void* where) {
@@ -137,6 +130,13 @@ struct Warp {
   std::vector<Exchange> exchanges;
 };
 
+// While it lives, nobody takes notice of what this thread or fiber reads and writes, the emulator's own state: ThreadSanitizer, and
+// who watches the order of accesses.
+struct Unwatched {
+  Unwatched();
+  ~Unwatched();
+};
+
 struct Body {
   virtual void operator()() const = 0;
 
@@ -177,6 +177,7 @@ class Block {
     ready_.clear();
     idle_.clear();
     for (std::size_t i = fibers_.size(); i > 0; --i) idle_.push_back(static_cast<int>(i - 1));
+    order::begin_block(shared.data(), shared_bytes);
     release(&start_);
     go_on();
     acquire(&end_);
@@ -191,6 +192,7 @@ class Block {
     waiting_.push_back(running->number);
     if (++at_barrier_ == threads_) {
       at_barrier_ = 0;
+      order::meet();
       make_ready(waiting_.data(), waiting_.size());
       waiting_.clear();
     }
@@ -220,6 +222,7 @@ class Block {
     if (all.arrived == mask) {
       all.arrived = 0;
       all.parity ^= 1;
+      if (orders_memory) order::meet(running->thread / 32 * 32, mask);
       int ready[32];
       std::size_t count = 0;
       for (unsigned k = 0; k < 32; ++k)
@@ -373,6 +376,19 @@ class Block {
   std::uint64_t start_ = 0, end_ = 0, barrier_sync_ = 0;  // a word each, for ThreadSanitizer tells words apart
 };
 
+inline Unwatched::Unwatched() {
+  order::look_away();
+#if defined(PARALLAX_EMULATOR_TSAN)
+  __tsan_ignore_thread_begin();
+#endif
+}
+inline Unwatched::~Unwatched() {
+  if (Fiber const* const fiber = Block::instance().running; fiber && fiber->number >= 0) order::watch(fiber->thread);
+#if defined(PARALLAX_EMULATOR_TSAN)
+  __tsan_ignore_thread_end();
+#endif
+}
+
 // The order of a launch's blocks: each is `step` behind the one before, counted around. Every fourth launch, by draw, runs from
 // the last block to the first. It takes no memory, for there may be millions of blocks.
 struct BlockOrder {
@@ -406,6 +422,7 @@ void run(dim3 grid, dim3 block, std::size_t shared_bytes, Call const& call) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) fail("a grid of no blocks", Place::current());
   if (shared_bytes > (std::size_t{48} << 10)) fail("more shared memory than a block has", Place::current());
   ++launches;
+  order::begin_launch();
   Block& all = Block::instance();
   all.body = &body;
   all.block = block, all.grid = grid;

@@ -26,6 +26,15 @@ __global__ void half_waits(int* out) {
   if (threadIdx.x < threads / 2) __syncthreads();
   out[threadIdx.x] = 1;
 }
+// Lanes hand numbers on by shared memory. A shuffle lets none go on before the others, and puts nothing in order.
+template <bool waits>
+__global__ void hand_on(int* out) {
+  __shared__ int held[threads];
+  held[threadIdx.x] = static_cast<int>(threadIdx.x);
+  if (waits) __syncwarp();
+  int const next = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x), static_cast<int>((threadIdx.x + 1) % 32));
+  out[threadIdx.x] = held[threadIdx.x / 32 * 32 + static_cast<unsigned>(next)];
+}
 // Halves of a warp wait in different places.
 __global__ void lanes_part(int* out) {
   if (threadIdx.x % 2) out[threadIdx.x] = __shfl_sync(0xffffffffu, 1, 0);
@@ -146,12 +155,12 @@ int main(int argc, char** argv) {
   std::string_view const what = argc > 1 ? argv[1] : "";
   std::vector<int> out(threads);
   if (what == "barrier") turn<true>();
-  else if (what == "no_barrier") turn<false>();
+  else if (what == "no_barrier" || what == "no_barrier_told") turn<false>();
   else if (what == "range") read_beyond();
   else if (what == "wait") two_streams<true>();
   else if (what == "no_wait") two_streams<false>();
   else if (what == "half_waits") device::launch(nullptr, 1, threads, 0, half_waits, out.data());
-  else if (what == "blocks") blocks();
+  else if (what == "blocks" || what == "blocks_told") blocks();
   else if (what == "packs") packs(0, 0);
   else if (what == "odd_load") packs(1, 0);
   else if (what == "odd_store") packs(0, 1);
@@ -159,6 +168,8 @@ int main(int argc, char** argv) {
   else if (what.starts_with("destroyed")) destroy(what);
   else if (what == "missed") static_cast<void>(cudaSetDevice(emulator::devices));
   else if (what == "no_blocks") emulator::run(0, 1, 0, [] {});
+  else if (what == "lanes_hand_on") device::launch(nullptr, 1, threads, 0, hand_on<true>, out.data());
+  else if (what == "lanes_do_not_wait") device::launch(nullptr, 1, threads, 0, hand_on<false>, out.data());
   else if (what == "lanes_part") device::launch(nullptr, 1, threads, 0, lanes_part, out.data());
   else return 2;
 }
