@@ -34,7 +34,7 @@ struct CUstream_st;
 struct CUevent_st;
 struct CUmemPoolHandle_st;
 
-enum cudaError_t {
+enum cudaError {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
@@ -47,6 +47,7 @@ enum cudaError_t {
   cudaErrorIllegalState = 401,
   cudaErrorLaunchFailure = 719,
 };
+using cudaError_t = cudaError;
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,
