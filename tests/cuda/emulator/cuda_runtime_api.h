@@ -230,8 +230,8 @@ template <class F>
 void enqueue(CUstream_st* stream, F&& run) {
   put(of(stream), {std::forward<F>(run)});
 }
-// PARALLAX_EMULATOR_FAILS=n: the program's n-th allocation fails.
-inline std::int64_t const failing_allocation = [] {
+// PARALLAX_EMULATOR_FAILS=n: the program's n-th allocation fails. Tests set it.
+inline std::atomic<std::int64_t> failing_allocation = [] {
   char const* const given = std::getenv("PARALLAX_EMULATOR_FAILS");
   return given ? std::strtoll(given, nullptr, 10) : 0;
 }();
