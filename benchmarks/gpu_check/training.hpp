@@ -47,8 +47,8 @@ struct Ways {
   px::NonFinite non_finite = px::NonFinite::propagate;
 };
 
-// `there`: whether the indices are in the device's memory. `O`: the table's optimizer.
-template <class Space, bool there, class O, class C>
+// `there`: whether the indices are in the device's memory. `O`: the table's optimizer. `Kept`: as what its rows are kept.
+template <class Space, bool there, class O, class C, class Kept = float>
 class Training {
  public:
   Training(C& world, Shape const& shape, px::Initializer initial, Ways ways = {})
@@ -100,7 +100,9 @@ class Training {
     auto const rows = table_.local();
     auto const held = static_cast<std::size_t>(rows.rows * rows.width);
     std::vector<float> all(held + layer_values_.size());
-    ops_.to_host(all.data(), rows.data, held);
+    std::vector<Kept> kept(held);
+    ops_.to_host(kept.data(), rows.data, held);
+    std::transform(kept.begin(), kept.end(), all.begin(), [](Kept value) { return static_cast<float>(value); });
     ops_.to_host(all.data() + held, layer_values_.data(), layer_values_.size());
     return all;
   }
@@ -145,7 +147,7 @@ class Training {
   px::Buffer<float, Space> layer_values_, layer_gradient_, row_gradients_;
   px::Session<C> session_;
   px::Variable<px::Dense, Space, px::Sgd> layer_;
-  px::Variable<px::Sparse, Space, O> table_;
+  px::Variable<px::Sparse, Kept, Space, O> table_;
   std::vector<Batch> batches_;
   std::vector<std::int64_t> offsets_;
   std::size_t bag_elements_ = 0;
@@ -158,9 +160,9 @@ inline std::string shape_text(int ranks, char const* over, Shape const& shape) {
          ", \"distribution\": " + quoted(shape.distribution);
 }
 
-template <class Space, bool there = false, class O = px::Adagrad, class C>
-std::vector<float> values_after(int steps, C& world, Shape const& shape, Ways ways = {}) {
-  Training<Space, there, O, C> training{world, shape, px::uniform(-1, 1), ways};
+template <class Space, bool there, class O, class Kept, class C>
+std::vector<float> values_after(int steps, C& world, Shape const& shape, Ways ways) {
+  Training<Space, there, O, C, Kept> training{world, shape, px::uniform(-1, 1), ways};
   for (int k = 0; k < steps; ++k) training.step(k, [] {});
   auto values = training.values();
   training.finish();
@@ -179,13 +181,13 @@ inline bool same_bits(std::vector<float> const& a, std::vector<float> const& b) 
 
 // Whether variables on the device have the host's bits after some steps, once with indices of the host's and twice with the
 // device's. Collective; rank 0 prints it.
-template <class O = px::Adagrad, class C>
+template <class O = px::Adagrad, class Kept = float, class C>
 bool training_has_host_bits(C& world, char const* over, Shape const& shape, Ways ways = {}, char const* what = "plain",
                             int steps = 3) {
-  auto const host = values_after<px::HostSpace, false, O>(steps, world, shape, ways),
-             once = values_after<px::CudaSpace, false, O>(steps, world, shape, ways),
-             there = values_after<px::CudaSpace, true, O>(steps, world, shape, ways),
-             again = values_after<px::CudaSpace, true, O>(steps, world, shape, ways);
+  auto const host = values_after<px::HostSpace, false, O, Kept>(steps, world, shape, ways),
+             once = values_after<px::CudaSpace, false, O, Kept>(steps, world, shape, ways),
+             there = values_after<px::CudaSpace, true, O, Kept>(steps, world, shape, ways),
+             again = values_after<px::CudaSpace, true, O, Kept>(steps, world, shape, ways);
   int const right =
       on_all_ranks(world, (same_bits(host, once) && same_bits(host, there) ? 1 : 0) | (same_bits(there, again) ? 2 : 0));
   if (world.rank() == 0)
@@ -218,6 +220,8 @@ bool everything_has_host_bits(C& world, char const* over, Shape const& shape) {
   bool right = training_has_host_bits<px::RowwiseAdagrad>(world, over, shape);
   right = training_has_host_bits<px::RowwiseAdagrad>(world, over, shape, {.bags = true}, "bags") && right;
   right = training_has_host_bits<px::LazyAdam>(world, over, shape, {.clips = true}, "clipped") && right;
+  right = training_has_host_bits<px::Adam>(world, over, shape, {}, "rows settled") && right;
+  right = training_has_host_bits<px::Adagrad, px::BFloat16>(world, over, shape, {}, "rows in 16 bits") && right;
   right = training_has_host_bits(world, over, shape, {.starts = true}, "started") && right;
   right = training_has_host_bits(world, over, shape, {.starts = true, .helped = true}, "started and helped") && right;
   std::string const on_host = refusal<px::HostSpace>(world, shape), on_device = refusal<px::CudaSpace>(world, shape);
