@@ -86,11 +86,7 @@ class PassedSteps {
   // Up to which step all rows can be brought at once, where the last one is `last`.
   std::int64_t at_once(std::int64_t last) const { return std::min(last, there_.oldest + There::kept); }
 
-  // Room for the numbers of as many other rows.
-  static Buffer<std::int64_t, Space> room_for(std::int64_t rows) {
-    return Buffer<std::int64_t, Space>{static_cast<std::size_t>(rows)};
-  }
-  // Those rows are here, all as of step `settled`.
+  // Other rows are here, all as of step `settled`; `room` is for their numbers.
   void enter(Ops const& ops, Buffer<std::int64_t, Space>&& room, std::int64_t settled) {
     settled_ = std::move(room);
     ops.fill(settled_.data(), settled_.size(), settled);

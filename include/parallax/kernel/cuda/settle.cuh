@@ -39,8 +39,9 @@ struct NoGradients {
 template <int N, class C, class Rule, class T, class... S>
 __device__ void settle_pack(RowAges<Rule> const& ages, std::int64_t settled, std::int64_t last, Held<T, N> parameters,
                             Held<S, N>... slots) {
-  PARALLAX_DETAIL_AS_WRITTEN  // else doubles spill on sm_100
-      for (std::int64_t step = settled + 1; step <= last; ++step) {
+  // Written out further, doubles would spill on sm_100.
+  PARALLAX_DETAIL_AS_WRITTEN
+  for (std::int64_t step = settled + 1; step <= last; ++step) {
     Rule const& rule = rule_of(ages, step);
     for (int j = 0; j < N; ++j) {
       call_rule(rule, parameters.values[j], Strict<C>{C{0}}, slots.values[j]...);
