@@ -372,6 +372,15 @@ void not_finished(int argc, char** argv) {
   Training{world}.step();
 }
 
+// Rank 1 ends, and the others train on by themselves for longer than ranks take that end together.
+void forgets_alone(int argc, char** argv) {
+  px::MpiEnvironment mpi{argc, argv};
+  px::MpiCommunicator world{MPI_COMM_WORLD, chosen()};
+  Training training{world};
+  training.step();
+  if (world.rank() != 1) std::this_thread::sleep_for(px::detail::MpiDebts::to_end_together + std::chrono::seconds{1});
+}
+
 void body_does_not_finish(int argc, char** argv) {
   std::exit(px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { Training{world}.step(); }));
 }
@@ -457,6 +466,7 @@ int main(int argc, char** argv) {
       {"pauses_for_too_long", pauses_for_too_long},
       {"exits_before_a_step", exits_before_a_step},
       {"not_finished", not_finished},
+      {"forgets_alone", forgets_alone},
       {"nothing_to_finish", nothing_to_finish},
   };
   auto const ending = endings.find(argc > 1 ? argv[1] : "");

@@ -1,10 +1,11 @@
-// Every policy with an optimizer on a device: trainings of two ranks over each of the communicators that carry its memory, by indices of
-// the host and of the device, beside the same training in memory of the host.
+// Every policy with an optimizer on a device: trainings of two ranks over each of a program's communicators that carry its memory, by
+// indices of the host and of the device, beside the same training in memory of the host.
 #pragma once
 
-#include <chrono>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <tuple>
@@ -15,8 +16,8 @@
 #include "../../catch.hpp"
 #include "../../equivalence/memory.hpp"
 #include "../../support/size.hpp"
-#include "../communicators.hpp"
 #include "../deferred.hpp"
+#include "parallax/comm/any.hpp"
 #include "parallax/kernel/cuda.cuh"
 #include "parallax/parallax.hpp"
 
@@ -74,6 +75,16 @@ std::vector<float> train(C& world, px::RowOps<Space> const& ops, int steps) {
   return seen;
 }
 
+// What carries the device's memory of two ranks. `run` calls a body on each rank that is in this process.
+using World = px::AnyDeviceCommunicator<px::CudaSpace, px::CudaQueue>;
+struct Carrier {
+  std::string name;
+  std::function<void(std::function<void(World&)> const&)> run;
+};
+
+// Of the program that the pairs are linked to.
+std::vector<Carrier> carriers();
+
 template <class O>
 void check(std::uint64_t seed) {
   int const steps = parallax_test::sized(8, 16, 50);
@@ -82,23 +93,23 @@ void check(std::uint64_t seed) {
     expected[static_cast<std::size_t>(world.rank())] =
         train<px::HostSpace, O, false>(world, px::RowOps<px::HostSpace>{}, steps);
   });
+  for (float const value : expected[0]) REQUIRE(value == value);  // for what is no number equals nothing
   emulated::Deferred const deferred{seed};
-  auto const compare = [&](char const* over, auto const& communicators) {
-    std::vector<std::vector<float>> by_host(2), by_device(2);
-    communicators.run(std::chrono::minutes{1}, [&](auto& world) {
+  for (Carrier const& carrier : carriers()) {
+    std::vector<std::vector<float>> by_host = expected, by_device = expected;
+    std::atomic<int> ranks = 0;
+    carrier.run([&](World& world) {
       auto const rank = static_cast<std::size_t>(world.rank());
       px::RowOps<px::CudaSpace> const ops{world.queue()};
       by_host[rank] = train<px::CudaSpace, O, false>(world, ops, steps);
       by_device[rank] = train<px::CudaSpace, O, true>(world, ops, steps);
+      ++ranks;
     });
-    INFO(px::optimizer_name<O>() << " over " << over << ", PARALLAX_SEED=" << seed);
+    INFO(px::optimizer_name<O>() << " over " << carrier.name << ", PARALLAX_SEED=" << seed);
+    CHECK(ranks > 0);
     CHECK(by_host == expected);
     CHECK(by_device == expected);
-    for (float const value : expected[0]) REQUIRE(value == value);  // for what is no number equals nothing
-  };
-  compare("threads", communicators::CudaThreads{2});
-  compare("the host's memory", communicators::StagedThreads{2});
-  compare("NCCL", communicators::NcclThreads{2});
+  }
 }
 
 template <class... O>

@@ -127,8 +127,10 @@ class MpiDebts {
   // The communicator goes, and its journal with it.
   static void leave(Journal const& journal);
   // MPI_Finalize is about to wait for the peers. A rank other than 0, which says so at once, says that it left unfinished where
-  // they go on: if all forget to finish, they end together, and one line is enough.
+  // they go on: if all forget to finish, they end together, and one line is enough. They go on where MPI_Finalize takes longer than
+  // `to_end_together`, which is more than it takes beside other work.
   static void tell_if_peers_go_on(int rank);
+  static constexpr std::chrono::seconds to_end_together{2};
   // What a process exits with that would exit with `status`.
   static int status(int status) { return forgotten_ ? mpi_abort_code : status; }
 
@@ -280,7 +282,7 @@ PARALLAX_MPI_INLINE void MpiDebts::leave(Journal const& journal) {
 PARALLAX_MPI_INLINE void MpiDebts::tell_if_peers_go_on(int rank) {
   if (!forgotten_ || rank == 0) return;
   std::thread{[rank] {
-    std::this_thread::sleep_for(std::chrono::milliseconds{500});
+    std::this_thread::sleep_for(to_end_together);
     std::string const line =
         "parallax: rank " + std::to_string(rank) + " destroyed its session without finish, and its peers go on\n";
     std::fwrite(line.data(), 1, line.size(), stderr);
