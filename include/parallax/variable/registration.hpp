@@ -47,8 +47,9 @@ struct Registration : Counted {
     hash_update = [](void const* known, Fingerprint& into) { static_cast<State const*>(known)->add_update(into); };
     update_text = [](void const* known) { return static_cast<State const*>(known)->update_text(); };
     if constexpr (requires { requires State::can_pad; })
-      check_late = [](void const* known, int rank, std::string_view operation, bool waits) {
-        if (auto const late = static_cast<State const*>(known)->late_error(rank, operation, waits)) throw *late;
+      check_late = [](void* known, int rank, std::string_view operation, bool waits) {
+        auto& padded_state = *static_cast<State*>(known);
+        padded_state.padded().tell(padded_state, rank, operation, waits);
       };
     if constexpr (!State::space::host_readable && requires { its_state.reserve_launch(); })
       reserve_launch = [](void* known) { static_cast<State*>(known)->reserve_launch(); };
@@ -90,7 +91,7 @@ struct Registration : Counted {
   bool (*first_values)(void const* state, std::uint64_t& sum) = nullptr;
   // Has the state throw the error of batches that a device has found wrong, for which it waits or not; null where there are no such
   // batches.
-  void (*check_late)(void const* state, int rank, std::string_view operation, bool waits) = nullptr;
+  void (*check_late)(void* state, int rank, std::string_view operation, bool waits) = nullptr;
   // Has the state put in the stream what is to be ahead of a graph; null where nothing is.
   void (*reserve_launch)(void* state) = nullptr;
   // Tells the state that an update of it was made by a graph; null where there are none.

@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,7 +14,7 @@
 #include "parallax/core/kind.hpp"
 #include "parallax/core/short_float.hpp"
 #include "parallax/core/slice.hpp"
-#include "parallax/kernel/padding_log.hpp"
+#include "parallax/kernel/padded_batches.hpp"
 #include "parallax/partition/placement.hpp"
 #include "parallax/partition/search.hpp"
 #include "parallax/policy/auto/choice.hpp"
@@ -89,30 +87,8 @@ class SparseState : public Counted {
 
   // By the constructor of a stack of tables, before their memory is allocated: the first rows of each, and the end of the last.
   void stack(std::vector<IndexType> firsts) { firsts_ = std::move(firsts); }
-  // By the constructor of a padded table, before anything else: so many keys go to each owner. Throws Error (invalid_argument) for a
-  // capacity or a number of rows that make no sense.
-  void pad_to(std::uint32_t capacity, int rank) {
-    PaddingLog<Space>::check(capacity, rows(), std::numeric_limits<IndexType>::max(), rank, name());
-    capacity_ = capacity;
-    padding_log_.there(ops());  // all zeros from here on
-  }
-  // Whether batches are padded.
-  bool padding() const { return capacity_ > 0; }
-  // By what plans: see RowPlan::pad_there. What there was no place for is going to be told by `late_error`.
-  template <class Place>
-  void pad(Plan& plan, std::size_t count, Place&& place) {
-    typename PaddingLog<Space>::Padding const padding{0, capacity_, bad_ids_ != BadIds::drop_and_count};
-    plan.pad_there(ops(), count, bases_there().data(), rows(), padding, padding_log_.there(ops()), place);
-    padding_log_.bring(ops());
-  }
-  // By what plans: throws what earlier batches did wrong, as far as a device has told, and Error (misuse) for indices of a padded table
-  // that are not `there`. On a device also for batches of a step that is captured, where the table is not padded.
-  void check_padding([[maybe_unused]] bool there, int rank, std::string_view operation) const {
-    if (!padding()) return PaddingLog<Space>::check_unpadded(ops(), {rank, operation, name()});
-    if constexpr (can_pad) padding_log_.check(there, late_error(rank, operation, false), {rank, operation, name()});
-  }
-  // A graph that has steps of the padded table was launched.
-  void launched() { padding_log_.launched(ops()); }
+  // How batches are padded, where they are, and what was wrong with them.
+  PaddedBatches<Space>& padded() { return padded_; }
   // A step is going to be captured, or a graph to be launched: local, whatever is to be put in the stream ahead of it.
   void reserve_launch() {
     if constexpr (Rows::settles_there) rows_.reserve_launch();
@@ -122,12 +98,6 @@ class SparseState : public Counted {
     double const more = steps() > 0 ? 1 + 1 / static_cast<double>(steps()) : 1;
     seen.pushed *= more, seen.pulled *= more;
     end_update();
-  }
-  // Of a padded table the error of earlier batches, which is told once; of what has come to the host so far, or, where it `waits`,
-  // of all of them.
-  std::optional<Error> late_error(int rank, std::string_view operation, bool waits) const {
-    if (!padding()) return {};
-    return padding_log_.late_error(ops(), capacity_, {rank, operation, name()}, waits, dropped_);
   }
   // The table's memory, owned: each of this rank's rows as `initial_of(row)` says, by the variable's name and the row's number in
   // the table.
@@ -189,7 +159,7 @@ class SparseState : public Counted {
   Reduce reduce() const { return reduce_; }
   // What becomes of indices outside the table.
   BadIds bad_ids() const { return bad_ids_; }
-  // How many indices this rank has dropped so far, and was told of: of a padded table by `late_error`.
+  // How many indices this rank has dropped so far, and was told of: of a padded table by its `padded`.
   std::uint64_t dropped() const { return dropped_; }
   // By what makes a plan that leaves indices out: so many more.
   void count_dropped(std::size_t indices) { dropped_ += indices; }
@@ -327,7 +297,7 @@ class SparseState : public Counted {
   // A plan for a handle or an update, which counts itself among the plan's users and gives it back.
   Plan& take_plan() {
     Plan& plan = plans_.take();
-    if constexpr (can_pad) padding_log_.keep(ops(), *this, plan);
+    if constexpr (can_pad) padded_.keep(*this, plan);
     return plan;
   }
 
@@ -495,8 +465,7 @@ class SparseState : public Counted {
   int owner_;
   Reduce reduce_;
   BadIds bad_ids_;
-  std::uint32_t capacity_ = 0;  // of a padded table
-  mutable std::uint64_t dropped_ = 0;
+  std::uint64_t dropped_ = 0;
   std::size_t choice_ = 0;  // under Auto: of the policies that are chosen from
   std::int64_t moves_ = 0, rewritten_ = 0;
   P partitioner_;
@@ -507,7 +476,7 @@ class SparseState : public Counted {
   Buffer<IndexType> ids_;
   Buffer<IndexType, Space> numbers_;
   Shown<IndexType, Space> bases_there_, firsts_there_;
-  mutable PaddingLog<Space> padding_log_;
+  [[no_unique_address]] PaddedBatches<Space> padded_;
   std::vector<IndexType> firsts_;  // of a stack's tables; empty for one table
 };
 

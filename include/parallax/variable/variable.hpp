@@ -407,7 +407,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
         detail::ops_for<Space>(topology), detail::make_registration(std::move(name), std::move(signature)), rows, width,
         topology.owner(), topology.owners(), detail::setting_or(O{}, settings...), partitioner, reduce, bad_ids)};
     if constexpr (State::can_pad && (false || ... || std::same_as<Settings, Padded>))
-      state_->pad_to(padded.capacity, session.rank());
+      state_->padded().begin(*state_, padded.capacity, std::numeric_limits<IndexType>::max(), session.rank());
   }
 
   Holder<State> state_;

@@ -379,5 +379,5 @@ void narrow_elements(CudaQueue const& queue, computed_type<W> const* in, std::si
 // What operations are given beside rows: it needs them complete.
 #include "parallax/kernel/cuda/findings.hpp"
 #include "parallax/kernel/cuda/groups.hpp"
-#include "parallax/kernel/cuda/padding_log.hpp"
+#include "parallax/kernel/cuda/padded_batches.hpp"
 #include "parallax/kernel/cuda/shown.hpp"

@@ -128,7 +128,7 @@ void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id
     ops.place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), layout, bases, stack, hashes, keys);
   };
   if constexpr (State::can_pad)
-    if (state.padding()) return state.pad(plan, ids.size(), place);
+    if (state.padded().on()) return state.padded().pad(state, plan, ids.size(), place);
   plan.group_there(ops, ids.size(), state.rows(), place);
   plan.begin_cut(0, bases, state.rows());
 }
@@ -201,13 +201,13 @@ template <Communicator C, class Indices>
 void begin_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                 [[maybe_unused]] char const* operation) {
   auto& state = *given.state;
-  plan.prepare(state.padding() ? topology.direct() : route_of<typename Indices::state_type::Exchange>(topology));
+  plan.prepare(state.padded().on() ? topology.direct() : route_of<typename Indices::state_type::Exchange>(topology));
   if constexpr (!Indices::state_type::space::host_readable)
-    state.check_padding(is_on_device<typename Indices::id_type>, topology.rank(), operation);
+    state.padded().check(state, is_on_device<typename Indices::id_type>, topology.rank(), operation);
   if constexpr (requires { given.offsets; }) begin_bags(given, plan, given.offsets, topology.rank());
   if constexpr (!is_on_device<typename Indices::id_type>) make_keys(state, plan, given.ids, topology.rank(), operation);
   else if constexpr (Indices::state_type::placed_there)
-    if (!given.ids.empty() || state.padding()) group_there(state, plan, given.ids);
+    if (!given.ids.empty() || state.padded().on()) group_there(state, plan, given.ids);
 }
 // The second part: the groups of the ids, the runs of the first hop, and what of bags belongs to indices. Ids on a device that
 // cannot place them are brought to the host, and keyed there. Throws Error: bad_id for an id outside the table, if the variable
