@@ -14,6 +14,7 @@
 
 #include "../catch.hpp"
 #include "../equivalence/memory.hpp"
+#include "../support/size.hpp"
 #include "communicators.hpp"
 #include "deferred.hpp"
 #include "parallax/kernel/cuda.cuh"
@@ -25,9 +26,10 @@ namespace {
 namespace px = parallax;
 using parallax_test::Memory;
 
-// What all ranks together have asked of the device so far.
+// What all ranks together have asked of the device so far. A sort of CUB's and a group of NCCL's are a launch each; what CUB makes of
+// its own is counted beside.
 struct Asked {
-  std::int64_t bus_bytes, copies_to_host, stalls, copies, launches, blocks, scratch;
+  std::int64_t bus_bytes, copies_to_host, stalls, copies, launches, sort_operations, blocks, scratch;
 
   static Asked now() {
     emulator::Locked const locked{emulator::mutex};
@@ -35,15 +37,16 @@ struct Asked {
             emulator::copies_to_host,
             emulator::synchronizations + emulator::event_stalls,
             emulator::copies,
-            static_cast<std::int64_t>(emulator::launches),
+            static_cast<std::int64_t>(emulator::launches) + emulator::nccl_operations,
+            emulator::sort_operations,
             emulator::allocations - emulator::pool_allocations,
             emulator::pool_allocations};
   }
   // What one of so many has asked since, on average.
   Asked since(Asked const& before, std::int64_t times) const {
     auto const mean = [&](std::int64_t Asked::*what) { return (this->*what - before.*what) / times; };
-    return {mean(&Asked::bus_bytes), mean(&Asked::copies_to_host), mean(&Asked::stalls), mean(&Asked::copies),
-            mean(&Asked::launches),  mean(&Asked::blocks),         mean(&Asked::scratch)};
+    return {mean(&Asked::bus_bytes), mean(&Asked::copies_to_host),  mean(&Asked::stalls), mean(&Asked::copies),
+            mean(&Asked::launches),  mean(&Asked::sort_operations), mean(&Asked::blocks), mean(&Asked::scratch)};
   }
 };
 
@@ -131,8 +134,8 @@ Asked of_step(Communicators const& communicators, Shape const& shape) {
 
 void print(std::string const& what, Asked const& asked) {
   std::printf("%-50s", what.c_str());
-  for (std::int64_t const number :
-       {asked.bus_bytes, asked.copies_to_host, asked.stalls, asked.copies, asked.launches, asked.blocks, asked.scratch})
+  for (std::int64_t const number : {asked.bus_bytes, asked.copies_to_host, asked.stalls, asked.copies, asked.launches,
+                                    asked.sort_operations, asked.blocks, asked.scratch})
     std::printf(" %9lld", static_cast<long long>(number));
   std::printf("\n");
 }
@@ -140,8 +143,8 @@ void print(std::string const& what, Asked const& asked) {
 }  // namespace
 
 TEST_CASE("indices on a device stay there, and a step of their table waits for one copy of a few numbers", "[cuda][plans]") {
-  std::printf("%-50s %9s %9s %9s %9s %9s %9s %9s\n", "a step of a rank: pull and update", "bus bytes", "to host", "stalls",
-              "copies", "kernels", "blocks", "scratch");
+  std::printf("%-50s %9s %9s %9s %9s %9s %9s %9s %9s\n", "a step of a rank: pull and update", "bus bytes", "to host", "stalls",
+              "copies", "kernels", "CUB's own", "blocks", "scratch");
   auto const check = [](std::string const& what, Asked const& asked, std::int64_t ranks, std::int64_t tables,
                         std::int64_t brought) {
     print(what, asked);
@@ -155,6 +158,7 @@ TEST_CASE("indices on a device stay there, and a step of their table waits for o
   communicators::CudaThreads const four{4}, two{2};
   check("1 table, 2,000 indices, 4 ranks", of_step(four, {1, 2000}), 4, 1, 1);
   check("1 table, 20,000 indices, 4 ranks", of_step(four, {1, 20000}), 4, 1, 1);
+  if (parallax_test::full_size()) check("1 table, 1,000,000 indices, 4 ranks", of_step(four, {1, 1'000'000}), 4, 1, 1);
   check("the same, clipped, which asks for the norm", of_step(four, {1, 20000, true}), 4, 1, 2);
   check("the same, averaged by count", of_step(four, {1, 20000, false, true}), 4, 1, 1);
   check("the same under AllGather", of_step<px::AllGather>(four, {1, 20000}), 4, 1, 1);

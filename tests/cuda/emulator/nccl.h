@@ -106,6 +106,7 @@ inline thread_local ncclResult_t next_nccl_setup = ncclSuccess;
 inline std::atomic<bool> nccl_never_ends{false};  // what ncclCommFinalize begins
 inline thread_local int nccl_depth = 0;
 inline thread_local std::vector<std::shared_ptr<NcclWork>> nccl_group;
+inline std::int64_t nccl_operations = 0;  // put in streams so far, to which a whole group is one
 
 }  // namespace emulator
 
@@ -271,6 +272,7 @@ inline ncclResult_t nccl_close() {
   auto group = std::move(nccl_group);
   nccl_group.clear();
   Locked const locked{mutex};
+  nccl_operations += static_cast<std::int64_t>(group.size());
   bool in_progress = false;
   for (auto const& work : group) {
     if (work->comm->blocking) {

@@ -9,6 +9,12 @@
 
 #include "cuda_runtime.h"
 
+namespace emulator {
+// What sorts have put in streams so far that CUB of CCCL 3.0 had done: of more keys than one block takes two memsets, two kernels, and
+// a memset and a kernel for every eight bits (InvokeOnesweep in cub/device/dispatch/dispatch_radix_sort.cuh). `launches` has one each.
+inline std::int64_t sort_operations = 0;
+}  // namespace emulator
+
 namespace cub {
 
 template <class T>
@@ -32,6 +38,8 @@ struct DeviceRadixSort {
     }
     if (cudaError_t const error = emulator::check_launch(stream)) return error;
     emulator::enqueue(stream, [=, from = keys, with = values] {
+      ++emulator::launches;
+      emulator::sort_operations += 4 + 2 * ((end_bit - begin_bit + 7) / 8);
       std::vector<std::size_t> order(n);
       std::iota(order.begin(), order.end(), std::size_t{0});
       int const count = end_bit - begin_bit;
