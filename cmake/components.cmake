@@ -33,32 +33,32 @@ function(parallax_add_compiled)
   add_library(parallax::compiled ALIAS parallax_compiled)
 endfunction()
 
-# parallax::compiled_mpi: the same, and MPI. What links it has PARALLAX_COMPILED_MPI defined as well.
-function(parallax_add_compiled_mpi)
+# parallax_add_compiled_with(part macro library): parallax::compiled_<part>, of the source of that name: the same, and what needs
+# that library. What links it has the macro defined as well.
+function(parallax_add_compiled_with part macro library)
   parallax_add_compiled()
-  if(TARGET parallax_compiled_mpi)
-    return()
-  endif()
-  add_library(parallax_compiled_mpi STATIC EXCLUDE_FROM_ALL ${parallax_compiled_sources}/mpi.cpp)
-  target_link_libraries(parallax_compiled_mpi PUBLIC parallax::compiled parallax::mpi)
-  target_compile_definitions(parallax_compiled_mpi PUBLIC PARALLAX_COMPILED_MPI)
-  set_target_properties(parallax_compiled_mpi PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  add_library(parallax::compiled_mpi ALIAS parallax_compiled_mpi)
+  set(target parallax_compiled_${part})
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${parallax_compiled_sources}/${part}.cpp)
+  target_link_libraries(${target} PUBLIC parallax::compiled ${library})
+  target_compile_definitions(${target} PUBLIC ${macro})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  add_library(parallax::compiled_${part} ALIAS ${target})
 endfunction()
 
-# parallax::compiled_cuda: the same, and the engine over devices with all kernels that know no optimizer, for the devices that
-# PARALLAX_CUDA_ARCHITECTURES says, as parallax_add_cuda has it. What links it has PARALLAX_COMPILED_CUDA defined as well.
-function(parallax_add_compiled_cuda)
-  parallax_add_compiled()
-  if(TARGET parallax_compiled_cuda)
-    return()
+# parallax::compiled_mpi: with MPI.
+function(parallax_add_compiled_mpi)
+  if(NOT TARGET parallax_compiled_mpi)
+    parallax_add_compiled_with(mpi PARALLAX_COMPILED_MPI parallax::mpi)
   endif()
-  add_library(parallax_compiled_cuda STATIC EXCLUDE_FROM_ALL ${parallax_compiled_sources}/cuda.cpp)
-  target_link_libraries(parallax_compiled_cuda PUBLIC parallax::compiled parallax::cuda)
-  target_compile_definitions(parallax_compiled_cuda PUBLIC PARALLAX_COMPILED_CUDA)
-  set_target_properties(parallax_compiled_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  parallax_add_cuda(parallax_compiled_cuda QUIET OPTIONS -Xcompiler -fPIC SOURCES ${parallax_compiled_sources}/kernels.cu)
-  add_library(parallax::compiled_cuda ALIAS parallax_compiled_cuda)
+endfunction()
+
+# parallax::compiled_cuda: with the engine over devices and all kernels that know no optimizer, for the devices that
+# PARALLAX_CUDA_ARCHITECTURES says, as parallax_add_cuda has it.
+function(parallax_add_compiled_cuda)
+  if(NOT TARGET parallax_compiled_cuda)
+    parallax_add_compiled_with(cuda PARALLAX_COMPILED_CUDA parallax::cuda)
+    parallax_add_cuda(parallax_compiled_cuda QUIET OPTIONS -Xcompiler -fPIC SOURCES ${parallax_compiled_sources}/kernels.cu)
+  endif()
 endfunction()
 
 # Looks for what a component needs. Where it is found, defines parallax::<component> and sets parallax_<component>_FOUND;
