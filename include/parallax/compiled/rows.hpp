@@ -11,8 +11,10 @@
 namespace parallax {
 
 PARALLAX_ROWS_ONCE void detail::group_keys(std::span<std::int64_t const>, std::int64_t, Grouping<std::int64_t>&,
-                                           SortScratch<std::int64_t, HostSpace>&);
+                                           SortScratch<std::int64_t, HostSpace>&, std::span<std::size_t const>);
 #define PARALLAX_ROWS_OF(T)                                                                                                 \
+  PARALLAX_ROWS_ONCE void RowOps<HostSpace>::coalesce_lent(std::span<LentRows<T> const>, std::span<std::size_t const>,      \
+                                                           Grouping<std::int64_t> const&, std::int64_t, T*);                \
   PARALLAX_ROWS_ONCE void RowOps<HostSpace>::gather_rows(RowsView<T const>, std::span<std::int64_t const>,                  \
                                                          Directory<std::int64_t>, T*);                                      \
   PARALLAX_ROWS_ONCE void RowOps<HostSpace>::gather_rows(RowsView<T const>, std::span<std::uint32_t const>,                 \

@@ -39,6 +39,11 @@ class Groups<Index, HostSpace> : public Grouping<Index> {
   void group(RowOps<HostSpace> const& ops, Index const* first, std::size_t n, std::int64_t bound, SortScratch<Index>& scratch) {
     group_here(ops, {first, n}, bound, scratch);
   }
+  // The same of keys that are runs in ascending order, of which run r begins at position begins[r] and the last ends at the end.
+  void group_runs(RowOps<HostSpace> const&, Index const* first, std::span<std::size_t const> begins, std::int64_t bound,
+                  SortScratch<Index>& scratch) {
+    RowOps<HostSpace>::unique_with_inverse({first, begins.back()}, bound, *this, scratch, begins);
+  }
   // The last key stands for indices that take no part: it is none of the distinct ones, and its run stays in `order`.
   void drop_last() { this->keys.resize(this->keys.size() - 1); }
 

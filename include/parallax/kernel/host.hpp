@@ -103,14 +103,15 @@ struct RowOps<HostSpace> {
   }
 
   // Groups `keys`, all in [0, bound), by value; the order is that of a stable sort. The scratch holds two buffers of 8
-  // bytes a key, of 16 where the bits of key and position exceed 64; it allocates only where earlier calls needed less.
+  // bytes a key; it allocates only where earlier calls needed less.
   // Throws Error (invalid_argument) beyond 2^32 - 1 keys, and std::bad_alloc. A key outside the bound makes wrong
-  // groups, but no stray access.
+  // groups, but no stray access. `begins`: where keys are known to be runs in ascending order, the position of each run's first
+  // key, and the number of keys; a few runs are merged, which costs less.
   template <class Index>
   static void unique_with_inverse(std::span<std::type_identity_t<Index> const> keys, std::int64_t bound, Grouping<Index>& out,
-                                  SortScratch<Index>& scratch) {
+                                  SortScratch<Index>& scratch, std::span<std::size_t const> begins = {}) {
     static_assert(std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>);
-    detail::group_keys<Index>(keys, bound, out, scratch);
+    detail::group_keys<Index>(keys, bound, out, scratch, begins);
   }
 
   // out = for each distinct key number k in [first, last) the sum of the rows of `values` at the positions of its run.
@@ -125,10 +126,7 @@ struct RowOps<HostSpace> {
   // p means row p - begins[r] of the rank r for which it is in [begins[r], begins[r + 1]). No rank's sums are held.
   template <class T, class Index>
   static void coalesce_lent(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins,
-                            Grouping<Index> const& groups, std::int64_t width, T* out) {
-    detail::LentSums<T> const sums{ranks, begins, groups.order.span(), width};
-    for (std::size_t k = 0; k < groups.size(); ++k, out += width) sums.write(groups.offsets[k], groups.offsets[k + 1], out);
-  }
+                            Grouping<Index> const& groups, std::int64_t width, T* out);
 
   // out[k - first] = the number of positions of distinct key k.
   template <class Index>
@@ -377,6 +375,12 @@ void RowOps<HostSpace>::coalesce(RowsView<std::type_identity_t<T> const> values,
     detail::sum_one_chunk<T>(values, order, begin, std::min(end, begin + sum_chunk), {0, values.width}, out);
     if (end - begin > sum_chunk) detail::add_later_chunks<T>(values, order, begin, end, out);
   }
+}
+
+template <class T, class Index>
+void RowOps<HostSpace>::coalesce_lent(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins,
+                                      Grouping<Index> const& groups, std::int64_t width, T* out) {
+  detail::LentSums<T>{ranks, begins, groups.order.span()}.write(groups.offsets.span().first(groups.size() + 1), width, out);
 }
 
 template <class T, class I>

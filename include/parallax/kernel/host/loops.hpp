@@ -91,30 +91,24 @@ bool is_small_power_of_two(T divisor) {
   return static_cast<T>(whole) == divisor && (whole & (whole - 1)) == 0;
 }
 
-// Visits the table rows that `indices` name: visit(i, row). The row `near` further on is on its way into all caches, the row
-// `far` further on, unless 0, into the second one and on.
-template <Access access, std::size_t near, std::size_t far, class T, class I, class Visit>
-[[gnu::always_inline]] inline void visit_rows(RowsView<T> table, std::span<I> indices,
-                                              Directory<std::remove_const_t<I>> directory, Visit const& visit) {
-  auto const row_of = [&](std::size_t i) { return table.row(directory(indices[i])); };
-  std::size_t const n = indices.size();
-  std::size_t i = 0;
-  for (; i + std::max(near, far) < n; ++i) {
-    if constexpr (far > 0) prefetch_row<access, 2>(row_of(i + far), table.width);
-    prefetch_row<access>(row_of(i + near), table.width);
-    visit(static_cast<std::int64_t>(i), row_of(i));
-  }
-  for (; i < n; ++i) visit(static_cast<std::int64_t>(i), row_of(i));
-}
-
-// The same with the prefetch that fits: rows that come from memory are asked for twice, for the second cache can wait for more
-// lines at a time.
+// Visits the table rows that `indices` name: visit(i, row). Rows are on their way some rows before: rows that come from memory are
+// asked for twice, for the second cache can wait for more lines at a time.
 template <Access access, class T, class I, class Visit>
 [[gnu::always_inline]] inline void for_each_row(RowsView<T> table, std::span<I> indices,
                                                 Directory<std::remove_const_t<I>> directory, Visit const& visit) {
-  if (indices.size() * static_cast<std::size_t>(table.width) * sizeof(T) < many_bytes)
-    visit_rows<access, rows_ahead, 0>(table, indices, directory, visit);
-  else visit_rows<access, 2, 2 * rows_ahead>(table, indices, directory, visit);
+  auto const row_of = [&](std::size_t i) { return table.row(directory(indices[i])); };
+  std::size_t const n = indices.size();
+  std::size_t i = 0;
+  if (n * static_cast<std::size_t>(table.width) * sizeof(T) >= many_bytes)
+    for (; i + 2 * rows_ahead < n; ++i) {
+      prefetch_row<access, 2>(row_of(i + 2 * rows_ahead), table.width);
+      prefetch_row<access>(row_of(i + 2), table.width);
+      visit(static_cast<std::int64_t>(i), row_of(i));
+    }
+  for (; i < n; ++i) {
+    if (i + rows_ahead < n) prefetch_row<access>(row_of(i + rows_ahead), table.width);
+    visit(static_cast<std::int64_t>(i), row_of(i));
+  }
 }
 
 // Columns [begin, begin + count) of a table of rows. Sums over many rows are made by tiles of 256 columns, so that the
@@ -151,80 +145,74 @@ inline void add_later_chunks(RowsView<T const> values, std::span<std::uint32_t c
   }
 }
 
-// Sums over ranks of what each would sum of its own rows, a tile of columns after the other. Made by coalesce_lent for one
-// call. An owner's position means a row of one rank, and that row may itself be a sum of rows in the rank's memory: both sums
-// are formed here, in the order in which the ranks and then the owner would have formed them.
+// Sums over ranks of what each would sum of its own rows. Made by coalesce_lent for one call. An owner's position means a row of
+// one rank, and that row may itself be a sum of rows in the rank's memory: both sums are formed here, in the order in which the
+// ranks and then the owner would have formed them.
 template <class T>
 class LentSums {
  public:
   // `begins` has one entry more than `ranks`: position p is of rank r with begins[r] <= p < begins[r + 1]. `order` are the
   // positions by distinct key. All of it stays with the caller.
-  LentSums(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, std::span<std::uint32_t const> order,
-           std::int64_t width)
-      : ranks_{ranks}, begins_{begins}, order_{order}, width_{width} {}
+  LentSums(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, std::span<std::uint32_t const> order)
+      : ranks_{ranks}, begins_{begins}, order_{order} {}
 
-  // out, of `width` elements, = the sum of the rows at positions order[first] … order[last - 1], of which there is at least
-  // one.
-  void write(std::size_t first, std::size_t last, T* __restrict out) const {
-    constexpr std::int64_t tile = 256;
-    alignas(cache_line) T partial[tile];
-    for (std::int64_t begin = 0; begin < width_; begin += tile) {
-      Columns const columns{begin, std::min(tile, width_ - begin)};
-      copy_or_sum(first, columns, out + begin, partial, false);
-      for (std::size_t i = first + 1; i < last; ++i) copy_or_sum(i, columns, out + begin, partial, true);
-    }
+  // Row k of out, of `width` elements, = the sum of the rows at positions order[offsets[k]] … order[offsets[k + 1] - 1], of which
+  // there is at least one. Where a row lies is found out some rows before it is read.
+  void write(std::span<std::uint32_t const> offsets, std::int64_t width, T* __restrict out) const {
+    Run runs[rows_ahead];
+    for (std::size_t i = 0; i < std::min(rows_ahead, order_.size()); ++i) runs[i] = run_ahead(i, width);
+    for (std::size_t k = 0, i = 0; k + 1 < offsets.size(); ++k, out += width)
+      for (bool adds = false; i < offsets[k + 1]; ++i, adds = true) {
+        Run const run = runs[i % rows_ahead];
+        if (i + rows_ahead < order_.size()) runs[i % rows_ahead] = run_ahead(i + rows_ahead, width);
+        if (run.end - run.begin > 1) sum(run, width, out, adds);
+        else if (adds) add_elements(out, run.first, width);
+        else copy_row(out, run.first, width);
+      }
   }
 
  private:
-  // One lent row: the rank that lends it, and which of its rows. `begin` and `end` bound what it is the sum of, in the rank's
-  // order, or in its rows where there is none; `first` is the first of these rows.
+  // One lent row. `begin` and `end` bound what it is the sum of, in the rank's order; `first` is the first of these rows.
   struct Run {
-    LentRows<T> rank;
-    std::size_t row;
-    std::size_t begin() const { return rank.order ? rank.offsets[row] : row; }
-    std::size_t end() const { return rank.order ? rank.offsets[row + 1] : row + 1; }
-    std::size_t first() const { return rank.order ? rank.order[begin()] : row; }
+    LentRows<T> const* rank;
+    T const* first;
+    std::size_t begin, end;
   };
-  // The lent row at entry i of the owner's order. The rank is searched from the first on: there are at most sum_chunk.
-  Run run_at(std::size_t i) const {
+  // The lent row at entry i of the owner's order, which is going to be read. The rank is counted without a branch: which one
+  // comes next nobody could predict.
+  Run run_ahead(std::size_t i, std::int64_t width) const {
     std::size_t const position = order_[i];
     std::size_t r = 0;
-    while (begins_[r + 1] <= position) ++r;
-    return {ranks_[r], position - begins_[r]};
+    for (std::size_t other = 1; other < ranks_.size(); ++other) r += begins_[other] <= position;
+    LentRows<T> const& rank = ranks_[r];
+    std::size_t const row = position - begins_[r];
+    Run run{&rank, nullptr, row, row + 1};
+    if (rank.order) run.begin = rank.offsets[row], run.end = rank.offsets[row + 1];
+    run.first = rank.rows.row(static_cast<std::int64_t>(rank.order ? rank.order[run.begin] : row));
+    prefetch_row<Access::read>(run.first, width);
+    return run;
   }
-  // The columns of row `number` of the run's rank.
-  T const* row(Run const& run, std::size_t number, Columns columns) const {
-    return run.rank.rows.row(static_cast<std::int64_t>(number)) + columns.begin;
-  }
-  // Puts the columns of the lent row at entry i into `out`, or adds them to it. A row that is a sum is formed first, in
-  // chunks as `coalesce` forms it: in `out` itself if it is put there, in `partial` if it is added.
-  void copy_or_sum(std::size_t i, Columns columns, T* __restrict out, T* __restrict partial, bool adds) const {
-    if (i + rows_ahead < order_.size()) {
-      Run const ahead = run_at(i + rows_ahead);
-      prefetch_row<Access::read>(row(ahead, ahead.first(), columns), columns.count);
+  // Puts a lent row that is a sum into `out`, or adds it, a tile of columns after the other. It is formed first, in chunks as
+  // `coalesce` forms it: in `out` itself if it is put there, else beside it.
+  [[gnu::noinline]] void sum(Run const& run, std::int64_t width, T* __restrict out, bool adds) const {
+    constexpr std::int64_t tile = 256;
+    alignas(cache_line) T partial[tile], later[tile];
+    std::span<std::uint32_t const> const order{run.rank->order, run.end};
+    for (std::int64_t begin = 0; begin < width; begin += tile) {
+      Columns const columns{begin, std::min(tile, width - begin)};
+      T* const sum = adds ? partial : out + begin;
+      for (std::size_t chunk = run.begin; chunk < run.end; chunk += sum_chunk) {
+        bool const first = chunk == run.begin;
+        sum_one_chunk<T>(run.rank->rows, order, chunk, std::min(run.end, chunk + sum_chunk), columns, first ? sum : later);
+        if (!first) add_elements(sum, later, columns.count);
+      }
+      if (adds) add_elements(out + begin, partial, columns.count);
     }
-    Run const run = run_at(i);
-    std::size_t const begin = run.begin(), end = run.end();
-    if (end - begin == 1) {
-      if (adds) add_elements(out, row(run, run.first(), columns), columns.count);
-      else copy_row(out, row(run, run.first(), columns), columns.count);
-      return;
-    }
-    T* const sum = adds ? partial : out;
-    std::span<std::uint32_t const> const order{run.rank.order, end};
-    sum_one_chunk<T>(run.rank.rows, order, begin, std::min(end, begin + sum_chunk), columns, sum);
-    for (std::size_t chunk = begin + sum_chunk; chunk < end; chunk += sum_chunk) {
-      alignas(cache_line) T later[256];
-      sum_one_chunk<T>(run.rank.rows, order, chunk, std::min(end, chunk + sum_chunk), columns, later);
-      add_elements(sum, later, columns.count);
-    }
-    if (adds) add_elements(out, partial, columns.count);
   }
 
   std::span<LentRows<T> const> ranks_;
   std::span<std::size_t const> begins_;
   std::span<std::uint32_t const> order_;
-  std::int64_t width_;
 };
 
 // Calls the rule on one element, parameter and slots by value, so that they stay in registers and loops vectorise.

@@ -1,10 +1,9 @@
-// Grouping equal keys on the host: a stable radix sort of (key, position) pairs over the significant bits only. Every plan of
-// a batch is made by it, through `RowOps<HostSpace>::unique_with_inverse`.
+// Grouping equal keys on the host: a stable radix sort of (key, position) pairs over the significant bits only, or a merge of runs
+// that are in order. Every plan of a batch is made by it, through `RowOps<HostSpace>::unique_with_inverse`.
 #pragma once
 
 #include <array>
 #include <bit>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/kernel/row_ops.hpp"
 
@@ -20,26 +20,14 @@ namespace detail {
 
 // A key and its position in one word, the key above: ordering the words orders by key, then by position.
 struct PackedKeys {
-  using Item = std::uint64_t;
   int shift;  // bits of a position
 
-  // `key << shift` loses no bit of a key in the bound: group_keys chooses this form only where both fit 64 bits.
-  Item pack(std::uint64_t key, std::uint32_t position) const { return key << shift | position; }
-  std::uint64_t key(Item item) const { return item >> shift; }
-  std::uint32_t position(Item item) const { return static_cast<std::uint32_t>(item & ((Item{1} << shift) - 1)); }
-};
-
-// The same where key and position need more than 64 bits together.
-struct WideKeys {
-  struct Item {
-    std::uint64_t key;
-    std::uint32_t position;
-    auto operator<=>(Item const&) const = default;
-  };
-
-  Item pack(std::uint64_t key, std::uint32_t position) const { return {key, position}; }
-  std::uint64_t key(Item const& item) const { return item.key; }
-  std::uint32_t position(Item const& item) const { return item.position; }
+  // `key << shift` loses no bit of a key in the bound: group_keys packs keys only where both fit 64 bits.
+  std::uint64_t pack(std::uint64_t key, std::size_t position) const { return key << shift | position; }
+  std::uint64_t key(std::uint64_t item) const { return item >> shift; }
+  std::uint32_t position(std::uint64_t item) const {
+    return static_cast<std::uint32_t>(item & ((std::uint64_t{1} << shift) - 1));
+  }
 };
 
 // How the bits of a key are cut into digits: wide ones for many keys, so that passes are few; narrow ones for few keys,
@@ -74,19 +62,19 @@ struct Digit {
 // Below this many keys a comparison sort wins over clearing the counters.
 inline constexpr std::size_t few_keys = 64;
 
+// Up to so many runs in order are merged, in three passes; more are sorted as if they were none.
+inline constexpr std::size_t most_runs = 8;
+
 // From this many keys on, what is written out of order lies beyond the second cache: its line is asked for some keys earlier.
 inline constexpr std::size_t many_keys = std::size_t{1} << 18, keys_ahead = 24;
 
 }  // namespace detail
 
-// What a sort on the host works in: two buffers that pairs move between, of one of two forms, and counters. Plans keep one.
+// What a sort on the host works in: two buffers that pairs move between, and counters. Plans keep one.
 template <class Index>
 struct SortScratch<Index, HostSpace> {
-  // Pairs of 8 bytes, for keys whose bits and those of their positions fit one word.
-  std::array<Buffer<detail::PackedKeys::Item>, 2> packed;
-  // Pairs of 16 bytes, for all other keys.
-  std::array<Buffer<detail::WideKeys::Item>, 2> wide;
-  Buffer<std::uint32_t> counters;  // one row of `radix` per digit
+  std::array<Buffer<std::uint64_t>, 2> packed;  // pairs, as detail::PackedKeys packs them
+  Buffer<std::uint32_t> counters;               // one row of `radix` per digit
 };
 
 namespace detail {
@@ -126,11 +114,11 @@ inline bool make_places(std::uint32_t* counts, std::size_t digits, std::size_t t
 }
 
 // Moves n pairs, read through pair_at(i), to their places by one digit.
-template <class Keys, class PairAt>
-void move_pairs(std::size_t n, PairAt const& pair_at, Keys form, Digit digit, std::uint32_t* __restrict places,
-                typename Keys::Item* __restrict target) {
+template <class PairAt>
+void move_pairs(std::size_t n, PairAt const& pair_at, PackedKeys form, Digit digit, std::uint32_t* __restrict places,
+                std::uint64_t* __restrict target) {
   auto const move = [&](std::size_t i) {
-    auto const item = pair_at(i);
+    std::uint64_t const item = pair_at(i);
     target[places[digit(form.key(item))]++] = item;
   };
   std::size_t i = 0;
@@ -144,14 +132,13 @@ void move_pairs(std::size_t n, PairAt const& pair_at, Keys form, Digit digit, st
 
 // Sorts (key, position) pairs by key, stably; returns the buffer of `work` in which they lie. The first digit in which
 // keys differ is moved from the keys themselves, later ones from pairs.
-template <class Index, class Keys, class Item = typename Keys::Item>
-Buffer<Item>& sort_pairs(std::span<Index const> keys, Keys form, DigitPlan const& plan, std::array<Buffer<Item>, 2>& work,
-                         Buffer<std::uint32_t>& counters) {
+template <class Index>
+Buffer<std::uint64_t>& sort_pairs(std::span<Index const> keys, PackedKeys form, DigitPlan const& plan,
+                                  SortScratch<Index, HostSpace>& scratch) {
   std::size_t const n = keys.size();
-  for (Buffer<Item>& buffer : work) buffer.resize_with_slack(n);
-  auto const from_keys = [keys, form](std::size_t i) {
-    return form.pack(static_cast<std::uint64_t>(keys[i]), static_cast<std::uint32_t>(i));
-  };
+  auto& [work, counters] = scratch;
+  for (auto& buffer : work) buffer.resize_with_slack(n);
+  auto const from_keys = [keys, form](std::size_t i) { return form.pack(static_cast<std::uint64_t>(keys[i]), i); };
   if (n <= few_keys) {
     for (std::size_t i = 0; i < n; ++i) work[0][i] = from_keys(i);
     std::sort(work[0].data(), work[0].data() + n);
@@ -159,7 +146,7 @@ Buffer<Item>& sort_pairs(std::span<Index const> keys, Keys form, DigitPlan const
   }
 
   count_digits(keys, plan, counters);
-  Buffer<Item>*from = nullptr, *to = &work[0];
+  Buffer<std::uint64_t>*from = nullptr, *to = &work[0];
   for (int pass = 0; pass < plan.passes; ++pass) {
     std::uint32_t* const places = counters.data() + plan.first_counter(pass);
     if (!make_places(places, plan.radix(), n)) continue;
@@ -176,9 +163,40 @@ Buffer<Item>& sort_pairs(std::span<Index const> keys, Keys form, DigitPlan const
   return work[0];
 }
 
+// Merges two runs in order, which lie one behind the other, into `target`. A step takes one of two words without a branch.
+inline void merge_two(std::uint64_t const* left, std::uint64_t const* const middle, std::uint64_t const* const last,
+                      std::uint64_t* target) {
+  std::uint64_t const* right = middle;
+  while (left < middle && right < last) {
+    bool const from_right = *right < *left;
+    *target++ = from_right ? *right : *left;
+    right += from_right;
+    left += !from_right;
+  }
+  target = std::copy(left, middle, target);
+  std::copy(right, last, target);
+}
+
+// As sort_pairs, of keys that are runs in order: run r is keys [begins[r], begins[r + 1]). Neighbours are merged until one is left.
+template <class Index>
+Buffer<std::uint64_t>& merge_pairs(std::span<Index const> keys, PackedKeys form, std::span<std::size_t const> begins,
+                                   SortScratch<Index, HostSpace>& scratch) {
+  std::size_t const n = keys.size(), runs = begins.size() - 1;
+  auto& work = scratch.packed;
+  for (auto& buffer : work) buffer.resize_with_slack(n);
+  auto *from = &work[0], *to = &work[1];
+  for (std::size_t i = 0; i < n; ++i) (*from)[i] = form.pack(static_cast<std::uint64_t>(keys[i]), i);
+  auto const at = [&](std::size_t run) { return begins[std::min(run, runs)]; };
+  for (std::size_t length = 1; length < runs; length *= 2, std::swap(from, to))
+    for (std::size_t run = 0; run < runs; run += 2 * length)
+      merge_two(from->data() + at(run), from->data() + at(run + length), from->data() + at(run + 2 * length),
+                to->data() + at(run));
+  return *from;
+}
+
 // Reads the runs off sorted pairs. Stores are unconditional: a run's end is overwritten until the next run begins.
-template <class Index, class Keys>
-void emit_groups(Buffer<typename Keys::Item> const& sorted, Keys form, Grouping<Index>& out) {
+template <class Index>
+void emit_groups(Buffer<std::uint64_t> const& sorted, PackedKeys form, Grouping<Index>& out) {
   std::size_t const n = sorted.size();
   std::size_t distinct = n > 0 ? 1 : 0;
   for (std::size_t i = 1; i < n; ++i) distinct += form.key(sorted[i]) != form.key(sorted[i - 1]);
@@ -207,24 +225,43 @@ void emit_groups(Buffer<typename Keys::Item> const& sorted, Keys form, Grouping<
   }
 }
 
-// What `RowOps<HostSpace>::unique_with_inverse` promises: chooses the form of pairs by the bound, sorts them, and reads off
-// the groups. Linear in the number of keys, times the passes.
+// The same where keys and positions together need more than 64 bits: rows by the trillion, and a batch of many millions. Positions
+// are sorted by what lies there; then keys go by their numbers among the distinct ones.
 template <class Index>
-void group_keys(std::span<Index const> keys, std::int64_t bound, Grouping<Index>& out, SortScratch<Index, HostSpace>& scratch) {
+PARALLAX_COLD void group_long_keys(std::span<Index const> keys, PackedKeys form, Grouping<Index>& out,
+                                   SortScratch<Index, HostSpace>& scratch) {
+  auto& sorted = scratch.packed[0];
+  sorted.resize_with_slack(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) sorted[i] = i;
+  auto const before = [&](std::uint64_t a, std::uint64_t b) { return keys[a] != keys[b] ? keys[a] < keys[b] : a < b; };
+  std::make_heap(sorted.data(), sorted.data() + keys.size(), before);
+  std::sort_heap(sorted.data(), sorted.data() + keys.size(), before);
+  std::uint64_t number = 0;
+  for (std::size_t i = 0, last = 0; i < keys.size(); ++i) {
+    std::size_t const position = sorted[i];
+    number += i > 0 && keys[position] != keys[last];
+    sorted[i] = form.pack(number, position);
+    last = position;
+  }
+  emit_groups(sorted, form, out);
+  for (std::size_t k = 0; k < out.size(); ++k) out.keys[k] = keys[out.order[out.offsets[k]]];
+}
+
+// What `RowOps<HostSpace>::unique_with_inverse` promises: sorts pairs, or merges them, and reads off the groups. Linear in the
+// number of keys, times the passes. `begins`: of runs in order, and the end; or empty.
+template <class Index>
+void group_keys(std::span<Index const> keys, std::int64_t bound, Grouping<Index>& out, SortScratch<Index, HostSpace>& scratch,
+                std::span<std::size_t const> begins) {
   std::size_t const n = keys.size();
   if (n > std::numeric_limits<std::uint32_t>::max())
     throw Error{Errc::invalid_argument, -1, "unique_with_inverse", "",
                 joined({n, " keys; at most 2^32 - 1 can be grouped at once"})};
   int const key_bits = bound > 1 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(bound - 1))) : 0;
-  int const position_bits = n > 1 ? static_cast<int>(std::bit_width(n - 1)) : 0;
-  DigitPlan const plan{key_bits, n};
-  if (key_bits + position_bits <= 64) {
-    PackedKeys const form{position_bits};
-    emit_groups(sort_pairs(keys, form, plan, scratch.packed, scratch.counters), form, out);
-  } else {
-    WideKeys const form{};
-    emit_groups(sort_pairs(keys, form, plan, scratch.wide, scratch.counters), form, out);
-  }
+  PackedKeys const form{n > 1 ? static_cast<int>(std::bit_width(n - 1)) : 0};
+  if (key_bits + form.shift > 64) return group_long_keys(keys, form, out, scratch);
+  bool const merges = !begins.empty() && begins.size() - 1 <= most_runs;
+  emit_groups(merges ? merge_pairs(keys, form, begins, scratch) : sort_pairs(keys, form, DigitPlan{key_bits, n}, scratch), form,
+              out);
 }
 
 }  // namespace detail

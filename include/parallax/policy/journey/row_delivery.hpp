@@ -97,6 +97,8 @@ class RowDelivery final : public Traveller<C> {
     } else {
       gather_leg_.read(mail, everyone_, arrived_, false);
       std::swap(plan_->received, gather_leg_.keys);
+      plan_->runs.front().received.assign(everyone_.size() + 1, 0);
+      for (std::size_t giver = 0; giver < everyone_.size(); ++giver) plan_->expect(0, giver, gather_leg_.expected[giver]);
       plan_->merge_received({}, 0, rows_);
     }
     leg_ = Leg::none;

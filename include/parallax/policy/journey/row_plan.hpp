@@ -107,9 +107,12 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   // the hop know its runs.
   void merge_received(Ops const& ops, std::size_t k, std::int64_t rows) {
     auto const came = this->received_keys();
-    this->arrived[k].group(ops, came.data(), came.size(), rows + this->padded, this->sort);
-    if constexpr (!Space::host_readable)
+    if constexpr (Space::host_readable) {
+      this->arrived[k].group_runs(ops, came.data(), this->runs[k].received, rows, this->sort);
+    } else {
+      this->arrived[k].group(ops, came.data(), came.size(), rows + this->padded, this->sort);
       if (this->padded) this->arrived[k].drop_padding(rows);
+    }
     this->agreed = k + 1;
   }
   // Local. Cuts level k for its hop, by the placement's `bases`, of `rows` rows. For 0 as the plan is made, then by the journey
