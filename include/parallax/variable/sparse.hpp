@@ -219,6 +219,12 @@ class SparseState : public Counted {
       rows_.divide(reduced.rows, most_of(reduced.keys), static_cast<scalar_type>(ranks));
     if (counted()) rows_.divide_each(reduced.rows, {reduced.counts, most_of(reduced.keys)});
   }
+  // By what `apply` may scale sums in place of `average`, to the same bits: 1 / ranks, where that is exact; 0 where it must not.
+  double average_by_scale(int ranks) const {
+    if (!Space::host_readable || counted()) return 0;
+    if (reduce_ != Reduce::mean || ranks < 2) return 1;
+    return (ranks & (ranks - 1)) == 0 ? 1.0 / ranks : 0;
+  }
   // The last that may throw before an update is committed: notes the optimizer's settings.
   void reserve_update() { rows_.reserve_update(); }
   // Moves the rows of `keys`, each once, by averaged gradients, packed, times `scale`.

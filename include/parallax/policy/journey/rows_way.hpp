@@ -189,14 +189,16 @@ class RowsWay : public RowWayBase<C, Update> {
     this->enter(journey_.reduced(), clip);
   }
   // By the leader: the results of all its variable's updates become one, which is averaged. A result that nobody looks at
-  // before it is applied is summed as it is, where sums are put off. Throws what the optimizer's `at` throws.
+  // before it is applied is summed as it is, where sums are put off, or averaged then. Throws what the optimizer's `at` throws.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
     auto& [sum, others, clip] = state_->merging;
-    if (transforms<F> || clip >= 0 || !others.empty()) sum_up();
+    bool const looked_at = transforms<F> || clip >= 0;
+    if (looked_at || !others.empty()) sum_up();
     if (!others.empty()) sum = sum_of(*sum, others);
-    if (!journey_.puts_off()) state_->average(*sum, this->divisor());
+    put_off_ = looked_at ? 0 : state_->average_by_scale(this->divisor());
+    if (!journey_.puts_off() && put_off_ == 0) state_->average(*sum, this->divisor());
     if constexpr (Base::S::adaptive || Space::host_readable) state_->seen.owned = static_cast<double>(sum->keys.size());
     if constexpr (gathers && Space::host_readable) rows_ = state_->rows_named(sum->keys);  // before the commit: it may throw
   }
@@ -211,11 +213,10 @@ class RowsWay : public RowWayBase<C, Update> {
   // All rows that this rank has of the result, for the step to look at; sums that were put off are made and averaged for it. On a
   // device rows of zeros may follow.
   RowsView<T const> result() {
-    if (journey_.puts_off()) {
-      sum_up();
-      state_->average(*state_->merging.first, this->divisor());
-    }
     auto const& sums = *state_->merging.first;
+    bool const averages = journey_.puts_off() || std::exchange(put_off_, 0) != 0;
+    if (journey_.puts_off()) sum_up();
+    if (averages) state_->average(sums, this->divisor());
     return {sums.rows, static_cast<std::int64_t>(most_of(sums.keys)), state_->width()};
   }
   // Names an element of a gradient by its row in what was given, and one of a sum by its row in the table.
@@ -240,6 +241,7 @@ class RowsWay : public RowWayBase<C, Update> {
   // were put off are summed, averaged and applied in one.
   void apply(double scale) noexcept(Space::host_readable) {
     auto const& result = *state_->merging.first;
+    if (put_off_ != 0) scale *= put_off_;
     if constexpr (gathers && Space::host_readable) {
       state_->apply(rows_, result.rows, static_cast<T>(scale));
     } else if constexpr (gathers) {
@@ -299,6 +301,8 @@ class RowsWay : public RowWayBase<C, Update> {
 
   // Kept from step to step, with its memory.
   Journey journey_;
+  // The scale that stands for an average which was put off; 0 where it is made.
+  double put_off_ = 0;
   // Of the rows that `apply` updates in the host's memory, where every rank has all rows: their numbers.
   std::span<Index const> rows_;
   // Below: what merging several updates of one variable needs.
