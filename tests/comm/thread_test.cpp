@@ -99,6 +99,63 @@ TEST_CASE("a block that was withdrawn is not read", "[comm][thread]") {
   CHECK(arriving.waiting_for() == 0);
 }
 
+TEST_CASE("who sends a small block is done, also where nobody has taken it yet", "[comm][thread]") {
+  auto const group = std::make_shared<px::ThreadGroup>(2);
+  px::ThreadCommunicator sender{group, 0}, receiver{group, 1};
+  OneWay out{2, 0, 0}, in{2, 0, 0};
+  out.to[1].bytes = in.from[0].bytes = 64;
+  for (int operation = 1; operation <= 2; ++operation) {
+    out.memory.assign(64, static_cast<std::byte>(operation));
+    CHECK(sender.ialltoallv(0, out.transfer()).test());
+  }
+  out.memory.assign(64, std::byte{3});
+  auto third = sender.ialltoallv(0, out.transfer());
+  CHECK_FALSE(third.test());  // there are two boxes
+  CHECK(third.waiting_for() == 1);
+  for (int operation = 1; operation <= 3; ++operation) {
+    auto arriving = receiver.ialltoallv(0, in.transfer());
+    if (operation == 3) CHECK(third.test());
+    CHECK(arriving.test());
+    CHECK(in.memory == std::vector<std::byte>(64, static_cast<std::byte>(operation)));
+  }
+  out.memory.resize(65), in.memory.resize(65);
+  out.to[1].bytes = in.from[0].bytes = 65;
+  auto large = sender.ialltoallv(0, out.transfer());
+  CHECK_FALSE(large.test());
+  CHECK(receiver.ialltoallv(0, in.transfer()).test());
+  CHECK(large.test());
+}
+
+TEST_CASE("a small block that nobody expected is an error of the operation that meets it", "[comm][thread]") {
+  auto const group = std::make_shared<px::ThreadGroup>(2);
+  px::ThreadCommunicator sender{group, 0}, receiver{group, 1};
+  OneWay out{2, 0, 0}, nothing{2, 0, 0}, in{2, 0, 0};
+  out.to[1].bytes = in.from[0].bytes = 8;
+  CHECK(sender.ialltoallv(0, out.transfer()).test());
+  CHECK(receiver.ialltoallv(0, nothing.transfer()).test());
+  int const silent = GENERATE(0, 1);  // operations in between
+  for (int operation = 0; operation < silent; ++operation) {
+    CHECK(sender.ialltoallv(0, nothing.transfer()).test());
+    CHECK(receiver.ialltoallv(0, nothing.transfer()).test());
+  }
+  auto next = sender.ialltoallv(0, out.transfer());
+  auto arriving = receiver.ialltoallv(0, in.transfer());
+  CHECK_THROWS_WITH(arriving.test(), parallax_test::contains("rank 0 has sent bytes before that were not expected by rank 1"));
+}
+
+TEST_CASE("a rank that sends nothing where a block is expected is found out, however far on it is", "[comm][thread]") {
+  int const sent = GENERATE(0, 1, 2);  // afterwards
+  auto const group = std::make_shared<px::ThreadGroup>(2);
+  px::ThreadCommunicator sender{group, 0}, receiver{group, 1};
+  OneWay out{2, 0, 0}, nothing{2, 0, 0}, in{2, 0, 0};
+  out.to[1].bytes = in.from[0].bytes = 8;
+  CHECK(sender.ialltoallv(0, nothing.transfer()).test());
+  for (int block = 0; block < sent; ++block) CHECK(sender.ialltoallv(0, out.transfer()).test());
+  auto arriving = receiver.ialltoallv(0, in.transfer());
+  if (sent == 0) CHECK_FALSE(arriving.test());  // nothing says yet that no block is to come
+  else CHECK_THROWS_WITH(arriving.test(), parallax_test::contains("rank 0 sent nothing in this operation to rank 1"));
+}
+
 TEST_CASE("what a block leads to is read once, with all blocks there and every sender waiting", "[comm][thread]") {
   struct Reading final : px::Arrival {
     void arrived() override {

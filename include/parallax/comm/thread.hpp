@@ -65,7 +65,7 @@ class ThreadCommunicator {
   void check() { group_->check(); }
 
   // Collective on a channel. Tells each receiver where its block lies; the receiver copies it while it polls. The rank's own
-  // block is copied at once. Error: invalid_argument for lists of another length than `size` and for channels that are not
+  // block is copied at once, and so are those of up to 64 bytes, which nobody need take for the request to be complete. Error: invalid_argument for lists of another length than `size` and for channels that are not
   // there, misuse where the channel is busy, mismatch where sizes disagree, and the reason after an abort.
   Request ialltoallv(int channel, Transfer const& transfer);
 
@@ -116,9 +116,16 @@ class ThreadCommunicator {
   struct Lane {
     Transfer transfer;
     std::uint64_t number = 0;
-    bool busy = false;
-    int missing = 0;            // blocks that have not arrived
-    std::vector<char> arrived;  // by source
+    bool busy = false, read_in_place = false;
+    int missing = 0, unposted = 0;  // blocks that have not arrived; those whose box was not free yet
+    // How far the blocks from a rank and to it are.
+    struct Peer {
+      // There is none to come, or it was taken.
+      bool arrived;
+      // It lies in its box, or has.
+      bool posted;
+    };
+    std::vector<Peer> peers;  // by rank
   };
 
   // What a box holds for an operation: later operations, and later marks of one, have larger stamps.
@@ -127,9 +134,17 @@ class ThreadCommunicator {
   // Error (mismatch) that names the sender, for the receiver to throw.
   PARALLAX_COLD Error disagreement(int source, std::string const& what) const;
 
+  // Fills the boxes of the operation that are free: all of them, unless a peer is two operations behind.
+  void fill_boxes(int channel, Lane& lane);
   // Copies the block of `source` if it is there. A box that holds something else than this operation expects is a mismatch.
   // Where blocks are read in place, all are copied together, once the last is there.
   void receive(int channel, Lane& lane, int source);
+  // Whether a box of this stamp has a block of an earlier operation, which did not expect it.
+  static bool left_behind(std::uint64_t stamp, Lane const& lane) {
+    return stamp % 4 == Mark::posted && stamp / 4 < lane.number;
+  }
+  // Throws where a box has an older block, or the sender is further on and has left this operation's out.
+  void check_box(int channel, Lane const& lane, int source);
   // False where the block was withdrawn.
   // Marks the box as being read; a Holding marks it as taken.
   bool copy(int channel, Lane& lane, int source);
@@ -145,7 +160,8 @@ class ThreadCommunicator {
   // All blocks are here: copies them, and tells whoever reads in place, while the senders wait.
   void tell_arrival(int channel, Lane& lane);
 
-  // Takes what has come, beginning with the rank behind this one, so that ranks do not all read from rank 0 first.
+  // Posts what was not yet. Takes what has come, beginning with the rank behind this one, so that ranks do not all read from rank
+  // 0 first.
   void receive(int channel, Lane& lane);
 
   // While the operation is incomplete, those on other channels are moved on too: a peer may be waiting for one of them.
@@ -155,10 +171,13 @@ class ThreadCommunicator {
   bool sends_to(Lane const& lane, int target) const {
     return target != rank_ && lane.transfer.to[static_cast<std::size_t>(target)].bytes > 0;
   }
-  // Whether that rank has yet to take its block.
+  // Whether that rank has yet to take its block, and the block must stay until then.
   bool unread(int channel, Lane const& lane, int target) const {
-    return sends_to(lane, target) &&
-           group_->box(channel, rank_, target).stamp.load(std::memory_order_acquire) != stamp(lane.number, Mark::taken);
+    if (!sends_to(lane, target)) return false;
+    bool const inside = lane.transfer.to[static_cast<std::size_t>(target)].bytes <= sizeof(Box::inside);
+    if (inside && !lane.read_in_place) return !lane.peers[static_cast<std::size_t>(target)].posted;
+    return group_->box(channel, rank_, target, lane.number).stamp.load(std::memory_order_acquire) !=
+           stamp(lane.number, Mark::taken);
   }
   // A rank whose block is missing, else one that has not taken its own, or -1.
   int waiting_for(int channel) const;
@@ -229,7 +248,7 @@ PARALLAX_INLINE ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadGro
   if (rank < 0 || rank >= group_->size())
     throw Error{Errc::invalid_argument, rank, "ThreadCommunicator", "",
                 "the group has " + std::to_string(group_->size()) + " ranks"};
-  for (Lane& lane : *lanes_) lane.arrived.resize(static_cast<std::size_t>(group_->size()));
+  for (Lane& lane : *lanes_) lane.peers.resize(static_cast<std::size_t>(group_->size()));
 }
 PARALLAX_INLINE ThreadCommunicator::ThreadCommunicator(ThreadCommunicator&&) noexcept = default;
 PARALLAX_INLINE ThreadCommunicator& ThreadCommunicator::operator=(ThreadCommunicator&&) noexcept = default;
@@ -283,20 +302,48 @@ PARALLAX_INLINE Error ThreadCommunicator::disagreement(int source, std::string c
           "rank " + std::to_string(source) + " " + what + " rank " + std::to_string(rank_)};
 }
 
+PARALLAX_INLINE void ThreadCommunicator::fill_boxes(int channel, Lane& lane) {
+  for (int target = 0; target < size() && lane.unposted > 0; ++target) {
+    Box& box = group_->box(channel, rank_, target, lane.number);
+    bool& posted = lane.peers[static_cast<std::size_t>(target)].posted;
+    if (posted || !sends_to(lane, target) || !box.free()) continue;
+    ByteRange const& block = lane.transfer.to[static_cast<std::size_t>(target)];
+    box.data = lane.transfer.send + block.offset;
+    box.bytes = block.bytes;
+    if (block.bytes <= sizeof box.inside) box.data = static_cast<std::byte*>(std::memcpy(box.inside, box.data, block.bytes));
+    box.stamp.store(stamp(lane.number, Mark::posted), std::memory_order_release);
+    posted = true;
+    --lane.unposted;
+  }
+}
+
 PARALLAX_INLINE void ThreadCommunicator::receive(int channel, Lane& lane, int source) {
-  std::uint64_t const seen = group_->box(channel, source, rank_).stamp.load(std::memory_order_acquire);
-  if (seen < stamp(lane.number, Mark::posted)) return;
-  if (seen >= stamp(lane.number + 1, Mark::posted)) throw disagreement(source, "sent nothing in this operation to");
+  Box& box = group_->box(channel, source, rank_, lane.number);
+  bool const here = box.stamp.load(std::memory_order_acquire) == stamp(lane.number, Mark::posted);
+  std::uint64_t const other = group_->box(channel, source, rank_, lane.number + 1).stamp.load(std::memory_order_relaxed);
+  if (!here || left_behind(other, lane)) return check_box(channel, lane, source);
   if (!lane.transfer.arrival) {
     Holding const holding{*this, channel, lane, source, source + 1};
     if (!copy(channel, lane, source)) return;
   }
-  lane.arrived[static_cast<std::size_t>(source)] = 1;
+  lane.peers[static_cast<std::size_t>(source)].arrived = true;
   --lane.missing;
 }
 
+PARALLAX_INLINE void ThreadCommunicator::check_box(int channel, Lane const& lane, int source) {
+  auto const seen = [&](std::uint64_t number) {
+    return group_->box(channel, source, rank_, number).stamp.load(std::memory_order_acquire);
+  };
+  // The other box first: whoever is further on has posted this operation's block before, if there is one.
+  std::uint64_t const other = seen(lane.number + 1), own = seen(lane.number);
+  if (left_behind(own, lane) || left_behind(other, lane))
+    throw disagreement(source, "has sent bytes before that were not expected by");
+  if (own / 4 != lane.number && std::max(own, other) / 4 > lane.number)
+    throw disagreement(source, "sent nothing in this operation to");
+}
+
 PARALLAX_INLINE bool ThreadCommunicator::copy(int channel, Lane& lane, int source) {
-  Box& box = group_->box(channel, source, rank_);
+  Box& box = group_->box(channel, source, rank_, lane.number);
   ByteRange const expected = lane.transfer.from[static_cast<std::size_t>(source)];
   std::uint64_t seen = stamp(lane.number, Mark::posted);
   if (!box.stamp.compare_exchange_strong(seen, stamp(lane.number, Mark::reading), std::memory_order_acquire)) return false;
@@ -309,7 +356,7 @@ PARALLAX_INLINE bool ThreadCommunicator::copy(int channel, Lane& lane, int sourc
 
 PARALLAX_INLINE ThreadCommunicator::Holding::~Holding() {
   for (int source = first; source < last; ++source) {
-    Box& box = world.group_->box(channel, source, world.rank_);
+    Box& box = world.group_->box(channel, source, world.rank_, lane.number);
     if (box.stamp.load(std::memory_order_relaxed) == stamp(lane.number, Mark::reading))
       box.stamp.store(stamp(lane.number, Mark::taken), std::memory_order_release);
   }
@@ -325,9 +372,10 @@ PARALLAX_INLINE void ThreadCommunicator::tell_arrival(int channel, Lane& lane) {
 }
 
 PARALLAX_INLINE void ThreadCommunicator::receive(int channel, Lane& lane) {
+  if (lane.unposted > 0) fill_boxes(channel, lane);
   for (int k = 1; k < size() && lane.missing > 0; ++k) {
     int const source = (rank_ + k) % size();
-    if (!lane.arrived[static_cast<std::size_t>(source)]) receive(channel, lane, source);
+    if (!lane.peers[static_cast<std::size_t>(source)].arrived) receive(channel, lane, source);
   }
 }
 
@@ -353,7 +401,7 @@ PARALLAX_INLINE int ThreadCommunicator::waiting_for(int channel) const {
   Lane const& lane = (*lanes_)[static_cast<std::size_t>(channel)];
   if (!lane.busy) return -1;
   for (int k = 1; k < size(); ++k)
-    if (int const rank = (rank_ + k) % size(); !lane.arrived[static_cast<std::size_t>(rank)]) return rank;
+    if (int const rank = (rank_ + k) % size(); !lane.peers[static_cast<std::size_t>(rank)].arrived) return rank;
   for (int k = 1; k < size(); ++k)
     if (int const rank = (rank_ + k) % size(); unread(channel, lane, rank)) return rank;
   return -1;
@@ -363,8 +411,8 @@ PARALLAX_INLINE void ThreadCommunicator::withdraw(int channel) {
   Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
   if (!lane.busy) return;
   for (int target = 0; target < size(); ++target) {
-    if (!sends_to(lane, target)) continue;
-    Box& box = group_->box(channel, rank_, target);
+    if (!lane.peers[static_cast<std::size_t>(target)].posted) continue;
+    Box& box = group_->box(channel, rank_, target, lane.number);
     std::uint64_t expected = stamp(lane.number, Mark::posted);
     if (box.stamp.compare_exchange_strong(expected, stamp(lane.number, Mark::taken), std::memory_order_acq_rel)) continue;
     while (box.stamp.load(std::memory_order_acquire) != stamp(lane.number, Mark::taken)) std::this_thread::yield();
@@ -384,22 +432,18 @@ PARALLAX_INLINE ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int c
   lane.transfer = transfer;
   lane.number += 1;
   lane.busy = true;
+  lane.read_in_place = transfer.arrival;
   ++in_flight_;
-  lane.missing = 0;
-  for (int source = 0; source < size(); ++source) {
-    bool const expected = source != rank_ && transfer.from[static_cast<std::size_t>(source)].bytes > 0;
-    lane.arrived[static_cast<std::size_t>(source)] = !expected;
+  lane.missing = lane.unposted = 0;
+  for (int other = 0; other < size(); ++other) {
+    auto const place = static_cast<std::size_t>(other);
+    bool const expected = other != rank_ && transfer.from[place].bytes > 0;
+    lane.peers[place] = {!expected, false};
     lane.missing += expected;
+    lane.unposted += sends_to(lane, other);
   }
   if (out.bytes) std::memmove(transfer.receive + in.offset, transfer.send + out.offset, out.bytes);
-  for (int target = 0; target < size(); ++target) {
-    if (!sends_to(lane, target)) continue;
-    ByteRange const& block = transfer.to[static_cast<std::size_t>(target)];
-    Box& box = group_->box(channel, rank_, target);
-    box.data = transfer.send + block.offset;
-    box.bytes = block.bytes;
-    box.stamp.store(stamp(lane.number, Mark::posted), std::memory_order_release);
-  }
+  fill_boxes(channel, lane);
   return {this, channel};
 }
 

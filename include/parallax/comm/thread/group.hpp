@@ -44,10 +44,11 @@ void run_thread_ranks(int size, FunctionRef<void(ThreadCommunicator&)> body, Thr
 }  // namespace detail
 
 // What the ranks of one group share. A rank posts where its bytes lie, the receiver copies them and marks the box as taken:
-// one copy, no lock. Every (channel, sender, receiver) has one box; its stamp is 4 x the sender's operation number + a mark.
+// one copy, no lock. A block that fits lies in the box itself: who sends such blocks alone waits for nobody to take them. Every
+// (channel, sender, receiver) has two boxes, which its operations use in turn; a stamp is 4 x the sender's operation number + a mark.
 class ThreadGroup {
  public:
-  // Local. Room for the boxes of all channels: 2 KiB for each pair of ranks. Error (invalid_argument) where `size` or the
+  // Local. Room for the boxes of all channels: 8 KiB for each pair of ranks. Error (invalid_argument) where `size` or the
   // mailbox's window is less than 1.
   PARALLAX_COLD explicit ThreadGroup(int size, ThreadOptions options = {});
   // Letters that nobody took go with it.
@@ -80,6 +81,10 @@ class ThreadGroup {
     std::atomic<std::uint64_t> stamp{0};
     std::byte const* data = nullptr;
     std::size_t bytes = 0;
+    std::byte inside[64];  // of a small block: what `data` leads to
+
+    // Whether the sender may write to it: nothing was posted yet, or it was taken.
+    bool free() const { return stamp.load(std::memory_order_acquire) % 4 % taken == 0; }
   };
 
   // What a rank lends on a channel: the number of the loan that is open, or 0, and how many peers hold it.
@@ -90,13 +95,13 @@ class ThreadGroup {
   // Channels from `channels` on are those of operations on device memory.
   Loan& loan(int channel, int rank) { return loans_[static_cast<std::size_t>(channel * size_ + rank)]; }
 
-  // One for each channel, sender and receiver.
+  // Two for each channel, sender and receiver.
   static std::size_t boxes_of(int size) {
-    return static_cast<std::size_t>(channels) * static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
+    return static_cast<std::size_t>(2 * channels) * static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
   }
-  // By channel, then sender, then receiver.
-  Box& box(int channel, int source, int target) {
-    return boxes_[static_cast<std::size_t>((channel * size_ + source) * size_ + target)];
+  // By channel, then sender, then receiver: that of an operation by its number.
+  Box& box(int channel, int source, int target, std::uint64_t number) {
+    return boxes_[2 * static_cast<std::size_t>((channel * size_ + source) * size_ + target) + number % 2];
   }
 
   // Throws the reason, which is there.
