@@ -41,6 +41,8 @@ PARALLAX_ENGINE_ONCE struct RowPlan<std::int64_t, HostSpace>;
 PARALLAX_ENGINE_ONCE class Owned<RowPlan<std::int64_t, HostSpace>>;
 PARALLAX_ENGINE_ONCE struct RowsLeg<AnyCommunicator, std::int64_t, float, HostSpace, IdentityWire>;
 PARALLAX_ENGINE_ONCE struct RowsLeg<AnyCommunicator, std::int64_t, double, HostSpace, IdentityWire>;
+PARALLAX_ENGINE_ONCE class PullJourney<AnyCommunicator, std::int64_t, float, float, HostSpace, IdentityWire>;
+PARALLAX_ENGINE_ONCE class PullJourney<AnyCommunicator, std::int64_t, double, double, HostSpace, IdentityWire>;
 PARALLAX_ENGINE_ONCE class ShardPush<AnyCommunicator, std::int64_t, float, HostSpace, IdentityWire>;
 PARALLAX_ENGINE_ONCE class ShardPush<AnyCommunicator, std::int64_t, double, HostSpace, IdentityWire>;
 

@@ -91,16 +91,31 @@ class FetchBase : public Counted, public Traveller<C> {
 
 // One table of a fetch: its state, held until the fetch is cleared, the handle that is going to be returned, and the journey of its
 // ids and rows.
-template <Communicator C, class Handle>
-struct FetchSlot {
-  // What a rank keeps of the table.
-  using State = typename Handle::state_type;
-  // Of the table's scalar, its integers and its wire.
-  using Journey = PullJourney<C, typename State::index_type, typename State::scalar_type, State, typename State::PullWire>;
+template <Communicator C, class Handle, class State = typename Handle::state_type>
+struct FetchSlot final
+    : RowSource<typename State::index_type, typename State::scalar_type, typename State::stored_type, typename State::space> {
+  // The integer that holds a key, and where rows are.
+  using Index = typename State::index_type;
+  using Space = typename State::space;
+  // Of the table's integers, of its scalar, as it is and as it is kept, and of its wire.
+  using Journey =
+      PullJourney<C, Index, typename State::scalar_type, typename State::stored_type, Space, typename State::PullWire>;
 
+  // What a rank keeps of the table.
   Shared<State> state;
   Handle handle;
   Journey journey;
+
+  // As RowSource has them, of the state.
+  void touch(typename Groups<Index, Space>::Keys const& keys) override { state->touch(keys); }
+  bool touches() const override { return State::touches; }
+  void gather(std::span<Index const> keys, void* out) const override {
+    state->gather(keys, static_cast<typename Journey::Gathered*>(out));
+  }
+  typename FetchSlot::Lent lent() const override {
+    auto const where = state->lent();
+    return {where.rows, where.directory};
+  }
 };
 
 // The tables of a fetch in their order: of several types, whose handles are returned as a tuple.
@@ -218,11 +233,11 @@ class Fetch final : public FetchBase<C> {
     });
   }
   void begin(Topology<C> const& topology, bool held) override {
-    number([&](std::size_t, auto& handle, auto& journey) {
-      auto& state = handle.state();
-      if (state.shards())
-        journey.start(*handle.plan(), state, state.placement().bases(), state.rows(), state.width(), topology.owner(), held);
-      else journey.stop();
+    slots_.each([&](std::size_t, auto& slot) {
+      auto& state = *slot.state;
+      if (!state.shards()) return slot.journey.stop();
+      slot.journey.start(*slot.handle.plan(), slot, state.ops(), state.placement().bases(), state.rows(), state.width(),
+                         topology.owner(), held);
     });
     moves_ = moves();
   }

@@ -199,6 +199,8 @@ class SparseState : public Counted {
   // This rank's rows, all up to date. Here and below: the functions of TableRows, with the variable's own way to average. Keys
   // are those of the placement, or, where every rank has all rows, numbers of rows (`rows_of`).
   RowsView<T> local() { return rows_.settled(); }
+  // Whether steps pass rows by that are to be brought up to date before they are read.
+  static constexpr bool touches = Rows::settles;
   // Brings rows up to date that a pull or an update is about to read.
   template <class Keys>
   void touch(Keys const& keys) {

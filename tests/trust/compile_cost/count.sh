@@ -46,6 +46,6 @@ headers() {  # goal, in hundredths of Eigen/Core's, flags...
 # At 5a60b9a our headers took as much as Eigen/Core.
 headers 75 "$@"
 # Before the engine's bodies stood below its classes hello_step had 341,000 bytes, and before what makes errors was cold 254,000.
-trainers header-only 243000 290000 307000 "$@"
-trainers compiled 88000 91000 152000 -DPARALLAX_COMPILED -DPARALLAX_COMPILED_MPI "$@"
+trainers header-only 241000 287000 300000 "$@"
+trainers compiled 82000 84500 141500 -DPARALLAX_COMPILED -DPARALLAX_COMPILED_MPI "$@"
 exit $failed
