@@ -287,7 +287,7 @@ TEST_CASE("behind the steps, a generation is there once all have written and a s
   on_hosts(root, hosts, [&](Trainer& trainer) -> std::uint64_t {
     auto const rank = static_cast<std::size_t>(trainer.session.rank());
     return trainer.with([&](auto&&... things) -> std::uint64_t {
-      px::Checkpoints every{trainer.session, "run", {.steps = 5, .keep = 1}, things...};
+      px::Checkpoints every{trainer.session, "run", {.steps = 5, .keep = 2}, things...};
       while (trainer.session.steps() < 9 || told[rank].empty()) {
         trainer.train_to(trainer.session.steps() + 1);
         if (trainer.session.steps() == 5) cut[rank] = trainer.digest();
