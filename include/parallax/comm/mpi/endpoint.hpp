@@ -147,7 +147,7 @@ PARALLAX_MPI_INLINE MpiEndpoint::MpiEndpoint(MPI_Comm parent, MpiOptions const& 
     mpi_check(MPI_Comm_dup(comm, &letters), "MPI_Comm_dup");  // here, for it takes all ranks, and a letter only one
     mpi_check(MPI_Comm_set_errhandler(letters, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     mailbox.join(letters, 0, options.mailbox);
-    journals.join(letters, 2);
+    journals.join(letters, 2, options.deadline);
     messages.join(comm, options.largest_message);
     if (options.order == SumOrder::vendor) {
       sums.assign(channels, MPI_COMM_NULL);

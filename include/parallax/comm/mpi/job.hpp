@@ -122,13 +122,14 @@ class MpiDebts {
  public:
   // From now on exiting is watched.
   static void watch();
-  // A communicator has come, whose journal stays until `leave`.
-  static void enter(Journal const& journal, int rank);
+  // A communicator of such a deadline has come, whose journal stays until `leave`.
+  static void enter(Journal const& journal, int rank, std::chrono::nanoseconds deadline);
   // The communicator goes, and its journal with it.
   static void leave(Journal const& journal);
   // MPI_Finalize is about to wait for the peers. A rank other than 0, which says so at once, says that it left unfinished where
   // they go on: if all forget to finish, they end together, and one line is enough. They go on where MPI_Finalize takes longer than
-  // `to_end_together`, which is more than it takes beside other work.
+  // `to_end_together`, which is more than it takes beside other work; or than half of the shortest deadline, for a peer that waits
+  // until its own ends the job.
   static void tell_if_peers_go_on(int rank);
   static constexpr std::chrono::seconds to_end_together{2};
   // What a process exits with that would exit with `status`.
@@ -148,6 +149,7 @@ class MpiDebts {
   // Whether a communicator went with an open session; and the process that watches, which a child of it is not.
   static inline bool forgotten_ = false;
   static inline pid_t process_ = 0;
+  static inline std::chrono::nanoseconds shortest_{2 * to_end_together};  // deadline, or that
 };
 
 // Error (transport) with MPI's own words for a code. `rank`: the peer, or -1.
@@ -269,8 +271,9 @@ PARALLAX_MPI_INLINE void MpiDebts::watch() {
   if (watched) process_ = getpid();
 }
 
-PARALLAX_MPI_INLINE void MpiDebts::enter(Journal const& journal, int rank) {
+PARALLAX_MPI_INLINE void MpiDebts::enter(Journal const& journal, int rank, std::chrono::nanoseconds deadline) {
   watch();
+  if (deadline < shortest_) shortest_ = deadline;
   debtors().push_back({&journal, rank});
 }
 
@@ -282,7 +285,7 @@ PARALLAX_MPI_INLINE void MpiDebts::leave(Journal const& journal) {
 PARALLAX_MPI_INLINE void MpiDebts::tell_if_peers_go_on(int rank) {
   if (!forgotten_ || rank == 0) return;
   std::thread{[rank] {
-    std::this_thread::sleep_for(to_end_together);
+    std::this_thread::sleep_for(shortest_ / 2);
     std::string const line =
         "parallax: rank " + std::to_string(rank) + " destroyed its session without finish, and its peers go on\n";
     std::fwrite(line.data(), 1, line.size(), stderr);

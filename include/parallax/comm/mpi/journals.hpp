@@ -32,7 +32,7 @@ class MpiJournals {
   Journal journal;
 
   // Local. Called once, before anything else, with the same tag on all ranks. Uses two tags.
-  void join(MPI_Comm comm, int first_tag);
+  void join(MPI_Comm comm, int first_tag, std::chrono::nanoseconds deadline);
   // Whether letters were written or read: as MpiMailbox has it.
   bool used() const { return mailbox_.used(); }
 
@@ -66,7 +66,7 @@ class MpiJournals {
 #if PARALLAX_MPI_BODIES
 PARALLAX_MPI_INLINE MpiJournals::~MpiJournals() { MpiDebts::leave(journal); }
 
-PARALLAX_MPI_INLINE void MpiJournals::join(MPI_Comm comm, int first_tag) {
+PARALLAX_MPI_INLINE void MpiJournals::join(MPI_Comm comm, int first_tag, std::chrono::nanoseconds deadline) {
   constexpr MailboxBounds bounds{.window = 1, .largest = sizeof(Status)};
   mailbox_.join(comm, first_tag, bounds);
   int size = 0;
@@ -75,7 +75,7 @@ PARALLAX_MPI_INLINE void MpiJournals::join(MPI_Comm comm, int first_tag) {
   heard_.resize(static_cast<std::size_t>(size));
   asked_.resize(static_cast<std::size_t>(size));
   answered_.resize(static_cast<std::size_t>(size));
-  MpiDebts::enter(journal, rank_);
+  MpiDebts::enter(journal, rank_, deadline);
 }
 
 PARALLAX_MPI_INLINE std::optional<Status> MpiJournals::status_of(int other, bool& fresh) {
