@@ -65,8 +65,10 @@ class ThreadCommunicator {
   void check() { group_->check(); }
 
   // Collective on a channel. Tells each receiver where its block lies; the receiver copies it while it polls. The rank's own
-  // block is copied at once, and so are those of up to 64 bytes, which nobody need take for the request to be complete. Error: invalid_argument for lists of another length than `size` and for channels that are not
-  // there, misuse where the channel is busy, mismatch where sizes disagree, and the reason after an abort.
+  // block is copied at once, and so are those of up to 64 bytes, which nobody need take for the request to be complete. Error:
+  // invalid_argument for lists of another length than `size` and for channels that are not there, misuse where the channel is
+  // busy, mismatch where sizes disagree, and the reason after an abort. A small block that nobody expected is a mismatch of the
+  // next operation in which its receiver expects one from that rank.
   Request ialltoallv(int channel, Transfer const& transfer);
 
   // A letter is copied when it is posted; its memory is handed over when it is taken.
@@ -139,7 +141,7 @@ class ThreadCommunicator {
   // Copies the block of `source` if it is there. A box that holds something else than this operation expects is a mismatch.
   // Where blocks are read in place, all are copied together, once the last is there.
   void receive(int channel, Lane& lane, int source);
-  // Whether a box of this stamp has a block of an earlier operation, which did not expect it.
+  // Whether a box of this stamp has a block of an earlier operation, in which nobody expected it.
   static bool left_behind(std::uint64_t stamp, Lane const& lane) {
     return stamp % 4 == Mark::posted && stamp / 4 < lane.number;
   }

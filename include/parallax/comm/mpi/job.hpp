@@ -149,7 +149,8 @@ class MpiDebts {
   // Whether a communicator went with an open session; and the process that watches, which a child of it is not.
   static inline bool forgotten_ = false;
   static inline pid_t process_ = 0;
-  static inline std::chrono::nanoseconds shortest_{2 * to_end_together};  // deadline, or that
+  // The shortest deadline of any communicator, as far as `to_end_together` makes a difference.
+  static inline std::chrono::nanoseconds shortest_{2 * to_end_together};
 };
 
 // Error (transport) with MPI's own words for a code. `rank`: the peer, or -1.

@@ -31,7 +31,7 @@ class MpiJournals {
   // This rank's own. While it is open, the process owes its peers a `finish`: see MpiDebts.
   Journal journal;
 
-  // Local. Called once, before anything else, with the same tag on all ranks. Uses two tags.
+  // Local. Called once, before anything else, with the same tag on all ranks, and the communicator's deadline. Uses two tags.
   void join(MPI_Comm comm, int first_tag, std::chrono::nanoseconds deadline);
   // Whether letters were written or read: as MpiMailbox has it.
   bool used() const { return mailbox_.used(); }
