@@ -260,8 +260,9 @@ std::vector<double> times_of_graph(int samples, F const& run) {
 
 void print_times(char const* kernel, std::size_t ids, std::int64_t width, std::string_view distribution, double bytes,
                  std::vector<double> const& us) {
-  gpu_check::print_object("\"kernel\": " + gpu_check::quoted(kernel) + ", \"ids\": " + std::to_string(ids) +
-                          ", \"width\": " + std::to_string(width) + ", \"distribution\": " + gpu_check::quoted(distribution) +
+  gpu_check::print_object("\"kernel\": " + gpu_check::json_string(kernel) + ", \"ids\": " + std::to_string(ids) +
+                          ", \"width\": " + std::to_string(width) +
+                          ", \"distribution\": " + gpu_check::json_string(distribution) +
                           ", \"bytes\": " + std::to_string(std::llround(bytes)) + ", " + gpu_check::times_text(us));
 }
 

@@ -12,7 +12,7 @@ int main() {
   }
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
-  gpu_check::print_object("\"gpu\": " + gpu_check::quoted(device.name) + ", \"architecture\": \"sm_" +
+  gpu_check::print_object("\"gpu\": " + gpu_check::json_string(device.name) + ", \"architecture\": \"sm_" +
                           std::to_string(10 * device.major + device.minor) + "\", \"driver\": " + std::to_string(driver) +
                           ", \"runtime\": " + std::to_string(runtime));
 }

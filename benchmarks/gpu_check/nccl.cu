@@ -19,7 +19,7 @@
 namespace {
 
 namespace px = parallax;
-using gpu_check::boolean, gpu_check::print_object, gpu_check::quoted;
+using gpu_check::boolean, gpu_check::print_object, gpu_check::json_string;
 using Nccl = px::NcclCommunicator<px::ThreadCommunicator>;
 
 std::atomic<int> made{0};  // communicators
@@ -43,7 +43,7 @@ bool right_everywhere(Nccl& world, char const* what, bool right) {
   bool all = true;
   for (int const each : px::allgather(world, right ? 1 : 0)) all = all && each;
   if (world.rank() == 0)
-    print_object("\"check\": " + quoted(what) + ", \"ranks\": " + std::to_string(world.size()) +
+    print_object("\"check\": " + json_string(what) + ", \"ranks\": " + std::to_string(world.size()) +
                  ", \"right\": " + boolean(all));
   return all;
 }
@@ -189,7 +189,7 @@ bool capture_is_right(Nccl& world, gpu_check::Shape const& shape, int samples, i
     }
     training.finish();
     if (world.rank() == 0)
-      print_object("\"operation\": " + quoted(captures ? "replayed step" : "padded step") + ", " +
+      print_object("\"operation\": " + json_string(captures ? "replayed step" : "padded step") + ", " +
                    gpu_check::shape_text(world.size(), "NCCL", shape) + ", " + gpu_check::times_text(us));
   }
   return right_everywhere(world, "captured step", gpu_check::same_bits(values[0], values[1]));
@@ -228,7 +228,7 @@ int main(int argc, char** argv) {
     });
   } catch (std::exception const& error) {
     if (made < ranks) {
-      print_object("\"refused\": " + quoted(error.what()));
+      print_object("\"refused\": " + json_string(error.what()));
       return 3;
     }
     std::fprintf(stderr, "nccl: %s\n", error.what());

@@ -54,7 +54,7 @@ inline void print_object(std::string const& members) {
   std::printf("{%s}\n", members.c_str());
   std::fflush(stdout);
 }
-inline std::string quoted(std::string_view text) {
+inline std::string json_string(std::string_view text) {
   std::string all = "\"";
   for (char const c : text) {
     if (c == '"' || c == '\\') all += '\\';

@@ -36,7 +36,7 @@ bool all_of_them(std::int64_t rows, bool tiny, Body const& body) {
         px::run_cuda_threads(ranks, on_rank, {std::chrono::seconds{15}});
       } catch (std::exception const& error) {
         all = false;
-        gpu_check::print_object("\"failed\": " + gpu_check::quoted(error.what()) + ", " +
+        gpu_check::print_object("\"failed\": " + gpu_check::json_string(error.what()) + ", " +
                                 gpu_check::shape_text(ranks, "threads", shape));
       }
     }
@@ -63,7 +63,7 @@ bool variations(bool tiny) {
         });
       } catch (std::exception const& error) {
         all = false;
-        gpu_check::print_object("\"failed\": " + gpu_check::quoted(error.what()) + ", " +
+        gpu_check::print_object("\"failed\": " + gpu_check::json_string(error.what()) + ", " +
                                 gpu_check::shape_text(ranks, over, shape));
       }
     };

@@ -155,9 +155,9 @@ class Training {
 };
 
 inline std::string shape_text(int ranks, char const* over, Shape const& shape) {
-  return "\"over\": " + quoted(over) + ", \"ranks\": " + std::to_string(ranks) + ", \"rows\": " + std::to_string(shape.rows) +
-         ", \"ids\": " + std::to_string(shape.ids) + ", \"width\": " + std::to_string(shape.width) +
-         ", \"distribution\": " + quoted(shape.distribution);
+  return "\"over\": " + json_string(over) + ", \"ranks\": " + std::to_string(ranks) +
+         ", \"rows\": " + std::to_string(shape.rows) + ", \"ids\": " + std::to_string(shape.ids) +
+         ", \"width\": " + std::to_string(shape.width) + ", \"distribution\": " + json_string(shape.distribution);
 }
 
 template <class Space, bool there, class O, class Kept, class C>
@@ -191,7 +191,7 @@ bool training_has_host_bits(C& world, char const* over, Shape const& shape, Ways
   int const right =
       on_all_ranks(world, (same_bits(host, once) && same_bits(host, there) ? 1 : 0) | (same_bits(there, again) ? 2 : 0));
   if (world.rank() == 0)
-    print_object("\"training\": " + quoted(px::optimizer_name<O>() + " and Sgd, " + what) + ", " +
+    print_object("\"training\": " + json_string(px::optimizer_name<O>() + " and Sgd, " + what) + ", " +
                  shape_text(world.size(), over, shape) + ", \"host_bits\": " + boolean(right & 1) +
                  ", \"same_again\": " + boolean(right & 2));
   return right == 3;
@@ -227,7 +227,7 @@ bool everything_has_host_bits(C& world, char const* over, Shape const& shape) {
   std::string const on_host = refusal<px::HostSpace>(world, shape), on_device = refusal<px::CudaSpace>(world, shape);
   bool const refused = on_all_ranks(world, on_host == on_device && on_host.find("non-finite") != std::string::npos ? 1 : 0);
   if (world.rank() == 0)
-    print_object("\"refused_as_on_host\": " + boolean(refused) + ", \"words\": " + quoted(on_device) + ", " +
+    print_object("\"refused_as_on_host\": " + boolean(refused) + ", \"words\": " + json_string(on_device) + ", " +
                  shape_text(world.size(), over, shape));
   return right && refused;
 }
@@ -270,8 +270,8 @@ void print_step_times(C& world, char const* over, Shape const& shape, int sample
   training.finish();
   if (world.rank() != 0) return;
   auto const print = [&](char const* part, std::vector<double> const& times) {
-    print_object("\"part\": " + quoted(part) + ", " + shape_text(world.size(), over, shape) +
-                 ", \"indices\": " + quoted(there ? "device" : "host") + ", " + times_text(times));
+    print_object("\"part\": " + json_string(part) + ", " + shape_text(world.size(), over, shape) +
+                 ", \"indices\": " + json_string(there ? "device" : "host") + ", " + times_text(times));
   };
   print("pull", pulls), print("step", steps), print("whole", whole);
 }

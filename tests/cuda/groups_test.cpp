@@ -108,6 +108,42 @@ void agrees_with_the_host(cases::Draw& draw, std::vector<Index> const& keys, std
 
 }  // namespace
 
+TEST_CASE("blocks that take several tiles of sorted keys find the runs of all", "[cuda][group]") {
+  cases::Draw draw{"count_runs_kernel, emit_groups_kernel", 6};
+  for (std::size_t i = 0; i < draw.count(); ++i) {
+    draw.next();
+    std::uint64_t const n = static_cast<std::uint64_t>(1 + draw.below(5 * device::detail::tile_keys));
+    std::int64_t const bound = std::int64_t{1} << draw.below(20);
+    std::vector<std::uint32_t> sorted(n), order(n), runs(5), offsets(n + 1), inverse(n), ordered(n);
+    for (auto& key : sorted) key = static_cast<std::uint32_t>(draw.below(bound));
+    std::sort(sorted.begin(), sorted.end());
+    for (std::uint64_t p = 0; p < n; ++p) order[p] = static_cast<std::uint32_t>((p * 7919 + 5) % n);
+    if (n % 7919 == 0) continue;  // which would name positions twice
+    std::vector<std::int64_t> keys(n);
+    std::uint32_t distinct = 0;
+    std::uint64_t const stretch = 2 * device::detail::tile_keys;
+    auto const blocks = static_cast<unsigned>((n + stretch - 1) / stretch);
+    device::GroupingView<std::int64_t> const out{keys.data(),    offsets.data(), ordered.data(),
+                                                 inverse.data(), &distinct,      static_cast<std::uint32_t>(n)};
+    device::launch(nullptr, blocks, device::block_threads, 0, device::detail::count_runs_kernel<std::uint32_t>, sorted.data(),
+                   n, stretch, runs.data());
+    device::launch(nullptr, blocks, device::block_threads, 0, device::detail::emit_groups_kernel<std::uint32_t, std::int64_t>,
+                   sorted.data(), order.data(), stretch, runs.data(), out);
+    std::uint32_t run = 0;
+    for (std::uint64_t p = 0; p < n; ++p) {
+      if (p > 0 && sorted[p] != sorted[p - 1]) ++run;
+      if (p == 0 || sorted[p] != sorted[p - 1]) {
+        REQUIRE(keys[run] == sorted[p]);
+        REQUIRE(offsets[run] == p);
+      }
+      REQUIRE(ordered[p] == order[p]);
+      REQUIRE(inverse[order[p]] == run);
+    }
+    REQUIRE(distinct == run + 1);
+    REQUIRE(offsets[distinct] == n);
+  }
+}
+
 TEST_CASE("few keys are grouped in one block as on the host", "[cuda][group]") {
   cases::Draw draw{"group_keys, run_lengths, sum_counts, bucket", 30};
   for (std::size_t i = 0; i < draw.count(); ++i) {

@@ -34,6 +34,10 @@ struct RowOps<CudaSpace> {
   // The space of the memory that is worked on.
   using space = CudaSpace;
 
+  // So many indices of the host's, in one batch, are planned by the host at most: it waits for no device, and an index takes it some
+  // 25 ns. More are sent to the device, where they take next to nothing, and the host waits for the lengths of their runs.
+  static constexpr std::size_t most_planned_by_host = 8'192;
+
   // As variables make it, of their communicator's queue. The queue's stream and resource outlive it.
   explicit RowOps(CudaQueue queue) : queue_{queue} {}
   // The stream in whose order everything here is put: the queue's, but while a `start` copies gradients in its caller's.

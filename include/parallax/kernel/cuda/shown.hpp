@@ -52,6 +52,9 @@ class Shown<T, CudaSpace> {
   // The elements in device memory, for work that is put in the stream of `ops` from now on; valid until the next `of` after a
   // `renew`. Throws Error (device, out_of_memory).
   std::span<T const> of(RowOps<CudaSpace> const& ops, std::span<T const> host);
+  // Sends n elements that `fill` writes, called with where; they are valid until the next call. Errors as of `of`.
+  template <class Fill>
+  std::span<T const> write(RowOps<CudaSpace> const& ops, std::size_t n, Fill&& fill);
   // The host has changed its elements: the next `of` sends them again.
   void renew() { stale_ = true; }
 
@@ -70,12 +73,19 @@ namespace parallax {
 template <class T>
 std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::span<T const> host) {
   if (stale_) {
-    std::byte* const room = upload_.room(host.size_bytes());
-    if (!host.empty()) std::memcpy(room, host.data(), host.size_bytes());
-    upload_.start(ops.stream());
+    write(ops, host.size(), [&](T* to) {
+      if (!host.empty()) std::memcpy(to, host.data(), host.size_bytes());
+    });
     stale_ = false;
   }
   return {reinterpret_cast<T const*>(upload_.there()), host.size()};
+}
+
+template <class T>
+template <class Fill>
+std::span<T const> Shown<T, CudaSpace>::write(RowOps<CudaSpace> const& ops, std::size_t n, Fill&& fill) {
+  fill(reinterpret_cast<T*>(upload_.room(n * sizeof(T))));
+  return {reinterpret_cast<T const*>(upload_.start(ops.stream())), n};
 }
 
 }  // namespace parallax
