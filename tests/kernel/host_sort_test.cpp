@@ -35,7 +35,7 @@ TEMPLATE_TEST_CASE("equal keys form one run, in the order of their positions", "
   if constexpr (sizeof(TestType) == 8)
     for (int const bits : {40, 62, 63}) bounds.push_back(std::numeric_limits<std::int64_t>::max() >> (63 - bits));
   Grouped<TestType> grouped;  // one for all sizes, larger and smaller than before
-  for (std::size_t const count : {0u, 1u, 2u, 3u, 64u, 65u, 66u, 255u, 1000u, 4097u, 5u, 70'000u})
+  for (std::size_t const count : {0u, 1u, 2u, 3u, 13u, 17u, 33u, 50u, 64u, 65u, 66u, 255u, 1000u, 4097u, 5u, 70'000u})
     for (std::int64_t const bound : bounds) {
       INFO(count << " keys below " << bound);
       auto const keys = naive::skewed_keys<TestType>(count, bound, random);
@@ -72,6 +72,26 @@ TEMPLATE_TEST_CASE("no keys make no groups", "[kernel][unique]", std::int32_t, s
   CHECK(groups.count() == 0);
   REQUIRE(groups.offsets.size() == 1);
   CHECK(groups.offsets[0] == 0);
+}
+
+// Whatever the processor that runs the test is called with: both widths of vectors.
+TEST_CASE("few items are placed like sorted ones", "[kernel][unique]") {
+  auto const seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random{seed};
+  using Narrow [[gnu::vector_size(16)]] = std::int32_t;
+  using Wide [[gnu::vector_size(32)]] = std::int32_t;
+  for (std::size_t n = 0; n <= parallax::detail::few_keys; ++n) {
+    INFO(n << " items");
+    std::vector<std::int32_t> items(parallax::detail::few_keys);
+    for (std::size_t i = 0; i < n; ++i) items[i] = static_cast<std::int32_t>(random() % 40 << 6 | i);
+    std::vector<std::uint64_t> sorted(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(n)), narrow(n), wide(n);
+    std::sort(sorted.begin(), sorted.end());
+    parallax::detail::place_few<Narrow>(items.data(), n, narrow.data());
+    parallax::detail::place_few<Wide>(items.data(), n, wide.data());
+    REQUIRE(narrow == sorted);
+    REQUIRE(wide == sorted);
+  }
 }
 
 TEST_CASE("keys that agree in most digits are still told apart", "[kernel][unique]") {

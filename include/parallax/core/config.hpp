@@ -60,7 +60,9 @@
 #endif
 
 // Before a function: it is compiled for vectors of 32 bytes, on which the compiler may not count, and called where may_widen
-// and machine_is_wider() say so. The bits are the same, for AVX2 alone contracts nothing.
+// and machine_is_wider() say so. The bits are the same, for AVX2 alone contracts nothing. There a prefetch for writing takes a
+// line away from the cores that have read it; processors with AVX2 that know no PREFETCHW take it for no operation. A function
+// that prefetches nothing needs it only where the compiler does not take such vectors anyway (`is_wide`).
 #if !defined(__x86_64__) || defined(__CUDACC__)
 #define PARALLAX_WIDER
 namespace parallax::detail {
@@ -70,15 +72,27 @@ inline constexpr bool may_widen = false;
 constexpr bool machine_is_wider() { return false; }
 }  // namespace parallax::detail
 #elif defined(__AVX2__)
+#if defined(__PRFCHW__)
 #define PARALLAX_WIDER
+#else
+#define PARALLAX_WIDER __attribute__((target("prfchw")))
+#endif
 namespace parallax::detail {
 inline constexpr bool may_widen = true;
 constexpr bool machine_is_wider() { return true; }
 }  // namespace parallax::detail
 #else
-#define PARALLAX_WIDER __attribute__((target("avx2")))
+#define PARALLAX_WIDER __attribute__((target("avx2,prfchw")))
 namespace parallax::detail {
 inline constexpr bool may_widen = true;
 inline bool machine_is_wider() { return __builtin_cpu_supports("avx2"); }
 }  // namespace parallax::detail
 #endif
+namespace parallax::detail {
+// Whether the compiler takes vectors of 32 bytes everywhere.
+#if defined(__AVX2__)
+inline constexpr bool is_wide = true;
+#else
+inline constexpr bool is_wide = false;
+#endif
+}  // namespace parallax::detail

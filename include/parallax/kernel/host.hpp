@@ -353,7 +353,7 @@ struct RowOps<HostSpace> {
   // The loop over elements, compiled for wider vectors where this machine has them; which of both runs is asked at run time.
   template <bool scaled, class... Arguments>
   static void span(Arguments const&... arguments) noexcept {
-    if constexpr (detail::may_widen)
+    if constexpr (detail::may_widen && !detail::is_wide)
       if (detail::machine_is_wider()) return detail::apply_span_wider<scaled>(arguments...);
     detail::apply_span<scaled>(arguments...);
   }
@@ -387,16 +387,12 @@ template <class T, class I>
 void RowOps<HostSpace>::gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
                                     Directory<std::remove_const_t<I>> directory, T* out) {
   std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(T);
-  if (detail::can_stream(out, row_bytes, indices.size())) {
-    detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {
-      detail::stream_words(out + i * table.width, row, row_bytes);
-    });
-    detail::end_stream();
-  } else {
-    detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {
-      detail::copy_row(out + i * table.width, row, table.width);
-    });
-  }
+  bool const streams = detail::can_stream(out, row_bytes, indices.size());
+  detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {
+    if (streams) detail::stream_words(out + i * table.width, row, row_bytes);
+    else detail::copy_row(out + i * table.width, row, table.width);
+  });
+  if (streams) detail::end_stream();
 }
 
 template <class T, class Index>

@@ -235,8 +235,8 @@ template <bool scaled, class T, class Rule, class... S>
     apply_one(rule, parameters[i], scaled ? static_cast<T>(gradients[i] * scale) : gradients[i], slots[i]...);
 }
 
-// Row i of `gradients` is for table row directory(indices[i]).
-// Rows of the table and of its slots are asked for some rows ahead.
+// Row i of `gradients` is for table row directory(indices[i]). Rows of the table and of its slots are asked for some rows ahead:
+// between ranks that share memory, others have read them since they were written.
 template <bool scaled, class T, class I, class Rule, class... S>
 [[gnu::always_inline]] inline void apply_each_row(std::span<I> indices, Directory<std::remove_const_t<I>> directory,
                                                   RowsView<T> table, T const* gradients, T scale, Rule const& rule,

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -59,7 +60,7 @@ struct Digit {
   std::size_t operator()(std::uint64_t key) const { return key >> shift & mask; }
 };
 
-// Below this many keys a comparison sort wins over clearing the counters.
+// Up to so many keys, to compare each with each wins over clearing the counters.
 inline constexpr std::size_t few_keys = 64;
 
 // Up to so many runs in order are merged, in three passes; more are sorted as if they were none.
@@ -130,6 +131,39 @@ void move_pairs(std::size_t n, PairAt const& pair_at, PackedKeys form, Digit dig
   for (; i < n; ++i) move(i);
 }
 
+// Puts n different items, of which there is room for `few_keys`, at their places in `sorted`: before an item lie as many as are less.
+// Counted four vectors at a time, without a branch that keys decide, which nobody could predict. Always inlined, so that it is
+// compiled for each width of vectors.
+template <class Vector>
+[[gnu::always_inline]] inline void place_few(std::int32_t const* items, std::size_t n, std::uint64_t* sorted) {
+  constexpr std::size_t lanes = sizeof(Vector) / sizeof(std::int32_t), block = 4 * lanes;
+  for (std::size_t first = 0; first < n; first += block) {
+    Vector a, b, c, d, before_a{}, before_b{}, before_c{}, before_d{};
+    std::memcpy(&a, items + first, sizeof a);
+    std::memcpy(&b, items + first + lanes, sizeof b);
+    std::memcpy(&c, items + first + 2 * lanes, sizeof c);
+    std::memcpy(&d, items + first + 3 * lanes, sizeof d);
+    for (std::size_t i = 0; i < n; ++i) {
+      Vector const item = Vector{} + items[i];
+      before_a -= item < a;  // -1 in the lanes where it is
+      before_b -= item < b;
+      before_c -= item < c;
+      before_d -= item < d;
+    }
+    std::int32_t before[block];
+    std::memcpy(before, &before_a, sizeof a);
+    std::memcpy(before + lanes, &before_b, sizeof b);
+    std::memcpy(before + 2 * lanes, &before_c, sizeof c);
+    std::memcpy(before + 3 * lanes, &before_d, sizeof d);
+    for (std::size_t i = first; i < std::min(first + block, n); ++i)
+      sorted[before[i - first]] = static_cast<std::uint64_t>(items[i]);
+  }
+}
+PARALLAX_WIDER inline void place_few_wider(std::int32_t const* items, std::size_t n, std::uint64_t* sorted) {
+  using Vector [[gnu::vector_size(32)]] = std::int32_t;
+  place_few<Vector>(items, n, sorted);
+}
+
 // Sorts (key, position) pairs by key, stably; returns the buffer of `work` in which they lie. The first digit in which
 // keys differ is moved from the keys themselves, later ones from pairs.
 template <class Index>
@@ -139,9 +173,12 @@ Buffer<std::uint64_t>& sort_pairs(std::span<Index const> keys, PackedKeys form, 
   auto& [work, counters] = scratch;
   for (auto& buffer : work) buffer.resize_with_slack(n);
   auto const from_keys = [keys, form](std::size_t i) { return form.pack(static_cast<std::uint64_t>(keys[i]), i); };
-  if (n <= few_keys) {
-    for (std::size_t i = 0; i < n; ++i) work[0][i] = from_keys(i);
-    std::sort(work[0].data(), work[0].data() + n);
+  if (n <= few_keys && plan.passes * plan.bits + form.shift < 32) {
+    std::int32_t items[few_keys] = {};
+    for (std::size_t i = 0; i < n; ++i) items[i] = static_cast<std::int32_t>(from_keys(i));
+    using Vector [[gnu::vector_size(16)]] = std::int32_t;
+    if (may_widen && machine_is_wider()) place_few_wider(items, n, work[0].data());
+    else place_few<Vector>(items, n, work[0].data());
     return work[0];
   }
 
