@@ -31,10 +31,10 @@ struct Room {
 
 struct Meeting final : px::detail::HostMeeting {
   Meeting(Room& met_in, std::size_t own) : room{met_in}, self{own} {}
-  std::vector<px::Place> gather(px::Place const& mine) override {
+  px::List<px::Place> gather(px::Place const& mine) override {
     room.places[self] = shows ? mine : px::Place{};
     room.door.arrive_and_wait();
-    auto all = room.places;
+    px::List<px::Place> all(room.places.begin(), room.places.end());
     room.door.arrive_and_wait();
     return all;
   }

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "../catch.hpp"
@@ -156,47 +159,65 @@ TEST_CASE("a rank that sends nothing where a block is expected is found out, how
   else CHECK_THROWS_WITH(arriving.test(), parallax_test::contains("rank 0 sent nothing in this operation to rank 1"));
 }
 
-TEST_CASE("what a block leads to is read once, with all blocks there and every sender waiting", "[comm][thread]") {
-  struct Reading final : px::Arrival {
-    void arrived() override {
-      ++times;
-      sum = 0;
-      for (int const* number : numbers) sum += number ? *number : 0;
-      too_early = sender && sender->test();
-    }
-    px::ThreadCommunicator::Request* sender = nullptr;
-    bool too_early = false;
-    std::vector<int const*> numbers = std::vector<int const*>(3);
-    int times = 0, sum = 0;
-  };
+TEST_CASE("who tells where memory lies finds out when all have read it", "[comm][thread]") {
   auto const group = std::make_shared<px::ThreadGroup>(3);
   std::vector<px::ThreadCommunicator> ranks;
   for (int rank = 0; rank < 3; ++rank) ranks.emplace_back(group, rank);
-  std::vector<int> const lent{1, 10, 100};
-  std::vector<int const*> const told{&lent[0], &lent[1], &lent[2]};
-  std::vector<px::ByteRange> const none(3);
-  std::vector<px::ByteRange> const each{{0, sizeof(int*)}, {sizeof(int*), sizeof(int*)}, {0, 0}};
-  std::vector<px::ByteRange> to_last(3);
-  to_last[2].bytes = sizeof(int*);
-  Reading reading, of_first, of_second;
-  auto const bytes = [](auto const* memory) { return reinterpret_cast<std::byte const*>(memory); };
-  auto* const into = reinterpret_cast<std::byte*>(reading.numbers.data());
-  auto last = ranks[2].ialltoallv(0, {nullptr, none, into, each, &reading});
-  auto first = ranks[0].ialltoallv(0, {bytes(&told[0]), to_last, nullptr, none, &of_first});
-  reading.sender = &first;
-  CHECK_FALSE(first.test());
-  CHECK_FALSE(last.test());
-  CHECK(reading.times == 0);
-  CHECK_FALSE(first.test());  // though its block has been there for a while
-  auto second = ranks[1].ialltoallv(0, {bytes(&told[1]), to_last, nullptr, none, &of_second});
-  CHECK_FALSE(second.test());
-  CHECK(last.test());
-  CHECK(reading.times == 1);
-  CHECK(reading.sum == 11);
-  CHECK_FALSE(reading.too_early);
-  CHECK(first.test());
-  CHECK(second.test());
-  CHECK(of_first.times == 1);  // nothing came: read at once
+  CHECK(ranks[1].unread() == -1);
+  ranks[0].begin_reading();  // what a flight was told, which is no turn
+  ranks[0].end_reading();
+  ranks[0].begin_reading();
+  ranks[1].begin_reading();
+  ranks[1].end_reading();
+  ranks[1].take_turn();
+  CHECK(ranks[1].unread() == 2);
+  ranks[2].take_turn();
+  CHECK(ranks[1].unread() == 0);
+  ranks[0].end_reading();
+  CHECK(ranks[1].unread() == 0);
+  ranks[0].take_turn();
+  for (auto const& rank : ranks) CHECK(rank.unread() == -1);
+
+  // Who aborts waits for those who read, and from then on nobody does.
+  ranks[0].begin_reading();
+  ranks[1].abort({px::Errc::user_exception, 1, "", "", "leaves"});
+  std::atomic<bool> over{false};
+  {
+    std::jthread const waits{[&] {
+      ranks[1].await_readers();
+      over = true;
+    }};
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    CHECK_FALSE(over);
+    ranks[0].end_reading();
+  }
+  CHECK(over);
+  CHECK_THROWS_WITH(ranks[2].begin_reading(), parallax_test::contains("leaves"));
+  CHECK_THROWS_WITH(ranks[0].unread(), parallax_test::contains("leaves"));
+  ranks[0].await_readers();  // who was refused does not read
+}
+
+// A rank whose session an exception leaves says so before anybody knows what the exception says.
+TEST_CASE("nobody begins to read what a rank has told that an exception leaves", "[comm][thread]") {
+  std::atomic<bool> left{false}, refused{false};
+  auto const train = [&](px::ThreadCommunicator& world) {
+    if (world.rank() == 0) {
+      world.abort({px::Errc::aborted, 0, "", "", "rank 0 left the session by an exception"});
+      world.await_readers();
+      left = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+      throw std::runtime_error{"what it says"};
+    }
+    while (!left) std::this_thread::yield();
+    try {
+      world.begin_reading();
+    } catch (px::Error const& error) {
+      refused = std::string_view{error.what()}.find("what it says") != std::string_view::npos;
+      throw;
+    }
+  };
+  CHECK_THROWS_WITH(px::run_threads(2, train), "what it says");
+  CHECK(refused);
 }
 
 TEST_CASE("an operation that is refused leaves its channel free", "[comm][thread]") {

@@ -1,4 +1,5 @@
 // Indices in device memory: the plans, rows and errors of the same indices in the host's.
+#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -99,6 +100,10 @@ TEST_CASE("a training whose indices are on the device has the bits of one whose 
   check<px::AllReduce, px::Cyclic, std::uint32_t, std::int32_t>(px::BadIds::drop_and_count, px::Reduce::mean_by_count,
                                                                 {.pieces = 7});
   check<baseline::NaivePs, px::Cyclic, std::int64_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean);
+  constexpr std::size_t many = Ops::most_planned_by_host + 1;  // of the host's, which then go to the device
+  check<px::PsShard, px::Cyclic, std::int32_t, std::int64_t>(px::BadIds::error, px::Reduce::mean, {}, many);
+  check<px::PsShard, px::Hash, std::uint64_t, std::int32_t>(px::BadIds::hash, px::Reduce::mean_by_count, {}, many);
+  check<px::AllGather, px::Block, std::int16_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::sum, {}, many);
   std::vector<double> weights(rows);
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<double>(1 + i % 13);
   check<px::PsShard, px::Greedy, std::int64_t, std::int64_t>(px::BadIds::drop_and_count, px::Reduce::mean, px::Greedy{weights});
@@ -113,6 +118,75 @@ TEST_CASE("indices on the device are read in the order of streams, whatever it i
   }
   emulated::Deferred const deferred{first};  // a device that is not ready yet when it is asked, and CUB's sort afterwards
   check<px::PsShard, px::Cyclic, std::int64_t, std::int64_t>(px::BadIds::error, px::Reduce::mean, {}, 9000);
+}
+
+TEST_CASE("many indices of the host's are planned on the device, few are not, and one outside the table has the host's words",
+          "[cuda][ids]") {
+  constexpr std::size_t few = Ops::most_planned_by_host, many = few + 1;
+  static_assert(rows < few);
+  std::barrier ranks{2};
+  struct Told {
+    std::int64_t copies_of_few, copies_of_many;
+    std::size_t mixed;
+    bool right;  // the rows that a pull of few says
+    std::string refused, negative;
+  };
+  std::vector<Told> told(2);
+  px::run_cuda_threads(2, [&](px::CudaThreadCommunicator& world) {
+    px::Session session{world};
+    px::Variable<px::Sparse, px::CudaSpace> words{session, "words", px::Table{rows, width, px::uniform(-1, 1)}};
+    auto const copies_of = [&](auto const& ids) {  // to the host, by a pull of all ranks
+      auto const now = [&] {
+        ranks.arrive_and_wait();
+        emulator::Locked const locked{emulator::mutex};
+        return emulator::copies_to_host;
+      };
+      auto const before = now();
+      ranks.arrive_and_wait();
+      static_cast<void>(session.pull(words, ids));
+      return now() - before;
+    };
+    std::vector<std::uint64_t> ids(many);
+    for (std::size_t i = 0; i < many; ++i) ids[i] = i * 31 % rows;
+    Told& own = told[static_cast<std::size_t>(world.rank())];
+    own.copies_of_few = copies_of(std::span{ids}.first(few)), own.copies_of_many = copies_of(std::span{ids});
+    // One rank's are planned by the host, and the other's on the device.
+    auto const mixed = session.pull(words, std::span{ids}.first(world.rank() == 0 ? few : many));
+    own.mixed = mixed.size();
+    auto const& ops = words.state().ops();
+    auto const here = [&](auto numbers) {
+      std::vector<std::uint32_t> copy(numbers.size());
+      ops.to_host(copy.data(), numbers.data(), copy.size());
+      return copy;
+    };
+    auto const all = session.pull(words, std::span{ids}.first(rows)), of_many = session.pull(words, std::span{ids});
+    auto const wanted = values_of(ops, all.values()), found = values_of(ops, of_many.values());
+    auto const all_at = here(all.inverse()), many_at = here(of_many.inverse());
+    own.right = true;
+    for (std::size_t i = 0; i < many; ++i)
+      own.right =
+          own.right && std::memcmp(&wanted[all_at[i % rows] * width], &found[many_at[i] * width], width * sizeof(float)) == 0;
+    auto const refusal_of = [&](std::uint64_t wrong) {
+      ids[many - 5] = wrong, ids[many - 3] = rows + 9;
+      try {
+        static_cast<void>(session.pull(words, std::span{ids}));
+      } catch (px::Error const& error) {
+        return std::string{error.what()};
+      }
+      return std::string{"no error"};
+    };
+    own.refused = refusal_of(97), own.negative = refusal_of(~std::uint64_t{0});
+    session.finish();
+  });
+  std::string const place = " at position " + std::to_string(many - 5) + " is outside [0, 97)";
+  for (Told const& own : told) {
+    CHECK(own.copies_of_few == 0);
+    CHECK(own.copies_of_many == 2);  // the lengths of each rank's runs
+    CHECK(own.mixed == rows);
+    CHECK(own.right);
+    CHECK(own.refused.ends_with("in pull of 'words': index 97" + place));
+    CHECK(own.negative.ends_with("in pull of 'words': index 18446744073709551615" + place));
+  }
 }
 
 TEST_CASE("an index on the device that is outside the table is refused with its place", "[cuda][ids]") {

@@ -137,7 +137,7 @@ TEST_CASE("eight tables share one pull and one step, their counts in an extra ro
     auto const transfers = session.traffic().transfers;
     auto const handles = session.pull(t[0].at(ids[0]), t[1].at(ids[1]), t[2].at(ids[2]), t[3].at(ids[3]), t[4].at(ids[4]),
                                       t[5].at(ids[5]), t[6].at(ids[6]), t[7].at(ids[7]));
-    bool const shared = session.traffic().transfers - transfers == 3;  // agreement, extra counts, ids with rows
+    auto const shared = session.traffic().transfers - transfers;
     bool right = true;
     std::vector<float> ones(2 * static_cast<std::size_t>(world.rank() + 1), 1.0f);
     std::apply([&](auto const&... handle) {
@@ -156,7 +156,7 @@ TEST_CASE("eight tables share one pull and one step, their counts in an extra ro
   });
   for (auto const& [right, shared] : results) {
     CHECK(right);
-    CHECK(shared);
+    CHECK(shared == 2);  // the agreement and extra counts, which tell where ids and rows are read
   }
 }
 
@@ -358,7 +358,7 @@ TEST_CASE("shared memory is found as by looking at all pairs", "[session][limits
   std::vector<std::byte> memory(40);
   int found = 0;
   for (int round = 0; round < 3000; ++round) {
-    std::vector<px::GradientMemory> all(1 + random() % 6);
+    px::List<px::GradientMemory> all(1 + random() % 6);
     for (auto& each : all) {
       each.begin = memory.data() + random() % 32;
       each.end = each.begin + random() % 8;

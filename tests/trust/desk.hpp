@@ -20,7 +20,7 @@ struct Desk {
   explicit Desk(C& world) : session{world} {}
   explicit Desk(px::Topology<C> topology) : session{std::move(topology)} {}
 
-  static constexpr std::int64_t rows = 7, width = 2;
+  static constexpr std::int64_t rows = 11, width = 2;
 
   px::Session<C> session;
   std::vector<float> layer_memory = std::vector<float>(24, 2.0f), other_memory = std::vector<float>(17, 1.0f);
@@ -30,8 +30,8 @@ struct Desk {
   px::Variable<px::Sparse, px::AllGather> copy{session, "copy", {rows, width, px::constant(0.5)}};
 
   std::vector<float> layer_gradient = std::vector<float>(24, 1.0f), other_gradient = std::vector<float>(17, 0.5f);
-  std::vector<int> ids{0, 1, 2, 3, 4, 5, 6, 3};  // every rank needs rows of every other
-  std::vector<float> row_gradients = std::vector<float>(16, 0.25f);
+  std::vector<int> ids{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 3};  // every rank needs rows of every other, of up to 8
+  std::vector<float> row_gradients = std::vector<float>(24, 0.25f);
 
   auto layer_update() const { return px::grad(layer, layer_gradient); }
   auto other_update() const { return px::grad(other, other_gradient); }

@@ -17,6 +17,7 @@
 #include "parallax/checkpoint/manifest.hpp"
 #include "parallax/checkpoint/options.hpp"
 #include "parallax/core/archive.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/variable/registration.hpp"
 
 namespace parallax::detail {
@@ -128,7 +129,7 @@ inline std::uint64_t manifest_tag(std::string const& directory, std::int64_t num
 class Meaning {
  public:
   Meaning(Generation const& manifest, RestoreOptions const& options, std::vector<int> const& hosts,
-          std::vector<RegistrationPtr> const& variables)
+          List<RegistrationPtr> const& variables)
       : manifest_{&manifest}, options_{&options} {
     as_many_ = manifest.shards().size() == hosts.size();
     alike_ = manifest.facts().hosts == hosts;

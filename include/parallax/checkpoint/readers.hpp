@@ -102,7 +102,7 @@ class Finding {
     });
     agree_so_far(*core_, "restore", error);
     double const word = wanted_ > 0 ? 1.0 : static_cast<double>(newest);  // any number may be wanted
-    core_->rounds.words.assign({word, static_cast<double>(tag >> 32), static_cast<double>(tag & 0xffff'ffffu)});
+    core_->rounds.words = {word, static_cast<double>(tag >> 32), static_cast<double>(tag & 0xffff'ffffu)};
     core_->rounds.tell_all("restore", [] { return std::string{}; });
     double most = 0;
     for (int rank = 0; rank < core_->topology.size(); ++rank) most = std::max(most, core_->rounds.told(rank)[0]);

@@ -203,7 +203,7 @@ class WholeRows {
   void agree(std::optional<Error> const& error, std::initializer_list<double> more = {}) {
     auto& rounds = core_->rounds;
     rounds.words.assign(1, error ? 0.0 : 1.0);
-    rounds.words.insert(rounds.words.end(), more.begin(), more.end());
+    rounds.words.append(more.begin(), more.end());
     rounds.tell_all(operation, [&] { return *name_; });
     bool right = true;
     for (int rank = 0; rank < ranks_; ++rank) right = right && rounds.told(rank)[0] != 0;

@@ -37,6 +37,11 @@ PARALLAX_ABILITY(KnowsOversubscription, bool, oversubscribed, (), (), const, fal
 PARALLAX_ABILITY(KnowsThreads, bool, serialized, (), (), const, true)
 PARALLAX_ABILITY(KnowsSharedMemory, bool, shares_memory, (int one, int other), (one, other), const, false)
 PARALLAX_ABILITY(ReadsInPlace, bool, reads_in_place, (), (), const, false)
+PARALLAX_ABILITY(ReadsInPlace, void, begin_reading, (), (), , void())
+PARALLAX_ABILITY(ReadsInPlace, void, end_reading, (), (), noexcept, void())
+PARALLAX_ABILITY(ReadsInPlace, void, await_readers, (), (), const noexcept, void())
+PARALLAX_ABILITY(ReadsInPlace, void, take_turn, (), (), noexcept, void())
+PARALLAX_ABILITY(ReadsInPlace, int, unread, (), (), const, -1)
 PARALLAX_ABILITY(SleepsUntilNews, void, sleep, (std::chrono::nanoseconds at_most), (at_most), const, detail::yield())
 PARALLAX_ABILITY(TellsOfAborts, void, check, (), (), , void())
 

@@ -10,6 +10,7 @@
 
 #include "parallax/comm/transfer/dense.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax {
 
@@ -56,8 +57,8 @@ class Round {
 };
 
 // The first element of each rank's part of n elements, and n behind them: ranks + 1 numbers.
-inline std::vector<std::size_t> even_parts(std::size_t n, int ranks) {
-  std::vector<std::size_t> begins;
+inline List<std::size_t> even_parts(std::size_t n, int ranks) {
+  List<std::size_t> begins;
   for (int rank = 0; rank <= ranks; ++rank) begins.push_back(part_begin(n, rank, ranks));
   return begins;
 }
@@ -77,7 +78,7 @@ void require_size(std::span<T> given, std::size_t needed, int rank, char const* 
 template <Communicator C>
 void barrier(C& comm) {
   detail::Round<C> round{comm, "barrier"};
-  std::vector<std::byte> sent(1), received(static_cast<std::size_t>(comm.size()));
+  List<std::byte> sent(1), received(static_cast<std::size_t>(comm.size()));
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank()) continue;
     round.lane().send(rank, 0, 1, Payload::control);
@@ -125,7 +126,7 @@ void allgatherv(C& comm, std::span<T const> send, std::span<T> receive, std::spa
 template <class T, Communicator C>
 std::vector<T> allgather(C& comm, T const& value) {
   std::vector<T> values(static_cast<std::size_t>(comm.size()));
-  std::vector<std::size_t> const counts(values.size(), 1);
+  List<std::size_t> const counts(values.size(), 1);
   allgatherv<T>(comm, std::span{&value, 1}, values, counts);
   return values;
 }

@@ -30,20 +30,9 @@ struct ByteRange {
   std::size_t offset = 0, bytes = 0;  // how many from there on
 };
 
-// Who reads in place what the blocks of a transfer lead to, where the communicator `ReadsInPlace`.
-class Arrival {
- public:
-  // All blocks are here, and their senders wait until this returns.
-  virtual void arrived() = 0;
-
- protected:
-  ~Arrival() = default;
-};
-
 // Does not own. One rank's part of an alltoallv: `to[r]` of `send` goes to rank r, `from[r]` of `receive` comes from it. Both
 // lists have `size` entries; to[r].bytes here equals from[this rank].bytes there. Blocks of `receive` do not overlap. Blocks
-// of 0 bytes send no message. The block for the rank itself is copied. `arrival` is told once, within a `test` of the request;
-// null where nobody reads in place.
+// of 0 bytes send no message. The block for the rank itself is copied.
 struct Transfer {
   // What goes out, read until the request is complete. Where every block of `to` has 0 bytes, it may be null.
   std::byte const* send = nullptr;
@@ -53,8 +42,6 @@ struct Transfer {
   std::byte* receive = nullptr;
   // By sender: the block of `receive` that it fills.
   Slice<ByteRange const> from;
-  // Told when all blocks are here; may be null.
-  Arrival* arrival = nullptr;
 };
 
 // Independent lanes: operations on one channel happen in the order of their posting, operations on different channels in
@@ -349,12 +336,22 @@ concept DeviceAllreduce = CarriesDevice<C> && requires(C& comm, C const& view, f
   { comm.iallreduce_device(0, static_cast<double const*>(d), d, count) } -> std::same_as<device_request_of<C>>;
 };
 
-// Optional ability: all ranks find memory of each other by its address, and a Transfer's `arrival` is told: what a block points
-// to is read where it lies, as long as its sender's request is not complete.
-//   reads_in_place()   the same on every rank
+// Optional ability: all ranks find memory of each other by its address. They tell each other addresses in an agreement, and read
+// what lies there. What a rank has told stays until it knows that all have read it.
+//   reads_in_place()                  the same on every rank
+//   begin_reading(), end_reading()    around what this rank reads; the first one throws the reason of an abort
+//   await_readers()                   after an abort: returns once no rank reads
+//   take_turn()                       collective in its order: this rank has read all that it was told so far
+//   unread()                          a rank that has taken fewer turns than this one, else -1; throws the reason of an abort
+// What a rank did before it took a turn happens before what follows an `unread` of another that knows of it.
 template <class C>
-concept ReadsInPlace = requires(C const& view) {
+concept ReadsInPlace = requires(C& comm, C const& view) {
   { view.reads_in_place() } -> std::convertible_to<bool>;
+  comm.begin_reading();
+  comm.end_reading();
+  view.await_readers();
+  comm.take_turn();
+  { view.unread() } -> std::convertible_to<int>;
 };
 
 // Local. Whether peers read each other's memory by its address, the same on every rank: false where C does not say.
@@ -431,6 +428,8 @@ class Patience {
     return true;
   }
 
+  // The time at the latest `pause`; 0 before the first.
+  std::chrono::nanoseconds paused_at() const { return started_ + waited_; }
   // How long the wait has lasted since the first `pause`; 0 before.
   std::chrono::nanoseconds waited() const { return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_; }
 

@@ -5,12 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax::detail {
 
@@ -101,7 +101,7 @@ class LetterQueue {
  private:
   // A ring of letters, numbered from 0 as they were posted to it: letter i lies in slot i mod `slots`.
   struct Ring {
-    explicit Ring(std::size_t count) : slots{count}, letters{std::make_unique<std::vector<std::byte>[]>(count)} {}
+    explicit Ring(std::size_t count) : slots{count}, letters(count) {}
 
     // The slot of a letter; its memory is kept from one letter to the next.
     std::vector<std::byte>& at(std::uint64_t number) { return letters[static_cast<std::size_t>(number % slots)]; }
@@ -114,7 +114,7 @@ class LetterQueue {
 
     // A power of two times the window.
     std::size_t const slots;
-    std::unique_ptr<std::vector<std::byte>[]> const letters;
+    List<std::vector<std::byte>> letters;
     alignas(64) std::atomic<std::uint64_t> written{0};  // by the writer, and so is `next`, behind the last letter of this ring
     std::atomic<Ring*> next{nullptr};
     alignas(64) std::atomic<std::uint64_t> read{0};  // by the reader

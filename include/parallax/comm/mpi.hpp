@@ -5,12 +5,10 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -24,7 +22,9 @@
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/endpoint.hpp"
 #include "parallax/comm/mpi/job.hpp"
+#include "parallax/core/clock.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/pointer.hpp"
 
 namespace parallax {
 
@@ -147,7 +147,7 @@ class MpiCommunicator {
   Request sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count);
 
   // Requests refer to it, so that this object may move.
-  std::unique_ptr<detail::MpiEndpoint> end_;
+  Owned<detail::MpiEndpoint> end_;
 };
 
 // A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` returned
@@ -193,7 +193,7 @@ MpiCommunicator::Request MpiCommunicator::sum(int channel, MPI_Datatype type, T 
 
 #if PARALLAX_MPI_BODIES
 PARALLAX_MPI_INLINE MpiCommunicator::MpiCommunicator(MPI_Comm comm, MpiOptions options)
-    : end_{std::make_unique<detail::MpiEndpoint>(comm, options)} {}
+    : end_{make_owned<detail::MpiEndpoint>(comm, options)} {}
 
 PARALLAX_MPI_INLINE bool MpiCommunicator::serialized() const {
   int level = MPI_THREAD_SINGLE;

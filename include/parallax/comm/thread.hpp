@@ -13,12 +13,12 @@
 #include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/thread/group.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax {
 
@@ -59,6 +59,17 @@ class ThreadCommunicator {
   bool shares_memory(int /*one*/, int /*other*/) const { return true; }
   // Always: an address means the same to every rank.
   bool reads_in_place() const { return true; }
+  // As ReadsInPlace has them. Whoever begins to read and looks for an abort afterwards, is seen by whoever aborts and looks for
+  // readers afterwards.
+  void begin_reading();
+  // Local.
+  void end_reading() noexcept { reader(rank_).reads.store(false, std::memory_order_release); }
+  // Yields as long as a rank reads, this one too.
+  void await_readers() const noexcept;
+  // A store.
+  void take_turn() noexcept;
+  // A load for each rank.
+  int unread() const;
   // Local, as ThreadGroup::abort: every rank's next operation and every poll throw this reason, or an earlier one.
   void abort(Error const& reason) { group_->abort(reason); }
   // Throws the reason once any rank has aborted.
@@ -118,7 +129,7 @@ class ThreadCommunicator {
   struct Lane {
     Transfer transfer;
     std::uint64_t number = 0;
-    bool busy = false, read_in_place = false;
+    bool busy = false;
     int missing = 0, unposted = 0;  // blocks that have not arrived; those whose box was not free yet
     // How far the blocks from a rank and to it are.
     struct Peer {
@@ -127,8 +138,11 @@ class ThreadCommunicator {
       // It lies in its box, or has.
       bool posted;
     };
-    std::vector<Peer> peers;  // by rank
+    List<Peer> peers;  // by rank
   };
+
+  // What all ranks know of one that reads in place.
+  ThreadGroup::Reader& reader(int rank) const { return group_->readers_[static_cast<std::size_t>(rank)]; }
 
   // What a box holds for an operation: later operations, and later marks of one, have larger stamps.
   static std::uint64_t stamp(std::uint64_t number, Mark mark) { return number * 4 + mark; }
@@ -139,7 +153,6 @@ class ThreadCommunicator {
   // Fills the boxes of the operation that are free: all of them, unless a peer is two operations behind.
   void fill_boxes(int channel, Lane& lane);
   // Copies the block of `source` if it is there. A box that holds something else than this operation expects is a mismatch.
-  // Where blocks are read in place, all are copied together, once the last is there.
   void receive(int channel, Lane& lane, int source);
   // Whether a box of this stamp has a block of an earlier operation, in which nobody expected it.
   static bool left_behind(std::uint64_t stamp, Lane const& lane) {
@@ -147,20 +160,8 @@ class ThreadCommunicator {
   }
   // Throws where a box has an older block, or the sender is further on and has left this operation's out.
   void check_box(int channel, Lane const& lane, int source);
-  // False where the block was withdrawn.
-  // Marks the box as being read; a Holding marks it as taken.
+  // Marks the box as being read, then as taken. False where the block was withdrawn.
   bool copy(int channel, Lane& lane, int source);
-  // At its end the blocks of these sources that are being read have been.
-  struct Holding {
-    // Its members are those of the operation at hand.
-    ThreadCommunicator& world;
-    int channel;
-    Lane const& lane;
-    int first, last;
-    ~Holding();
-  };
-  // All blocks are here: copies them, and tells whoever reads in place, while the senders wait.
-  void tell_arrival(int channel, Lane& lane);
 
   // Posts what was not yet. Takes what has come, beginning with the rank behind this one, so that ranks do not all read from rank
   // 0 first.
@@ -174,10 +175,10 @@ class ThreadCommunicator {
     return target != rank_ && lane.transfer.to[static_cast<std::size_t>(target)].bytes > 0;
   }
   // Whether that rank has yet to take its block, and the block must stay until then.
-  bool unread(int channel, Lane const& lane, int target) const {
+  bool untaken(int channel, Lane const& lane, int target) const {
     if (!sends_to(lane, target)) return false;
     bool const inside = lane.transfer.to[static_cast<std::size_t>(target)].bytes <= sizeof(Box::inside);
-    if (inside && !lane.read_in_place) return !lane.peers[static_cast<std::size_t>(target)].posted;
+    if (inside) return !lane.peers[static_cast<std::size_t>(target)].posted;
     return group_->box(channel, rank_, target, lane.number).stamp.load(std::memory_order_acquire) !=
            stamp(lane.number, Mark::taken);
   }
@@ -299,6 +300,31 @@ PARALLAX_INLINE void ThreadCommunicator::reclaim(int channel) noexcept {
   while (loan.holders.load() > 0) std::this_thread::yield();
 }
 
+PARALLAX_INLINE void ThreadCommunicator::begin_reading() {
+  reader(rank_).reads.store(true);
+  if (!group_->left_.load()) return;
+  end_reading();
+  group_->refuse_soon();
+}
+
+PARALLAX_INLINE void ThreadCommunicator::await_readers() const noexcept {
+  for (int rank = 0; rank < size(); ++rank)
+    while (reader(rank).reads.load()) std::this_thread::yield();
+}
+
+PARALLAX_INLINE void ThreadCommunicator::take_turn() noexcept {
+  auto& turns = reader(rank_).turns;
+  turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+PARALLAX_INLINE int ThreadCommunicator::unread() const {
+  group_->check();
+  std::uint64_t const own = reader(rank_).turns.load(std::memory_order_relaxed);
+  for (int k = 1; k < size(); ++k)
+    if (int const rank = (rank_ + k) % size(); reader(rank).turns.load(std::memory_order_acquire) < own) return rank;
+  return -1;
+}
+
 PARALLAX_INLINE Error ThreadCommunicator::disagreement(int source, std::string const& what) const {
   return {Errc::mismatch, source, "ialltoallv", "",
           "rank " + std::to_string(source) + " " + what + " rank " + std::to_string(rank_)};
@@ -324,10 +350,7 @@ PARALLAX_INLINE void ThreadCommunicator::receive(int channel, Lane& lane, int so
   bool const here = box.stamp.load(std::memory_order_acquire) == stamp(lane.number, Mark::posted);
   std::uint64_t const other = group_->box(channel, source, rank_, lane.number + 1).stamp.load(std::memory_order_relaxed);
   if (!here || left_behind(other, lane)) return check_box(channel, lane, source);
-  if (!lane.transfer.arrival) {
-    Holding const holding{*this, channel, lane, source, source + 1};
-    if (!copy(channel, lane, source)) return;
-  }
+  if (!copy(channel, lane, source)) return;
   lane.peers[static_cast<std::size_t>(source)].arrived = true;
   --lane.missing;
 }
@@ -349,28 +372,12 @@ PARALLAX_INLINE bool ThreadCommunicator::copy(int channel, Lane& lane, int sourc
   ByteRange const expected = lane.transfer.from[static_cast<std::size_t>(source)];
   std::uint64_t seen = stamp(lane.number, Mark::posted);
   if (!box.stamp.compare_exchange_strong(seen, stamp(lane.number, Mark::reading), std::memory_order_acquire)) return false;
-  if (box.bytes != expected.bytes)
-    throw disagreement(
-        source, "sent " + std::to_string(box.bytes) + " bytes where " + std::to_string(expected.bytes) + " were expected by");
-  std::memcpy(lane.transfer.receive + expected.offset, box.data, box.bytes);
-  return true;
-}
-
-PARALLAX_INLINE ThreadCommunicator::Holding::~Holding() {
-  for (int source = first; source < last; ++source) {
-    Box& box = world.group_->box(channel, source, world.rank_, lane.number);
-    if (box.stamp.load(std::memory_order_relaxed) == stamp(lane.number, Mark::reading))
-      box.stamp.store(stamp(lane.number, Mark::taken), std::memory_order_release);
-  }
-}
-
-PARALLAX_INLINE void ThreadCommunicator::tell_arrival(int channel, Lane& lane) {
-  Holding const holding{*this, channel, lane, 0, size()};
-  for (int source = 0; source < size(); ++source) {
-    bool const expected = source != rank_ && lane.transfer.from[static_cast<std::size_t>(source)].bytes > 0;
-    if (expected && !copy(channel, lane, source)) return;
-  }
-  std::exchange(lane.transfer.arrival, nullptr)->arrived();
+  std::size_t const bytes = box.bytes;
+  if (bytes == expected.bytes) std::memcpy(lane.transfer.receive + expected.offset, box.data, bytes);
+  box.stamp.store(stamp(lane.number, Mark::taken), std::memory_order_release);
+  if (bytes == expected.bytes) return true;
+  throw disagreement(source,
+                     "sent " + std::to_string(bytes) + " bytes where " + std::to_string(expected.bytes) + " were expected by");
 }
 
 PARALLAX_INLINE void ThreadCommunicator::receive(int channel, Lane& lane) {
@@ -386,9 +393,8 @@ PARALLAX_INLINE bool ThreadCommunicator::progress(int channel) {
   if (!lane.busy) return true;
   group_->check();
   receive(channel, lane);
-  if (lane.missing == 0 && lane.transfer.arrival) tell_arrival(channel, lane);
-  bool complete = lane.missing == 0 && !lane.transfer.arrival;
-  for (int target = 0; target < size() && complete; ++target) complete = !unread(channel, lane, target);
+  bool complete = lane.missing == 0;
+  for (int target = 0; target < size() && complete; ++target) complete = !untaken(channel, lane, target);
   if (complete) {
     lane.busy = false;
     --in_flight_;
@@ -405,7 +411,7 @@ PARALLAX_INLINE int ThreadCommunicator::waiting_for(int channel) const {
   for (int k = 1; k < size(); ++k)
     if (int const rank = (rank_ + k) % size(); !lane.peers[static_cast<std::size_t>(rank)].arrived) return rank;
   for (int k = 1; k < size(); ++k)
-    if (int const rank = (rank_ + k) % size(); unread(channel, lane, rank)) return rank;
+    if (int const rank = (rank_ + k) % size(); untaken(channel, lane, rank)) return rank;
   return -1;
 }
 
@@ -434,7 +440,6 @@ PARALLAX_INLINE ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int c
   lane.transfer = transfer;
   lane.number += 1;
   lane.busy = true;
-  lane.read_in_place = transfer.arrival;
   ++in_flight_;
   lane.missing = lane.unposted = 0;
   for (int other = 0; other < size(); ++other) {
@@ -469,7 +474,7 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
     }
   };
   {
-    std::vector<std::jthread> ranks;
+    List<std::jthread> ranks;
     for (int rank = 1; rank < size; ++rank) ranks.emplace_back(rank_main, rank);
     rank_main(0);
   }

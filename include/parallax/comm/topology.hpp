@@ -10,6 +10,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/slice.hpp"
 
 namespace parallax {
@@ -17,8 +18,8 @@ namespace parallax {
 // One hop of an exchange, seen from one rank. The rank hands what belongs to owners [base + t·stride, base + (t+1)·stride) to
 // rank targets[t], and, if it is a target itself, receives its share from every rank of `sources`, in the order of sums.
 struct Hop {
-  std::vector<int> targets;  // world ranks, by digit of the owner; empty on a rank that takes no part in this hop
-  std::vector<int> sources;  // world ranks that send here, ascending; empty on a rank that is no target
+  List<int> targets;  // world ranks, by digit of the owner; empty on a rank that takes no part in this hop
+  List<int> sources;  // world ranks that send here, ascending; empty on a rank that is no target
   // The first owner that this hop serves.
   int base = 0, stride = 1;  // owners that one target serves
   int self = -1;             // this rank's digit, its position in `targets`; -1 when it is none
@@ -86,7 +87,7 @@ class RankLayout {
 
  private:
   // Tells a hop how each of its groups meets. `group_of`: by rank, -1 for a rank that takes no part.
-  void describe(Hop& hop, std::vector<int> const& group_of, Meets const& meets);
+  void describe(Hop& hop, List<int> const& group_of, Meets const& meets);
   // The one hop from every rank to every owner: the only one of a flat layout, and `direct` of two levels.
   void lay_out_direct(Meets const& meets);
   // The two hops of `hosts_`, then the direct one. Ranks of a host get slots in ascending order.
@@ -95,7 +96,8 @@ class RankLayout {
   // This rank, and the number of ranks.
   int rank_, size_;
   // By rank: its host. By owner: its rank.
-  std::vector<int> hosts_, owner_ranks_;
+  std::vector<int> hosts_;
+  List<int> owner_ranks_;
   Hop hops_[2];  // of two levels
   // From every rank to every owner at once.
   Hop direct_;
@@ -128,12 +130,14 @@ class Topology : public RankLayout {
     meeting([&](Meets const& meets) { lay_out(std::move(hosts), meets); });
   }
 
-  // The same ranks, hosts and hops by another communicator of those ranks. Local.
+  // The same ranks, hosts and hops by another communicator of those ranks, the edge of a session most often. Local.
   template <Communicator Other>
   Topology(C& world, Topology<Other> const& like) : RankLayout{like}, world_{&world} {}
 
   // The communicator that all exchanges of this topology take.
   C& world() const { return *world_; }
+  // Whether its ranks read each other's memory by its address, the same on every rank. Not where a device's memory is carried too.
+  bool reads_in_place() const { return reads_in_place_; }
 
  private:
   // Calls `f` with what the communicator says of shared and lent memory; of one that says nothing: that no two ranks have any.
@@ -151,6 +155,7 @@ class Topology : public RankLayout {
   }
 
   C* world_;
+  bool reads_in_place_ = !CarriesDevice<C> && parallax::reads_in_place(*world_);
 };
 
 #if PARALLAX_BODIES
@@ -185,8 +190,8 @@ PARALLAX_INLINE void RankLayout::lay_out(std::vector<int> hosts, Meets const& me
   lay_out_levels(meets);
 }
 
-PARALLAX_INLINE void RankLayout::describe(Hop& hop, std::vector<int> const& group_of, Meets const& meets) {
-  std::vector<int> first(group_of.size(), -1);  // rank of each group
+PARALLAX_INLINE void RankLayout::describe(Hop& hop, List<int> const& group_of, Meets const& meets) {
+  List<int> first(group_of.size(), -1);  // rank of each group
   hop.in_memory = hop.lends = true;
   for (int rank = 0; rank < size_; ++rank) {
     int const group = group_of[static_cast<std::size_t>(rank)];
@@ -202,7 +207,7 @@ PARALLAX_INLINE void RankLayout::lay_out_direct(Meets const& meets) {
   auto const ranks = static_cast<std::size_t>(size_);
   direct_.targets = owner_ranks_;
   direct_.fan_out = owners();
-  describe(direct_, std::vector<int>(ranks, 0), meets);
+  describe(direct_, List<int>(ranks, 0), meets);
   for (int owner = 0; owner < owners(); ++owner)
     if (owner_rank(owner) == rank_) direct_.self = owner;
   owner_ = direct_.self;
@@ -212,8 +217,8 @@ PARALLAX_INLINE void RankLayout::lay_out_direct(Meets const& meets) {
 
 PARALLAX_INLINE void RankLayout::lay_out_levels(Meets const& meets) {
   auto const ranks = static_cast<std::size_t>(size_);
-  std::vector<int> sizes;                           // of hosts, in order of their first rank
-  std::vector<int> host_of(ranks), slot_of(ranks);  // by rank
+  List<int> sizes;                           // of hosts, in order of their first rank
+  List<int> host_of(ranks), slot_of(ranks);  // by rank
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     std::size_t same = 0;
     while (hosts_[same] != hosts_[rank]) ++same;

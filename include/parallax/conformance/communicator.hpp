@@ -43,6 +43,7 @@ void check_communicator(Model const& model, std::uint64_t seed = 1) {
   check(model, seed, deadline, "a second operation on a busy channel is misuse", ABusyChannelIsMisuse{});
   check(model, seed, deadline, "the vendor's all-reduce sums", TheVendorsSum{});
   check(model, seed, deadline, "lent memory is reached by peers", LentMemoryIsReached{});
+  check(model, seed, deadline, "words are read in turns", WordsAreReadInTurns{});
 }
 // Called by a test, likewise: checks that ranks which disagree, abort or stay away are found out and named, and that nothing
 // hangs. Throws a Failure. Each check has a fresh communicator, as most of them end theirs. The brief deadline is for what has
@@ -74,6 +75,8 @@ void check_failures(Model const& model, std::uint64_t seed = 1) {
     check(model, mix(seed, i), ample, "abandoned memory is left alone", AbandonedMemoryIsLeftAlone{});
   for (std::uint64_t i = 0; i < 20; ++i)
     check(model, mix(seed, i), ample, "abandoned loans are left alone", AbandonedLoansAreLeftAlone{});
+  for (std::uint64_t i = 0; i < 20; ++i)
+    check(model, mix(seed, i), ample, "abandoned words are left alone", AbandonedWordsAreLeftAlone{});
 }
 
 }  // namespace parallax_conformance

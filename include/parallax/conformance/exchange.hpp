@@ -155,6 +155,28 @@ void complete(C& comm, R& request) {
   require(request.waiting_for() == -1, "a complete request waits for rank " + std::to_string(request.waiting_for()));
 }
 
+// Collective: tells every rank where `words` lie, and returns where those of each rank do.
+template <class C>
+std::vector<std::uint64_t const*> told_places(C& comm, std::vector<std::uint64_t> const& words) {
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  std::uint64_t const* const own = words.data();
+  std::vector<std::uint64_t const*> all(ranks);
+  std::vector<parallax::ByteRange> const to(ranks, {0, sizeof own});
+  std::vector<parallax::ByteRange> from(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof own, sizeof own};
+  auto request =
+      comm.ialltoallv(0, {reinterpret_cast<std::byte const*>(&own), to, reinterpret_cast<std::byte*>(all.data()), from});
+  complete(comm, request);
+  return all;
+}
+// Collective: returns once all ranks have read what they were told the place of.
+template <class C>
+void await_turns(C& comm) {
+  comm.take_turn();
+  for (parallax::Patience<C> patience{comm}; comm.unread() >= 0;)
+    require(patience.pause(), "rank " + std::to_string(comm.unread()) + " does not end its turn");
+}
+
 // One whole operation on a channel: posts it, waits for it, and checks it. Collective.
 template <class C>
 void exchange(C& comm, int channel, Exchange const& part) {

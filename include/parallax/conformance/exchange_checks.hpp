@@ -347,4 +347,32 @@ struct LentMemoryIsReached {
   }
 };
 
+// Checks reading in place: every rank tells all others where its words lie, reads theirs, and changes its own as soon as all have
+// read. One of them has read before, what only it was told.
+struct WordsAreReadInTurns {
+  // On each rank: a hundred turns, or nothing where ranks do not read in place.
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if constexpr (parallax::ReadsInPlace<C>) {
+      if (!comm.reads_in_place()) return;
+      auto const ranks = static_cast<std::size_t>(comm.size());
+      std::vector<std::uint64_t> own(1000);
+      for (std::uint64_t turn = 0; turn < 100; ++turn) {
+        for (std::size_t k = 0; k < own.size(); ++k) own[k] = mix(seed, turn, comm.rank(), k);
+        auto const all = told_places(comm, own);
+        if (comm.rank() == 0) {
+          comm.begin_reading();
+          comm.end_reading();
+        }
+        comm.begin_reading();
+        for (std::size_t r = 0; r < ranks; ++r)
+          for (std::size_t k = 0; k < own.size(); ++k)
+            require(all[r][k] == mix(seed, turn, r, k), "rank " + std::to_string(r) + " has changed what is being read");
+        comm.end_reading();
+        await_turns(comm);
+      }
+    }
+  }
+};
+
 }  // namespace parallax_conformance

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -155,6 +156,38 @@ struct AbandonedMemoryIsLeftAlone {
       if (comm.rank() == culprit) comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
     } catch (parallax::Error const& error) {
       require(error.rank() == culprit, error.what());
+    }
+  }
+};
+
+// Checks ranks that leave, and free what they have told others the place of, while these read it (sanitizers watch).
+struct AbandonedWordsAreLeftAlone {
+  // On each rank: a few turns, in one of which the culprit may abort; nothing where ranks do not read in place.
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if constexpr (parallax::ReadsInPlace<C>) {
+      if (!comm.reads_in_place()) return;
+      auto const ranks = static_cast<std::size_t>(comm.size());
+      auto const culprit = static_cast<int>(mix(seed) % ranks);
+      Dice dice{mix(seed, 1u)};
+      std::vector<std::uint64_t> own(20'000, 1);
+      try {
+        for (int turn = 0; turn < 3; ++turn) {
+          auto const all = told_places(comm, own);
+          if (comm.rank() == culprit && (turn == 2 || dice.below(2) == 0))
+            comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+          comm.begin_reading();
+          std::uint64_t sum = 0;
+          for (auto const* words : all) sum = std::accumulate(words, words + own.size(), sum);
+          comm.end_reading();
+          require(sum == ranks * own.size(), "what was told is gone while it is read");
+          await_turns(comm);
+        }
+        require(false, "an abort is not seen by who begins to read");
+      } catch (parallax::Error const& error) {
+        require(error.rank() == culprit, error.what());
+      }
+      comm.await_readers();
     }
   }
 };

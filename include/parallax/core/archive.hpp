@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/short_float.hpp"
 
 namespace parallax {
@@ -142,9 +142,9 @@ class Items {
   void fields(std::string_view name, T& object, Share share = Share::any) {
     list_of(name, std::span{&object, 1}, share, {1, 0, false});
   }
-  // A list of numbers or aggregates: its length, then a row of words for each. `fill`: an entry to begin with.
-  template <class T>
-  void list(std::string_view name, std::vector<T>& entries, T const& fill = {}, Share share = Share::any) {
+  // A std::vector or List of numbers or aggregates: its length, then a row of words for each. `fill`: an entry to begin with.
+  template <class Entries>
+  void list(std::string_view name, Entries& entries, typename Entries::value_type const& fill = {}, Share share = Share::any) {
     std::uint64_t length = entries.size();
     number(std::string{name} + ".length", length, share);
     if constexpr (reads) {
@@ -217,7 +217,7 @@ class Items {
   void list_of(std::string_view name, std::span<T> entries, Share share, Piece const& piece) {
     if (entries.empty()) return;
     std::size_t const width = word_count(entries[0]);
-    std::vector<std::uint64_t> words;
+    List<std::uint64_t> words;
     words.reserve(entries.size() * width);
     for (T& entry : entries) visit_words(entry, [&](std::uint64_t& word) { words.push_back(word); });
     show_rows(name, words.data(), entries.size(), width, share, piece);

@@ -2,6 +2,7 @@
 // Communicators, the progress thread and shared memory include it.
 #pragma once
 
+#include <cerrno>
 #if defined(__GLIBCXX__) && __has_include(<bits/chrono.h>)
 #include <bits/chrono.h>  // durations and clocks alone; what <chrono> itself begins with
 #else
@@ -9,6 +10,7 @@
 #endif
 #if __has_include(<sched.h>)
 #include <sched.h>
+#include <time.h>
 #else
 #include <thread>
 #endif
@@ -21,6 +23,17 @@ inline void yield() noexcept {
   sched_yield();
 #else
   std::this_thread::yield();
+#endif
+}
+
+// Lets this thread sleep for so long, or a little longer. Called where a wait is no poll.
+inline void sleep_for(std::chrono::nanoseconds time) noexcept {
+#if __has_include(<sched.h>)
+  timespec left{static_cast<time_t>(time.count() / 1'000'000'000), static_cast<long>(time.count() % 1'000'000'000)};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {  // a signal was handled
+  }
+#else
+  std::this_thread::sleep_for(time);
 #endif
 }
 

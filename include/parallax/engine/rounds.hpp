@@ -7,11 +7,13 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include "parallax/comm/agreement/agreement.hpp"
 #include "parallax/comm/agreement/explanation.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/engine/waiting.hpp"
 #include "parallax/variable/registry.hpp"
@@ -26,8 +28,8 @@ class Rounds {
   Rounds(Topology<C> const& topology, int channel, Traffic& traffic, Waiting<C>& waiting, Registry const& registry);
 
   // Local. An operation begins: what every agreement about it includes is the operation, its number in the session, and all
-  // variables made so far. `step`: completed before it.
-  Fingerprint begin(Operation operation, std::int64_t step, std::uint64_t options);
+  // variables made so far. `step`: completed before it. `variable`: the first one concerned, for the journal.
+  Fingerprint begin(Operation operation, std::int64_t step, std::uint64_t options, std::string_view variable);
   // How many operations have begun, this session's whole life long; ranks out of step are told by it.
   std::uint64_t operations() const { return operations_; }
 
@@ -41,6 +43,8 @@ class Rounds {
   // session. Where they called different operations, one of which may have been a step, what is under way is dropped on all of
   // them.
   PARALLAX_COLD Error explain(char const* operation, Error const* error, std::string const& details);
+  // Whether the latest explanation has dropped what was under way; the same on all ranks.
+  bool dropped() const { return dropped_; }
 
   // Collective. Every rank's `words` to every rank, equally many: N - 1 messages of each rank, of eight bytes a word. `names`
   // are asked only by a long wait.
@@ -51,14 +55,14 @@ class Rounds {
     return {told_.data() + static_cast<std::size_t>(rank) * words.size(), words.size()};
   }
   // The same of all ranks, one after the other.
-  std::vector<double> const& all_told() const { return told_; }
+  List<double> const& all_told() const { return told_; }
 
   // After an abort: returns once no peer reads our memory.
   void withdraw() noexcept;
 
   // The agreement at hand, which the operation begins and fills before it calls `agree`.
   Agreement<C> agreement;
-  std::vector<double> words;  // of this rank, for `tell_all`
+  List<double> words;  // of this rank, for `tell_all`
 
  private:
   // A wait of the operation for one transfer.
@@ -72,8 +76,10 @@ class Rounds {
   Waiting<C>* waiting_;
   Registry const* registry_;
   Lane<C> lane_;
-  std::vector<double> told_;
+  List<double> told_;
   std::uint64_t operations_ = 0;
+  bool begun_ = false;  // the operation at hand has agreed on nothing yet
+  bool dropped_ = false;
 };
 
 template <Communicator C>
@@ -85,10 +91,11 @@ Rounds<C>::Rounds(Topology<C> const& topology, int channel, Traffic& traffic, Wa
       lane_{topology, channel, traffic} {}
 
 template <Communicator C>
-Fingerprint Rounds<C>::begin(Operation operation, std::int64_t step, std::uint64_t options) {
+Fingerprint Rounds<C>::begin(Operation operation, std::int64_t step, std::uint64_t options, std::string_view variable) {
   Fingerprint hash;
   hash.add(static_cast<std::uint64_t>(operation));
-  waiting_->journal().enter(word(operation), ++operations_, step, waiting_->clock());
+  waiting_->journal().enter(word(operation), ++operations_, step, waiting_->clock(), word(Phase::agreeing), variable);
+  begun_ = true;
   hash.add(operations_);
   hash.add(registry_->hash());
   hash.add(options);
@@ -99,9 +106,9 @@ template <Communicator C>
 void Rounds<C>::agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names,
                       FunctionRef<std::string()> describe) {
   agreement.post();
-  waiting_->advance(Phase::agreeing);
+  if (!std::exchange(begun_, false)) waiting_->advance(Phase::agreeing);
   waiting_->drive(operation, [&] { return agreement.poll(); }, {agreement, names});
-  waiting_->advance(Phase::exchanging);
+  waiting_->arrive(Phase::exchanging);
   if (agreement.unanimous()) return;
   throw Refused{explain(operation, error ? &*error : nullptr, describe())};
 }
@@ -111,7 +118,8 @@ Error Rounds<C>::explain(char const* operation, Error const* error, std::string 
   Testimony const own{operation, operations_, error, error ? std::string{} : context(operation) + details};
   Verdict const verdict = explain_difference(lane_, own, [&] { await(lane_, operation, [] { return std::string{}; }); });
   if (!verdict.in_step) throw verdict.error;
-  if (!verdict.same_operation) waiting_->underway().drop(operation);
+  dropped_ = !verdict.same_operation;
+  if (dropped_) waiting_->underway().drop(operation);
   return verdict.error;
 }
 

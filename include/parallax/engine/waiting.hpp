@@ -161,10 +161,9 @@ class Waiting {
   // The same in seconds, for what times steps.
   double seconds() const { return std::chrono::duration<double>{now(topology_->world())}.count(); }
   // The operation has come to this phase: noted in the journal, with the payload sent so far. A wait's deadline begins anew.
-  void advance(Phase phase) {
-    ++advances_;
-    journal_->advance(word(phase), sent(), clock());
-  }
+  void advance(Phase phase) { advance(phase, clock()); }
+  // The same in a wait, or right after one: what it has waited for came just after it last looked in vain.
+  void arrive(Phase phase) { advance(phase, looked_ ? looked_ : clock()); }
 
   // By an operation, as it begins and as it ends: how much longer than the deadline its waits last, for what its ranks do by
   // themselves meanwhile.
@@ -175,6 +174,10 @@ class Waiting {
   std::string_view current;
 
  private:
+  [[gnu::noinline]] void advance(Phase phase, std::int64_t at) {
+    ++advances_;
+    journal_->advance(word(phase), sent(), at);
+  }
   std::uint64_t sent() const { return traffic_->payload_sent() - sent_before_; }  // in the operation at hand
 
   // What `guarded` does, whatever the body returns: takes its turn, refuses to work in an ended session, and sorts out what is
@@ -198,6 +201,7 @@ class Waiting {
   Journal* journal_;
   std::uint64_t sent_before_ = 0;  // payload, by the operations before the current one
   std::uint64_t advances_ = 0;     // to another phase
+  std::int64_t looked_ = 0;        // ns, when the latest wait last looked in vain; 0: it has not
   std::chrono::nanoseconds allowed_{0};
 };
 
@@ -205,12 +209,15 @@ template <Communicator C>
 void Waiting<C>::drive(char const* operation, FunctionRef<bool()> done, Awaited const& awaited) {
   Patience<C> patience{topology_->world(), allowed_};
   std::uint64_t phase = advances_;
+  looked_ = 0;
   try {
     while (!done()) {
       if (std::uint64_t const reached = advances_; std::exchange(phase, reached) != reached) patience.begin();
       underway_->progress();
       if (patience.idles()) idle(awaited.waiting_for());
-      if (patience.pause()) continue;
+      bool const goes_on = patience.pause();
+      looked_ = patience.paused_at().count();
+      if (goes_on) continue;
       if (done()) break;  // it was this rank that stood still
       throw timed_out(operation, awaited.waiting_for(), awaited.names());
     }

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <type_traits>
-#include <vector>
 
+#include "parallax/core/list.hpp"
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/kernel/host/finite.hpp"
@@ -68,7 +68,7 @@ class Findings<HostSpace> {
     }
   };
 
-  std::vector<Rows> sought_;
+  List<Rows> sought_;
 };
 
 }  // namespace parallax

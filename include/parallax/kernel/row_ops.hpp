@@ -102,8 +102,8 @@ inline constexpr std::int64_t measured_block = 4096;
 inline constexpr std::size_t sum_group = 64;
 
 // Does not own. A rank's rows where they lie: row k of it is the sum, as `coalesce` makes it, of rows `order[offsets[k]]` …
-// `order[offsets[k + 1] - 1]`; without an order, row k itself. Ranks that share memory send it in place of rows, by which the
-// owner reads theirs.
+// `order[offsets[k + 1] - 1]`; without an order, row k itself. Ranks that find each other's memory tell it in place of sending
+// rows, and the owner reads theirs by it.
 template <class T>
 struct LentRows {
   // The rows that are summed, in the lender's memory; they stay until the borrower is done.

@@ -8,9 +8,9 @@
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/memory/space.hpp"
 
 namespace parallax {
@@ -41,22 +41,7 @@ class Buffer {
   // device) of others; and `std::bad_alloc` where the bytes cannot be counted. Beyond the capacity all pointers to elements
   // become invalid.
   void resize(std::size_t size) {
-    if (size > capacity_) {
-      if (size > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc{};
-      T* const fresh = static_cast<T*>(Space::allocate(size * sizeof(T)));
-      if constexpr (late) {
-        try {
-          if (data_) outgrown_.blocks.push_back({data_, capacity_});
-        } catch (...) {
-          Space::deallocate(fresh, size * sizeof(T));
-          throw;
-        }
-        data_ = nullptr;
-      }
-      release();
-      data_ = fresh;
-      capacity_ = size;
-    }
+    if (size > capacity_) grow(size);
     size_ = size;
   }
 
@@ -113,15 +98,32 @@ class Buffer {
   struct Nothing {};
   // The blocks that were outgrown. All of them are given back when the buffer goes, with the last one.
   struct Outgrown {
-    std::vector<Block> blocks;
+    List<Block> blocks;
     ~Outgrown() {
       for (Block const& block : blocks) Space::deallocate(block.data, block.capacity * sizeof(T));
     }
   };
 
-  // Gives back the memory in use; what was outgrown stays.
+  // Takes memory for more elements than there is room for; what they were is lost.
+  [[gnu::noinline]] void grow(std::size_t size) {
+    if (size > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc{};
+    T* const fresh = static_cast<T*>(Space::allocate(size * sizeof(T)));
+    if constexpr (late) {
+      try {
+        if (data_) outgrown_.blocks.push_back({data_, capacity_});
+      } catch (...) {
+        Space::deallocate(fresh, size * sizeof(T));
+        throw;
+      }
+      data_ = nullptr;
+    }
+    release();
+    data_ = fresh;
+    capacity_ = size;
+  }
+  // Gives back the memory in use; what was outgrown stays. The host's takes null back, too.
   void release() noexcept {
-    if (data_) Space::deallocate(data_, capacity_ * sizeof(T));
+    if (data_ || std::is_same_v<Space, HostSpace>) Space::deallocate(data_, capacity_ * sizeof(T));
     data_ = nullptr;
     size_ = capacity_ = 0;
   }

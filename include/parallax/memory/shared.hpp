@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/clock.hpp"
 #include "parallax/core/error.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/memory/nameless_file.hpp"
 #include "parallax/memory/place.hpp"
@@ -104,7 +104,7 @@ class SharedBlocks {
 
   // Guards all that follows; never held while a block is made, only while the lists are read or changed.
   mutable SpinLock lock_;
-  std::vector<NamelessFile> own_, found_;
+  List<NamelessFile> own_, found_;
 };
 
 inline SharedBlocks shared_blocks;

@@ -48,16 +48,18 @@ struct HostSpace {
   static constexpr std::size_t huge_page = std::size_t{2} << 20, large = 2 * huge_page;  // bytes of a large block at least
 
   // Local. `bytes` of uninitialised memory; throws `std::bad_alloc`. The block begins at a multiple of 64 bytes, a large one
-  // at a multiple of `huge_page`.
-  static void* allocate(std::size_t bytes) {
+  // at a multiple of `huge_page`. Compiled once, as is what gives it back: every buffer calls both.
+  [[gnu::noinline]] static void* allocate(std::size_t bytes) {
     void* const memory = ::operator new(bytes, alignment_of(bytes));
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     if (bytes >= large) static_cast<void>(::madvise(memory, bytes - bytes % huge_page, MADV_HUGEPAGE));
 #endif
     return memory;
   }
-  // Local. Gives back a block; `bytes` as given to `allocate`, for the alignment is found by them.
-  static void deallocate(void* memory, std::size_t bytes) noexcept { ::operator delete(memory, alignment_of(bytes)); }
+  // Local. Gives back a block, or null; `bytes` as given to `allocate`, for the alignment is found by them.
+  [[gnu::noinline]] static void deallocate(void* memory, std::size_t bytes) noexcept {
+    ::operator delete(memory, alignment_of(bytes));
+  }
 
  private:
   // Alignment of a block of so many bytes; `allocate` and `deallocate` must agree in it.

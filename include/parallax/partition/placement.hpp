@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/partition/partitioner.hpp"
 
 namespace parallax {
@@ -62,7 +62,7 @@ class Placement {
 
  private:
   Layout layout_;
-  std::vector<Index> bases_;
+  List<Index> bases_;
 };
 
 }  // namespace parallax

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/archive.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/math.hpp"
 #include "parallax/core/slice.hpp"
 
@@ -81,7 +81,7 @@ class BasicPieceSearch {
  private:
   // Whether a number has been a probe.
   bool tried(std::int64_t pieces) const {
-    return std::any_of(probes_.begin(), probes_.end(), [&](Probe const& probe) { return probe.pieces == pieces; });
+    return detail::any_of(probes_, [&](Probe const& probe) { return probe.pieces == pieces; });
   }
   // The nearest number within the bounds.
   std::int64_t within(std::int64_t pieces) const { return std::clamp(pieces, options_.least, options_.most); }
@@ -106,7 +106,7 @@ class BasicPieceSearch {
   }
   // Whether a number between these two was tried and was slower than the best, so that going on in this direction is idle.
   bool between_tried(std::int64_t pieces, std::int64_t best) const {
-    return std::any_of(probes_.begin(), probes_.end(), [&](Probe const& probe) {
+    return detail::any_of(probes_, [&](Probe const& probe) {
       return probe.pieces != best && (probe.pieces - best) * (probe.pieces - pieces) <= 0;
     });
   }
@@ -142,8 +142,8 @@ class BasicPieceSearch {
   SearchOptions options_;
   std::int64_t pieces_, steps_ = 0;
   bool done_ = false;
-  std::vector<Seconds> times_;
-  std::vector<Probe> probes_;
+  List<Seconds> times_;
+  List<Probe> probes_;
 };
 // The search as states have it.
 using PieceSearch = BasicPieceSearch<>;

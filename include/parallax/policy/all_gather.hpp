@@ -5,8 +5,8 @@
 #include <cstring>
 #include <span>
 #include <string_view>
-#include <vector>
 
+#include "parallax/core/list.hpp"
 #include "parallax/policy/all_reduce.hpp"
 
 namespace parallax {
@@ -154,11 +154,9 @@ class GatherPush : public RowJourney<Index, T, Space> {
   // How many rows this rank gives in the gathering, or in the spreading.
   std::size_t gives() const { return spreading() ? this->reduced_.keys.size() : plan_->level(level()).size(); }
   // In the gathering the ranks of the last hop give to each other; in the spreading every slot gives to its host.
-  std::vector<int> const& givers() const {
-    return spreading() ? plan_->hops.front().targets : plan_->hops.back().sources;
-  }
-  std::vector<int> const& takers() const {
-    static std::vector<int> const nobody;
+  List<int> const& givers() const { return spreading() ? plan_->hops.front().targets : plan_->hops.back().sources; }
+  List<int> const& takers() const {
+    static List<int> const nobody;
     Hop const &within = plan_->hops.front(), &last = plan_->hops.back();
     return spreading() ? (within.self >= 0 ? within.sources : nobody) : (last.self >= 0 ? last.targets : nobody);
   }

@@ -2,10 +2,14 @@
 // takes its ways.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
 #include <string_view>
-#include "parallax/core/algorithm.hpp"
 
+#include "parallax/core/algorithm.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/policy/all_reduce.hpp"
+#include "parallax/policy/journey/lent.hpp"
 #include "parallax/policy/journey/rows_way.hpp"
 
 namespace parallax {
@@ -29,21 +33,47 @@ struct PsShard {
 // The journey of rows to their owners: at every hop summed, then carried. Keys, and how many follow, travel only where the plan
 // is not known there yet. `RowsWay` calls it, phase by phase; W is the wire of the rows. Of u distinct rows a rank of N, in a
 // flat topology, sends about u (N - 1) / N.
+// Where ranks read each other's memory, the agreement tells each owner where the keys and rows for it lie, and nothing travels: it
+// sums them there once all have agreed, and the commit says to whom they belong that they were read.
 template <class C, class Index, class T, class Space, class W>
 class ShardPush : public RowJourney<Index, T, Space> {
   using Base = RowJourney<Index, T, Space>;
   using Base::arrived_, Base::counted_, Base::finished_, Base::hop_, Base::own_, Base::plan_, Base::rows_;
+  using Run = LentRun<Index, T>;
 
  public:
-  // Whether the lengths of the runs of hop 0 ride in the agreement: not where a pull has told them.
-  bool asks() const { return !this->known(); }
-  // Local, after `begin`: no hop has been counted.
-  void prepare() { hop_counted_ = false; }
+  // Whether a number for each owner rides in the agreement: where rows lie, else the length of the run of hop 0, unless a pull has
+  // told it.
+  bool asks() const { return lends_ || !this->known(); }
+  // Local, after `begin`: no hop has been counted. Only where all ranks are in one chunk of a sum are rows lent, so that the bits
+  // are those of rows that arrived.
+  void prepare() {
+    hop_counted_ = false;
+    lends_ = can_lend && this->in_place_ && plan_->hops.size() == 1;
+    if constexpr (can_lend)
+      if (lends_) lend();
+  }
+  // Tells each owner where the run for it lies, or how long it is.
+  template <class Tell>
+  void tell(Tell&& tell) const {
+    if (!lends_) return Base::tell(tell);
+    for (std::size_t t = 0; t < lent_.size(); ++t)
+      tell(plan_->hops[0].targets[t], lent_[t].count > 0 ? address_of(&lent_[t]) : 0);
+  }
+  // Hears the same as an owner.
+  template <class Told>
+  void hear(Told&& told) {
+    if (!lends_) return Base::hear(told);
+    heard_.clear();
+    for (int const source : plan_->hops[0].sources) heard_.push_back(record_at<Run>(told(source)));
+  }
 
   // The next leg of the hop at hand: rows alone where the plan is known on it; else keys and rows, and before these, from the
-  // second hop on, a leg of counts.
+  // second hop on, a leg of counts. None where rows are lent: then they are summed.
   bool next(Mails<C>& mail) {
     if (finished_) return false;
+    if constexpr (can_lend)
+      if (lends_) return take_lent(mail.lane());
     bool const unknown = plan_->agreed <= hop_;
     leg_ = !unknown ? Leg::rows : hop_ > 0 && !hop_counted_ ? Leg::counts : Leg::keys_and_rows;
     if (leg_ == Leg::counts) {
@@ -51,18 +81,16 @@ class ShardPush : public RowJourney<Index, T, Space> {
       return true;
     }
     if (leg_ == Leg::keys_and_rows) keys_leg_.open(mail, *plan_, hop_);
-    rows_leg_.open(mail, *plan_, hop_, this->width(), counted_, lends(mail));
+    rows_leg_.open(mail, *plan_, hop_, this->width(), counted_);
     return true;
   }
-  // Own rows, or those that came over the hop before, are summed by key as they are written. Where rows are lent, only where
-  // they lie.
+  // Own rows, or those that came over the hop before, are summed by key as they are written.
   void write(Mails<C>& mail) {
     if (leg_ == Leg::counts) return counts_leg_.write(mail.of(), *plan_, hop_);
     if (leg_ == Leg::keys_and_rows) keys_leg_.write(mail, this->ops(), *plan_, hop_);
     rows_leg_.write(mail, this->ops(), *plan_, hop_, own_, arrived_, counted_);
   }
-  // Keys that came are merged into the plan's next level, and cut into runs for the hop behind it. Lent rows are summed at
-  // once: who lends them goes on when they were read.
+  // Keys that came are merged into the plan's next level, and cut into runs for the hop behind it.
   void read(Mails<C>& mail) {
     if (leg_ == Leg::counts) {
       hop_counted_ = true;
@@ -70,17 +98,15 @@ class ShardPush : public RowJourney<Index, T, Space> {
     }
     rows_leg_.read(mail, *plan_, hop_, arrived_, counted_);
     if (leg_ == Leg::keys_and_rows) keys_leg_.read(mail, this->ops(), *plan_, hop_, rows_);
-    if constexpr (Rows::can_lend)
-      if (rows_leg_.lends) this->sum_lent(rows_leg_.lent, plan_->runs[0].received, plan_->top());
     hop_counted_ = false;
     finished_ = ++hop_ == plan_->hops.size();
     if (!finished_ && plan_->agreed <= hop_) plan_->cut(hop_, this->ops(), this->bases_, rows_);
   }
 
   // Local, after arrival: this owner's rows summed over all sources. Of one source they are the sum as they came, and lent ones
-  // were summed by `read`.
+  // were summed by `next`.
   void reduce() {
-    if (rows_leg_.lends) return;
+    if (lends_) return;
     if (plan_->hops.back().sources.size() == 1) this->keep(plan_->top().named());
     else this->sum_by(plan_->top());
   }
@@ -88,21 +114,81 @@ class ShardPush : public RowJourney<Index, T, Space> {
  private:
   // What the leg at hand carries.
   enum class Leg : unsigned char { counts, keys_and_rows, rows };
-  using Rows = RowsLeg<C, Index, T, Space, W>;
 
-  // Whether owners sum rows where their ranks have them. Only where all ranks are in one chunk of a sum, so that the bits are
-  // those of rows that arrived. The same on all ranks.
-  bool lends(Mails<C>& mail) const {
-    return Rows::can_lend && mail.reads_in_place() && plan_->hops.size() == 1 &&
-           static_cast<std::size_t>(mail.of().topology().size()) <= sum_chunk;
+  // Whether rows could be read where they lie: of memory of the host, as they are.
+  static constexpr bool can_lend = Space::host_readable && !encodes<W>;
+
+  // Notes what each owner is going to read. Gradients of bags are summed by index first: nobody else has the plan's bags.
+  void lend() requires can_lend {
+    plan_->lent = true;
+    auto const& targets = plan_->hops[0].targets;
+    LentRows<T> all{own_.values, nullptr, nullptr};
+    if (own_.per == RowsPer::bag) {
+      summed_.resize_with_slack(plan_->size() * static_cast<std::size_t>(this->width()));
+      write_level(this->ops(), *plan_, 0, own_, arrived_, 0, plan_->size(), summed_.data());
+      all.rows = {summed_.data(), static_cast<std::int64_t>(plan_->size()), this->width()};
+    } else if (own_.per == RowsPer::index) {
+      all.order = plan_->groups.order.data();
+    }
+    if (counted_) {
+      times_.resize_with_slack(plan_->size());
+      plan_->times_named(this->ops(), 0, plan_->size(), times_.data());
+    }
+    lent_.clear();
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      std::size_t const begin = plan_->runs[0].sent[t];
+      Run run{{plan_->groups.keys.data() + begin, plan_->sent(0, t)}, all, counted_ ? times_.data() + begin : nullptr};
+      if (all.order) run.rows.offsets = plan_->groups.offsets.data() + begin;
+      else run.rows.rows.data = all.rows.row(static_cast<std::int64_t>(begin));
+      lent_.push_back(run);
+    }
+  }
+  // Sums what was told as an owner, and counts what it and others read as if it had been sent. False: there are no legs.
+  bool take_lent(Lane<C>& lane) requires can_lend {
+    {
+      Reading<C> const reading{lane.topology().world()};
+      rows_of_.assign(heard_.size(), {});
+      for (std::size_t s = 0; s < heard_.size(); ++s)
+        if (heard_[s]) rows_of_[s] = heard_[s]->rows;
+      if (!this->known()) {
+        plan_->copy_received([&](std::size_t s) -> LentKeys<Index> const* { return heard_[s]; });
+        plan_->merge_received(this->ops(), 0, rows_);
+      }
+      if (counted_) take_times();
+      this->sum_lent(rows_of_, plan_->runs[0].received, plan_->top());
+    }
+    count_lent_runs(lane, *plan_, this->row_bytes(), Payload::rows, true);
+    if (!this->known()) count_lent_runs(lane, *plan_, sizeof(Index), Payload::ids, true);
+    if (counted_) count_lent_runs(lane, *plan_, sizeof(std::uint32_t), Payload::counts, true);
+    finished_ = true;
+    return false;
+  }
+  // Copies how many indices named each key, source after source.
+  void take_times() requires can_lend {
+    arrived_.counts.resize_with_slack(plan_->runs[0].received.back() * sizeof(std::uint32_t));
+    std::byte* out = arrived_.counts.data();
+    for (Run const* const run : heard_) {
+      if (!run) continue;
+      std::memcpy(out, run->times, run->count * sizeof(std::uint32_t));
+      out += run->count * sizeof(std::uint32_t);
+    }
   }
 
   Leg leg_ = Leg::rows;
+  // Whether owners read the rows of this update where they lie.
+  bool lends_ = false;
+  // By target: what this rank lends. By source: what it was told as an owner, and the rows of it.
+  List<Run> lent_;
+  List<Run const*> heard_;
+  List<LentRows<T>> rows_of_;
+  // Gradients of bags, summed by index, and how many indices named each: as long as they are lent.
+  Buffer<T, Space> summed_;
+  Buffer<std::uint32_t> times_;
   // Whether the leg of counts of this hop has been read.
   bool hop_counted_ = false;
   CountsLeg<C, RowPlan<Index, Space>> counts_leg_;
   KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
-  Rows rows_leg_;
+  RowsLeg<C, Index, T, Space, W> rows_leg_;
 };
 
 // Of dense variables: every rank has the parameters; owners keep the optimizer's slots, and move their parts.

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
+
 #include "parallax/core/algorithm.hpp"
 
 #include "parallax/comm/agreement/agreement.hpp"
 #include "parallax/comm/any.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/pull/fetch.hpp"
 
 namespace parallax {
@@ -32,7 +33,7 @@ class Ahead final : public Traveller<C> {
   }
   // False for a fetch of another session, or one that was pulled before.
   bool has(Base const& fetch) const {
-    return std::any_of(fetches_.begin(), fetches_.end(), [&](auto const& known) { return known.get() == &fetch; });
+    return detail::any_of(fetches_, [&](auto const& known) { return known.get() == &fetch; });
   }
   // Whether rows are on their way, so that the session must not be destroyed or visited.
   bool falling() const { return falling_; }
@@ -77,8 +78,8 @@ class Ahead final : public Traveller<C> {
       if (fetch->stage == Stage::named) f(*fetch);
   }
 
-  std::vector<Shared<Base>> fetches_;
-  std::vector<Traveller<C>*> travellers_;  // scratch of `poll`
+  List<Shared<Base>> fetches_;
+  List<Traveller<C>*> travellers_;  // scratch of `poll`
   bool falling_ = false;
 };
 
@@ -101,8 +102,7 @@ std::string Ahead<C>::describe() const {
 
 template <Communicator C>
 bool Ahead<C>::planned() const {
-  return std::none_of(fetches_.begin(), fetches_.end(),
-                      [](auto const& fetch) { return fetch->error.has_value() || fetch->outdated(); });
+  return detail::all_of(fetches_, [](auto const& fetch) { return !fetch->error.has_value() && !fetch->outdated(); });
 }
 
 template <Communicator C>
@@ -115,7 +115,7 @@ std::size_t Ahead<C>::counts() const {
 template <Communicator C>
 void Ahead<C>::tell(Agreement<C>& agreement, std::size_t which) const {
   named([&](Base const& fetch) {
-    fetch.tell([&](int rank, std::size_t mine, std::size_t count) { agreement.tell(rank, which + mine, count); });
+    fetch.tell([&](int rank, std::size_t mine, std::uint64_t count) { agreement.tell(rank, which + mine, count); });
     which += fetch.counts();
   });
 }
@@ -123,7 +123,7 @@ void Ahead<C>::tell(Agreement<C>& agreement, std::size_t which) const {
 template <Communicator C>
 void Ahead<C>::climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
   named([&](Base& fetch) {
-    fetch.hear([&](int rank, std::size_t mine) { return static_cast<std::size_t>(agreement.told(rank, which + mine)); });
+    fetch.hear([&](int rank, std::size_t mine) { return agreement.told(rank, which + mine); });
     fetch.begin(topology, true);
     which += fetch.counts();
   });

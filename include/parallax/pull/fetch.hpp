@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/policy/journey/pull_journey.hpp"
 #include "parallax/pull/handle.hpp"
@@ -53,12 +54,21 @@ class FetchBase : public Counted, public Traveller<C> {
   virtual ~FetchBase() = default;
 
   virtual std::size_t counts() const = 0;  // numbers that ride in an agreement
-  // Calls the function with each rank of the first hop, the table's number, and how many keys go there.
-  virtual void tell(FunctionRef<void(int rank, std::size_t which, std::size_t count)>) const = 0;
-  // Asks the function how many keys come from each rank of the first hop, by the table's number.
-  virtual void hear(FunctionRef<std::size_t(int rank, std::size_t which)>) = 0;
+  // Local, once it is planned. True, and from here on the agreement is told where keys and rows lie, where ranks can read those of
+  // all its tables there; the same on every rank.
+  virtual bool lend(Topology<C> const&) = 0;
+  // Calls the function with ranks, the table's number, and what they are told: each of the first hop, how many keys go there.
+  virtual void tell(FunctionRef<void(int rank, std::size_t which, std::uint64_t number)>) const = 0;
+  // Asks the function for what ranks have told, likewise, by the table's number.
+  virtual void hear(FunctionRef<std::uint64_t(int rank, std::size_t which)>) = 0;
   // The ids begin to travel; with `held`, what comes after them waits for `release`.
   virtual void begin(Topology<C> const&, bool held) = 0;
+  // As this rank reads: owners take the keys of what is lent. Whether rows may have changed by it.
+  virtual bool take_keys() = 0;
+  // Likewise: reads the rows.
+  virtual void take_rows() = 0;
+  // Once this rank has read.
+  virtual void end_lent(Lane<C>&) = 0;
   // Whether rows have moved since they were named: then no ids are sent, and its pull plans anew.
   virtual bool outdated() const = 0;
   // The rows begin to travel. False, and nothing happens, where rows have moved since the ids began to.
@@ -187,7 +197,7 @@ class FetchSlots<C, std::vector<Handle>> {
   }
 
  private:
-  std::vector<FetchSlot<C, Handle>> slots_;
+  List<FetchSlot<C, Handle>> slots_;
 };
 
 // A fetch that knows its tables, by the handles that it is going to return: of a list of tables std::vector<Handle>. `plan` begins
@@ -201,6 +211,7 @@ class Fetch final : public FetchBase<C> {
     this->error.reset();
     this->stage = FetchBase<C>::Stage::named;
     this->dropped = false;
+    lends_ = false;
     slots_.hold(indices...);
     try {
       // All tables first: a device then sorts the ids of one table while the next begins.
@@ -221,15 +232,26 @@ class Fetch final : public FetchBase<C> {
   void clear() override { slots_.clear(); }
 
   std::size_t counts() const override { return slots_.size(); }
-  void tell(FunctionRef<void(int, std::size_t, std::size_t)> tell) const override {
+  bool lend(Topology<C> const& topology) override {
+    lends_ = topology.reads_in_place() && topology.hops().size() == 1;
+    slots_.each(
+        [&]<class Slot>(std::size_t, Slot& slot) { lends_ = lends_ && (Slot::Journey::can_lend || !slot.state->shards()); });
+    if (!this->error) lent([&](auto& slot) { slot.journey.lend(*slot.handle.plan(), slot, topology.size()); });
+    return lends_;
+  }
+  void tell(FunctionRef<void(int, std::size_t, std::uint64_t)> tell) const override {
     if (!this->error)
-      number([&](std::size_t which, auto& handle, auto&) {
-        tell_plan(*handle.plan(), [&](int rank, std::size_t count) { tell(rank, which, count); });
+      slots_.each([&](std::size_t which, auto& slot) {
+        auto const one = [&](int rank, std::uint64_t number) { tell(rank, which, number); };
+        if (is_lent(slot)) slot.journey.tell_lent(one);
+        else tell_plan(*slot.handle.plan(), one);
       });
   }
-  void hear(FunctionRef<std::size_t(int, std::size_t)> told) override {
-    number([&](std::size_t which, auto& handle, auto&) {
-      hear_plan(*handle.plan(), [&](int rank) { return told(rank, which); });
+  void hear(FunctionRef<std::uint64_t(int, std::size_t)> told) override {
+    slots_.each([&](std::size_t which, auto& slot) {
+      auto const one = [&](int rank) { return told(rank, which); };
+      if (is_lent(slot)) slot.journey.hear_lent(one);
+      else hear_plan(*slot.handle.plan(), one);
     });
   }
   void begin(Topology<C> const& topology, bool held) override {
@@ -240,6 +262,17 @@ class Fetch final : public FetchBase<C> {
                          topology.owner(), held);
     });
     moves_ = moves();
+  }
+  bool take_keys() override {
+    bool changed = false;
+    lent([&](auto& slot) { changed |= slot.journey.take_keys(); });
+    return changed;
+  }
+  void take_rows() override {
+    lent([](auto& slot) { slot.journey.take_rows(); });
+  }
+  void end_lent(Lane<C>& lane) override {
+    lent([&](auto& slot) { slot.journey.end_lent(lane); });
   }
   bool outdated() const override {
     bool any = false;
@@ -339,6 +372,19 @@ class Fetch final : public FetchBase<C> {
   void number(F&& f) const {
     slots_.each([&](std::size_t which, auto& slot) { f(which, slot.handle, slot.journey); });
   }
+  // Whether the agreement says where keys and rows of this table lie.
+  template <class Slot>
+  bool is_lent(Slot const& slot) const {
+    return Slot::Journey::can_lend && lends_ && slot.state->shards();
+  }
+  // Calls f with the slot of each table of which that is so.
+  template <class F>
+  void lent(F&& f) const {
+    slots_.each([&]<class Slot>(std::size_t, Slot& slot) {
+      if constexpr (Slot::Journey::can_lend)
+        if (is_lent(slot)) f(slot);
+    });
+  }
   // Calls f with each table's state, also where planning has failed.
   template <class F>
   void each_state(F&& f) const {
@@ -360,6 +406,7 @@ class Fetch final : public FetchBase<C> {
   mutable FetchSlots<C, Handles...> slots_;  // what is asked of a fetch leaves them as they are
   std::int64_t changes_ = -1;                // of the tables, when the rows began to travel
   std::int64_t moves_ = -1;                  // when the ids did
+  bool lends_ = false;                       // ranks may read in place what this fetch tells them
 };
 
 }  // namespace detail

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "parallax/core/list.hpp"
 #include "parallax/kernel/cuda/row_ops.hpp"
 #include "parallax/memory/cuda/capture.hpp"
 #include "parallax/session/core.hpp"
@@ -83,11 +83,10 @@ class StepCapture final : public Replays, private Capturing<C> {
         error = current_error(core_->topology.rank(), "replay", core_->waiting.current);
       }
       auto& rounds = core_->rounds;
-      Fingerprint hash = core_->begin(Operation::replay);
+      Fingerprint hash = core_->begin(Operation::replay, updated_.front()->name);
       hash.add(number_);
       for (auto const& variable : updated_)
         if (variable->state) variable->add_update(hash);
-      core_->waiting.journal().name(updated_.front()->name);
       rounds.agreement.begin(hash.value(), !error, core_->joined, 0);
       auto const names = [&] { return this->names(); };
       rounds.agree("replay", error, names, [&] { return describe(); });
@@ -188,9 +187,9 @@ class StepCapture final : public Replays, private Capturing<C> {
   Flight<C> const* prepared_ = nullptr;
   Owned<Flight<C>> flight_;
   typename Mail<C, CudaSpace>::Memory memory_;
-  std::vector<RegistrationPtr> updated_;  // the variables of the step
-  std::int64_t steps_ = 0;                // of the session, before the body
-  std::uint64_t number_ = 0;              // of the operation that has captured it
+  List<RegistrationPtr> updated_;  // the variables of the step
+  std::int64_t steps_ = 0;         // of the session, before the body
+  std::uint64_t number_ = 0;       // of the operation that has captured it
   Traffic before_, after_;
 };
 

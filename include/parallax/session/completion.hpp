@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
-#include <vector>
 
 #include "parallax/core/error.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/version.hpp"
 
 namespace parallax {
@@ -27,7 +27,7 @@ struct Completion {
   // The rank that holds this copy.
   int rank = 0;
   // One for each rank, by its number.
-  std::vector<RankRecord> records;
+  List<RankRecord> records;
 
   // Local. One JSON object in one line: the version of the library, the number of ranks, and the records in the order of ranks.
   std::string text() const {

@@ -10,6 +10,7 @@
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/engine/rounds.hpp"
 #include "parallax/engine/waiting.hpp"
@@ -66,12 +67,16 @@ class SessionCore final : private Underway {
   SessionCore(SessionCore&&) = delete;
 
   // Local. An operation begins: enters it into the journal, and returns what every agreement about it includes. The caller adds
-  // what is its own, and begins `rounds.agreement` with that.
-  Fingerprint begin(Operation operation);
+  // what is its own, and begins `rounds.agreement` with that. `variable`: the first one concerned.
+  Fingerprint begin(Operation operation, std::string_view variable = {});
   // Collective, within an operation, after its agreement. Returns once nothing goes on behind the steps.
   void settle_behind(char const* operation) {
     if (behind) behind->settle(operation);
   }
+  // Collective, once this rank has taken a turn: returns once all have.
+  void await_turns(char const* operation, FunctionRef<std::string()> names);
+  // Collective. What was started has arrived, or was refused, on all ranks.
+  void await_started(char const* operation);
   // Local. Throws Error (misuse) for a variable of another session.
   template <class State>
   void check_owned(State const& state, char const* operation) const {
@@ -147,10 +152,10 @@ class SessionCore final : private Underway {
   Ahead<C> ahead;
   Costs own_costs, own_device_costs;  // as they were measured
   std::vector<Decision> decisions;
-  std::vector<double> norms, told_uses;  // scratch of steps
-  std::vector<std::size_t> begins;       // scratch of broadcasts: the owners' parts
-  Owned<Behind> behind;                  // null until there is something
-  Capturing<C>* capturing = nullptr;     // while a step is captured
+  List<double> norms, told_uses;      // scratch of steps
+  List<std::size_t> begins;           // scratch of broadcasts: the owners' parts
+  Owned<Behind> behind;               // null until there is something
+  Capturing<C>* capturing = nullptr;  // while a step is captured
 
  private:
   // Collective. What was started arrives, or is refused, and nobody completes it: all ranks forget it.
@@ -181,10 +186,10 @@ SessionCore<C>::SessionCore(Topology<C> given, SessionOptions const& given_optio
 }
 
 template <Communicator C>
-Fingerprint SessionCore<C>::begin(Operation operation) {
+Fingerprint SessionCore<C>::begin(Operation operation, std::string_view variable) {
   if (std::exchange(finished, false)) waiting.journal().open(true);
   if (!(options == hashed_)) options_hash_ = fields_hash(hashed_ = options);
-  return rounds.begin(operation, steps, options_hash_);
+  return rounds.begin(operation, steps, options_hash_, variable);
 }
 
 template <Communicator C>
@@ -231,8 +236,26 @@ void SessionCore<C>::progress() {
 }
 
 template <Communicator C>
+void SessionCore<C>::await_turns(char const* operation, FunctionRef<std::string()> names) {
+  struct Turns {
+    C& world;
+    int waiting_for() const { return world.unread(); }
+  } const turns{topology.world()};
+  if (turns.waiting_for() >= 0) waiting.drive(operation, [&] { return turns.waiting_for() < 0; }, {turns, names});
+}
+
+// Other ranks may read what was started here for a while after this one has read theirs.
+template <Communicator C>
+void SessionCore<C>::await_started(char const* operation) {
+  auto const names = [&] { return flights.names(); };
+  waiting.drive(operation, [&] { return flights.poll_started(); }, {flights, names});
+  topology.world().take_turn();
+  await_turns(operation, names);
+}
+
+template <Communicator C>
 void SessionCore<C>::drop(char const* operation) {
-  waiting.drive(operation, [&] { return flights.poll_started(); }, {flights, [&] { return flights.names(); }});
+  await_started(operation);
   flights.close(false);
 }
 
@@ -242,6 +265,7 @@ void SessionCore<C>::withdraw() noexcept {
   dense.withdraw();
   mail.withdraw();
   pools.withdraw();
+  topology.world().await_readers();
 }
 
 }  // namespace parallax::detail

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "parallax/comm/topology.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/policy/prediction.hpp"
 #include "parallax/variable/registration.hpp"
 
@@ -16,7 +16,7 @@ namespace parallax::detail {
 // Local. One line per variable that still lives, columns aligned, under a line of headings. Below them, why what is not known
 // is not. `of_host`, `of_device`: the costs by which a variable's policy predicts, chosen by where its memory is.
 template <Communicator C>
-std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> const& registry, Costs const& of_host,
+std::string described(Topology<C> const& topology, List<RegistrationPtr> const& registry, Costs const& of_host,
                       Costs const& of_device) {
   RankShape const shape{topology};
   auto const number = [](char const* format, double value) {
@@ -27,7 +27,7 @@ std::string described(Topology<C> const& topology, std::vector<RegistrationPtr> 
   static constexpr std::string_view headings[] = {"variable", "kind",   "policy",  "method",  "elements",
                                                   "owners",   "pieces", "touched", "MB/step", "ms/step"};
   static constexpr std::size_t columns = std::size(headings);
-  std::vector<std::string> cells;  // line after line
+  List<std::string> cells;  // line after line
   for (std::string_view const heading : headings) cells.push_back(std::string{heading});
   bool unused = false, unmeasured = false;
   for (auto const& known : registry) {

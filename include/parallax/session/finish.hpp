@@ -31,9 +31,8 @@ Completion finish(SessionCore<C>& core) {
     rounds.agree(
         "finish", error, [] { return std::string{}; }, [] { return std::string{}; });
     core.settle_behind("finish");
-    rounds.words.assign({static_cast<double>(core.steps), static_cast<double>(rounds.operations()),
-                         static_cast<double>(core.traffic.payload_sent()),
-                         static_cast<double>(core.traffic.payload_received())});
+    rounds.words = {static_cast<double>(core.steps), static_cast<double>(rounds.operations()),
+                    static_cast<double>(core.traffic.payload_sent()), static_cast<double>(core.traffic.payload_received())};
     rounds.tell_all("finish", [] { return std::string{}; });
     Completion completion{core.topology.rank(), {}};
     for (int rank = 0; rank < core.topology.size(); ++rank) {

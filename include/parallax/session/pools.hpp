@@ -3,8 +3,8 @@
 #pragma once
 
 #include <utility>
-#include <vector>
 
+#include "parallax/core/list.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/core/type.hpp"
 #include "parallax/pull/fetch.hpp"
@@ -61,8 +61,8 @@ class Pools {
     TypeTag type;
     Shared<FetchBase<C>> fetch;
   };
-  std::vector<PooledFlight> flights_;
-  std::vector<PooledFetch> fetches_;  // that were named ahead
+  List<PooledFlight> flights_;
+  List<PooledFetch> fetches_;  // that were named ahead
 };
 
 }  // namespace parallax::detail

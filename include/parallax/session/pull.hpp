@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallax/policy/journey/lent.hpp"
 #include "parallax/session/core.hpp"
 
 namespace parallax::detail {
@@ -48,25 +49,45 @@ void plan(SessionCore<C>& core, FetchOf<C, Indices...>& fetch, Indices const&...
       core.topology, [&](auto const& state) { core.check_owned(state, "pull"); }, core.waiting.current, indices...);
 }
 
+// Collective, after the agreement. What ranks have told each other the place of is read there: keys by owners, and rows by those
+// who asked. Where owners change rows in between, all wait for that. Over once all ranks have read.
+template <Communicator C>
+void read_in_place(SessionCore<C>& core, FetchBase<C>& fetch, FunctionRef<std::string()> names) {
+  C& world = core.topology.world();
+  bool changed = false;  // rows, by the keys that were just taken
+  do {
+    {
+      Reading<C> const reading{world};
+      changed = !changed && fetch.take_keys();
+      if (!changed) fetch.take_rows();
+    }
+    world.take_turn();
+    if (!changed) fetch.end_lent(core.mail.lane());
+    core.await_turns("pull", names);
+  } while (changed);
+}
+
 // Collective. All of a pull that has been planned: one agreement, in which the lengths of the runs ride, then ids and rows leg
-// by leg. A refusal of any rank is thrown on all, before anything travels.
+// by leg, or read in place. A refusal of any rank is thrown on all, before anything travels.
 template <Communicator C>
 void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
   auto const names = [&] { return fetch.names(); };
   auto& agreement = core.rounds.agreement;
-  Fingerprint hash = core.begin(Operation::pull);
-  core.waiting.journal().name(fetch.first_name());
+  Fingerprint hash = core.begin(Operation::pull, fetch.first_name());
   hash.add(fetch.hash());
+  bool lends = false;
   try {
     agreement.reserve(fetch.counts());
+    lends = fetch.lend(core.topology);
   } catch (...) {
     if (!fetch.error) fetch.error = current_error(core.topology.rank(), "pull", core.waiting.current);
   }
   agreement.begin(hash.value(), !fetch.error, core.joined, fetch.counts());
-  fetch.tell([&](int rank, std::size_t which, std::size_t count) { agreement.tell(rank, which, count); });
+  fetch.tell([&](int rank, std::size_t which, std::uint64_t number) { agreement.tell(rank, which, number); });
   core.rounds.agree("pull", fetch.error, names, [&] { return fetch.describe(); });
-  fetch.hear([&](int rank, std::size_t which) { return static_cast<std::size_t>(agreement.told(rank, which)); });
+  fetch.hear([&](int rank, std::size_t which) { return agreement.told(rank, which); });
   fetch.begin(core.topology, false);
+  if (lends) return read_in_place(core, fetch, names);
   Traveller<C>* const traveller = &fetch;
   core.waiting.drive("pull", [&] { return carry<C>(core.mail, {&traveller, 1}); }, {core.mail, names});
 }

@@ -22,8 +22,7 @@ void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
     copying.end();
     flight.set_priority(priority);
     flights.start(flight);
-    flight.post(core.begin(Operation::start).value());
-    core.waiting.journal().name(flight.first_name());
+    flight.post(core.begin(Operation::start, flight.first_name()).value());
     flights.poll_started();
   });
 }

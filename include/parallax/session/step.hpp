@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "parallax/core/list.hpp"
 #include "parallax/core/math.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/session/core.hpp"
@@ -57,8 +57,8 @@ class Completing {
   SessionCore<C>* core_;
   Flights<C>* flights_;
   std::size_t clips_ = 0, uses_ = 0;  // clip groups; words that tell of the use of variables
-  std::vector<double>& norms_;        // of the clip groups, then their factors
-  std::vector<double>& told_;         // with the commit
+  List<double>& norms_;               // of the clip groups, then their factors
+  List<double>& told_;                // with the commit
 };
 
 // What goes wrong on this rank before the commit is kept, and told there: the other ranks are on their way to it.
@@ -89,7 +89,7 @@ bool Completing<C>::complete() {
     });
   }
   if (!commit(error, not_finite)) return false;
-  core_->waiting.advance(Phase::applying);
+  core_->waiting.arrive(Phase::applying);
   scales_from_norms();
   gather([](auto& flight) { return flight.gather_gradients(); });
   flights_->seats([&](auto& seat, int clip) {
@@ -181,7 +181,7 @@ void refuse_unless_unanimous(SessionCore<C>& core, Flight<C>& own) {
     description += (&flight == &own ? "\tstep\n" : "\tstarted earlier\n") + flight.describe();
   });
   Error const error = core.rounds.explain("step", first, description + core.ahead.describe());
-  core.waiting.drive("step", [&] { return flights.poll_started(); }, {flights, [&] { return flights.names(); }});
+  if (!core.rounds.dropped()) core.await_started("step");
   throw Refused{error};
 }
 
@@ -199,23 +199,21 @@ bool take_step(SessionCore<C>& core, Flight<C>& own, FunctionRef<void()> prepare
   own.bring(core.ahead);
   prepare();
   if (core.capturing) core.capturing->prepared(own);
-  Fingerprint hash = core.begin(Operation::step);
+  Fingerprint hash = core.begin(Operation::step, own.first_name());
   for (Flight<C> const* const flight : core.flights.started()) {
     hash.add(flight->hash());
     if (auto const* name = flight->gone())
       own.refuse({Errc::misuse, core.topology.rank(), "step", *name, "the variable was destroyed with an update in flight"});
   }
   hash.add(core.ahead.hash());
-  core.waiting.journal().name(own.first_name());
   own.post(hash.value());
-  core.waiting.advance(Phase::agreeing);
   bool agreeing = true;
   core.waiting.drive("step",
                      [&] {
                        bool const arrived = core.flights.poll_started(), complete = own.poll();
                        if (agreeing && !own.agreeing()) {
                          agreeing = false;
-                         core.waiting.advance(Phase::exchanging);
+                         core.waiting.arrive(Phase::exchanging);
                        }
                        return complete && (arrived || !own.unanimous());
                      },

@@ -5,8 +5,8 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "parallax/core/list.hpp"
 #include "parallax/step/grad.hpp"
 
 namespace parallax {
@@ -76,7 +76,7 @@ class Accumulator<V> {
 
   typename V::State* state_;
   Micro micro_;
-  std::vector<T> sums_;
+  List<T> sums_;
   std::int64_t count_ = 0;
   bool taken_ = false;
 };
@@ -155,8 +155,8 @@ class Accumulator<V> {
 
   State* state_;
   Micro micro_;
-  std::vector<Id> ids_;
-  std::vector<T> rows_;
+  List<Id> ids_;
+  List<T> rows_;
   std::int64_t count_ = 0;
   bool taken_ = false;
 };

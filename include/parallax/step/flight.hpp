@@ -9,9 +9,9 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/transfer/mail.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/pull/ahead.hpp"
 #include "parallax/step/dense_exchange.hpp"
 #include "parallax/step/options.hpp"
@@ -108,13 +108,13 @@ class Flight {
   // Whether a step or start holds it, so that the pool must not hand it out.
   bool busy() const { return stage_ != Stage::free; }
   bool adapts() const {  // variables under Auto are among those it updates
-    return std::any_of(seats_.begin(), seats_.end(), [](Seat<C> const* seat) { return seat->adapts; });
+    return detail::any_of(seats_, [](Seat<C> const* seat) { return seat->adapts; });
   }
   // This rank's refusal, if it has one.
   std::optional<Error> const& error() const { return error_; }
-  std::vector<double> const& limits() const { return limits_; }  // max_norm by clip group
+  List<double> const& limits() const { return limits_; }  // max_norm by clip group
   // What there is to say of each update, in the order of the arguments. Valid until the flight is prepared again.
-  std::vector<UpdateRecord> const& records() const { return manifest_.records; }
+  List<UpdateRecord> const& records() const { return manifest_.records; }
 
   // Of the updates as they are now.
   // What ranks compare of a flight that was started, when a step completes it.
@@ -140,7 +140,7 @@ class Flight {
   // What the seats of a FlightOf write down as they prepare.
   Manifest<C>& manifest() { return manifest_; }
   // Filled once, by the constructor of FlightOf.
-  std::vector<Seat<C>*>& seat_list() { return seats_; }
+  List<Seat<C>*>& seat_list() { return seats_; }
   // The number of a new clip group of this flight.
   int open_clip(double max_norm);
 
@@ -179,11 +179,11 @@ class Flight {
   Agreement<C> agreement_;
   Mails<C> mail_;
   DenseExchange<C> dense_;
-  std::vector<Traveller<C>*> travellers_;  // scratch of `carry_rows`
-  std::vector<Seat<C>*> seats_;            // by argument; those of a clip group one after the other
-  std::vector<GradientMemory> gradient_memory_;
+  List<Traveller<C>*> travellers_;  // scratch of `carry_rows`
+  List<Seat<C>*> seats_;            // by argument; those of a clip group one after the other
+  List<GradientMemory> gradient_memory_;
   std::size_t looked_at_ = 0;  // updates, when that was last found to be each one's own
-  std::vector<double> limits_;
+  List<double> limits_;
   std::optional<Error> error_;  // this rank's refusal
   Ahead<C>* ahead_ = nullptr;
   int priority_ = 0, first_clip_ = 0;
@@ -237,7 +237,7 @@ bool Flight<C>::poll() {
 template <Communicator C>
 void Flight<C>::seek(bool finite) {
   manifest_.measured.clear();
-  if (std::any_of(seats_.begin(), seats_.end(), [](Seat<C> const* seat) { return seat->measures; })) {
+  if (detail::any_of(seats_, [](Seat<C> const* seat) { return seat->measures; })) {
     seats([](auto& seat, int) { seat.enrol(); });
     manifest_.measured.open(*topology_);
   }

@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <limits>
 #include <string>
-#include <vector>
+
 #include "parallax/core/algorithm.hpp"
 
+#include "parallax/core/list.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/step/flight.hpp"
 
@@ -22,7 +23,7 @@ class Flights {
   explicit Flights(std::size_t channels) : channels_{channels} {}
 
   // In the order of their starts, without the step's own.
-  std::vector<Flight<C>*> const& started() const { return started_; }
+  List<Flight<C>*> const& started() const { return started_; }
   bool any_started() const { return !started_.empty(); }
   // By `start`, before the flight's agreement is posted. May throw std::bad_alloc.
   void start(Flight<C>& flight);
@@ -72,7 +73,7 @@ class Flights {
 
  private:
   std::size_t channels_;
-  std::vector<Flight<C>*> started_;
+  List<Flight<C>*> started_;
   Flight<C>* own_ = nullptr;
   Buffer<bool> done_;  // by flight, in the gathering at hand
 };

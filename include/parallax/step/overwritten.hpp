@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <vector>
 
+#include "parallax/core/list.hpp"
 #include "parallax/policy/exchange.hpp"
 
 namespace parallax::detail {
@@ -20,10 +20,10 @@ struct SharedMemory {
 
 // Local. O(n log n) for n gradients, in one pass after a sort by address. Sorts the gradients, of which the result refers to
 // two.
-SharedMemory shared_memory(std::vector<GradientMemory>& gradients);
+SharedMemory shared_memory(List<GradientMemory>& gradients);
 
 #if PARALLAX_BODIES
-PARALLAX_INLINE SharedMemory shared_memory(std::vector<GradientMemory>& gradients) {
+PARALLAX_INLINE SharedMemory shared_memory(List<GradientMemory>& gradients) {
   static constexpr auto before = [](std::byte const* one, std::byte const* other) {  // they need not lie in one array
     return reinterpret_cast<std::uintptr_t>(one) < reinterpret_cast<std::uintptr_t>(other);
   };

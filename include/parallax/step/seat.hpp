@@ -10,10 +10,10 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/agreement/agreement.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/policy/auto.hpp"
 #include "parallax/policy/exchange.hpp"
 #include "parallax/policy/way_checks.hpp"
@@ -35,9 +35,9 @@ struct Manifest {
   Buckets<C> buckets;
   BySpace<C, FindingsIn> findings;
   MeasuredSums<C> measured;
-  std::vector<UpdateRecord> records;  // of the updates prepared, in the order of the arguments
-  Fingerprint prepared;               // of them as they were then
-  std::size_t counts = 0;             // numbers that ride in the agreement
+  List<UpdateRecord> records;  // of the updates prepared, in the order of the arguments
+  Fingerprint prepared;        // of them as they were then
+  std::size_t counts = 0;      // numbers that ride in the agreement
   Divisors divisors;
   bool spreads_early = false;  // whether sums may reach all ranks before the step completes
   bool overwrites = false;     // a gradient was given in_place
@@ -89,11 +89,11 @@ class Seat : public Traveller<C> {
   // How many numbers the tables of this seat tell with the commit; `tell_use` appends them, and `adapt`, as a step's last act,
   // reads those of every rank from place `at` on, which moves past them.
   virtual std::size_t use_words() = 0;
-  virtual void tell_use(std::vector<double>& words, double now) = 0;
+  virtual void tell_use(List<double>& words, double now) = 0;
   virtual void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) = 0;
 
   // Local: where the dense gradients of this seat lie, for the flight's look at shared memory.
-  virtual void list_memory(std::vector<GradientMemory>&) = 0;
+  virtual void list_memory(List<GradientMemory>&) = 0;
 };
 
 // The seat of one update or of a range of updates: calls the phases of its ways by their types. Owns the ways, as many as the
@@ -238,7 +238,7 @@ class SeatOf final : public Seat<C> {
     if constexpr (adaptive) each([&](auto& way) { sum += Adaptation<State>::words(way.state()); });
     return sum;
   }
-  void tell_use([[maybe_unused]] std::vector<double>& words, [[maybe_unused]] double now) override {
+  void tell_use([[maybe_unused]] List<double>& words, [[maybe_unused]] double now) override {
     if constexpr (adaptive) each([&](auto& way) { Adaptation<State>::tell(way.state(), words, now); });
   }
   void adapt([[maybe_unused]] Adapting<C>& by, [[maybe_unused]] FunctionRef<double const*(int)> words_of,
@@ -251,7 +251,7 @@ class SeatOf final : public Seat<C> {
       });
   }
 
-  void list_memory(std::vector<GradientMemory>& memory) override {
+  void list_memory(List<GradientMemory>& memory) override {
     each([&](auto& way) {
       if (auto const own = way.memory(); own.begin) memory.push_back(own);
     });
@@ -342,7 +342,7 @@ class SeatOf final : public Seat<C> {
   }
 
   Manifest<C>* manifest_ = nullptr;
-  std::conditional_t<ranges, std::vector<W>, W> ways_;
+  std::conditional_t<ranges, List<W>, W> ways_;
   std::size_t used_ = 0;
   bool sought_ = false;  // places in findings, by some way
 };

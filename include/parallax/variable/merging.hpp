@@ -2,7 +2,8 @@
 #pragma once
 
 #include <optional>
-#include <vector>
+
+#include "parallax/core/list.hpp"
 
 namespace parallax {
 
@@ -13,7 +14,7 @@ struct Merging {
   // The leader's result, while a step collects or applies.
   std::optional<Result> first;
   // What is added to it, in the order of the updates.
-  std::vector<Result> others;
+  List<Result> others;
   int clip = -1;  // the clip group, -1 for none
 
   // Back to what it is between steps. Called when the leader's way is done with or given up.

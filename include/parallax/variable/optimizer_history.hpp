@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/archive.hpp"
 #include "parallax/core/fields.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax {
 
@@ -26,7 +26,7 @@ class OptimizerHistory {
   // Whether there is no room for another note. Then all rows are settled first, and older notes forgotten.
   bool full() const { return notes_.size() == most_notes; }
   // Drops all notes but the last. Called when every row is settled, so that no earlier one is needed.
-  void forget() { notes_.erase(notes_.begin(), notes_.end() - 1); }
+  void forget() { notes_.drop(0, notes_.size() - 1); }
 
   // Calls f(step, rule) for the steps after `settled` up to `last`, with the rule of the optimizer that was in force. At least
   // one note must not be later than `settled + 1`.
@@ -62,7 +62,7 @@ class OptimizerHistory {
   // The bound of room and of the search for a note; changes of settings beyond it cost a settling of all rows.
   static constexpr std::size_t most_notes = 256;
 
-  std::vector<Note> notes_;
+  List<Note> notes_;
 };
 
 }  // namespace parallax

@@ -6,9 +6,9 @@
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/kernel/row_ops.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/optimizer/optimizer.hpp"
@@ -125,7 +125,7 @@ class PassedSteps {
     Buffer<Numbered, Space> rules;  // of step s at s % kept
     std::int64_t known = 0;         // rules up to this step are there, of as many as are kept
     std::int64_t oldest = 0;        // no row is as of an earlier one
-    std::vector<Numbered> missing;  // on their way
+    List<Numbered> missing;         // on their way
   };
 
   Buffer<std::int64_t, Space> settled_;  // by row: the last step that has moved it

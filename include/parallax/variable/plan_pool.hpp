@@ -1,8 +1,7 @@
 // The plans of a table: a pool, from which the session's pulls and updates take one and to which they give it back.
 #pragma once
 
-#include <vector>
-
+#include "parallax/core/list.hpp"
 #include "parallax/core/pointer.hpp"
 
 namespace parallax {
@@ -26,7 +25,7 @@ class PlanPool {
   }
 
  private:
-  std::vector<Owned<Plan>> plans_;
+  List<Owned<Plan>> plans_;
 };
 
 }  // namespace parallax

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/variable/registration.hpp"
 
 namespace parallax::detail {
@@ -31,12 +31,12 @@ class Registry {
   // What ranks compare: of all variables that were ever entered, in their order, and whatever else was added.
   std::uint64_t hash() const { return hash_; }
   // Those that were entered and not forgotten, variables that are gone among them.
-  std::vector<RegistrationPtr> const& variables() const { return known_; }
+  List<RegistrationPtr> const& variables() const { return known_; }
 
  private:
   // Only compared, never read.
   void const* session_;
-  std::vector<RegistrationPtr> known_;
+  List<RegistrationPtr> known_;
   std::uint64_t hash_ = 0;
 };
 

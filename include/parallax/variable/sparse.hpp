@@ -7,11 +7,11 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/checksum.hpp"
 #include "parallax/core/kind.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/short_float.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/kernel/padded_batches.hpp"
@@ -86,7 +86,7 @@ class SparseState : public Counted {
   ~SparseState() { registration_->detach(); }
 
   // By the constructor of a stack of tables, before their memory is allocated: the first rows of each, and the end of the last.
-  void stack(std::vector<IndexType> firsts) { firsts_ = std::move(firsts); }
+  void stack(List<IndexType> firsts) { firsts_ = std::move(firsts); }
   // How batches are padded, where they are, and what was wrong with them.
   PaddedBatches<Space>& padded() { return padded_; }
   // A step is going to be captured, or a graph to be launched: local, whatever is to be put in the stream ahead of it.
@@ -386,7 +386,7 @@ class SparseState : public Counted {
     // Which rows go where.
     MoveRoute<IndexType> route;
     // What is copied by that route: the rows, and each slot beside them.
-    std::vector<MovingArray> arrays;
+    List<MovingArray> arrays;
   };
   // The beginning of a move from or to shards: makes room and a route for it; rows stay where they are, all up to date. Local,
   // called by Auto on all ranks alike. May throw std::bad_alloc. The table must be the library's own, and no update of it under
@@ -485,7 +485,7 @@ class SparseState : public Counted {
   Buffer<IndexType, Space> numbers_;
   Shown<IndexType, Space> bases_there_, firsts_there_;
   [[no_unique_address]] PaddedBatches<Space> padded_;
-  std::vector<IndexType> firsts_;  // of a stack's tables; empty for one table
+  List<IndexType> firsts_;  // of a stack's tables; empty for one table
 };
 
 }  // namespace parallax

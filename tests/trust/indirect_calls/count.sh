@@ -115,8 +115,8 @@ each 0 starting 10 40
 echo "for an update that was started: one, which tells what it is when the step begins"
 each 1 started 10 40
 
-echo "for a table of a pull and a rank: two, tell and hear"
-each 2 pulled 1 2 4
+echo "for a table of a pull and a rank: two, tell and hear; for a table whose rows this rank owns: two, touch and gather"
+each 4 pulled 1 2 4
 
 if [ "$bound" = bound ]; then
   echo "in a bound step: none"

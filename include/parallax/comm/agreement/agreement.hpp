@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/fields.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax {
 
@@ -52,7 +52,7 @@ class Agreement {
   bool unanimous() const;
   // Whether every rank can do what was named ahead.
   bool ahead() const {
-    return std::all_of(in_.begin(), in_.end(), [](Record const& r) { return (r.flags & looks_ahead) != 0; });
+    return detail::all_of(in_, [](Record const& r) { return (r.flags & looks_ahead) != 0; });
   }
   // How many ranks have data.
   int active() const {
@@ -75,7 +75,7 @@ class Agreement {
   // Words of a second round, all ranks together; 0: it is left out.
   std::size_t extra_words(std::size_t counts) const { return counts > inline_counts ? (counts - inline_counts) * ranks() : 0; }
   // Where a number lies: in the rank's record, or behind those that fit.
-  std::uint64_t& slot(std::vector<Record>& records, std::vector<std::uint64_t>& extra, int rank, std::size_t which);
+  std::uint64_t& slot(List<Record>& records, List<std::uint64_t>& extra, int rank, std::size_t which);
 
   // Posts `bytes` for each rank, packed in the order of ranks at both ends; what is for this rank is copied.
   void post_words(void const* out, void* in, std::size_t bytes);
@@ -85,9 +85,9 @@ class Agreement {
   std::size_t counts_ = 0;
   Stage stage_ = Stage::done;
   // By receiver, and by sender.
-  std::vector<Record> out_, in_;
+  List<Record> out_, in_;
   // The numbers that do not fit into a record, rank after rank.
-  std::vector<std::uint64_t> extra_out_, extra_in_;
+  List<std::uint64_t> extra_out_, extra_in_;
 };
 
 template <Communicator C>
@@ -123,12 +123,11 @@ bool Agreement<C>::poll() {
 
 template <Communicator C>
 bool Agreement<C>::unanimous() const {
-  return std::all_of(in_.begin(), in_.end(), [&](Record const& r) { return (r.flags & is_ok) && r.hash == in_.front().hash; });
+  return detail::all_of(in_, [&](Record const& r) { return (r.flags & is_ok) && r.hash == in_.front().hash; });
 }
 
 template <Communicator C>
-std::uint64_t& Agreement<C>::slot(std::vector<Record>& records, std::vector<std::uint64_t>& extra, int rank,
-                                  std::size_t which) {
+std::uint64_t& Agreement<C>::slot(List<Record>& records, List<std::uint64_t>& extra, int rank, std::size_t which) {
   auto const r = static_cast<std::size_t>(rank);
   if (which < inline_counts) return records[r].counts[which];
   return extra[r * (counts_ - inline_counts) + which - inline_counts];

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax {
 
@@ -47,7 +47,7 @@ struct Verdict {
 
 // Pure. What ranks conclude from the encoded testimonies of all, by rank: the error is that of the lowest rank which refuses,
 // else the first line in which descriptions differ. `own`: the testimony of one of them.
-PARALLAX_COLD Verdict verdict_on(std::vector<std::string_view> const& testimonies, Testimony const& own);
+PARALLAX_COLD Verdict verdict_on(List<std::string_view> const& testimonies, Testimony const& own);
 
 // Collective, after a round that was not unanimous: ranks exchange their testimonies and arrive at the same error. `await`
 // waits for the lane. Two exchanges of control bytes on the lane: how long each testimony is, then the testimonies. What
@@ -58,7 +58,7 @@ PARALLAX_COLD Verdict explain_difference(Lane<C>& lane, Testimony const& own, Fu
   auto const self = static_cast<std::size_t>(lane.topology().rank());
   std::string const text = own.encode();
   std::uint64_t const size = text.size();
-  std::vector<std::uint64_t> sizes(ranks, sizeof size);
+  List<std::uint64_t> sizes(ranks, sizeof size);
   auto const to_all = [&](std::size_t bytes) {
     lane.clear();
     std::size_t offset = 0;
@@ -69,7 +69,7 @@ PARALLAX_COLD Verdict explain_difference(Lane<C>& lane, Testimony const& own, Fu
     }
     return offset;
   };
-  std::vector<std::uint64_t> told(to_all(sizeof size) / sizeof size);
+  List<std::uint64_t> told(to_all(sizeof size) / sizeof size);
   lane.post(&size, told.data());
   await();
   sizes = told;
@@ -77,7 +77,7 @@ PARALLAX_COLD Verdict explain_difference(Lane<C>& lane, Testimony const& own, Fu
   std::string all(to_all(size), '\0');
   lane.post(text.data(), all.data());
   await();
-  std::vector<std::string_view> testimonies(ranks);
+  List<std::string_view> testimonies(ranks);
   std::string_view rest = all;
   for (std::size_t rank = 0; rank < ranks; rest.remove_prefix(sizes[rank++]))
     testimonies[rank] = rank == self ? std::string_view{text} : rest.substr(0, sizes[rank]);
@@ -103,7 +103,7 @@ inline std::string_view next_part(std::string_view& rest, char separator) {
   return part;
 }
 // The same of every text; false when all are used up.
-inline bool next_parts(std::vector<std::string_view>& rests, std::vector<std::string_view>& parts, char separator) {
+inline bool next_parts(List<std::string_view>& rests, List<std::string_view>& parts, char separator) {
   bool any = false;
   for (std::size_t i = 0; i < rests.size(); ++i) {
     any = any || !rests[i].empty();
@@ -122,8 +122,7 @@ inline std::string quoted(std::string_view given) {
 
 // Of these lines, by rank, which differ: blamed is the lowest rank that is not with the majority. `operations`: what each rank
 // calls, in case that differs.
-PARALLAX_COLD inline Error difference_of(std::vector<std::string_view> const& lines,
-                                         std::vector<std::string_view> const& operations) {
+PARALLAX_COLD inline Error difference_of(List<std::string_view> const& lines, List<std::string_view> const& operations) {
   auto const votes_for = [&](std::string_view given) {
     std::size_t votes = 0;
     for (std::string_view const line : lines) votes += line == given;
@@ -145,7 +144,7 @@ PARALLAX_COLD inline Error difference_of(std::vector<std::string_view> const& li
 }
 
 // The error that all ranks throw. `bodies`: what follows the number of operations in each testimony. Changes `bodies`.
-PARALLAX_COLD inline Error first_error(std::vector<std::string_view>& bodies, std::vector<std::string_view> const& operations) {
+PARALLAX_COLD inline Error first_error(List<std::string_view>& bodies, List<std::string_view> const& operations) {
   for (std::string_view body : bodies) {
     if (body.empty() || body[0] != 'E') continue;
     body.remove_prefix(1);
@@ -156,7 +155,7 @@ PARALLAX_COLD inline Error first_error(std::vector<std::string_view>& bodies, st
     return Error{code, rank, operation, variable, body};
   }
   for (std::string_view& body : bodies) body.remove_prefix(!body.empty());  // 'D'
-  std::vector<std::string_view> sections(bodies.size()), lines(bodies.size());
+  List<std::string_view> sections(bodies.size()), lines(bodies.size());
   while (next_parts(bodies, sections, Testimony::section_end))
     while (next_parts(sections, lines, '\n'))
       for (std::string_view const line : lines)
@@ -166,8 +165,8 @@ PARALLAX_COLD inline Error first_error(std::vector<std::string_view>& bodies, st
 
 }  // namespace detail
 
-PARALLAX_INLINE Verdict verdict_on(std::vector<std::string_view> const& testimonies, Testimony const& own) {
-  std::vector<std::string_view> operations(testimonies.size()), bodies(testimonies.size());
+PARALLAX_INLINE Verdict verdict_on(List<std::string_view> const& testimonies, Testimony const& own) {
+  List<std::string_view> operations(testimonies.size()), bodies(testimonies.size());
   std::string const begun = joined({own.operations});
   bool in_step = true, same_operation = true;
   for (std::size_t rank = 0; rank < testimonies.size(); ++rank) {

@@ -10,6 +10,7 @@
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/clock.hpp"
+#include "parallax/core/config.hpp"
 
 namespace parallax {
 
@@ -119,8 +120,9 @@ class Journal {
     return open_;
   }
   // The operation begins. `number`: as its owner counts, from 1; `step`: steps completed before it; `now`: ns of the
-  // communicator's clock, here and below.
-  void enter(JournalWord const& operation, std::uint64_t number, std::int64_t step, std::int64_t now) {
+  // communicator's clock, here and below. `phase`: where it is at once. `variable`: the first one of it, cut to 37 bytes.
+  void enter(JournalWord const& operation, std::uint64_t number, std::int64_t step, std::int64_t now,
+             JournalWord const& phase = journal_called, std::string_view variable = {}) {
     detail::Guard const guard{lock_};
     JournalEntry& entry = status_.last[status_.count++ % Status::entries];
     entry = {};
@@ -128,8 +130,9 @@ class Journal {
     entry.step = step;
     entry.began = entry.changed = now;
     entry.operation = operation;
-    entry.phase = journal_called;
-    if (trace_) trace_->add({number, now, 0, operation, journal_called, TraceEvent::called});
+    entry.phase = phase;
+    name(entry, variable);
+    if (trace_) trace(entry, TraceEvent::called);
   }
   // The operation has come to this phase.
   void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now) {
@@ -137,14 +140,10 @@ class Journal {
   }
   // The operation has returned.
   void leave(std::uint64_t bytes, std::int64_t now) { advance(journal_done, bytes, now, TraceEvent::done); }
-  // Names a variable of the latest operation, cut to 37 bytes; nothing happens where there is none.
+  // Names a variable of the latest operation, cut likewise; nothing happens where there is none.
   void name(std::string_view variable) {
     detail::Guard const guard{lock_};
-    if (status_.count == 0) return;
-    char(&room)[sizeof(JournalEntry::variable)] = status_.last[(status_.count - 1) % Status::entries].variable;
-    std::size_t const n = std::min(variable.size(), sizeof room - 1);
-    if (n > 0) std::memcpy(room, variable.data(), n);
-    room[n] = '\0';
+    if (status_.count > 0) name(status_.last[(status_.count - 1) % Status::entries], variable);
   }
   // A sign of life from a wait.
   void wait(int rank, std::int64_t now) {
@@ -167,6 +166,11 @@ class Journal {
   }
 
  private:
+  static void name(JournalEntry& entry, std::string_view variable) {
+    std::size_t const n = std::min(variable.size(), sizeof entry.variable - 1);
+    if (n > 0) std::memcpy(entry.variable, variable.data(), n);
+    entry.variable[n] = '\0';
+  }
   // Both ends of `advance` and `leave`: changes the latest operation, ends a wait, and notes it where a trace is kept.
   void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now, TraceEvent::Kind kind) {
     detail::Guard const guard{lock_};
@@ -178,7 +182,18 @@ class Journal {
     entry.done = kind == TraceEvent::done;
     entry.bytes = bytes;
     entry.changed = now;
-    if (trace_) trace_->add({entry.number, now, bytes, entry.operation, phase, kind});
+    if (trace_) trace(entry, kind);
+  }
+  // Under the lock: notes what the entry says now. One that begins in a phase is there at once.
+  PARALLAX_COLD void trace(JournalEntry const& entry, TraceEvent::Kind kind) {
+    TraceEvent event{entry.number, entry.changed, entry.bytes, entry.operation, entry.phase, kind};
+    if (kind == TraceEvent::called && entry.phase.text() != journal_called.text()) {
+      event.phase = journal_called;
+      trace_->add(event);
+      event.phase = entry.phase;
+      event.kind = TraceEvent::advanced;
+    }
+    trace_->add(event);
   }
 
   // Held for a few copies at a time, by the rank and by those who read its journal.

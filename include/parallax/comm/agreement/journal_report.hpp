@@ -6,11 +6,11 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/core/text.hpp"
 #include "parallax/memory/buffer.hpp"
@@ -74,7 +74,7 @@ class RankTales {
   };
   // The rank that reports.
   std::size_t self_;
-  std::vector<Tale> tales_;       // by rank
+  List<Tale> tales_;              // by rank
   std::int64_t asked_until_ = 0;  // ns of this rank's clock
 };
 

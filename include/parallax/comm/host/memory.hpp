@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "parallax/core/clock.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/memory/nameless_file.hpp"
 #include "parallax/memory/place.hpp"
 
@@ -16,7 +16,7 @@ namespace parallax::detail {
 class HostMeeting {
  public:
   // What each rank has to show, by place on the host; `mine` is this one's.
-  virtual std::vector<Place> gather(Place const& mine) = 0;
+  virtual List<Place> gather(Place const& mine) = 0;
   // Whether all say yes: the same answer on every rank.
   virtual bool all(bool mine) = 0;
 
@@ -39,7 +39,7 @@ class HostMappings {
     int ranks;
   };
   SpinLock lock_;
-  std::vector<Mapping> all_;
+  List<Mapping> all_;
 };
 
 inline HostMappings host_mappings;
@@ -96,7 +96,7 @@ PARALLAX_INLINE void HostMappings::drop(NamelessFile const& file) noexcept {
 
 PARALLAX_INLINE HostMemory::HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes) : HostMemory{} {
   shown_ = NamelessFile::make(self == 0 ? bytes : 1);
-  std::vector<Place> const places = host.gather(shown_.memory ? shown_.place_of(shown_.memory) : Place{});
+  List<Place> const places = host.gather(shown_.memory ? shown_.place_of(shown_.memory) : Place{});
   bool found = true;
   for (Place const& place : places) {
     NamelessFile const other = NamelessFile::find(place);

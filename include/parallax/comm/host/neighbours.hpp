@@ -8,11 +8,12 @@
 #include <cstring>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/list.hpp"
+#include "parallax/core/slice.hpp"
 
 namespace parallax::detail {
 
@@ -24,7 +25,7 @@ class Neighbours {
  public:
   // Local. `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes` or more; it must outlive this object.
   // `ranks[i]`: the rank, in the communicator that is served, of the host's i-th.
-  Neighbours(std::byte* memory, std::vector<int> ranks, int rank, int size);
+  Neighbours(std::byte* memory, List<int> ranks, int rank, int size);
   // What so many ranks need.
   static std::size_t memory_bytes(std::size_t ranks);
 
@@ -141,14 +142,15 @@ class Neighbours {
   // The rank of the first block of a channel that is not done, or -1.
   template <class Blocks>
   static int rank_of(Blocks const& blocks, int channel) {
-    auto const found = std::find_if(blocks.begin(), blocks.end(), [&](auto const& b) { return b.channel == channel; });
-    return found == blocks.end() ? -1 : found->rank;
+    for (auto const& block : blocks)
+      if (block.channel == channel) return block.rank;
+    return -1;
   }
   // Takes block i out, or goes on to the next.
   template <class Blocks>
   static void drop_if_done(Blocks& blocks, std::size_t& i) {
     if (blocks[i].stage != Stage::done) return void(++i);
-    blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(i));  // in order: a ring serves who came first
+    blocks.drop(i);  // in order: a ring serves who came first
   }
 
   // Copies the next run of a block that has come to `position` of a ring: not beyond `limit`, nor beyond the ring's end.
@@ -212,20 +214,20 @@ class Neighbours {
     block.stage = Stage::done;
   }
 
-  std::vector<int> ranks_;  // of this host
+  List<int> ranks_;  // of this host
   std::size_t ring_bytes_;
   std::byte* memory_;
-  std::vector<int> place_;  // in `ranks_`, by rank; -1: elsewhere
+  List<int> place_;  // in `ranks_`, by rank; -1: elsewhere
   std::size_t self_ = 0;
-  std::vector<Outgoing> sends_;
-  std::vector<Incoming> receives_;
+  List<Outgoing> sends_;
+  List<Incoming> receives_;
   Stray stray_;
-  std::vector<char> changed_;  // by place: since the last `tell`
+  List<char> changed_;  // by place: since the last `tell`
   bool any_changed_ = false;
 };
 
 #if PARALLAX_BODIES
-PARALLAX_INLINE Neighbours::Neighbours(std::byte* memory, std::vector<int> ranks, int rank, int size)
+PARALLAX_INLINE Neighbours::Neighbours(std::byte* memory, List<int> ranks, int rank, int size)
     : ranks_{std::move(ranks)},
       ring_bytes_{ring_size(ranks_.size())},
       memory_{memory},
@@ -276,7 +278,7 @@ PARALLAX_INLINE void Neighbours::give_up(int channel) {
 
 PARALLAX_INLINE bool Neighbours::needs(int channel, int rank) const {
   auto const is = [&](auto const& block) { return block.channel == channel && block.rank == rank; };
-  return std::any_of(receives_.begin(), receives_.end(), is) || std::any_of(sends_.begin(), sends_.end(), is);
+  return detail::any_of(receives_, is) || detail::any_of(sends_, is);
 }
 
 PARALLAX_INLINE Neighbours::Stray Neighbours::stray() const {
@@ -343,7 +345,7 @@ PARALLAX_INLINE void Neighbours::advance(Outgoing& block) {
 }
 
 PARALLAX_INLINE bool Neighbours::busy(int rank) const {
-  return std::any_of(sends_.begin(), sends_.end(), [&](Outgoing const& other) {
+  return detail::any_of(sends_, [&](Outgoing const& other) {
     return other.rank == rank && (other.stage == Stage::streaming || other.stage == Stage::stuck);
   });
 }

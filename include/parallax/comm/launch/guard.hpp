@@ -2,7 +2,6 @@
 // before the body runs, so that four processes never train as four times «rank 0 of 1».
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -65,14 +64,16 @@ std::string objection(Start const& start, Membership const& joined);
 void check_start(Start const& start, Membership const& joined, std::string_view operation);
 
 #if PARALLAX_LAUNCH_BODIES
-// The number that a variable holds, or -1 where it is not there or no number.
+// The number that a variable holds, or -1 where it is not there, no number, or longer than any that a launcher tells.
 inline std::int64_t number_in(Environment variable, char const* name) {
   char const* const text = variable(name);
-  if (!text) return -1;
-  std::string_view const digits = text;
-  std::int64_t number = -1;
-  auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc{} && end == digits.data() + digits.size() ? number : -1;
+  if (!text || !*text) return -1;
+  std::int64_t number = 0;
+  for (char const* digit = text; *digit; ++digit) {
+    if (*digit < '0' || *digit > '9' || number > 1'000'000'000'000) return -1;
+    number = 10 * number + (*digit - '0');
+  }
+  return number;
 }
 
 // A variable of a launcher, and the one in which it tells the rank, or null.

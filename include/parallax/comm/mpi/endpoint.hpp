@@ -3,18 +3,16 @@
 #pragma once
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <limits>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,7 +24,9 @@
 #include "parallax/comm/mpi/journals.hpp"
 #include "parallax/comm/mpi/mailbox.hpp"
 #include "parallax/comm/mpi/messages.hpp"
-#include "parallax/core/algorithm.hpp"
+#include "parallax/core/clock.hpp"
+#include "parallax/core/list.hpp"
+#include "parallax/core/pointer.hpp"
 #include "parallax/memory/shared.hpp"
 
 namespace parallax {
@@ -47,10 +47,10 @@ namespace detail {
 class MpiHostMeeting final : public HostMeeting {
  public:
   explicit MpiHostMeeting(MPI_Comm host) : host_{host} {}
-  std::vector<Place> gather(Place const& mine) override {
+  List<Place> gather(Place const& mine) override {
     int ranks = 0;
     MPI_Comm_size(host_, &ranks);
-    std::vector<Place> all(static_cast<std::size_t>(ranks));
+    List<Place> all(static_cast<std::size_t>(ranks));
     mpi_check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, host_), "MPI_Allgather");
     return all;
   }
@@ -89,10 +89,10 @@ struct MpiEndpoint {
 
   MpiOptions options;
   MPI_Comm comm = MPI_COMM_NULL, letters = MPI_COMM_NULL;  // of blocks, and of both kinds of letters
-  std::vector<MPI_Comm> sums;  // one per channel, for the vendor's all-reduce
+  List<MPI_Comm> sums;                                     // one per channel, for the vendor's all-reduce
   // By rank, numbered from 0 in the order of their first rank.
   std::vector<int> hosts;
-  std::vector<int> groups;  // by rank: the first rank of those with whom it shares memory, or -1
+  List<int> groups;  // by rank: the first rank of those with whom it shares memory, or -1
   // By channel: what is lent of memory that peers cannot reach passes through it.
   std::array<SharedBuffer<std::byte>, channels> windows;
   // In `comm`; and how many exceptions were unwinding when it was made.
@@ -101,8 +101,8 @@ struct MpiEndpoint {
   MpiJournals journals;
   MpiMessages messages;
   // Null where no other rank of the host exchanges through memory.
-  std::unique_ptr<HostMemory> memory;
-  std::unique_ptr<Neighbours> neighbours;
+  Owned<HostMemory> memory;
+  Owned<Neighbours> neighbours;
   // Whether the host has more ranks than hardware threads.
   bool oversubscribed = false;
 
@@ -121,7 +121,7 @@ struct MpiEndpoint {
   // Collective over the duplicate. Error (mismatch) where options differ.
   void agree();
   // Collective over the duplicate, and over the ranks of the host.
-  void meet_neighbours(MPI_Comm host, std::vector<int> here);
+  void meet_neighbours(MPI_Comm host, List<int> here);
   // Frees the duplicates, but for those on which something may still be under way, and reports blocks that nobody expected.
   void release() noexcept;
 
@@ -179,7 +179,7 @@ PARALLAX_MPI_INLINE void MpiEndpoint::duplicate(MPI_Comm parent) {
     if (complete) break;
     if (MPI_Wtime() - begin > std::chrono::duration<double>{options.deadline}.count())
       MpiEnd::now(rank, "a rank did not construct its MpiCommunicator within the deadline");
-    std::this_thread::yield();
+    yield();
   }
   mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
@@ -195,17 +195,17 @@ PARALLAX_MPI_INLINE void MpiEndpoint::agree() {
   int ranks_here = 1;
   mpi_check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host.comm), "MPI_Comm_split_type");
   MPI_Comm_size(host.comm, &ranks_here);
-  std::vector<int> here(static_cast<std::size_t>(ranks_here));
+  List<int> here(static_cast<std::size_t>(ranks_here));
   mpi_check(MPI_Allgather(&rank, 1, MPI_INT, here.data(), 1, MPI_INT, host.comm), "MPI_Allgather");
-  unsigned const cores = std::thread::hardware_concurrency();
-  oversubscribed = cores > 0 && static_cast<unsigned>(ranks_here) > cores;
+  long const cores = sysconf(_SC_NPROCESSORS_ONLN);
+  oversubscribed = cores > 0 && ranks_here > cores;
 
   struct Facts {
     std::int64_t leader, order, largest_message, shared_memory, window, largest_letter;
   };
   Facts const mine{here[0], static_cast<std::int64_t>(options.order), static_cast<std::int64_t>(options.largest_message),
                    options.shared_memory, options.mailbox.window, static_cast<std::int64_t>(options.mailbox.largest)};
-  std::vector<Facts> all(static_cast<std::size_t>(size));
+  List<Facts> all(static_cast<std::size_t>(size));
   mpi_check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm), "MPI_Allgather");
   int next = 0;
   for (int other = 0; Facts const& facts : all) {
@@ -221,16 +221,16 @@ PARALLAX_MPI_INLINE void MpiEndpoint::agree() {
 }
 
 // Which ranks share memory: all of a host, or none, and known everywhere.
-PARALLAX_MPI_INLINE void MpiEndpoint::meet_neighbours(MPI_Comm host, std::vector<int> here) {
+PARALLAX_MPI_INLINE void MpiEndpoint::meet_neighbours(MPI_Comm host, List<int> here) {
   int group = -1;
   if (options.shared_memory && here.size() > 1) {
-    auto const first = std::find(here.begin(), here.end(), rank);
+    std::size_t self = 0;
+    while (here[self] != rank) ++self;
     MpiHostMeeting meeting{host};
-    memory = std::make_unique<HostMemory>(meeting, static_cast<std::size_t>(first - here.begin()),
-                                          Neighbours::memory_bytes(here.size()));
+    memory = make_owned<HostMemory>(meeting, self, Neighbours::memory_bytes(here.size()));
     if (memory->data()) {
       group = here[0];
-      neighbours = std::make_unique<Neighbours>(memory->data(), std::move(here), rank, size);
+      neighbours = make_owned<Neighbours>(memory->data(), std::move(here), rank, size);
     }
   }
   groups.resize(static_cast<std::size_t>(size));
@@ -302,7 +302,7 @@ PARALLAX_MPI_INLINE void MpiEndpoint::withdraw(int channel) noexcept {
   if (!lane(channel).busy || mpi_job_is_ending) return;
   messages.cancel(channel);
   if (neighbours) neighbours->withdraw(channel);
-  for (double const begin = MPI_Wtime();; std::this_thread::yield()) {
+  for (double const begin = MPI_Wtime();; yield()) {
     int peer = messages.forget(channel);
     if (messages.none(channel) && neighbours) peer = neighbours->untaken(channel);
     if (messages.none(channel) && peer < 0) break;

@@ -3,29 +3,30 @@
 #pragma once
 
 #include <mpi.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <limits>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/agreement/journal.hpp"
 #include "parallax/comm/launch/guard.hpp"
 #include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/clock.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax {
 
@@ -142,7 +143,7 @@ class MpiDebts {
     int rank;
   };
   // Of this process, in the order of their making.
-  static std::vector<Debtor>& debtors();
+  static List<Debtor>& debtors();
   // Called by `exit`: ends the job where a session is still open, and changes the exit code where one was forgotten.
   static void at_exit();
 
@@ -193,6 +194,13 @@ class MpiErrorsAreReturned {
   MpiErrorsAreReturned& operator=(MpiErrorsAreReturned const&) = delete;
 };
 
+// Does this in a thread that nobody waits for; where none can be had, at once.
+inline void beside(void* (*work)(void*), void* given) {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, work, given) == 0) pthread_detach(thread);
+  else work(given);
+}
+
 PARALLAX_MPI_INLINE bool mpi_is_usable() {
   int initialised = 0, finalised = 0;
   MPI_Initialized(&initialised);
@@ -219,7 +227,7 @@ PARALLAX_MPI_INLINE void MpiEnd::now(int rank, std::string_view report, int culp
   if (taken_.exchange(true)) await();
   mpi_job_is_ending = true;
   auto const turn = std::chrono::milliseconds{100};
-  if (culprit != rank) std::this_thread::sleep_for(turn * (culprit < 0 ? std::min(rank, 8) : 5 + std::min(rank, 4)));
+  if (culprit != rank) detail::sleep_for(turn * (culprit < 0 ? std::min(rank, 8) : 5 + std::min(rank, 4)));
   say(std::string{before} + last_words(rank, report));
   abort();
 }
@@ -232,16 +240,18 @@ PARALLAX_MPI_INLINE void MpiEnd::soon(int rank, std::string_view report, bool at
     say(std::exchange(line, {}));
     said_ = true;
   }
-  std::thread{[line] {
-    std::this_thread::sleep_for(std::chrono::seconds{1});
-    if (taken_.exchange(true)) return;
-    say(line);
+  auto const say_and_abort = [](void* given) -> void* {
+    detail::sleep_for(std::chrono::seconds{1});
+    if (taken_.exchange(true)) return nullptr;
+    say(*static_cast<std::string*>(given));
     abort();
-  }}.detach();
+    return nullptr;
+  };
+  beside(say_and_abort, new std::string{line});  // which nobody deletes: the process ends
 }
 
 PARALLAX_MPI_INLINE void MpiEnd::await() {
-  std::this_thread::sleep_for(std::chrono::seconds{2});
+  detail::sleep_for(std::chrono::seconds{2});
   std::_Exit(mpi_abort_code);
 }
 
@@ -256,7 +266,7 @@ PARALLAX_MPI_INLINE std::string MpiEnd::last_words(int rank, std::string_view re
 }
 
 PARALLAX_MPI_INLINE void MpiEnd::abort() {
-  std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  detail::sleep_for(std::chrono::milliseconds{50});
   here_ = true;
   if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, mpi_abort_code);
   std::_Exit(mpi_abort_code);
@@ -285,16 +295,18 @@ PARALLAX_MPI_INLINE void MpiDebts::leave(Journal const& journal) {
 
 PARALLAX_MPI_INLINE void MpiDebts::tell_if_peers_go_on(int rank) {
   if (!forgotten_ || rank == 0) return;
-  std::thread{[rank] {
-    std::this_thread::sleep_for(shortest_ / 2);
-    std::string const line =
-        "parallax: rank " + std::to_string(rank) + " destroyed its session without finish, and its peers go on\n";
+  auto const tell = [](void* given) -> void* {
+    detail::sleep_for(shortest_ / 2);
+    std::string const line = joined({"parallax: rank ", reinterpret_cast<std::intptr_t>(given),
+                                     " destroyed its session without finish, and its peers go on\n"});
     std::fwrite(line.data(), 1, line.size(), stderr);
-  }}.detach();
+    return nullptr;
+  };
+  beside(tell, reinterpret_cast<void*>(static_cast<std::intptr_t>(rank)));
 }
 
-PARALLAX_MPI_INLINE std::vector<MpiDebts::Debtor>& MpiDebts::debtors() {
-  static std::vector<Debtor> all;
+PARALLAX_MPI_INLINE List<MpiDebts::Debtor>& MpiDebts::debtors() {
+  static List<Debtor> all;
   return all;
 }
 

@@ -4,18 +4,18 @@
 
 #include <mpi.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/agreement/journal.hpp"
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/mailbox.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/clock.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax::detail {
 
@@ -59,8 +59,8 @@ class MpiJournals {
   MpiMailbox mailbox_;
   Letter letter_;
   int rank_ = 0;
-  std::vector<std::optional<Status>> heard_;  // by rank
-  std::vector<char> asked_, answered_;        // by rank; answered_: since this rank asked
+  List<std::optional<Status>> heard_;  // by rank
+  List<char> asked_, answered_;        // by rank; answered_: since this rank asked
 };
 
 #if PARALLAX_MPI_BODIES

@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <utility>
@@ -14,11 +13,13 @@
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/job.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/clock.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax::detail {
 
 // Letters that were under way when their communicator went: MPI may use their memory until the job ends.
-inline std::vector<std::vector<std::byte>> mpi_letters_left;
+inline List<std::vector<std::byte>> mpi_letters_left;
 
 // Two lanes on two tags of a communicator, which several mailboxes with tags of their own may share. Does not own the
 // communicator. A request is sent synchronously: it is complete once its receiver has begun to take it, which is the credit for
@@ -62,7 +63,7 @@ class MpiMailbox {
     MPI_Request request = MPI_REQUEST_NULL;
     std::vector<std::byte> bytes;
   };
-  using Messages = std::vector<Message>;
+  using Messages = List<Message>;
 
   // The place of a lane in what is kept by lane.
   static std::size_t index(LetterLane lane) { return static_cast<std::size_t>(lane); }
@@ -102,11 +103,11 @@ class MpiMailbox {
   bool used_ = false;
   std::size_t sending_ = 0;  // letters in `under_way_`
   MailboxBounds bounds_;
-  std::array<std::vector<Messages>, 2> under_way_;  // by lane and receiver
+  std::array<List<Messages>, 2> under_way_;  // by lane and receiver
   std::array<Messages, 2> incoming_;      // by lane and writer: the letter that has begun to come
   std::array<int, 2> begun_{}, turns_{};  // by lane: how many of those there are; who is looked at first
   std::array<LetterQueue, 2> own_;
-  std::vector<std::vector<std::byte>> spare_;  // memory of letters that have gone
+  List<std::vector<std::byte>> spare_;  // memory of letters that have gone
 };
 
 #if PARALLAX_MPI_BODIES
@@ -188,10 +189,11 @@ PARALLAX_MPI_INLINE bool MpiMailbox::test(Message& message) {
 }
 
 PARALLAX_MPI_INLINE void MpiMailbox::settle(Messages& under_way) {
-  auto const first = std::find_if(under_way.begin(), under_way.end(), [](Message& message) { return !test(message); });
-  for (auto gone = under_way.begin(); gone != first; ++gone) spare_.push_back(std::move(gone->bytes));
-  sending_ -= static_cast<std::size_t>(first - under_way.begin());
-  under_way.erase(under_way.begin(), first);
+  std::size_t gone = 0;
+  while (gone < under_way.size() && test(under_way[gone])) ++gone;
+  for (std::size_t i = 0; i < gone; ++i) spare_.push_back(std::move(under_way[i].bytes));
+  sending_ -= gone;
+  under_way.drop(0, gone);
 }
 
 PARALLAX_MPI_INLINE bool MpiMailbox::take_own(LetterLane lane, Letter& letter) {

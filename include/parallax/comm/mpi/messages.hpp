@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/comm/mpi/job.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax::detail {
 
@@ -71,7 +71,7 @@ class MpiMessages {
   };
   // The messages of one channel, in no certain order.
   struct Lane {
-    std::vector<Message> messages;
+    List<Message> messages;
     std::size_t next = 0;  // is looked at first
   };
   // By channel, which the endpoint has checked.
@@ -157,8 +157,9 @@ PARALLAX_MPI_INLINE bool MpiMessages::progress(int channel) {
 PARALLAX_MPI_INLINE int MpiMessages::waiting_for(int channel) const {
   auto const& messages = of(channel).messages;
   if (messages.empty()) return -1;
-  auto const receive = std::find_if(messages.begin(), messages.end(), [](Message const& m) { return m.receive; });
-  return receive != messages.end() ? receive->peer : messages.front().peer;
+  for (Message const& message : messages)
+    if (message.receive) return message.peer;
+  return messages.front().peer;
 }
 
 PARALLAX_MPI_INLINE void MpiMessages::cancel(int channel) noexcept {

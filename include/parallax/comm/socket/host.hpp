@@ -17,6 +17,7 @@
 #include "parallax/comm/host/neighbours.hpp"
 #include "parallax/comm/socket/peers.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
 
 namespace parallax::detail {
 
@@ -60,7 +61,7 @@ class SocketHostMeeting final : public HostMeeting {
   // That rank says whether it has found what those of its host show.
   void answer(int from, bool found) { at(from).answer = found ? Answer::found : Answer::missed; }
 
-  std::vector<Place> gather(Place const& mine) override;
+  List<Place> gather(Place const& mine) override;
   bool all(bool mine) override;
 
  private:
@@ -89,7 +90,7 @@ class SocketHost {
   SocketHost(std::unique_ptr<HostMemory> memory, std::vector<int> const& here, std::size_t self, int rank, int size)
       : memory_{std::move(memory)},
         bells_{memory_->data(), self},
-        neighbours_{memory_->data() + Bells::memory_bytes(here.size()), here, rank, size},
+        neighbours_{memory_->data() + Bells::memory_bytes(here.size()), {here.begin(), here.end()}, rank, size},
         loans_{memory_->data() + memory_bytes(here.size()) - Loans::memory_bytes(here.size()), here.size(), self},
         rank_{rank} {}
   // What so many ranks need of memory.
@@ -158,7 +159,7 @@ std::unique_ptr<HostMemory> SocketHostMeeting::meet(SocketPeers& peers, int rank
   return memory;
 }
 
-inline std::vector<Place> SocketHostMeeting::gather(Place const& mine) {
+inline List<Place> SocketHostMeeting::gather(Place const& mine) {
   at(rank_).place = mine;
   at(rank_).shows = true;
   auto const* const bytes = reinterpret_cast<std::byte const*>(&mine);
@@ -167,7 +168,7 @@ inline std::vector<Place> SocketHostMeeting::gather(Place const& mine) {
     auto const missing = std::find_if(here_.begin(), here_.end(), [&](int rank) { return !at(rank).shows; });
     return missing == here_.end() ? -1 : *missing;
   });
-  std::vector<Place> places;
+  List<Place> places;
   for (int const rank : here_) places.push_back(at(rank).place);
   return places;
 }

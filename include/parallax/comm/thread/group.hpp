@@ -92,6 +92,12 @@ class ThreadGroup {
     std::atomic<std::uint64_t> open{0}, holders{0};
   };
 
+  // Whether a rank reads what others told it the place of, and how many turns it has taken.
+  struct alignas(64) Reader {
+    std::atomic<bool> reads{false};
+    std::atomic<std::uint64_t> turns{0};
+  };
+
   // Channels from `channels` on are those of operations on device memory.
   Loan& loan(int channel, int rank) { return loans_[static_cast<std::size_t>(channel * size_ + rank)]; }
 
@@ -106,6 +112,8 @@ class ThreadGroup {
 
   // Throws the reason, which is there.
   [[noreturn]] void refuse();
+  // Throws the reason, which may be held back: then once it is published, or the deadline has passed.
+  [[noreturn]] PARALLAX_COLD void refuse_soon();
   // Under the lock: the first reason stays, and from now on `check` throws.
   void publish(Error const& reason);
   // By run_threads, before the ranks start: from now on a bare abort is held back.
@@ -122,8 +130,9 @@ class ThreadGroup {
   std::vector<Loan> loans_;  // by channel, then rank; behind them those of operations on device memory, as channels further on
   // By rank: each is written by its rank and read by all.
   std::vector<Journal> journals_;
+  std::vector<Reader> readers_;
   detail::ThreadLetters letters_;
-  std::atomic<bool> aborted_{false};
+  std::atomic<bool> aborted_{false}, left_{false};  // a reason is published; there is one
   bool supervised_ = false;
   // Of the reasons.
   std::mutex mutex_;
@@ -137,6 +146,7 @@ PARALLAX_INLINE ThreadGroup::ThreadGroup(int size, ThreadOptions options)
       boxes_(boxes_of(size)),
       loans_(static_cast<std::size_t>(2 * channels * std::max(size, 0))),
       journals_(static_cast<std::size_t>(std::max(size, 0))),
+      readers_(static_cast<std::size_t>(std::max(size, 0))),
       letters_{size, options.mailbox} {
   if (size < 1) throw Error{Errc::invalid_argument, -1, "ThreadGroup", "", "size is " + std::to_string(size)};
   detail::check_bounds(options.mailbox, std::numeric_limits<std::size_t>::max(), "ThreadGroup");
@@ -144,6 +154,7 @@ PARALLAX_INLINE ThreadGroup::ThreadGroup(int size, ThreadOptions options)
 PARALLAX_INLINE ThreadGroup::~ThreadGroup() = default;
 
 PARALLAX_INLINE void ThreadGroup::abort(Error const& reason) {
+  left_.store(true);
   std::lock_guard const lock{mutex_};
   if (supervised_ && reason.code() == Errc::aborted) {
     if (!held_back_) held_back_ = reason;
@@ -155,6 +166,13 @@ PARALLAX_INLINE void ThreadGroup::abort(Error const& reason) {
 PARALLAX_INLINE void ThreadGroup::refuse() {
   std::lock_guard const lock{mutex_};
   throw *reason_;
+}
+
+PARALLAX_INLINE void ThreadGroup::refuse_soon() {
+  auto const until = std::chrono::steady_clock::now() + options_.deadline;
+  while (!aborted() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  std::lock_guard const lock{mutex_};
+  throw reason_ ? *reason_ : *held_back_;
 }
 
 PARALLAX_INLINE void ThreadGroup::publish(Error const& reason) {

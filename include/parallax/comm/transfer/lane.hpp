@@ -8,10 +8,10 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/topology.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/memory/buffer.hpp"
 
 namespace parallax {
@@ -102,7 +102,7 @@ struct LoanRoom {
   Loan mine{};
   Buffer<Loan> heard;
   Buffer<Peer> peers;
-  std::vector<std::byte> tokens;
+  List<std::byte> tokens;
 };
 
 // A loan of this rank's on a channel, as long as it lives: of communicators that lend.
@@ -198,14 +198,14 @@ class Lane {
   // Local. `bytes` from that rank come to `offset` of what `post` is given to receive into.
   void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload);
 
-  // Counts what the rank and this one read and write in each other's memory, with the transfer at hand.
+  // Local. Counts what the rank and this one read and write in each other's memory as if it were sent.
   void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload);
 
-  // Of memory of the space, which the communicator carries. `arrival`: only where it reads in place.
+  // Of memory of the space, which the communicator carries.
   // Collective in the order of the channel. Counts the transfer; throws what the communicator throws.
   template <class Space = HostSpace>
-  void post(void const* send, void* receive, Arrival* arrival = nullptr) {
-    Transfer const transfer{static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_, arrival};
+  void post(void const* send, void* receive) {
+    Transfer const transfer{static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_};
     if constexpr (std::same_as<Space, HostSpace>) request_.emplace(topology_->world().ialltoallv(channel_, transfer));
     else device_request_.emplace(topology_->world().ialltoallv_device(channel_, transfer));
     for (int rank = 0; rank < topology_->size(); ++rank)
@@ -251,7 +251,9 @@ class Lane {
 
   // Adds to a block what lies behind it, or makes it begin there where it is empty.
   static void extend(ByteRange& block, std::size_t offset, std::size_t bytes);
-  // Notes bytes that go to, or come from, another rank; those of this rank for itself do not count.
+  // Adds bytes that go to, or come from, another rank; those of this rank for itself do not count.
+  void add(Counts& counts, int rank, std::size_t bytes, Payload payload) const;
+  // Notes them for the transfer at hand.
   void tally(Counts& counts, int rank, std::size_t bytes, Payload payload);
   // The lowest kind of payload that is noted, where any is.
   std::size_t first_tallied() const { return static_cast<std::size_t>(std::countr_zero(tallied_)); }
@@ -262,7 +264,7 @@ class Lane {
   Traffic* traffic_;
   int channel_;
   // The blocks of the transfer at hand, by rank: the request refers to them.
-  std::vector<ByteRange> to_, from_;
+  List<ByteRange> to_, from_;
   Counts sent_{}, received_{};
   unsigned tallied_ = 0;  // a bit for each payload that is in them
   detail::LoanRoom loan_room_;
@@ -301,8 +303,8 @@ void Lane<C>::expect(int rank, std::size_t offset, std::size_t bytes, Payload pa
 
 template <Communicator C>
 void Lane<C>::count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
-  tally(sent_, rank, sent, payload);
-  tally(received_, rank, received, payload);
+  add(traffic_->sent, rank, sent, payload);
+  add(traffic_->received, rank, received, payload);
 }
 
 template <Communicator C>
@@ -340,8 +342,13 @@ void Lane<C>::extend(ByteRange& block, std::size_t offset, std::size_t bytes) {
 
 template <Communicator C>
 void Lane<C>::tally(Counts& counts, int rank, std::size_t bytes, Payload payload) {
-  if (rank == topology_->rank()) return;
   tallied_ |= 1u << static_cast<unsigned>(payload);
+  add(counts, rank, bytes, payload);
+}
+
+template <Communicator C>
+void Lane<C>::add(Counts& counts, int rank, std::size_t bytes, Payload payload) const {
+  if (bytes == 0 || rank == topology_->rank()) return;
   auto& entry = counts[static_cast<std::size_t>(payload)];
   entry.all += bytes;
   if (!topology_->same_host(rank)) entry.between_hosts += bytes;

@@ -89,7 +89,7 @@ class LentBuffer<T, C, HostSpace, true> {
   static bool can_be(Topology<C> const& topology, [[maybe_unused]] void const* memory) {
     if constexpr (LendsMemory<C>) {
       auto const& hops = topology.hops();
-      bool const lends = std::any_of(hops.begin(), hops.end(), [](Hop const& hop) { return hop.lends; });
+      bool const lends = detail::any_of(hops, [](Hop const& hop) { return hop.lends; });
       return topology.size() == 1 || !lends || topology.world().place_of(memory).id;
     }
     return true;

@@ -2,15 +2,13 @@
 // journeys call it.
 #pragma once
 
-#include <cstring>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
-#include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/memory/buffer.hpp"
 
 namespace parallax {
@@ -45,19 +43,6 @@ class Mail {
   int open(std::size_t unit, Payload payload);
   // The same run goes to several ranks (see `write_shared`). A mail of shared slips only holds the message once.
   int open_shared(std::size_t unit, Payload payload);
-  // Records that say where what a rank lends lies. Peers read it while the journeys read the mail, which is before the lender's
-  // has arrived; they count it by `count_lent`, once the mail is laid out. Only where the communicator reads in place.
-  template <class Record>
-  int open_lent() {
-    lends_ = true;
-    return open(alignof(Record), Payload::control);
-  }
-  // Whether a slip of such records is open.
-  bool lends() const { return lends_; }
-  // Counts bytes that peers read, or this rank reads, where they lie: as Lane::count_lent.
-  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
-    lane_.count_lent(rank, sent, received, payload);
-  }
   // Local, before `layout`: so many bytes of the slip go to that rank. Said again, the last number counts.
   void send(int slip, int rank, std::size_t bytes) { out_[at(slip, rank)].bytes = bytes; }
   // Local, before `layout`: so many bytes of the slip come from that rank, which sends as many.
@@ -115,10 +100,8 @@ class Mail {
     copies.start();
   }
 
-  // Collective in the order of the channel. One message per rank that gets anything. `arrival` is told only where a slip lends.
-  void post(Arrival* arrival = nullptr) {
-    lane_.template post<Space>(outgoing_.data(), incoming_.data(), lends_ ? arrival : nullptr);
-  }
+  // Collective in the order of the channel. One message per rank that gets anything.
+  void post() { lane_.template post<Space>(outgoing_.data(), incoming_.data()); }
   // Makes progress; true once everything has arrived and all that was sent may be written again.
   bool test() { return lane_.test(); }
 
@@ -153,10 +136,9 @@ class Mail {
   [[no_unique_address]] decltype(queue_of<Space>(std::declval<C&>())) queue_;
   std::size_t ranks_;
   // By slip.
-  std::vector<Unit> units_;
-  bool lends_ = false;
-  std::size_t sizes_ = 0;            // the sum of the different units
-  std::vector<ByteRange> out_, in_;  // by slip, then rank; those of open slips count
+  List<Unit> units_;
+  std::size_t sizes_ = 0;     // the sum of the different units
+  List<ByteRange> out_, in_;  // by slip, then rank; those of open slips count
   Buffer<std::byte, Space> outgoing_, incoming_;
 };
 
@@ -170,7 +152,6 @@ template <Communicator C, MemorySpace Space>
 void Mail<C, Space>::clear() {
   units_.clear();
   sizes_ = 0;
-  lends_ = false;
 }
 
 template <Communicator C, MemorySpace Space>
@@ -198,7 +179,7 @@ template <Communicator C, MemorySpace Space>
 void Mail<C, Space>::layout() {
   lane_.clear();
   std::size_t const align = alignment();
-  bool const shared = std::all_of(units_.begin(), units_.end(), [](Unit const& unit) { return unit.shared; });
+  bool const shared = detail::all_of(units_, [](Unit const& unit) { return unit.shared; });
   std::size_t sent = 0, received = 0, largest = 0, part_of_unit = 0;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     bool const self = static_cast<int>(rank) == topology().rank();
@@ -255,12 +236,7 @@ class Mails {
  public:
   // Local. Both refer to the topology and to the counts, which must outlive them.
   Mails(Topology<C> const& topology, int channel, Traffic& traffic)
-      : host_{topology, channel, traffic},
-        reads_in_place_{!CarriesDevice<C> && parallax::reads_in_place(topology.world())},
-        device_{topology, channel, traffic} {}
-
-  // Whether slips of records may be opened: on all ranks or on none. Not where a device's mail follows the host's.
-  bool reads_in_place() const { return reads_in_place_; }
+      : host_{topology, channel, traffic}, device_{topology, channel, traffic} {}
 
   // The mail of one space, in which a leg opens slips.
   template <MemorySpace Space = HostSpace>
@@ -284,28 +260,14 @@ class Mails {
   void post();
   // Whether one of the two is on its way.
   bool in_flight() const;
-  // True once everything has arrived and `read` has read it, which it does once.
-  bool test(FunctionRef<void()> read);
-
- private:
-  // Lets travellers read while their senders wait, where the host's mail lends.
-  struct Reading final : Arrival {
-    FunctionRef<void()>* read = nullptr;  // of the `test` at hand
-    bool over = false;
-    void arrived() override {
-      over = true;
-      (*read)();
-    }
-  };
-
   // True once both have arrived.
   bool test();
+
+ private:
   void post_device();
 
   // Both use one channel, one after the other.
   Mail<C> host_;
-  Reading reading_;
-  bool reads_in_place_;
   [[no_unique_address]] detail::DeviceMail<C> device_;
   bool device_waits_ = false;  // for the host's
 };
@@ -337,12 +299,11 @@ void Mails<C>::layout() {
 
 template <Communicator C>
 void Mails<C>::post() {
-  reading_.over = false;
   if constexpr (CarriesDevice<C>) {
     device_waits_ = !device_.empty();
     if (host_.empty()) return post_device();
   }
-  host_.post(&reading_);
+  host_.post();
 }
 
 template <Communicator C>
@@ -350,14 +311,6 @@ bool Mails<C>::in_flight() const {
   if constexpr (CarriesDevice<C>)
     if (device_.lane().in_flight()) return true;
   return host_.lane().in_flight();
-}
-
-template <Communicator C>
-bool Mails<C>::test(FunctionRef<void()> read) {
-  reading_.read = &read;
-  if (!test()) return false;
-  if (!reading_.over) read();
-  return true;
 }
 
 template <Communicator C>
@@ -401,11 +354,9 @@ template <Communicator C>
 bool carry(Mails<C>& mail, std::span<Traveller<C>* const> travellers) {
   while (true) {
     if (mail.in_flight()) {
-      auto const read = [&] {
-        for (Traveller<C>* const traveller : travellers)
-          if (traveller->travelling) traveller->read(mail);
-      };
-      if (!mail.test(read)) return false;
+      if (!mail.test()) return false;
+      for (Traveller<C>* const traveller : travellers)
+        if (traveller->travelling) traveller->read(mail);
     }
     mail.clear();
     bool any = false;

@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 #include <vector>
+
 #include "parallax/core/algorithm.hpp"
 
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/partition/search.hpp"
 #include "parallax/policy/auto/choice.hpp"
 #include "parallax/policy/auto/costs.hpp"
@@ -101,9 +103,10 @@ struct Adaptation {
 
   // Local, before the commit, with which the words travel: also where this rank refuses there, for all ranks then begin the time
   // of the next step. `now`: seconds of the session's clock.
-  static void tell(S& state, std::vector<double>& words, double now) {
+  static void tell(S& state, List<double>& words, double now) {
     state.told_words = Adaptation::words(state);
-    words.insert(words.end(), {state.seen.pushed, state.seen.pulled, state.seen.merged, state.seen.owned});
+    words.push_back(state.seen.pushed), words.push_back(state.seen.pulled);
+    words.push_back(state.seen.merged), words.push_back(state.seen.owned);
     if (state.search) words.push_back(now - std::exchange(state.step_began, now));
   }
 

@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/archive.hpp"
 #include "parallax/core/fields.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/math.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/policy/policy.hpp"
@@ -216,7 +216,7 @@ class BasicChooser {
   double overlap_host_ = 1, overlap_all_ = 1;
   // Whether `choose` was asked before; and whether no move has failed for want of memory.
   bool chosen_ = false, room_for_replicas_ = true;
-  std::vector<double> seconds_;  // scratch: of a step, by choice
+  List<double> seconds_;  // scratch: of a step, by choice
 };
 // The chooser that a sparse variable has.
 using Chooser = BasicChooser<>;

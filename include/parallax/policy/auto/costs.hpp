@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "parallax/comm/collectives.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/fields.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/policy/prediction.hpp"
 
@@ -24,7 +24,7 @@ namespace detail {
 // clock, if it has one of its own.
 template <Communicator C, class Work>
 double median_seconds(C const& comm, int rounds, int repeats, Work&& work) {
-  std::vector<double> times(static_cast<std::size_t>(rounds));
+  List<double> times(static_cast<std::size_t>(rounds));
   for (double& time : times) {
     auto const begin = now(comm);
     for (int i = 0; i < repeats; ++i) work();

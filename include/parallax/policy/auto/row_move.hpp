@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "parallax/comm/transfer/lane.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/partition/placement.hpp"
 
@@ -17,9 +17,9 @@ namespace parallax {
 template <class Index>
 struct MoveRoute {
   // Old local rows, by receiver. Without `out_begin` each rank is sent all of them.
-  std::vector<Index> out, in;  // new local rows, by sender
+  List<Index> out, in;  // new local rows, by sender
   // ranks + 1 begins in `out`, or none.
-  std::vector<std::size_t> out_begin, in_begin;  // ranks + 1 begins in `in`
+  List<std::size_t> out_begin, in_begin;  // ranks + 1 begins in `in`
   // No list of any rank is longer; alike on all ranks. 0 where nothing is sent.
   std::size_t longest = 0;
 };
@@ -37,7 +37,7 @@ std::size_t largest_shard(Placement<Index, P> const& placement) {
 // Calls f(rank, owner) for every rank ascending; owner -1 for one that owns nothing.
 template <Communicator C, class F>
 void for_each_rank(Topology<C> const& topology, F&& f) {
-  std::vector<int> owners(static_cast<std::size_t>(topology.size()), -1);
+  List<int> owners(static_cast<std::size_t>(topology.size()), -1);
   for (int owner = 0; owner < topology.owners(); ++owner) owners[static_cast<std::size_t>(topology.owner_rank(owner))] = owner;
   for (int rank = 0; rank < topology.size(); ++rank) f(rank, owners[static_cast<std::size_t>(rank)]);
 }
@@ -70,7 +70,7 @@ MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> 
   });
   route.out_begin.push_back(route.out.size());
 
-  std::vector<int> senders(static_cast<std::size_t>(new_rows));
+  List<int> senders(static_cast<std::size_t>(new_rows));
   route.in_begin.assign(static_cast<std::size_t>(topology.size()) + 1, 0);
   for (std::int64_t local = 0; local < new_rows; ++local) {
     int const sender = topology.owner_rank(from.owner(to.global_row(owner, local)));
@@ -135,7 +135,7 @@ class RowMove {
 
  public:
   // Local. Arrays and route must stay until `poll` is true; every rank gives as many arrays, of the same bytes per row.
-  RowMove(Ops const& ops, MoveRoute<Index> const& route, std::vector<MovingArray> arrays)
+  RowMove(Ops const& ops, MoveRoute<Index> const& route, List<MovingArray> arrays)
       : ops_{ops}, route_{&route}, arrays_{std::move(arrays)} {}
 
   // Collective in the order of the lane. True once every row is where it belongs, on a device in the order of its queue.
@@ -248,7 +248,7 @@ class RowMove {
 
   [[no_unique_address]] Ops ops_;
   MoveRoute<Index> const* route_;
-  std::vector<MovingArray> arrays_;
+  List<MovingArray> arrays_;
   // The array at hand, and its round.
   std::size_t array_ = 0, round_ = 0;
   // Packed, as the transfer at hand has them.

@@ -4,10 +4,10 @@
 
 #include <concepts>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/core/type.hpp"
 #include "parallax/kernel/findings.hpp"
@@ -165,13 +165,13 @@ class Buckets {
     return static_cast<Mine&>(*last_).bucket;
   }
   // For the flight, which closes each, and for its lane, on which they take turns in this order.
-  std::vector<Owned<Bucket<C>>> const& all() const { return all_; }
+  List<Owned<Bucket<C>>> const& all() const { return all_; }
 
  private:
   // Finds the bucket, or makes it; one that no update of this step has taken yet goes behind those that have been.
   Bucket<C>& among(TypeTag type, bool sharded, FunctionRef<Owned<Bucket<C>>()> make);
 
-  std::vector<Owned<Bucket<C>>> all_;
+  List<Owned<Bucket<C>>> all_;
   Bucket<C>* last_ = nullptr;  // that was asked for
 };
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "parallax/comm/transfer/dense.hpp"
 #include "parallax/comm/transfer/lent_buffer.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/policy/bucket/dense_layout.hpp"
@@ -210,8 +210,8 @@ class DenseBucket {
   bool running_ = false, holds_sums_ = false, allotted_ = false, owns_in_place_ = false;
   std::size_t at_ = 0;  // the parcel in progress
   DenseLayout layout_;
-  std::vector<Segment> segments_;  // by number; those of a larger step before are behind them
-  std::vector<T*> lent_;           // by parcel: the gradients' own memory, where the sums are to lie in it
+  List<Segment> segments_;  // by number; those of a larger step before are behind them
+  List<T*> lent_;           // by parcel: the gradients' own memory, where the sums are to lie in it
   std::optional<Ops> ops_;
   Buffer<T, Space> owned_;  // the own parts of all parcels, unless they lie in the wholes
   Buffer<T, Space> dealt_;  // what is packed by segment, owner after owner

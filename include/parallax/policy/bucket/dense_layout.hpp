@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/slice.hpp"
 
 namespace parallax {
@@ -186,11 +186,11 @@ class DenseLayout {
   Terms terms_;
   std::size_t added_ = 0;     // segments of this update
   std::size_t laid_out_ = 0;  // segments of the layout that stands, 0 without one
-  std::vector<Segment> segments_;
-  std::vector<Parcel> parcels_;
-  std::vector<std::size_t> begins_;   // of the parcels' parts, by parcel, then owner
-  std::vector<std::size_t> offsets_;  // of the segments' parts in their parcels, by segment, then owner
-  std::vector<std::size_t> cuts_;     // of the segments, by segment, then owner: where the parts begin, and the end
+  List<Segment> segments_;
+  List<Parcel> parcels_;
+  List<std::size_t> begins_;   // of the parcels' parts, by parcel, then owner
+  List<std::size_t> offsets_;  // of the segments' parts in their parcels, by segment, then owner
+  List<std::size_t> cuts_;     // of the segments, by segment, then owner: where the parts begin, and the end
 };
 
 #if PARALLAX_BODIES

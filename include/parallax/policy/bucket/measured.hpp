@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/transfer/dense.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/measures.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/core/type.hpp"
@@ -70,9 +70,9 @@ class SumsOfParts final : public PartSums<C> {
   bool gather(Lane<C>& lane) override;
 
  private:
-  std::size_t width_ = 0;            // sums of each owner, over all tensors
-  int owner_ = -1;                   // this rank's number among owners, or -1
-  std::vector<std::size_t> begins_;  // of the owners' rows
+  std::size_t width_ = 0;     // sums of each owner, over all tensors
+  int owner_ = -1;            // this rank's number among owners, or -1
+  List<std::size_t> begins_;  // of the owners' rows
   Buffer<double, Space> sums_;
   Allgather<double, C, Space> gather_;
   bool begun_ = false, gathered_ = false;  // the gathering; reset by open
@@ -124,15 +124,15 @@ class MeasuredSums {
   }
   // Whether owners measure what others must know.
   bool shared() const {
-    return std::any_of(all_.begin(), all_.end(), [](auto const& sums) { return sums->sharded && !sums->empty(); });
+    return detail::any_of(all_, [](auto const& sums) { return sums->sharded && !sums->empty(); });
   }
   // Collective in the order of the lane; true once every rank has them.
   bool gather(Lane<C>& lane) {
-    return std::all_of(all_.begin(), all_.end(), [&](auto& sums) { return !sums->sharded || sums->gather(lane); });
+    return detail::all_of(all_, [&](auto& sums) { return !sums->sharded || sums->gather(lane); });
   }
 
  private:
-  std::vector<Owned<detail::PartSums<C>>> all_;
+  List<Owned<detail::PartSums<C>>> all_;
 };
 
 }  // namespace parallax

@@ -7,12 +7,13 @@
 #include <span>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/kind.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/on_device.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/kernel/host/bags.hpp"
 #include "parallax/partition/partitioner.hpp"
 #include "parallax/policy/journey/row_plan.hpp"
@@ -144,14 +145,13 @@ void await_groups(Topology<C> const& topology, State const& state, typename Stat
     throw error;
   }
 }
-// Refuses the first of the ids outside the table, once the groups of ids in a device's memory are known, where the variable refuses
-// them.
-template <class State, class Id>
-void check_groups(State& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids, int rank,
+// Refuses the first of the ids outside the table, once the groups that a device has made of `count` ids are known, where the variable
+// refuses them. `id_at` returns the one at a position.
+template <class State, class IdAt>
+void check_groups(State& state, typename State::Plan& plan, std::size_t count, IdAt const& id_at, int rank,
                   char const* operation) {
   if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
-  std::size_t const position = plan.groups.here().order[ids.size() - plan.dropped];
-  Id const id = state.ops().read(reinterpret_cast<Id const*>(ids.data()) + position);
+  std::size_t const position = plan.groups.here().order[count - plan.dropped];
   RowRange range{0, state.rows()};
   if (state.tables() > 1 && plan.bags.count > 0) {
     auto const begins = plan.bags.begins_here(state.ops());
@@ -159,7 +159,17 @@ void check_groups(State& state, typename State::Plan& plan, std::span<OnDevice<I
     while (begins[(table + 1) * (plan.bags.count / state.tables())] <= position) ++table;
     range = RowRange::of_table(state, table);
   }
-  static_cast<void>(key_outside(state, plan, id, position, range, rank, operation));
+  static_cast<void>(key_outside(state, plan, id_at(position), position, range, rank, operation));
+}
+
+// Whether a device can plan batches of the variable's; and whether it plans one of so many indices: of those that lie there all, of
+// the host's where they are so many that to send them takes less time. The rest is planned by the host.
+template <class State>
+inline constexpr bool can_plan_there = !State::space::host_readable && State::placed_there;
+template <class Id, class State>
+bool is_planned_there(State& state, std::size_t count) {
+  if constexpr (is_on_device<Id>) return count > 0 || state.padded().on();
+  else return count > State::Plan::Ops::most_planned_by_host;
 }
 
 // Local. As many bags as the offsets of a pull say, which begin where they say. Those of the host are checked here, where they
@@ -182,7 +192,7 @@ void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::s
     auto const* const there = reinterpret_cast<Number const*>(offsets.data());
     if constexpr (Bags::state_type::placed_there)
       if (!brings && n > 0 && !offsets.empty()) return plan.bags.begin_there(given.state->ops(), there, offsets.size() - 1, n);
-    std::vector<Number> here(offsets.size());  // of what the host plans
+    List<Number> here(offsets.size());  // of what the host plans
     given.state->ops().to_host(here.data(), there, here.size());
     begin_bags(given, plan, std::span<Number const>{here}, rank);
   } else {
@@ -195,8 +205,26 @@ void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::s
   }
 }
 
+// Waits for the groups of a batch that a device plans, and refuses what is wrong with its indices and offsets.
+template <Communicator C, class Indices>
+void take_groups(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
+                 char const* operation) {
+  using Id = typename Indices::id_type;
+  auto& state = *given.state;
+  await_groups(topology, state, plan, operation);
+  [[maybe_unused]] bool const in_order = plan.end_cut(0);
+  if constexpr (requires { requires is_on_device<typename Indices::offset_type>; })
+    if (!in_order) begin_bags(given, plan, given.offsets, topology.rank(), true);  // which refuses them
+  auto const id_at = [&](std::size_t position) {
+    if constexpr (!is_on_device<Id>) return given.ids[position];
+    else return state.ops().read(reinterpret_cast<decltype(Id::index) const*>(given.ids.data()) + position);
+  };
+  check_groups(state, plan, given.ids.size(), id_at, topology.rank(), operation);
+}
+
 // Local. A plan for a batch of indices, of IndicesOf or BagsOf: its distinct keys, and which of them go to whom on the first hop.
-// In two parts, between which a device makes the plans of other batches, too. Errors as of the second part.
+// In two parts, between which a device makes the plans of other batches, too; many indices of the host's are sent there. Errors as of
+// the second part.
 template <Communicator C, class Indices>
 void begin_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                 [[maybe_unused]] char const* operation) {
@@ -205,9 +233,13 @@ void begin_plan(Topology<C> const& topology, Indices const& given, typename Indi
   if constexpr (!Indices::state_type::space::host_readable)
     state.padded().check(state, is_on_device<typename Indices::id_type>, topology.rank(), operation);
   if constexpr (requires { given.offsets; }) begin_bags(given, plan, given.offsets, topology.rank());
-  if constexpr (!is_on_device<typename Indices::id_type>) make_keys(state, plan, given.ids, topology.rank(), operation);
-  else if constexpr (Indices::state_type::placed_there)
-    if (!given.ids.empty() || state.padded().on()) group_there(state, plan, given.ids);
+  using Id = typename Indices::id_type;
+  if constexpr (can_plan_there<typename Indices::state_type>)
+    if (is_planned_there<Id>(state, given.ids.size())) {
+      if constexpr (is_on_device<Id>) return group_there(state, plan, given.ids);
+      else return group_there(state, plan, plan.send(state.ops(), given.ids));
+    }
+  if constexpr (!is_on_device<Id>) make_keys(state, plan, given.ids, topology.rank(), operation);
 }
 // The second part: the groups of the ids, the runs of the first hop, and what of bags belongs to indices. Ids on a device that
 // cannot place them are brought to the host, and keyed there. Throws Error: bad_id for an id outside the table, if the variable
@@ -216,27 +248,23 @@ template <Communicator C, class Indices>
 void finish_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                  [[maybe_unused]] char const* operation) {
   using State = typename Indices::state_type;
+  using Id = typename Indices::id_type;
   State& state = *given.state;
-  auto const group_here = [&] {
+  bool there = false;
+  if constexpr (can_plan_there<State>) {
+    there = is_planned_there<Id>(state, given.ids.size());
+    if (there && !plan.padded)
+      take_groups(topology, given, plan, operation);  // of what is padded nothing is known here, nor asked
+  }
+  if (!there) {
+    if constexpr (is_on_device<Id>) {
+      using Number = decltype(Id::index);
+      List<Number> here(given.ids.size());
+      state.ops().to_host(here.data(), reinterpret_cast<Number const*>(given.ids.data()), here.size());
+      make_keys(state, plan, std::span<Number const>{here}, topology.rank(), operation);
+    }
     plan.group(state.ops(), given.ids.size(), state.rows());
     plan.cut(0, state.ops(), state.placement().bases(), state.rows());
-  };
-  if constexpr (!is_on_device<typename Indices::id_type>) {
-    group_here();
-  } else if (plan.padded) {
-    // nothing is known here, nor asked
-  } else if (State::placed_there && !given.ids.empty()) {
-    await_groups(topology, state, plan, operation);
-    [[maybe_unused]] bool const in_order = plan.end_cut(0);
-    if constexpr (requires { requires is_on_device<typename Indices::offset_type>; })
-      if (!in_order) begin_bags(given, plan, given.offsets, topology.rank(), true);  // which refuses them
-    check_groups(state, plan, given.ids, topology.rank(), operation);
-  } else {
-    using Number = decltype(Indices::id_type::index);
-    std::vector<Number> here(given.ids.size());
-    state.ops().to_host(here.data(), reinterpret_cast<Number const*>(given.ids.data()), here.size());
-    make_keys(state, plan, std::span<Number const>{here}, topology.rank(), operation);
-    group_here();
   }
   state.count_dropped(plan.dropped);
   if constexpr (requires { given.offsets; })

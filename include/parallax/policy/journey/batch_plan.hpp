@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 #include "parallax/core/algorithm.hpp"
 
 #include "parallax/core/config.hpp"
+#include "parallax/core/on_device.hpp"
 #include "parallax/kernel/groups.hpp"
 
 namespace parallax {
@@ -204,6 +206,17 @@ struct BatchPlan {
     place(placed_.data());
     return placed_.data();
   }
+  // On a device: sends it indices of the host's, by one copy. They are valid until the next `send`.
+  template <class Id>
+  auto send(Ops const& ops, std::span<Id const> ids) {
+    using Number =
+        std::conditional_t<(sizeof(Id) < sizeof(std::int32_t) || std::is_same_v<Id, std::int32_t>), std::int32_t, std::int64_t>;
+    auto const sent = sent_ids_.write(ops, ids.size() * sizeof(Number), [&](std::byte* to) {
+      auto* const numbers = reinterpret_cast<Number*>(to);
+      for (std::size_t i = 0; i < ids.size(); ++i) numbers[i] = static_cast<Number>(ids[i]);
+    });
+    return on_device(std::span{reinterpret_cast<Number const*>(sent.data()), ids.size()});
+  }
   // A row of zeros behind the pulled ones, which is what dropped indices get. May allocate.
   void append_zeros(Ops const& ops, std::size_t row_bytes) {
     std::size_t const bytes = size() * row_bytes;
@@ -219,6 +232,7 @@ struct BatchPlan {
  private:
   Shown<Index, Space> shown_keys_;
   Shown<std::uint32_t, Space> shown_named_;
+  Shown<std::byte, Space> sent_ids_;
   Buffer<Index, Space> placed_;  // scratch: keys before grouping, on a device
 };
 

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <span>
-#include <vector>
 
 #include "parallax/comm/transfer/mail.hpp"
 #include "parallax/comm/transfer/wire_slip.hpp"
 #include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
+#include "parallax/core/slice.hpp"
 #include "parallax/kernel/host/bags.hpp"
 #include "parallax/policy/journey/row_plan.hpp"
 #include "parallax/policy/update.hpp"
@@ -54,6 +54,18 @@ void write_level_counts(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, s
                         ArrivedRows<T, Space> const& arrived, std::size_t begin, std::size_t end, std::uint32_t* out) {
   if (k > 0) ops.sum_counts(arrived.count_span(), plan.level(k).there(ops), begin, end, out);
   else plan.times_named(ops, begin, end, out);
+}
+
+// Counts what ranks read in place as if it had been sent: so many bytes for each key of the runs of hop 0, up from who asks or
+// pushes to the owners, or down.
+template <Communicator C, class Plan>
+[[gnu::noinline]] void count_lent_runs(Lane<C>& lane, Plan const& plan, std::size_t bytes, Payload payload, bool up) {
+  Hop const& hop = plan.hops.front();
+  auto const count = [&](int rank, std::size_t here, bool sends) {
+    lane.count_lent(rank, sends ? here * bytes : 0, sends ? 0 : here * bytes, payload);
+  };
+  for (std::size_t t = 0; t < hop.targets.size(); ++t) count(hop.targets[t], plan.sent(0, t), up);
+  for (std::size_t s = 0; s < hop.sources.size(); ++s) count(hop.sources[s], plan.received_from(0, s), !up);
 }
 
 // How many keys of level k follow to each target of hop k. Control bytes.
@@ -124,101 +136,45 @@ template <Communicator C, class Index, class T, MemorySpace Space, class W = Ide
 struct RowsLeg {
   // The plan whose levels the rows are of.
   using Plan = RowPlan<Index, Space>;
-  // Whether rows could be read where they lie: of memory of the host, as they are.
-  static constexpr bool can_lend = Space::host_readable && !encodes<W>;
-
-  // The rows, in the mail of their memory, where they are not lent.
+  // The rows, in the mail of their memory.
   WireSlip<W, T, Space> rows_slip;
   // The counts, in the same mail.
-  int counts_slip = -1, lent_slip = -1;  // where lent rows lie, in the host's mail
-  bool lends = false;                    // this rank's own rows are read where they lie, by those who sum them
-  std::vector<LentRows<T>> lent;         // to this rank, by source
-  Buffer<T, Space> summed;               // gradients of bags, summed by index
+  int counts_slip = -1;
 
-  // Rows of `width` elements for each key of the runs. `counted`: with how many indices named each. `in_place`, on hop 0 only:
-  // peers read the rows where they lie, and records travel that say where.
-  void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted, bool in_place = false) {
+  // Rows of `width` elements for each key of the runs. `counted`: with how many indices named each.
+  void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted) {
     Hop const& hop = plan.hops[k];
     auto& rows = mail.template of<Space>();
     auto const elements = static_cast<std::size_t>(width);
-    lends = in_place;
-    if (lends) open_lent(mail.of(), plan);
-    else rows_slip.open(rows, Payload::rows);
+    rows_slip.open(rows, Payload::rows);
     if (counted) counts_slip = rows.open(sizeof(std::uint32_t), Payload::counts);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      if (!lends) rows_slip.send(rows, hop.targets[t], plan.sent(k, t) * elements);
+      rows_slip.send(rows, hop.targets[t], plan.sent(k, t) * elements);
       if (counted) rows.send(counts_slip, hop.targets[t], plan.sent(k, t) * sizeof(std::uint32_t));
     }
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      if (!lends) rows_slip.expect(rows, hop.sources[s], plan.received_from(k, s) * elements);
+      rows_slip.expect(rows, hop.sources[s], plan.received_from(k, s) * elements);
       if (counted) rows.expect(counts_slip, hop.sources[s], plan.received_from(k, s) * sizeof(std::uint32_t));
     }
   }
-  // `own` are this rank's rows for level 0, `arrived` those of level k above. What is lent must stay until the transfer is
-  // over.
+  // `own` are this rank's rows for level 0, `arrived` those of level k above.
   void write(Mails<C>& mail, RowOps<Space> const& ops, Plan& plan, std::size_t k, OwnRows<T> const& own,
              ArrivedRows<T, Space> const& arrived, bool counted) {
     Hop const& hop = plan.hops[k];
-    if constexpr (can_lend)
-      if (lends) write_lent(mail.of(), ops, plan, own);
-    std::vector<std::size_t> const& begins = plan.runs[k].sent;
-    if (!lends)
-      rows_slip.write_runs(mail.template of<Space>(), hop.targets, [&](std::size_t first, std::size_t last, T* out) {
-        write_level(ops, plan, k, own, arrived, begins[first], begins[last], out);
-      });
+    List<std::size_t> const& begins = plan.runs[k].sent;
+    rows_slip.write_runs(mail.template of<Space>(), hop.targets, [&](std::size_t first, std::size_t last, T* out) {
+      write_level(ops, plan, k, own, arrived, begins[first], begins[last], out);
+    });
     for (std::size_t t = 0; counted && t < hop.targets.size(); ++t)
       if (begins[t] < begins[t + 1])
         write_level_counts(ops, plan, k, arrived, begins[t], begins[t + 1],
                            mail.template of<Space>().template outgoing<std::uint32_t>(counts_slip, hop.targets[t]));
   }
-  // The rows go to `arrived`, or, where they are lent, their places to `lent`; counts to `arrived` in either case.
+  // Rows and counts go to `arrived`.
   void read(Mails<C>& mail, Plan const& plan, std::size_t k, ArrivedRows<T, Space>& arrived, bool counted) {
     auto const& sources = plan.hops[k].sources;
-    if (lends) read_lent(mail.of(), plan);
-    else rows_slip.take(mail.template of<Space>(), sources, arrived.rows);
+    rows_slip.take(mail.template of<Space>(), sources, arrived.rows);
     if (counted) mail.template of<Space>().take(counts_slip, sources, arrived.counts);
-  }
-
- private:
-  // A record for each rank that rows go to or come from.
-  void open_lent(Mail<C>& mail, Plan const& plan) {
-    Hop const& hop = plan.hops.front();
-    lent_slip = mail.template open_lent<LentRows<T>>();
-    for (std::size_t t = 0; t < hop.targets.size(); ++t)
-      if (plan.sent(0, t) > 0) mail.send(lent_slip, hop.targets[t], sizeof(LentRows<T>));
-    for (std::size_t s = 0; s < hop.sources.size(); ++s)
-      if (plan.received_from(0, s) > 0) mail.expect(lent_slip, hop.sources[s], sizeof(LentRows<T>));
-  }
-  // Says to each target where the rows of its run lie, and counts them as if they had been sent. Gradients of bags are summed
-  // by index first: nobody else has the plan's bags.
-  void write_lent(Mail<C>& mail, RowOps<Space> const& ops, Plan& plan, OwnRows<T> const& own) {
-    Hop const& hop = plan.hops.front();
-    auto const width = static_cast<std::size_t>(own.values.width);
-    LentRows<T> all{own.values, nullptr, nullptr};
-    if (own.per == RowsPer::bag) {
-      summed.resize_with_slack(plan.size() * width);
-      ops.coalesce_terms(plan.bags.terms(own.values), plan.groups.there(ops), 0, plan.size(), summed.data());
-      all.rows = {summed.data(), static_cast<std::int64_t>(plan.size()), own.values.width};
-    } else if (own.per == RowsPer::index) {
-      all.order = plan.groups.order.data();
-    }
-    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      std::size_t const begin = plan.runs[0].sent[t], n = plan.sent(0, t);
-      mail.count_lent(hop.targets[t], n * width * sizeof(T), 0, Payload::rows);
-      if (n == 0) continue;
-      LentRows<T>& run = *mail.template outgoing<LentRows<T>>(lent_slip, hop.targets[t]) = all;
-      if (all.order) run.offsets = plan.groups.offsets.data() + begin;
-      else run.rows.data = all.rows.row(static_cast<std::int64_t>(begin));
-    }
-    for (std::size_t s = 0; s < hop.sources.size(); ++s)
-      mail.count_lent(hop.sources[s], 0, plan.received_from(0, s) * width * sizeof(T), Payload::rows);
-  }
-  // Notes where the rows of each source lie. They are there until this transfer's `read` is over.
-  void read_lent(Mail<C>& mail, Plan const& plan) {
-    auto const& sources = plan.hops.front().sources;
-    lent.assign(sources.size(), {});
-    for (std::size_t s = 0; s < sources.size(); ++s)
-      if (plan.received_from(0, s) > 0) lent[s] = *mail.template incoming<LentRows<T>>(lent_slip, sources[s]);
   }
 };
 
@@ -236,8 +192,8 @@ struct GatherLeg {
     FunctionRef<void(std::uint32_t*)> counts;
   };
 
-  std::vector<std::size_t> expected;  // keys, by giver
-  Buffer<std::byte, Space> keys;      // as they arrived, giver after giver
+  List<std::size_t> expected;     // keys, by giver
+  Buffer<std::byte, Space> keys;  // as they arrived, giver after giver
 
   // The keys; in the leg before how many they are, in the host's mail.
   int keys_slip = -1, counts_slip = -1;  // of the counts
@@ -246,7 +202,7 @@ struct GatherLeg {
 
   // The leg before. `gives`: this rank is a giver. The givers name it among their takers, and the takers them among their
   // givers.
-  void open_sizes(Mail<C>& mail, bool gives, std::vector<int> const& takers, std::vector<int> const& givers) {
+  void open_sizes(Mail<C>& mail, bool gives, Slice<int const> takers, Slice<int const> givers) {
     keys_slip = mail.open_shared(sizeof(std::uint64_t), Payload::control);
     if (gives)
       for (int const rank : takers) mail.send(keys_slip, rank, sizeof(std::uint64_t));
@@ -257,14 +213,14 @@ struct GatherLeg {
     mail.template write_shared<std::uint64_t>(keys_slip, [&](auto* out) { *out = size; });
   }
   // Fills `expected`, by the places of `givers`.
-  void read_sizes(Mail<C>& mail, std::vector<int> const& givers) {
+  void read_sizes(Mail<C>& mail, Slice<int const> givers) {
     expected.assign(givers.size(), 0);
     for (std::size_t s = 0; s < givers.size(); ++s) expected[s] = *mail.template incoming<std::uint64_t>(keys_slip, givers[s]);
   }
 
   // The leg itself: `gives` keys of this rank for each taker, `expected` ones from each giver. All takers get the same.
-  void open(Mails<C>& mail, std::size_t gives, std::vector<int> const& takers, std::vector<int> const& givers,
-            std::int64_t width, bool counted) {
+  void open(Mails<C>& mail, std::size_t gives, Slice<int const> takers, Slice<int const> givers, std::int64_t width,
+            bool counted) {
     auto& rows = mail.template of<Space>();
     auto const elements = static_cast<std::size_t>(width);
     keys_slip = rows.open_shared(sizeof(Index), Payload::ids);
@@ -291,7 +247,7 @@ struct GatherLeg {
     if (counted) rows.template write_shared<std::uint32_t>(counts_slip, given.counts);
   }
   // Takes all keys, rows and counts, giver after giver. Nothing is merged: a key that several give comes several times.
-  void read(Mails<C>& mail, std::vector<int> const& givers, ArrivedRows<T, Space>& arrived, bool counted) {
+  void read(Mails<C>& mail, Slice<int const> givers, ArrivedRows<T, Space>& arrived, bool counted) {
     auto& rows = mail.template of<Space>();
     rows.take(keys_slip, givers, keys);
     rows_slip.take(rows, givers, arrived.rows);

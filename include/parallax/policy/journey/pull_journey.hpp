@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <span>
 #include <type_traits>
 
+#include "parallax/core/list.hpp"
 #include "parallax/policy/journey/legs.hpp"
+#include "parallax/policy/journey/lent.hpp"
 
 namespace parallax {
 
@@ -37,13 +40,14 @@ class RowSource {
   ~RowSource() = default;
 };
 
-// The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way. Rows are read
-// where they lie if ranks can, the pull is over before their owner goes on, and nobody passes them on.
+// The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way. Where ranks read
+// each other's memory, and nobody passes rows on, `lend` takes the place of all legs: owners read the keys, and those who asked
+// read the rows, where they lie.
 template <Communicator C, class Index, class T, class E, MemorySpace Space, class W = IdentityWire>
 class PullJourney {
   using Plan = RowPlan<Index, Space>;
   using Ops = RowOps<Space>;
-  using Lent = typename RowSource<Index, T, E, Space>::Lent;
+  using Source = RowSource<Index, T, E, Space>;
 
  public:
   // Whether owners keep rows as the wire has them.
@@ -53,10 +57,73 @@ class PullJourney {
   // Written by the fetch: whether this journey has a leg in the transfer at hand.
   bool travelling = false;
 
+  // Whether rows of this type could be read where they lie.
+  static constexpr bool can_lend = Space::host_readable && !encodes<W> && std::same_as<E, T>;
+
+  // Local, before the agreement; the plan's level 0 holds the keys, and hop 0 is cut. Notes what each rank is told: where the keys
+  // for it are, and where this rank's rows.
+  void lend(Plan& plan, Source const& table, int ranks) requires can_lend {
+    plan_ = &plan;
+    plan.lent = true;
+    plan.lent_words.resize_with_slack(static_cast<std::size_t>(ranks) * sizeof(Word));
+    Word own;
+    own.lent = table.lent();
+    for (int rank = 0; rank < ranks; ++rank) new (told_to(rank)) Word{own};
+    auto const& targets = plan.hops[0].targets;
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      Word& word = *told_to(targets[t]);
+      word.keys = plan.groups.keys.data() + plan.runs[0].sent[t];
+      word.count = plan.sent(0, t);
+    }
+  }
+  // Calls tell(rank, address) for every rank.
+  template <class Tell>
+  void tell_lent(Tell&& tell) const {
+    for (int rank = 0; told_to(rank) != told_end(); ++rank) tell(rank, address_of(told_to(rank)));
+  }
+  // Once all have agreed: told(rank) is what that rank has told.
+  template <class Told>
+  void hear_lent(Told&& told) {
+    plan_->heard_words.clear();
+    for (int rank = 0; told_to(rank) != told_end(); ++rank) plan_->heard_words.push_back(record_at<Word>(told(rank)));
+  }
+  // Local, after `start`, as this rank reads: takes the keys as an owner. Where it has to bring their rows up to date it does, and
+  // says so: then rows are read once all owners have.
+  bool take_keys() requires can_lend {
+    auto const& sources = plan_->hops[0].sources;
+    plan_->copy_received([&](std::size_t s) -> LentKeys<Index> const* { return &word_of(sources[s]); });
+    if (!table_->touches()) return false;
+    plan_->merge_received(*ops_, 0, rows_);
+    if (owner_ >= 0) table_->touch(plan_->top().named());
+    return true;
+  }
+  // Likewise: reads the rows that were asked for.
+  void take_rows() requires can_lend {
+    Hop const& hop = plan_->hops[0];
+    plan_->values.resize_with_slack(plan_->size() * width_ * sizeof(T));
+    T* const out = reinterpret_cast<T*>(plan_->values.data());
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      std::size_t const first = plan_->runs[0].sent[t], n = plan_->sent(0, t);
+      if (n == 0) continue;
+      auto const& lent = word_of(hop.targets[t]).lent;
+      std::span<Index const> const keys{plan_->groups.keys.data() + first, n};
+      ops_->gather_rows(RowsView<T const>{lent.rows, rows_, static_cast<std::int64_t>(width_)}, keys, lent.directory,
+                        out + first * width_);
+    }
+  }
+  // Local, once this rank has read: what needs none of the others' memory. Counts as if keys and rows had been sent; the journey is
+  // over.
+  void end_lent(Lane<C>& lane) requires can_lend {
+    if (!table_->touches()) plan_->merge_received(*ops_, 0, rows_);
+    count_lent_runs(lane, *plan_, sizeof(Index), Payload::ids, true);
+    count_lent_runs(lane, *plan_, width_ * sizeof(T), Payload::rows, false);
+    finished_ = true;
+  }
+
   // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys have
   // arrived the journey rests, as one that is over, until `release`.
-  void start(Plan& plan, RowSource<Index, T, E, Space>& table, Ops const& ops, std::span<Index const> bases, std::int64_t rows,
-             std::int64_t width, int owner, bool held = false) {
+  void start(Plan& plan, Source& table, Ops const& ops, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
+             int owner, bool held = false) {
     plan_ = &plan;
     table_ = &table;
     ops_.emplace(ops);
@@ -67,7 +134,7 @@ class PullJourney {
     hop_ = 0;
     leg_ = Leg::keys;
     finished_ = false;
-    held_ = held_once_ = held;
+    held_ = held;
   }
   // Local. Rows may come down: the owners' tables are as the pull is to see them. Of a journey that is not held nothing
   // changes.
@@ -75,42 +142,33 @@ class PullJourney {
   // Local. There is nothing to travel: every rank has all rows of this table, and reads its own.
   void stop() { finished_ = true; }
 
-  // Declares the next leg: keys on hop 0, then counts and keys on each hop above, then rows on each hop down. Where rows that
-  // nobody need touch are read where they lie, they are with the keys. False where it has arrived, or is held.
+  // Declares the next leg: keys on hop 0, then counts and keys on each hop above, then rows on each hop down. False where it has
+  // arrived, or is held.
   bool next(Mails<C>& mail) {
     if (finished_ || (held_ && leg_ == Leg::rows)) return false;
-    lends_ = can_lend && leg_ != Leg::counts && mail.reads_in_place() && !held_once_ && plan_->hops.size() == 1;
     if (leg_ == Leg::counts) counts_.open(mail.of(), *plan_, hop_);
     if (leg_ == Leg::keys) keys_.open(mail, *plan_, hop_);
-    if (leg_ == Leg::rows && !lends_) open_rows(mail.template of<Space>());
-    if constexpr (can_lend)
-      if (has_lent()) open_lent(mail.of());
+    if (leg_ == Leg::rows) open_rows(mail.template of<Space>());
     return true;
   }
 
-  // Fills the leg. Before rows an owner brings those that were asked for up to date, and gathers them, unless who asked reads
-  // them in place.
+  // Fills the leg. Before rows an owner brings those that were asked for up to date, and gathers them.
   void write(Mails<C>& mail) {
     if (leg_ == Leg::counts) counts_.write(mail.of(), *plan_, hop_);
     if (leg_ == Leg::keys) keys_.write(mail, *ops_, *plan_, hop_);
     if (leg_ == Leg::rows && hop_ + 1 == plan_->hops.size() && owner_ >= 0) table_->touch(plan_->top().named());
-    if (leg_ == Leg::rows && !lends_) write_rows(mail.template of<Space>());
-    if constexpr (can_lend)
-      if (has_lent()) write_lent(mail.of());
+    if (leg_ == Leg::rows) write_rows(mail.template of<Space>());
   }
 
   // Takes what came in: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After the last leg
   // the plan's `values` have a row for each of its distinct keys, in their order.
   void read(Mails<C>& mail) {
-    if constexpr (can_lend)
-      if (has_lent()) read_lent(mail.of());
     switch (leg_) {
       case Leg::counts:
         counts_.read(mail.of(), *plan_, hop_);
         leg_ = Leg::keys;
         return;
       case Leg::keys:
-        finished_ = has_lent();
         keys_.read(mail, *ops_, *plan_, hop_, rows_);
         if (hop_ + 1 == plan_->hops.size()) {
           leg_ = Leg::rows;
@@ -120,8 +178,7 @@ class PullJourney {
         }
         return;
       case Leg::rows:
-        if (!lends_)
-          rows_slip_.take(mail.template of<Space>(), plan_->hops[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
+        rows_slip_.take(mail.template of<Space>(), plan_->hops[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
         if (hop_-- == 0) finished_ = true;
         return;
     }
@@ -131,43 +188,15 @@ class PullJourney {
   // What the next transfer carries. Rows go down the hops that counts and keys went up.
   enum class Leg : unsigned char { counts, keys, rows };
 
-  // Whether rows of this type could be read where they lie; the mail says whether ranks can.
-  static constexpr bool can_lend = Space::host_readable && !encodes<W> && std::same_as<E, T>;
+  // What a rank tells another: keys of rows that it asks that one for, and where its own rows lie.
+  struct Word : LentKeys<Index> {
+    typename Source::Lent lent{};
+  };
 
-  // Whether who asked reads rows in the leg at hand where they lie.
-  bool has_lent() const { return lends_ && (leg_ == Leg::rows || !table_->touches()); }
-  // Owners say where their rows lie, and who asked for some gathers them.
-  void open_lent(Mail<C>& mail) {
-    Hop const& hop = plan_->hops.front();
-    lent_slip_ = mail.template open_lent<Lent>();
-    for (std::size_t s = 0; s < hop.sources.size(); ++s)
-      if (plan_->received_from(0, s) > 0) mail.send(lent_slip_, hop.sources[s], sizeof(Lent));
-    for (std::size_t t = 0; t < hop.targets.size(); ++t)
-      if (plan_->sent(0, t) > 0) mail.expect(lent_slip_, hop.targets[t], sizeof(Lent));
-  }
-  void write_lent(Mail<C>& mail) {
-    Hop const& hop = plan_->hops.front();
-    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      std::size_t const n = plan_->received_from(0, s);
-      if (n > 0) *mail.template outgoing<Lent>(lent_slip_, hop.sources[s]) = table_->lent();
-      mail.count_lent(hop.sources[s], n * width_ * sizeof(T), 0, Payload::rows);
-    }
-    for (std::size_t t = 0; t < hop.targets.size(); ++t)
-      mail.count_lent(hop.targets[t], 0, plan_->sent(0, t) * width_ * sizeof(T), Payload::rows);
-  }
-  void read_lent(Mail<C>& mail) {
-    Hop const& hop = plan_->hops.front();
-    plan_->values.resize_with_slack(plan_->size() * width_ * sizeof(T));
-    T* const out = reinterpret_cast<T*>(plan_->values.data());
-    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      std::size_t const first = plan_->runs[0].sent[t], n = plan_->sent(0, t);
-      if (n == 0) continue;
-      Lent const& lent = *mail.template incoming<Lent>(lent_slip_, hop.targets[t]);
-      std::span<Index const> const keys{plan_->groups.keys.data() + first, n};
-      ops_->gather_rows(RowsView<T const>{lent.rows, rows_, static_cast<std::int64_t>(width_)}, keys, lent.directory,
-                        out + first * width_);
-    }
-  }
+  // Of this rank, in memory of the plan; then what that rank has told.
+  Word* told_to(int rank) const { return reinterpret_cast<Word*>(plan_->lent_words.data()) + rank; }
+  Word* told_end() const { return reinterpret_cast<Word*>(plan_->lent_words.data() + plan_->lent_words.size()); }
+  Word const& word_of(int rank) const { return *static_cast<Word const*>(plan_->heard_words[static_cast<std::size_t>(rank)]); }
 
   // Rows go to the sources of the hop, and come from its targets: the keys' way, backwards.
   void open_rows(Mail<C, Space>& mail) {
@@ -185,7 +214,7 @@ class PullJourney {
     Ops const& ops = *ops_;
     bool const top = hop_ + 1 == plan_->hops.size();
     auto const part = [&](auto const& all, std::size_t first, std::size_t last) {
-      std::vector<std::size_t> const& begins = plan_->runs[hop_].received;
+      List<std::size_t> const& begins = plan_->runs[hop_].received;
       return all.subspan(begins[first], begins[last] - begins[first]);
     };
     auto const gather = [&](std::size_t first, std::size_t last, auto* out) {
@@ -203,7 +232,7 @@ class PullJourney {
 
   // Not owned, like the table: the handle of the pull keeps both.
   Plan* plan_ = nullptr;
-  RowSource<Index, T, E, Space>* table_ = nullptr;
+  Source* table_ = nullptr;
   std::optional<Ops> ops_;  // by the table's queue, from `start` on
   std::span<Index const> bases_;
   std::int64_t rows_ = 0;
@@ -211,11 +240,8 @@ class PullJourney {
   int owner_ = -1;
   WireSlip<W, T, Space> rows_slip_;
   Leg leg_ = Leg::keys;
-  bool finished_ = true,   // nothing is left to travel
-      held_ = false,       // rows wait for `release`
-      held_once_ = false,  // they have waited for it, or do: such rows are not read in place
-      lends_ = false;      // who asked reads rows where they lie
-  int lent_slip_ = -1;
+  bool finished_ = true,     // nothing is left to travel
+      held_ = false;         // rows wait for `release`
   CountsLeg<C, Plan> counts_;
   KeysLeg<C, Plan> keys_;
 };

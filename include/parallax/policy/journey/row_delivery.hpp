@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
-#include <vector>
 
+#include "parallax/core/list.hpp"
 #include "parallax/policy/journey/legs.hpp"
 
 namespace parallax {
@@ -128,7 +128,7 @@ class RowDelivery final : public Traveller<C> {
   std::int64_t rows_;
   bool to_owners_;
   Leg leg_ = Leg::counts;
-  std::vector<int> everyone_;  // all ranks, who give and take where every rank has all rows
+  List<int> everyone_;  // all ranks, who give and take where every rank has all rows
   CountsLeg<C, Plan> counts_leg_;
   KeysLeg<C, Plan> keys_leg_;
   RowsLeg<C, Index, T, HostSpace> rows_leg_;

@@ -30,14 +30,17 @@ class RowJourney {
   static constexpr bool every_occurrence = false;  // rows travel one for each index, not summed before
 
   // Local, by the way's `prepare`. `own` are this rank's rows, whose memory must stay until the journey has arrived; `bases`
-  // the first keys of owners; `rows` the bound of the keys. `counted`: how many indices named a row travels along.
-  void begin(Ops const& ops, Plan& plan, OwnRows<T> own, std::span<Index const> bases, std::int64_t rows, bool counted) {
+  // the first keys of owners; `rows` the bound of the keys. `counted`: how many indices named a row travels along. `in_place`:
+  // ranks may read each other's rows where they lie, the same on every rank.
+  void begin(Ops const& ops, Plan& plan, OwnRows<T> own, std::span<Index const> bases, std::int64_t rows, bool counted,
+             bool in_place) {
     ops_.emplace(ops);
     plan_ = &plan;
     own_ = own;
     bases_ = bases;
     rows_ = rows;
     counted_ = counted;
+    in_place_ = in_place;
     hop_ = 0;
     finished_ = false;
     known_ = plan.agreed > 0;
@@ -133,6 +136,7 @@ class RowJourney {
   // Rows of the table, the bound of its keys.
   std::int64_t rows_ = 0;
   bool counted_ = false,  // how many indices named a row travels along
+      in_place_ = false,  // ranks may read each other's rows where they lie
       finished_ = true,   // set by the journey's `read` on its last leg
       known_ = false;     // whether the runs of hop 0 were agreed before, by a pull
   // The hop of the next leg; the journey's own `read` counts on.

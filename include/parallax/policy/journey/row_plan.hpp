@@ -3,20 +3,24 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <span>
-#include <vector>
+#include <utility>
 
 #include "parallax/comm/topology.hpp"
+#include "parallax/core/function_ref.hpp"
+#include "parallax/core/list.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/policy/journey/batch_plan.hpp"
+#include "parallax/policy/journey/lent.hpp"
 
 namespace parallax {
 
 // What a leg over one hop looked like: contiguous runs of this rank's sorted keys to the targets, and of received keys from
 // the sources.
 struct HopRuns {
-  std::vector<std::size_t> sent;      // targets + 1 begins in the keys of the level below
-  std::vector<std::size_t> received;  // sources + 1 begins in the received keys
+  List<std::size_t> sent;      // targets + 1 begins in the keys of the level below
+  List<std::size_t> received;  // sources + 1 begins in the received keys
 };
 
 // The route of a batch over the hops of a topology. Levels of distinct keys: level 0 are this rank's own, the batch's; level
@@ -30,12 +34,15 @@ struct Route {
 
   // The topology's, which must outlive the plan: the first one from this rank, the last one to the owners.
   Slice<Hop const> hops;
-  std::vector<Groups<Index, Space>> arrived;  // by hop: level k + 1
+  List<Groups<Index, Space>> arrived;  // by hop: level k + 1
   // By hop; known as far as `agreed` says.
-  std::vector<HopRuns> runs;
+  List<HopRuns> runs;
   Buffer<std::byte, Space> received;  // scratch: keys as they arrived
   Buffer<std::byte, Space> below;     // scratch: rows on their way down, between two hops
   std::size_t agreed = 0;             // hops whose runs are known on all their ranks
+  bool lent = false;                  // other ranks may have read the groups where they lie
+  Buffer<std::byte> lent_words;       // records of what this rank lends, by rank
+  List<void const*> heard_words;      // where those that other ranks have told it of lie, by rank
 
   // The keys that arrived last, in memory of the space. At the owner a pull gathers rows by them.
   std::span<Index const> received_keys() const {
@@ -61,7 +68,7 @@ struct Route {
     bounds_.clear();
     for (std::size_t t = 0; t <= hop.targets.size(); ++t)
       bounds_.push_back(bases[static_cast<std::size_t>(hop.base) + t * static_cast<std::size_t>(hop.stride)]);
-    std::vector<std::size_t>& begins = runs_of(k).sent;
+    List<std::size_t>& begins = runs_of(k).sent;
     if (!hop.targets.empty()) RowOps<HostSpace>::bucket(keys, bounds_, begins);
   }
   // The runs of hop k, none of them known yet.
@@ -72,7 +79,7 @@ struct Route {
   }
 
  private:
-  std::vector<Index> bounds_;  // scratch: the keys at which a hop cuts
+  List<Index> bounds_;  // scratch: the keys at which a hop cuts
 };
 
 // Both in one, as handles and updates hold them: `users` counts who does, and a plan without users is free for another batch.
@@ -88,6 +95,9 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
 
   // Local. For a new batch, over these hops: nothing of the last one counts, and all memory stays.
   void prepare(Slice<Hop const> route) {
+    if constexpr (Space::host_readable)
+      if (std::exchange(this->lent, false))
+        take_back(this->groups.keys), take_back(this->groups.offsets), take_back(this->groups.order);
     this->hops = route;
     this->arrived.resize(route.size());
     this->runs.resize(route.size());
@@ -103,6 +113,17 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   Groups<Index, Space>& level(std::size_t k) { return k == 0 ? this->groups : this->arrived[k - 1]; }
   // The groups at the owner: all keys that were asked of this rank, or given to it. Empty on a rank that owns nothing.
   Groups<Index, Space>& top() { return this->arrived.back(); }
+  // Local. Keys of hop 0 lie where the sources have told, by place `run(s)`, or null of one that has none: copied as if they had
+  // arrived.
+  [[gnu::noinline]] void copy_received(FunctionRef<LentKeys<Index> const*(std::size_t)> run) {
+    std::size_t const sources = this->hops[0].sources.size();
+    for (std::size_t s = 0; s < sources; ++s) this->expect(0, s, run(s) ? run(s)->count : 0);
+    List<std::size_t> const& begins = this->runs[0].received;
+    this->received.resize_with_slack(begins.back() * sizeof(Index));
+    for (std::size_t s = 0; s < sources; ++s)
+      if (this->received_from(0, s) > 0)
+        std::memcpy(this->received.data() + begins[s] * sizeof(Index), run(s)->keys, run(s)->count * sizeof(Index));
+  }
   // Local. Keys of hop k have arrived, `received`: merged into level k + 1, each less than `rows`. From here on the ranks of
   // the hop know its runs.
   void merge_received(Ops const& ops, std::size_t k, std::int64_t rows) {

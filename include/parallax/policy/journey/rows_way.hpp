@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "parallax/core/list.hpp"
 #include "parallax/policy/exchange.hpp"
 #include "parallax/policy/journey/row_journey.hpp"
 
@@ -149,7 +149,8 @@ class RowsWay : public RowWayBase<C, Update> {
       throw this->refusal(
           Errc::misuse, topology.rank(),
           std::string{Base::S::policy::name} + " gathers at every rank, and in this topology only servers own rows");
-    journey_.begin(state_->ops(), *plan_, own_, state_->placement().bases(), state_->rows(), state_->counted());
+    bool const in_place = topology.reads_in_place() && static_cast<std::size_t>(topology.size()) <= sum_chunk;
+    journey_.begin(state_->ops(), *plan_, own_, state_->placement().bases(), state_->rows(), state_->counted(), in_place);
     journey_.prepare();
   }
 
@@ -267,7 +268,7 @@ class RowsWay : public RowWayBase<C, Update> {
   // The results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates. A device takes
   // as many rows of each as there may be; those that no key has are of no key of the sum.
   ReducedRows<Index, T, Space> sum_of(ReducedRows<Index, T, Space> const& first,
-                                      std::vector<ReducedRows<Index, T, Space>> const& others) {
+                                      List<ReducedRows<Index, T, Space>> const& others) {
     std::size_t n = most_of(first.keys);
     auto const width = static_cast<std::size_t>(state_->width());
     for (auto const& other : others) n += most_of(other.keys);
