@@ -1,7 +1,12 @@
 // What a session promises when a rank refuses or ranks differ, between threads.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "../catch.hpp"
+#include "../support/size.hpp"
 #include "guarantee.hpp"
 
 namespace parallax_test::guarantee {
@@ -27,8 +32,9 @@ auto const flat = [](px::AnyCommunicator& world) { return px::Topology{world}; }
 
 TEST_CASE("a refusal on one rank is the same error on all, changes no bit, and the next step is right", "[session]") {
   int const ranks = GENERATE(2, 3, 4);
-  auto const seed = GENERATE(std::uint64_t{1}, std::uint64_t{20260501}, std::uint64_t{77});
-  check_all_faults(ranks, seed, flat);
+  constexpr std::array<std::uint64_t, 3> all_seeds{1, 20260501, 77};
+  auto const seeds = sized<std::size_t>(1, 2, 3);  // what is saved goes to the disk
+  for (std::uint64_t const seed : std::span{all_seeds}.first(seeds)) check_all_faults(ranks, seed, flat);
 }
 
 TEST_CASE("a refusal is the same on all ranks of two hosts", "[session]") {
@@ -36,6 +42,6 @@ TEST_CASE("a refusal is the same on all ranks of two hosts", "[session]") {
   check_all_faults(3, 6, [](px::AnyCommunicator& world) { return px::Topology{world, {7, 7, 3}}; });
 }
 
-TEST_CASE("the refusals above were at least 200", "[session]") { CHECK(refusals >= 200); }
+TEST_CASE("the refusals above were at least 700", "[session]") { CHECK(refusals >= 700); }
 
 }  // namespace parallax_test::guarantee
