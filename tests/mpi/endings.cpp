@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -236,6 +237,42 @@ void letters_left(int argc, char** argv) {
   exchange(comm, 100);
 }
 
+// Collectives on spans of which rank 1 brings another size: 9 elements or 8, where rank 0 has 10.
+template <class Collective>
+void collective(int argc, char** argv, Collective const& call) {
+  px::run_mpi(
+      argc, argv,
+      [&](px::MpiCommunicator& world) {
+        std::vector<float> right(10, 1.0f);
+        px::allreduce(world, std::span{right});
+        call(world);
+      },
+      chosen());
+}
+void allreduce_differs(int argc, char** argv) {
+  collective(argc, argv, [](px::MpiCommunicator& world) {
+    std::vector<float> values(world.rank() == 1 ? 8u : 10u);
+    px::allreduce(world, std::span{values});
+  });
+}
+void broadcast_differs(int argc, char** argv) {
+  collective(argc, argv, [](px::MpiCommunicator& world) {
+    std::vector<float> values(world.rank() == 1 ? 8u : 10u);
+    px::broadcast(world, std::span{values});
+  });
+}
+void allgathered(int argc, char** argv, std::size_t brought, std::size_t told) {
+  collective(argc, argv, [&](px::MpiCommunicator& world) {
+    std::size_t const own = world.rank() == 1 ? brought : 10, other = world.rank() == 1 ? told : 10;
+    std::vector<std::size_t> const counts{10, other};
+    std::vector<float> const values(own, 1.0f);
+    std::vector<float> all(10 + other);
+    px::allgatherv<float>(world, values, all, counts);
+  });
+}
+void allgather_differs(int argc, char** argv) { allgathered(argc, argv, 9, 9); }
+void allgather_is_refused(int argc, char** argv) { allgathered(argc, argv, 9, 10); }
+
 // A session with a table, and what a trainer does with it.
 struct Training {
   explicit Training(px::MpiCommunicator& world) : session{world} {}
@@ -450,6 +487,10 @@ int main(int argc, char** argv) {
       {"given_up", given_up},
       {"cancelled", cancelled},
       {"letters_left", letters_left},
+      {"allreduce_differs", allreduce_differs},
+      {"broadcast_differs", broadcast_differs},
+      {"allgather_differs", allgather_differs},
+      {"allgather_is_refused", allgather_is_refused},
       {"body_returns", body_returns},
       {"body_returns_a_status", body_returns_a_status},
       {"body_throws", body_throws},

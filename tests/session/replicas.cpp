@@ -1,4 +1,6 @@
 // Replicas that do not begin alike: a forgotten broadcast is an error on all ranks at the first update, and names the variable.
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -115,6 +117,25 @@ TEMPLATE_TEST_CASE("replicas of a table are compared as well", "[session][replic
     session.finish();
   }, patient);
   check_refused(seen, "table");
+}
+
+TEST_CASE("the first step of replicas sends as many messages whether they are compared or not", "[session][replicas]") {
+  using Sent = std::array<std::uint64_t, 2>;  // messages, transfers
+  auto const sent = [](bool compares) {
+    return on_ranks(ranks, [&](px::ThreadCommunicator& world) {
+      px::Session session{world, {.compare_replicas = compares}};
+      std::vector<float> memory(4, 1.0f);
+      px::Variable<px::Dense, px::AllReduce> layer{session, "layer", px::bind(memory)};
+      px::Variable<px::Sparse, px::AllGather> table{session, "table", {.rows = 4, .width = 2, .initial = px::uniform(-1, 1)}};
+      session.step(grad(layer, gradient), grad(table, ids, gradient));
+      Sent const first{session.traffic().messages, session.traffic().transfers};
+      session.finish();
+      return first;
+    });
+  };
+  auto const compared = sent(true);
+  CHECK(compared == sent(false));
+  for (Sent const& each : compared) CHECK((each[0] > 0 && each[1] > 0));
 }
 
 }  // namespace
