@@ -127,10 +127,12 @@ TEST_CASE("the host takes steps of a padded table while the device has not begun
     Memory<int, px::CudaSpace> const ids{ops, {3, 1, 3, 96}}, offsets{ops, {0, 1, 4}};
     Memory<float, px::CudaSpace> const gradient{ops, std::vector<float>(4 * width, 1)};
     auto const step = [&] {
-      auto const pulled = session.pull(words, px::on_device(ids.span()));
-      auto const bags = session.pull(words.bags(px::on_device(ids.span()), px::on_device(offsets.span())));
-      session.step(px::grad(pulled, gradient.span()));
-      session.step(px::grad(bags, gradient.span().first(2 * width)));
+      auto const pull = [&] { return session.pull(words, px::on_device(ids.span())); };
+      auto const pull_bags = [&] { return session.pull(words.bags(px::on_device(ids.span()), px::on_device(offsets.span()))); };
+      session.step(px::grad(pull(), gradient.span()));
+      session.step(px::grad(pull_bags(), gradient.span().first(2 * width)));
+      auto const pulled = pull();
+      auto const bags = pull_bags();
       session.step(px::grad(pulled, gradient.span()), px::grad(bags, gradient.span().first(2 * width)));
       session.step(px::grad(session.pull(exact, px::on_device(ids.span())), gradient.span()));
     };

@@ -109,13 +109,18 @@ TEST_CASE("a list of updates is one argument of a step and of a start", "[sessio
     px::Updates<Layer> dense;
     px::Updates<Words> rows;
     std::deque<px::PulledRows<Words::State>> handles;
-    for (std::size_t i = 0; i < 4; ++i) {
+    auto const list_rows = [&] {
+      rows.clear();
+      for (std::size_t i = 0; i < 4; ++i)
+        if (i % 2 == 0) rows.push_back(px::grad(tables[i], ids, row_gradients));
+        else rows.push_back(px::grad(handles.emplace_back(session.pull(tables[i], ids)), row_gradients));
+    };
+    for (std::size_t i = 0; i < 4; ++i)
       dense.push_back(px::grad(layers[i], i % 2 == 0 ? px::in_place(gradients[i]).values : std::span{gradients[i]}));
-      if (i % 2 == 0) rows.push_back(px::grad(tables[i], ids, row_gradients));
-      else rows.push_back(px::grad(handles.emplace_back(session.pull(tables[i], ids)), row_gradients));
-    }
+    list_rows();
     session.start(dense);
     session.step(px::clip_by_global_norm(1e9, rows));
+    list_rows();
     session.step(px::Updates<Layer>{}, rows);
     auto& result = seen[static_cast<std::size_t>(world.rank())];
     for (std::size_t i = 0; i < 4; ++i) {

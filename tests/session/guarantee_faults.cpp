@@ -268,6 +268,12 @@ std::vector<Fault> const faults_of_steps{
          else auto const rows = m.session.pull(m.words, word_ids(false, 0));
        });
      }},
+    {"a handle of an earlier step",
+     {px::Errc::misuse, "step", "words", "the handle was stepped before"},
+     [](AnyModel& m, bool bad, std::uint64_t) {
+       auto const rows = m.session.pull(m.words, word_ids(false, 0));
+       return answer_of([&] { m.session.step(grad(m.bias, bias_gradient), grad(bad ? m.stepped : rows, word_rows)); });
+     }},
     {"the gradient of an empty handle",
      {px::Errc::misuse, "step", "", "a handle is empty"},
      [](AnyModel& m, bool bad, std::uint64_t) {

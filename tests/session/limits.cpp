@@ -205,7 +205,7 @@ TEST_CASE("handles of one variable live side by side, each with its own rows", "
   CHECK(results == std::vector{1, 1});
 }
 
-TEST_CASE("a handle serves several updates of a step, and of later steps", "[session][limits]") {
+TEST_CASE("a handle serves several updates of a step, and is refused by later ones", "[session][limits]") {
   auto const results = on_ranks(3, [](px::ThreadCommunicator& world) {
     Session session{world};
     Tables tables{session, 4, 1};
@@ -217,15 +217,52 @@ TEST_CASE("a handle serves several updates of a step, and of later steps", "[ses
     session.start(grad(a, one), grad(b, one), grad(c, one), grad(d, one));
     session.step(grad(a, one), grad(a, two), grad(b, two), grad(b, one), grad(c, two), grad(c, one), grad(d, two),
                  grad(d, one));
-    session.step(grad(a, px::distinct(each)), grad(b, one), grad(c, px::distinct(each)), grad(d, px::distinct(each)));
-    return std::vector<std::vector<float>>{all_rows(session, tables.shard), all_rows(session, tables.naive),
-                                           all_rows(session, tables.gather), all_rows(session, tables.dense)};
+    // On one rank alone: the others pull again, as they must.
+    std::vector<Answer> answers;
+    auto const again = [&](auto& table, auto const& handle) {
+      auto const anew = session.pull(table, ids);
+      answers.push_back(answer_of([&] { session.step(grad(world.rank() == 1 ? handle : anew, one)); }));
+      answers.push_back(answer_of([&] {
+        session.start(grad(world.rank() == 1 ? handle : anew, two));
+        session.step();
+      }));
+    };
+    again(tables.shard, a), again(tables.naive, b), again(tables.gather, c), again(tables.dense, d);
+    auto const [e, f] = session.pull(tables.shard.at(ids), tables.gather.at(ids));
+    session.step(grad(e, one), grad(f, px::distinct(each)));
+    return std::pair{answers,
+                     std::vector<std::vector<float>>{all_rows(session, tables.shard), all_rows(session, tables.naive),
+                                                     all_rows(session, tables.gather), all_rows(session, tables.dense)}};
   });
-  for (auto const& of_rank : results) {
-    CHECK(of_rank[0] == std::vector<float>{0, -12 - 30, 0, -24 - 60});
-    CHECK(of_rank[1] == std::vector<float>{0, -15, 0, -30});
-    CHECK(of_rank[2] == of_rank[0]);
-    CHECK(of_rank[3] == of_rank[0]);
+  for (auto const& [answers, rows] : results) {
+    CHECK(rows[0] == std::vector<float>{0, -12 - 3, 0, -24 - 6});
+    CHECK(rows[1] == std::vector<float>{0, -12, 0, -24});
+    CHECK(rows[2] == std::vector<float>{0, -12 - 30, 0, -24 - 60});
+    CHECK(rows[3] == rows[1]);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      INFO(answers[i].what);
+      CHECK(answers[i] == results[0].first[i]);
+      CHECK(answers[i].code == px::Errc::misuse);
+      CHECK(answers[i].rank == 1);
+      CHECK_THAT(answers[i].detail, contains("the handle was stepped before"));
+    }
+  }
+}
+
+TEST_CASE("a step that is refused leaves its handle to the next", "[session][limits]") {
+  auto const results = on_ranks(2, [](px::ThreadCommunicator& world) {
+    Session session{world};
+    Tables tables{session, 4, 1};
+    std::vector<int> const ids{3, 1, 3};
+    std::vector<float> const right{1, 1, 1}, wrong{1, 1};
+    auto const rows = session.pull(tables.shard, ids);
+    Answer const answer = answer_of([&] { session.step(grad(rows, world.rank() == 0 ? wrong : right)); });
+    session.step(grad(rows, right));
+    return std::pair{answer.code, all_rows(session, tables.shard)};
+  });
+  for (auto const& [code, rows] : results) {
+    CHECK(code == px::Errc::invalid_argument);
+    CHECK(rows == std::vector<float>{0, -2, 0, -4});
   }
 }
 

@@ -82,6 +82,7 @@ struct Model {
   px::Variable<px::Sparse, px::AllGather, px::LazyAdam> copy{session, "copy", {13, 2, px::constant(0.5)}};
   px::Variable<px::Sparse, px::AllReduce, px::Sgd, double> whole{session, "whole", {9, 2}, px::Reduce::mean_by_count};
   px::Variable<px::Sparse, baseline::NaivePs, px::Sgd> naive{session, "naive", {8, 1}, px::Reduce::sum};
+  px::PulledRows<typename decltype(words)::State> stepped{};  // the handle of the last step
 
   int rank() const { return session.rank(); }
 
@@ -105,6 +106,7 @@ struct Model {
     session.step(px::clip_by_global_norm(0.5, px::grad(hidden, hidden_gradient), px::grad(w, word_rows)),
                  px::grad(e, exact_rows), px::grad(c, copy_rows), px::grad(whole, whole_ids, whole_rows),
                  px::grad(naive, naive_ids, naive_rows));
+    stepped = std::move(w);
   }
   void start_bias(std::uint64_t seed, int step) {
     Batch batch{seed + 77, rank(), step};

@@ -69,7 +69,7 @@ struct Batch {
 };
 struct Pull {
   int variable = -1, handle = -1;
-  bool bags = false;
+  bool bags = false, stepped = false;  // stepped: a step has applied gradients of its rows
   Pooled pool{};
   std::vector<Batch> ranks;
 };
@@ -304,6 +304,9 @@ class Model {
         scale[f] = flights[f].limit / norm;
     for (auto const& [id, sum] : sums)
       apply(variables.at(id), sum, sum.group < 0 ? 1.0f : static_cast<float>(scale[static_cast<std::size_t>(sum.group)]));
+    for (Flight const& flight : flights)
+      for (Update const& update : flight.updates)
+        if (update.handle >= 0) handles.at(update.handle).stepped = true;
     ++steps;
     return true;
   }
@@ -675,8 +678,9 @@ class Author {
       return update;
     }
     std::vector<int> handles;
+    bool const once_more = random_.percent(10);  // also handles that were stepped, which the step refuses
     for (auto const& [id, pull] : model_.handles)
-      if (pull.variable == variable) handles.push_back(id);
+      if (pull.variable == variable && (once_more || !pull.stepped)) handles.push_back(id);
     update.handle = handle;
     if (handle < 0 && model_.active_count() == model_.ranks && !handles.empty() && random_.percent(70))
       update.handle = handles[static_cast<std::size_t>(random_.below(static_cast<int>(handles.size())))];
@@ -820,6 +824,8 @@ class Author {
     }
     flight.updates = op.updates;
     if (model_.odd == Odd::error && model_.is_poisoned(flight)) flight.codes |= non_finite;
+    for (Update const& update : flight.updates)
+      if (update.handle >= 0 && model_.handles.at(update.handle).stepped) flight.codes |= misuse;
     return flight;
   }
 

@@ -132,7 +132,7 @@ template <Communicator C>
 Keeper& AsyncCore<C>::keeper_of(RegistrationPtr const& variable, char const* operation) const {
   for (auto const& keeper : keepers_)
     if (&keeper->registration() == &*variable) return *keeper;
-  throw variable->stranger(core_->topology.rank(), operation);
+  variable->refuse_stranger(core_->topology.rank(), operation);
 }
 
 template <Communicator C>

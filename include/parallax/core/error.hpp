@@ -25,7 +25,7 @@ enum class Errc : int {
   aborted,               // a peer left by an exception that is not ours
   poisoned,              // the session failed half way earlier and cannot be used again
   non_finite,            // a gradient holds a number that is infinite or not one, and the session was told to refuse it
-  misuse,                // a call out of order: a prefetched batch pulled twice, a session destroyed with work in flight
+  misuse,                // a call out of order: a handle stepped twice, a session destroyed with work in flight
   device,                // a call to the device's runtime failed
   file,                  // a file or a folder could not be read or written, or is not what it says
 };

@@ -206,9 +206,9 @@ detail::Mistaken grad(detail::Mistaken mistaken, Gradient const&) {
 }
 
 // The gradient of the batch of a pull: one row per index, [indices() x width], in the order of the indices (duplicates are
-// summed here). Where the pull has told owners the ids, only rows travel. A handle serves any number of updates, of one step or
-// of several: each is applied. Refers to the handle's plan and to `rows` until `step` returns. Another number or width of rows,
-// and an empty handle, are refused by the step.
+// summed here). Where the pull has told owners the ids, only rows travel. Refers to the handle's plan and to `rows` until `step`
+// returns. A handle serves any number of updates of one step, each of which is applied; a later step refuses it (Errc::misuse),
+// as its rows have changed since. Another number or width of rows, and an empty handle, are refused by the step.
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::index);

@@ -265,7 +265,9 @@ class SeatOf final : public Seat<C> {
   void prepare_one(W& given, Update const& update) {
     if (!update.state) refuse_empty_handle();
     Registration const& known = *update.state->registration();
-    if (known.session != manifest_->session) throw known.stranger(topology().rank(), "step");
+    if (known.session != manifest_->session) known.refuse_stranger(topology().rank(), "step");
+    if constexpr (requires { update.plan->stepped; })
+      if (update.plan && update.plan->stepped) known.refuse_stepped(topology().rank());
     manifest_->records.push_back({&known, this->clip, transforms<decltype(update.function)>, NamedRows::none});
     UpdateRecord& record = manifest_->records.back();
     ++used_;

@@ -68,9 +68,13 @@ struct Registration : Counted {
   // Whether the first update of a replica compares what the ranks begin with. Not once the variable is gone: its memory may be.
   bool replica_is_compared() const { return compares_values && !gone; }
 
-  // The Error (misuse) for a variable that is given to `operation` of a session that is not its own.
-  PARALLAX_COLD Error stranger(int rank, char const* operation) const {
-    return {Errc::misuse, rank, operation, name, "the variable belongs to another session"};
+  // Throws Error (misuse): the variable was given to `operation` of a session that is not its own.
+  [[noreturn]] void refuse_stranger(int rank, char const* operation) const {
+    refuse(rank, operation, "the variable belongs to another session");
+  }
+  // Throws Error (misuse): a step was given a handle that one has applied gradients of.
+  [[noreturn]] void refuse_stepped(int rank) const {
+    refuse(rank, "step", "the handle was stepped before: pull its rows again, which have changed since");
   }
 
   // What users call the variable, the same on all ranks; without control bytes.
@@ -99,9 +103,16 @@ struct Registration : Counted {
   bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with
   bool gone = false;             // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;            // of name and signature
+
+ private:
+  [[noreturn]] void refuse(int rank, char const* operation, char const* why) const;
 };
 
 #if PARALLAX_BODIES
+PARALLAX_COLD PARALLAX_INLINE void Registration::refuse(int rank, char const* operation, char const* why) const {
+  throw Error{Errc::misuse, rank, operation, name, why};
+}
+
 PARALLAX_INLINE Registration::Registration(std::string its_name, std::string its_signature)
     : name{std::move(its_name)}, signature{std::move(its_signature)} {
   Fingerprint h;

@@ -23,7 +23,7 @@ class Registry {
   void enter(RegistrationPtr given, int rank);
   // Local. By an operation, before it touches a variable. Throws Error (misuse) for a variable of another session.
   void check_owned(Registration const& variable, int rank, char const* operation) const {
-    if (variable.session != session_) throw variable.stranger(rank, operation);
+    if (variable.session != session_) variable.refuse_stranger(rank, operation);
   }
 
   // Adds a number to what ranks compare.

@@ -110,6 +110,7 @@ void rows_of(std::string const& kind, std::size_t batch, std::int64_t width) {
   count("pull" + of_size, [&] { (void)session.pull(table, ids); });
   auto rows = session.pull(table, ids);
   count("push" + of_size, [&] { rows = session.pull(table, ids); }, [&] { session.step(px::grad(rows, tables.gradients)); });
+  rows = session.pull(table, ids);
   auto next = session.prefetch(table, ids);
   count("ahead" + of_size, [&] {
     session.step(px::grad(rows, tables.gradients));

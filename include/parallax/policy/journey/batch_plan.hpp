@@ -147,6 +147,7 @@ struct BatchPlan {
   std::size_t dropped = 0;  // indices outside the table that take no part; their inverse is size()
   int users = 0;            // handles and updates that hold this plan
   bool padded = false;      // its keys have places, see `px::Padded`: of how many of them keys are is not known
+  bool stepped = false;     // a step has applied gradients of its rows
   bool retired = false;     // its keys are those of an earlier placement; `retired_rows` the table rows
   // By distinct key: the table row that it meant under the earlier placement. Of a retired plan only.
   Buffer<Index> retired_rows;

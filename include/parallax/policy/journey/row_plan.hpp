@@ -103,7 +103,7 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     this->runs.resize(route.size());
     this->agreed = this->dropped = 0;
     this->bags.clear();
-    this->retired = this->padded = false;
+    this->stepped = this->retired = this->padded = false;
     this->named.resize(0);
     this->renew_named();
     bases_.renew();

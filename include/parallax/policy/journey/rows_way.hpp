@@ -69,6 +69,11 @@ class RowWayBase : public WayBase<C, Update> {
  public:
   // The rows as the user gave them, one for each index, distinct index or bag; none on a rank that has joined.
   RowsView<T const> gradient() const { return given_; }
+  // Also the handle of the batch is of no later step.
+  void settled() noexcept {
+    if (plan_) plan_->stepped = true;
+    Base::settled();
+  }
   // Also what the update was counted as using of the table is taken back: rows that no step applies are given again, most often.
   void refused() noexcept {
     if (state_) state_->seen.pushed -= pushed_, state_->seen.merged -= merged_;
