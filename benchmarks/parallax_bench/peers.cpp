@@ -53,8 +53,8 @@ struct Peers {
   std::vector<Aim> aims = {};
 };
 
-// Between two ranks also other policies of the library's, of which Auto is to choose the best. `device`: by which hosts reach each
-// other.
+// Beside tables AllGather as well, which sends what the references send; between two ranks also Auto, which is to choose the best.
+// `device`: by which hosts reach each other.
 template <class T>
 std::vector<Peers> all_peers(int ranks, [[maybe_unused]] std::string const& device) {
   auto const by_hand = [](std::string name, Sums sums, Rows rows, bool blocking) {
@@ -93,8 +93,12 @@ std::vector<Peers> all_peers(int ranks, [[maybe_unused]] std::string const& devi
   table(of("w2", {}, of_tables, 1, 2, 0.75), 800'000, 128, 2'560);
   all.back().methods.push_back(ahead);
   table(of("w3b", {{"values", 9'410'000}}, of_tables, 1, 2, 0.65), 36'000, 1'024, 23'400);
-  for (Peers& peers : all)
-    if (ranks == 2 && peers.rows > 0) peers.methods.insert(peers.methods.end(), {everywhere, chosen});
+  for (Peers& peers : all) {
+    if (peers.rows == 0) continue;
+    peers.methods.push_back(everywhere);
+    if (ranks == 2) peers.methods.push_back(chosen);
+    peers.aims.push_back({everywhere.name, "MPI_Iallgatherv", 1.1});
+  }
   std::string const sockets = "parallax, sockets";
   for (Peers& peers : all) {
     peers.methods.push_back(over_sockets(ours, device));
