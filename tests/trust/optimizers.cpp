@@ -163,6 +163,10 @@ TEST_CASE("every optimizer moves a dense variable alike under both policies, fus
   check_dense(px::Momentum{});
   check_dense(px::RowwiseAdagrad{});
   check_dense(px::AdamW{});
+  check_dense(px::CenteredRmsProp{});
+  check_dense(px::Adadelta{});
+  check_dense(px::ProximalSgd{.l1 = 0.1, .l2 = 0.1});
+  check_dense(px::ProximalAdagrad{.l1 = 0.1, .l2 = 0.1});
   check_dense(px::AdagradDa{.l1 = 0.05, .l2 = 0.1});
   check_dense(px::Lamb{});
   check_dense(px::WeightDecay<px::Lamb>{.rate = 0.01});

@@ -117,16 +117,16 @@ Seen join(Threads& world, Joining const& how, Right const& right) {
     px::Variable<px::Sparse, px::PsShard> by_count{session, "by count", shape, rate, px::Reduce::mean_by_count};
     px::Variable<px::Sparse, px::PsShard> bagged{session, "bagged", shape, rate};
     auto const iteration = [&](Batch const& batch) {
-      auto const [o, n, c, b] =
+      auto const handles =
           session.pull(owned.at(batch.ids), naive.at(batch.ids), by_count.at(batch.ids), bagged.bags(batch.ids, batch.offsets));
       auto const dense_update = grad(dense, batch.dense);
       auto const sharded_update = grad(sharded, batch.dense);
-      auto const owned_update = grad(o, batch.row_gradients);
-      auto const bag_update = grad(b, batch.bag_gradients);
+      auto const owned_update = grad(std::get<0>(handles), batch.row_gradients);
+      auto const bag_update = grad(std::get<3>(handles), batch.bag_gradients);
       auto const rest = [&](auto const&... more) {
         return session.step(more..., grad(counted, batch.dense), grad(whole, batch.ids, batch.row_gradients),
-                            grad(copied, batch.ids, batch.row_gradients), grad(n, batch.row_gradients),
-                            grad(c, batch.row_gradients));
+                            grad(copied, batch.ids, batch.row_gradients), grad(std::get<1>(handles), batch.row_gradients),
+                            grad(std::get<2>(handles), batch.row_gradients));
       };
       if (!how.started) return rest(dense_update, sharded_update, owned_update, bag_update);
       session.start(dense_update, owned_update);

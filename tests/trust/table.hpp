@@ -10,10 +10,9 @@
 
 namespace parallax_test {
 
-// `wrong`: not what was promised. `hangs`: ended by a deadline that nothing should come near. `disturbed`: the machine was too
-// busy for the case to mean anything, so that it was run again.
+// `wrong`: not what was promised. `hangs`: ended by a deadline that nothing should come near. Each case is run once.
 struct Tally {
-  int cases = 0, wrong = 0, hangs = 0, disturbed = 0;
+  int cases = 0, wrong = 0, hangs = 0;
   std::string first = {};  // what was wrong first
 };
 
@@ -26,7 +25,7 @@ class Table {
   Table& operator=(Table const&) = delete;
   ~Table() {
     if (!printed_) return;
-    std::printf("%-72s %8s %6s %6s %10s\n", title_.c_str(), "cases", "wrong", "hangs", "disturbed");
+    std::printf("%-72s %8s %6s %6s\n", title_.c_str(), "cases", "wrong", "hangs");
     for (auto const& [kind, tally] : kinds_) print(kind, tally);
     print("all", all());
     std::fflush(stdout);
@@ -50,7 +49,6 @@ class Table {
       sum.cases += tally.cases;
       sum.wrong += tally.wrong;
       sum.hangs += tally.hangs;
-      sum.disturbed += tally.disturbed;
     }
     return sum;
   }
@@ -67,7 +65,7 @@ class Table {
 
  private:
   static void print(std::string const& kind, Tally const& tally) {
-    std::printf("  %-70s %8d %6d %6d %10d\n", kind.c_str(), tally.cases, tally.wrong, tally.hangs, tally.disturbed);
+    std::printf("  %-70s %8d %6d %6d\n", kind.c_str(), tally.cases, tally.wrong, tally.hangs);
     if (!tally.first.empty()) std::printf("    first: %s\n", tally.first.c_str());
   }
 

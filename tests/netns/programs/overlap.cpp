@@ -14,17 +14,18 @@ namespace {
 namespace px = parallax;
 
 constexpr std::size_t layers = 12, layer_size = 350'000;  // 16.8 MB in all: between 2 hosts 134 ms at 1 Gbit/s
-constexpr int repetitions = 9, attempts = 3;
+constexpr int repetitions = 25;
 constexpr double bar = 0.4;  // of the unoverlapped time
 
 double now() {
   return std::chrono::duration<double>{std::chrono::steady_clock::now().time_since_epoch()}.count();
 }
 
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+// The value below which a fifth of them lies: what else the machine does only adds time.
+double lowest_fifth(std::vector<double> values) {
+  auto const at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 5);
+  std::ranges::nth_element(values, at);
+  return *at;
 }
 
 // Stands in for the backward pass of a layer: keeps the processor busy for so many seconds, in slices of some 0.3 ms
@@ -96,13 +97,13 @@ bool measure(px::MpiCommunicator& world) {
   for (int i = 0; i < 2; ++i) trainer.in_sequence(0), trainer.overlapped(0);  // connections and memory
   std::vector<double> exchange, in_sequence, overlapped;
   for (int i = 0; i < repetitions; ++i) exchange.push_back(trainer.in_sequence(0));
-  double const pass = median(exchange);  // alike on all ranks
+  double const pass = lowest_fifth(exchange);  // alike on all ranks
   for (int i = 0; i < repetitions; ++i) {
     in_sequence.push_back(trainer.in_sequence(pass));
     overlapped.push_back(trainer.overlapped(pass));
   }
   trainer.finish();
-  double const all = median(in_sequence), rest = median(overlapped);
+  double const all = lowest_fifth(in_sequence), rest = lowest_fifth(overlapped);
   if (world.rank() == 0)
     std::printf("exchange and backward pass %.1f ms each; exposed: in sequence %.1f ms, overlapped %.1f ms, "
                 "ratio %.3f\n",
@@ -115,8 +116,7 @@ bool measure(px::MpiCommunicator& world) {
 int main(int argc, char** argv) {
   px::MpiEnvironment const mpi{argc, argv};
   px::MpiCommunicator world;
-  for (int i = 0; i < attempts; ++i)
-    if (measure(world)) return 0;
-  if (world.rank() == 0) std::printf("FAILED: more than %.1f of the exchange was exposed, %d times\n", bar, attempts);
+  if (measure(world)) return 0;
+  if (world.rank() == 0) std::printf("FAILED: more than %.1f of the exchange was exposed\n", bar);
   return 1;
 }
