@@ -25,7 +25,7 @@ namespace px = parallax;
 namespace {
 
 constexpr int ranks = 2;
-constexpr std::size_t piece = std::size_t{1} << 20;
+constexpr std::size_t call_bytes = std::size_t{1} << 20;
 
 struct Large {
   Large(px::ThreadCommunicator& world, bool smoke, float initial)
@@ -76,8 +76,8 @@ struct Plain {
     ::unlink(path.c_str());
     int const file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
     must(file >= 0, "open");
-    for (std::size_t at = 0; at < bytes.size(); at += piece) {
-      std::size_t const count = std::min(piece, bytes.size() - at);
+    for (std::size_t at = 0; at < bytes.size(); at += call_bytes) {
+      std::size_t const count = std::min(call_bytes, bytes.size() - at);
       must(::pwrite(file, bytes.data() + at, count, static_cast<off_t>(at)) == static_cast<ssize_t>(count), "pwrite");
     }
     must(::fsync(file) == 0, "fsync");
@@ -86,8 +86,8 @@ struct Plain {
   void read() {
     int const file = ::open(path.c_str(), O_RDONLY);
     must(file >= 0, "open");
-    for (std::size_t at = 0; at < bytes.size(); at += piece) {
-      std::size_t const count = std::min(piece, bytes.size() - at);
+    for (std::size_t at = 0; at < bytes.size(); at += call_bytes) {
+      std::size_t const count = std::min(call_bytes, bytes.size() - at);
       must(::pread(file, bytes.data() + at, count, static_cast<off_t>(at)) == static_cast<ssize_t>(count), "pread");
     }
     ::close(file);

@@ -29,7 +29,7 @@ import typing
 import warnings
 
 RANKS = 2
-PIECE = 1 << 20
+CALL_BYTES = 1 << 20
 TABLES, TENSORS = "two tables", "tensors"
 GOALS = {TABLES: 1.2, TENSORS: 2.0}
 SAVE, COLD, HOT = "save", "restore", "restore, files in memory"  # as bench_checkpoint calls them
@@ -171,16 +171,16 @@ class Rank:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         file, view = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), memoryview(array).cast("B")
-        for at in range(0, len(view), PIECE):
-            assert os.pwrite(file, view[at:at + PIECE], at) == len(view[at:at + PIECE])
+        for at in range(0, len(view), CALL_BYTES):
+            assert os.pwrite(file, view[at:at + CALL_BYTES], at) == len(view[at:at + CALL_BYTES])
         os.fsync(file)
         os.close(file)
 
     @staticmethod
     def read(path, array):
         file, view = os.open(path, os.O_RDONLY), memoryview(array).cast("B")
-        for at in range(0, len(view), PIECE):
-            assert os.preadv(file, [view[at:at + PIECE]], at) == len(view[at:at + PIECE])
+        for at in range(0, len(view), CALL_BYTES):
+            assert os.preadv(file, [view[at:at + CALL_BYTES]], at) == len(view[at:at + CALL_BYTES])
         os.close(file)
 
     @staticmethod

@@ -38,8 +38,8 @@ class HandTraining final : public Training {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
     std::size_t begin = 0;
     for (auto const& tensor : work.dense) {
-      if (how_ == Sums::fused && !pieces_.empty()) pieces_[0].elements += static_cast<int>(tensor.elements);
-      else pieces_.push_back({begin, static_cast<int>(tensor.elements), MPI_REQUEST_NULL});
+      if (how_ == Sums::fused && !reductions_.empty()) reductions_[0].elements += static_cast<int>(tensor.elements);
+      else reductions_.push_back({begin, static_cast<int>(tensor.elements), MPI_REQUEST_NULL});
       begin += at(tensor.elements);
     }
     own_counts_.resize(tables_.size());
@@ -59,11 +59,11 @@ class HandTraining final : public Training {
   void step() override {
     std::size_t const batch = gradients_.next_batch();
     for (std::size_t t = 0; t < tables_.size(); ++t) pull(t, batch);
-    for (Piece& piece : pieces_) {
-      T const* const own = gradients_.dense.data() + piece.begin;
-      T* const sum = sums_.data() + piece.begin;
-      if (blocking_) MPI_Allreduce(own, sum, piece.elements, type(), MPI_SUM, comm_);
-      else MPI_Iallreduce(own, sum, piece.elements, type(), MPI_SUM, comm_, &piece.under_way);
+    for (Reduction& reduction : reductions_) {
+      T const* const own = gradients_.dense.data() + reduction.begin;
+      T* const sum = sums_.data() + reduction.begin;
+      if (blocking_) MPI_Allreduce(own, sum, reduction.elements, type(), MPI_SUM, comm_);
+      else MPI_Iallreduce(own, sum, reduction.elements, type(), MPI_SUM, comm_, &reduction.under_way);
     }
     if (!tables_.empty() && rows_ == Rows::gathered) exchange_counts(batch);
     for (std::size_t t = 0; t < tables_.size(); ++t) rows_ == Rows::gathered ? gather(t, batch) : densify(t, batch);
@@ -71,7 +71,7 @@ class HandTraining final : public Training {
       for (MPI_Request& request : tables_[t].under_way) wait(request);
       rows_ == Rows::gathered ? apply_rows(tables_[t], at(work_->tables[t].width)) : apply(tables_[t].values, tables_[t].all);
     }
-    for (Piece& piece : pieces_) wait(piece.under_way);
+    for (Reduction& reduction : reductions_) wait(reduction.under_way);
     apply(parameters_, sums_);
   }
 
@@ -95,7 +95,7 @@ class HandTraining final : public Training {
   void finish() override {}
 
  private:
-  struct Piece {
+  struct Reduction {
     std::size_t begin;
     int elements;
     MPI_Request under_way;
@@ -202,7 +202,7 @@ class HandTraining final : public Training {
   MPI_Comm comm_ = MPI_COMM_NULL;
   Gradients<T> gradients_;
   std::vector<T> parameters_, sums_;
-  std::vector<Piece> pieces_;
+  std::vector<Reduction> reductions_;
   std::vector<Table> tables_;
   std::vector<int> own_counts_, counts_;
 };

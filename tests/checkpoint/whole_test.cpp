@@ -32,7 +32,7 @@ using World = px::ThreadCommunicator;
 using Numbers = std::span<std::int64_t const>;
 using Rows = px::RowsView<float const>;
 
-constexpr std::int64_t width = 3, piece = 400;
+constexpr std::int64_t width = 3, call_bytes = 400;
 constexpr px::WholeAt everywhere[] = {px::WholeAt::rank_0, px::WholeAt::every_rank, px::WholeAt::parts};
 
 // Element `column` of row `row` of table number `seed`; exact as a float.
@@ -114,7 +114,7 @@ std::string there_and_back(px::Session<World>& session, V& variable, std::string
   int const rank = session.rank(), ranks = session.size();
   for (px::WholeAt const at : everywhere) {
     std::string const where = variable.name() + "/" + slot + " at " + std::string{to_string(at)} + ": ";
-    px::WholeOptions const options{.slot = slot, .at = at, .piece_bytes = piece};
+    px::WholeOptions const options{.slot = slot, .at = at, .call_bytes = call_bytes};
     Held const before = held(variable, slot);
     Range const mine = range_of(at, rank, ranks, before.rows);
     auto const row_bytes = static_cast<std::uint64_t>(before.width) * sizeof(float);
@@ -143,7 +143,7 @@ std::string there_and_back(px::Session<World>& session, V& variable, std::string
       in = before.dealt ? (rank == 0 ? 0 : here) : before.rows - mine.size();
     }
     if (auto const wrong = moved(bytes(out), bytes(in)); !wrong.empty()) return "scatter of " + wrong;
-    if (bytes(most) > piece) return "scatter of " + where + std::to_string(most) + " rows at once";
+    if (bytes(most) > call_bytes) return "scatter of " + where + std::to_string(most) + " rows at once";
     std::vector<std::int64_t> expected = before.numbers;
     if (!by_holders) {
       expected.clear();
@@ -171,7 +171,7 @@ std::string there_and_back(px::Session<World>& session, V& variable, std::string
       in += mine.size();
     }
     if (auto const wrong = moved(bytes(out), bytes(in)); !wrong.empty()) return "gather of " + wrong;
-    if (bytes(taken.most) > piece) return "gather of " + where + std::to_string(taken.most) + " rows at once";
+    if (bytes(taken.most) > call_bytes) return "gather of " + where + std::to_string(taken.most) + " rows at once";
     if (static_cast<std::int64_t>(taken.numbers.size()) != mine.size()) return "gather of " + where + "other rows came";
     for (std::size_t i = 0; i < taken.numbers.size(); ++i) {
       std::int64_t const row = mine.begin + static_cast<std::int64_t>(i);
@@ -354,8 +354,8 @@ TEST_CASE("a training goes on to the same bits after its state was taken and put
                 trainer.each_item([&](auto& variable, char const* slot) {
                   // What came is put back. A rank may be asked for any row, so that all take all.
                   Taken taken, rest;
-                  trainer.session.gather(variable, {.slot = slot, .at = at, .piece_bytes = piece}, taken);
-                  trainer.session.gather(variable, {.slot = slot, .at = px::WholeAt::every_rank, .piece_bytes = 99}, rest);
+                  trainer.session.gather(variable, {.slot = slot, .at = at, .call_bytes = call_bytes}, taken);
+                  trainer.session.gather(variable, {.slot = slot, .at = px::WholeAt::every_rank, .call_bytes = 99}, rest);
                   auto const row = rest.numbers.empty() ? 0 : rest.values.size() / rest.numbers.size();
                   for (std::size_t i = 0; i < taken.numbers.size(); ++i)
                     if (!std::equal(taken.values.begin() + static_cast<std::ptrdiff_t>(i * row),
@@ -363,7 +363,8 @@ TEST_CASE("a training goes on to the same bits after its state was taken and put
                                     rest.values.begin() + static_cast<std::ptrdiff_t>(row) * taken.numbers[i]))
                       wrong = "what two gathers took differs";
                   trainer.session.scatter(
-                      variable, {.slot = slot, .at = at, .piece_bytes = piece}, [&](Numbers numbers, px::RowsView<float> rows) {
+                      variable, {.slot = slot, .at = at, .call_bytes = call_bytes},
+                      [&](Numbers numbers, px::RowsView<float> rows) {
                         for (std::int64_t i = 0; i < rows.rows; ++i)
                           std::copy_n(rest.values.data() + row * static_cast<std::size_t>(numbers[static_cast<std::size_t>(i)]),
                                       row, rows.row(i));
@@ -393,7 +394,7 @@ TEST_CASE("rows that steps have passed by are not moved after they were set", "[
             for (int step = 0; step < 7; ++step) trainer.step(step);
             auto& session = trainer.session;
             auto const put = [&](auto& table, int seed) {
-              session.scatter(table, {.at = at, .piece_bytes = piece},
+              session.scatter(table, {.at = at, .call_bytes = call_bytes},
                               [&](Numbers numbers, px::RowsView<float> rows) { fill(seed, numbers, rows); });
               std::vector<std::int64_t> ids(Trainer::rows);
               for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i);
@@ -418,7 +419,7 @@ TEST_CASE("rows that steps have passed by are not moved after they were set", "[
           }) == "");
 }
 
-TEST_CASE("a table passes through a few pieces of memory", "[checkpoint][whole]") {
+TEST_CASE("a table passes through the memory of a few calls", "[checkpoint][whole]") {
   constexpr std::int64_t rows = 50'000, columns = 16, bytes = 1 << 16;
   constexpr int ranks = 4;
   // By all threads. Sanitizers have heaps of their own: glibc's would be first asked, and so set up, by several threads at once.
@@ -433,7 +434,7 @@ TEST_CASE("a table passes through a few pieces of memory", "[checkpoint][whole]"
           px::Variable<px::Sparse, px::AllGather> copy{session, "copy", {.rows = rows, .width = columns}};
           std::string complaint;
           auto const check = [&](auto& table, px::WholeAt at, bool gathers) {
-            session.gather(table, {.slot = "", .at = px::WholeAt::parts, .piece_bytes = bytes}, [](auto, auto) {});
+            session.gather(table, {.slot = "", .at = px::WholeAt::parts, .call_bytes = bytes}, [](auto, auto) {});
             static_cast<void>(session.pull(table, std::vector<int>{}));  // all are here
             std::int64_t const before = in_use();
             std::int64_t most = 0, largest = 0, calls = 0;
@@ -441,9 +442,9 @@ TEST_CASE("a table passes through a few pieces of memory", "[checkpoint][whole]"
               if (++calls % 7 == 1) most = std::max(most, in_use() - before);
               largest = std::max(largest, given.rows * columns * 4 + static_cast<std::int64_t>(numbers.size_bytes()));
             };
-            if (gathers) session.gather(table, {.at = at, .piece_bytes = bytes}, see);
+            if (gathers) session.gather(table, {.at = at, .call_bytes = bytes}, see);
             else
-              session.scatter(table, {.at = at, .piece_bytes = bytes}, [&](Numbers numbers, px::RowsView<float> given) {
+              session.scatter(table, {.at = at, .call_bytes = bytes}, [&](Numbers numbers, px::RowsView<float> given) {
                 see(numbers, given);
                 fill(1, numbers, given);
               });
@@ -503,14 +504,14 @@ std::string said(int ranks, std::function<void(Trainer&)> const& operation) {
 
 TEST_CASE("what a callable throws on one rank all ranks are told, and the session goes on", "[checkpoint][whole]") {
   for (px::WholeAt const at : everywhere)
-    for (int const piece_of_error : {0, 2}) {
-      INFO(to_string(at) << ", piece " << piece_of_error);
-      px::WholeOptions const options{.at = at, .piece_bytes = 200};
+    for (int const call_of_error : {0, 2}) {
+      INFO(to_string(at) << ", call " << call_of_error);
+      px::WholeOptions const options{.at = at, .call_bytes = 200};
       int const guilty = at == px::WholeAt::rank_0 ? 0 : 2;
       auto const throws = [&](Trainer& t) {
-        return [rank = t.session.rank(), guilty, piece_of_error, calls = 0](Numbers, auto) mutable {
-          if (rank == guilty && calls++ == piece_of_error) throw std::runtime_error{"the pen is empty"};
-          if (rank == guilty && calls > piece_of_error + 1) throw std::runtime_error{"called again"};
+        return [rank = t.session.rank(), guilty, call_of_error, calls = 0](Numbers, auto) mutable {
+          if (rank == guilty && calls++ == call_of_error) throw std::runtime_error{"the pen is empty"};
+          if (rank == guilty && calls > call_of_error + 1) throw std::runtime_error{"called again"};
         };
       };
       std::string const by = "(rank " + std::to_string(guilty) + ") in ";
@@ -554,8 +555,8 @@ TEST_CASE("what cannot be taken or given is refused on all ranks", "[checkpoint]
         "parallax: invalid argument (rank 0) in gather of 'words': Adam has no slot 'sum'; its slots: m, v");
   CHECK(said(2, [&](Trainer& t) { t.session.scatter(t.layer, {.slot = "M"}, nothing); }) ==
         "parallax: invalid argument (rank 0) in scatter of 'layer': Adam has no slot 'M'; its slots: m, v");
-  CHECK(said(2, [&](Trainer& t) { t.session.gather(t.words, {.piece_bytes = 0}, nothing); }) ==
-        "parallax: invalid argument (rank 0) in gather of 'words': piece_bytes is at least 1");
+  CHECK(said(2, [&](Trainer& t) { t.session.gather(t.words, {.call_bytes = 0}, nothing); }) ==
+        "parallax: invalid argument (rank 0) in gather of 'words': call_bytes is at least 1");
   CHECK(said(2, [&](Trainer& t) { t.session.gather(t.words, {.at_most = 0}, nothing); }) ==
         "parallax: invalid argument (rank 0) in gather of 'words': at_most is a time");
   CHECK(said(2,
@@ -579,7 +580,7 @@ TEST_CASE("what cannot be taken or given is refused on all ranks", "[checkpoint]
   CHECK_THAT(different, parallax_test::contains("slot 'v', to rank 0"));
   CHECK(said(3,
              [&](Trainer& t) {
-               t.session.scatter(t.copy, {.at = px::WholeAt::every_rank, .piece_bytes = 280},
+               t.session.scatter(t.copy, {.at = px::WholeAt::every_rank, .call_bytes = 280},
                                  [&](Numbers numbers, px::RowsView<float> rows) {
                                    fill(1, numbers, rows);
                                    if (t.session.rank() == 2 && numbers.front() > 0) rows.row(0)[0] = -1;
@@ -647,7 +648,7 @@ TEST_CASE("a table goes through a file from one world to another", "[checkpoint]
               session, "words", {.rows = 500, .width = width, .initial = px::uniform(-1, 1)}};
           std::optional<st::Writer> file;
           if (world.rank() == 0) file.emplace(path, std::vector<st::Spec>{{"words", st::Dtype::f32, {500, 3}}});
-          session.gather(words, {.piece_bytes = 1000}, [&](Numbers numbers, Rows rows) {
+          session.gather(words, {.call_bytes = 1000}, [&](Numbers numbers, Rows rows) {
             file->write(0, static_cast<std::uint64_t>(numbers[0]) * 12,
                         std::as_bytes(std::span{rows.data, static_cast<std::size_t>(rows.rows * rows.width)}));
           });

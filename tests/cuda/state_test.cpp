@@ -147,7 +147,7 @@ TEST_CASE("a whole table of a device is taken, and given other rows", "[cuda][st
       px::Session session{world};
       px::Table const made{.rows = 57, .width = 3, .initial = px::uniform(-1, 1)};
       px::Variable<px::Sparse, px::Adagrad, px::CudaSpace> table{session, "table", made};
-      px::WholeOptions const options{.at = at, .piece_bytes = 300};
+      px::WholeOptions const options{.at = at, .call_bytes = 300};
       std::vector<float> problems;
       session.scatter(table, options, [&](std::span<std::int64_t const> numbers, px::RowsView<float> rows) {
         for (std::int64_t i = 0; i < rows.rows; ++i)

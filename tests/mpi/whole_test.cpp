@@ -20,7 +20,7 @@ TEST_CASE("every row goes there and back over MPI", "[checkpoint][whole][mpi]") 
   std::string complaint;
   float seed = 0;
   auto const there_and_back = [&](auto& table, char const* slot, px::WholeAt at) {
-    px::WholeOptions const options{.slot = slot, .at = at, .piece_bytes = 3000};
+    px::WholeOptions const options{.slot = slot, .at = at, .call_bytes = 3000};
     ++seed;
     session.scatter(table, options, [&](std::span<std::int64_t const> numbers, px::RowsView<float> rows) {
       for (std::int64_t i = 0; i < rows.rows * 5; ++i)
@@ -41,7 +41,7 @@ TEST_CASE("every row goes there and back over MPI", "[checkpoint][whole][mpi]") 
     there_and_back(words, "", at), there_and_back(words, "v", at), there_and_back(copy, "", at);
   std::string told;
   try {
-    session.gather(words, {.piece_bytes = 3000}, [](std::span<std::int64_t const> numbers, px::RowsView<float const>) {
+    session.gather(words, {.call_bytes = 3000}, [](std::span<std::int64_t const> numbers, px::RowsView<float const>) {
       if (numbers[0] > 0) throw std::runtime_error{"the disk is full"};
     });
   } catch (px::Error const& error) {

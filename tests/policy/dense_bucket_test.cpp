@@ -1,4 +1,4 @@
-// The phases of a dense bucket by themselves: whatever the fusion, the pieces and the hosts, the same sums reach their owners.
+// The phases of a dense bucket by themselves: whatever the fusion, the rounds and the hosts, the same sums reach their owners.
 #include "parallax/policy/bucket/dense_bucket.hpp"
 
 #include <cstdint>
@@ -141,7 +141,7 @@ std::vector<Setting> const settings{
     {{10, 1, 7, 0, 100}, {}, {.direct_bytes = 100, .round_bytes = 12}},               // in many rounds
     {{12, 30, 0, 9}, {4, 3, 5, 9}, {.fusion_bytes = 1000, .direct_bytes = 60, .round_bytes = 8}},  // whole rows
     {{5000}, {}, {.direct_bytes = 1, .round_bytes = 1}},                              // the smallest rounds, tiles of the sum
-    {{70'000}, {}, {.direct_bytes = 1}},  // more than one round where pieces are to stay in the cache, one where they are not
+    {{70'000}, {}, {.direct_bytes = 1}},  // more than one round where a round is to stay in the cache, one where it need not
     {{}, {}, {}},
     {{10, 1, 7, 0, 100}, {}, {}, true},
     {{10, 1, 7, 0, 100}, {}, {.fusion_bytes = 64, .direct_bytes = 64}, true},

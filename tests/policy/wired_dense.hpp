@@ -155,16 +155,16 @@ struct Layer {
   px::Variable<px::Dense, T, OfPolicy, px::Sgd> variable;
 };
 
-inline px::SessionOptions options_of(bool small_pieces) {
+inline px::SessionOptions options_of(bool small_rounds) {
   px::SessionOptions options;
-  if (small_pieces) options.fusion = {.fusion_bytes = 300, .direct_bytes = 600, .round_bytes = 64};
+  if (small_rounds) options.fusion = {.fusion_bytes = 300, .direct_bytes = 600, .round_bytes = 64};
   return options;
 }
 
 // All wires, scalars and policies in the same steps, with variables that have none. Returns what was wrong on this rank.
 template <class C>
-std::string every_wire(C& world, px::Topology<C> topology, std::vector<int> const& hosts, How how, bool small_pieces) {
-  px::Session session{std::move(topology), options_of(small_pieces)};
+std::string every_wire(C& world, px::Topology<C> topology, std::vector<int> const& hosts, How how, bool small_rounds) {
+  px::Session session{std::move(topology), options_of(small_rounds)};
   Layer<px::AllReduce, px::IdentityWire, float> plain{session, 0, 301};
   Layer<px::AllReduce, Bf16Wire, float> whole{session, 1, 703}, small{session, 2, 10};
   Layer<px::PsShard, Bf16Wire, float> shard{session, 3, 211};
@@ -340,8 +340,8 @@ std::string all_wrong(C& world, std::vector<int> const& hosts) {
   auto const topology = [&] { return hosts.empty() ? px::Topology{world} : px::Topology{world, hosts}; };
   std::string wrong;
   for (How const how : ways_to_step)
-    for (bool const small_pieces : {false, true})
-      if (auto const text = every_wire(world, topology(), hosts, how, small_pieces); !text.empty())
+    for (bool const small_rounds : {false, true})
+      if (auto const text = every_wire(world, topology(), hosts, how, small_rounds); !text.empty())
         wrong += "brought in way " + std::to_string(static_cast<int>(how)) + ": " + text;
   wrong += come_and_go(world, topology(), hosts);
   wrong += clipped_and_merged(world, topology(), hosts);

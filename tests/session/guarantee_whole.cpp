@@ -40,9 +40,9 @@ std::vector<Fault> faults_of_both() {
          return moved<gathers>(m, m.words, {.slot = bad ? "zz" : "sum", .at = to_all}, nothing);
        }},
       {"pieces of nothing, in " + operation,
-       {px::Errc::invalid_argument, operation, "words", "piece_bytes is at least 1"},
+       {px::Errc::invalid_argument, operation, "words", "call_bytes is at least 1"},
        [](AnyModel& m, bool bad, std::uint64_t) {
-         return moved<gathers>(m, m.words, {.at = to_all, .piece_bytes = bad ? 0 : 100}, nothing);
+         return moved<gathers>(m, m.words, {.at = to_all, .call_bytes = bad ? 0 : 100}, nothing);
        }},
       {"no time, in " + operation,
        {px::Errc::invalid_argument, operation, "hidden", "at_most is a time"},

@@ -81,14 +81,14 @@ std::int64_t resident_kib() {
   return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-struct Held {
+struct MemoryUse {
   std::int64_t peak = 0, steady_news = 0, drift = 0, growth_kib = 0, batch_bytes = 0;
 };
 
 // Runs `step(i)` and measures what this thread holds on top of what it held before.
 template <class Step>
-Held measure(int rank, Step&& step) {
-  Held held;
+MemoryUse measure(int rank, Step&& step) {
+  MemoryUse held;
   std::int64_t const before = live;
   peak = live;
   std::int64_t news_before = 0, live_before = 0, resident = 0;
@@ -142,7 +142,7 @@ std::int64_t documented(Shape const& shape, bool gathered) {
 }
 
 template <class V>
-std::vector<Held> train_dense(Shape const& shape) {
+std::vector<MemoryUse> train_dense(Shape const& shape) {
   return on_ranks(shape.ranks, [&](Threads& world) {
     px::Session session{world, {shape.fusion}};
     std::vector<std::vector<float>> memory, gradients;
@@ -165,7 +165,7 @@ std::vector<Shape> shapes() {
   for (int const ranks : {1, 2, 3, 4}) {
     all.push_back({"one direct", ranks, {12'000}, {}});
     all.back().fusion.direct_bytes = 1;
-    all.push_back({"one direct in small pieces", ranks, {12'000}, small});
+    all.push_back({"one direct in small rounds", ranks, {12'000}, small});
     all.push_back({"one fused", ranks, {1'500}, small});
     all.push_back({"many fused", ranks, std::vector<std::size_t>(24, 700), small});
     all.push_back({"fused and direct", ranks, {700, 9'000, 40, 0, 3'000, 1, 1'999, 5'000}, small});
@@ -173,7 +173,7 @@ std::vector<Shape> shapes() {
   return all;
 }
 
-std::string complaint_of(std::vector<Held> const& held, std::int64_t bound) {
+std::string complaint_of(std::vector<MemoryUse> const& held, std::int64_t bound) {
   for (std::size_t rank = 0; rank < held.size(); ++rank) {
     std::string const who = "rank " + std::to_string(rank) + " of " + std::to_string(held.size()) + ": ";
     if (bound >= 0 && held[rank].peak > bound)
@@ -194,7 +194,7 @@ TEST_CASE("R25 dense variables hold no more than is documented, and allocate not
     auto const replicated = train_dense<Layer>(shape), sharded = train_dense<Shard>(shape);
     table.count(shape.name + ", AllReduce", complaint_of(replicated, documented(shape, true)));
     table.count(shape.name + ", PsShard", complaint_of(sharded, documented(shape, false)));
-    for (Held const& each : replicated)
+    for (MemoryUse const& each : replicated)
       tightest = std::max(tightest, static_cast<double>(each.peak) / static_cast<double>(documented(shape, true)));
   }
   std::printf("  the most that was held is %.0f %% of the bound\n", 100 * tightest);
@@ -205,7 +205,7 @@ namespace {
 
 // Batches of `batch` indices at most, of few rows and of many.
 template <class Policy, class Optimizer>
-std::vector<Held> train_sparse(int ranks, std::int64_t rows, std::int64_t width, std::size_t batch) {
+std::vector<MemoryUse> train_sparse(int ranks, std::int64_t rows, std::int64_t width, std::size_t batch) {
   return on_ranks(ranks, [&](Threads& world) {
     px::Session session{world};
     px::Variable<px::Sparse, Policy, Optimizer> words{session, "the embedding of the words", {rows, width}};
@@ -239,9 +239,9 @@ TEST_CASE("R25 sparse variables hold the same after many steps as after a hundre
     for (std::int64_t const width : {1, 16})
       for (std::size_t const batch : {std::size_t{40}, std::size_t{400}}) {
         std::string const shape = std::to_string(ranks) + " ranks";
-        auto const count = [&](char const* policy, std::vector<Held> const& held) {
+        auto const count = [&](char const* policy, std::vector<MemoryUse> const& held) {
           table.count(policy, complaint_of(held, -1));
-          auto const most = std::ranges::max_element(held, {}, &Held::peak)->peak;
+          auto const most = std::ranges::max_element(held, {}, &MemoryUse::peak)->peak;
           double const of_batch = static_cast<double>(batch * (8 + static_cast<std::size_t>(width) * 4));
           std::printf("  %-10s %d ranks, width %2d, batch %3zu: holds %8ld bytes, %.1f times the batch\n", policy, ranks,
                       static_cast<int>(width), batch, static_cast<long>(most), static_cast<double>(most) / of_batch);

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "parallax/checkpoint/blocks.hpp"
-#include "parallax/checkpoint/found.hpp"
+#include "parallax/checkpoint/find_generation.hpp"
 #include "parallax/interop/safetensors.hpp"
 
 namespace checkpoint_tool {
@@ -26,7 +26,7 @@ namespace checkpoint_tool {
 namespace px = parallax;
 namespace st = parallax::safetensors;
 using px::detail::Generation;
-using px::detail::Piece;
+using px::detail::Slab;
 
 // An array of a generation, all ranks together, or one rank's own.
 struct Array {
@@ -97,31 +97,31 @@ class Opened {
     st::Tensor tensor;
     return *generation_.small(array.key, tensor);
   }
-  std::vector<Piece> pieces(Array const& array) const {
+  std::vector<Slab> slabs(Array const& array) const {
     if (array.rank >= 0) {
       auto const rank = static_cast<std::size_t>(array.rank);
-      return {blocks_.own_piece(rank, generation_.shards()[rank].header().find(array.key))};
+      return {blocks_.own_slab(rank, generation_.shards()[rank].header().find(array.key))};
     }
     std::int64_t all = 0, together = 0;
-    auto pieces = blocks_.pieces(array.key, all, together);
+    auto slabs = blocks_.slabs(array.key, all, together);
     if (together != all)
       throw px::FormatError(folder_, "'" + array.name() + "': there are " + std::to_string(together) + " of its " +
                                          std::to_string(all) + " rows");
-    return pieces;
+    return slabs;
   }
   // f(numbers, rows) of each block, whose checksum is right. `numbers`: of the rows in the array.
   template <class F>
   void each_block(Array const& array, F&& f) const {
     std::vector<std::byte> rows;
     std::vector<std::int64_t> numbers;
-    for (Piece const& piece : pieces(array))
-      for (std::int64_t block = 0; block < piece.blocks; ++block) {
-        rows.resize(blocks_.bytes(piece, block));
-        auto const listed = blocks_.read(piece, block, rows);
-        auto const [first, count] = blocks_.rows_in(piece, block);
+    for (Slab const& slab : slabs(array))
+      for (std::int64_t block = 0; block < slab.blocks; ++block) {
+        rows.resize(blocks_.bytes(slab, block));
+        auto const listed = blocks_.read(slab, block, rows);
+        auto const [first, count] = blocks_.rows_in(slab, block);
         numbers.resize(static_cast<std::size_t>(count));
         if (!listed.empty()) std::copy(listed.begin(), listed.end(), numbers.begin());
-        else if (array.rank < 0) piece.numbers.numbers(first, numbers);
+        else if (array.rank < 0) slab.numbers.numbers(first, numbers);
         else
           for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = first + static_cast<std::int64_t>(i);
         for (std::int64_t const row : numbers)
@@ -296,15 +296,15 @@ class Rows {
  public:
   Rows(Opened const& opened, Array const& array) : opened_{&opened}, array_{&array} {
     if (array.small) return;
-    for (Piece const& piece : opened.pieces(array)) {
-      auto const& shard = opened.generation().shards()[piece.shard];
-      st::Tensor const tensor = shard.header().tensor(piece.tensor);
+    for (Slab const& slab : opened.slabs(array)) {
+      auto const& shard = opened.generation().shards()[slab.shard];
+      st::Tensor const tensor = shard.header().tensor(slab.tensor);
       sources_.push_back(
-          {px::detail::ReadFile{opened.folder() + "/" + px::detail::shard_name(static_cast<int>(piece.shard))}, tensor.begin});
+          {px::detail::ReadFile{opened.folder() + "/" + px::detail::shard_name(static_cast<int>(slab.shard))}, tensor.begin});
       std::int64_t local = 0;
-      if (array.rank >= 0) runs_.push_back({{0, 1, piece.rows}, 0, 0});
-      else if (!piece.numbers.listed())
-        piece.numbers.each_run(0, piece.rows, [&](px::detail::RowNumbers::Run const& run) {
+      if (array.rank >= 0) runs_.push_back({{0, 1, slab.rows}, 0, 0});
+      else if (!slab.numbers.listed())
+        slab.numbers.each_run(0, slab.rows, [&](px::detail::RowNumbers::Run const& run) {
           runs_.push_back({run, sources_.size() - 1, local});
           local += run.count;
         });
@@ -313,16 +313,16 @@ class Rows {
     if (!listed_) return;
     places_.resize(static_cast<std::size_t>(array.rows));
     std::size_t source = 0;
-    for (Piece const& piece : opened.pieces(array)) {
-      auto const& shard = opened.generation().shards()[piece.shard];
-      std::vector<std::int64_t> numbers(static_cast<std::size_t>(piece.rows));
-      if (piece.numbers.listed()) {
-        std::size_t const list = shard.header().find(px::detail::ShardFile::list_of(shard.header().tensor(piece.tensor).name));
+    for (Slab const& slab : opened.slabs(array)) {
+      auto const& shard = opened.generation().shards()[slab.shard];
+      std::vector<std::int64_t> numbers(static_cast<std::size_t>(slab.rows));
+      if (slab.numbers.listed()) {
+        std::size_t const list = shard.header().find(px::detail::ShardFile::list_of(shard.header().tensor(slab.tensor).name));
         if (list == shard.header().size())
           throw px::FormatError(opened.folder(), "'" + array.name() + "': no list of its rows");
         sources_[source].file.read(shard.header().tensor(list).begin, std::as_writable_bytes(std::span{numbers}));
       } else {
-        piece.numbers.numbers(0, numbers);
+        slab.numbers.numbers(0, numbers);
       }
       for (std::size_t i = 0; i < numbers.size(); ++i)
         if (numbers[i] >= 0 && numbers[i] < array.rows)
@@ -384,7 +384,7 @@ class Rows {
 
 // f(numbers, rows) of an array, wherever it is.
 template <class F>
-void each_piece(Opened const& opened, Array const& array, F&& f) {
+void each_block_of(Opened const& opened, Array const& array, F&& f) {
   if (!array.small) return opened.each_block(array, f);
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(array.rows));
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i);
@@ -430,7 +430,7 @@ inline int diff(Opened const& one, Opened const& other) {
     std::int64_t differ = 0;
     double most = 0;
     auto const row_bytes = static_cast<std::size_t>(array.row_bytes());
-    each_piece(one, array, [&](std::span<std::int64_t const> numbers, std::span<std::byte const> first) {
+    each_block_of(one, array, [&](std::span<std::int64_t const> numbers, std::span<std::byte const> first) {
       second.resize(first.size());
       rows_there.read(numbers, second);
       progress.add(first.size());
@@ -469,7 +469,7 @@ inline int convert(Opened const& opened, std::string const& path, std::string co
   Progress progress{bytes_of(opened)};
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     std::uint64_t const row_bytes = arrays[i]->row_bytes();
-    each_piece(opened, *arrays[i], [&](std::span<std::int64_t const> numbers, std::span<std::byte const> rows) {
+    each_block_of(opened, *arrays[i], [&](std::span<std::int64_t const> numbers, std::span<std::byte const> rows) {
       for (std::size_t first = 0; first < numbers.size();) {  // rows side by side by one call
         std::size_t count = 1;
         while (first + count < numbers.size() && numbers[first + count] == numbers[first] + static_cast<std::int64_t>(count))

@@ -36,9 +36,9 @@ class ShardImage {
   // Writes the file and takes the checksums, until it is asked to stop. Throws FileError.
   void write(std::string path, std::stop_token const& stop) {
     NewFile file{std::move(path), bytes_.size()};
-    for (std::size_t at = 0; at < bytes_.size(); at += piece) {
+    for (std::size_t at = 0; at < bytes_.size(); at += written_at_once) {
       if (stop.stop_requested()) throw FormatError(file.path(), "the save was given up");
-      file.write(at, std::span{bytes_}.subspan(at, std::min(piece, bytes_.size() - at)));
+      file.write(at, std::span{bytes_}.subspan(at, std::min(written_at_once, bytes_.size() - at)));
     }
     for (std::size_t part = 0; part < draft_->parts().size(); ++part) {
       auto const row_bytes = static_cast<std::size_t>(draft_->row_bytes(part));
@@ -55,7 +55,7 @@ class ShardImage {
   }
 
  private:
-  static constexpr std::size_t piece = std::size_t{1} << 20;
+  static constexpr std::size_t written_at_once = std::size_t{1} << 20;
 
   void put(std::uint64_t at, std::span<std::byte const> bytes) {
     if (!bytes.empty()) std::memcpy(bytes_.data() + at, bytes.data(), bytes.size());

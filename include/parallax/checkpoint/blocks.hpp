@@ -17,12 +17,12 @@
 
 namespace parallax::detail {
 
-// The rows of an array that one file has.
-struct Piece {
+// A slab: the rows of an array that one file has.
+struct Slab {
   std::size_t shard, tensor;
   RowNumbers numbers;
   std::int64_t rows, blocks,
-      first_block;  // blocks: of this piece; first_block: the number of the first, among those of all pieces
+      first_block;  // blocks: of this slab; first_block: the number of the first, among those of all slabs
 };
 
 // Which rows of an array have come.
@@ -58,10 +58,10 @@ class BlockReader {
   BlockReader(Generation const& manifest, std::string folder)
       : manifest_{&manifest}, folder_{std::move(folder)}, files_(manifest.shards().size()), right_(files_.size()) {}
 
-  // The pieces of an array, in the order of the files, and how many rows they have together. `all`: how many the array has; -1 before,
-  // and where no file has it. Throws FormatError where files say so otherwise.
-  std::vector<Piece> pieces(std::string_view key, std::int64_t& all, std::int64_t& together) const {
-    std::vector<Piece> pieces;
+  // The slabs of an array, in the order of the files, and how many rows they have together. `all`: how many the array has; -1
+  // before, and where no file has it. Throws FormatError where files say so otherwise.
+  std::vector<Slab> slabs(std::string_view key, std::int64_t& all, std::int64_t& together) const {
+    std::vector<Slab> slabs;
     std::int64_t blocks = 0;
     all = -1, together = 0;
     for (std::size_t shard = 0; shard < manifest_->shards().size(); ++shard) {
@@ -70,29 +70,29 @@ class BlockReader {
       if (at == file.header().size()) continue;
       std::int64_t rows = 0;
       RowNumbers numbers = file.numbers(at, rows, manifest_->path());
-      bool const first = pieces.empty();
-      if (!first && (rows != all || file.row_bytes(at) != row_bytes(pieces[0])))
+      bool const first = slabs.empty();
+      if (!first && (rows != all || file.row_bytes(at) != row_bytes(slabs[0])))
         throw FormatError(manifest_->path(), joined({"the files have ", shown(key), " in several shapes"}));
       all = rows;
       std::int64_t const here = blocks_of(file.rows(at), file.row_bytes(at), manifest_->facts().block_bytes);
-      pieces.push_back({shard, at, std::move(numbers), file.rows(at), here, blocks});
+      slabs.push_back({shard, at, std::move(numbers), file.rows(at), here, blocks});
       blocks += here, together += file.rows(at);
     }
-    return pieces;
+    return slabs;
   }
-  std::uint64_t row_bytes(Piece const& piece) const { return manifest_->shards()[piece.shard].row_bytes(piece.tensor); }
-  // How many rows a block of the piece has, but for the last.
-  std::int64_t rows_of(Piece const& piece) const { return rows_of_block(row_bytes(piece), manifest_->facts().block_bytes); }
-  // How many bytes a block has, and where in the bytes of the whole piece they are.
-  std::size_t bytes(Piece const& piece, std::int64_t block) const {
-    return static_cast<std::size_t>(rows_in(piece, block).second) * static_cast<std::size_t>(row_bytes(piece));
+  std::uint64_t row_bytes(Slab const& slab) const { return manifest_->shards()[slab.shard].row_bytes(slab.tensor); }
+  // How many rows a block of the slab has, but for the last.
+  std::int64_t rows_of(Slab const& slab) const { return rows_of_block(row_bytes(slab), manifest_->facts().block_bytes); }
+  // How many bytes a block has, and where in the bytes of the whole slab they are.
+  std::size_t bytes(Slab const& slab, std::int64_t block) const {
+    return static_cast<std::size_t>(rows_in(slab, block).second) * static_cast<std::size_t>(row_bytes(slab));
   }
-  std::span<std::byte> in(Piece const& piece, std::int64_t block, std::span<std::byte> all) const {
-    auto const first = static_cast<std::size_t>(rows_in(piece, block).first) * static_cast<std::size_t>(row_bytes(piece));
-    return all.subspan(first, bytes(piece, block));
+  std::span<std::byte> in(Slab const& slab, std::int64_t block, std::span<std::byte> all) const {
+    auto const first = static_cast<std::size_t>(rows_in(slab, block).first) * static_cast<std::size_t>(row_bytes(slab));
+    return all.subspan(first, bytes(slab, block));
   }
-  // A tensor of a rank's own, as the one piece that there is of it.
-  Piece own_piece(std::size_t shard, std::size_t tensor) const {
+  // A tensor of a rank's own, as the one slab that there is of it.
+  Slab own_slab(std::size_t shard, std::size_t tensor) const {
     ShardFile const& file = manifest_->shards()[shard];
     return {shard,
             tensor,
@@ -101,31 +101,31 @@ class BlockReader {
             blocks_of(file.rows(tensor), file.row_bytes(tensor), manifest_->facts().block_bytes),
             0};
   }
-  // Which rows of the piece its block number `block` has: from this one on, so many.
-  std::pair<std::int64_t, std::int64_t> rows_in(Piece const& piece, std::int64_t block) const {
-    std::int64_t const in_block = rows_of(piece), first = block * in_block;
-    return {first, std::min(in_block, piece.rows - first)};
+  // Which rows of the slab its block number `block` has: from this one on, so many.
+  std::pair<std::int64_t, std::int64_t> rows_in(Slab const& slab, std::int64_t block) const {
+    std::int64_t const in_block = rows_of(slab), first = block * in_block;
+    return {first, std::min(in_block, slab.rows - first)};
   }
 
-  // Reads block number `block` of a piece: its rows, and their numbers where the file lists them. Returns the numbers, which are valid
-  // until the next call; none where they are in runs. Throws FormatError of what is damaged, and FileError.
-  std::span<std::int64_t const> read(Piece const& piece, std::int64_t block, std::span<std::byte> rows) {
-    ShardFile const& shard = manifest_->shards()[piece.shard];
-    safetensors::Tensor const tensor = shard.header().tensor(piece.tensor);
-    ReadFile const& file = opened(piece.shard);
-    auto const [first, count] = rows_in(piece, block);
-    std::uint64_t const at = tensor.begin + static_cast<std::uint64_t>(first) * row_bytes(piece);
+  // Reads block number `block` of a slab: its rows, and their numbers where the file lists them. Returns the numbers, which are
+  // valid until the next call; none where they are in runs. Throws FormatError of what is damaged, and FileError.
+  std::span<std::int64_t const> read(Slab const& slab, std::int64_t block, std::span<std::byte> rows) {
+    ShardFile const& shard = manifest_->shards()[slab.shard];
+    safetensors::Tensor const tensor = shard.header().tensor(slab.tensor);
+    ReadFile const& file = opened(slab.shard);
+    auto const [first, count] = rows_in(slab, block);
+    std::uint64_t const at = tensor.begin + static_cast<std::uint64_t>(first) * row_bytes(slab);
     file.read(at, rows);
     numbers_.clear();
-    if (piece.numbers.listed()) {
+    if (slab.numbers.listed()) {
       std::size_t const list = shard.header().find(ShardFile::list_of(tensor.name));
-      if (list == shard.header().size() || shard.rows(list) != piece.rows || shard.row_bytes(list) != 8)
+      if (list == shard.header().size() || shard.rows(list) != slab.rows || shard.row_bytes(list) != 8)
         throw FormatError(file.path(), "tensor " + shown(tensor.name) + ": there is no list of its rows");
       numbers_.resize(static_cast<std::size_t>(count));
       file.read(shard.header().tensor(list).begin + static_cast<std::uint64_t>(first) * 8,
                 std::as_writable_bytes(std::span{numbers_}));
     }
-    if (block_sum(rows, numbers_) != manifest_->sum(piece.shard, shard.first_sum(piece.tensor) + block))
+    if (block_sum(rows, numbers_) != manifest_->sum(slab.shard, shard.first_sum(slab.tensor) + block))
       throw FormatError(file.path(), joined({"tensor ", shown(tensor.name), ": the checksum of ", rows.size(),
                                              " bytes from byte ", at, " on is wrong: they are damaged"}));
     return numbers_;

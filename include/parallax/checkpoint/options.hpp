@@ -117,7 +117,7 @@ struct WholeOptions {
   // Bytes of one call, a row being its elements and 16 bytes; at least a row. With `parts`, where rows travel, they are of P
   // calls together, for P ranks take or give at once. However large the table is, a rank needs no more than four times as many,
   // and of a table on a device once as many there.
-  std::int64_t piece_bytes = 4 << 20;
+  std::int64_t call_bytes = 4 << 20;
   // Seconds that a rank may take for one call: so much longer than the deadline do the others wait for it.
   double at_most = 600;
 };

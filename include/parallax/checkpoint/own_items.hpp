@@ -17,8 +17,8 @@ namespace parallax::detail {
 // Refers to the generation, of as many files as there are ranks wherever anything but its constructor is called.
 class OwnItems {
  public:
-  OwnItems(FoundGeneration const& found, std::size_t ranks, std::size_t rank)
-      : manifest_{&found.manifest}, readers_{&found.readers}, ranks_{ranks}, rank_{rank} {}
+  OwnItems(ReadableGeneration const& generation, std::size_t ranks, std::size_t rank)
+      : manifest_{&generation.manifest}, readers_{&generation.readers}, ranks_{ranks}, rank_{rank} {}
 
   // Whether a rank does not see its own file: the same on all ranks.
   bool any_apart() const {
@@ -67,8 +67,8 @@ class OwnItems {
         f(tensor, static_cast<std::size_t>(shard.rows(tensor)) * static_cast<std::size_t>(shard.row_bytes(tensor)));
   }
   static void read_file(BlockReader& blocks, std::size_t rank, std::size_t tensor, std::span<std::byte> bytes) {
-    Piece const piece = blocks.own_piece(rank, tensor);
-    for (std::int64_t block = 0; block < piece.blocks; ++block) blocks.read(piece, block, blocks.in(piece, block, bytes));
+    Slab const slab = blocks.own_slab(rank, tensor);
+    for (std::int64_t block = 0; block < slab.blocks; ++block) blocks.read(slab, block, blocks.in(slab, block, bytes));
   }
 
   Generation const* manifest_;

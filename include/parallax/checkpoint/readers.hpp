@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "parallax/checkpoint/common.hpp"
-#include "parallax/checkpoint/found.hpp"
+#include "parallax/checkpoint/find_generation.hpp"
 
 namespace parallax::detail {
 
@@ -62,19 +62,19 @@ class Readers {
 };
 
 // What all ranks restore.
-struct FoundGeneration {
+struct ReadableGeneration {
   Generation manifest;
   Readers readers;
 };
 
 // The work of `find_for_all`.
 template <Communicator C>
-class Finding {
+class GenerationFinder {
  public:
-  Finding(SessionCore<C>& core, std::string const& directory, std::int64_t wanted)
+  GenerationFinder(SessionCore<C>& core, std::string const& directory, std::int64_t wanted)
       : core_{&core}, directory_{&directory}, wanted_{wanted}, rank_{core.topology.rank()} {}
 
-  FoundGeneration found() {
+  ReadableGeneration find() {
     std::optional<Error> error = caught(rank_, "restore", [&] {
       if (wanted_ == 0) mine_ = generations_in(*directory_);
     });
@@ -124,7 +124,7 @@ class Finding {
   }
 
   // Collective. That generation, unless it is passed over.
-  std::optional<FoundGeneration> look(std::string& why) {
+  std::optional<ReadableGeneration> look(std::string& why) {
     std::optional<Generation> manifest;
     std::optional<Error> error = caught(rank_, "restore", [&] {
       if (rank_ != leader_) return;
@@ -152,14 +152,14 @@ class Finding {
     agree_so_far(*core_, "restore", error);
     if (!in_one_folder(*manifest)) return apart(std::move(*manifest), why);
     Readers all{static_cast<std::size_t>(core_->topology.size()), manifest->shards().size()};
-    return FoundGeneration{std::move(*manifest), std::move(all)};
+    return ReadableGeneration{std::move(*manifest), std::move(all)};
   }
 
   // Whether all ranks see all files in one folder.
   bool in_one_folder(Generation const& manifest) const { return all_see_ && manifest.facts().homes.empty(); }
 
   // Collective. Each rank looks which files it sees; each has to be seen by one.
-  std::optional<FoundGeneration> apart(Generation&& manifest, std::string& why) {
+  std::optional<ReadableGeneration> apart(Generation&& manifest, std::string& why) {
     std::vector<std::byte> seen(manifest.shards().size());
     std::string own_why;
     std::optional<Error> const error = caught(rank_, "restore", [&] {
@@ -183,7 +183,7 @@ class Finding {
       agree_so_far(*core_, "restore", missing);
       return std::nullopt;
     }
-    return FoundGeneration{std::move(manifest), std::move(readers)};
+    return ReadableGeneration{std::move(manifest), std::move(readers)};
   }
 
   SessionCore<C>* core_;
@@ -199,8 +199,8 @@ class Finding {
 // Collective. The generation `wanted`, or of 0 the newest of which every file is seen by a rank; the same on all ranks. Throws Error
 // (file), as a refusal, after which the session goes on.
 template <Communicator C>
-FoundGeneration find_for_all(SessionCore<C>& core, std::string const& directory, std::int64_t wanted) {
-  return Finding<C>{core, directory, wanted}.found();
+ReadableGeneration find_for_all(SessionCore<C>& core, std::string const& directory, std::int64_t wanted) {
+  return GenerationFinder<C>{core, directory, wanted}.find();
 }
 
 }  // namespace parallax::detail

@@ -41,8 +41,8 @@ struct CheckpointWork<Operation::restore> {
     core.settle_behind("restore");
     core.waiting.allow(patience(options.at_most));
 
-    FoundGeneration const found = find_for_all(core, directory, options.generation);
-    Generation const& manifest = found.manifest;
+    ReadableGeneration const generation = find_for_all(core, directory, options.generation);
+    Generation const& manifest = generation.manifest;
     std::vector<std::string> lost, alike;
     std::vector<int> hosts;
     for (int const host : core.topology.hosts()) hosts.push_back(host);
@@ -56,7 +56,8 @@ struct CheckpointWork<Operation::restore> {
     agree_so_far(core, "restore", error);
 
     // From here on what fails ends the session.
-    Restoring<C> restoring{core, directory + "/" + generation_name(manifest.facts().number), found, *meaning, std::move(alike)};
+    Restoring<C> restoring{core, directory + "/" + generation_name(manifest.facts().number), generation, *meaning,
+                           std::move(alike)};
     visit_things(core, restoring, things...);
     auto const began = [&](auto& thing) {  // a search goes on by this session's clock
       if constexpr (requires { thing.state().step_began; }) thing.state().step_began = core.waiting.seconds();

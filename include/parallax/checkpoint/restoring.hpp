@@ -14,7 +14,7 @@
 
 #include "parallax/checkpoint/blocks.hpp"
 #include "parallax/checkpoint/common.hpp"
-#include "parallax/checkpoint/found.hpp"
+#include "parallax/checkpoint/find_generation.hpp"
 #include "parallax/checkpoint/own_items.hpp"
 #include "parallax/checkpoint/readers.hpp"
 #include "parallax/comm/transfer/dense.hpp"
@@ -30,17 +30,17 @@ class Restoring {
 
   // Collective where ranks do not see their own files. `alike`: which items are read many at once, in the order in which they will be
   // shown.
-  Restoring(SessionCore<C>& core, std::string folder, FoundGeneration const& found, Meaning const& meaning,
+  Restoring(SessionCore<C>& core, std::string folder, ReadableGeneration const& generation, Meaning const& meaning,
             std::vector<std::string> alike)
       : core_{&core},
-        manifest_{&found.manifest},
-        readers_{&found.readers},
+        manifest_{&generation.manifest},
+        readers_{&generation.readers},
         meaning_{&meaning},
-        blocks_{found.manifest, std::move(folder)},
+        blocks_{generation.manifest, std::move(folder)},
         alike_{std::move(alike)},
         ranks_{static_cast<std::size_t>(core.topology.size())},
         rank_{static_cast<std::size_t>(core.topology.rank())},
-        own_{found, ranks_, rank_},
+        own_{generation, ranks_, rank_},
         parcels_(ranks_) {
     if (meaning.as_many() && own_.any_apart()) {
       note([&] { own_.collect(blocks_); });
@@ -51,7 +51,7 @@ class Restoring {
 
   void item(Item const& item, std::span<std::byte> bytes) {
     if (meaning_->left_out(item.variable) || !meaning_->applies(item)) return;
-    if (item.list && item.count < item.rows) return piece(item, bytes);
+    if (item.list && item.count < item.rows) return list_rows(item, bytes);
     std::string const key = meaning_->key(item);
     safetensors::Tensor tensor;
     if (auto const* const small = manifest_->small(key, tensor)) {
@@ -67,8 +67,8 @@ class Restoring {
       if (!bytes.empty()) std::memcpy(bytes.data(), small->data(), bytes.size());
     } else if (item.share == Share::own) {
       note([&] { read_own(item, key, bytes); });
-    } else if (Found const* const found = read_before(key)) {
-      copy(item, *found, bytes);
+    } else if (StoredArray const* const stored = read_before(key)) {
+      copy(item, *stored, bytes);
     } else {
       fetch(item, find(key), bytes);
     }
@@ -81,10 +81,10 @@ class Restoring {
   // Arrays that are read at once have together so many bytes at most, or there is one of them.
   static constexpr std::size_t most_at_once = std::size_t{1} << 22;
   // An array in the files.
-  struct Found {
-    std::vector<Piece> pieces;
-    std::int64_t rows = 0, together = 0;  // of the array; of all pieces
-    std::vector<std::size_t> begins{};    // of the pieces in `at_once_`, if they are read there
+  struct StoredArray {
+    std::vector<Slab> slabs;
+    std::int64_t rows = 0, together = 0;  // of the array; of all slabs
+    std::vector<std::size_t> begins{};    // of the slabs in `at_once_`, if they are read there
   };
   // Where rows go at this rank.
   struct Target {
@@ -99,8 +99,8 @@ class Restoring {
     if (!own_error) own_error = caught(static_cast<int>(rank_), "restore", body);
   }
 
-  // A long list is shown in pieces, one after the other, and read as a whole.
-  void piece(Item const& item, std::span<std::byte> bytes) {
+  // A long list is shown in several calls, one after the other, and read as a whole.
+  void list_rows(Item const& item, std::span<std::byte> bytes) {
     std::size_t const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
     auto const first = static_cast<std::size_t>(item.row(0)) * row_bytes;
     if (first == 0) {
@@ -146,29 +146,29 @@ class Restoring {
     own_.read(blocks_, at, bytes);
   }
 
-  // The array of this name, its pieces by groups of readers. Throws on all ranks, for all have the same manifest.
-  Found find(std::string_view key) const {
-    Found found;
+  // The array of this name, its slabs by groups of readers. Throws on all ranks, for all have the same manifest.
+  StoredArray find(std::string_view key) const {
+    StoredArray stored;
     auto const error =
-        caught(static_cast<int>(rank_), "restore", [&] { found.pieces = blocks_.pieces(key, found.rows, found.together); });
+        caught(static_cast<int>(rank_), "restore", [&] { stored.slabs = blocks_.slabs(key, stored.rows, stored.together); });
     if (error) throw Error{*error};
-    if (readers_->groups().size() == 1) return found;
-    std::stable_sort(found.pieces.begin(), found.pieces.end(),
-                     [&](Piece const& a, Piece const& b) { return group_of(a) < group_of(b); });
+    if (readers_->groups().size() == 1) return stored;
+    std::stable_sort(stored.slabs.begin(), stored.slabs.end(),
+                     [&](Slab const& a, Slab const& b) { return group_of(a) < group_of(b); });
     std::int64_t first = 0;
-    for (Piece& piece : found.pieces) first += (piece.first_block = first, piece.blocks);
-    return found;
+    for (Slab& slab : stored.slabs) first += (slab.first_block = first, slab.blocks);
+    return stored;
   }
-  std::size_t group_of(Piece const& piece) const { return readers_->group_of(piece.shard); }
+  std::size_t group_of(Slab const& slab) const { return readers_->group_of(slab.shard); }
   // Throws, likewise, where the files have something else than the item.
-  Target target(Item const& item, Found const& found, std::span<std::byte> out) {
+  Target target(Item const& item, StoredArray const& stored, std::span<std::byte> out) {
     auto const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
     auto const refuse = [&](std::string const& what) { throw item_error(item.variable, item.name, what); };
     auto const error = caught(static_cast<int>(rank_), "restore", [&] {
-      if (!found.pieces.empty() && (blocks_.row_bytes(found.pieces[0]) != row_bytes || found.rows != item.rows))
+      if (!stored.slabs.empty() && (blocks_.row_bytes(stored.slabs[0]) != row_bytes || stored.rows != item.rows))
         refuse("the files of the checkpoint have it in several shapes");
-      if (found.together != item.rows && row_bytes > 0 && !(item.list && found.pieces.empty()))
-        refuse(joined({"the checkpoint has ", found.together, " of its ", item.rows, " rows"}));
+      if (stored.together != item.rows && row_bytes > 0 && !(item.list && stored.slabs.empty()))
+        refuse(joined({"the checkpoint has ", stored.together, " of its ", item.rows, " rows"}));
       seen_.begin(row_bytes > 0 ? out.size() / row_bytes : 0);
     });
     if (error) throw Error{*error};
@@ -193,33 +193,33 @@ class Restoring {
   }
 
   // Collective. The array of this name, if it is the next of those that are read at once.
-  Found const* read_before(std::string const& key) {
+  StoredArray const* read_before(std::string const& key) {
     if (next_ == alike_.size() || alike_[next_] != key) return nullptr;
     if (next_ == read_) read_at_once();
-    Found const& found = found_[next_++ - (read_ - found_.size())];
-    return found.pieces.empty() ? nullptr : &found;
+    StoredArray const& stored = stored_[next_++ - (read_ - stored_.size())];
+    return stored.slabs.empty() ? nullptr : &stored;
   }
   // Collective. Reads the next arrays: each rank its part of all bytes, which it tells all.
   void read_at_once() {
-    found_.clear();
+    stored_.clear();
     std::size_t total = 0;
     std::vector<std::size_t> bytes_of_group(readers_->groups().size());
     for (; read_ < alike_.size(); ++read_) {
-      Found found = find(alike_[read_]);
+      StoredArray stored = find(alike_[read_]);
       std::size_t bytes = 0;
       bool listed = false;
-      for (Piece const& piece : found.pieces) {
-        bytes += static_cast<std::size_t>(piece.rows) * static_cast<std::size_t>(blocks_.row_bytes(piece));
-        listed = listed || piece.numbers.listed();
+      for (Slab const& slab : stored.slabs) {
+        bytes += static_cast<std::size_t>(slab.rows) * static_cast<std::size_t>(blocks_.row_bytes(slab));
+        listed = listed || slab.numbers.listed();
       }
-      if (listed) found.pieces.clear(), bytes = 0;  // they travel with their numbers
-      if (!found_.empty() && total + bytes > most_at_once) break;
+      if (listed) stored.slabs.clear(), bytes = 0;  // they travel with their numbers
+      if (!stored_.empty() && total + bytes > most_at_once) break;
       total += bytes;
-      for (Piece const& piece : found.pieces)
-        bytes_of_group[group_of(piece)] +=
-            static_cast<std::size_t>(piece.rows) * static_cast<std::size_t>(blocks_.row_bytes(piece));
-      found.begins.resize(found.pieces.size());
-      found_.push_back(std::move(found));
+      for (Slab const& slab : stored.slabs)
+        bytes_of_group[group_of(slab)] +=
+            static_cast<std::size_t>(slab.rows) * static_cast<std::size_t>(blocks_.row_bytes(slab));
+      stored.begins.resize(stored.slabs.size());
+      stored_.push_back(std::move(stored));
     }
     if (total == 0) return;
     note([&] { at_once_.resize(total); });
@@ -232,17 +232,17 @@ class Restoring {
     for (std::size_t group = 0; group < readers_->groups().size(); ++group) {
       auto const& ranks = readers_->groups()[group];
       std::size_t const begin = at, size = bytes_of_group[group];
-      for (Found& found : found_) {
-        for (std::size_t i = 0; i < found.pieces.size(); ++i) {
-          Piece const& piece = found.pieces[i];
-          if (group_of(piece) != group) continue;
-          found.begins[i] = at;
-          for (std::int64_t block = 0; block < piece.blocks; ++block) {
-            std::size_t const bytes = blocks_.bytes(piece, block), reader = ranks[(at - begin) * ranks.size() / size];
+      for (StoredArray& stored : stored_) {
+        for (std::size_t i = 0; i < stored.slabs.size(); ++i) {
+          Slab const& slab = stored.slabs[i];
+          if (group_of(slab) != group) continue;
+          stored.begins[i] = at;
+          for (std::int64_t block = 0; block < slab.blocks; ++block) {
+            std::size_t const bytes = blocks_.bytes(slab, block), reader = ranks[(at - begin) * ranks.size() / size];
             Part& part = parts[reader];
             if (part.end == 0) part.begin = at;
             part.end = at + bytes;
-            if (reader == rank_) note([&] { blocks_.read(piece, block, std::span{at_once_}.subspan(at, bytes)); });
+            if (reader == rank_) note([&] { blocks_.read(slab, block, std::span{at_once_}.subspan(at, bytes)); });
             at += bytes;
           }
         }
@@ -263,12 +263,12 @@ class Restoring {
     core_->waiting.drive("restore", [&] { return lane.test(); }, {lane, [] { return std::string{}; }});
   }
   // Not collective, but where it throws. An array that was read before.
-  void copy(Item const& item, Found const& found, std::span<std::byte> out) {
-    Target const target = this->target(item, found, out);
+  void copy(Item const& item, StoredArray const& stored, std::span<std::byte> out) {
+    Target const target = this->target(item, stored, out);
     note([&] {
-      for (std::size_t i = 0; i < found.pieces.size(); ++i) {
-        std::size_t at = found.begins[i];
-        found.pieces[i].numbers.each_run(0, found.pieces[i].rows, [&](RowNumbers::Run const& run) {
+      for (std::size_t i = 0; i < stored.slabs.size(); ++i) {
+        std::size_t at = stored.begins[i];
+        stored.slabs[i].numbers.each_run(0, stored.slabs[i].rows, [&](RowNumbers::Run const& run) {
           auto const rows =
               std::span<std::byte const>{at_once_}.subspan(at, static_cast<std::size_t>(run.count) * target.row_bytes);
           place_run(target, run, rows);
@@ -286,14 +286,14 @@ class Restoring {
 
   // Collective. Reads an array by blocks, one after the other by each rank of its part of those that its group reads, and deals their
   // rows.
-  void fetch(Item const& item, Found const& found, std::span<std::byte> out) {
-    Target const target = this->target(item, found, out);
+  void fetch(Item const& item, StoredArray const& stored, std::span<std::byte> out) {
+    Target const target = this->target(item, stored, out);
     if (target.row_bytes == 0) return;
     std::int64_t next = 0, end = 0, rounds = 0, before = 0;  // this rank's blocks; those of groups before
     for (std::size_t group = 0; group < readers_->groups().size(); ++group) {
       auto const& ranks = readers_->groups()[group];
       std::int64_t blocks = 0;
-      for (Piece const& piece : found.pieces) blocks += group_of(piece) == group ? piece.blocks : 0;
+      for (Slab const& slab : stored.slabs) blocks += group_of(slab) == group ? slab.blocks : 0;
       auto const begin = [&](std::size_t i) {
         return before + static_cast<std::int64_t>(
                             part_begin(static_cast<std::size_t>(blocks), static_cast<int>(i), static_cast<int>(ranks.size())));
@@ -306,21 +306,21 @@ class Restoring {
     }
     for (std::int64_t round = 0; round < rounds; ++round) {
       for (Parcel& parcel : parcels_) parcel.clear();
-      if (next < end) note([&] { deal(target, found.pieces, next++); });
+      if (next < end) note([&] { deal(target, stored.slabs, next++); });
       deliver(target);
     }
     complete(target);
   }
 
   // Not collective. Reads a block, and puts its rows where they belong: here, or into parcels.
-  void deal(Target const& target, std::vector<Piece> const& pieces, std::int64_t number) {
-    auto const piece = std::upper_bound(pieces.begin(), pieces.end(), number, [](std::int64_t block, Piece const& one) {
+  void deal(Target const& target, std::vector<Slab> const& slabs, std::int64_t number) {
+    auto const slab = std::upper_bound(slabs.begin(), slabs.end(), number, [](std::int64_t block, Slab const& one) {
       return block < one.first_block + one.blocks;
     });
-    number -= piece->first_block;
-    auto const [first, count] = blocks_.rows_in(*piece, number);
-    block_.resize(blocks_.bytes(*piece, number));
-    auto const listed = blocks_.read(*piece, number, block_);
+    number -= slab->first_block;
+    auto const [first, count] = blocks_.rows_in(*slab, number);
+    block_.resize(blocks_.bytes(*slab, number));
+    auto const listed = blocks_.read(*slab, number, block_);
     std::size_t at = 0;  // in the block
     auto const one_by_one = [&](std::int64_t rows, auto&& number_of) {
       Going going{};
@@ -346,12 +346,12 @@ class Restoring {
       at += bytes;
     };
     bool const part = target.item->share == Share::part;
-    if (piece->numbers.listed()) {
+    if (slab->numbers.listed()) {
       if (part) return one_by_one(count, [&](std::int64_t i) { return listed[static_cast<std::size_t>(i)]; });
       for (std::int64_t const row : listed) to_all(row, 1);
       return;
     }
-    piece->numbers.each_run(first, count, [&](RowNumbers::Run const& run) {
+    slab->numbers.each_run(first, count, [&](RowNumbers::Run const& run) {
       if (part) return one_by_one(run.count, [&](std::int64_t i) { return run.first + i * run.stride; });
       if (run.stride == 1) return to_all(run.first, run.count);
       for (std::int64_t i = 0; i < run.count; ++i) to_all(run.first + i * run.stride, 1);
@@ -435,7 +435,7 @@ class Restoring {
   BlockReader blocks_;
   std::vector<std::string> alike_;
   std::size_t next_ = 0, read_ = 0;  // of `alike_`: the next to be shown; the first that was not read
-  std::vector<Found> found_;         // those before `read_`
+  std::vector<StoredArray> stored_;  // those before `read_`
   std::vector<std::byte> at_once_;   // their bytes
   std::size_t ranks_, rank_;
   OwnItems own_;

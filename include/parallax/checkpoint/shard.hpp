@@ -229,7 +229,7 @@ class ShardWriter {
  private:
   static constexpr std::size_t most_buffered = std::size_t{1} << 18;
 
-  // Small pieces that follow each other are written together.
+  // Small writes that follow each other are written together.
   void write(std::uint64_t at, std::span<std::byte const> bytes) {
     if (at != buffered_at_ + buffer_.size() || buffer_.size() + bytes.size() > most_buffered) flush();
     if (bytes.size() > most_buffered / 4) return file_.write(at, bytes);

@@ -1,4 +1,4 @@
-// `Session::gather` and `Session::scatter`: whole tables, layers and slots, out of a session and into it, a piece at a time. A
+// `Session::gather` and `Session::scatter`: whole tables, layers and slots, out of a session and into it, some rows a call. A
 // trainer that calls them includes it; the session calls `CheckpointWork::run`.
 #pragma once
 
@@ -111,7 +111,7 @@ class WholeRows {
     by_holders_ = !gathers && (at_ == WholeAt::every_rank || (at_ == WholeAt::parts && item.dealt));
     travels_ = gathers ? item.dealt : !by_holders_;
     auto const row = static_cast<std::int64_t>(row_bytes_ + 2 * sizeof(std::int64_t));  // its number, and its place
-    at_once_ = options.piece_bytes / row / (travels_ && at_ == WholeAt::parts ? ranks_ : 1);
+    at_once_ = options.call_bytes / row / (travels_ && at_ == WholeAt::parts ? ranks_ : 1);
     at_once_ = std::max<std::int64_t>(1, std::min(at_once_, item.rows));
   }
 
@@ -165,20 +165,20 @@ class WholeRows {
   }
   // All that a rank will ever need, so that memory fails before anything has been done.
   void make_room() {
-    auto const piece = static_cast<std::size_t>(at_once_), row = static_cast<std::size_t>(item_.width);
-    std::size_t const all = at_ == WholeAt::parts ? static_cast<std::size_t>(ranks_) * piece : piece;  // of all ranks' pieces
-    numbers_.reserve(piece);
-    if (travels_ || !gathers || !on_host) whole_.resize(piece * row);
+    auto const most = static_cast<std::size_t>(at_once_), row = static_cast<std::size_t>(item_.width);
+    std::size_t const all = at_ == WholeAt::parts ? static_cast<std::size_t>(ranks_) * most : most;  // of all ranks
+    numbers_.reserve(most);
+    if (travels_ || !gathers || !on_host) whole_.resize(most * row);
     if (!travels_) return;
     sizes_.resize(static_cast<std::size_t>(ranks_));
     offsets_ = expected_ = sizes_;
-    in_.resize((item_.dealt ? piece : all) * row_bytes_);
+    in_.resize((item_.dealt ? most : all) * row_bytes_);
     if (!item_.dealt) return;
-    places_.reserve(all), owners_.reserve(piece);
+    places_.reserve(all), owners_.reserve(most);
     out_.resize(all * row);
     if constexpr (!on_host) moved_.resize(out_.size());
   }
-  // The same on all ranks: as many as the longest list of pieces has.
+  // The same on all ranks: as many as the rank needs that takes or gives the most rows.
   std::int64_t rounds() const {
     std::int64_t const most = at_ == WholeAt::parts ? item_.rows / ranks_ + (item_.rows % ranks_ > 0) : item_.rows;
     return most / at_once_ + (most % at_once_ > 0);
@@ -334,11 +334,11 @@ class WholeRows {
   int ranks_, rank_;
   std::size_t row_bytes_;
   bool by_holders_, travels_;
-  std::int64_t at_once_;                                   // rows of a piece
-  std::vector<std::int64_t> numbers_, places_;             // of a piece's rows; here, of rows that are packed
-  std::vector<int> owners_;                                // the holders' ranks, of a piece's rows
+  std::int64_t at_once_;                                   // rows of a call
+  std::vector<std::int64_t> numbers_, places_;             // of a call's rows; here, of rows that are packed
+  std::vector<int> owners_;                                // the holders' ranks, of a call's rows
   std::vector<std::uint64_t> offsets_, sizes_, expected_;  // by rank
-  Buffer<S> whole_, out_;                                  // a piece as the callable sees it; what is sent
+  Buffer<S> whole_, out_;                                  // the rows of a call as the callable sees them; what is sent
   std::vector<std::byte> in_;                              // what has come
   Buffer<S, Space> moved_;                                 // on a device: what is packed
 };
@@ -385,8 +385,8 @@ void move_whole(SessionCore<C>& core, State& state, WholeOptions const& options,
   core.await_rows(word);
   std::string const text =
       joined({state.registration()->signature, options.slot.empty() ? ", values" : ", slot '", options.slot,
-              options.slot.empty() ? "" : "'", gathers ? ", to " : ", from ", to_string(options.at), ", in pieces of ",
-              options.piece_bytes, " bytes, at most ", options.at_most, " s for each"});
+              options.slot.empty() ? "" : "'", gathers ? ", to " : ", from ", to_string(options.at), ", by ",
+              options.call_bytes, " bytes a call, at most ", options.at_most, " s for each"});
   Fingerprint common;
   common.add(std::string_view{text});
   common.add(state.registration()->hash);
@@ -395,7 +395,7 @@ void move_whole(SessionCore<C>& core, State& state, WholeOptions const& options,
       throw Error{Errc::misuse, rank, word, core.flights.started().front()->names(),
                   "updates were started and no step completed them"};
     auto const refuse = [&](std::string const& why) { throw Error{Errc::invalid_argument, rank, word, state.name(), why}; };
-    if (options.piece_bytes < 1) refuse("piece_bytes is at least 1");
+    if (options.call_bytes < 1) refuse("call_bytes is at least 1");
     if (!(options.at_most > 0)) refuse("at_most is a time");
     with_whole_item(core, state, options.slot, word, [&]<class S>(WholeItem<S, Space> const&) {
       if constexpr (!calls_with_rows<Call, gathers, S>)

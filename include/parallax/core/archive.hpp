@@ -148,7 +148,7 @@ class Items {
     std::uint64_t length = entries.size();
     number(std::string{name} + ".length", length, share);
     if constexpr (reads) {
-      in_pieces(length, [&](std::uint64_t begin, std::uint64_t end) {
+      in_calls(length, [&](std::uint64_t begin, std::uint64_t end) {
         if (end == length || entries.size() < end) entries.resize(static_cast<std::size_t>(end), fill);
         list_of(name, std::span{entries}.subspan(begin, end - begin), share, {length, begin, true});
       });
@@ -161,18 +161,18 @@ class Items {
   void text(std::string_view name, std::string& value, Share share = Share::any) {
     std::uint64_t length = value.size();
     number(std::string{name} + ".length", length, share);
-    auto const piece = [&](std::uint64_t begin, std::uint64_t end) {
+    auto const show_these = [&](std::uint64_t begin, std::uint64_t end) {
       if (end == length || value.size() < end) value.resize(static_cast<std::size_t>(end));
       show_rows(name, value.data() + begin, end - begin, 1, share, {length, begin, true});
     };
-    if constexpr (reads) in_pieces(length, piece);
-    else piece(0, length);
+    if constexpr (reads) in_calls(length, show_these);
+    else show_these(0, length);
   }
-  // For an array of a length that an archive was asked for: calls f(begin, end), one piece after the other, and the last up to
-  // `length`. Room is made for a piece as it is read, so that of a length that is damaged the archive says so first, when it is
+  // For an array of a length that an archive was asked for: calls f(begin, end), one range after the other, and the last up to
+  // `length`. Room is made for a range as it is read, so that of a length that is damaged the archive says so first, when it is
   // asked for the array's first rows.
   template <class F>
-  static void in_pieces(std::uint64_t length, F&& f) {
+  static void in_calls(std::uint64_t length, F&& f) {
     constexpr std::uint64_t most = 1 << 16;  // rows, which nearly every list has room for
     std::uint64_t begin = 0;
     do {
@@ -190,17 +190,17 @@ class Items {
 
  private:
   // Which rows of an array a call shows: those from `first` on, of `rows` in all.
-  struct Piece {
+  struct CallRows {
     std::uint64_t rows, first;
     bool list;  // as Item has it
   };
   // So many rows of it.
   template <class T>
-  void show_rows(std::string_view name, T* values, std::uint64_t count, std::size_t width, Share share, Piece piece) {
-    auto const row = [&](std::int64_t i) { return static_cast<std::int64_t>(piece.first) + i; };
-    auto const rows = static_cast<std::int64_t>(piece.rows), columns = static_cast<std::int64_t>(width);
+  void show_rows(std::string_view name, T* values, std::uint64_t count, std::size_t width, Share share, CallRows these) {
+    auto const row = [&](std::int64_t i) { return static_cast<std::int64_t>(these.first) + i; };
+    auto const rows = static_cast<std::int64_t>(these.rows), columns = static_cast<std::int64_t>(width);
     auto const shown = static_cast<std::int64_t>(count);
-    show(values, {variable_, name, element_type<T>, rows, columns, share, shown, row, no_owner, piece.list});
+    show(values, {variable_, name, element_type<T>, rows, columns, share, shown, row, no_owner, these.list});
   }
   // The item with its bytes, to the archive.
   template <class T>
@@ -214,13 +214,13 @@ class Items {
   // A row of words for each entry, and the words back into the entries: an archive that reads has changed them. Nothing is
   // shown of an empty list.
   template <class T>
-  void list_of(std::string_view name, std::span<T> entries, Share share, Piece const& piece) {
+  void list_of(std::string_view name, std::span<T> entries, Share share, CallRows const& these) {
     if (entries.empty()) return;
     std::size_t const width = word_count(entries[0]);
     List<std::uint64_t> words;
     words.reserve(entries.size() * width);
     for (T& entry : entries) visit_words(entry, [&](std::uint64_t& word) { words.push_back(word); });
-    show_rows(name, words.data(), entries.size(), width, share, piece);
+    show_rows(name, words.data(), entries.size(), width, share, these);
     std::size_t at = 0;
     for (T& entry : entries) visit_words(entry, [&](std::uint64_t& word) { word = words[at++]; });
   }

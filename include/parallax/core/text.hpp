@@ -1,5 +1,5 @@
-// Texts of errors and reports, put together out of line: a sentence costs whoever says it a list of pieces and a call. Whatever
-// throws an Error includes it.
+// Texts of errors and reports, put together out of line: a sentence costs whoever says it a list of fragments and a call.
+// Whatever throws an Error includes it.
 #pragma once
 
 #include <charconv>
@@ -14,31 +14,31 @@
 
 namespace parallax {
 
-// A part of a text: words, which it refers to, or one character, or a number: the shortest text from which the same number is
-// read again, so that different numbers have different texts.
-class TextPiece {
+// A fragment of a text: words, which it refers to, or one character, or a number: the shortest text from which the same number
+// is read again, so that different numbers have different texts.
+class TextFragment {
  public:
   // Words, up to the NUL.
-  constexpr TextPiece(char const* words) : words_{words} {}
-  // Words, which must outlive the piece.
-  constexpr TextPiece(std::string_view words) : words_{words} {}
-  // Words, which must outlive the piece.
-  TextPiece(std::string const& words) : words_{words} {}
+  constexpr TextFragment(char const* words) : words_{words} {}
+  // Words, which must outlive the fragment.
+  constexpr TextFragment(std::string_view words) : words_{words} {}
+  // Words, which must outlive the fragment.
+  TextFragment(std::string const& words) : words_{words} {}
   // An integer in decimal digits; a char as the character.
   template <class Number>
     requires std::is_integral_v<Number>
-  constexpr TextPiece(Number number)
+  constexpr TextFragment(Number number)
       : number_{static_cast<std::uint64_t>(number)},
         kind_{std::is_same_v<Number, char> ? Kind::character
               : std::is_signed_v<Number>   ? Kind::signed_number
                                            : Kind::number} {}
 
   // A number by the shortest text that reads as the same float.
-  constexpr TextPiece(float number) : value_{number}, kind_{Kind::single} {}
+  constexpr TextFragment(float number) : value_{number}, kind_{Kind::single} {}
   // A number by the shortest text that reads as the same double.
-  constexpr TextPiece(double number) : value_{number}, kind_{Kind::real} {}
+  constexpr TextFragment(double number) : value_{number}, kind_{Kind::real} {}
 
-  // Appends the piece's text. Called by `joined` and `append`.
+  // Appends the fragment's text. Called by `joined` and `append`.
   void append_to(std::string& text) const;
 
  private:
@@ -50,13 +50,13 @@ class TextPiece {
   Kind kind_ = Kind::words;
 };
 
-// A new text of the pieces, one after the other.
-PARALLAX_COLD std::string joined(std::initializer_list<TextPiece> pieces);
-// Appends the pieces to `text`, one after the other.
-PARALLAX_COLD void append(std::string& text, std::initializer_list<TextPiece> pieces);
+// A new text of the fragments, one after the other.
+PARALLAX_COLD std::string joined(std::initializer_list<TextFragment> fragments);
+// Appends the fragments to `text`, one after the other.
+PARALLAX_COLD void append(std::string& text, std::initializer_list<TextFragment> fragments);
 
 #if PARALLAX_BODIES
-PARALLAX_INLINE void TextPiece::append_to(std::string& text) const {
+PARALLAX_INLINE void TextFragment::append_to(std::string& text) const {
   char digits[32];
   char* end = digits;
   auto const write = [&](auto number) { end = std::to_chars(digits, digits + sizeof digits, number).ptr; };
@@ -70,12 +70,12 @@ PARALLAX_INLINE void TextPiece::append_to(std::string& text) const {
   }
   text.append(digits, static_cast<std::size_t>(end - digits));
 }
-PARALLAX_INLINE void append(std::string& text, std::initializer_list<TextPiece> pieces) {
-  for (TextPiece const& piece : pieces) piece.append_to(text);
+PARALLAX_INLINE void append(std::string& text, std::initializer_list<TextFragment> fragments) {
+  for (TextFragment const& fragment : fragments) fragment.append_to(text);
 }
-PARALLAX_INLINE std::string joined(std::initializer_list<TextPiece> pieces) {
+PARALLAX_INLINE std::string joined(std::initializer_list<TextFragment> fragments) {
   std::string text;
-  append(text, pieces);
+  append(text, fragments);
   return text;
 }
 #endif

@@ -50,7 +50,7 @@ class Residual {
     items.number("residual.length", size, Share::own);
     auto const rows = static_cast<std::int64_t>(size);
     if constexpr (Items::reads) {
-      items.in_pieces(size, [&](std::size_t begin, std::size_t end) {
+      items.in_calls(size, [&](std::size_t begin, std::size_t end) {
         if (kept_.size() < end) grow(std::min<std::size_t>(size, 2 * end));
         items.rows("residual", kept_.data() + begin, rows, 1, Share::own, static_cast<std::int64_t>(end - begin),
                    [&](std::int64_t i) { return static_cast<std::int64_t>(begin) + i; });

@@ -53,7 +53,7 @@ RunArguments take_run_arguments(int& argc, char** argv);
 
 #if PARALLAX_LAUNCH_BODIES
 // Notes a mistake, unless there was one before.
-inline void mistaken(RunArguments& read, std::initializer_list<TextPiece> sentence) {
+inline void mistaken(RunArguments& read, std::initializer_list<TextFragment> sentence) {
   if (read.mistake.empty()) read.mistake = joined(sentence);
 }
 // What is there instead of a value that makes sense.

@@ -117,7 +117,7 @@ class ResourceLine {
     if (!ends() && at_ == begin) refuse(begin, {"a space is missing before ", shown_rest(begin)});
   }
 
-  [[noreturn]] void refuse(std::size_t at, std::initializer_list<TextPiece> sentence) const {
+  [[noreturn]] void refuse(std::size_t at, std::initializer_list<TextFragment> sentence) const {
     throw Error{Errc::invalid_argument, -1, "launch", "", joined({file_, ":", number_, ":", at + 1, ": ", joined(sentence)})};
   }
   // What stands from there on up to a space, in quotation marks; what is no visible character is shown as a question mark.

@@ -95,7 +95,7 @@ class Connection {
  private:
   static constexpr std::size_t stage_bytes = 4096;                   // a header and what is small
   static constexpr std::size_t read_at_once = std::size_t{4} << 20;  // then other connections have their turn
-  static constexpr std::size_t pieces = 32;                          // of memory in one call of the system
+  static constexpr std::size_t most_buffers = 32;                    // of memory in one call of the system
 
   // A message on its way out. `position`: bytes of its frames, headers and all, that are gone. `bare`: `kept` is sent as it is.
   struct Outgoing {
@@ -119,17 +119,17 @@ class Connection {
     }
   };
 
-  // Pieces of memory for one call, and the headers among them.
+  // Memory for one call, and the headers among them.
   struct Gathered {
-    std::array<iovec, pieces> piece;
-    std::array<FrameHeader, pieces> header;
+    std::array<iovec, most_buffers> buffers;
+    std::array<FrameHeader, most_buffers> header;
     std::size_t count = 0, bytes = 0;
 
     void add(void const* from, std::size_t size) {
-      piece[count++] = {const_cast<void*>(from), size};
+      buffers[count++] = {const_cast<void*>(from), size};
       bytes += size;
     }
-    bool full() const { return count + 2 > pieces; }
+    bool full() const { return count + 2 > most_buffers; }
   };
   // Adds what is left of a message, frame by frame, as far as there is room.
   static void gather(Gathered& gathered, Outgoing const& out);
@@ -186,7 +186,7 @@ inline bool Connection::write(FrameSink& sink) {
     Gathered gathered;
     for (std::size_t i = 0; i < out_.size() && !gathered.full(); ++i) gather(gathered, out_[i]);
     msghdr message{};
-    message.msg_iov = gathered.piece.data();
+    message.msg_iov = gathered.buffers.data();
     message.msg_iovlen = gathered.count;
     auto const count = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
@@ -227,8 +227,8 @@ inline bool Connection::finish_frame(Outgoing& out) {
   rest.header[0].total = total;
   std::vector<std::byte> kept;
   for (std::size_t i = 0; i < rest.count; ++i) {
-    auto const* const from = static_cast<std::byte const*>(rest.piece[i].iov_base);
-    kept.insert(kept.end(), from, from + rest.piece[i].iov_len);
+    auto const* const from = static_cast<std::byte const*>(rest.buffers[i].iov_base);
+    kept.insert(kept.end(), from, from + rest.buffers[i].iov_len);
   }
   out.kept = std::move(kept);
   out.position = 0;
@@ -247,12 +247,12 @@ inline void Connection::withdraw(int channel) {
 inline bool Connection::read(FrameSink& sink) {
   std::size_t all = 0;
   while (!ended_ && all < read_at_once) {
-    std::array<iovec, 2> piece;
+    std::array<iovec, 2> buffers;
     std::size_t count = 0;
     std::size_t const direct = to_ ? frame_left_ : 0;
-    if (direct > 0) piece[count++] = {to_ + received_, direct};
-    piece[count++] = {staged_.data() + end_, staged_.size() - end_};
-    auto const got = ::readv(socket_.get(), piece.data(), static_cast<int>(count));
+    if (direct > 0) buffers[count++] = {to_ + received_, direct};
+    buffers[count++] = {staged_.data() + end_, staged_.size() - end_};
+    auto const got = ::readv(socket_.get(), buffers.data(), static_cast<int>(count));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {

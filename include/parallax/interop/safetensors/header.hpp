@@ -40,13 +40,13 @@ namespace detail {
 using namespace parallax::detail;
 
 // A string of the header: where its bytes lie in the text or, counted on behind its end, among those without escapes.
-struct Piece {
+struct StringPlace {
   std::uint32_t at, length;
 };
 
 // A tensor as a header remembers it: 32 bytes, where the text has at least 50.
 struct Entry {
-  Piece name;
+  StringPlace name;
   std::uint32_t shape_at;  // behind the bracket in the text
   Dtype dtype;
   std::uint64_t begin, end;  // in the data
@@ -97,9 +97,9 @@ class Header {
   friend class detail::Parser;
   Header() = default;
 
-  std::string_view view(detail::Piece piece) const noexcept {
-    if (piece.at < text_.size()) return text_.substr(piece.at, piece.length);
-    return {unescaped_.data() + (piece.at - text_.size()), piece.length};
+  std::string_view view(detail::StringPlace place) const noexcept {
+    if (place.at < text_.size()) return text_.substr(place.at, place.length);
+    return {unescaped_.data() + (place.at - text_.size()), place.length};
   }
 
   std::string_view text_;
@@ -145,7 +145,7 @@ class Parser {
     at_ = 0;
     bool has_metadata = false;
     for (bool more = opens('{', '}'); more; more = goes_on('}')) {
-      Piece const name = string();
+      StringPlace const name = string();
       expect(':');
       if (header_.view(name) != "__metadata__") {
         tensor(name);
@@ -176,7 +176,7 @@ class Parser {
     refuse(std::string{detail} + ", at byte " + std::to_string(8 + at_) +
            (at_ < text_.size() ? "" : ", where the header ends"));
   }
-  [[noreturn]] void refuse(Piece tensor, std::string_view detail) const {
+  [[noreturn]] void refuse(StringPlace tensor, std::string_view detail) const {
     refuse("tensor " + shown(header_.view(tensor)) + ": " + std::string{detail});
   }
 
@@ -218,7 +218,7 @@ class Parser {
     return value;
   }
 
-  Piece string() {
+  StringPlace string() {
     expect('"');
     std::size_t const begin = at_;
     for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
@@ -230,7 +230,7 @@ class Parser {
   }
 
   // The rest of a string from its first escape on, and what is before it.
-  Piece unescape(std::size_t begin) {
+  StringPlace unescape(std::size_t begin) {
     std::vector<char>& out = header_.unescaped_;
     out.reserve(text_.size());  // of which no more is ever used
     std::size_t const start = out.size();
@@ -298,7 +298,7 @@ class Parser {
     }
   }
 
-  void tensor(Piece name) {
+  void tensor(StringPlace name) {
     bool has_dtype = false, has_shape = false, has_offsets = false;
     Entry entry{name, 0, Dtype::u8, 0, 0};
     std::uint64_t elements = 1;
@@ -322,7 +322,7 @@ class Parser {
     header_.entries_.push_back(entry);
   }
 
-  Dtype dtype(Piece tensor, std::string_view name) const {
+  Dtype dtype(StringPlace tensor, std::string_view name) const {
     for (std::size_t i = 0; i < std::size(dtypes); ++i)
       if (dtypes[i].name == name) return static_cast<Dtype>(i);
     if (name == "F4" || name == "F6_E2M3" || name == "F6_E3M2")

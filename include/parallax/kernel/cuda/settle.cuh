@@ -37,8 +37,8 @@ struct NoGradients {
 
 // N neighbouring elements take the steps after `settled` up to `last`. Those that are stored in fewer bits are rounded after each.
 template <int N, class C, class Rule, class T, class... S>
-__device__ void settle_pack(RowAges<Rule> const& ages, std::int64_t settled, std::int64_t last, Held<T, N> parameters,
-                            Held<S, N>... slots) {
+__device__ void settle_pack(RowAges<Rule> const& ages, std::int64_t settled, std::int64_t last, Loaded<T, N> parameters,
+                            Loaded<S, N>... slots) {
   // Written out further, doubles would spill on sm_100.
   PARALLAX_DETAIL_AS_WRITTEN
   for (std::int64_t step = settled + 1; step <= last; ++step) {
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)
     std::int64_t const settled = ages.settled[row];
     for (std::int64_t at = std::int64_t{team.lane} * N; settled < last && at < table.width; at += std::int64_t{lanes} * N)
       with_tables(slots, [&](auto... tables) {
-        settle_pack<N, C>(ages, settled, last, held_at<N>(table.row(row) + at), held_at<N>(tables.row(row) + at)...);
+        settle_pack<N, C>(ages, settled, last, loaded_at<N>(table.row(row) + at), loaded_at<N>(tables.row(row) + at)...);
       });
     note_settled(ages, row, settled, last, team.lane, lanes_of_team(lanes));
   }
@@ -103,11 +103,11 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
       with_tables(slots, [&](auto... tables) {
         auto const sums = measure_row<C>(rule, table, row, NoGradients<C>{}, team.lane, lanes_mask, tables...);
         with_tables(row_slots, [&](auto... states) {
-          auto const finished = finish_row(rule, sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);
+          auto const finished = finish_row(rule, sums, table.width, team.lane, lanes_mask, loaded_at<1>(states.row(row))...);
           Strict<C> const none[1] = {{C{0}}};
           PARALLAX_DETAIL_AS_WRITTEN
           for (std::int64_t at = team.lane; at < table.width; at += measuring_lanes)
-            update_pack(finished, none, held_at<1>(table.row(row) + at), held_at<1>(tables.row(row) + at)...);
+            update_pack(finished, none, loaded_at<1>(table.row(row) + at), loaded_at<1>(tables.row(row) + at)...);
         });
       });
       __syncwarp(lanes_mask);  // the row's state is read by all lanes of the next step

@@ -36,12 +36,12 @@ __device__ decltype(auto) with_tables(Slots<S, Rest...> const& slots, F const& f
 
 // A stored number as a rule sees it: whole numbers as they are, all others strict, in what is computed in.
 template <class T>
-struct held_as {
+struct loaded_as {
   using type = T;
 };
 template <class T>
   requires(!std::is_integral_v<T>)
-struct held_as<T> {
+struct loaded_as<T> {
   using type = Strict<Computed<T>>;
 };
 
@@ -66,12 +66,12 @@ __device__ Rule settled(PlacedRule<Rule> const& placed) {
 
 // N neighbouring numbers, as a rule sees them, and where they go back to.
 template <class T, int N>
-struct Held {
-  typename held_as<T>::type values[N];
+struct Loaded {
+  typename loaded_as<T>::type values[N];
   T* at;
 
   // Reads N numbers from `place`, aligned as `load` wants it.
-  __device__ explicit Held(T* place) : at{place} {
+  __device__ explicit Loaded(T* place) : at{place} {
     Pack<T, N> const pack = load<N>(place);
     for (int j = 0; j < N; ++j)
       if constexpr (std::is_integral_v<T>) values[j] = pack.at[j];
@@ -89,8 +89,8 @@ struct Held {
 
 // N numbers from `place` on, held for a rule.
 template <int N, class T>
-__device__ inline Held<T, N> held_at(T* place) {
-  return Held<T, N>{place};
+__device__ inline Loaded<T, N> loaded_at(T* place) {
+  return Loaded<T, N>{place};
 }
 
 // A number as a rule of plain numbers takes it.
@@ -117,7 +117,7 @@ __device__ void call_rule(Rule const& rule, Strict<C>& parameter, Strict<C> grad
 
 // The rule on N neighbouring elements; then parameters and slots are stored.
 template <int N, class Rule, class C, class T, class... S>
-__device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], Held<T, N> parameters, Held<S, N>... slots) {
+__device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], Loaded<T, N> parameters, Loaded<S, N>... slots) {
   for (int j = 0; j < N; ++j) call_rule(rule, parameters.values[j], gradients[j], slots.values[j]...);
   parameters.put();
   (slots.put(), ...);
@@ -126,7 +126,7 @@ __device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], H
 // The same by what `get` makes of the gradients: parameters and slots are on their way by then, as they do not depend on it. The
 // rule is looked for last, so that no registers hold it before.
 template <class C, int N, class Rule, class Get, class T, class... S>
-__device__ void update_ahead(Rule const& given, Get const& get, Held<T, N> parameters, Held<S, N>... slots) {
+__device__ void update_ahead(Rule const& given, Get const& get, Loaded<T, N> parameters, Loaded<S, N>... slots) {
   Strict<C> gradients[N];
   get(gradients);
   update_pack(settled(given), gradients, parameters, slots...);
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)
       with_tables(slots, [&](auto... tables) {
         update_ahead<C>(
             rule, [&](Strict<C>(&gradients)[N]) { get_scaled(source, scaling, k, at, gradients); },
-            held_at<N>(table.row(row) + at), held_at<N>(tables.row(row) + at)...);
+            loaded_at<N>(table.row(row) + at), loaded_at<N>(tables.row(row) + at)...);
       });
     }
   }
@@ -166,18 +166,18 @@ template <class C, class Rule, class Gradients, class T, class... S>
 __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Gradients const& gradients, unsigned lane,
                             unsigned lanes_mask, RowsView<S>... slots) {
   static_assert(block_memory / sizeof(C) <= sum_group * measured_block);
-  auto const measure = [&](Held<T, 1> parameter, Strict<C> gradient, Held<S, 1>... held) {
+  auto const measure = [&](Loaded<T, 1> parameter, Strict<C> gradient, Loaded<S, 1>... held) {
     auto const measured = rule.measure(parameter.values[0], gradient, held.values[0]...);
     (held.put(), ...);
     return measured;
   };
-  using Sums = decltype(measure(Held<T, 1>{table.data}, gradients[0], Held<S, 1>{slots.data}...));
+  using Sums = decltype(measure(Loaded<T, 1>{table.data}, gradients[0], Loaded<S, 1>{slots.data}...));
   Sums total{};
   for (std::int64_t block = 0; block < table.width; block += measured_block) {
     std::int64_t const end = table.width - block < measured_block ? table.width : block + measured_block;
     Sums part{};
     for (std::int64_t at = block + lane; at < end; at += measuring_lanes) {
-      Sums const measured = measure(Held<T, 1>{table.row(row) + at}, gradients[at], Held<S, 1>{slots.row(row) + at}...);
+      Sums const measured = measure(Loaded<T, 1>{table.row(row) + at}, gradients[at], Loaded<S, 1>{slots.row(row) + at}...);
       for (std::size_t k = 0; k < Sums::count; ++k) part[k] = add(part[k], measured[k]);
     }
     for (int with = 1; with < static_cast<int>(measuring_lanes); with *= 2)
@@ -190,7 +190,7 @@ __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t ro
 // The rule of the row's elements. All lanes read the row's state, and one writes it when all have.
 template <class Rule, class Sums, class... R>
 __device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t width, unsigned lane, unsigned lanes_mask,
-                           Held<R, 1>... states) {
+                           Loaded<R, 1>... states) {
   auto const finished = rule.finish(sums, width, states.values[0]...);
   __syncwarp(lanes_mask);
   if (lane == 0) (states.put(), ...);
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     std::int64_t const row = updated_row(indices, k, directory);
     // A lane's first elements are on their way while gradients are added.
     std::int64_t const own = std::int64_t{team.lane} * N;
-    std::conditional_t<adds<Source>, Held<T, N>, Later> const first{table.row(row) + (own < table.width ? own : 0)};
+    std::conditional_t<adds<Source>, Loaded<T, N>, Later> const first{table.row(row) + (own < table.width ? own : 0)};
     // Written out further, doubles would spill on sm_100.
     PARALLAX_DETAIL_AS_WRITTEN
     for (std::int64_t at = own; at < table.width; at += std::int64_t{measuring_lanes} * N) {
@@ -225,15 +225,15 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
       auto const sums = measure_row<C>(settled(given), table, row, gradients, team.lane, lanes_mask, tables...);
       with_tables(row_slots, [&](auto... states) {
         auto const finished =
-            finish_row(settled(given), sums, table.width, team.lane, lanes_mask, held_at<1>(states.row(row))...);
+            finish_row(settled(given), sums, table.width, team.lane, lanes_mask, loaded_at<1>(states.row(row))...);
         PARALLAX_DETAIL_AS_WRITTEN
         for (std::int64_t at = own; at < table.width; at += std::int64_t{measuring_lanes} * N) {
           Strict<C> gradient[N];
           for (int j = 0; j < N; ++j) gradient[j] = gradients[at + j];
           if constexpr (adds<Source>)
-            update_pack(finished, gradient, at == own ? first : held_at<N>(table.row(row) + at),
-                        held_at<N>(tables.row(row) + at)...);
-          else update_pack(finished, gradient, held_at<N>(table.row(row) + at), held_at<N>(tables.row(row) + at)...);
+            update_pack(finished, gradient, at == own ? first : loaded_at<N>(table.row(row) + at),
+                        loaded_at<N>(tables.row(row) + at)...);
+          else update_pack(finished, gradient, loaded_at<N>(table.row(row) + at), loaded_at<N>(tables.row(row) + at)...);
         }
       });
     });
@@ -243,7 +243,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
 
 // Whether a rule measures rows before it moves them, by its slots as it sees them.
 template <class Rule, class T, class... S>
-concept Measures = requires(Rule const& rule, Strict<Computed<T>>& number, typename held_as<S>::type&... slots) {
+concept Measures = requires(Rule const& rule, Strict<Computed<T>>& number, typename loaded_as<S>::type&... slots) {
   rule.measure(number, number, slots...);
 };
 
@@ -283,12 +283,12 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) {
       Strict<C> pack[N];
       get_scaled(source, scaling, 0, static_cast<std::int64_t>(i * N), pack);
-      update_pack(rule, pack, held_at<N>(parameters + i * N), held_at<N>(tables.data + i * N)...);
+      update_pack(rule, pack, loaded_at<N>(parameters + i * N), loaded_at<N>(tables.data + i * N)...);
     }
     for (std::uint64_t i = whole * N + thread_number(); i < n; i += thread_count()) {
       Strict<C> one[1];
       get_scaled(source, scaling, 0, static_cast<std::int64_t>(i), one);
-      update_pack(rule, one, held_at<1>(parameters + i), held_at<1>(tables.data + i)...);
+      update_pack(rule, one, loaded_at<1>(parameters + i), loaded_at<1>(tables.data + i)...);
     }
   });
 }
@@ -305,12 +305,12 @@ __global__ void __launch_bounds__(block_threads, 4)
     std::uint64_t const first = block * measured_block;
     auto const size = static_cast<unsigned>(n - first < measured_block ? n - first : measured_block);
     with_tables(slots, [&](auto... tables) {
-      auto const measure = [&](Held<T, 1> parameter, Strict<C> gradient, auto... states) {
+      auto const measure = [&](Loaded<T, 1> parameter, Strict<C> gradient, auto... states) {
         auto const measured = rule.measure(parameter.values[0], gradient, states.values[0]...);
         (states.put(), ...);
         return measured;
       };
-      using Sums = decltype(measure(held_at<1>(parameters), Strict<C>{}, held_at<1>(tables.data)...));
+      using Sums = decltype(measure(loaded_at<1>(parameters), Strict<C>{}, loaded_at<1>(tables.data)...));
       __shared__ double held[Sums::count][block_threads];
       double part = 0;
       for (unsigned at = 0; at < size; at += block_threads) {
@@ -319,7 +319,7 @@ __global__ void __launch_bounds__(block_threads, 4)
           std::uint64_t const i = first + at + threadIdx.x;
           Strict<C> gradient[1];
           get_scaled(source, scaling, 0, static_cast<std::int64_t>(i), gradient);
-          measured = measure(held_at<1>(parameters + i), gradient[0], held_at<1>(tables.data + i)...);
+          measured = measure(loaded_at<1>(parameters + i), gradient[0], loaded_at<1>(tables.data + i)...);
         }
         for (std::size_t k = 0; k < Sums::count; ++k) held[k][threadIdx.x] = measured[k];
         add_eighths(held, size - at < block_threads ? size - at : block_threads, part);

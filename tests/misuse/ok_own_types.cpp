@@ -7,7 +7,7 @@
 
 namespace px = parallax;
 
-// Each piece leaves out one member: number `Missing`, in the order in which they are looked for.
+// Each type leaves out one member: number `Missing`, in the order in which they are looked for.
 template <int Missing>
 struct World {
   struct Right {
