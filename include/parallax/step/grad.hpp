@@ -208,7 +208,8 @@ detail::Mistaken grad(detail::Mistaken mistaken, Gradient const&) {
 // The gradient of the batch of a pull: one row per index, [indices() x width], in the order of the indices (duplicates are
 // summed here). Where the pull has told owners the ids, only rows travel. Refers to the handle's plan and to `rows` until `step`
 // returns. A handle serves any number of updates of one step, each of which is applied; a later step refuses it (Errc::misuse),
-// as its rows have changed since. Another number or width of rows, and an empty handle, are refused by the step.
+// as its rows have changed since. That is not seen of a handle whose table's rows had moved (Auto) before its first step. Another
+// number or width of rows, and an empty handle, are refused by the step.
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::index);
