@@ -115,62 +115,69 @@ class ShardPush : public RowJourney<Index, T, Space> {
   // What the leg at hand carries.
   enum class Leg : unsigned char { counts, keys_and_rows, rows };
 
-  // Whether rows could be read where they lie: of memory of the host, as they are.
+  // Whether rows could be read where they lie: of memory of the host, as they are. Members ask it within and have no constraint:
+  // clang 14 instantiates constrained members as well where the class is instantiated explicitly (LLVM issue 44549).
   static constexpr bool can_lend = Space::host_readable && !encodes<W>;
 
   // Notes what each owner is going to read. Gradients of bags are summed by index first: nobody else has the plan's bags.
-  void lend() requires can_lend {
-    plan_->lent = true;
-    auto const& targets = plan_->hops[0].targets;
-    LentRows<T> all{own_.values, nullptr, nullptr};
-    if (own_.per == RowsPer::bag) {
-      summed_.resize_with_slack(plan_->size() * static_cast<std::size_t>(this->width()));
-      write_level(this->ops(), *plan_, 0, own_, arrived_, 0, plan_->size(), summed_.data());
-      all.rows = {summed_.data(), static_cast<std::int64_t>(plan_->size()), this->width()};
-    } else if (own_.per == RowsPer::index) {
-      all.order = plan_->groups.order.data();
-    }
-    if (counted_) {
-      times_.resize_with_slack(plan_->size());
-      plan_->times_named(this->ops(), 0, plan_->size(), times_.data());
-    }
-    lent_.clear();
-    for (std::size_t t = 0; t < targets.size(); ++t) {
-      std::size_t const begin = plan_->runs[0].sent[t];
-      Run run{{plan_->groups.keys.data() + begin, plan_->sent(0, t)}, all, counted_ ? times_.data() + begin : nullptr};
-      if (all.order) run.rows.offsets = plan_->groups.offsets.data() + begin;
-      else run.rows.rows.data = all.rows.row(static_cast<std::int64_t>(begin));
-      lent_.push_back(run);
+  void lend() {
+    if constexpr (can_lend) {
+      plan_->lent = true;
+      auto const& targets = plan_->hops[0].targets;
+      LentRows<T> all{own_.values, nullptr, nullptr};
+      if (own_.per == RowsPer::bag) {
+        summed_.resize_with_slack(plan_->size() * static_cast<std::size_t>(this->width()));
+        write_level(this->ops(), *plan_, 0, own_, arrived_, 0, plan_->size(), summed_.data());
+        all.rows = {summed_.data(), static_cast<std::int64_t>(plan_->size()), this->width()};
+      } else if (own_.per == RowsPer::index) {
+        all.order = plan_->groups.order.data();
+      }
+      if (counted_) {
+        times_.resize_with_slack(plan_->size());
+        plan_->times_named(this->ops(), 0, plan_->size(), times_.data());
+      }
+      lent_.clear();
+      for (std::size_t t = 0; t < targets.size(); ++t) {
+        std::size_t const begin = plan_->runs[0].sent[t];
+        Run run{{plan_->groups.keys.data() + begin, plan_->sent(0, t)}, all, counted_ ? times_.data() + begin : nullptr};
+        if (all.order) run.rows.offsets = plan_->groups.offsets.data() + begin;
+        else run.rows.rows.data = all.rows.row(static_cast<std::int64_t>(begin));
+        lent_.push_back(run);
+      }
     }
   }
   // Sums what was told as an owner, and counts what it and others read as if it had been sent. False: there are no legs.
-  bool take_lent(Lane<C>& lane) requires can_lend {
-    {
-      Reading<C> const reading{lane.topology().world()};
-      rows_of_.assign(heard_.size(), {});
-      for (std::size_t s = 0; s < heard_.size(); ++s)
-        if (heard_[s]) rows_of_[s] = heard_[s]->rows;
-      if (!this->known()) {
-        plan_->copy_received([&](std::size_t s) -> LentKeys<Index> const* { return heard_[s]; });
-        plan_->merge_received(this->ops(), 0, rows_);
+  bool take_lent(Lane<C>& lane) {
+    if constexpr (can_lend) {
+      {
+        Reading<C> const reading{lane.topology().world()};
+        rows_of_.assign(heard_.size(), {});
+        for (std::size_t s = 0; s < heard_.size(); ++s)
+          if (heard_[s]) rows_of_[s] = heard_[s]->rows;
+        if (!this->known()) {
+          plan_->copy_received([&](std::size_t s) -> LentKeys<Index> const* { return heard_[s]; });
+          plan_->merge_received(this->ops(), 0, rows_);
+        }
+        if (counted_) take_times();
+        this->sum_lent(rows_of_, plan_->runs[0].received, plan_->top());
       }
-      if (counted_) take_times();
-      this->sum_lent(rows_of_, plan_->runs[0].received, plan_->top());
+      count_lent_runs(lane, *plan_, this->row_bytes(), Payload::rows, true);
+      if (!this->known()) count_lent_runs(lane, *plan_, sizeof(Index), Payload::ids, true);
+      if (counted_) count_lent_runs(lane, *plan_, sizeof(std::uint32_t), Payload::counts, true);
+      finished_ = true;
     }
-    count_lent_runs(lane, *plan_, this->row_bytes(), Payload::rows, true);
-    if (!this->known()) count_lent_runs(lane, *plan_, sizeof(Index), Payload::ids, true);
-    if (counted_) count_lent_runs(lane, *plan_, sizeof(std::uint32_t), Payload::counts, true);
-    finished_ = true;
     return false;
   }
   // Copies how many indices named each key, source after source.
-  void take_times() requires can_lend {
-    arrived_.counts.resize_with_slack(plan_->runs[0].received.back() * sizeof(std::uint32_t));
-    std::byte* out = arrived_.counts.data();
-    for (Run const* const run : heard_) {
-      if (!run) continue;
-      std::memcpy(out, run->times, run->count * sizeof(std::uint32_t));
-      out += run->count * sizeof(std::uint32_t);
+  void take_times() {
+    if constexpr (can_lend) {
+      arrived_.counts.resize_with_slack(plan_->runs[0].received.back() * sizeof(std::uint32_t));
+      std::byte* out = arrived_.counts.data();
+      for (Run const* const run : heard_) {
+        if (!run) continue;
+        std::memcpy(out, run->times, run->count * sizeof(std::uint32_t));
+        out += run->count * sizeof(std::uint32_t);
+      }
     }
   }
 
