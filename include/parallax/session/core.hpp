@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/list.hpp"
 #include "parallax/core/pointer.hpp"

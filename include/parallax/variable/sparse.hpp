@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "parallax/core/algorithm.hpp"
 #include "parallax/core/checksum.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/core/list.hpp"

@@ -7,7 +7,6 @@
 #include <span>
 #include <type_traits>
 
-#include "parallax/core/algorithm.hpp"
 #include "parallax/kernel/cuda/groups.cuh"
 #include "parallax/kernel/cuda/launch.cuh"
 #include "parallax/kernel/cuda/packs.cuh"

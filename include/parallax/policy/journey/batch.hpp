@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/core/algorithm.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/core/list.hpp"
 #include "parallax/core/on_device.hpp"
