@@ -11,7 +11,9 @@
 namespace parallax_test {
 namespace {
 
-using Optimizers = std::tuple<px::Sgd, px::Adagrad, px::Adam, px::LazyAdam, px::Adadelta, px::AdagradDa, Tempered>;
+// As many as are odd and no multiple of 3: scalars, indices and partitioners take turns by number, so each optimizer meets all.
+using Optimizers = std::tuple<px::Sgd, px::Momentum, px::Adagrad, px::CenteredRmsProp, px::Adam, px::LazyAdam, px::Adadelta,
+                              px::ProximalSgd, px::ProximalAdagrad, px::AdagradDa, Tempered>;
 using DensePolicies = std::tuple<px::AllReduce, px::PsShard>;
 using RowPolicies = std::tuple<px::PsShard, px::AllGather, px::AllReduce, baseline::NaivePs>;
 using Partitioners = std::tuple<px::Cyclic, px::Block, px::Hash>;
@@ -70,6 +72,12 @@ struct Pair {
     return {{{{}, 30 + 3 * static_cast<std::int64_t>(number), 1 + static_cast<std::int64_t>(number % 4)}, seed, integers},
             ways[number / 2 % 3]};
   }
+  // With penalties where it has some: they move rows that nobody touched.
+  static Optimizer optimizer() {
+    Optimizer made;
+    if constexpr (requires { made.l1; }) made.l1 = 0.01, made.l2 = 0.1;
+    return made;
+  }
   static px::Reduce reduce(bool integers) {
     px::Reduce const all[] = {px::Reduce::mean, px::Reduce::sum, px::Reduce::mean_by_count};
     return integers ? px::Reduce::sum : all[number % 3];
@@ -78,7 +86,7 @@ struct Pair {
     oracle::Average const averages[] = {oracle::Average::mean, oracle::Average::sum, oracle::Average::by_count};
     oracle::Rows rows = oracle::Rows::by_hops;
     if constexpr (!dense) rows = rows_of<Policy>();
-    return {c.ranks, c.hosts, formula_of(Optimizer{}), averages[static_cast<std::size_t>(reduce(c.integers))], rows};
+    return {c.ranks, c.hosts, formula_of(optimizer()), averages[static_cast<std::size_t>(reduce(c.integers))], rows};
   }
   static std::string name() {
     return std::string{dense ? "Dense " : "Sparse "} + std::string{Policy::name} + ", " + px::optimizer_name<Optimizer>();
@@ -144,8 +152,8 @@ class Kept {
   template <class Session>
   typename P::Variable make(Session& session, px::Reduce reduce) {
     std::string const name = std::to_string(number) + ": " + P::name();
-    if constexpr (P::dense) return {session, name, px::bind(memory_), reduce};
-    else return {session, name, px::Table{alone_.shape.rows, width()}, reduce};
+    if constexpr (P::dense) return {session, name, px::bind(memory_), P::optimizer(), reduce};
+    else return {session, name, px::Table{alone_.shape.rows, width()}, P::optimizer(), reduce};
   }
   // From one row per distinct index ascending to the order of the handle.
   template <class Handle>

@@ -19,13 +19,29 @@ template <class T>
   return a * b;
 }
 
-enum class Rule : unsigned char { sgd, adagrad, adam, lazy_adam, adadelta, adagrad_da, tempered };
+enum class Rule : unsigned char {
+  sgd,
+  momentum,
+  adagrad,
+  centered_rms_prop,
+  adam,
+  lazy_adam,
+  adadelta,
+  proximal_sgd,
+  proximal_adagrad,
+  adagrad_da,
+  tempered
+};
 
 struct Formula {
   Rule rule = Rule::sgd;
   double rate = 0, epsilon = 0, beta1 = 0, beta2 = 0;
-  double second = 0;  // what the second slot begins as
+  double first = 0, second = 0;  // what the slots begin as
+  double l1 = 0, l2 = 0;         // penalties
 };
+
+// Rules that leave rows alone which nobody touched; a gradient of zero moves them under the others.
+inline constexpr Rule resting[] = {Rule::sgd, Rule::adagrad, Rule::lazy_adam, Rule::tempered};
 
 enum class Average : unsigned char { mean, sum, by_count };
 
@@ -88,7 +104,7 @@ class Parameters {
  public:
   Parameters() = default;
   Parameters(Formula const& f, Values<T> first)
-      : values{std::move(first)}, one_(values.size(), T{0}), two_(values.size(), static_cast<T>(f.second)) {}
+      : values{std::move(first)}, one_(values.size(), static_cast<T>(f.first)), two_(values.size(), static_cast<T>(f.second)) {}
 
   // The update number `step` (from 1) of elements [first, first + gradient.size()).
   void update(Formula const& f, int step, std::size_t first, Values<T> const& gradient) {
@@ -103,10 +119,21 @@ class Parameters {
     T const rate = static_cast<T>(f.rate), epsilon = static_cast<T>(f.epsilon);
     switch (f.rule) {
       case Rule::sgd: p = p - product(rate, g); return;
+      case Rule::momentum:
+        one = product(static_cast<T>(f.beta1), one) + g;
+        p = p - product(rate, one);
+        return;
       case Rule::adagrad:
         one = one + product(g, g);
         p = p - product(rate, g) / (std::sqrt(one) + epsilon);
         return;
+      case Rule::centered_rms_prop: {
+        T const share = static_cast<T>(1 - f.beta1);
+        one = one + product(share, product(g, g) - one);
+        two = two + product(share, g - two);
+        p = p - product(rate, g) / (std::sqrt(std::max(T{0}, one - product(two, two))) + epsilon);
+        return;
+      }
       case Rule::adam:
       case Rule::lazy_adam: {
         T const corrected = static_cast<T>(f.rate / (1 - std::pow(f.beta1, static_cast<double>(step))));
@@ -124,10 +151,20 @@ class Parameters {
         p = p - product(rate, moved);
         return;
       }
-      case Rule::adagrad_da:  // without a penalty
+      case Rule::proximal_sgd:
+        p = nearer(p - product(rate, g), static_cast<T>(f.rate * f.l1)) / static_cast<T>(1 + f.rate * f.l2);
+        return;
+      case Rule::proximal_adagrad: {
+        one = one + product(g, g);
+        T const own = rate / std::sqrt(one);
+        p = nearer(p - product(own, g), product(own, static_cast<T>(f.l1))) / (T{1} + product(own, static_cast<T>(f.l2)));
+        return;
+      }
+      case Rule::adagrad_da:
         one = one + g;
         two = two + product(g, g);
-        p = product(rate, T{0} - one) / std::sqrt(two);
+        p = product(rate, nearer(T{0} - one, static_cast<T>(f.l1 * step))) /
+            (static_cast<T>(f.rate * f.l2 * step) + std::sqrt(two));
         return;
       case Rule::tempered:  // `two` counts the gradients that are not zero
         if (g != T{0}) two = two + T{1};
@@ -136,6 +173,9 @@ class Parameters {
         return;
     }
   }
+
+  // x, moved towards 0 by no more than it is away from it.
+  static T nearer(T x, T by) { return std::abs(x) <= by ? T{0} : std::copysign(std::abs(x) - by, x); }
 
   Values<T> one_, two_;
 };
@@ -278,7 +318,7 @@ class Training {
   // Rows that nobody touched rest, except under rules that move them as a gradient of zero would.
   void update_table(Formula const& formula, Table const& rows) {
     ++table_steps_;
-    bool const rests = formula.rule != Rule::adam && formula.rule != Rule::adadelta && formula.rule != Rule::adagrad_da;
+    bool const rests = std::ranges::count(resting, formula.rule) > 0;
     std::int64_t const count = width_ ? static_cast<std::int64_t>(table_.values.size() / width_) : 0;
     for (std::int64_t id = 0; id < count; ++id) {
       auto const touched = rows.find(id);

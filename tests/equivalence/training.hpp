@@ -47,6 +47,17 @@ struct Tempered {
 };
 
 inline oracle::Formula formula_of(px::Sgd const& o) { return {oracle::Rule::sgd, o.learning_rate, 0, 0, 0}; }
+inline oracle::Formula formula_of(px::Momentum const& o) { return {oracle::Rule::momentum, o.learning_rate, 0, o.momentum, 0}; }
+inline oracle::Formula formula_of(px::CenteredRmsProp const& o) {
+  return {oracle::Rule::centered_rms_prop, o.learning_rate, o.epsilon, o.decay, 0};
+}
+inline oracle::Formula formula_of(px::ProximalSgd const& o) {
+  return {.rule = oracle::Rule::proximal_sgd, .rate = o.learning_rate, .l1 = o.l1, .l2 = o.l2};
+}
+inline oracle::Formula formula_of(px::ProximalAdagrad const& o) {
+  return {
+      .rule = oracle::Rule::proximal_adagrad, .rate = o.learning_rate, .first = o.initial_accumulator, .l1 = o.l1, .l2 = o.l2};
+}
 inline oracle::Formula formula_of(px::Adagrad const& o) { return {oracle::Rule::adagrad, o.learning_rate, o.epsilon, 0, 0}; }
 inline oracle::Formula formula_of(px::Adam const& o) {
   return {oracle::Rule::adam, o.learning_rate, o.epsilon, o.beta1, o.beta2};
@@ -58,7 +69,7 @@ inline oracle::Formula formula_of(px::Adadelta const& o) {
   return {oracle::Rule::adadelta, o.learning_rate, o.epsilon, o.decay, 0};
 }
 inline oracle::Formula formula_of(px::AdagradDa const& o) {
-  return {oracle::Rule::adagrad_da, o.learning_rate, 0, 0, 0, o.initial_accumulator};
+  return {.rule = oracle::Rule::adagrad_da, .rate = o.learning_rate, .second = o.initial_accumulator, .l1 = o.l1, .l2 = o.l2};
 }
 inline oracle::Formula formula_of(Tempered const& o) { return {oracle::Rule::tempered, o.learning_rate, 0, 0, 0}; }
 
