@@ -131,7 +131,7 @@ TEST_CASE("every policy with every optimizer gives the right bits on hostile ran
         if (!full_size() && (s / 2 + seed) % 2 == 1) continue;  // one seed a setting, and 1 to 3 ranks among them
         int const flat[] = {1, 2, 3, 4};
         int const ranks = hosts.empty() ? flat[(s + seed) % 4] : static_cast<int>(hosts.size());
-        PairsCase const training{ranks, hosts, seed % 2 == 0, sized(4, 4, 50)};
+        PairsCase const training{ranks, hosts, seed % 2 == 0, sized(2, 3, 50)};
         Hostility hostility = settings[s].hostility;
         hostility.seed = seed;
         std::vector<PairDiaries> seen(static_cast<std::size_t>(ranks));
