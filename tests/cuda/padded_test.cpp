@@ -12,6 +12,7 @@
 
 #include "../catch.hpp"
 #include "../equivalence/memory.hpp"
+#include "../support/size.hpp"
 #include "communicators.hpp"
 #include "deferred.hpp"
 #include "parallax/kernel/cuda.cuh"
@@ -99,7 +100,7 @@ void check(Communicators const& communicators, px::BadIds bad, px::Reduce reduce
 
 TEST_CASE("a padded table has the bits of one whose batches travel as they are", "[cuda][padded]") {
   std::uint64_t const first = emulated::first_seed("padded");
-  for (std::uint64_t seed = first; seed < first + 2; ++seed) {
+  for (std::uint64_t seed = first; seed < first + parallax_test::sized(1u, 2u, 2u); ++seed) {
     INFO("PARALLAX_SEED=" << seed);
     emulated::Deferred const deferred{seed};
     for (int const ranks : {1, 2, 3}) {

@@ -156,26 +156,27 @@ TEST_CASE("indices on a device stay there, and a step of their table waits for o
   };
   emulated::Deferred const deferred{emulated::first_seed("plans")};  // a device that is not ready yet when it is asked
   communicators::CudaThreads const four{4}, two{2};
+  std::size_t const many = parallax_test::sized(4000, 20000, 20000);
   check("1 table, 2,000 indices, 4 ranks", of_step(four, {1, 2000}), 4, 1, 1);
-  check("1 table, 20,000 indices, 4 ranks", of_step(four, {1, 20000}), 4, 1, 1);
+  check("1 table, many indices, 4 ranks", of_step(four, {1, many}), 4, 1, 1);
   if (parallax_test::full_size()) check("1 table, 1,000,000 indices, 4 ranks", of_step(four, {1, 1'000'000}), 4, 1, 1);
-  check("the same, clipped, which asks for the norm", of_step(four, {1, 20000, true}), 4, 1, 2);
-  check("the same, averaged by count", of_step(four, {1, 20000, false, true}), 4, 1, 1);
-  check("the same under AllGather", of_step<px::AllGather>(four, {1, 20000}), 4, 1, 1);
-  check("the same under AllReduce, in a table of zeros", of_step<px::AllReduce>(four, {1, 20000}), 4, 1, 1);
-  check("the same by Adam, exact, whose rows are settled", of_step<px::PsShard, px::Adam>(four, {1, 20000}), 4, 1, 1);
-  check("the same under AllGather", of_step<px::AllGather, px::Adam>(four, {1, 20000}), 4, 1, 1);
-  check("the same under AllReduce", of_step<px::AllReduce, px::Adam>(four, {1, 20000}), 4, 1, 1);
-  check("by Adagrad on two hosts of two ranks", of_step(four, {.tables = 1, .indices = 20000, .hosts = {0, 0, 1, 1}}), 4, 1, 2);
-  Asked const bags = of_step(four, {1, 20000, false, false, 10});
-  print("1 table, 20,000 indices in 10 bags, their means", bags);
+  check("the same, clipped, which asks for the norm", of_step(four, {1, many, true}), 4, 1, 2);
+  check("the same, averaged by count", of_step(four, {1, many, false, true}), 4, 1, 1);
+  check("the same under AllGather", of_step<px::AllGather>(four, {1, many}), 4, 1, 1);
+  check("the same under AllReduce, in a table of zeros", of_step<px::AllReduce>(four, {1, many}), 4, 1, 1);
+  check("the same by Adam, exact, whose rows are settled", of_step<px::PsShard, px::Adam>(four, {1, many}), 4, 1, 1);
+  check("the same under AllGather", of_step<px::AllGather, px::Adam>(four, {1, many}), 4, 1, 1);
+  check("the same under AllReduce", of_step<px::AllReduce, px::Adam>(four, {1, many}), 4, 1, 1);
+  check("by Adagrad on two hosts of two ranks", of_step(four, {.tables = 1, .indices = many, .hosts = {0, 0, 1, 1}}), 4, 1, 2);
+  Asked const bags = of_step(four, {1, many, false, false, 10});
+  print("1 table, many indices in 10 bags, their means", bags);
   CHECK(bags.bus_bytes <= 4096 + 16 * 4 + 11 * 4);
   CHECK(bags.copies_to_host == 1);
   CHECK(bags.copies + bags.launches <= 40);
   check("1 table, 2,000 indices, NCCL, 2 devices", of_step(communicators::NcclThreads{2}, {1, 2000}), 2, 1, 1);
   check("26 tables, 500 indices each, 2 ranks", of_step(two, {26, 500}), 2, 26, 26);
   for (auto const& [tables, padded] : {std::pair{1u, 0u}, {26u, 0u}, {26u, 6000u}}) {
-    Asked const stacked = of_step(four, {tables, 20000, false, false, 10, true, padded});
+    Asked const stacked = of_step(four, {tables, many, false, false, 10, true, padded});
     print(std::to_string(tables) + " in a stack, in bags of device offsets" + (padded ? ", padded" : ""), stacked);
     CHECK(stacked.bus_bytes <= 4096 + 16 * 4);
     CHECK(stacked.copies_to_host <= 1);  // of padded ones none is waited for: see padded_test.cpp
