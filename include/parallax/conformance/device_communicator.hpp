@@ -297,7 +297,8 @@ struct ADeviceBlockOfNothingIsNotConfused {
   std::size_t sent,  // bytes that rank 0 sends
       expected;      // bytes that the last rank expects
 
-  // On each rank: demands a mismatch or a timeout from this operation or the next.
+  // On each rank: that operation and another one on the channel. Demands a mismatch or a timeout of the last rank; any other rank
+  // gets one, or is through with both by then, and has what belongs to the second.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     int const target_rank = comm.size() - 1;
@@ -306,13 +307,23 @@ struct ADeviceBlockOfNothingIsNotConfused {
       return source != 0 || target != target_rank ? std::size_t{0} : comm.rank() == source ? sent : expected;
     });
     next.prepare(mix(seed), [&](int, int) { return std::max(sent, expected); });
-    auto const error = error_of(comm.rank(), [&] {
+    auto const both = [&] {
       auto request = comm.ialltoallv_device(0, part.transfer());
       complete(comm, request);
       auto second = comm.ialltoallv_device(0, next.transfer());
       complete(comm, second);
-    });
-    require(error.code() == parallax::Errc::mismatch || error.code() == parallax::Errc::timeout, error.what());
+      next.finish();
+      settle(comm);
+    };
+    if (comm.rank() == target_rank) {
+      auto const error = error_of(comm.rank(), both);
+      require(error.code() == parallax::Errc::mismatch || error.code() == parallax::Errc::timeout, error.what());
+    } else {
+      require_numbered_blocks([&] {
+        both();
+        next.check();
+      });
+    }
   }
 };
 
