@@ -258,6 +258,33 @@ TEST_CASE("what one host has not committed is none, and stays out of the way", "
   CHECK(generations(root, 1) == Numbers{4, 3});
 }
 
+TEST_CASE("of a generation that one host has a file of too short or too long the one before it is restored",
+          "[checkpoint][apart]") {
+  Scratch const scratch;
+  std::string const root = scratch.path("hosts");
+  Hosts const hosts{0, 1, 1};
+  std::uint64_t const first = saved(root, hosts, 2), second = saved(root, hosts, 4);
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    std::string const folder = root + "/host" + std::to_string(hosts[rank]) + "/run/generation-000002/";
+    std::string const file = folder + px::detail::shard_name(static_cast<int>(rank));
+    auto const bytes = fs::file_size(file);
+    for (auto const size : {bytes - 1, bytes + 1}) {
+      fs::copy_file(file, file + ".whole");
+      fs::resize_file(file, size);
+      INFO("file " << rank << " of " << size << " bytes for " << bytes);
+      Seen const seen = restored(root, hosts);
+      CHECK(seen.error == "");
+      CHECK(seen.generation == 1);
+      CHECK(seen.digest == first);
+      CHECK(restored(root, hosts, 2).error == "parallax: file (rank 0) in restore: run/generation-000002/" +
+                                                  px::detail::shard_name(static_cast<int>(rank)) +
+                                                  ": no rank sees it as it was written");
+      fs::rename(file + ".whole", file);
+    }
+  }
+  CHECK(restored(root, hosts).digest == second);
+}
+
 TEST_CASE("a host that cannot write is told of on all ranks, and nothing is left", "[checkpoint][apart]") {
   Scratch const scratch;
   std::string const root = scratch.path("hosts");

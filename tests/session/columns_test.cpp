@@ -109,6 +109,40 @@ TEST_CASE("a row that all ranks name burdens an owner for each part, and not one
   CHECK(*std::max_element(cut.begin(), cut.end()) == *std::min_element(cut.begin(), cut.end()));
 }
 
+TEST_CASE("each part has the settings that the whole table was given", "[session][columns]") {
+  auto const bad = GENERATE(px::BadIds::drop_and_count, px::BadIds::hash);
+  auto const wrong = on_ranks(3, [&](px::ThreadCommunicator& world) {
+    px::Session session{world};
+    using V = px::Variable<px::Sparse, px::Momentum, px::Block>;
+    px::Momentum const rule{.learning_rate = 0.25, .momentum = 0.5};
+    px::Block const dealt{.pieces = 5};
+    px::Columns<V, 2> cut{session, "cut", {rows, 3, px::constant(1)}, bad, dealt, px::Reduce::sum, rule};
+    V whole{session, "whole", {rows, 3, px::constant(1)}, bad, dealt, px::Reduce::sum, rule};
+    // Of five ids two are in no table, and each rank has others.
+    std::vector<std::int64_t> const ids{2, -7 - world.rank(), 18, rows + 1'000'000 * world.rank(), 2};
+    int different = 0;
+    for (int step = 0; step < 3; ++step) {
+      auto const parts = cut.pull(session, ids);
+      auto const one = session.pull(whole, ids);
+      std::vector<float> gradient, row(3);
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        parts.copy_row(i, row.data());
+        different += !std::equal(row.begin(), row.end(), one[i].begin());
+        for (int c = 0; c < 3; ++c) gradient.push_back(static_cast<float>(world.rank() + 3 * c + static_cast<int>(i)));
+      }
+      for (int p = 0; p < 2; ++p) {
+        different += parts.part(p).dropped() != one.dropped() || parts.part(p).size() != one.size();
+        different += cut.part(p).state().partitioner().pieces != 5;
+      }
+      different += one.dropped() != (bad == px::BadIds::hash ? 0u : 2u);
+      session.step(px::grad(parts, gradient), px::grad(one, gradient));
+    }
+    session.finish();
+    return different;
+  });
+  CHECK(wrong == std::vector<int>(3));
+}
+
 TEST_CASE("what does not fit the columns is refused on all ranks", "[session][columns]") {
   auto const answers = on_ranks(2, [](px::ThreadCommunicator& world) {
     px::Session session{world};
