@@ -77,6 +77,9 @@ int body(std::string_view what, px::AnyCommunicator& world) {
     auto const value = [](char const* name) { return std::getenv(name) ? std::getenv(name) : "none"; };
     std::fprintf(stderr, "rank %d: device %s, mode %s, %s there\n", world.rank(), value("CUDA_VISIBLE_DEVICES"),
                  value("PARALLAX_MODE"), value("OMP_NUM_THREADS"));
+  } else if (what == "key") {
+    bool const none = std::system("test -z \"${PARALLAX_JOB_KEY+there}\"") == 0;
+    std::fprintf(stderr, "rank %d: the key is %s\n", world.rank(), none ? "gone" : "there");
   } else if (what == "waits") {
     for (;;) pause();
   }

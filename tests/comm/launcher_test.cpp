@@ -155,6 +155,69 @@ TEST_CASE("a job has a key, which no list of processes shows", "[comm][launch]")
   CHECK(keys.size() == 2);
 }
 
+TEST_CASE("a name that no shell can export stays here, is told of once, and does nothing there", "[comm][launch]") {
+  parallax_test::Scratch const traces;
+  std::string const touch = "touch " + traces.path("ran");
+  std::string const count = "tr '\\0' '\\n' </proc/$$/environ | grep -c '^CUDA_X.Y=1$'; true";
+  std::vector<std::string> const names{"CUDA_X.Y",
+                                       "PARALLAX_A;" + touch + ";B",
+                                       "OMP_$(" + touch + ")",
+                                       "NCCL_`" + touch + "`",
+                                       "CUDA_A B",
+                                       "CUDA_'A",
+                                       "OMP_A\n" + touch + "\nB",
+                                       "OMP_\xc3\xa9",
+                                       "NCCL_A,B"};
+  for (std::string const& name : names) ::setenv(name.c_str(), "1", 1);
+  ::setenv("CUDA_9_a", "it's; $(touch here) `x`\n\"y", 1);
+  Ended const ended = Launched{two_hosts, shell("printf '%s\\n' \"$CUDA_9_a\"; " + count)}.end();
+  for (std::string const& name : names) ::unsetenv(name.c_str());
+  ::unsetenv("CUDA_9_a");
+  CHECK(ended.status == 0);
+  std::string const value = "it's; $(touch here) `x`", there = value + "\n\"y\n0\n";
+  std::string expected = there;
+  for (std::string const rank : {"[1] ", "[2] ", "[3] "})
+    expected += rank + value + "\n" + rank + "\"y\n" + rank + (rank == "[1] " ? "0\n" : "1\n");  // ranks of this host have all
+  CHECK(sorted_lines(ended.out) == sorted_lines(expected));
+  CHECK_FALSE(std::filesystem::exists(traces.path("ran")));
+  for (std::string const& name : names) {
+    std::string shown = name;
+    for (char& c : shown)
+      if (c < ' ' || c > '~') c = '?';
+    std::string const line =
+        "parallax: the variable '" + shown + "' does not go to other hosts: no shell can export that name\n";
+    INFO(line);
+    std::size_t const first = ended.err.find(line);
+    REQUIRE(first != ended.err.npos);
+    CHECK(ended.err.find(line, first + 1) == ended.err.npos);
+  }
+  // A job of this host alone has no shell between, and nothing to be told of.
+  ::setenv("CUDA_X.Y", "1", 1);
+  Ended const here = Launched{"localhost", shell(count)}.end();
+  ::unsetenv("CUDA_X.Y");
+  CHECK(here.out == "1\n");
+  CHECK(here.err == "");
+}
+
+TEST_CASE("a line with this host's own name goes by ssh where it has a user or a port", "[comm][launch]") {
+  char name[256] = {};
+  REQUIRE(::gethostname(name, sizeof(name) - 1) == 0);
+  ::setenv("UNKNOWN_THERE", "here", 1);
+  std::string const own{name};
+  auto const by_ssh = [](std::string const& hosts) {
+    Ended const ended = Launched{hosts, shell("echo ${UNKNOWN_THERE-lost}")}.end();
+    CHECK(ended.err == "");
+    CHECK((ended.out == "lost\n" || ended.out == "here\n"));
+    return ended.out == "lost\n";
+  };
+  CHECK_FALSE(by_ssh(own));
+  CHECK(by_ssh(own + " port=2222"));
+  CHECK(by_ssh("me@" + own));
+  CHECK_FALSE(by_ssh("localhost"));
+  CHECK(by_ssh("localhost port=2222"));
+  CHECK(by_ssh("me@localhost"));
+}
+
 TEST_CASE("arguments arrive as they were given", "[comm][launch]") {
   std::vector<std::string> command{"/bin/sh", "-c", "for word; do printf '<%s>' \"$word\"; done; echo", "name"};
   std::vector<std::string> const words{"plain", "two words", "it's", "\"$HOME\"", "`date`", "$(date)",

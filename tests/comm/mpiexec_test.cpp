@@ -112,6 +112,11 @@ TEST_CASE("what goes along to the ranks of mpiexec", "[comm][launch]") {
   std::vector<std::string> const names = px::detail::names_for_mpiexec();
   for (char const* name : {"FI_PROVIDER", "OMP_NUM_THREADS"}) CHECK(std::count(names.begin(), names.end(), name) == 1);
   for (char const* name : {"UNKNOWN_THERE", "PATH"}) CHECK(std::count(names.begin(), names.end(), name) == 0);
+  // Whatever parts a list of names is in none of them.
+  std::vector<std::string> const odd{"CUDA_A,PATH", "UCX_A;PATH", "FI_A B", "OMP_X.Y"};
+  for (std::string const& name : odd) ::setenv(name.c_str(), "1", 1);
+  CHECK(px::detail::names_for_mpiexec() == names);
+  for (std::string const& name : odd) ::unsetenv(name.c_str());
 }
 
 TEST_CASE("a rank that mpiexec has started says its lines with its rank before them, and has no child more", "[comm][launch]") {

@@ -164,6 +164,29 @@ TEST_CASE("a file that an earlier job has left does not mislead", "[comm][socket
   }
 }
 
+TEST_CASE("a key that the ranks were given is theirs, whatever an earlier job has left in the file",
+          "[comm][socket][rendezvous]") {
+  Folder const folder;
+  std::string const path = folder.file("meet");
+  detail::MeetingPlace stale;
+  stale.addresses = {"127.0.0.1"};
+  stale.key = detail::new_key();
+  stale.port = 7;
+  write_private(path, detail::word_of(stale, 4096) + "\n");
+  detail::RankFacts mine;
+  detail::set_host(mine);
+  for (std::string const given : {"of the job", ""}) {
+    px::SocketOptions const options{.rank = 1, .size = 2, .address = "file:" + path, .key = given};
+    detail::Rendezvous rendezvous{options, mine, std::chrono::steady_clock::now() + 20s};
+    CHECK(rendezvous.look().size() == 1);
+    CHECK(rendezvous.key() == (given.empty() ? stale.key : given));
+  }
+  // And they meet, though the file leads to one who knows the key in it.
+  px::SocketOptions const all{.size = 3, .address = "file:" + path, .key = "of the job", .deadline = 20s};
+  check_none(meet(all, {{0, 200ms}, {1, 0ms}, {2, 0ms}}));
+  CHECK(folder.files() == 0);
+}
+
 TEST_CASE("a file that others may read or write is not trusted", "[comm][socket][rendezvous]") {
   Folder const folder;
   std::string const path = folder.file("meet");

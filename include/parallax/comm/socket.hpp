@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -219,6 +220,7 @@ inline int join_by_sockets(int&, char**&, RunOptions const& options, FunctionRef
     chosen = socket_options_from_environment().value();
     chosen.deadline = options.deadline;
     SocketCommunicator own{chosen};
+    ::unsetenv("PARALLAX_JOB_KEY");  // what the body starts need not know it
     try {
       JoinedWorld world{own};
       return body(world);

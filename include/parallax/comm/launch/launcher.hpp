@@ -46,7 +46,7 @@ struct LaunchOptions {
 // failed first (128 and the signal's number if it was killed), after a line on stderr that names it. A rank finds RANK, WORLD_SIZE,
 // LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PARALLAX_JOB_KEY in its environment; CUDA_VISIBLE_DEVICES where its host has
 // devices, and PARALLAX_MODE where the file says one. By ssh it has this working directory, and of this environment what begins with
-// PARALLAX_, OMP_, NCCL_, CUDA_ or LD_LIBRARY_PATH. Nowhere does it have what begins with PMI_, PMIX_ or OMPI_: an mpiexec may have
+// PARALLAX_, OMP_, NCCL_, CUDA_ or LD_LIBRARY_PATH; a line on stderr names what no shell can export. Nowhere does it have what begins with PMI_, PMIX_ or OMPI_: an mpiexec may have
 // started this process. Its standard input is empty. Rank 0 writes where this process writes. SIGINT, SIGTERM and SIGHUP are passed on to
 // the ranks, by ssh SIGINT as SIGTERM; the second one ends them. When this process is killed, they are.
 // Throws Error (invalid_argument) where other hosts cannot reach the first, and Error (transport) where no process can be made.
@@ -64,11 +64,38 @@ inline std::string shell_word(std::string_view word) {
   return text + "'";
 }
 
-// What of the environment goes along to other hosts.
+// The name that a setting of the environment, NAME=VALUE, begins with; empty where it has none.
+inline std::string_view name_in(std::string_view setting) {
+  std::size_t const end = setting.find('=');
+  return setting.substr(0, end == setting.npos ? 0 : end);
+}
+
+// Returns whether a setting of the environment is one that other hosts are to have.
 inline bool goes_along(std::string_view setting) {
   for (std::string_view const begin : {"PARALLAX_", "OMP_", "NCCL_", "CUDA_", "LD_LIBRARY_PATH="})
-    if (setting.starts_with(begin)) return true;
+    if (setting.starts_with(begin)) return setting.find('=') != setting.npos;
   return false;
+}
+
+// Returns whether a shell can export a variable of that name, which then means nothing else to it, nor to an mpiexec: it consists of
+// letters, digits and underscores. The environment may have other names, as Docker passes them on.
+inline bool can_be_exported(std::string_view name) {
+  for (char const c : name)
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_')) return false;
+  return !name.empty() && !(name[0] >= '0' && name[0] <= '9');
+}
+
+// Says on stderr which variables other hosts were to have, and cannot have because of their names.
+inline void say_what_stays() {
+  for (char** one = environ; *one; ++one) {
+    std::string_view const name = name_in(*one);
+    if (!goes_along(*one) || can_be_exported(name)) continue;
+    std::string shown{name.substr(0, 100)};
+    for (char& c : shown)
+      if (c < ' ' || c > '~') c = '?';
+    std::fprintf(stderr, "parallax: the variable '%s' does not go to other hosts: no shell can export that name\n",
+                 shown.c_str());
+  }
 }
 
 // What an mpiexec told this process is none of its ranks' business: they join by other ways.
@@ -76,8 +103,7 @@ inline void forget_launchers() {
   std::vector<std::string> names;
   for (char** one = environ; *one; ++one)
     for (std::string_view const begin : {"PMI_", "PMIX_", "OMPI_"})
-      if (std::string_view const setting{*one}; setting.starts_with(begin))
-        names.emplace_back(setting.substr(0, setting.find('=')));
+      if (std::string_view const setting{*one}; setting.starts_with(begin)) names.emplace_back(name_in(setting));
   for (std::string const& name : names) ::unsetenv(name.c_str());
 }
 
@@ -180,6 +206,7 @@ class LaunchedJob {
     port_ = options.port != 0 ? options.port : port_for_rank_0(is_here(first));
     char const* const key = std::getenv("PARALLAX_JOB_KEY");
     key_ = key && *key ? key : new_job_key();
+    if (!alone) say_what_stays();
   }
   LaunchedJob(LaunchedJob const&) = delete;
   LaunchedJob& operator=(LaunchedJob const&) = delete;
@@ -234,10 +261,8 @@ class LaunchedJob {
     char folder[4096];
     if (::getcwd(folder, sizeof(folder))) text += "cd " + shell_word(folder) + " || exit 86\n";
     for (char** one = environ; *one; ++one)
-      if (std::string_view const setting{*one}; goes_along(setting)) {
-        std::size_t const name = setting.find('=');
-        text += "export " + std::string{setting.substr(0, name)} + "=" + shell_word(setting.substr(name + 1)) + "\n";
-      }
+      if (std::string_view const setting{*one}, name = name_in(setting); goes_along(setting) && can_be_exported(name))
+        text += "export " + std::string{name} + "=" + shell_word(setting.substr(name.size() + 1)) + "\n";
     for (auto const& [name, value] : settings(host, rank, local)) text += "export " + name + "=" + shell_word(value) + "\n";
     text += "exec 3<&0\n";
     for (std::string const& word : command_) text += shell_word(word) + " ";

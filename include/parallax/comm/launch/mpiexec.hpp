@@ -36,7 +36,8 @@ std::vector<std::string> mpiexec_command(MpiexecKind kind, std::string_view mpie
                                          std::span<std::string const> program, std::string_view folder,
                                          std::span<std::string const> names);
 
-// The names of the variables that go along: those that go along by ssh, and those of MPI and of what it travels by.
+// The names of the variables that go along: those that go along by ssh, and those of MPI and of what it travels by. Lists of them, as
+// mpiexec takes them, are parted by signs that no such name has.
 std::vector<std::string> names_for_mpiexec();
 
 // This process becomes mpiexec, which is `given`, else what MPIEXEC names, else `mpiexec`. `library`: the words of the MPI that the program
@@ -145,7 +146,7 @@ PARALLAX_INLINE std::vector<std::string> names_for_mpiexec() {
     std::string_view const setting{*one};
     bool known = goes_along(setting);
     for (std::string_view const begin : {"FI_", "MPICH_", "MPIR_", "UCX_"}) known = known || setting.starts_with(begin);
-    if (known) names.emplace_back(setting.substr(0, setting.find('=')));
+    if (known && can_be_exported(name_in(setting))) names.emplace_back(name_in(setting));
   }
   return names;
 }
@@ -179,6 +180,7 @@ PARALLAX_INLINE void become_mpiexec(char const* given, std::string_view library,
   char folder[4096];
   if (!::getcwd(folder, sizeof(folder)))
     throw Error{Errc::file, -1, "launch", "", "the system does not tell the working directory"};
+  say_what_stays();
   std::vector<std::string> words = mpiexec_command(kind, mpiexec, resources, program, folder, names_for_mpiexec());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
