@@ -12,6 +12,10 @@
 #include "commands.hpp"
 #include "count.hpp"
 
+#ifndef BENCH_COMMAND  // of a program of one command, its name
+#define BENCH_COMMAND ""
+#endif
+
 namespace bench {
 
 // Under mpiexec every process could complain; the first one does.
@@ -71,7 +75,7 @@ int run_command(Options const& options, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    auto const options = bench::parse(argc, argv);
+    auto const options = bench::parse(argc, argv, BENCH_COMMAND);
     if (!options.help && !options.version) return bench::run_command(options, argc, argv);
     if (!bench::complains()) return 0;
     if (options.version) std::printf("parallax-bench %s\n", bench::build().c_str());

@@ -30,6 +30,7 @@ inline constexpr Command commands[] = {
     {"allreduce", "a dense variable, by size"},
     {"collectives", "reduce-scatter, allgather and alltoallv by size, beside MPI's"},
     {"ps", "a sparse table: pull and push, by policy"},
+    {"crossing", "one table by size and by the share of it that a step touches: where all-reduce begins to be the cheaper one"},
     {"compare", "a whole model under every policy: bytes, messages, time"},
     {"partition", "how evenly partitioners spread the rows of a batch over owners"},
     {"count", "bytes of a step on machines that are not there, counted over the ids, and the time that they make"},
@@ -68,8 +69,8 @@ struct Machines {
 
 struct Options {
   std::string command;
-  std::size_t begin = 1 << 10, end = 16 << 20, factor = 2;  // bytes
-  int iterations = 0, warmup = 3;                           // 0: as many as suit the size
+  std::size_t begin = 0, end = 0, factor = 0;  // bytes; 0: as the command has it
+  int iterations = 0, warmup = 3;              // 0: as many as suit the size
   bool check = true, doubles = false, smoke = false, help = false, version = false;
   std::string model = "lm1b";
   std::vector<std::string> policies, workloads;
@@ -146,18 +147,20 @@ inline std::vector<Flag> const& flags() {
   using O = Options;
   using S = std::string_view;
   static std::vector<Flag> const all{
-      {"-b", "bytes", "the smallest size (1K)", "allreduce collectives", [](O& o, S v) { o.begin = size("-b", v); }},
-      {"-e", "bytes", "the largest size (16M)", "allreduce collectives", [](O& o, S v) { o.end = size("-e", v); }},
-      {"-f", "factor", "from one size to the next (2)", "allreduce collectives",
+      {"-b", "bytes", "the smallest size (1K; crossing: 1M)", "allreduce collectives crossing",
+       [](O& o, S v) { o.begin = size("-b", v); }},
+      {"-e", "bytes", "the largest size (16M; crossing: 64M)", "allreduce collectives crossing",
+       [](O& o, S v) { o.end = size("-e", v); }},
+      {"-f", "factor", "from one size to the next (2; crossing: 8)", "allreduce collectives crossing",
        [](O& o, S v) { o.factor = number<std::size_t>("-f", v, 2, 1 << 20); }},
       {"-n", "steps", "measured steps (by default as many as suit the size)",
-       "allreduce collectives ps compare partition kernels async report peers",
+       "allreduce collectives ps crossing compare partition kernels async report peers",
        [](O& o, S v) { o.iterations = number("-n", v, 1, 100'000); }},
       {"-w", "steps", "steps before those that are measured (3)", "allreduce collectives ps compare report peers",
        [](O& o, S v) { o.warmup = number("-w", v, 0, 100'000); }},
-      {"-c", "0|1", "whether results are checked (1)", "allreduce collectives ps compare partition report peers",
+      {"-c", "0|1", "whether results are checked (1)", "allreduce collectives ps crossing compare partition report peers",
        [](O& o, S v) { o.check = number("-c", v, 0, 1) == 1; }},
-      {"-d", "type", "float or double (float)", "allreduce collectives ps compare report peers",
+      {"-d", "type", "float or double (float)", "allreduce collectives ps crossing compare report peers",
        [](O& o, S v) {
          o.doubles = choice("-d", v, std::vector<S>{"float", "double"}) == 1;
        }},
@@ -182,14 +185,14 @@ inline std::vector<Flag> const& flags() {
        "ps partition kernels count peers",
        [](O& o, S v) { o.rows = number<std::int64_t>("--rows", v, 1, std::int64_t{1} << 40); }},
       {"--width", "n",
-       "ps, kernels, count: elements of a row (128); compare: of DLRM's rows (16); peers: as the workload has it",
-       "ps compare kernels count auto report peers",
+       "ps, kernels, count: elements of a row (128; crossing: 64); compare: of DLRM's rows (16); peers: as the workload has it",
+       "ps crossing compare kernels count auto report peers",
        [](O& o, S v) { o.width = number<std::int64_t>("--width", v, 1, 1 << 20); }},
       {"--alpha", "x",
        "share of a table's rows that a rank touches in a step (ps .0032, partition .0087, compare: the model's own)",
        "ps compare partition count report peers", [](O& o, S v) { o.alpha = number("--alpha", v, 1e-12, 1.0); }},
       {"--alpha-sweep", "list", "shares at which all-reduce and parameter server meet (compare: .001,.01,.1,.5,1), or none",
-       "compare count auto report",
+       "crossing compare count auto report",
        [](O& o, S v) {
          o.alpha_sweep.clear(), o.alpha_sweep_given = true;
          if (v == "none") return;
@@ -197,19 +200,19 @@ inline std::vector<Flag> const& flags() {
          std::sort(o.alpha_sweep.begin(), o.alpha_sweep.end());
        }},
       {"--skew", "s", "exponent of the ids' Zipf distribution, 0: uniform (1)",
-       "ps compare partition count kernels report peers", [](O& o, S v) { o.skew = number("--skew", v, 0.0, 10.0); }},
+       "ps crossing compare partition count kernels report peers", [](O& o, S v) { o.skew = number("--skew", v, 0.0, 10.0); }},
       {"--ids", "file", "recorded ids instead: integers in a text file", "ps compare partition count report",
        [](O& o, S v) { o.ids = v; }},
-      {"--partition", "name", "how rows are dealt: block, cyclic, hash or greedy (cyclic)", "ps compare report peers",
+      {"--partition", "name", "how rows are dealt: block, cyclic, hash or greedy (cyclic)", "ps crossing compare report peers",
        [](O& o, S v) { o.partition = static_cast<Partition>(choice("--partition", v, partition_names)); }},
       {"--comm", "name", "self, threads or mpi (mpi under mpiexec, else threads)",
-       "allreduce collectives ps compare async peers",
+       "allreduce collectives ps crossing compare async peers",
        [](O& o, S v) { o.comm = static_cast<Comm>(choice("--comm", v, comm_names)); }},
       {"--ranks", "n", "thread ranks (2); partition: ranks that draw ids (8); async, staleness: workers (4)",
-       "allreduce collectives ps compare partition converge async staleness report",
+       "allreduce collectives ps crossing compare partition converge async staleness report",
        [](O& o, S v) { o.ranks = number("--ranks", v, 1, 1024); }},
       {"--hosts", "n|auto", "declares n equal hosts over the ranks, auto: those of MPI (every rank is a host)",
-       "allreduce collectives ps compare peers",
+       "allreduce collectives ps crossing compare peers",
        [](O& o, S v) {
          o.real_hosts = v == "auto";
          if (!o.real_hosts) o.hosts = number("--hosts", v, 1, 1024);
@@ -219,7 +222,7 @@ inline std::vector<Flag> const& flags() {
       {"--payload", "s", "divides the elements of dense tensors and the width of tables (1)", "compare count report peers",
        [](O& o, S v) { o.payload = number<std::int64_t>("--payload", v, 1, 1 << 20); }},
       {"--shared-memory", "0|1", "whether MPI ranks of one host exchange through memory (1)",
-       "allreduce collectives ps compare async peers",
+       "allreduce collectives ps crossing compare async peers",
        [](O& o, S v) { o.shared_memory = number("--shared-memory", v, 0, 1) == 1; }},
       {"--machines", "list", "machines x ranks of each (2x1,4x1,8x1,8x6)", "count",
        [](O& o, S v) {
@@ -275,9 +278,10 @@ inline void print_help(std::string_view of) {
                   static_cast<int>(flag.help.size()), flag.help.data());
 }
 
-// `also`: a command whose flags the one at hand has as well.
-inline Options parse(int argc, char** argv, std::string_view also = {}) {
+// `only`: the command of a program that has no other, which need not be named.
+inline Options parse(int argc, char** argv, std::string_view only = {}) {
   Options options;
+  options.command = only;
   options.comm = under_mpiexec() ? Comm::mpi : Comm::threads;
   for (int i = 0; i < argc; ++i) (options.line += i ? " " : "") += argv[i];
   for (int i = 1; i < argc; ++i) {
@@ -295,7 +299,7 @@ inline Options parse(int argc, char** argv, std::string_view also = {}) {
     auto const flag = std::find_if(all.begin(), all.end(), [&](auto const& known) { return known.name == name; });
     std::string const help = "; 'parallax-bench " + options.command + (options.command.empty() ? "" : " ") + "--help' lists ";
     if (flag == all.end()) throw Refusal{"there is no flag '" + std::string{name} + "'" + help + "what there is"};
-    if (!options.command.empty() && !flag->belongs_to(options.command) && (also.empty() || !flag->belongs_to(also)))
+    if (!options.command.empty() && !flag->belongs_to(options.command))
       throw Refusal{options.command + " has no flag " + std::string{name} + help + "those that it has"};
     if (flag->value.empty() && attached) throw Refusal{std::string{name} + " takes no value"};
     if (!flag->value.empty() && !attached) {
@@ -310,6 +314,10 @@ inline Options parse(int argc, char** argv, std::string_view also = {}) {
     for (Command const& command : commands) (list += list.empty() ? "" : ", ") += command.name;
     throw Refusal{"a command is needed: " + list + "; see --help"};
   }
+  bool const crosses = options.command == "crossing";
+  if (!options.begin) options.begin = crosses ? 1 << 20 : 1 << 10;
+  if (!options.end) options.end = std::max<std::size_t>(options.begin, crosses ? 64 << 20 : 16 << 20);
+  if (!options.factor) options.factor = crosses ? 8 : 2;
   if (options.begin > options.end) throw Refusal{"-b is larger than -e"};
   if (options.comm == Comm::self && options.ranks > 1) throw Refusal{"--comm self has one rank"};
   if (options.comm == Comm::mpi && options.ranks > 0 && !options.local())
