@@ -67,7 +67,7 @@ class Restoring {
       if (!bytes.empty()) std::memcpy(bytes.data(), small->data(), bytes.size());
     } else if (item.share == Share::own) {
       note([&] { read_own(item, key, bytes); });
-    } else if (StoredArray const* const stored = read_before(key)) {
+    } else if (StoredArray const* const stored = read_before(key); stored && item.share != Share::part) {
       copy(item, *stored, bytes);
     } else {
       fetch(item, find(key), bytes);

@@ -166,10 +166,11 @@ class SparseState : public Counted {
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
   // How many updates there were so far, the same on all ranks.
   std::int64_t steps() const { return rows_.steps(); }
-  // How often rows have changed or moved, the same on all ranks: a fetch that notes it knows whether its rows are still right.
+  // How often rows have changed or moved, the same on all ranks: a fetch that notes it knows whether its rows are still right. It
+  // grows, also where an archive gives back earlier steps.
   std::int64_t changes() const { return steps() + moves_ + rewritten_; }
-  // How often rows went to other ranks, or their policy changed.
-  std::int64_t moves() const { return moves_; }
+  // How often rows went to other ranks, or their policy changed; it grows likewise.
+  std::int64_t moves() const { return moves_ + undone_; }
   // The optimizer's slots beside this rank's rows.
   auto const& slots() const { return rows_.slots(); }
 
@@ -324,12 +325,14 @@ class SparseState : public Counted {
     items.same("optimizer.name", optimizer_name<O>());
     std::uint64_t choice = choice_;
     P partitioner = partitioner_;
+    std::int64_t const changed = changes(), moved = this->moves();
     std::int64_t moves = moves_;
     items.number("choice", choice, Share::world);
     items.number("pieces", partitioner.pieces, Share::world);
     items.number("moves", moves, Share::world);
     if constexpr (A::reads && adaptive) deal(static_cast<std::size_t>(choice), partitioner);
     moves_ = moves;
+    if constexpr (A::reads) undone_ = moved + 1 - moves_;
     auto const row = [&](std::int64_t local) { return global_row(local); };
     auto const where = [&](std::int64_t number) {
       auto const at = placement_.layout().locate(number);
@@ -338,6 +341,7 @@ class SparseState : public Counted {
     rows_.visit(items, {rows(), shards() ? Share::part : Share::any, local_rows(), row, where});
     items.number("dropped", dropped_, Share::own);
     items.fields("seen", seen, Share::own);
+    if constexpr (A::reads) rewritten_ = changed + 1 - steps() - moves_;
     if constexpr (adaptive) visit_choice(items);
     visit_policy_state(items, *this);
   }
@@ -473,8 +477,9 @@ class SparseState : public Counted {
   Reduce reduce_;
   BadIds bad_ids_;
   std::uint64_t dropped_ = 0;
-  std::size_t choice_ = 0;  // under Auto: of the policies that are chosen from
-  std::int64_t moves_ = 0, rewritten_ = 0;
+  std::size_t choice_ = 0;                   // under Auto: of the policies that are chosen from
+  std::int64_t moves_ = 0;                   // archives keep it, and give an earlier one back
+  std::int64_t rewritten_ = 0, undone_ = 0;  // what else `changes` and `moves` count, so that they grow
   P partitioner_;
   Placement<IndexType, P> placement_;
   Rows rows_;
