@@ -1,5 +1,8 @@
-// Memory that processes share: what an allocation needs is given back where it fails half way.
+// Memory that processes share: what an allocation needs is given back where it fails half way, and a child gives back nothing.
 #include "parallax/memory/shared.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <iterator>
@@ -66,4 +69,28 @@ TEST_CASE("a block that gets other pages keeps its address and its bytes, and it
   theirs.unmap();
   again.unmap();
   blocks.deallocate(memory);
+}
+
+TEST_CASE("a block is its process's: what a forked child gives back stays the parent's", "[memory][shared][child]") {
+  px::SharedBuffer<float> buffer(2000), renewed(2000);
+  if (!px::detail::shared_blocks.place_of(buffer.data()).id) PARALLAX_SKIP("processes share no memory here");
+  for (std::size_t i = 0; i < 2000; ++i) buffer[i] = renewed[i] = 1;
+  auto const found = px::detail::NamelessFile::find(px::detail::shared_blocks.place_of(buffer.data()));
+  pid_t const child = ::fork();
+  if (child == 0) {
+    { px::SharedBuffer<float> const gone{std::move(buffer)}; }
+    // A block that the child has given pages of its own is the child's to give back.
+    bool const fresh = px::detail::shared_blocks.renew(px::detail::shared_blocks.place_of(renewed.data()).id);
+    renewed[0] = 2;
+    { px::SharedBuffer<float> const gone{std::move(renewed)}; }
+    px::SharedBuffer<float> own(100);  // a child may have blocks of its own
+    own[99] = 3;
+    ::_exit(fresh && own[99] == 3 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  for (std::size_t i = 0; i < 2000; ++i) REQUIRE((buffer[i] == 1 && renewed[i] == 1));
+  CHECK(found.mark().gone == 0);
+  found.unmap();
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #endif
 
+#include "parallax/core/birth.hpp"
 #include "parallax/core/clock.hpp"
 #include "parallax/memory/place.hpp"
 
@@ -38,6 +39,8 @@ struct NamelessFile {
   std::uint64_t id = 0;
   // The open descriptor of an own file; -1 of one that was found, and where it is closed.
   int file = -1;
+  // The process that made or found it.
+  Birth birth;
 
   // Local. A file of this process, of at least so many bytes, all zeros.
   static NamelessFile make(std::size_t at_least);
@@ -54,7 +57,7 @@ struct NamelessFile {
   // Own files only: the same bytes at the same address, in another file, as which this one is known from now on. Who has found
   // it before has the old one. False where that cannot be had; then nothing has changed.
   bool renew() noexcept;
-  // Marks it as given back, and frees its pages for all who have mapped it, at once.
+  // Marks it as given back, and frees its pages for all who have mapped it, at once. In a forked child of its process it does nothing.
   void give_back() const noexcept;
 
  private:
@@ -95,7 +98,9 @@ inline NamelessFile NamelessFile::make(std::size_t at_least) {
 // The mark is compared with the place, for the owner may have given the descriptor to another file since; and of another
 // container's process it may be any file.
 inline NamelessFile NamelessFile::find(Place const& place) {
-  NamelessFile found{nullptr, static_cast<std::size_t>(place.bytes), place.id, -1};
+  NamelessFile found;
+  found.bytes = static_cast<std::size_t>(place.bytes);
+  found.id = place.id;
   char name[64];
   std::snprintf(name, sizeof name, "/proc/%d/fd/%d", static_cast<int>(place.process), static_cast<int>(place.file));
   int const file = place.id ? ::open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK) : -1;
@@ -127,10 +132,12 @@ inline bool NamelessFile::renew() noexcept {
   close();
   id = fresh.id;
   file = fresh.file;
+  birth = fresh.birth;
   return true;
 }
 
 inline void NamelessFile::give_back() const noexcept {
+  if (birth.in_child()) return;
   __atomic_store_n(&mark().gone, 1, __ATOMIC_RELEASE);
   static_cast<void>(::madvise(memory, bytes, MADV_REMOVE));
 }
