@@ -1,18 +1,21 @@
 // Programs of `run`, as they are started: front_door <what> [options of run]. CMakeLists.txt says how each start must end, and that
 // of tests/mpi. It is compiled with MPI, with sockets, and with neither.
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "parallax/comm/run.hpp"
+#include "parallax/memory/shared.hpp"
 #include "parallax/parallax.hpp"
 #ifdef PARALLAX_TEST_SOCKETS
 #include "parallax/comm/socket.hpp"
@@ -27,12 +30,29 @@ namespace {
 
 #if defined(PARALLAX_HAS_MPI) || defined(PARALLAX_TEST_SOCKETS)
 #define PARALLAX_TEST_TRAINS
+// How a forked child of a rank ends.
+enum class Child { exits, throws, steps, returns };
+bool forking = false;
+
+// A rank forks a child, which ends so, by `end`; what the child exits with must be right.
+void fork_one(Child child, std::function<void(Child)> const& end) {
+  pid_t const process = fork();
+  if (process == 0) return end(child);
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0) {}
+  int const expected = child == Child::throws ? 1 : child == Child::steps ? 3 : 0;
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != expected)
+    std::printf("a child of kind %d: status %x\n", static_cast<int>(child), status);
+}
+
 // 5 steps of a dense and a sparse variable, with gradients that differ by rank and step: what all parameters are then, as a number.
 // Rank 1 has batches for fewer steps, where `batches` says so. `hosts`: of each rank, or each rank is one of its own.
 std::uint64_t train(px::AnyCommunicator& world, int batches = 5, std::vector<int> hosts = {}) {
   for (int rank = static_cast<int>(hosts.size()); rank < world.size(); ++rank) hosts.push_back(rank);
   px::Session session{px::Topology{world, hosts}};
-  std::vector<float> weights(13, 1.0f), gradient(13);
+  px::SharedBuffer<float> own_weights(13), own_gradient(13);
+  std::span<float> const weights{own_weights.data(), 13}, gradient{own_gradient.data(), 13};
+  for (float& weight : weights) weight = 1;
   px::Variable<px::Dense, px::Momentum> layer{session, "layer", px::bind(weights), px::Momentum{.learning_rate = 0.1f}};
   px::Variable<px::Sparse, px::Adagrad> words{session, "words", {.rows = 40, .width = 3}};
   session.broadcast(layer);
@@ -41,12 +61,27 @@ std::uint64_t train(px::AnyCommunicator& world, int batches = 5, std::vector<int
     auto const number = static_cast<float>(7 * step + 3 * world.rank() + 1);
     for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = number / static_cast<float>(i + 3);
     auto const rows = session.pull(words, std::vector{step, 2 * step + world.rank(), 39 - step, step});
+    pid_t const own = getpid();
+    for (Child const child : {Child::exits, Child::throws, Child::steps, Child::returns}) {
+      if (!forking || step != 2 || getpid() != own) continue;
+      fork_one(child, [&](Child kind) {
+        if (kind == Child::exits) std::exit(0);
+        if (kind == Child::throws) throw std::runtime_error{"a reader fails"};
+        if (kind == Child::returns) return;
+        try {
+          session.step(px::grad(layer, gradient), px::grad(rows, std::vector<float>(4 * 3, 1.0f)));
+        } catch (px::Error const& error) {
+          std::_Exit(error.code() == px::Errc::misuse ? 3 : 4);
+        }
+      });
+    }
+    if (getpid() != own) return 0;
     session.step(px::grad(layer, gradient), px::grad(rows, std::vector<float>(4 * 3, number / 9)));
   }
   std::vector<int> all(40);
   for (int row = 0; row < 40; ++row) all[static_cast<std::size_t>(row)] = row;
   auto const table = session.pull(words, all);
-  std::vector<float> parameters{weights};
+  std::vector<float> parameters{weights.begin(), weights.end()};
   parameters.insert(parameters.end(), table.values().data, table.values().data + 40 * 3);
   session.finish();
   return px::detail::checksum(parameters.data(), parameters.size() * sizeof(float));
@@ -90,9 +125,12 @@ int body(std::string_view what, px::AnyCommunicator& world) {
       train(world);
       if (job == 0) std::fprintf(stderr, "rank %d trains\n", world.rank());
     }
-  if (what == "hash") {
+  if (what == "hash" || what == "hash_with_children") {
+    pid_t const own = getpid();
+    forking = what != "hash";
     std::uint64_t const hash = train(world);
-    if (world.rank() == 0) std::printf("%d ranks: %016llx\n", world.size(), static_cast<unsigned long long>(hash));
+    if (world.rank() == 0 && getpid() == own)
+      std::printf("%d ranks: %016llx\n", world.size(), static_cast<unsigned long long>(hash));
   }
 #endif
   return 0;
@@ -127,6 +165,25 @@ int join_listening() {
 }
 #endif
 
+#ifdef PARALLAX_TEST_SOCKETS
+// Communicator, session and variable as statics, whose destructors run where children exit.
+int train_statics() {
+  static std::optional<px::SocketCommunicator> world;
+  static std::optional<px::Session<px::SocketCommunicator>> session;
+  static std::optional<px::Variable<px::Sparse, px::Adagrad>> words;
+  world.emplace(px::socket_options_from_environment().value());
+  session.emplace(*world);
+  words.emplace(*session, "words", px::Table{.rows = 40, .width = 3});
+  for (int step = 0; step < 6; ++step) {
+    auto const rows = session->pull(*words, std::vector{step, 20 + world->rank()});
+    if (step == 3) fork_one(Child::exits, [](Child) { std::exit(0); });
+    session->step(px::grad(rows, std::vector<float>(2 * 3, 0.5f)));
+  }
+  session->finish();
+  return 0;
+}
+#endif
+
 // Which type of communicator a body is called with, where types are named.
 template <class C>
 int named(C& world) {
@@ -149,6 +206,7 @@ int main(int argc, char** argv) {
     return px::run<px::ThreadCommunicator, px::MpiCommunicator>(argc, argv, [](auto& world) { return train_by_hosts(world); });
 #elif defined(PARALLAX_TEST_SOCKETS)
   if (what == "listens") return join_listening();
+  if (what == "statics") return train_statics();
   if (what == "hash_by_hosts")
     return px::run<px::ThreadCommunicator, px::SocketCommunicator>(argc, argv,
                                                                    [](auto& world) { return train_by_hosts(world); });

@@ -1,5 +1,6 @@
 // How ranks over sockets learn where rank 0 listens: by a file, by the word that it holds, and by names that become known late.
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -245,6 +246,18 @@ TEST_CASE("rank 0 takes away no file but its own", "[comm][socket][rendezvous]")
     CHECK(detail::word_in_file(path) == "px1/2/-/a/::1");
   }
   CHECK(folder.files() == 0);
+}
+
+TEST_CASE("a forked child leaves the file of its parent", "[comm][socket][rendezvous][child]") {
+  Folder const folder;
+  std::string const path = folder.file("meet");
+  std::optional<detail::PlaceFile> own{std::in_place, path, "px1/1/-/a/::1"};
+  pid_t const child = ::fork();
+  if (child == 0) own.reset(), ::_exit(0);
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(detail::word_in_file(path) == "px1/1/-/a/::1");
 }
 
 TEST_CASE("a word of rank 0 says what it was made of, in as many bytes as are allowed", "[comm][socket][rendezvous]") {

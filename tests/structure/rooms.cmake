@@ -27,7 +27,7 @@ set(leaves "comm/(thread|mpi|socket|nccl|staged|cuda_thread|run)|kernel/cuda|mem
 # Large headers of the standard library, which every trainer's compiler would read: there is a lighter one of ours
 # (core/algorithm.hpp, core/reference.hpp, core/pointer.hpp, core/function_ref.hpp), or another way. Leaves may.
 set(heavy "algorithm|chrono|functional|iostream|map|memory|ranges|regex|set|sstream|thread|unordered_map|unordered_set")
-set(light "core/(algorithm|reference|clock)[.]hpp|comm/letter_queue[.]hpp|session/progress_thread[.]hpp|partition/greedy[.]hpp")
+set(light "core/(algorithm|reference|clock|own_thread)[.]hpp|comm/letter_queue[.]hpp|session/progress_thread[.]hpp|partition/greedy[.]hpp")
 
 set(broken 0)
 file(GLOB_RECURSE headers RELATIVE ${include}/parallax ${include}/parallax/*.hpp ${include}/parallax/*.cuh)

@@ -12,11 +12,11 @@
 #include <span>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "parallax/checkpoint/save.hpp"
+#include "parallax/core/own_thread.hpp"
 
 namespace parallax::detail {
 
@@ -110,7 +110,7 @@ class BackgroundSave final : public Behind {
     at_most_ = at_most;
     stage_ = Stage::writing;
     begun_ = true;
-    thread_ = std::jthread{[this](std::stop_token const& stop) { work(stop); }};
+    thread_.emplace([this](std::stop_token const& stop) { work(stop); });
   }
   bool failed() const override { return begun_ && stage_ == Stage::failed; }
   // What will be there, or is there once it is settled.
@@ -155,7 +155,7 @@ class BackgroundSave final : public Behind {
   std::optional<Error> failure() const { return stage_ == Stage::failed ? error_ : std::nullopt; }
   // Local. The thread is gone, and so is what it leaves undone.
   void end() {
-    thread_ = {};
+    thread_.reset();
     made_.folder = {};
   }
 
@@ -201,7 +201,7 @@ class BackgroundSave final : public Behind {
   std::optional<Error> error_;  // of the thread, once the stage says so
   std::atomic<Stage> stage_{Stage::done};
   bool begun_ = false;
-  std::jthread thread_;  // first to go: it works on all of the above
+  std::optional<OwnThread> thread_;  // first to go: it works on all of the above
 };
 
 // The work of `Session::save_async`.

@@ -16,26 +16,30 @@
 
 #include "parallax/checkpoint/common.hpp"
 #include "parallax/checkpoint/shard.hpp"
+#include "parallax/core/birth.hpp"
 
 namespace parallax::detail {
 
-// A folder of a generation that is being made, or a file that is there for a moment: gone with this, unless it is kept.
+// A folder of a generation that is being made, or a file that is there for a moment: gone with this, unless it is kept, or this is a
+// forked child.
 class UnfinishedFolder {
  public:
   UnfinishedFolder() = default;
   explicit UnfinishedFolder(std::string path) : path_{std::move(path)} {}
-  UnfinishedFolder(UnfinishedFolder&& other) noexcept : path_{std::exchange(other.path_, {})} {}
+  UnfinishedFolder(UnfinishedFolder&& other) noexcept : path_{std::exchange(other.path_, {})}, birth_{other.birth_} {}
   UnfinishedFolder& operator=(UnfinishedFolder&& other) noexcept {
     std::swap(path_, other.path_);
+    std::swap(birth_, other.birth_);
     return *this;
   }
   ~UnfinishedFolder() {
-    if (!path_.empty()) remove_folder(path_);
+    if (!path_.empty() && !birth_.in_child()) remove_folder(path_);
   }
   void keep() noexcept { path_.clear(); }
 
  private:
   std::string path_;
+  Birth birth_;
 };
 
 // Which ranks see the same folder: those of a home. By rank, the first rank of its home, which leads it.

@@ -9,20 +9,22 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "parallax/core/birth.hpp"
 #include "parallax/core/clock.hpp"
 
 namespace parallax::detail {
 
 // While one lives in the process, the first SIGTERM or SIGINT is remembered, and given to the handler that was there before. A further
 // one ends the process as if nobody had asked for it, but for those within a second of the first: launchers send the one that a
-// terminal has sent as well. A signal that was ignored stays ignored.
+// terminal has sent as well. A signal that was ignored stays ignored. In a forked child, which saves nothing, a signal does what it did
+// before.
 class SignalWatch {
  public:
   // Throws nothing; several watches in a process are one.
   SignalWatch() {
     Guard const turn{&turns};
     if (watches++ > 0) return;
-    first = 0;
+    first = 0, birth = {};
     for (std::size_t i = 0; i < signals.size(); ++i) {
       struct ::sigaction mine {};
       mine.sa_sigaction = &handle;
@@ -59,6 +61,12 @@ class SignalWatch {
   // Calls nothing that a handler may not call.
   static void handle(int signal, ::siginfo_t* info, void* context) {
     int const error = errno;
+    if (struct ::sigaction const& there = before[signal == signals[0] ? 0 : 1]; birth.in_child()) {
+      ::sigaction(signal, &there, nullptr);
+      ::raise(signal);  // once this returns
+      errno = error;
+      return;
+    }
     std::int64_t none = 0;
     std::int64_t const now = clock();
     if (!first.compare_exchange_strong(none, now) && now - none > 1'000'000'000) {
@@ -74,6 +82,7 @@ class SignalWatch {
 
   static inline SpinLock turns;
   static inline int watches = 0;
+  static inline Birth birth;
   static inline std::array<struct ::sigaction, signals.size()> before{};
   static inline std::atomic<std::int64_t> first{0};  // when; 0: never
 };

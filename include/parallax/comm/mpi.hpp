@@ -203,6 +203,7 @@ PARALLAX_MPI_INLINE bool MpiCommunicator::serialized() const {
 
 // The ranks that leave by one error, of which one is the cause, say it once.
 PARALLAX_MPI_INLINE void MpiCommunicator::abort(Error const& reason) {
+  if (detail::mpi_process.in_child()) return;
   if (reason.code() != Errc::aborted) detail::end_mpi_job(rank(), reason);
   bool const speaks = rank() == (reason.rank() < 0 ? 0 : reason.rank());
   detail::MpiEnd::soon(rank(), reason.what(), speaks && !detail::mpi_body_is_run);
@@ -347,6 +348,7 @@ PARALLAX_MPI_INLINE int run_mpi_rank(int& argc, char**& argv, FunctionRef<int(Mp
     } catch (...) {
       int rank = 0;
       MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      end_child(mpi_process, rank);
       end_mpi_job(rank, current_error(rank, "the training of a rank"));
     }
     if (mpi_job_is_ending) MpiEnd::await();  // `body` caught what had left a session

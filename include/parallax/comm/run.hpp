@@ -18,6 +18,7 @@
 #include "parallax/comm/launch/options.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/core/birth.hpp"
 #include "parallax/core/function_ref.hpp"
 
 namespace parallax {
@@ -118,6 +119,7 @@ inline int run_alone(RunBody body) {
 
 // Neither is joined with others: whatever is wrong ends this process alone.
 inline int run_here(int threads, RunBody body, RunOptions const& options, Start const& start, bool self) {
+  Birth const birth;
   try {
     Membership const joined{threads ? "threads" : "", threads ? threads : 1, has_entrance("MPI"), has_entrance("sockets")};
     if (options.guard) check_start(start, joined, "run");
@@ -125,6 +127,7 @@ inline int run_here(int threads, RunBody body, RunOptions const& options, Start 
     if (by_itself == 0 && self) return run_alone(body);
     return run_on_threads(by_itself ? by_itself : 1, body, options);
   } catch (...) {
+    end_child(birth, 0);
     return end_by(0, current_error(0, "the training of a rank"));
   }
 }
@@ -167,10 +170,16 @@ PARALLAX_INLINE int run_ranks(int& argc, char**& argv, RunBody body, RunOptions 
   Entrance const* const entrance = said.ranks ? nullptr : entrance_of(start.variable);
   if (!entrance) return run_here(said.ranks, body, chosen, start, self);
   speak_as_rank();
+  Birth const birth;
   auto const guarded = [&](JoinedWorld& world) {
     if (chosen.guard)
       check_start(start, {entrance->name, world.any().size(), has_entrance("MPI"), has_entrance("sockets")}, "run");
-    return body(world);
+    try {
+      return body(world);
+    } catch (...) {
+      end_child(birth, world.any().rank());
+      throw;
+    }
   };
   try {
     return entrance->join(argc, argv, chosen, guarded);

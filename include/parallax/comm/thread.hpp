@@ -11,14 +11,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/thread/group.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/list.hpp"
+#include "parallax/core/own_thread.hpp"
 
 namespace parallax {
 
@@ -297,7 +298,7 @@ PARALLAX_INLINE bool ThreadCommunicator::hold(int channel, int rank, std::uint64
 PARALLAX_INLINE void ThreadCommunicator::reclaim(int channel) noexcept {
   auto& loan = group_->loan(channel, rank_);
   loan.open.store(0);
-  while (loan.holders.load() > 0) std::this_thread::yield();
+  while (loan.holders.load() > 0 && !group_->birth_.in_child()) std::this_thread::yield();
 }
 
 PARALLAX_INLINE void ThreadCommunicator::begin_reading() {
@@ -308,7 +309,7 @@ PARALLAX_INLINE void ThreadCommunicator::begin_reading() {
 }
 
 PARALLAX_INLINE void ThreadCommunicator::await_readers() const noexcept {
-  for (int rank = 0; rank < size(); ++rank)
+  for (int rank = 0; rank < size() && !group_->birth_.in_child(); ++rank)
     while (reader(rank).reads.load()) std::this_thread::yield();
 }
 
@@ -417,7 +418,7 @@ PARALLAX_INLINE int ThreadCommunicator::waiting_for(int channel) const {
 
 PARALLAX_INLINE void ThreadCommunicator::withdraw(int channel) {
   Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
-  if (!lane.busy) return;
+  if (!lane.busy || group_->birth_.in_child()) return;
   for (int target = 0; target < size(); ++target) {
     if (!lane.peers[static_cast<std::size_t>(target)].posted) continue;
     Box& box = group_->box(channel, rank_, target, lane.number);
@@ -430,6 +431,7 @@ PARALLAX_INLINE void ThreadCommunicator::withdraw(int channel) {
 }
 
 PARALLAX_INLINE ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, Transfer const& transfer) {
+  group_->birth_.check(rank_, "ialltoallv");
   group_->check();
   check_channel(rank_, "ialltoallv", channel);
   check_lists(rank_, size(), "ialltoallv", transfer);
@@ -466,6 +468,7 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
       body(comm);
       group->publish_held_back();
     } catch (...) {
+      end_child(group->birth_, rank);
       {
         std::lock_guard const lock{mutex};
         if (!first) first = std::current_exception();
@@ -474,7 +477,7 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
     }
   };
   {
-    List<std::jthread> ranks;
+    List<OwnThread> ranks;
     for (int rank = 1; rank < size; ++rank) ranks.emplace_back(rank_main, rank);
     rank_main(0);
   }

@@ -12,6 +12,7 @@
 
 #include "parallax/comm/agreement/journal_report.hpp"
 #include "parallax/comm/transfer/lane.hpp"
+#include "parallax/core/birth.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/function_ref.hpp"
@@ -149,6 +150,8 @@ class Waiting {
   // An exception leaves the session. Its words cannot be had while it is under way; where the last operation was refused they
   // are those of the refusal, the same on all ranks, and so is the rank that is named.
   PARALLAX_COLD Error left() const;
+  // Whether this process is a forked child of the rank's: it has no peers.
+  bool in_child() const { return birth_.in_child(); }
   // For rounds, which drop what is under way where ranks called different operations.
   Underway& underway() { return *underway_; }
   // Whether an exception is on its way that was not when the session was made.
@@ -194,6 +197,7 @@ class Waiting {
   Topology<C> const* topology_;
   Traffic const* traffic_;
   Underway* underway_;
+  Birth birth_;
   int exceptions_ = std::uncaught_exceptions();
   std::optional<Error> poisoned_, refused_;  // refused_: by the last operation
   SpinLock turns_;                           // held by whoever works on the session, where two threads do
@@ -229,6 +233,7 @@ void Waiting<C>::drive(char const* operation, FunctionRef<bool()> done, Awaited 
 
 template <Communicator C>
 void Waiting<C>::guard(char const* operation, CallerOrder order, FunctionRef<void()> body) {
+  birth_.check(topology_->rank(), operation);
   Guard const turn{takes_turns_ ? &turns_ : nullptr};
   if (poisoned_)
     throw Error{Errc::poisoned, poisoned_->rank(), operation, "",
@@ -290,6 +295,7 @@ void Waiting<C>::take_turns(bool on) {
 template <Communicator C>
 void Waiting<C>::end(Error const& error) {
   poisoned_ = error;
+  if (in_child()) return;
   topology_->world().abort(error);
   underway_->withdraw();
 }

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "parallax/core/birth.hpp"
+
 namespace parallax {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian, and this machine is not");
@@ -276,9 +278,9 @@ class NewFile {
   // Leaves `other` as after finish().
   NewFile(NewFile&& other) noexcept = default;
   NewFile& operator=(NewFile&& other) = delete;
-  // Without finish() it removes what was written, and leaves a file that PATH named before as it was.
+  // Without finish() it removes what was written, and leaves a file that PATH named before as it was. In a forked child it does nothing.
   ~NewFile() {
-    if (file_.is_open() && is_ours()) ::unlink(part_.c_str());
+    if (file_.is_open() && !birth_.in_child() && is_ours()) ::unlink(part_.c_str());
   }
 
   // As the caller named it.
@@ -351,6 +353,7 @@ class NewFile {
   std::string path_, part_;
   std::uint64_t size_, waiting_ = 0;
   bool early_;
+  detail::Birth birth_;
   detail::Descriptor file_;
   detail::Intervals written_;
 };

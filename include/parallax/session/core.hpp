@@ -124,7 +124,7 @@ class SessionCore final : private Underway {
   // As the options have them, or as they were measured.
   Costs const& costs_of(bool on_device) const;
 
-  // Called by the destructor of the session. An end by exception takes the peers along; so does one with updates in flight. One
+  // Called by the destructor of the session. Nothing in a forked child. An end by exception takes the peers along; so does one with updates in flight. One
   // without `finish` is told of. Returns once no peer touches this rank's memory.
   void leave() noexcept;
 
@@ -215,6 +215,7 @@ Costs const& SessionCore<C>::costs_of(bool on_device) const {
 
 template <Communicator C>
 void SessionCore<C>::leave() noexcept {
+  if (waiting.in_child()) return;
   try {
     if (waiting.unwinding() && !finished && !waiting.ended()) topology.world().abort(waiting.left());
     else if ((flights.any_started() || ahead.falling()) && !waiting.ended())

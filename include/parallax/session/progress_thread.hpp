@@ -2,9 +2,9 @@
 #pragma once
 
 #include <stop_token>
-#include <thread>
 
 #include "parallax/core/clock.hpp"
+#include "parallax/core/own_thread.hpp"
 
 namespace parallax {
 
@@ -49,7 +49,7 @@ class ProgressThread {
     ~Turns() { session.take_turns(false); }
     S& session;
   } turns_;
-  std::jthread thread_;
+  detail::OwnThread thread_;
 };
 
 }  // namespace parallax

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
 #include <string_view>
 
 #include "parallax/comm/launch/bodies.hpp"
+#include "parallax/core/birth.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/text.hpp"
 
@@ -32,6 +34,10 @@ std::string last_line(int rank, std::string_view reason);
 std::string told_before(int rank, Error const& error);
 // What an error says, without its report. Refers to the error.
 std::string_view sentence_of(Error const& error);
+
+// Called while an exception is handled that has left what a rank does. Where this process is a forked child of the rank's, it ends
+// here, with exit code 1 and a line on stderr: neither the rank's peers nor the rest of the program is its own. Elsewhere it returns.
+void end_child(Birth const& birth, int rank);
 
 // Says the last words of `rank`, and returns what the process is to exit with. A backend whose ranks end alone returns it from
 // `join`.
@@ -62,6 +68,12 @@ PARALLAX_INLINE std::string_view sentence_of(Error const& error) {
   std::string_view sentence = error.what();
   sentence.remove_suffix(error.report().size());
   return sentence;
+}
+
+PARALLAX_INLINE void end_child(Birth const& birth, int rank) {
+  if (!birth.in_child()) return;
+  say(joined({"parallax: a forked child of rank ", rank, " ends (exit code 1): ", current_error(rank, "a child").detail(), "\n"}));
+  ::_exit(1);
 }
 
 PARALLAX_INLINE int end_by(int rank, Error const& error) {

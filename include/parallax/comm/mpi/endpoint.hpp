@@ -257,6 +257,7 @@ PARALLAX_MPI_INLINE void MpiEndpoint::release() noexcept {
 }
 
 PARALLAX_MPI_INLINE void MpiEndpoint::open(int channel, std::string_view operation) {
+  mpi_process.check(rank, operation);
   if (mpi_job_is_ending) MpiEnd::await();
   check_channel(rank, operation, channel);
   if (lane(channel).busy) throw busy_channel(rank, std::string{operation}, channel);
@@ -299,7 +300,7 @@ PARALLAX_MPI_INLINE int MpiEndpoint::waiting_for(int channel) const {
 
 PARALLAX_MPI_INLINE void MpiEndpoint::withdraw(int channel) noexcept {
   constexpr double patience = 1;  // seconds
-  if (!lane(channel).busy || mpi_job_is_ending) return;
+  if (!lane(channel).busy || mpi_job_is_ending || mpi_process.in_child()) return;
   messages.cancel(channel);
   if (neighbours) neighbours->withdraw(channel);
   for (double const begin = MPI_Wtime();; yield()) {

@@ -23,6 +23,7 @@
 #include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/mpi/bodies.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/birth.hpp"
 #include "parallax/core/clock.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
@@ -63,7 +64,10 @@ inline bool mpi_job_is_ending = false;  // MPI is not called any more, but to en
 inline bool mpi_body_is_run = false;    // by run_mpi, which quotes what leaves it
 inline std::string mpi_last_failure;    // what a communicator threw last, for the report of the one that ends the job
 
-// Whether MPI is initialised and not finalised.
+// The process that MPI knows. Its forked children call MPI for nothing: what they send would be the rank's.
+inline Birth mpi_process;
+
+// Whether MPI is initialised and not finalised, and this is the process that it knows.
 bool mpi_is_usable();
 
 // While it lives, MPI is initialised, and may end the process with words that are its own alone, as MPICH 5 does where Open MPI's
@@ -147,9 +151,8 @@ class MpiDebts {
   // Called by `exit`: ends the job where a session is still open, and changes the exit code where one was forgotten.
   static void at_exit();
 
-  // Whether a communicator went with an open session; and the process that watches, which a child of it is not.
+  // Whether a communicator went with an open session.
   static inline bool forgotten_ = false;
-  static inline pid_t process_ = 0;
   // The shortest deadline of any communicator, as far as `to_end_together` makes a difference.
   static inline std::chrono::nanoseconds shortest_{2 * to_end_together};
 };
@@ -205,7 +208,7 @@ PARALLAX_MPI_INLINE bool mpi_is_usable() {
   int initialised = 0, finalised = 0;
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
-  return initialised && !finalised;
+  return initialised && !finalised && !mpi_process.in_child();
 }
 
 PARALLAX_MPI_INLINE MpiStart::MpiStart() {
@@ -214,7 +217,7 @@ PARALLAX_MPI_INLINE MpiStart::MpiStart() {
 }
 
 PARALLAX_MPI_INLINE void MpiStart::at_exit() {
-  if (!lasts_) return;
+  if (!lasts_ || mpi_process.in_child()) return;
   auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
   std::string const why = objection({variable, getpid()}, {"", 1, true});
   if (why.empty()) return;
@@ -279,7 +282,7 @@ PARALLAX_MPI_INLINE void end_mpi_job(int rank, Error const& error) {
 PARALLAX_MPI_INLINE void MpiDebts::watch() {
   debtors();  // are constructed first, so that they are destroyed last
   static bool const watched = std::atexit(at_exit) == 0;
-  if (watched) process_ = getpid();
+  if (watched) mpi_process = {};
 }
 
 PARALLAX_MPI_INLINE void MpiDebts::enter(Journal const& journal, int rank, std::chrono::nanoseconds deadline) {
@@ -311,7 +314,7 @@ PARALLAX_MPI_INLINE List<MpiDebts::Debtor>& MpiDebts::debtors() {
 }
 
 PARALLAX_MPI_INLINE void MpiDebts::at_exit() {
-  if (MpiEnd::here() || getpid() != process_) return;  // another process is a child of the one that trains
+  if (MpiEnd::here() || mpi_process.in_child()) return;
   if (mpi_job_is_ending) MpiEnd::at_exit();
   for (Debtor const& debtor : debtors())
     if (debtor.journal->open()) MpiEnd::now(debtor.rank, "its process exits before its session has finished", debtor.rank);

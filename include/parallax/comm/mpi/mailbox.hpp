@@ -125,6 +125,7 @@ PARALLAX_MPI_INLINE void MpiMailbox::join(MPI_Comm comm, int first_tag, MailboxB
 }
 
 PARALLAX_MPI_INLINE bool MpiMailbox::post(LetterLane lane, int to, LetterParts parts) {
+  mpi_process.check(rank_, "post");
   check_letter(rank_, size_, to, parts, bounds_.largest);
   if (to == rank_) return own_[index(lane)].post(parts, lane, bounds_.window);
   bool const request = lane == LetterLane::requests;
@@ -150,6 +151,7 @@ PARALLAX_MPI_INLINE bool MpiMailbox::post(LetterLane lane, int to, LetterParts p
 }
 
 PARALLAX_MPI_INLINE bool MpiMailbox::take(LetterLane lane, int from, Letter& letter) {
+  mpi_process.check(rank_, "take");
   constexpr int looks = 4;
   check_writer(rank_, size_, from);
   if (from == rank_) return take_own(lane, letter);

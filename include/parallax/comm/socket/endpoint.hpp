@@ -27,6 +27,7 @@
 #include "parallax/comm/socket/options.hpp"
 #include "parallax/comm/socket/peers.hpp"
 #include "parallax/comm/socket/words.hpp"
+#include "parallax/core/birth.hpp"
 
 namespace parallax::detail {
 
@@ -38,7 +39,8 @@ class SocketEndpoint final : private PeerSink {
   SocketEndpoint(SocketOptions const& given, OwnedDescriptor listener);
   SocketEndpoint(SocketEndpoint const&) = delete;
   SocketEndpoint& operator=(SocketEndpoint const&) = delete;
-  // Says goodbye, or why the communicator has failed, and waits a second at most for that to be heard.
+  // Says goodbye, or why the communicator has failed, and waits a second at most for that to be heard. A forked child says nothing,
+  // here and in `abort`: the connections are its parent's.
   ~SocketEndpoint();
 
   SocketOptions options;
@@ -52,6 +54,8 @@ class SocketEndpoint final : private PeerSink {
   // Moves on everything; true once the channel's operation is complete, which frees the channel. Throws the reason of a
   // failure.
   bool progress(int channel);
+  // Local. Throws Error (misuse) in a forked child: called as an operation begins.
+  void check_process(std::string_view operation) const { birth_.check(options.rank, operation); }
   int waiting_for(int channel) const {
     int const near = host_ && blocks_.busy(channel) ? host_->neighbours().waiting_for(channel) : -1;
     return near >= 0 ? near : blocks_.waiting_for(channel);
@@ -70,12 +74,13 @@ class SocketEndpoint final : private PeerSink {
 
   // Moves on everything, and throws the reason of a failure.
   void check() {
+    check_process("check");
     move_on();
     if (failure_) throw *failure_;
   }
   // As SleepsUntilNews has it.
   void sleep(std::chrono::nanoseconds at_most) {
-    if (failure_) return;
+    if (failure_ || birth_.in_child()) return;
     if (!host_ || host_->lie_down()) peers_.sleep(at_most);
     if (host_) host_->get_up();
   }
@@ -84,7 +89,9 @@ class SocketEndpoint final : private PeerSink {
   void abort(Error const& reason);
   // As LendsMemory has them.
   std::byte* address_of(Place const& place);
-  void reclaim(int channel) noexcept { lending.reclaim(channel, peers_); }
+  void reclaim(int channel) noexcept {
+    if (!birth_.in_child()) lending.reclaim(channel, peers_);
+  }
   // Whether blocks between two ranks go through memory, and they lend to each other.
   bool shares_memory(int one, int other) const { return one == other || host_meeting_.share(one, other); }
   // Bytes that the system was given for peers, headers and all; those of the meeting are not counted.
@@ -123,6 +130,7 @@ class SocketEndpoint final : private PeerSink {
   // Whether blocks to and from another rank go through memory.
   bool near(int rank) const { return host_ && host_->neighbours().has(rank); }
 
+  Birth birth_;
   int exceptions_ = std::uncaught_exceptions();
   SocketPeers peers_;
   SocketBlocks blocks_;
@@ -266,6 +274,7 @@ inline void SocketEndpoint::share_memory(Moment until) {
 // ---- operations ----
 
 inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
+  check_process("ialltoallv");
   if (failure_) throw *failure_;
   check_channel(options.rank, "ialltoallv", channel);
   check_lists(options.rank, options.size, "ialltoallv", transfer);
@@ -313,7 +322,7 @@ inline bool SocketEndpoint::progress(int channel) {
 }
 
 inline void SocketEndpoint::withdraw(int channel) noexcept {
-  if (!blocks_.busy(channel)) return;
+  if (!blocks_.busy(channel) || birth_.in_child()) return;
   peers_.withdraw(channel);
   if (host_) host_->neighbours().give_up(channel);
   blocks_.close(channel);
@@ -339,6 +348,7 @@ inline std::byte* SocketEndpoint::address_of(Place const& place) {
 // ---- letters and journals ----
 
 inline bool SocketEndpoint::post_letter(LetterLane lane, int to, LetterParts parts) {
+  check_process("post");
   if (failure_) throw *failure_;
   check_letter(options.rank, options.size, to, parts, mailbox_.bounds.largest);
   if (to == options.rank) return mailbox_.post_own(lane, parts);
@@ -362,18 +372,21 @@ inline bool SocketEndpoint::take_letter(LetterLane lane, int from, Letter& lette
 }
 
 inline std::optional<Status> SocketEndpoint::status_of(int other, bool& fresh) {
+  check_process("status_of");
   if (other == options.rank) return journals.journal.status();
   if (!failure_ && journals.asks(other)) tell_status(other, FrameKind::question);
   return journals.status_of(other, fresh);
 }
 
 inline void SocketEndpoint::answer() {
+  check_process("answer");
   move_on();
   for (int rank = 0; rank < options.size; ++rank)
     if (journals.owes(rank) && !failure_) tell_status(rank, FrameKind::status);
 }
 
 inline void SocketEndpoint::announce() {
+  check_process("announce");
   if (failure_) return;
   for (int rank = 0; rank < options.size; ++rank) tell_status(rank, FrameKind::status);
   peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.idle(); });
@@ -461,6 +474,7 @@ inline void SocketEndpoint::fail(Error const& reason) {
 }
 
 inline void SocketEndpoint::abort(Error const& reason) {
+  if (birth_.in_child()) return;
   fail(reason);
   int const silent = reason.code() == Errc::timeout ? reason.rank() : -1;
   peers_.linger(
@@ -468,6 +482,7 @@ inline void SocketEndpoint::abort(Error const& reason) {
 }
 
 inline SocketEndpoint::~SocketEndpoint() {
+  if (birth_.in_child()) return;
   try {
     if (std::uncaught_exceptions() > exceptions_)
       fail({Errc::aborted, options.rank, "", "", joined({"rank ", options.rank, " left by an exception"})});

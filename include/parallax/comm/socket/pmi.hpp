@@ -21,6 +21,7 @@
 
 #include "parallax/comm/launch/guard.hpp"
 #include "parallax/comm/socket/descriptor.hpp"
+#include "parallax/core/birth.hpp"
 
 namespace parallax::detail {
 
@@ -283,18 +284,20 @@ class OwnLauncher {
 };
 
 // Tells the launcher that has joined the ranks, when it is destroyed, that this one needs it no more: a rank that dies without
-// that has crashed, and mpiexec ends the others. One that ends by an exception has told them why, and is let speak. Move-only.
+// that has crashed, and mpiexec ends the others. One that ends by an exception has told them why, and is let speak. A
+// forked child tells it nothing. Move-only.
 class LauncherFarewell {
  public:
   LauncherFarewell() = default;
-  LauncherFarewell(LauncherFarewell&& other) noexcept : due_{std::exchange(other.due_, false)} {}
+  LauncherFarewell(LauncherFarewell&& other) noexcept : due_{std::exchange(other.due_, false)}, birth_{other.birth_} {}
   LauncherFarewell& operator=(LauncherFarewell&& other) noexcept {
     std::swap(due_, other.due_);
+    std::swap(birth_, other.birth_);
     return *this;
   }
   ~LauncherFarewell() {
     try {
-      if (due_) OwnLauncher::finalize(std::chrono::steady_clock::now() + std::chrono::seconds{5});
+      if (due_ && !birth_.in_child()) OwnLauncher::finalize(std::chrono::steady_clock::now() + std::chrono::seconds{5});
     } catch (Error const&) {  // the launcher has gone before: it will not miss this rank
     }
   }
@@ -304,6 +307,7 @@ class LauncherFarewell {
 
  private:
   bool due_ = false;
+  Birth birth_;
 };
 
 }  // namespace parallax::detail

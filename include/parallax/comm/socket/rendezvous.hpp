@@ -21,6 +21,7 @@
 #include "parallax/comm/socket/options.hpp"
 #include "parallax/comm/socket/place.hpp"
 #include "parallax/comm/socket/pmi.hpp"
+#include "parallax/core/birth.hpp"
 
 namespace parallax::detail {
 
@@ -48,8 +49,8 @@ inline std::optional<std::string> word_in_file(std::string const& path) {
   return word;
 }
 
-// Rank 0's file: there, all at once, from its construction on, and gone with it, unless another job has written it since.
-// Move-only.
+// Rank 0's file: there, all at once, from its construction on, and gone with it, unless another job has written it since, or this is
+// a forked child. Move-only.
 class PlaceFile {
  public:
   // Error (file) where it cannot be written.
@@ -62,17 +63,19 @@ class PlaceFile {
     if (!written && file) ::unlink(fresh.c_str());
     if (!written) throw place_file_error(path_, joined({"cannot be written: ", std::strerror(error)}));
   }
-  PlaceFile(PlaceFile&& other) noexcept : path_{std::exchange(other.path_, {})}, word_{std::move(other.word_)} {}
+  PlaceFile(PlaceFile&& other) noexcept
+      : path_{std::exchange(other.path_, {})}, word_{std::move(other.word_)}, birth_{other.birth_} {}
   PlaceFile& operator=(PlaceFile&&) = delete;
   ~PlaceFile() {
     try {
-      if (!path_.empty() && word_in_file(path_) == word_) ::unlink(path_.c_str());
+      if (!path_.empty() && !birth_.in_child() && word_in_file(path_) == word_) ::unlink(path_.c_str());
     } catch (...) {  // no longer ours to remove
     }
   }
 
  private:
   std::string path_, word_;
+  Birth birth_;
 };
 
 // Refers to the options, and to what this rank says about itself.

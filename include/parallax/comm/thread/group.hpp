@@ -16,6 +16,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/thread/letters.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/birth.hpp"
 #include "parallax/core/config.hpp"
 #include "parallax/core/function_ref.hpp"
 
@@ -124,6 +125,7 @@ class ThreadGroup {
 
   int const size_;
   ThreadOptions const options_;
+  detail::Birth const birth_;  // in a forked child there is no other rank
   bool const oversubscribed_ = static_cast<unsigned>(size_) > std::thread::hardware_concurrency();  // asked once: slow
   // By channel, sender and receiver.
   std::vector<Box> boxes_;
