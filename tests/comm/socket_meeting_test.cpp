@@ -61,7 +61,7 @@ void babble(std::string const& address, std::mt19937_64& dice) {
   if (!socket) return;
   std::vector<unsigned char> bytes(dice() % 400);
   for (auto& byte : bytes) byte = static_cast<unsigned char>(dice());
-  std::array<unsigned char, 16> const hello{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x', 2, 0, 0, 0, 4, 3, 2, 1};
+  std::array<unsigned char, 16> const hello{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x', 3, 0, 0, 0, 4, 3, 2, 1};
   if (dice() % 2 == 0 && bytes.size() > hello.size()) std::copy(hello.begin(), hello.end(), bytes.begin());
   [[maybe_unused]] auto const sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
@@ -202,8 +202,118 @@ TEST_CASE("ranks that were told of different worlds are a mismatch", "[comm][soc
   auto const memories =
       meet({{.rank = 0, .size = 2, .deadline = 5s}, {.rank = 1, .size = 2, .deadline = 5s, .shared_memory = false}});
   for (auto const& error : memories) CHECK(has(error, px::Errc::mismatch, "another shared_memory"));
+  auto const sums = meet({{.rank = 0, .size = 2, .deadline = 5s, .checksums = true}, {.rank = 1, .size = 2, .deadline = 5s}});
+  for (auto const& error : sums) CHECK(has(error, px::Errc::mismatch, "rank 0 was given checksums, and rank 1 was not"));
   CHECK(has(meet({{.rank = 3, .size = 2}})[0], px::Errc::invalid_argument, "no rank 3"));
   CHECK(has(meet({{.rank = 0, .size = 2, .mailbox = {.window = 0}}})[0], px::Errc::invalid_argument, "window"));
+}
+
+// A process of another version, as far as it comes: it says hello and hears what it is told.
+TEST_CASE("a process of another version is told both versions, and so is the rank that it has called", "[comm][socket]") {
+  std::array<unsigned char, 48> hello{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x', 2, 0, 0, 0, 4, 3, 2, 1}, heard{};
+  px::SocketListener listener;
+  std::string const address = listener.address();
+  std::jthread const older{[&] {
+    auto const socket = call(address);
+    [[maybe_unused]] auto const sent = ::send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL);
+    [[maybe_unused]] auto const got = ::recv(socket.get(), heard.data(), heard.size(), MSG_WAITALL);
+  }};
+  std::optional<px::Error> error;
+  try {
+    px::SocketCommunicator{std::move(listener), {.rank = 0, .size = 2, .deadline = 1s}};
+  } catch (px::Error const& thrown) {
+    error = thrown;
+  }
+  std::string const words = "speaks version 2 of the protocol, and this rank version 3: build the programs of all ranks";
+  CHECK(has(error, px::Errc::timeout, words));
+  CHECK(heard[8] == 3);
+
+  px::SocketListener other;  // which answers in the place of rank 0
+  std::string const there = other.address();
+  std::jthread const called{[&] {
+    auto const to = px::detail::addresses_of(px::detail::split_address(there))[0];
+    { px::SocketListener const gone{std::move(other)}; }
+    auto const listening = px::detail::listening_socket(to);
+    pollfd waits{listening.get(), POLLIN, 0};
+    if (::poll(&waits, 1, 10'000) != 1) return;
+    px::detail::OwnedDescriptor const caller{::accept(listening.get(), nullptr, nullptr)};
+    [[maybe_unused]] auto const sent = ::send(caller.get(), hello.data(), hello.size(), MSG_NOSIGNAL);
+    std::this_thread::sleep_for(500ms);
+  }};
+  error.reset();
+  try {
+    px::SocketCommunicator{{.rank = 1, .size = 2, .address = there, .deadline = 2s}};
+  } catch (px::Error const& thrown) {
+    error = thrown;
+  }
+  CHECK(has(error, px::Errc::timeout, words));
+}
+
+// Two ends of a connection, of which one is a rank's and the other says what it has heard before.
+TEST_CASE("a proof that is sent back, or was recorded, proves nothing", "[comm][socket][strangers]") {
+  using px::detail::Greeting;
+  px::detail::RankFacts first, second;
+  first.rank = 0, second.rank = 1;
+  first.size = second.size = 2;
+  auto const ends = [] {
+    int both[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, both) == 0);
+    return std::pair{px::detail::OwnedDescriptor{both[0]}, px::detail::OwnedDescriptor{both[1]}};
+  };
+  auto const later = std::chrono::steady_clock::now() + 20s;
+  auto const heard = [](px::detail::OwnedDescriptor const& socket) {
+    std::vector<char> bytes(1000);
+    auto const got = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return bytes;
+  };
+  auto const say = [](px::detail::OwnedDescriptor const& socket, std::vector<char> const& bytes) {
+    REQUIRE(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<::ssize_t>(bytes.size()));
+  };
+
+  SECTION("a caller is told what it has said") {
+    auto [mine, theirs] = ends();
+    Greeting greeting{std::move(mine), true, "a key", second, later};
+    greeting.move_on();
+    say(theirs, heard(theirs));  // its hello
+    greeting.move_on();
+    say(theirs, heard(theirs));  // its proof
+    CHECK(greeting.move_on() == Greeting::State::failed);
+    CHECK(greeting.why() == "does not know the key of this job");
+  }
+  SECTION("what both have said is said again") {
+    auto [one, to_one] = ends();
+    auto [two, to_two] = ends();
+    Greeting caller{std::move(one), true, "a key", second, later}, called{std::move(two), false, "a key", first, later};
+    std::vector<std::vector<char>> by_caller, by_called;
+    for (int round = 0; round < 2; ++round) {
+      caller.move_on();
+      by_caller.push_back(heard(to_one));
+      say(to_two, by_caller.back());
+      called.move_on();
+      by_called.push_back(heard(to_two));
+      say(to_one, by_called.back());
+    }
+    CHECK(caller.move_on() == Greeting::State::done);
+    CHECK(called.move_on() == Greeting::State::done);
+
+    auto [three, to_three] = ends();
+    Greeting next_called{std::move(three), false, "a key", first, later};
+    say(to_three, by_caller[0]);
+    next_called.move_on();
+    say(to_three, by_caller[1]);
+    CHECK(next_called.move_on() == Greeting::State::failed);
+    CHECK(next_called.why() == "does not know the key of this job");
+
+    auto [four, to_four] = ends();
+    Greeting next_caller{std::move(four), true, "a key", second, later};
+    next_caller.move_on();
+    say(to_four, by_called[0]);
+    next_caller.move_on();
+    say(to_four, by_called[1]);
+    CHECK(next_caller.move_on() == Greeting::State::failed);
+    CHECK(next_caller.why() == "does not know the key of this job");
+  }
 }
 
 TEST_CASE("a world may meet by IPv6", "[comm][socket]") {

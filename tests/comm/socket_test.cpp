@@ -85,16 +85,16 @@ void exchange_blocks(px::SocketCommunicator& comm, std::size_t bytes, std::byte 
 
 TEST_CASE("sockets pass the communicators' suite", "[comm][socket]") {
   int const ranks = GENERATE(1, 2, 3, 5);
-  bool const shared_memory = GENERATE(true, false);
+  auto const [shared_memory, checksums] = GENERATE(std::pair{true, false}, std::pair{false, false}, std::pair{false, true});
   std::uint64_t const seed = std::random_device{}();
-  CAPTURE(ranks, shared_memory, seed);
-  parallax_conformance::check_communicator(Sockets{ranks, 3, shared_memory}, seed);
+  CAPTURE(ranks, shared_memory, checksums, seed);
+  parallax_conformance::check_communicator(Sockets{ranks, 3, shared_memory, checksums}, seed);
 }
 
 TEST_CASE("sockets pass the suite of failures", "[comm][socket]") {
   auto const [ranks, shared_memory] = GENERATE(std::pair{3, true}, std::pair{3, false}, std::pair{5, true});
   CAPTURE(ranks, shared_memory);
-  parallax_conformance::check_failures(Sockets{ranks, 3, shared_memory});
+  parallax_conformance::check_failures(Sockets{ranks, 3, shared_memory, !shared_memory});
 }
 
 TEST_CASE("sockets pass the mailboxes' suite", "[comm][socket][mailbox]") {
@@ -102,8 +102,8 @@ TEST_CASE("sockets pass the mailboxes' suite", "[comm][socket][mailbox]") {
   int const window = GENERATE(1, 3);
   std::uint64_t const seed = std::random_device{}();
   CAPTURE(ranks, window, seed);
-  parallax_conformance::check_mailbox(Sockets{ranks, window}, seed, 4);
-  parallax_conformance::check_mailbox_failures(Sockets{ranks, window});
+  parallax_conformance::check_mailbox(Sockets{ranks, window, true, window == 1}, seed, 4);
+  parallax_conformance::check_mailbox_failures(Sockets{ranks, window, true, window == 1});
 }
 
 TEST_CASE("sockets behind an erased type pass the suites", "[comm][socket][any]") {
@@ -115,11 +115,11 @@ TEST_CASE("sockets behind an erased type pass the suites", "[comm][socket][any]"
 
 TEST_CASE("a training over sockets has the bits of threads", "[comm][socket]") {
   int const ranks = GENERATE(1, 2, 3);
-  bool const shared_memory = GENERATE(true, false);
-  CAPTURE(ranks, shared_memory);
+  auto const [shared_memory, checksums] = GENERATE(std::pair{true, true}, std::pair{false, false}, std::pair{false, true});
+  CAPTURE(ranks, shared_memory, checksums);
   std::vector<Trained> sockets(static_cast<std::size_t>(ranks)), threads(sockets);
   run_sockets(ranks, [&](px::SocketCommunicator& world) { sockets[static_cast<std::size_t>(world.rank())] = trained(world); },
-              {.shared_memory = shared_memory});
+              {.shared_memory = shared_memory, .checksums = checksums});
   px::run_threads(ranks,
                   [&](px::ThreadCommunicator& world) { threads[static_cast<std::size_t>(world.rank())] = trained(world); });
   CHECK(sockets == threads);
@@ -164,7 +164,7 @@ TEST_CASE("a block that comes while its operation is posted goes on where it bel
     parallax_conformance::require(std::count(first, first + static_cast<std::ptrdiff_t>(bytes), std::byte{7}) == bytes,
                                   "a wrong byte");
   };
-  run_sockets(2, body, {.shared_memory = false});
+  run_sockets(2, body, {.shared_memory = false, .checksums = GENERATE(false, true)});
 }
 
 TEST_CASE("a rank that waits for its peers sleeps", "[comm][socket]") {

@@ -53,11 +53,14 @@ void run_sockets(int ranks, Body const& body, parallax::SocketOptions options = 
 struct Sockets {
   int ranks;
   int window = 3;
-  bool shared_memory = true;
+  bool shared_memory = true, checksums = false;
 
   template <class Body>
   void run(std::chrono::nanoseconds deadline, Body const& body) const {
     run_sockets(ranks, body,
-                {.deadline = deadline, .shared_memory = shared_memory, .mailbox = {.window = window, .largest = 100'000}});
+                {.deadline = deadline,
+                 .shared_memory = shared_memory,
+                 .checksums = checksums,
+                 .mailbox = {.window = window, .largest = 100'000}});
   }
 };

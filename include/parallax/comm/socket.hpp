@@ -48,7 +48,8 @@ class SocketListener {
 //                  joined the ranks (PMI) hears that this one needs it no more. One that dies without that has crashed: mpiexec
 //                  ends the others
 //   abort          every rank's pending and next operation throws the reason, and the first one stays
-// A peer that is gone without a goodbye ends the communicator: Error (transport), which names its rank and host, on every rank.
+// A peer that is gone without a goodbye, or whose frames are not as it has sent them, ends the communicator: Error (transport),
+// which names its rank and host, on every rank.
 class SocketCommunicator {
  public:
   // An operation in flight; see below.
@@ -140,8 +141,9 @@ class SocketCommunicator {
   // pages, at the same address, and who still holds it has the old ones alone.
   void reclaim(int channel) noexcept { end_->reclaim(channel); }
 
-  // Bytes that were written to connections since ranks know each other: blocks for other hosts, letters, and the 24 bytes
-  // before every 256 KiB of them or less. Within a host, 24 bytes wake a rank that sleeps when something in memory has changed.
+  // Bytes that were written to connections since ranks know each other: blocks for other hosts, letters, the 24 bytes before
+  // every 256 KiB of them or less, and with checksums 4 behind. Within a host, 24 bytes wake a rank that sleeps when something
+  // in memory has changed.
   std::uint64_t wire_bytes() const { return end_->written(); }
 
  private:

@@ -44,6 +44,11 @@ class SocketBlocks {
 
   // A block begins to come from that rank: where it goes. Error (mismatch).
   std::byte* begin(int source, FrameHeader const& block);
+  // It goes on: as FrameSink has it.
+  std::byte* more(int source, FrameHeader const& block, std::size_t bytes, std::byte* to) {
+    Fifo<Early>& blocks = early(source, block.channel);
+    return !blocks.empty() && blocks.back().number == block.number ? grow(blocks.back().bytes, bytes, block.total) : to;
+  }
   // All of it is there.
   void come(int source, FrameHeader const& block);
   // All of this rank's block for that one is on its way.
@@ -68,7 +73,7 @@ class SocketBlocks {
   };
   // A block that came before its operation was posted, or comes.
   struct Early {
-    std::uint64_t number = 0;
+    std::uint64_t number = 0, total = 0;
     std::vector<std::byte> bytes;
     bool whole = false;
   };
@@ -130,7 +135,7 @@ inline void SocketBlocks::claim(int channel, int source, Connection& connection)
   Fifo<Early>& blocks = early(source, channel);
   if (blocks.empty()) return;
   Lane& it = lane(channel);
-  if (!belongs(it, source, blocks.front().number, blocks.front().bytes.size())) return;
+  if (!belongs(it, source, blocks.front().number, blocks.front().total)) return;
   Early block = blocks.pop();
   std::byte* const to = it.transfer.receive + it.transfer.from[static_cast<std::size_t>(source)].offset;
   if (!block.whole) connection.redirect(to);
@@ -145,13 +150,12 @@ inline std::byte* SocketBlocks::begin(int source, FrameHeader const& block) {
   if (belongs(it, source, block.number, block.total))
     return it.transfer.receive + it.transfer.from[static_cast<std::size_t>(source)].offset;
   Fifo<Early>& blocks = early(source, block.channel);
-  blocks.push({block.number, {}, false});
+  blocks.push({block.number, block.total, {}, false});
   if (!spare_.empty()) {
     blocks.back().bytes = std::move(spare_.back());
     spare_.pop_back();
   }
-  blocks.back().bytes.resize(static_cast<std::size_t>(block.total));
-  return blocks.back().bytes.data();
+  return grow(blocks.back().bytes, block.bytes_behind(0), block.total);
 }
 
 inline void SocketBlocks::come(int source, FrameHeader const& block) {

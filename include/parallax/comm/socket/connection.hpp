@@ -13,6 +13,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,12 +26,14 @@ namespace parallax::detail {
 // Who takes in what a connection reads. A message is begun, then its bytes are written to where `begin` says, then it has come.
 class FrameSink {
  public:
-  // Where the message goes: room for its total, or null: its bytes are dropped.
+  // Where the message goes: room for its first frame, or null: its bytes are dropped.
   virtual std::byte* begin(FrameHeader const& message) = 0;
+  // It goes on: where its first byte is now, which was at `to`, with room for so many of its bytes. Null likewise.
+  virtual std::byte* more(FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
   // All of it is there.
   virtual void come(FrameHeader const& message) = 0;
-  // What came is no frame. Nothing more is read.
-  virtual void garbled() = 0;
+  // What came is no frame, or is not as it was sent: `how`, behind the name of who has sent it. Nothing more is read.
+  virtual void garbled(std::string_view how) = 0;
   // A block of this rank's has gone: its memory is not needed any more.
   virtual void gone(int channel) = 0;
 
@@ -51,12 +54,14 @@ class Connection {
   // Whether nothing arrives any more: the peer has closed its end, or the connection has failed, as `reason` says.
   bool ended() const { return ended_; }
   std::string reason() const { return error_ ? std::strerror(error_) : "end of the stream"; }
+  // Whether nobody is there to be told anything.
+  bool deaf() const { return deaf_ || (ended_ && !garbled_); }
   // Whether the system was given all that was sent, or nobody is there to have it.
-  bool idle() const { return out_.empty() || ended_; }
+  bool idle() const { return out_.empty() || deaf(); }
   // Whether the peer's system has all of it.
   bool delivered() const {
     int left = 0;
-    return idle() && (ended_ || ::ioctl(socket_.get(), TIOCOUTQ, &left) != 0 || left == 0);
+    return idle() && (deaf() || ::ioctl(socket_.get(), TIOCOUTQ, &left) != 0 || left == 0);
   }
   // Bytes that the system has taken since the beginning, headers and all.
   std::uint64_t written() const { return written_; }
@@ -65,13 +70,15 @@ class Connection {
 
   // Sends a message that lies in the caller's memory: a block.
   void send(FrameHeader message, std::byte const* bytes) {
-    if (!deaf_) out_.push({message, bytes, {}, 0, false});
+    message.check = message.own_check();
+    if (!deaf_) out_.push({message, bytes, {}, 0, false, message.check});
   }
   // Sends a message that the connection keeps until it is gone.
   void send(FrameHeader message, std::vector<std::byte> bytes) {
     std::byte const* const data = bytes.data();
     message.total = bytes.size();
-    if (!deaf_) out_.push({message, data, std::move(bytes), 0, false});
+    message.check = message.own_check();
+    if (!deaf_) out_.push({message, data, std::move(bytes), 0, false, message.check});
   }
   // Writes as much as the system takes now. True if that was anything.
   bool write(FrameSink& sink);
@@ -104,35 +111,38 @@ class Connection {
     std::vector<std::byte> kept;
     std::uint64_t position = 0;
     bool bare = false;
+    FrameSum sum = 0;  // of the header and the first `summed` bytes
+    std::uint64_t summed = 0;
 
     // Bytes of all of its frames.
-    std::uint64_t size() const {
-      std::uint64_t const frames = std::max<std::uint64_t>(1, (message.total + frame_bytes - 1) / frame_bytes);
-      return bare ? kept.size() : message.total + frames * sizeof(FrameHeader);
-    }
-    // The frame in which a position lies.
-    FrameHeader frame_at(std::uint64_t at) const {
-      FrameHeader frame = message;
-      std::uint64_t const begin = at / (sizeof frame + frame_bytes) * frame_bytes;
-      frame.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(frame_bytes, message.total - begin));
-      return frame;
+    std::uint64_t size() const { return bare ? kept.size() : bytes_of_frames(message.total, message.summed != 0); }
+    // Bytes of its sum in every frame.
+    std::size_t tail() const { return message.summed != 0 && message.total > 0 ? sizeof(FrameSum) : 0; }
+    // From the beginning of one frame to that of the next.
+    std::size_t stride() const { return sizeof(FrameHeader) + frame_bytes + tail(); }
+    // Takes the sum of its first bytes, so many, of which all but a frame's were summed already.
+    void sum_up(std::uint64_t bytes) {
+      if (summed < bytes) sum = crc32c(sum, data + summed, static_cast<std::size_t>(bytes - summed));
+      summed = std::max(summed, bytes);
     }
   };
 
-  // Memory for one call, and the headers among them.
+  // Memory for one call.
   struct Gathered {
     std::array<iovec, most_buffers> buffers;
-    std::array<FrameHeader, most_buffers> header;
     std::size_t count = 0, bytes = 0;
 
     void add(void const* from, std::size_t size) {
-      buffers[count++] = {const_cast<void*>(from), size};
+      if (size > 0) buffers[count++] = {const_cast<void*>(from), size};
       bytes += size;
     }
-    bool full() const { return count + 2 > most_buffers; }
+    bool full() const { return count + 3 > most_buffers; }
   };
-  // Adds what is left of a message, frame by frame, as far as there is room.
-  static void gather(Gathered& gathered, Outgoing const& out);
+  // Adds what is left of the frame in which a position lies. Returns where the next begins.
+  static std::uint64_t gather_frame(Gathered& gathered, Outgoing& out, std::uint64_t at);
+  // Adds what is left of a message, frame by frame, as far as there is room; of one that is summed a frame at most, which is in
+  // the cache when the system copies it. True if that was all of it.
+  static bool gather(Gathered& gathered, Outgoing& out);
   // Counts bytes as gone, and tells the sink of the blocks that are.
   void settle(std::size_t bytes, FrameSink& sink);
   // Makes the message end with the frame that it is in, whose rest is copied. False where it is between two frames.
@@ -142,12 +152,21 @@ class Connection {
   void parse(FrameSink& sink);
   // A header has come: of a message that begins, or of the next part of one.
   void open(FrameHeader const& frame, FrameSink& sink);
-  bool fits(FrameHeader const& frame) const;
-  // So many bytes of the frame have been put in their place, or dropped.
-  void advance(std::size_t bytes, FrameSink& sink);
+  // So many bytes of the frame have been put in their place, or dropped. They are still at `from`.
+  void advance(std::byte const* from, std::size_t bytes, FrameSink& sink);
+  // The sum behind a frame's bytes has come.
+  void compare(FrameSum told, FrameSink& sink);
+  // All of a frame is there.
+  void close(FrameSink& sink);
+  // Reads nothing more.
+  PARALLAX_COLD void refuse(std::string_view how, FrameSink& sink) {
+    ended_ = garbled_ = true;
+    sink.garbled(how);
+  }
 
   OwnedDescriptor socket_;
-  bool ended_ = true, deaf_ = false;  // deaf_: what is written goes nowhere
+  // deaf_: what is written goes nowhere; garbled_: what comes is not read any more, but who has sent it hears why
+  bool ended_ = true, deaf_ = false, garbled_ = false;
   int error_ = 0;
   std::uint64_t written_ = 0;
   Fifo<Outgoing> out_;
@@ -158,24 +177,39 @@ class Connection {
   bool arriving_ = false;
   std::uint64_t received_ = 0;  // bytes of it
   std::size_t frame_left_ = 0;  // bytes of the frame at hand
+  bool sum_due_ = false;        // which come behind it
+  FrameSum sum_ = 0;            // of the header and what is there
   std::byte* to_ = nullptr;     // where the first byte of the message goes
 };
 
-inline void Connection::gather(Gathered& gathered, Outgoing const& out) {
-  if (out.bare) return gathered.add(out.kept.data() + out.position, out.kept.size() - out.position);
-  for (std::uint64_t at = out.position; at < out.size() && !gathered.full();) {
-    FrameHeader& frame = gathered.header[gathered.count] = out.frame_at(at);
-    std::uint64_t const number = at / (sizeof frame + frame_bytes);
-    std::size_t in_frame = static_cast<std::size_t>(at % (sizeof frame + frame_bytes));
-    if (in_frame < sizeof frame) {
-      gathered.add(reinterpret_cast<std::byte const*>(&frame) + in_frame, sizeof frame - in_frame);
-      at += sizeof frame - in_frame;
-      in_frame = sizeof frame;
-    }
-    std::size_t const done = in_frame - sizeof frame;
-    if (done < frame.bytes) gathered.add(out.data + number * frame_bytes + done, frame.bytes - done);
-    at += frame.bytes - done;
+inline std::uint64_t Connection::gather_frame(Gathered& gathered, Outgoing& out, std::uint64_t at) {
+  std::uint64_t const number = at / out.stride(), before = number * frame_bytes;
+  auto const gone = static_cast<std::size_t>(at % out.stride());
+  std::size_t const bytes = out.message.bytes_behind(before), header = sizeof(FrameHeader);
+  auto const add = [&](void const* from, std::size_t begin, std::size_t size) {  // a part of the frame
+    std::size_t const skipped = std::min(size, gone > begin ? gone - begin : 0);
+    gathered.add(static_cast<std::byte const*>(from) + skipped, size - skipped);
+  };
+  add(&out.message, 0, header);
+  if (bytes > 0) add(out.data + before, header, bytes);
+  if (out.tail() > 0) {
+    out.sum_up(before + bytes);
+    add(&out.sum, header + bytes, sizeof out.sum);
   }
+  return number * out.stride() + header + bytes + out.tail();
+}
+
+inline bool Connection::gather(Gathered& gathered, Outgoing& out) {
+  if (out.bare) {
+    gathered.add(out.kept.data() + out.position, out.kept.size() - out.position);
+    return true;
+  }
+  std::uint64_t at = out.position;
+  while (at < out.size() && !gathered.full()) {
+    at = gather_frame(gathered, out, at);
+    if (out.tail() > 0) break;
+  }
+  return at == out.size();
 }
 
 inline bool Connection::write(FrameSink& sink) {
@@ -184,7 +218,8 @@ inline bool Connection::write(FrameSink& sink) {
     while (!out_.empty() && out_.front().size() == 0) out_.pop();  // what was withdrawn
     if (out_.empty() || deaf_) break;
     Gathered gathered;
-    for (std::size_t i = 0; i < out_.size() && !gathered.full(); ++i) gather(gathered, out_[i]);
+    for (std::size_t i = 0; i < out_.size() && !gathered.full(); ++i)
+      if (!gather(gathered, out_[i])) break;
     msghdr message{};
     message.msg_iov = gathered.buffers.data();
     message.msg_iovlen = gathered.count;
@@ -218,13 +253,9 @@ inline void Connection::settle(std::size_t bytes, FrameSink& sink) {
 
 inline bool Connection::finish_frame(Outgoing& out) {
   if (out.bare) return true;
-  if (out.position % (sizeof(FrameHeader) + frame_bytes) == 0) return false;
+  if (out.position % out.stride() == 0) return false;
   Gathered rest;
-  Outgoing frame{out.frame_at(out.position), nullptr, {}, out.position % (sizeof(FrameHeader) + frame_bytes), false};
-  frame.data = out.data + out.position / (sizeof(FrameHeader) + frame_bytes) * frame_bytes;
-  std::uint64_t const total = std::exchange(frame.message.total, frame.message.bytes);
-  gather(rest, frame);
-  rest.header[0].total = total;
+  gather_frame(rest, out, out.position);
   std::vector<std::byte> kept;
   for (std::size_t i = 0; i < rest.count; ++i) {
     auto const* const from = static_cast<std::byte const*>(rest.buffers[i].iov_base);
@@ -265,7 +296,7 @@ inline bool Connection::read(FrameSink& sink) {
     all += bytes;
     std::size_t const straight = std::min(direct, bytes);
     end_ += bytes - straight;
-    if (straight > 0) advance(straight, sink);
+    if (straight > 0) advance(to_ + received_, straight, sink);
     parse(sink);
     if (bytes < room) break;
   }
@@ -275,16 +306,23 @@ inline bool Connection::read(FrameSink& sink) {
 inline void Connection::parse(FrameSink& sink) {
   while (!ended_) {
     std::size_t const here = end_ - begin_;
+    std::byte const* const at = staged_.data() + begin_;
     if (frame_left_ > 0) {
       std::size_t const bytes = std::min(here, frame_left_);
       if (bytes == 0) break;
-      if (to_) std::memcpy(to_ + received_, staged_.data() + begin_, bytes);
+      if (to_) std::memcpy(to_ + received_, at, bytes);
       begin_ += bytes;
-      advance(bytes, sink);
+      advance(at, bytes, sink);
+    } else if (sum_due_) {
+      FrameSum told;
+      if (here < sizeof told) break;
+      std::memcpy(&told, at, sizeof told);
+      begin_ += sizeof told;
+      compare(told, sink);
     } else {
-      if (here < sizeof(FrameHeader)) break;
       FrameHeader frame;
-      std::memcpy(&frame, staged_.data() + begin_, sizeof frame);
+      if (here < sizeof frame) break;
+      std::memcpy(&frame, at, sizeof frame);
       begin_ += sizeof frame;
       open(frame, sink);
     }
@@ -293,37 +331,53 @@ inline void Connection::parse(FrameSink& sink) {
   end_ -= std::exchange(begin_, 0);
 }
 
-inline bool Connection::fits(FrameHeader const& frame) const {
-  if (frame.kind > last_frame_kind || frame.channel >= channels || frame.unused != 0) return false;
-  std::uint64_t const before = arriving_ ? received_ : 0;
-  return frame.total >= before && frame.bytes == std::min<std::uint64_t>(frame_bytes, frame.total - before);
-}
-
 inline void Connection::open(FrameHeader const& frame, FrameSink& sink) {
+  if (FrameSum const sum = frame.own_check(); sum != frame.check)
+    return refuse(
+        joined({"sent a frame that was changed on its way: the checksum of its header is ", in_digits(sum),
+                ", which it says is ", in_digits(frame.check), " (if the rest is right, it is ", name_of(frame.kind), ")"}),
+        sink);
   if (frame.kind == FrameKind::abort)
     arriving_ = arriving_ && message_.kind == FrameKind::abort;  // of all else there is no rest
-  bool const goes_on = arriving_ && frame.kind == message_.kind && frame.channel == message_.channel &&
-                       frame.number == message_.number && frame.total == message_.total;
-  if (!fits(frame) || (arriving_ && !goes_on)) {
-    ended_ = deaf_ = true;
-    out_.clear();
-    return sink.garbled();
-  }
-  frame_left_ = frame.bytes;
-  if (!arriving_) {
+  bool const is_frame = frame.kind <= last_frame_kind && frame.channel < channels && frame.summed <= 1 && frame.unused == 0;
+  if (!is_frame || (arriving_ && std::memcmp(&frame, &message_, sizeof frame) != 0))
+    return refuse("sent what is no frame", sink);
+  if (arriving_) {
+    frame_left_ = frame.bytes_behind(received_);
+    if (to_) to_ = sink.more(frame, static_cast<std::size_t>(received_) + frame_left_, std::exchange(to_, nullptr));
+  } else {
     arriving_ = true;
     message_ = frame;
     received_ = 0;
+    frame_left_ = frame.bytes_behind(0);
+    sum_ = frame.check;
     to_ = nullptr;
     to_ = sink.begin(frame);
   }
-  if (frame_left_ == 0) advance(0, sink);
+  if (frame_left_ == 0) close(sink);
 }
 
-inline void Connection::advance(std::size_t bytes, FrameSink& sink) {
+inline void Connection::advance(std::byte const* from, std::size_t bytes, FrameSink& sink) {
+  if (message_.summed != 0) sum_ = crc32c(sum_, from, bytes);
   received_ += bytes;
   frame_left_ -= bytes;
-  if (frame_left_ > 0 || received_ < message_.total) return;
+  if (frame_left_ > 0) return;
+  sum_due_ = message_.summed != 0;
+  if (!sum_due_) close(sink);
+}
+
+inline void Connection::compare(FrameSum told, FrameSink& sink) {
+  if (told == sum_) {
+    sum_due_ = false;
+    return close(sink);
+  }
+  refuse(joined({"sent ", name_of(message_.kind), " of ", message_.total, " bytes that was changed on its way: up to byte ",
+                 received_, " its checksum is ", in_digits(sum_), ", and ", in_digits(told), " where it was sent"}),
+         sink);
+}
+
+inline void Connection::close(FrameSink& sink) {
+  if (received_ < message_.total) return;
   arriving_ = false;
   to_ = nullptr;
   sink.come(message_);

@@ -19,6 +19,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/letter_queue.hpp"
 #include "parallax/comm/socket/blocks.hpp"
+#include "parallax/comm/socket/bounds.hpp"
 #include "parallax/comm/socket/host.hpp"
 #include "parallax/comm/socket/journals.hpp"
 #include "parallax/comm/socket/lending.hpp"
@@ -111,8 +112,9 @@ class SocketEndpoint final : private PeerSink {
 
   // What comes from a rank.
   std::byte* begin(int from, FrameHeader const& message) override;
+  std::byte* more(int from, FrameHeader const& message, std::size_t bytes, std::byte* to) override;
   void come(int from, FrameHeader const& message) override;
-  void garbled(int from) override { fail(broken(from, "sent what is no frame")); }
+  void garbled(int from, std::string_view how) override { fail(broken(from, how)); }
   void gone(int to, int channel) override { blocks_.gone(to, channel); }
 
   // Reads and writes what can be. A connection that has ended without a goodbye ends the communicator.
@@ -204,7 +206,7 @@ inline void SocketEndpoint::install(SocketMeeting& meeting) {
   for (int rank = 0; rank < options.size; ++rank) {
     RankLink& link = meeting.links()[static_cast<std::size_t>(rank)];
     if (!link.socket) continue;
-    peers_.connect(rank, std::move(link.socket), link.facts.name.data());
+    peers_.connect(rank, std::move(link.socket), printable(link.facts.name.data()));
     if (failure_) peers_.tell(rank, FrameKind::abort, 0, error_bytes(*failure_));  // of a rank that was quicker
   }
 }
@@ -287,6 +289,7 @@ inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
   if (out.bytes > 0) std::memmove(transfer.receive + in.offset, transfer.send + out.offset, out.bytes);
   FrameHeader block;
   block.channel = static_cast<std::uint8_t>(channel);
+  block.summed = options.checksums ? 1 : 0;
   block.number = blocks_.open(channel, transfer);
   try {
     for (int k = 1; k < options.size; ++k) {
@@ -358,7 +361,7 @@ inline bool SocketEndpoint::post_letter(LetterLane lane, int to, LetterParts par
   std::vector<std::byte> bytes;
   write_letter(bytes, parts);
   if (request) mailbox_.posted(to);
-  peers_.tell(to, request ? FrameKind::request : FrameKind::answer, 0, std::move(bytes));
+  peers_.tell(to, request ? FrameKind::request : FrameKind::answer, 0, std::move(bytes), options.checksums);
   return true;
 }
 
@@ -415,31 +418,28 @@ inline void SocketEndpoint::move_on() {
 }
 
 inline std::byte* SocketEndpoint::begin(int from, FrameHeader const& message) {
-  auto const bytes = static_cast<std::size_t>(message.total);
   if (failure_) return nullptr;
-  switch (message.kind) {
-    case FrameKind::abort:
-    case FrameKind::directory: {
-      auto& text = texts_[static_cast<std::size_t>(from)];
-      text.resize(bytes);
-      return text.data();
-    }
-    case FrameKind::request:
-    case FrameKind::answer: return mailbox_.begin(from, bytes);
-    case FrameKind::question:
-    case FrameKind::status: return journals.begin(from, bytes);
-    case FrameKind::place: return host_meeting_.begin(from, bytes);
-    case FrameKind::credit:
-    case FrameKind::found:
-    case FrameKind::bell:
-    case FrameKind::goodbye: return nullptr;
-    case FrameKind::block: break;
-  }
   try {
-    return blocks_.begin(from, message);
+    if (auto const why = objection(from, message, options.size, mailbox_); !why.empty()) throw broken(from, why);
+    if (message.kind == FrameKind::block) return blocks_.begin(from, message);
   } catch (Error const& error) {
     fail(error);
-    return nullptr;
+  }
+  return more(from, message, message.bytes_behind(0), nullptr);
+}
+
+inline std::byte* SocketEndpoint::more(int from, FrameHeader const& message, std::size_t bytes, std::byte* to) {
+  if (failure_) return nullptr;
+  switch (message.kind) {
+    case FrameKind::block: return blocks_.more(from, message, bytes, to);
+    case FrameKind::request:
+    case FrameKind::answer: return mailbox_.grow(from, bytes, message.total);
+    case FrameKind::abort:
+    case FrameKind::directory: return grow(texts_[static_cast<std::size_t>(from)], bytes, message.total);
+    case FrameKind::question:
+    case FrameKind::status: return journals.begin(from);
+    case FrameKind::place: return host_meeting_.begin(from);
+    default: return nullptr;
   }
 }
 
@@ -451,11 +451,13 @@ inline void SocketEndpoint::come(int from, FrameHeader const& message) {
     case FrameKind::block: return blocks_.come(from, message);
     case FrameKind::request: return mailbox_.come(from, LetterLane::requests);
     case FrameKind::answer: return mailbox_.come(from, LetterLane::answers);
-    case FrameKind::credit: return mailbox_.credit(from, message.number);
+    case FrameKind::credit:
+      if (mailbox_.credit(from, message.number)) return;
+      return fail(broken(from, joined({"says that it has taken ", message.number, " requests, which were not sent"})));
     case FrameKind::question: return journals.come(from, true);
     case FrameKind::status: return journals.come(from, false);
     case FrameKind::directory: return directory_.swap(texts_[static_cast<std::size_t>(from)]);
-    case FrameKind::abort: return fail(error_from(texts_[static_cast<std::size_t>(from)]));
+    case FrameKind::abort: return fail(error_from(texts_[static_cast<std::size_t>(from)], options.size));
     case FrameKind::place: return host_meeting_.come(from);
     case FrameKind::found: return host_meeting_.answer(from, message.number == 1);
     case FrameKind::bell:

@@ -25,13 +25,14 @@ namespace parallax::detail {
 // What a rank says about itself.
 struct RankFacts {
   std::int32_t rank = 0, size = 0;
-  std::int32_t window = 0;          // of its mailbox
-  std::uint16_t port = 0;           // where it listens
-  std::uint16_t shared_memory = 0;  // 1 where it was given that option
-  std::uint64_t largest = 0;        // of its mailbox
-  std::uint64_t communicator = 0;   // by chance: another one each time
-  std::array<char, 64> boot{};      // of its host: since when it runs,
-  std::array<char, 64> name{};      // and its name, both to be compared
+  std::int32_t window = 0;         // of its mailbox
+  std::uint16_t port = 0;          // where it listens
+  std::uint8_t shared_memory = 0;  // 1 where it was given that option
+  std::uint8_t checksums = 0;      // likewise
+  std::uint64_t largest = 0;       // of its mailbox
+  std::uint64_t communicator = 0;  // by chance: another one each time
+  std::array<char, 64> boot{};     // of its host: since when it runs,
+  std::array<char, 64> name{};     // and its name, both to be compared
 };
 static_assert(std::is_trivially_copyable_v<RankFacts> && sizeof(RankFacts) == 160);
 
@@ -81,6 +82,8 @@ class Greeting {
   bool greeted() const { return greeted_; }
   // Why it has failed.
   std::string const& why() const { return why_; }
+  // Whether that is because the other end speaks another version of the protocol.
+  bool is_of_another_version() const { return another_version_; }
   // What the other end has said, once it is done.
   RankFacts const& theirs() const { return their_proof_.facts; }
   // Gives the connection away.
@@ -90,7 +93,7 @@ class Greeting {
   // Of this protocol and its version, and of an order of bytes.
   struct Hello {
     std::array<char, 8> protocol{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x'};
-    std::uint32_t version = 2, order = 0x01020304;
+    std::uint32_t version = 3, order = 0x01020304;
     std::array<std::byte, 32> number{};
   };
   struct Proof {
@@ -140,6 +143,7 @@ class Greeting {
   std::span<std::byte> to_hear_;
   std::size_t said_ = 0, heard_ = 0;
   bool greeted_ = false, proven_ = false;  // the other end has said hello, and proved itself
+  bool another_version_ = false;
   std::string why_;
 };
 
@@ -148,7 +152,14 @@ inline Greeting::State Greeting::understand() {
     Hello const expected;
     if (their_hello_.protocol != expected.protocol) return fail("speaks another language");
     if (their_hello_.order != expected.order) return fail("has another order of bytes");
-    if (their_hello_.version != expected.version) return fail("speaks another version of the protocol");
+    if (their_hello_.version != expected.version) {
+      another_version_ = true;
+      if (!calls_) {  // so that the caller can tell, too
+        [[maybe_unused]] auto const said = ::send(socket_.get(), &my_hello_, sizeof my_hello_, MSG_NOSIGNAL);
+      }
+      return fail(joined({"speaks version ", their_hello_.version, " of the protocol, and this rank version ", expected.version,
+                          ": build the programs of all ranks with one version of parallax"}));
+    }
     hear(&their_proof_, sizeof their_proof_);
     if (calls_) say_proof();
     else say(&my_hello_, sizeof my_hello_);
@@ -171,7 +182,10 @@ inline Greeting::State Greeting::move_on() {
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN))
       return std::chrono::steady_clock::now() < until_ ? State::pending : fail("says nothing");
     if (count < 0) return fail(std::strerror(errno));
-    if (count == 0) return fail(greeted_ ? "hangs up: perhaps it has another key (PARALLAX_JOB_KEY)" : "hangs up");
+    if (count == 0)
+      return fail(greeted_ ? "hangs up: perhaps it has another key (PARALLAX_JOB_KEY)"
+                  : calls_ ? "hangs up: perhaps it has an older version of parallax"
+                           : "hangs up");
     (speaks ? said_ : heard_) += static_cast<std::size_t>(count);
     if (!speaks && heard_ == to_hear_.size() && understand() == State::failed) return State::failed;
   }

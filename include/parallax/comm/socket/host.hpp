@@ -52,10 +52,8 @@ class SocketHostMeeting final : public HostMeeting {
     return group >= 0 && group == groups_[static_cast<std::size_t>(other)];
   }
 
-  // A place begins to come from that rank: where it goes. Null where it has another size.
-  std::byte* begin(int from, std::size_t bytes) {
-    return bytes == sizeof(Place) ? reinterpret_cast<std::byte*>(&at(from).place) : nullptr;
-  }
+  // A place begins to come from that rank: where it goes.
+  std::byte* begin(int from) { return reinterpret_cast<std::byte*>(&at(from).place); }
   // It is there.
   void come(int from) { at(from).shows = true; }
   // That rank says whether it has found what those of its host show.

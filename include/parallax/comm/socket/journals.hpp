@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "parallax/comm/agreement/journal.hpp"
+#include "parallax/comm/socket/words.hpp"
 #include "parallax/core/algorithm.hpp"
 
 namespace parallax::detail {
@@ -39,14 +41,12 @@ class SocketJournals {
   // Whether that rank waits for an answer, which is given now.
   bool owes(int other) { return std::exchange(at(other).waits, false); }
 
-  // Room for the status that begins to come from that rank; null where it has another size.
-  std::byte* begin(int from, std::size_t bytes) {
-    return bytes == sizeof(Status) ? reinterpret_cast<std::byte*>(&at(from).arriving) : nullptr;
-  }
+  // Room for the status that begins to come from that rank.
+  std::byte* begin(int from) { return reinterpret_cast<std::byte*>(&at(from).arriving); }
   // All of it is there.
   void come(int from, bool question) {
     Peer& peer = at(from);
-    Status told = peer.arriving;
+    Status told = checked(peer.arriving);
     std::int64_t const late =
         std::chrono::steady_clock::now().time_since_epoch().count() - told.told;  // as if its clock were ours
     for (JournalEntry& entry : told.last) entry.began += late, entry.changed += late;
@@ -70,6 +70,22 @@ class SocketJournals {
     bool asked = false, answered = false, waits = false;  // answered: since it was asked
     bool paused() const { return heard && heard->pause > 0; }
   };
+
+  // What a rank has told, with words that end and can be shown, and a rank that is there.
+  Status checked(Status told) const {
+    auto const check = [](auto& word) {
+      std::span const text{reinterpret_cast<char*>(&word), sizeof word};
+      text.back() = '\0';
+      make_printable(text.first(std::strlen(text.data())));
+    };
+    for (JournalEntry& entry : told.last) {
+      check(entry.operation), check(entry.phase), check(entry.variable);
+      entry.done = reinterpret_cast<unsigned char const&>(entry.done) != 0;
+    }
+    check(told.pausing);
+    if (told.waiting_for < -1 || told.waiting_for >= static_cast<int>(peers_.size())) told.waiting_for = -1;
+    return told;
+  }
 
   Peer& at(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   Peer const& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }

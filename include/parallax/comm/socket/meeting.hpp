@@ -107,6 +107,7 @@ class SocketMeeting {
   std::vector<std::unique_ptr<Greeting>> callers_;  // not known yet, the oldest first
   std::vector<Call> calls_;
   RankLink refused_;
+  std::string caller_;  // why the last one that speaks another version of the protocol was turned away
 };
 
 inline SocketMeeting::SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until)
@@ -120,6 +121,7 @@ inline SocketMeeting::SocketMeeting(SocketOptions const& options, OwnedDescripto
   mine_.window = options.mailbox.window;
   mine_.largest = options.mailbox.largest;
   mine_.shared_memory = options.shared_memory;
+  mine_.checksums = options.checksums;
   fill_by_chance(&mine_.communicator, sizeof mine_.communicator);
   set_host(mine_);
 }
@@ -207,6 +209,7 @@ inline void SocketMeeting::greet_callers() {
   for (auto& caller : callers_) {
     auto const state = caller->move_on();
     if (state == Greeting::State::done) admit(*caller, false);
+    if (state == Greeting::State::failed && caller->is_of_another_version()) caller_ = caller->why();
     if (state != Greeting::State::pending) caller.reset();
   }
   std::erase(callers_, nullptr);
@@ -281,6 +284,9 @@ inline void SocketMeeting::check(RankFacts const& theirs) {
     refuse(high.rank, joined({"rank ", high.rank, " was given another mailbox than rank ", low.rank}));
   if (low.shared_memory != high.shared_memory)
     refuse(high.rank, joined({"rank ", high.rank, " was given another shared_memory than rank ", low.rank}));
+  if (low.checksums != high.checksums)
+    refuse(high.rank, joined({"rank ", (low.checksums ? low : high).rank, " was given checksums, and rank ",
+                              (low.checksums ? high : low).rank, " was not"}));
   RankLink const& before = links_[static_cast<std::size_t>(theirs.rank)];
   bool const twice =
       before.there && before.facts.communicator != theirs.communicator && (!before.socket || alive(before.socket));
@@ -335,6 +341,7 @@ inline Error SocketMeeting::missing() const {
     if (!call.addresses.empty() && rendezvous_.leaves_word()) where = joined({options_->address, ", ", where});
     why = joined({": ", where, ": ", call.why});
   }
+  if (why.empty() && !caller_.empty()) why = joined({"; a process that called ", caller_});
   return {Errc::timeout, first, "SocketCommunicator", "",
           joined({"rank ", options_->rank, " waited longer than the deadline of ",
                   std::to_string(std::chrono::duration<double>{meeting_deadline(*options_)}.count()), " s for ",

@@ -20,7 +20,8 @@
 
 namespace parallax {
 
-// What a SocketCommunicator is made with. The size, the key, shared_memory and the mailbox must be the same on all ranks.
+// What a SocketCommunicator is made with. The size, the key, shared_memory, checksums and the mailbox must be the same on all
+// ranks.
 struct SocketOptions {
   int rank = 0;  // this process's number, from 0
   int size = 1;  // how many processes there are
@@ -36,6 +37,9 @@ struct SocketOptions {
   // How long a rank may be late for the construction; 0: as long as the deadline.
   std::chrono::nanoseconds meeting_deadline{0};
   bool shared_memory = true;  // within a host; where it cannot be had, the connections
+  // Of the bytes of blocks and letters on connections, as of the headers before them, which always have one. What goes through
+  // memory of a host needs none.
+  bool checksums = false;
   // Of the mailbox of every rank.
   MailboxBounds mailbox = {};
 };

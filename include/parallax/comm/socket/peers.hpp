@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <ctime>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,8 +24,9 @@ namespace parallax::detail {
 class PeerSink {
  public:
   virtual std::byte* begin(int from, FrameHeader const& message) = 0;
+  virtual std::byte* more(int from, FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
   virtual void come(int from, FrameHeader const& message) = 0;
-  virtual void garbled(int from) = 0;
+  virtual void garbled(int from, std::string_view how) = 0;
   virtual void gone(int to, int channel) = 0;
 
  protected:
@@ -70,8 +72,9 @@ class SocketPeers {
     peer(to).connection.send(block, bytes);
     write(peer(to));
   }
-  // The same of a small message, whose bytes are kept. To nobody where the connection has ended.
-  void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes);
+  // The same of a message whose bytes are kept, and summed where it is not said that they are not. To nobody where the
+  // connection has ended.
+  void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes, bool summed = true);
   // Reads and writes what can be read and written now.
   void move_on();
   // Returns when something can be read or written, or after so long; at once, where something came since the last call.
@@ -99,8 +102,11 @@ class SocketPeers {
     short watched = 0;  // for which events
 
     std::byte* begin(FrameHeader const& message) override { return told->begin(rank, message); }
+    std::byte* more(FrameHeader const& message, std::size_t bytes, std::byte* to) override {
+      return told->more(rank, message, bytes, to);
+    }
     void come(FrameHeader const& message) override { told->come(rank, message); }
-    void garbled() override { told->garbled(rank); }
+    void garbled(std::string_view how) override { told->garbled(rank, how); }
     void gone(int channel) override { told->gone(rank, channel); }
   };
 
@@ -133,12 +139,13 @@ inline void SocketPeers::watch(Peer& peer) {
   peer.watched = wants;
 }
 
-inline void SocketPeers::tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes) {
+inline void SocketPeers::tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes, bool summed) {
   Peer& its = peer(to);
-  if (its.connection.ended()) return;
+  if (its.connection.deaf()) return;
   FrameHeader message;
   message.kind = kind;
   message.number = number;
+  message.summed = summed ? 1 : 0;
   its.connection.send(message, std::move(bytes));
   write(its);
 }

@@ -33,8 +33,33 @@ inline std::vector<std::byte> error_bytes(Error const& error) {
   return bytes;
 }
 
-// What is missing of it is empty.
-inline Error error_from(std::span<std::byte const> bytes) {
+// Bytes of an Error that travels, at most.
+inline constexpr std::size_t most_error_bytes = 2 * sizeof(std::int32_t) + 4 * (sizeof(std::uint32_t) + longest_words);
+
+// Puts a question mark in the place of what a terminal may take for an order: control characters, and what is no UTF-8. Ends of
+// lines stay where there may be `lines`.
+inline void make_printable(std::span<char> text, bool lines = false) {
+  auto const byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
+  for (std::size_t at = 0, length = 1; at < text.size(); at += length) {
+    unsigned const first = byte(at);
+    length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    bool shown = length > 1 || (length == 1 && ((first >= ' ' && first != 0x7f) || (lines && first == '\n')));
+    for (std::size_t i = 1; i < length; ++i) shown = shown && (byte(at + i) & 0xc0) == 0x80;
+    shown = shown && !(first == 0xc2 && byte(at + 1) < 0xa0);  // control characters of two bytes
+    if (shown) continue;
+    text[at] = '?';
+    length = 1;
+  }
+}
+
+inline std::string printable(std::string text) {
+  make_printable(text);
+  return text;
+}
+
+// What a peer has said: what is missing of it is empty, a code that there is not is `aborted`, and a rank that there is not in a
+// world of so many is none.
+inline Error error_from(std::span<std::byte const> bytes, int ranks) {
   auto const take = [&](void* to, std::size_t size) {
     std::size_t const here = std::min(size, bytes.size());
     if (here > 0) std::memcpy(to, bytes.data(), here);
@@ -49,7 +74,10 @@ inline Error error_from(std::span<std::byte const> bytes) {
     text.resize(std::min<std::size_t>(length, bytes.size()));
     take(text.data(), text.size());
   }
-  return {static_cast<Errc>(numbers[0]), numbers[1], texts[0], texts[1], texts[2], texts[3]};
+  for (std::size_t i = 0; i < 4; ++i) make_printable(texts[i], i >= 2);
+  auto code = static_cast<Errc>(numbers[0]);
+  if (to_string(code) == to_string(Errc{})) code = Errc::aborted;
+  return {code, numbers[1] < ranks ? std::max(numbers[1], -1) : -1, texts[0], texts[1], texts[2], texts[3]};
 }
 
 }  // namespace parallax::detail

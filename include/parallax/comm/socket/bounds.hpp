@@ -1,0 +1,45 @@
+// How large a message between ranks over sockets may be, by its kind: what a peer announces beyond that is not waited for. An
+// endpoint (comm/socket/endpoint.hpp) asks when a message begins.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "parallax/comm/agreement/journal.hpp"
+#include "parallax/comm/socket/descriptor.hpp"
+#include "parallax/comm/socket/frame.hpp"
+#include "parallax/comm/socket/mailbox.hpp"
+#include "parallax/comm/socket/words.hpp"
+#include "parallax/memory/shared.hpp"
+
+namespace parallax::detail {
+
+// Says of a message that a rank announces in a world of so many what it cannot be; nothing where it is well. A block is: its
+// operation says how many bytes it has, when that is posted.
+inline std::string objection(int from, FrameHeader const& message, int size, SocketMailbox const& mailbox) {
+  std::uint64_t least = 0, most = 0;
+  switch (message.kind) {
+    case FrameKind::block: return {};
+    case FrameKind::request:
+    case FrameKind::answer: most = mailbox.bounds.largest; break;
+    case FrameKind::abort: most = most_error_bytes; break;
+    case FrameKind::directory:
+      if (from == 0) least = most = static_cast<std::uint64_t>(size) * sizeof(SocketAddress);
+      break;
+    case FrameKind::question:
+    case FrameKind::status: least = most = sizeof(Status); break;
+    case FrameKind::place: least = most = sizeof(Place); break;
+    case FrameKind::credit:
+    case FrameKind::found:
+    case FrameKind::bell:
+    case FrameKind::goodbye: break;
+  }
+  if (message.total < least || message.total > most)
+    return joined({"announces ", name_of(message.kind), " of ", message.total, " bytes, where ", most,
+                   least == most ? " are expected" : " are the most"});
+  if (message.kind == FrameKind::request && !mailbox.expects_request(from))
+    return joined({"sends more requests than the ", mailbox.bounds.window, " that may wait"});
+  return {};
+}
+
+}  // namespace parallax::detail
