@@ -100,6 +100,7 @@ class KeeperOf : public Keeper {
   // See AsyncSession::schedule.
   void schedule(std::function<void(Optimizer&, std::int64_t)> set) {
     schedule_ = std::move(set);
+    state_->expect_change();
     next_settings();
   }
   std::int64_t steps() const final { return state_->steps(); }

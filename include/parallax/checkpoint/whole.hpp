@@ -397,6 +397,7 @@ void move_whole(SessionCore<C>& core, State& state, WholeOptions const& options,
     auto const refuse = [&](std::string const& why) { throw Error{Errc::invalid_argument, rank, word, state.name(), why}; };
     if (options.call_bytes < 1) refuse("call_bytes is at least 1");
     if (!(options.at_most > 0)) refuse("at_most is a time");
+    if (!gathers && options.slot.empty()) state.reserve_adoption();
     with_whole_item(core, state, options.slot, word, [&]<class S>(WholeItem<S, Space> const&) {
       if constexpr (!calls_with_rows<Call, gathers, S>)
         refuse(joined({options.slot.empty() ? "its parameters are" : "the slot is", " of ", type_text(element_type<S>),
@@ -404,14 +405,19 @@ void move_whole(SessionCore<C>& core, State& state, WholeOptions const& options,
     });
   });
   core.waiting.allow(patience(options.at_most));
-  if constexpr (!gathers && std::same_as<typename State::kind, Sparse>)
-    state.rewrite({}, [](std::size_t, auto*) {});  // rows that were named ahead are old
   with_whole_item(core, state, options.slot, word, [&]<class S>(WholeItem<S, Space> const& item) {
     if constexpr (calls_with_rows<Call, gathers, S>) {
       WholeRows<gathers, C, S, Space> rows{core, state.name(), options, item};
       auto const called = [&](auto numbers, auto given) { static_cast<void>(call(numbers, given)); };
-      if constexpr (gathers) rows.gather(called);
-      else rows.scatter(called);
+      if constexpr (gathers) return rows.gather(called);
+      bool const values = options.slot.empty();  // rows that were named ahead are old; slots that are given stay as they are
+      try {
+        rows.scatter(called);
+      } catch (...) {
+        if (values) state.adopt();  // some have been set
+        throw;
+      }
+      if (values) state.adopt();
     }
   });
 }

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/measures.hpp"
 #include "parallax/core/option.hpp"
@@ -63,6 +64,11 @@ enum class Unit : unsigned char { element, row, tensor };
 //   rule.measure(auto& p, auto g, auto&... slots) noexcept -> Measures<K>    of one element; K sums are formed of them, in the
 //                                                 order of RowOps::measure_elements. May move the slots
 //   rule.finish(Measures<K> const& sums, std::int64_t count, auto&... row_slots) noexcept    the rule of the elements
+// One whose rule sets p to what its slots say, instead of moving it, has in its rule, if that is called element by element,
+//   rule.adopt(auto p, auto&... slots) noexcept    p was given from outside: changes the slots such that the rule, with a gradient
+//                                                 of 0, would return p. Called wherever values enter a variable
+// One whose slots hold a setting's earlier values has
+//   O after_change() const                        its settings as `at` is asked from the first step on for which one has changed
 template <class O>
 concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimizer, std::int64_t step) {
   requires std::same_as<typename O::axis, optimizer_axis>;
@@ -139,6 +145,15 @@ constexpr bool has_rule() {
   else return is_measured_rule<Rule, T>(Elements{}, std::type_identity<typename row_slots_of<O>::type>{});
 }
 
+// Behind `adopts`: whether Rule can be told of a parameter that was given from outside.
+template <class O, class T, class... S>
+constexpr bool has_adopt(std::type_identity<slots<S...>>) {
+  using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  if constexpr (requires(Rule const& rule, T& p, slot_type<S, T>&... s) { rule.adopt(p, s...); })
+    return unit_of<O>() == Unit::element;
+  else return false;
+}
+
 // Behind `measure_count`: the K of the Measures<K> that the rule's `measure` returns; 0 where the unit is the element.
 template <class O, class T, class... S>
 constexpr std::size_t measure_count_of(std::type_identity<slots<S...>>) {
@@ -161,6 +176,25 @@ inline constexpr bool subtracts = detail::subtracts_of<O>();
 // How many sums O forms over what it measures, of elements of T.
 template <class O, class T>
 inline constexpr std::size_t measure_count = detail::measure_count_of<O, T>(std::type_identity<typename O::element_slots>{});
+// Whether the slots of O, beside elements of T, follow values that are given from outside. States of variables ask it.
+template <class O, class T>
+inline constexpr bool adopts = detail::has_adopt<O, T>(std::type_identity<typename O::element_slots>{});
+// A rule that leaves parameters alone, and makes their slots follow them: what operations on rows take in place of the optimizer's,
+// wherever values have entered a variable.
+template <class Rule>
+struct AdoptingRule {
+  // The optimizer's, of the step that comes next.
+  Rule rule;
+
+  // Has the rule adopt p. There is no gradient.
+  template <class T, class... S>
+  PARALLAX_HOST_DEVICE void operator()(T& p, T /*gradient*/, S&... slots) const noexcept {
+    static_assert(noexcept(rule.adopt(p, slots...)), "parallax: an optimizer's adopt(p, slots...) is not noexcept");
+    T const given = p;
+    rule.adopt(given, slots...);
+  }
+};
+
 // The slots that O keeps for each row; `slots<>` where it has none.
 template <class O>
 using row_slots = typename detail::row_slots_of<O>::type;

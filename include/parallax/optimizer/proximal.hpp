@@ -115,8 +115,9 @@ using LazyProximalAdagrad = BasicProximalAdagrad<Untouched::lazy>;
 
 // Adagrad by dual averaging. In step t: sum += g, squares += g², and p is what minimises sum · p + t (l1 |p| + l2 p² / 2) +
 // sqrt(squares) p² / (2 learning_rate), which is learning_rate · sign(-sum) max(|sum| - l1 · t, 0) / (learning_rate · l2 · t +
-// sqrt(squares)). squares starts as `initial_accumulator`, which is positive. A first value of p is forgotten in the first step
-// that moves it: it should be 0.
+// sqrt(squares)). squares starts as `initial_accumulator`, which is positive. sum follows values from outside, first ones and
+// assigned ones, so that the next step starts from there. A rate that changes multiplies every p, for p is learning_rate times what
+// was averaged.
 template <Untouched Semantics>
 struct BasicAdagradDa {
   // The option's axis.
@@ -154,6 +155,15 @@ struct BasicAdagradDa {
       squares += g * g;
       p = static_cast<T>(rate) * detail::shrunk<T>(-sum, static_cast<T>(threshold)) /
           (static_cast<T>(pull) + parallax::sqrt(squares));
+    }
+    // Sets sum such that the minimum is at p; of a p of 0 there are many, and the nearest to sum is taken.
+    template <class T>
+    PARALLAX_HOST_DEVICE void adopt(T p, T& sum, T& squares) const noexcept {
+      PARALLAX_NO_CONTRACT
+      T const edge = static_cast<T>(threshold), other = static_cast<T>(-threshold);
+      T const drawn = p * ((static_cast<T>(pull) + parallax::sqrt(squares)) / static_cast<T>(rate));
+      T const inside = sum < other ? other : sum > edge ? edge : sum;
+      sum = p < T{0} ? edge - drawn : p > T{0} ? other - drawn : inside;
     }
   };
   // The rule of a step of the variable, 1 for its first: the penalties grow with the steps.

@@ -74,6 +74,11 @@ struct WeightDecay<O, Semantics> {
     return optimizer.row_initial();
   }
 
+  // The settings once one has changed, where O asks: those of O then.
+  template <class Settings = O>
+    requires requires(Settings const& o) { o.after_change(); }
+  WeightDecay after_change() const { return {optimizer.after_change(), rate}; }
+
   // O's rule of a step, with the decay before it. `Inner`: the rule, or what its `finish` returns.
   template <class Inner>
   struct Rule {
@@ -99,6 +104,12 @@ struct WeightDecay<O, Semantics> {
       requires requires(Inner const& rule, T& p, S&... held) { rule.measure(p, p, held...); }
     PARALLAX_HOST_DEVICE auto measure(T& p, T g, S&... held) const noexcept {
       return inner.measure(p, decayed(p, g), held...);
+    }
+    // Has O's rule adopt p, where it can.
+    template <class T, class... S>
+      requires requires(Inner const& rule, T p, S&... held) { rule.adopt(p, held...); }
+    PARALLAX_HOST_DEVICE void adopt(T p, S&... held) const noexcept(noexcept(inner.adopt(p, held...))) {
+      inner.adopt(p, held...);
     }
     // O's finished rule, again with the decay before it: the elements' own gradients come without.
     template <class M, class... R>

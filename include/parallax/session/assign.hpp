@@ -87,8 +87,10 @@ void change_rows(SessionCore<C>& core, Operation operation, State& state, std::s
     Buffer<T> packed;
     Fingerprint common;
     common.add(std::string_view{text});
-    core.agree_on(state, operation, text, common.value(),
-                  [&] { name_rows(core.topology, state, plan, ids, given, width, packed, word); });
+    core.agree_on(state, operation, text, common.value(), [&] {
+      state.reserve_adoption();
+      name_rows(core.topology, state, plan, ids, given, width, packed, word);
+    });
     RowsView<T const> const own{packed.data(), static_cast<std::int64_t>(plan.size()), width};
     RowDelivery<C, typename State::index_type, T> delivery{core.topology, plan, own, state.rows(), state.shards()};
     auto const names = [&] { return state.name(); };
@@ -115,7 +117,8 @@ void change_rows(SessionCore<C>& core, Operation operation, State& state, std::s
   });
 }
 
-// Collective. Called by `Session::assign`: the named rows become those that are given, [ids x width]. Slots stay as they are.
+// Collective. Called by `Session::assign`: the named rows become those that are given, [ids x width]. Slots stay as they are, but
+// those of an optimizer that adopts.
 template <Communicator C, class Indices, class T>
 void assign(SessionCore<C>& core, Indices const& indices, RowsView<T const> rows) {
   auto& state = *indices.state;

@@ -41,7 +41,7 @@ void broadcast_values(SessionCore<C>& core, std::span<T> values, std::string con
 }
 
 // Collective. An agreement on the variable, then its values travel: the parameters of a dense one, all rows of a replicated
-// table. The optimizer's slots are left as they are.
+// table. The optimizer's slots are left as they are, but those of one that adopts.
 template <Communicator C, class V>
 void broadcast(SessionCore<C>& core, V const& variable) {
   static_assert(std::same_as<typename V::kind, Dense> || !V::State::sharded,
@@ -51,7 +51,8 @@ void broadcast(SessionCore<C>& core, V const& variable) {
   using Space = typename V::State::space;
   core.waiting.guarded("broadcast", [&] {
     auto& state = variable.state();
-    core.agree_on(state, Operation::broadcast, state.registration()->signature, state.registration()->hash);
+    core.agree_on(state, Operation::broadcast, state.registration()->signature, state.registration()->hash,
+                  [&] { state.reserve_adoption(); });
     std::span<T> values;
     if constexpr (std::same_as<typename V::kind, Dense>) {
       values = variable.values();
@@ -60,6 +61,7 @@ void broadcast(SessionCore<C>& core, V const& variable) {
       values = {reinterpret_cast<T*>(table.data), static_cast<std::size_t>(table.rows * table.width)};
     }
     broadcast_values<Space>(core, values, variable.name());
+    state.adopt();
   });
 }
 

@@ -263,7 +263,7 @@ class Session<C> {
   }
 
   // Collective. Sets rows of a table in the host's memory: `rows` has one for each id, [ids x width]. Who holds a row writes
-  // it; the optimizer's slots beside it stay, and so does what handles show that were pulled before. Ranks may name different
+  // it; the optimizer's slots beside it stay, but for one that adopts (Ftrl), and so does what handles show that were pulled before. Ranks may name different
   // ids, or none; a row that is named twice is given the same bits. All is set or, with an Error, nothing: bad_id, as the
   // variable's BadIds says; invalid_argument for rows of another shape, or a row that one rank gives twice and not alike;
   // mismatch for one that two ranks give so.

@@ -36,6 +36,7 @@ class BoundUpdate {
   }
   // Local, once the sums are here: the optimizer's rule, over all elements on this rank.
   void apply() noexcept {
+    state_->begin_update();
     state_->apply_sums(0, sums_.data(), sums_.size(), divisor_, T{1}, state_->rule());
     state_->end_update();
   }

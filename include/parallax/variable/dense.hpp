@@ -11,6 +11,7 @@
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/checksum.hpp"
 #include "parallax/core/kind.hpp"
+#include "parallax/optimizer/settings_change.hpp"
 #include "parallax/policy/exchange.hpp"
 #include "parallax/variable/binding.hpp"
 #include "parallax/variable/merging.hpp"
@@ -128,9 +129,33 @@ class DenseState : public Counted {
   }
 
   // The rule of the next update. Throws what the optimizer's `at` throws.
-  auto next_rule() const { return optimizer_.at(steps_ + 1); }
+  auto next_rule() const { return change_.of(optimizer_, steps_).at(steps_ + 1); }
   // The same as `apply` and its like take it, which a step that is captured finds elsewhere whenever it is launched.
   auto rule() const { return ops_.placed(next_rule(), *this); }
+  // Before an update is applied: the slots follow what was given until then, first values and others. `own`: this rank's part.
+  void begin_update(T* own) noexcept(Space::host_readable) {
+    if constexpr (adopts<O, T>)
+      if (std::exchange(given_, false)) slots_.adopt(own, owned(), 0, next_rule());
+  }
+  // The same of a part in the variable's own memory.
+  void begin_update() noexcept(Space::host_readable) { begin_update(values_.data() + begin_); }
+  // Of a step that is captured, or a graph that is launched: local, before that.
+  void reserve_launch() { begin_update(); }
+  // Parameters will be given from outside. Throws what the optimizer's `at` throws.
+  void reserve_adoption() const {
+    if constexpr (adopts<O, T>)
+      if (steps_ > 0) static_cast<void>(next_rule());
+  }
+  // Parameters were given from outside: the slots of this rank's part follow them, at once or, before the first update, with
+  // that. Throws as above.
+  void adopt() {
+    reserve_adoption();
+    given_ = true;
+    if (steps_ > 0) begin_update();
+  }
+  // Settings are going to change between updates.
+  void expect_change() { change_.expect(); }
+
   // Applies the rule to elements [first, first + count), which this rank updates: whole rows where the optimizer measures rows.
   // `gradients`: averaged, `count` of them, times `scale` each. Called by the way, once for each part that has arrived, after
   // the commit.
@@ -165,11 +190,17 @@ class DenseState : public Counted {
     slots_.apply(values, gradients, count, first - begin_, scale, rule);
   }
   // Called last, once all parts were applied: the step counts.
-  void end_update() { ++steps_; }
+  void end_update() {
+    change_.updated(optimizer_);
+    ++steps_;
+  }
   // An update was made by a graph.
   void replayed() { end_update(); }
   // On a rank that had no part in them: so many updates there were.
-  void catch_up(std::int64_t steps) { steps_ = steps; }
+  void catch_up(std::int64_t steps) {
+    if (steps > steps_) change_.updated(optimizer_);
+    steps_ = steps;
+  }
 
   // The optimizer's slot of this name, of elements [first_owned(), …), or of the rows there.
   template <class S>
@@ -192,6 +223,8 @@ class DenseState : public Counted {
     items.same("optimizer.name", optimizer_name<O>());
     items.number("steps", steps_);
     items.fields("optimizer", optimizer_);
+    change_.visit(items, optimizer_, steps_);
+    if (A::reads && steps_ > 0) given_ = false;
     auto const rows = static_cast<std::int64_t>(size() / unit_), width = static_cast<std::int64_t>(unit_);
     auto const first = static_cast<std::int64_t>(begin_ / unit_), count = static_cast<std::int64_t>((end_ - begin_) / unit_);
     visit_rows(items, ops_, "values", values_.data(), width, {rows, Share::any, rows, [](std::int64_t i) { return i; }});
@@ -224,6 +257,9 @@ class DenseState : public Counted {
   std::size_t end_;
   Reduce reduce_;
   O optimizer_;
+  [[no_unique_address]] SettingsChange<O> change_;
+  // Whether there are values that the slots do not follow yet.
+  bool given_ = true;
   std::int64_t steps_ = 0;
   // Of elements [begin_, end_).
   OptimizerState<T, O, Space> slots_;

@@ -202,6 +202,26 @@ class OptimizerState {
     });
   }
 
+  // Has the rule adopt elements [0, count) of `parameters`, whose slots begin with number `first`: see AdoptingRule. On a device
+  // they may be of fewer bits.
+  template <class E, class Rule>
+  PARALLAX_COLD void adopt(E* parameters, std::size_t count, std::size_t first, Rule const& rule) noexcept(on_host) {
+    auto const each = [&](E* some, E const* gradients, std::size_t number, auto const& adopting) {
+      elements_.from(first + static_cast<std::size_t>(some - parameters), [&](auto*... slots) {
+        ops_.apply_elements(static_cast<std::int64_t>(number), some, gradients, Unscaled{}, adopting, slots...);
+      });
+    };
+    if constexpr (on_host) {
+      constexpr std::size_t part = 256;
+      E const zeros[part] = {};
+      for (std::size_t at = 0; at < count; at += part)
+        each(parameters + at, zeros, count - at < part ? count - at : part, AdoptingRule<Rule>{rule});
+    } else {
+      each(parameters, parameters, count,
+           typename Ops::template Placed<AdoptingRule<Rule>>{{rule}});  // no gradient is looked at
+    }
+  }
+
   // Asks for the entries of a row that will be moved soon, in memory of the host. Inlined by force, see prefetch_row.
   [[gnu::always_inline]] void ask_for(std::size_t row) { elements_.ask_for(row * width_, static_cast<std::int64_t>(width_)); }
 

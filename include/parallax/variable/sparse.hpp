@@ -90,7 +90,7 @@ class SparseState : public Counted {
   PaddedBatches<Space>& padded() { return padded_; }
   // A step is going to be captured, or a graph to be launched: local, whatever is to be put in the stream ahead of it.
   void reserve_launch() {
-    if constexpr (Rows::settles_there) rows_.reserve_launch();
+    if constexpr (Rows::settles_there || Rows::follows) rows_.reserve_launch();
   }
   // An update of the padded table was made by a graph: it counts, and was like those before.
   void replayed() {
@@ -104,12 +104,15 @@ class SparseState : public Counted {
   void allocate(InitialOf&& initial_of) {
     Fingerprint name_hash;
     name_hash.add(std::string_view{name()});
+    bool given = false;  // not of zeros, which slots begin with
     rows_.allocate([&](std::int64_t local, T* out) {
       std::int64_t const row = global_row(local);
       Initializer const& initial = initial_of(row);
+      given = given || !(initial == Initializer{});
       for (std::int64_t c = 0; c < width(); ++c)
         out[c] = static_cast<T>(static_cast<scalar_type>(initial.value(name_hash.value(), row, c)));
     });
+    if (given) rows_.adopt();
   }
   // The table's memory, the user's: local_rows() x width() elements, row-major, which outlive the state. Their values stay.
   void borrow(T* memory) { rows_.borrow(memory); }
@@ -251,6 +254,15 @@ class SparseState : public Counted {
   void end_update() { rows_.end_update(); }
   // On a rank that owns nothing: so many updates there were.
   void catch_up(std::int64_t steps) { rows_.catch_up(steps); }
+  // Rows will be given from outside: throws what the optimizer's `at` throws.
+  void reserve_adoption() const { rows_.reserve_adoption(); }
+  // Rows were given from outside, on all ranks: their slots follow them. Throws likewise.
+  void adopt() {
+    rows_.adopt();
+    ++rewritten_;
+  }
+  // Settings are going to change between updates.
+  void expect_change() { rows_.expect_change(); }
   // Calls f(i, row) with this rank's row of keys[i], of the placement, to be changed. Called on all ranks, by `assign` and its
   // kin.
   template <class F>

@@ -24,6 +24,9 @@ struct Initializer {
   // Another seed gives other values.
   std::uint64_t seed = 0;
 
+  // Alike in all of it.
+  friend bool operator==(Initializer const&, Initializer const&) = default;
+
   // The value of element (row, column) of the table whose name has this hash. Called once for each element, by the rank that
   // holds it.
   double value(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const {

@@ -14,6 +14,7 @@
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/groups.hpp"
 #include "parallax/memory/buffer.hpp"
+#include "parallax/optimizer/settings_change.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 #include "parallax/variable/passed_steps.hpp"
 #include "parallax/variable/slots.hpp"
@@ -46,6 +47,8 @@ class TableRows {
   using Slots = OptimizerState<Wide, O, Space>;
   // Whether rows are settled at all: those of an optimizer that moves what has no gradient.
   static constexpr bool settles = untouched<O> == Untouched::moves;
+  // Whether slots follow values that are given from outside.
+  static constexpr bool follows = adopts<O, Wide>;
   // Whether a device does.
   static constexpr bool settles_there = settles && !Space::host_readable;
 
@@ -81,7 +84,10 @@ class TableRows {
     }
   }
   // The rows' memory, the user's: rows() x width() elements, row-major, with values in it.
-  void borrow(T* memory) { table_.data = memory; }
+  void borrow(T* memory) {
+    table_.data = memory;
+    given_ = true;
+  }
 
   // The operations that were given.
   Ops const& ops() const { return ops_; }
@@ -99,8 +105,8 @@ class TableRows {
   std::int64_t steps() const { return steps_; }
   // The rule of the next one, with its number where a device settles rows. Throws what the optimizer's `at` throws.
   auto next_rule() const {
-    if constexpr (settles_there) return Numbered{steps_ + 1, optimizer_.at(steps_ + 1)};
-    else return optimizer_.at(steps_ + 1);
+    if constexpr (settles_there) return Numbered{steps_ + 1, plain_rule()};
+    else return plain_rule();
   }
   // The slots beside the rows as they lie, some perhaps of rows that are not settled.
   Slots const& slots() const { return slots_; }
@@ -149,8 +155,36 @@ class TableRows {
   template <class F>
   void rewrite(std::span<Index const> keys, F&& f) {
     touch(keys);
-    for (std::size_t i = 0; i < keys.size(); ++i) change_row(directory_(keys[i]), [&](Wide* row) { f(i, row); });
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      std::int64_t const row = directory_(keys[i]);
+      change_row(row, [&](Wide* values) { f(i, values); });
+      if constexpr (follows)
+        if (steps_ > 0) adopt_rows(row, 1, plain_rule());
+    }
+    if (steps_ == 0) given_ = true;
   }
+  // Rows will be given from outside. Throws what the optimizer's `at` throws.
+  void reserve_adoption() const {
+    if constexpr (follows)
+      if (steps_ > 0) static_cast<void>(plain_rule());
+  }
+  // Rows were given from outside: their slots follow them, at once or, before the first update, with that. Throws as above. On a
+  // device: in the order of the queue.
+  void adopt() {
+    reserve_adoption();
+    given_ = true;
+    if (steps_ > 0) begin_update();
+  }
+  // Before an update is applied: the slots of all rows follow what was given until then.
+  void begin_update() noexcept(Space::host_readable) {
+    if constexpr (follows)
+      if (std::exchange(given_, false)) {
+        settled();
+        adopt_rows(0, rows(), plain_rule());
+      }
+  }
+  // Settings are going to change between updates.
+  void expect_change() { change_.expect(); }
 
   // Divides sums of `count` rows, packed, by a number.
   void divide(Wide* sums, std::size_t count, Wide by) const {
@@ -167,12 +201,16 @@ class TableRows {
   }
   // Before a graph is captured that has an update, or launched: likewise, and kernels find all that they want to settle rows by.
   void reserve_launch() {
-    note_settings();
-    passed_.know(ops_, steps_);
+    begin_update();
+    if constexpr (settles_there) {
+      note_settings();
+      passed_.know(ops_, steps_);
+    }
   }
   // Moves the rows of `keys`, each once, by the packed rows of `gradients`, times `scale`.
   template <class Keys>
   void apply(Keys const& keys, Wide const* gradients, Wide scale) noexcept(Space::host_readable) {
+    begin_update();
     if constexpr (Space::host_readable) touch(keys);
     if constexpr (is_narrow) {
       apply_wide(static_cast<std::int64_t>(keys.size()), scale, [&](std::int64_t i) {
@@ -188,6 +226,7 @@ class TableRows {
   // On a device: moves the rows of `groups` by sums that are not there yet, of `addends`, each divided by its count, where there
   // are counts, in memory of the space, else by `divisor`.
   void apply_runs(RowsView<Wide const> addends, Groups<Index, Space>& groups, Wide divisor, std::uint32_t const* counts) {
+    begin_update();
     if constexpr (settles_there) settle_there(groups.named(), shown(groups.named()), true);
     slots_.apply_runs(addends, groups.there(ops_), directory_, divisor, counts, table_, rule());
   }
@@ -195,6 +234,7 @@ class TableRows {
   // it was named, and rows named by none are left alone by a lazy optimizer.
   void apply_densified(std::int64_t first, RowsView<Wide const> gradients, bool counted,
                        Wide scale) noexcept(Space::host_readable) {
+    begin_update();
     if constexpr (settles_there) settle_part(first, gradients.rows, steps_, next_there(), true);
     else settle(gradients.rows, [&](std::int64_t i) { return first + i; });
     bool const skips = counted && untouched<O> == Untouched::lazy;
@@ -210,9 +250,15 @@ class TableRows {
       for (std::int64_t i = 0; i < gradients.rows; ++i) passed_.of(first + i) = steps_ + 1;
   }
   // The update is over: the next one is another step.
-  void end_update() { ++steps_; }
+  void end_update() {
+    change_.updated(optimizer_);
+    ++steps_;
+  }
   // Where there are no rows: so many updates there were.
-  void catch_up(std::int64_t steps) { steps_ = steps; }
+  void catch_up(std::int64_t steps) {
+    if (steps > steps_) change_.updated(optimizer_);
+    steps_ = steps;
+  }
 
   // Room for other rows, which a move brings: what TableRows owns, of as many rows as will be here.
   struct Room {
@@ -264,6 +310,8 @@ class TableRows {
   void visit(Items<A>& items, Extent const& extent) {
     items.number("steps", steps_);
     items.fields("optimizer", optimizer_);
+    change_.visit(items, optimizer_, steps_);
+    if (A::reads && steps_ > 0) given_ = false;
     visit_rows(items, ops_, "values", table_.data, width(), extent);
     slots_.visit(items, extent);
     if constexpr (settles) passed_.visit(items, ops_, extent, steps_);
@@ -272,6 +320,17 @@ class TableRows {
   }
 
  private:
+  // The optimizer's rule of the next update.
+  auto plain_rule() const { return change_.of(optimizer_, steps_).at(steps_ + 1); }
+  // The slots of some rows, from `first` on, follow them.
+  template <class Rule>
+  void adopt_rows(std::int64_t first, std::int64_t count, Rule const& rule) noexcept(Space::host_readable) {
+    if constexpr (is_narrow)
+      for (std::int64_t row = first; row < first + count; ++row)
+        change_row(row,
+                   [&](Wide* values) { slots_.adopt(values, elements(1), static_cast<std::size_t>(row) * elements(1), rule); });
+    else slots_.adopt(table_.row(first), elements(count), elements(first), rule);
+  }
   // The rule of the next update as operations take it, which a step that is captured finds elsewhere whenever it is launched.
   auto rule() const {
     if constexpr (settles_there) {
@@ -336,10 +395,11 @@ class TableRows {
   }
 
   void note_settings() {
-    if (passed_.note(steps_ + 1, optimizer_)) return;
+    O const settings = change_.of(optimizer_, steps_);
+    if (passed_.note(steps_ + 1, settings)) return;
     settled();
     passed_.forget();
-    passed_.note(steps_ + 1, optimizer_);
+    passed_.note(steps_ + 1, settings);
   }
 
   // How many of the keys are some, where a device tells; else null.
@@ -391,6 +451,9 @@ class TableRows {
   Buffer<T, Space> owned_;
   RowsView<T> table_;
   O optimizer_;
+  [[no_unique_address]] SettingsChange<O> change_;
+  // Whether there are values that the slots do not follow yet.
+  bool given_ = false;
   // Updates that were ended.
   std::int64_t steps_ = 0;
   Slots slots_;

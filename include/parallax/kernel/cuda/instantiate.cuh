@@ -124,6 +124,14 @@ constexpr auto settling_rows(slots<S...>, slots<R...>) {
   return std::tuple{static_cast<Some>(&Ops::settle_rows), static_cast<All>(&Ops::settle_all_rows), &Ops::fill<std::int64_t>};
 }
 
+// apply_elements of a rule that adopts parameters, which for tables may be of 16 bits.
+template <class T, class Rule, class... S>
+constexpr auto adopting(slots<S...>) {
+  using Function = void (Ops::*)(std::int64_t, T*, T const*, Unscaled, PlacedRule<AdoptingRule<Rule>> const&,
+                                 parallax::detail::slot_type<S, computed_type<T>>*...) const;
+  return static_cast<Function>(&Ops::apply_elements);
+}
+
 // What a rule needs that measures a whole tensor: its sums, the rule made of them, and that one applied.
 template <class T, std::size_t sums, class Rule, class... S>
 constexpr auto measuring(slots<S...>) {
@@ -152,9 +160,14 @@ constexpr auto functions_of_rows() {
   std::tuple const updating{updating_rows<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
                             updating_runs<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
                             updating_spaced_rows<T, Rule>(typename O::element_slots{}, row_slots<O>{})};
-  if constexpr (untouched<O> == Untouched::moves)
-    return std::tuple_cat(updating, settling_rows<T, Index, Bare>(typename O::element_slots{}, row_slots<O>{}));
-  else return updating;
+  auto const settling = [] {
+    if constexpr (untouched<O> == Untouched::moves)
+      return settling_rows<T, Index, Bare>(typename O::element_slots{}, row_slots<O>{});
+    else return std::tuple{};
+  }();
+  if constexpr (adopts<O, computed_type<T>>)
+    return std::tuple_cat(updating, settling, std::tuple{adopting<T, Bare>(typename O::element_slots{})});
+  else return std::tuple_cat(updating, settling);
 }
 // All functions that an optimizer needs.
 template <class T, class Index, class O>

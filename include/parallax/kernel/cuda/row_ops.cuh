@@ -336,8 +336,8 @@ DeviceBuffer<RowOps<CudaSpace>::Finished<K, Rule>> RowOps<CudaSpace>::finish_rul
 template <class T, class Scale, class Rule, class... S>
 void RowOps<CudaSpace>::apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Scale scale,
                                        Rule const& rule, S*... slots) const {
-  device::apply_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, device::detail::scaling<T>(scale),
-                         device::detail::as_argument(rule), slots...);
+  device::apply_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients,
+                         device::detail::scaling<computed_type<T>>(scale), device::detail::as_argument(rule), slots...);
 }
 template <class T, class I, class Rule, class... S, class... R>
 void RowOps<CudaSpace>::apply_rows(std::span<I> indices, std::uint32_t const* count,

@@ -241,6 +241,7 @@ class DenseWay : public WayBase<C, Update> {
   // `given_scale` is the factor of the clip group, 1 without one. What `merge` has left is averaged on the way, with the same
   // bits.
   [[gnu::always_inline]] void apply(double given_scale) noexcept(Space::host_readable) {
+    state_->begin_update();
     auto const scale = static_cast<T>(given_scale);
     auto const rule = [&] {
       if constexpr (measures)
