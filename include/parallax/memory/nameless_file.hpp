@@ -17,14 +17,19 @@
 #include "parallax/core/clock.hpp"
 #include "parallax/memory/place.hpp"
 
+#if defined(__linux__)
+#include "parallax/core/system.hpp"
+#endif
+
 namespace parallax::detail {
 
 // One mapping of such a file into this process: of its own, or of one of another process, which it finds by the file's Place,
 // through the list of open files of its owner. Nothing is left behind, however a process ends. At the end lies a page that says
 // which file it is, and when its owner has given it back. A plain value, which frees nothing by itself.
 struct NamelessFile {
-  // Bytes of the page at the end, and the unit that sizes are rounded up to.
-  static constexpr std::size_t page = 4096;
+  // Bytes of the page at the end, and the unit that sizes are rounded up to: a page of the system, or several. Pages of 64 KiB, which
+  // kernels for ARM and POWER have, are the largest; what is given back would take along the mark that lay in one with it.
+  static constexpr std::size_t page = 65536;
 
   // What the page at the end says to all processes. `id`: which file it is. `gone`: not 0 once its owner has given it back.
   struct Mark {
@@ -80,8 +85,10 @@ inline void NamelessFile::map(int from) {
 inline NamelessFile NamelessFile::make(std::size_t at_least) {
   NamelessFile made;
   made.bytes = (at_least + page - 1) / page * page;
-  made.file = ::memfd_create("parallax", MFD_CLOEXEC);
-  if (made.file >= 0 && ::ftruncate(made.file, static_cast<off_t>(made.bytes + page)) == 0) made.map(made.file);
+  auto const size = static_cast<off_t>(made.bytes + page);
+  if (may_have_bytes(made.bytes + page)) made.file = uninterrupted([] { return ::memfd_create("parallax", MFD_CLOEXEC); });
+  else errno = EFBIG;
+  if (made.file >= 0 && uninterrupted([&] { return ::ftruncate(made.file, size); }) == 0) made.map(made.file);
   if (!made.memory) {
     made.close();
     return {};
@@ -103,7 +110,7 @@ inline NamelessFile NamelessFile::find(Place const& place) {
   found.id = place.id;
   char name[64];
   std::snprintf(name, sizeof name, "/proc/%d/fd/%d", static_cast<int>(place.process), static_cast<int>(place.file));
-  int const file = place.id ? ::open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK) : -1;
+  int const file = place.id ? open_descriptor(name, O_RDWR | O_NONBLOCK) : -1;
   if (file < 0) return {};
   if (::lseek(file, 0, SEEK_END) == static_cast<off_t>(found.bytes + page)) found.map(file);
   ::close(file);

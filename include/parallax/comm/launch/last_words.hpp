@@ -2,7 +2,6 @@
 // rank that is alone, comm/mpi.hpp of the ranks of a job.
 #pragma once
 
-#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,6 +10,7 @@
 
 #include "parallax/comm/launch/bodies.hpp"
 #include "parallax/core/birth.hpp"
+#include "parallax/core/clock.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/text.hpp"
 
@@ -51,8 +51,7 @@ PARALLAX_INLINE void say(std::string_view text) {
 
 PARALLAX_INLINE void say_and_linger(std::string_view text) {
   say(text);
-  timespec const while_starting{0, 50'000'000};
-  ::nanosleep(&while_starting, nullptr);
+  sleep_for(std::chrono::milliseconds{50});
 }
 
 PARALLAX_INLINE std::string last_line(int rank, std::string_view reason) {

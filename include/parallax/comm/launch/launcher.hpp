@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -120,14 +119,14 @@ inline int port_for_rank_0(bool here) {
     if (found) return ntohs(any.sin_port);
   }
   std::uint16_t number = 0;
-  static_cast<void>(::getrandom(&number, sizeof(number), 0));
+  static_cast<void>(::getentropy(&number, sizeof(number)));
   return 20000 + number % 12000;
 }
 
 // 32 bytes that nobody can guess, in hexadecimal digits.
 inline std::string new_job_key() {
   std::array<unsigned char, 32> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<::ssize_t>(bytes.size()))
+  if (::getentropy(bytes.data(), bytes.size()) != 0)
     throw Error{Errc::transport, -1, "launch", "", "the system gives no random numbers for the job's key"};
   std::string key;
   for (unsigned char const byte : bytes) key += "0123456789abcdef"[byte >> 4], key += "0123456789abcdef"[byte & 15];
@@ -302,7 +301,7 @@ class LaunchedJob {
 
     std::array<OwnedDescriptor, 3> theirs;
     if (one.by_ssh) join_pipe(theirs[0], one.to);
-    else theirs[0] = OwnedDescriptor{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    else theirs[0] = OwnedDescriptor{open_descriptor("/dev/null", O_RDONLY)};
     for (std::size_t i = 0; i < 2 && rank > 0; ++i) join_pipe(one.from[i], theirs[i + 1]);
     for (PrefixedLines& lines : one.lines) lines.begin(joined({"[", rank, "] "}), options_.all_speak);
 
@@ -325,7 +324,7 @@ class LaunchedJob {
     if (::getppid() != parent) ::_exit(86);
     for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
     for (std::size_t i = 0; i < ends.size(); ++i)
-      if (ends[i]) ::dup2(ends[i].get(), static_cast<int>(i));
+      if (ends[i]) redirect(static_cast<int>(i), ends[i]);
     forget_launchers();
     if (environment)
       for (auto const& [name, value] : *environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -336,7 +335,8 @@ class LaunchedJob {
     ::_exit(127);
   }
 
-  // Waits so many milliseconds for what ranks write, and passes on a piece of it from each. Whether there was anything.
+  // Waits so many milliseconds for what ranks write, or for a signal, and passes on a piece of it from each. Whether there was
+  // anything.
   bool pass_on(int at_most) {
     std::vector<::pollfd> polled;
     std::vector<std::pair<OwnedDescriptor*, PrefixedLines*>> sources;
@@ -346,13 +346,14 @@ class LaunchedJob {
           polled.push_back({one.from[i].get(), POLLIN, 0});
           sources.emplace_back(&one.from[i], &one.lines[i]);
         }
-    if (::poll(polled.data(), static_cast<::nfds_t>(polled.size()), at_most) <= 0) return false;
+    int const ready = ::poll(polled.data(), static_cast<::nfds_t>(polled.size()), at_most);
+    if (ready <= 0) return ready < 0 && errno == EINTR;
     char bytes[16384];
     for (std::size_t i = 0; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
-      ::ssize_t const count = ::read(polled[i].fd, bytes, sizeof(bytes));
+      auto const count = uninterrupted([&] { return ::read(polled[i].fd, bytes, sizeof(bytes)); });
       if (count > 0) sources[i].second->add({bytes, static_cast<std::size_t>(count)});
-      if (count == 0) sources[i].first->close();
+      if (count <= 0) sources[i].first->close();
     }
     return true;
   }
@@ -362,9 +363,7 @@ class LaunchedJob {
     for (LaunchedRank& one : ranks_) {
       if (one.process < 0) continue;
       int status = 0;
-      ::pid_t ended;
-      do ended = ::waitpid(one.process, &status, waits ? 0 : WNOHANG);
-      while (ended < 0 && errno == EINTR);
+      ::pid_t const ended = uninterrupted([&] { return ::waitpid(one.process, &status, waits ? 0 : WNOHANG); });
       if (ended == 0) continue;
       one.process = -1, one.status = status, --running_;
       one.to.close();

@@ -17,6 +17,7 @@
 
 #include "parallax/comm/owned_descriptor.hpp"
 #include "parallax/core/error.hpp"
+#include "parallax/core/system.hpp"
 
 namespace parallax::detail {
 
@@ -29,13 +30,11 @@ inline void join_pipe(OwnedDescriptor& from, OwnedDescriptor& to) {
 }
 
 // Writes all, waiting. Nothing is said of who does not read any more.
-inline void write_all(int to, std::string_view bytes) {
-  while (!bytes.empty()) {
-    ::ssize_t const count = ::write(to, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return;
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
+inline void write_all(int to, std::string_view bytes) { static_cast<void>(write_all(to, bytes.data(), bytes.size())); }
+
+// Makes a descriptor another name of an open file.
+inline void redirect(int descriptor, OwnedDescriptor const& to) {
+  static_cast<void>(uninterrupted([&] { return ::dup2(to.get(), descriptor); }));
 }
 
 // What a rank writes into one file, line by line. Of a line that was begun anew by a carriage return, as bars of progress do, the last
@@ -91,8 +90,8 @@ inline void pass_on_lines(std::string const& prefix, bool heard) {
   ::pid_t const child = ::fork();
   if (child < 0) throw Error{Errc::transport, -1, "launch", "", joined({"no process can be made (errno ", errno, ")"})};
   if (child > 0) {
-    for (std::size_t i = 0; i < 2; ++i) ::dup2(to[i].get(), static_cast<int>(i) + 1);
-    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+    for (std::size_t i = 0; i < 2; ++i) redirect(static_cast<int>(i) + 1, to[i]);
+    static_cast<void>(uninterrupted([&] { return ::waitpid(child, nullptr, 0); }));
     return;
   }
   if (::fork() != 0) ::_exit(0);
@@ -103,12 +102,12 @@ inline void pass_on_lines(std::string const& prefix, bool heard) {
   for (std::size_t i = 0; i < 2; ++i) to[i].close(), lines[i].begin(prefix, heard), polled[i] = {from[i].get(), POLLIN, 0};
   char bytes[16384];
   for (int open = 2; open > 0;) {
-    if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) break;
+    if (uninterrupted([&] { return ::poll(polled.data(), polled.size(), -1); }) < 0) break;
     for (std::size_t i = 0; i < 2; ++i) {
       if (polled[i].fd < 0 || polled[i].revents == 0) continue;
-      ::ssize_t const count = ::read(polled[i].fd, bytes, sizeof(bytes));
+      auto const count = uninterrupted([&] { return ::read(polled[i].fd, bytes, sizeof(bytes)); });
       if (count > 0) lines[i].add({bytes, static_cast<std::size_t>(count)});
-      if (count == 0) lines[i].end(), polled[i].fd = -1, --open;
+      if (count <= 0) lines[i].end(), polled[i].fd = -1, --open;
     }
   }
   ::_exit(0);

@@ -14,14 +14,15 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "parallax/comm/owned_descriptor.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/error.hpp"
+#include "parallax/core/system.hpp"
 
 namespace parallax {
 
@@ -259,13 +260,12 @@ inline Resources parse_resources(std::string_view text, std::string_view file) {
 }
 
 inline Resources read_resources(std::string const& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "re");
+  detail::OwnedDescriptor const file{detail::open_descriptor(path.c_str(), O_RDONLY)};
   if (!file) throw Error{Errc::file, -1, "launch", "", joined({path, ": it cannot be opened (errno ", errno, ")"})};
   std::string text(most_resource_bytes + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  bool const failed = std::ferror(file) != 0;
-  std::fclose(file);
-  if (failed) throw Error{Errc::file, -1, "launch", "", joined({path, ": it cannot be read"})};
+  auto const bytes = detail::read_all(file.get(), text.data(), text.size());
+  if (bytes < 0) throw Error{Errc::file, -1, "launch", "", joined({path, ": it cannot be read (errno ", errno, ")"})};
+  text.resize(static_cast<std::size_t>(bytes));
   return parse_resources(text, path);
 }
 

@@ -21,6 +21,7 @@
 
 #include "parallax/comm/owned_descriptor.hpp"
 #include "parallax/core/error.hpp"
+#include "parallax/core/system.hpp"
 
 namespace parallax::detail {
 
@@ -160,6 +161,13 @@ inline OwnedDescriptor new_socket(int family) {
   OwnedDescriptor socket{::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (!socket) throw system_error("socket");
   return socket;
+}
+
+// Begins to connect a socket that never blocks. False where that fails at once; errno says why. Of a call that was interrupted the
+// system may go on with what it has begun.
+inline bool begin_connecting(OwnedDescriptor const& socket, SocketAddress const& address) {
+  auto const connect = [&] { return ::connect(socket.get(), address.native(), address.length); };
+  return uninterrupted(connect) == 0 || errno == EINPROGRESS || errno == EALREADY || errno == EISCONN;
 }
 
 // Listens at an address; port 0 lets the system choose. Error (transport) where it is taken, or not of this host.

@@ -254,7 +254,7 @@ inline void SocketMeeting::dial(Call& call) {
   need_key(address);
   if (call.rank == 0) listen(address);
   OwnedDescriptor socket{::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (!socket || (::connect(socket.get(), address.native(), address.length) != 0 && errno != EINPROGRESS)) {
+  if (!socket || !begin_connecting(socket, address)) {
     call.note(std::strerror(errno));  // perhaps this host has no IPv6
     return;
   }
@@ -264,7 +264,7 @@ inline void SocketMeeting::dial(Call& call) {
 
 inline bool SocketMeeting::alive(OwnedDescriptor const& socket) {
   char byte;
-  auto const count = ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  auto const count = uninterrupted([&] { return ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT); });
   return count > 0 || (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
 }
 

@@ -88,12 +88,12 @@ inline std::string key_in_file(std::string const& path) {
   auto const refuse = [&](std::string_view why) {
     throw Error{Errc::file, -1, "SocketCommunicator", "", joined({"the key of the job in '", path, "' ", why})};
   };
-  OwnedDescriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  OwnedDescriptor const file{open_descriptor(path.c_str(), O_RDONLY)};
   struct stat facts {};
   if (!file || ::fstat(file.get(), &facts) != 0) refuse("cannot be read");
   if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("can be read by others: its mode must be 0600");
   std::string key(4096, '\0');
-  auto const bytes = ::read(file.get(), key.data(), key.size());
+  auto const bytes = read_all(file.get(), key.data(), key.size());
   key.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
   key.erase(key.find_last_not_of(" \t\r\n") + 1);
   if (key.empty()) refuse("is empty");

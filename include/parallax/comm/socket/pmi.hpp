@@ -272,7 +272,7 @@ class OwnLauncher {
     auto const addresses = addresses_of(split_address(variable("PMI_PORT")));  // of this host: known to it
     if (addresses.empty()) refuse("PMI_PORT", variable("PMI_PORT"));
     OwnedDescriptor socket = new_socket(addresses[0].storage.ss_family);
-    if (::connect(socket.get(), addresses[0].native(), addresses[0].length) != 0 && errno != EINPROGRESS)
+    if (!begin_connecting(socket, addresses[0]))
       throw system_error(joined({"connect to the launcher at PMI_PORT=", variable("PMI_PORT")}));
     client_.emplace(std::move(socket), -1);
     return identity_ = client_->identify(variable("PMI_ID"), until);

@@ -34,8 +34,8 @@ inline Error place_file_error(std::string const& path, std::string_view what) {
 // The word in that file, without its end; nothing, where it is not there (yet). Only the user's own file is read, which nobody
 // else can read: who may write it decides with whom this process talks. Error (file).
 inline std::optional<std::string> word_in_file(std::string const& path) {
-  OwnedDescriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  if (!file && (errno == ENOENT || errno == ESTALE || errno == EINTR)) return std::nullopt;
+  OwnedDescriptor const file{open_descriptor(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)};
+  if (!file && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
   struct stat facts {};
   if (!file || ::fstat(file.get(), &facts) != 0)
     throw place_file_error(path, joined({"cannot be read: ", std::strerror(errno)}));
@@ -43,7 +43,7 @@ inline std::optional<std::string> word_in_file(std::string const& path) {
   if (facts.st_uid != ::geteuid()) throw place_file_error(path, "belongs to another user");
   if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) throw place_file_error(path, "can be read by others: its mode must be 0600");
   std::string word(most_place_bytes + 2, '\0');
-  auto const bytes = ::read(file.get(), word.data(), word.size());
+  auto const bytes = read_all(file.get(), word.data(), word.size());
   word.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
   if (word.ends_with('\n')) word.pop_back();
   return word;
@@ -56,10 +56,11 @@ class PlaceFile {
   // Error (file) where it cannot be written.
   PlaceFile(std::string path, std::string word) : path_{std::move(path)}, word_{std::move(word)} {
     std::string const fresh = joined({path_, ".", new_key()}), line = word_ + "\n";
-    OwnedDescriptor file{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR)};
-    bool const written = file && ::write(file.get(), line.data(), line.size()) == static_cast<::ssize_t>(line.size()) &&
-                         ::fsync(file.get()) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;
-    int const error = errno;
+    OwnedDescriptor file{make_descriptor(fresh.c_str(), O_WRONLY | O_NOFOLLOW, S_IRUSR | S_IWUSR)};
+    bool const fits = may_have_bytes(line.size());
+    bool const written = file && fits && write_all(file.get(), line.data(), line.size()) &&
+                         uninterrupted([&] { return ::fsync(file.get()); }) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;
+    int const error = file && !fits ? EFBIG : errno;
     if (!written && file) ::unlink(fresh.c_str());
     if (!written) throw place_file_error(path_, joined({"cannot be written: ", std::strerror(error)}));
   }

@@ -1,0 +1,74 @@
+// Calls of the system that go on where a signal has interrupted them, and what is asked before the system would answer by a signal.
+// For the headers that call it: files (interop/file.hpp), memory of a host (memory/nameless_file.hpp), sockets and pipes (comm).
+#pragma once
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace parallax::detail {
+
+// Makes a call again for as long as a signal interrupts it. Returns what it returned last, errno being what it left: -1, or null,
+// where it failed.
+template <class Call>
+auto uninterrupted(Call const& call) {
+  for (;;) {
+    auto const result = call();
+    if constexpr (std::is_pointer_v<decltype(call())>) {
+      if (result || errno != EINTR) return result;
+    } else {
+      if (result != -1 || errno != EINTR) return result;
+    }
+  }
+}
+
+// Opens a file that no program inherits. Returns its descriptor, or -1.
+inline int open_descriptor(char const* path, int flags, ::mode_t mode = 0) noexcept {
+  return uninterrupted([&] { return ::open(path, flags | O_CLOEXEC, mode); });
+}
+
+// Makes a file that is not there. A mount that refuses O_EXCL itself, as some of FUSE do, makes it without: there a file that somebody
+// else has made meanwhile is emptied. Returns its descriptor, or -1.
+inline int make_descriptor(char const* path, int flags, ::mode_t mode) noexcept {
+  int const made = open_descriptor(path, flags | O_CREAT | O_EXCL, mode);
+  bool const knows_none = made < 0 && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP);
+  return knows_none ? open_descriptor(path, flags | O_CREAT | O_TRUNC, mode) : made;
+}
+
+// Whether a file of this process may have so many bytes. Who makes it longer than RLIMIT_FSIZE is ended by SIGXFSZ; who asks before
+// can say EFBIG. Of what lies across the limit the system writes the part before it.
+inline bool may_have_bytes(std::uint64_t bytes) noexcept {
+  struct ::rlimit limit {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
+// Reads until there is no more, or no room. Returns how many bytes, or -1.
+inline ::ssize_t read_all(int from, void* to, std::size_t room) noexcept {
+  std::size_t had = 0;
+  while (had < room) {
+    auto const count = uninterrupted([&] { return ::read(from, static_cast<char*>(to) + had, room - had); });
+    if (count < 0) return -1;
+    if (count == 0) break;
+    had += static_cast<std::size_t>(count);
+  }
+  return static_cast<::ssize_t>(had);
+}
+
+// Writes all, waiting. Returns whether the system took it.
+inline bool write_all(int to, void const* from, std::size_t bytes) noexcept {
+  auto const* rest = static_cast<char const*>(from);
+  while (bytes > 0) {
+    auto const count = uninterrupted([&] { return ::write(to, rest, bytes); });
+    if (count < 0) return false;
+    rest += count;
+    bytes -= static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+}  // namespace parallax::detail
