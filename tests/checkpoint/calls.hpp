@@ -28,7 +28,7 @@ struct FileCall {
   std::string path = {}, to = {};  // of the file, without a slash behind it; `to`: of rename
   int flags = 0;                   // of open
   void const* bytes = nullptr;     // of pwrite
-  std::size_t size = 0;            // of pwrite, pread and ftruncate
+  std::size_t size = 0;            // of pwrite and pread
   long at = 0;                     // of pwrite and pread
 
   // Whether it leaves the files as they are. An open is none of these, whatever it is for.
@@ -139,11 +139,6 @@ ssize_t pread(int fd, void* bytes, size_t size, off_t at) {
 int fsync(int fd) {
   using namespace parallax_test;
   return static_cast<int>(shown_call({.name = "fsync", .path = open_files.of(fd)}, [] { return 0L; }));
-}
-int ftruncate(int fd, off_t size) noexcept {
-  using namespace parallax_test;
-  FileCall const call{.name = "ftruncate", .path = open_files.of(fd), .size = static_cast<size_t>(size)};
-  return static_cast<int>(shown_call(call, [&] { return syscall(SYS_ftruncate, fd, size); }));
 }
 int rename(char const* from, char const* to) noexcept {
   using namespace parallax_test;

@@ -14,7 +14,7 @@ namespace {
 
 // Of the calls that a signal can interrupt.
 bool is_tried_again(std::string_view call) {
-  for (char const* const one : {"open", "opendir", "pread", "pwrite", "ftruncate", "fsync", "close"})
+  for (char const* const one : {"open", "opendir", "readdir", "pread", "pwrite", "fsync", "close"})
     if (call == one) return true;
   return false;
 }

@@ -46,10 +46,10 @@ struct Name {
 };
 // What a call did.
 struct Event {
-  enum class Kind { names, bytes, size, synced, returned } kind;
-  Inode inode = -1;              // of bytes, size and synced
+  enum class Kind { names, bytes, synced, returned } kind;
+  Inode inode = -1;              // of bytes and synced
   std::vector<Name> names = {};  // of a rename both, which are one
-  std::size_t at = 0;            // of bytes; the new size; the steps of the save that has returned
+  std::size_t at = 0;            // of bytes; the steps of the save that has returned
   std::string bytes = {};
   std::string text = {};  // the call, for messages
 };
@@ -127,8 +127,6 @@ long parallax_test::on_call(FileCall const& call, px::FunctionRef<long()> done, 
          .inode = opened(),
          .at = static_cast<std::size_t>(call.at),
          .bytes = {static_cast<char const*>(call.bytes), static_cast<std::size_t>(result)}});
-  } else if (name == "ftruncate") {
-    add({.kind = Kind::size, .inode = opened(), .at = call.size});
   } else if (name == "fsync") {
     add({.kind = Kind::synced, .inode = opened()});
   }
@@ -224,9 +222,7 @@ class Crash {
         states = {now};
         continue;
       }
-      if (event.kind == Event::Kind::size) {
-        now.resize(event.at);
-      } else if (event.kind == Event::Kind::bytes) {
+      if (event.kind == Event::Kind::bytes) {
         if (now.size() < event.at + event.bytes.size()) now.resize(event.at + event.bytes.size());
         now.replace(event.at, event.bytes.size(), event.bytes);
       }

@@ -1,7 +1,11 @@
-// Calls of files that a signal interrupts are made again: this program's own definitions of them fail once.
+// Calls of files that a signal interrupts are made again, what a mount lacks is done without, and a file that is too long is refused:
+// this program's own definitions of the calls fail.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,13 +20,32 @@
 namespace {
 
 // Interruptions that are still to come, of each call.
-int of_open = 0, of_ftruncate = 0, of_fsync = 0;
+int of_open = 0, of_fsync = 0;
+// What a mount says of O_EXCL, of opening a folder, of a folder's fsync and of a file's; 0: it has that.
+int for_exclusive = 0, for_folder = 0, for_names = 0, for_bytes = 0;
 
 bool interrupted(int& left) {
   if (left == 0) return false;
   --left;
   errno = EINTR;
   return true;
+}
+bool refused(int code) {
+  if (code != 0) errno = code;
+  return code != 0;
+}
+
+// What the file holds after it was written anew; or what was said.
+std::string written(std::string const& path, std::string const& text) {
+  try {
+    parallax::NewFile file{path, text.size()};
+    for (std::size_t i = text.size(); i-- > 0;) file.write(i, std::as_bytes(std::span{text}.subspan(i, 1)));
+    file.finish();
+    parallax::MappedFile const mapped{path};
+    return {reinterpret_cast<char const*>(mapped.bytes().data()), mapped.bytes().size()};
+  } catch (parallax::FileError const& error) {
+    return error.what();
+  }
 }
 
 }  // namespace
@@ -34,21 +57,29 @@ int open(char const* path, int flags, ...) {
   va_start(arguments, flags);
   mode_t const mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  return interrupted(of_open) ? -1 : static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+  if (interrupted(of_open) || refused(flags & O_EXCL ? for_exclusive : 0) || refused(flags & O_DIRECTORY ? for_folder : 0))
+    return -1;
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
-int ftruncate(int fd, off_t size) noexcept {
-  return interrupted(of_ftruncate) ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, size));
+int ftruncate(int, off_t) noexcept {
+  errno = ENOSYS;  // no file needs it
+  return -1;
 }
-int fsync(int fd) { return interrupted(of_fsync) ? -1 : static_cast<int>(syscall(SYS_fsync, fd)); }
+int fsync(int fd) {
+  struct ::stat status {};
+  ::fstat(fd, &status);
+  if (interrupted(of_fsync) || refused(S_ISDIR(status.st_mode) ? for_names : for_bytes)) return -1;
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 }  // extern "C"
 
 TEST_CASE("a file that a signal interrupts is made and opened all the same", "[interop][file]") {
   parallax_test::Scratch const scratch;
   std::string const path = scratch.path("file"), text = "hello";
-  of_open = 2, of_ftruncate = 3;
+  of_open = 2;
   parallax::NewFile file{path, text.size()};
-  CHECK(of_open + of_ftruncate == 0);
+  CHECK(of_open == 0);
   file.write(0, std::as_bytes(std::span{text}));
   of_fsync = 2, of_open = 1;
   file.finish();
@@ -65,4 +96,71 @@ TEST_CASE("the folder of a new file is brought to the disk although a signal int
   of_fsync = 3;  // of the file and of its folder
   file.finish();
   CHECK(of_fsync == 0);
+}
+
+TEST_CASE("a mount without ftruncate, O_EXCL or names on the disk has whole files all the same", "[interop][file]") {
+  parallax_test::Scratch const scratch;
+  std::string const path = scratch.path("file");
+  std::string text = "a";
+  for (int* const lacking : {&for_exclusive, &for_folder, &for_names})
+    for (int const code : {EINVAL, ENOSYS, EOPNOTSUPP}) {
+      *lacking = code;
+      text += "b";
+      CHECK(written(path, text) == text);
+      *lacking = 0;
+    }
+  for_folder = EACCES;
+  CHECK(written(path, text + "c") == text + "c");
+  for_folder = 0;
+}
+
+TEST_CASE("what goes wrong on a disk is an error that names the call", "[interop][file]") {
+  parallax_test::Scratch const scratch;
+  std::string const path = scratch.path("file");
+  auto const folder = path.substr(0, path.rfind('/') + 1);
+  auto const text_of = [](int code) { return std::generic_category().message(code); };
+  for (int const code : {EIO, ENOSPC, EDQUOT}) {
+    for_names = code;
+    CHECK(written(path, "text") == folder + ": fsync: " + text_of(code));
+    for_names = 0;
+    for_bytes = code;
+    CHECK(written(path, "text") == path + ".part: fsync: " + text_of(code));
+    for_bytes = 0;
+  }
+  for_folder = EMFILE;  // which says nothing of the mount
+  CHECK(written(path, "text") == folder + ": open: " + text_of(EMFILE));
+  for_folder = 0, for_exclusive = EACCES;
+  CHECK(written(path, "text") == path + ".part: open: " + text_of(EACCES));
+  for_exclusive = 0, for_bytes = EINVAL;  // bytes that are on no disk are none
+  CHECK(written(path, "text") == path + ".part: fsync: " + text_of(EINVAL));
+  for_bytes = 0;
+}
+
+TEST_CASE("a file beyond the limit of the process is an error, and no signal", "[interop][file]") {
+  parallax_test::Scratch const scratch;
+  std::string const path = scratch.path("file");
+  REQUIRE(written(path, "before") == "before");
+  pid_t const process = ::fork();
+  if (process == 0) {
+    auto const limited = [](rlim_t bytes) {
+      ::rlimit const limit{bytes, 2000};
+      return ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
+    };
+    std::string const fits(1000, 'a'), long_text(1500, 'b'), refused = path + ".part: pwrite: File too large";
+    bool right = limited(1000) && written(path, fits) == fits && written(path, long_text) == refused && limited(2000);
+    try {
+      parallax::NewFile file{path, long_text.size()};
+      right = right && limited(1000);
+      file.write(0, std::as_bytes(std::span{long_text}));  // of which a part fits now
+      right = false;
+    } catch (parallax::FileError const& error) {
+      right = right && error.code() == EFBIG && error.what() == refused;
+    }
+    ::_exit(right ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(process, &status, 0) == process);
+  CHECK(status == 0);
+  CHECK(parallax::MappedFile{path}.bytes().size() == 1000);  // the one that fitted, and is not replaced
+  CHECK_FALSE(std::filesystem::exists(path + ".part"));
 }

@@ -58,17 +58,14 @@ inline std::vector<std::string> names_in(std::string const& folder) {
     ~Opened() {
       if (folder) ::closedir(folder);
     }
-  } const opened{[&] {
-    DIR* found;
-    do found = ::opendir(folder.c_str());
-    while (!found && errno == EINTR);
-    return found;
-  }()};
+  } const opened{uninterrupted([&] { return ::opendir(folder.c_str()); })};
   if (!opened.folder) throw FileError(folder, "opendir", errno);
   std::vector<std::string> names;
   for (;;) {
-    errno = 0;
-    dirent const* const entry = ::readdir(opened.folder);
+    dirent const* const entry = uninterrupted([&] {
+      errno = 0;
+      return ::readdir(opened.folder);
+    });
     if (!entry && errno != 0) throw FileError(folder, "readdir", errno);
     if (!entry) break;
     std::string_view const name = entry->d_name;
@@ -78,14 +75,6 @@ inline std::vector<std::string> names_in(std::string const& folder) {
   return names;
 }
 
-// Brings the names in a folder to the disk. Throws FileError.
-inline void sync_folder(std::string const& folder) {
-  Descriptor const opened = open_file(folder, O_RDONLY | O_DIRECTORY);
-  if (!opened.is_open()) throw FileError(folder, "open", errno);
-  while (::fsync(opened.number()) != 0)
-    if (errno != EINTR) throw FileError(folder, "fsync", errno);
-}
-
 // Makes a folder, and those above it that are not there, and brings their names to the disk; its own name even where it is there, for
 // who made it may have been interrupted before that. Throws FileError.
 inline void make_folder(std::string const& folder) {
@@ -93,17 +82,11 @@ inline void make_folder(std::string const& folder) {
   std::size_t const slash = folder.size() < 2 ? folder.find('/') : folder.find_last_of('/', folder.size() - 2);
   std::string const above = slash == std::string::npos ? "." : slash == 0 ? "/" : folder.substr(0, slash);
   struct ::stat status;
-  bool const there = ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-  if (!there) {
+  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     make_folder(above);
     if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw FileError(folder, "mkdir", errno);
   }
-  try {
-    sync_folder(above);
-  } catch (FileError const& error) {  // another's, or of a file system that keeps no names
-    int const code = error.code();
-    if (!there || (code != EACCES && code != EPERM && code != EINVAL && code != EROFS)) throw;
-  }
+  sync_folder(above);
 }
 
 // Removes a folder and the files in it, as far as that goes. For what no name of a generation leads to any more. Of what is no folder,
@@ -198,8 +181,8 @@ class ReadFile {
   // Fills `bytes` from byte `at` of the file on. Throws FormatError where it ends before.
   void read(std::uint64_t at, std::span<std::byte> bytes) const {
     while (!bytes.empty()) {
-      ::ssize_t const count = ::pread(file_.number(), bytes.data(), bytes.size(), static_cast<::off_t>(at));
-      if (count < 0 && errno == EINTR) continue;
+      auto const count =
+          uninterrupted([&] { return ::pread(file_.number(), bytes.data(), bytes.size(), static_cast<::off_t>(at)); });
       if (count < 0) throw FileError(path_, "pread", errno);
       if (count == 0) throw FormatError(path_, "it ends at byte " + std::to_string(at) + ", before what was written");
       bytes = bytes.subspan(static_cast<std::size_t>(count));

@@ -173,7 +173,7 @@ Homes find_homes(SessionCore<C>& core, char const* operation, std::string const&
       make_folder(directory);
       if (rank == 0) remove_unfinished(directory);
       if (ranks == 1) return;
-      Descriptor const made = open_file(file(rank), O_WRONLY | O_CREAT | O_EXCL);
+      Descriptor const made = make_file(file(rank), 0);
       if (!made.is_open()) throw FileError(file(rank), "open", errno);
       sign = UnfinishedFolder{file(rank)};
     });

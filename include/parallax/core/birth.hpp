@@ -1,5 +1,5 @@
-// Whether an object is used by a forked child of the process that made it. Whatever owns something outside of its process's own
-// memory holds one, for a child has a copy of the object, and what it owns is the parent's.
+// The process in which an object was made, asked by whatever owns something outside of its process's own memory: a forked child has a
+// copy of the object, and what it owns is the parent's.
 #pragma once
 
 #if __has_include(<pthread.h>)
@@ -16,7 +16,7 @@ namespace parallax::detail {
 // How many forks lie between the start of the program and this process. Raised in each child, before `fork` returns there.
 inline int forks = 0;
 
-// The same, watched from the first call on.
+// Returns that number, and counts from the first call on.
 int watched_forks();
 
 // The process in which an object was made. A destructor does nothing to what others see where `in_child()`, and lets memory and

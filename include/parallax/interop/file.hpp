@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "parallax/core/birth.hpp"
+#include "parallax/core/system.hpp"
 
 namespace parallax {
 
@@ -151,12 +152,28 @@ class Descriptor {
   int number_;
 };
 
-// A file that is opened, once more where a signal interrupts that. Where it cannot be, the descriptor is not open, and errno says why.
-inline Descriptor open_file(std::string const& path, int flags, ::mode_t mode = 0) noexcept {
-  int number;
-  do number = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  while (number < 0 && errno == EINTR);
-  return Descriptor{number};
+// A file that is opened. Where it cannot be, the descriptor is not open, and errno says why.
+inline Descriptor open_file(std::string const& path, int flags) noexcept {
+  return Descriptor{open_descriptor(path.c_str(), flags)};
+}
+
+// A file that was not there, to be written; likewise.
+inline Descriptor make_file(std::string const& path, ::mode_t mode) noexcept {
+  return Descriptor{make_descriptor(path.c_str(), O_WRONLY, mode)};
+}
+
+// Brings the names in a folder to the disk, as far as its mount has that: a folder that cannot be opened to be read, or cannot be
+// brought to the disk at all, is left to the system. Throws FileError of what went wrong.
+inline void sync_folder(std::string const& folder) {
+  auto const check = [&](int result, std::string_view call) {
+    if (result >= 0) return;
+    for (int const has_none : {EACCES, EPERM, EBADF, EINVAL, EISDIR, ENOSYS, EOPNOTSUPP, EROFS})
+      if (errno == has_none) return;
+    throw FileError(folder, call, errno);
+  };
+  Descriptor const opened = open_file(folder, O_RDONLY | O_DIRECTORY);
+  check(opened.number(), "open");
+  if (opened.is_open()) check(uninterrupted([&] { return ::fsync(opened.number()); }), "fsync");
 }
 
 // Says of what is no regular file what it is.
@@ -256,24 +273,19 @@ class MappedFile {
 // path at a time; a PATH.part that was left behind is removed. Not thread-safe.
 class NewFile {
  public:
-  // Creates PATH.part with `size` bytes, none of which takes space on the disk yet. Refuses a PATH that is something else than
-  // a regular file. `early`: whether the disk begins with what is written while the rest is still to come, so that finish() waits
-  // for less; meanwhile it takes more of other threads' time.
+  // Creates PATH.part, which will have `size` bytes. Refuses a PATH that is something else than a regular file. `early`: whether the
+  // disk begins with what is written while the rest is still to come, so that finish() waits for less; meanwhile it takes more of other
+  // threads' time. FileError: a system call failed, or the process may write no file of this size (RLIMIT_FSIZE: EFBIG, no signal).
   NewFile(std::string path, std::uint64_t size, bool early = false)
       : path_{std::move(path)}, part_{path_ + ".part"}, size_{size}, early_{early} {
     struct ::stat status;
     if (::stat(path_.c_str(), &status) == 0) detail::check_regular(status, path_);
     if (size > static_cast<std::uint64_t>(std::numeric_limits<::off_t>::max()))
       throw FormatError(path_, "a file has no " + std::to_string(size) + " bytes");
+    if (!detail::may_have_bytes(size)) throw FileError(part_, "pwrite", EFBIG);
     if (::unlink(part_.c_str()) != 0 && errno != ENOENT) throw FileError(part_, "unlink", errno);
-    file_ = detail::open_file(part_, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    file_ = detail::make_file(part_, 0666);
     if (!file_.is_open()) throw FileError(part_, "open", errno);
-    int code = 0;
-    do code = ::ftruncate(file_.number(), static_cast<::off_t>(size)) == 0 ? 0 : errno;
-    while (code == EINTR);
-    if (code == 0) return;
-    ::unlink(part_.c_str());
-    throw FileError(part_, "ftruncate", code);
   }
   // Leaves `other` as after finish().
   NewFile(NewFile&& other) noexcept = default;
@@ -300,8 +312,9 @@ class NewFile {
     std::uint64_t const begin = at;
     std::uint64_t const end = at + bytes.size();
     while (!bytes.empty()) {
-      ::ssize_t const count = ::pwrite(file_.number(), bytes.data(), bytes.size(), static_cast<::off_t>(at));
-      if (count < 0 && errno == EINTR) continue;
+      if (!detail::may_have_bytes(at + 1)) throw FileError(part_, "pwrite", EFBIG);
+      auto const count =
+          detail::uninterrupted([&] { return ::pwrite(file_.number(), bytes.data(), bytes.size(), static_cast<::off_t>(at)); });
       if (count <= 0) throw FileError(part_, "pwrite", count < 0 ? errno : EIO);
       bytes = bytes.subspan(static_cast<std::size_t>(count));
       at += static_cast<std::uint64_t>(count);
@@ -310,26 +323,19 @@ class NewFile {
     if (early_) begin_writing_back(end - begin);
   }
 
-  // Brings the file to the disk (fsync), names it PATH, and brings that name to the disk where the folder can be opened. A file
+  // Brings the file to the disk (fsync), names it PATH, and brings that name to the disk where the mount has that. A file
   // that PATH named before is replaced at once or not at all. FormatError: bytes are missing, or somebody else replaced
   // PATH.part. FileError: a system call failed. Either leaves PATH as it was, unless it was the folder's fsync.
   void finish() {
     if (!file_.is_open()) throw FormatError(path_, "finished already");
     if (std::uint64_t const missing = first_missing(); missing < size_)
       throw FormatError(path_, "byte " + std::to_string(missing) + " of " + std::to_string(size_) + " was not written");
-    while (::fsync(file_.number()) != 0)
-      if (errno != EINTR) throw FileError(part_, "fsync", errno);
+    if (detail::uninterrupted([&] { return ::fsync(file_.number()); }) != 0) throw FileError(part_, "fsync", errno);
     if (!is_ours()) throw FormatError(path_, "another writer replaced " + part_);
     if (::rename(part_.c_str(), path_.c_str()) != 0) throw FileError(path_, "rename", errno);
     if (file_.close() != 0 && errno != EINTR) throw FileError(path_, "close", errno);
     std::size_t const slash = path_.rfind('/');
-    std::string const folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-    detail::Descriptor const opened = detail::open_file(folder, O_RDONLY | O_DIRECTORY);
-    if (!opened.is_open()) return;
-    while (::fsync(opened.number()) != 0) {
-      if (errno == EIO) throw FileError(folder, "fsync", errno);
-      if (errno != EINTR) return;
-    }
+    detail::sync_folder(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
   }
 
  private:
