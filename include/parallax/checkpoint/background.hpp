@@ -12,6 +12,9 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -104,13 +107,17 @@ class BackgroundSave final : public Behind {
     return image_;
   }
   ShardDraft const& draft() const { return *draft_; }
-  // Local. From here on the thread writes. `at_most`: seconds for which rank 0's waits for the others.
+  // Local. From here on the thread writes; where the system makes none, this call does. `at_most`: seconds for which rank 0's waits for the others.
   void begin(NewGeneration&& made, double at_most) {
     made_ = std::move(made);
     at_most_ = at_most;
     stage_ = Stage::writing;
     begun_ = true;
-    thread_.emplace([this](std::stop_token const& stop) { work(stop); });
+    try {
+      thread_.emplace([this](std::stop_token const& stop) { work(stop); });
+    } catch (std::system_error const&) {
+      write_now();
+    }
   }
   bool failed() const override { return begun_ && stage_ == Stage::failed; }
   // What will be there, or is there once it is settled.
@@ -159,6 +166,18 @@ class BackgroundSave final : public Behind {
     made_.folder = {};
   }
 
+  // Without a thread. Meanwhile the other ranks, which do not know, wait for this one.
+  void write_now() {
+    auto& world = core_->topology.world();
+    auto const pause = [&](std::string_view what, std::chrono::nanoseconds at_most) {
+      world.journal().pause(what, at_most.count(), core_->waiting.clock());
+      if (world.size() > 1) world.announce();
+    };
+    bool const own = world.journal().status().pause == 0;  // the trainer is in none of its own
+    if (own) pause("save_async", patience(at_most_));
+    work({});
+    if (own) pause({}, std::chrono::nanoseconds{0});
+  }
   // By the thread.
   void work(std::stop_token const& stop) noexcept {
     int const rank = core_->topology.rank();

@@ -11,6 +11,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
@@ -478,8 +480,16 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
   };
   {
     List<OwnThread> ranks;
-    for (int rank = 1; rank < size; ++rank) ranks.emplace_back(rank_main, rank);
-    rank_main(0);
+    int rank = 1;
+    try {
+      for (; rank < size; ++rank) ranks.emplace_back(rank_main, rank);
+    } catch (std::system_error const& error) {  // those that are there wait for it
+      Error const why = no_thread(error, rank, "run_threads");
+      std::lock_guard const lock{mutex};
+      first = std::make_exception_ptr(why);
+      group->abort(why);
+    }
+    if (rank == size) rank_main(0);
   }
   if (first) std::rethrow_exception(first);
 }

@@ -2,6 +2,7 @@
 // (memory/shared.hpp), and communicators the memory through which ranks of a host exchange (comm/host/memory.hpp).
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -47,6 +48,7 @@ struct NamelessFile {
   // The process that made or found it.
   Birth birth;
 
+  // Both leave in `errno` why they had to return null.
   // Local. A file of this process, of at least so many bytes, all zeros.
   static NamelessFile make(std::size_t at_least);
   // Local. The file in which a place lies, of this process or another one.
@@ -90,7 +92,9 @@ inline NamelessFile NamelessFile::make(std::size_t at_least) {
   else errno = EFBIG;
   if (made.file >= 0 && uninterrupted([&] { return ::ftruncate(made.file, size); }) == 0) made.map(made.file);
   if (!made.memory) {
+    int const why = errno;
     made.close();
+    errno = why;
     return {};
   }
   // Of the process, the time and a counter, scrambled.
@@ -111,11 +115,16 @@ inline NamelessFile NamelessFile::find(Place const& place) {
   char name[64];
   std::snprintf(name, sizeof name, "/proc/%d/fd/%d", static_cast<int>(place.process), static_cast<int>(place.file));
   int const file = place.id ? open_descriptor(name, O_RDWR | O_NONBLOCK) : -1;
-  if (file < 0) return {};
-  if (::lseek(file, 0, SEEK_END) == static_cast<off_t>(found.bytes + page)) found.map(file);
+  if (file < 0) {
+    if (!place.id) errno = ENOENT;
+    return {};
+  }
+  int why = ENOENT;
+  if (::lseek(file, 0, SEEK_END) == static_cast<off_t>(found.bytes + page)) found.map(file), why = found.memory ? why : errno;
   ::close(file);
   if (found.memory && found.mark().id == found.id) return found;
   found.unmap();
+  errno = why;
   return {};
 }
 

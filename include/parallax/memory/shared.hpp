@@ -2,8 +2,10 @@
 // of processes include it to lend gradients in place; users allocate theirs in it.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "parallax/core/algorithm.hpp"
@@ -30,7 +32,7 @@ class SharedBlocks {
     NamelessFile const block = NamelessFile::make(bytes);
     if (!block.memory)
       throw Error{Errc::out_of_memory, -1, "SharedSpace", "",
-                  joined({bytes, " bytes cannot be had as memory that processes share"})};
+                  joined({bytes, " bytes cannot be had as memory that processes share: ", std::strerror(errno)})};
     Guard const guard{lock_};
     try {
       own_.push_back(block);

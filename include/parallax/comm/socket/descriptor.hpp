@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -146,6 +147,24 @@ inline SocketAddress socket_address(OwnedDescriptor const& socket, int (*ask)(in
 // Error (transport): what the system has just said of a call.
 inline Error system_error(std::string_view call, int peer = -1) {
   return {Errc::transport, peer, "SocketCommunicator", "", joined({call, ": ", std::strerror(errno)})};
+}
+
+// Whether the system has just refused a call for lack of descriptors or memory, which trying again does not mend.
+inline bool is_lack() { return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM; }
+
+// Throws Error (transport) that names this rank where its process may not open as many descriptors more as a world of that size takes.
+inline void check_descriptors(int rank, int size) {
+  constexpr int margin = 8;  // beside connections: who listens, epoll, memory that is shared, callers that are not known yet
+  rlimit limit{};
+  OwnedDescriptor const first_free{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  int const used = first_free ? first_free.get() : 0;
+  if (!first_free && !is_lack()) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (first_free && limit.rlim_cur >= static_cast<rlim_t>(used + size - 1 + margin)) return;
+  throw Error{Errc::transport, rank, "SocketCommunicator", "",
+              joined({"this process may have ", std::uint64_t{limit.rlim_cur},
+                      " descriptors open (ulimit -n); beside those that it has, a world of ", size, " ranks takes ",
+                      size - 1 + margin})};
 }
 
 // Waits until one of these is ready, or the moment has come.

@@ -182,7 +182,7 @@ inline void SocketEndpoint::meet(OwnedDescriptor listener, Moment until) {
       tell_directory(meeting);
     } else {
       meeting.call_first();
-      meeting.join(hear_directory(meeting, until));
+      meeting.join(hear_directory(meeting, until), [this] { check(); });
       note_hosts(meeting);
       install(meeting);
     }
@@ -343,6 +343,9 @@ inline void SocketEndpoint::look_for_the_departed(int channel) {
 // Where its process has ended, the connection says so, soon.
 inline std::byte* SocketEndpoint::address_of(Place const& place) {
   if (std::byte* const memory = shared_blocks.address_of(place)) return memory;
+  if (is_lack())
+    throw Error{Errc::transport, options.rank, "lending", "",
+                joined({place.bytes, " bytes that another rank lends cannot be mapped: ", std::strerror(errno)})};
   auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{250};
   for (check(); std::chrono::steady_clock::now() < until; check()) sleep(std::chrono::milliseconds{5});
   throw broken(host_meeting_.owner_of(place), joined({"lends ", place.bytes, " bytes that cannot be mapped"}));

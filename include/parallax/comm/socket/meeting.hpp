@@ -17,6 +17,7 @@
 #include "parallax/comm/socket/greeting.hpp"
 #include "parallax/comm/socket/options.hpp"
 #include "parallax/comm/socket/rendezvous.hpp"
+#include "parallax/core/function_ref.hpp"
 
 namespace parallax::detail {
 
@@ -42,8 +43,9 @@ class SocketMeeting {
   void await_all();
   // By all others, first: until rank 0 was reached. Errors likewise.
   void call_first();
-  // By all others, then: `addresses` by rank, where each listens. Until all but rank 0 were reached, or have called.
-  void join(std::vector<SocketAddress> const& addresses);
+  // By all others, then: `addresses` by rank, where each listens. Until all but rank 0 were reached, or have called. `look` throws
+  // what rank 0 says meanwhile of a rank that has failed.
+  void join(std::vector<SocketAddress> const& addresses, FunctionRef<void()> look);
 
   // Error (timeout) that names those who are not there.
   Error missing() const;
@@ -78,8 +80,8 @@ class SocketMeeting {
   };
 
   bool linked(int rank) const { return links_[static_cast<std::size_t>(rank)].there; }
-  // Moves on all greetings and calls, until this number of links is there. Error (timeout).
-  void run(std::size_t links);
+  // Moves on all greetings and calls, until this number of links is there. Error (timeout), and what `look` throws.
+  void run(std::size_t links, FunctionRef<void()> look = [] {});
   void wait_a_moment();
   void accept_some();
   void greet_callers();
@@ -96,6 +98,8 @@ class SocketMeeting {
   // Whether a connection is still there, as far as one can see.
   static bool alive(OwnedDescriptor const& socket);
   void need_key(SocketAddress const& address) const;
+  // Error (transport): the system has refused a call of this rank's.
+  Error lack(std::string_view call) const { return system_error(call, options_->rank); }
 
   SocketOptions const* options_;
   OwnedDescriptor listener_;
@@ -135,6 +139,7 @@ inline void SocketMeeting::need_key(SocketAddress const& address) const {
 
 inline void SocketMeeting::await_all() {
   if (options_->size == 1) return;
+  check_descriptors(0, options_->size);
   if (rendezvous_.leaves_word()) {
     if (!listener_) listener_ = listening_everywhere(0);
     rendezvous_.leave_word(socket_address(listener_, &::getsockname));
@@ -160,20 +165,22 @@ inline void SocketMeeting::await_all() {
 inline void SocketMeeting::call_first() {
   calls_.emplace_back();
   run(1);
+  check_descriptors(options_->rank, options_->size);  // now that rank 0 can tell all others
 }
 
-inline void SocketMeeting::join(std::vector<SocketAddress> const& addresses) {
+inline void SocketMeeting::join(std::vector<SocketAddress> const& addresses, FunctionRef<void()> look) {
   for (int rank = 1; rank < options_->rank; ++rank) {
     Call& call = calls_.emplace_back();
     call.rank = rank;
     call.addresses = {addresses[static_cast<std::size_t>(rank)]};
   }
-  run(links_.size() - 1);
+  run(links_.size() - 1, look);
   rendezvous_.close();
 }
 
-inline void SocketMeeting::run(std::size_t links) {
+inline void SocketMeeting::run(std::size_t links, FunctionRef<void()> look) {
   while (there_ < links) {
+    look();
     accept_some();
     greet_callers();
     for (Call& call : calls_) move_on(call);
@@ -197,6 +204,11 @@ inline void SocketMeeting::accept_some() {
   constexpr int at_once = 64;  // then those who are here have their turn
   for (int k = 0; listener_ && k < at_once; ++k) {
     OwnedDescriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (!socket && is_lack()) {
+      if (callers_.empty()) throw lack("accept");
+      callers_.erase(callers_.begin());  // perhaps a stranger; a rank calls again
+      continue;
+    }
     if (!socket) return;
     if (rendezvous_.key().empty() && !socket_address(socket).loopback()) continue;
     if (callers_.size() >= 2 * links_.size() + 64) callers_.erase(callers_.begin());  // a stranger, who keeps silent
@@ -254,6 +266,7 @@ inline void SocketMeeting::dial(Call& call) {
   need_key(address);
   if (call.rank == 0) listen(address);
   OwnedDescriptor socket{::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!socket && is_lack()) throw lack("socket");
   if (!socket || !begin_connecting(socket, address)) {
     call.note(std::strerror(errno));  // perhaps this host has no IPv6
     return;

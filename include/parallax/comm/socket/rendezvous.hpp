@@ -54,28 +54,29 @@ inline std::optional<std::string> word_in_file(std::string const& path) {
 class PlaceFile {
  public:
   // Error (file) where it cannot be written.
-  PlaceFile(std::string path, std::string word) : path_{std::move(path)}, word_{std::move(word)} {
-    std::string const fresh = joined({path_, ".", new_key()}), line = word_ + "\n";
-    OwnedDescriptor file{make_descriptor(fresh.c_str(), O_WRONLY | O_NOFOLLOW, S_IRUSR | S_IWUSR)};
+  PlaceFile(std::string path, std::string const& word) : path_{std::move(path)} {
+    std::string const fresh = joined({path_, ".", new_key()}), line = word + "\n";
+    file_ = OwnedDescriptor{make_descriptor(fresh.c_str(), O_WRONLY | O_NOFOLLOW, S_IRUSR | S_IWUSR)};
     bool const fits = may_have_bytes(line.size());
-    bool const written = file && fits && write_all(file.get(), line.data(), line.size()) &&
-                         uninterrupted([&] { return ::fsync(file.get()); }) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;
-    int const error = file && !fits ? EFBIG : errno;
-    if (!written && file) ::unlink(fresh.c_str());
+    bool const written = file_ && fits && write_all(file_.get(), line.data(), line.size()) &&
+                         uninterrupted([&] { return ::fsync(file_.get()); }) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;
+    int const error = file_ && !fits ? EFBIG : errno;
+    if (!written && file_) ::unlink(fresh.c_str());
     if (!written) throw place_file_error(path_, joined({"cannot be written: ", std::strerror(error)}));
   }
   PlaceFile(PlaceFile&& other) noexcept
-      : path_{std::exchange(other.path_, {})}, word_{std::move(other.word_)}, birth_{other.birth_} {}
+      : path_{std::exchange(other.path_, {})}, file_{std::move(other.file_)}, birth_{other.birth_} {}
   PlaceFile& operator=(PlaceFile&&) = delete;
+  // Whether it is still there, what it has open tells: to read it would take a descriptor, which there may not be.
   ~PlaceFile() {
-    try {
-      if (!path_.empty() && !birth_.in_child() && word_in_file(path_) == word_) ::unlink(path_.c_str());
-    } catch (...) {  // no longer ours to remove
-    }
+    struct stat own {}, there {};
+    if (path_.empty() || birth_.in_child() || ::fstat(file_.get(), &own) != 0 || ::lstat(path_.c_str(), &there) != 0) return;
+    if (own.st_dev == there.st_dev && own.st_ino == there.st_ino) ::unlink(path_.c_str());
   }
 
  private:
-  std::string path_, word_;
+  std::string path_;
+  OwnedDescriptor file_;
   Birth birth_;
 };
 

@@ -1,0 +1,112 @@
+// A system that makes no more threads: who needs one says so by its name, and a save in the background is made at once.
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "../interop/scratch.hpp"
+#include "catch.hpp"
+#include "parallax/checkpoint/checkpoint.hpp"
+#include "parallax/comm/run.hpp"
+#include "parallax/comm/thread.hpp"
+#include "parallax/parallax.hpp"
+#include "parallax/session/progress_thread.hpp"
+
+namespace {
+// So many threads are made from now on; negative: all. By ranks that are threads themselves: of this thread alone.
+std::atomic<int> threads_left{-1};
+thread_local bool none_by_this = false;
+}  // namespace
+
+// As limits of a user or of a container (pids.max) have it.
+extern "C" int pthread_create(pthread_t* thread, pthread_attr_t const* attributes, void* (*work)(void*), void* given) noexcept {
+  using Create = int (*)(pthread_t*, pthread_attr_t const*, void* (*)(void*), void*);
+  static auto const create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
+  if (none_by_this || threads_left == 0) return EAGAIN;
+  if (threads_left > 0) --threads_left;
+  return create(thread, attributes, work, given);
+}
+
+namespace parallax_test {
+namespace {
+
+namespace px = parallax;
+
+// The Error of this call; fails where there is none.
+template <class Call>
+px::Error error_of(Call&& call) {
+  try {
+    call();
+  } catch (px::Error const& error) {
+    return error;
+  }
+  FAIL("nothing was thrown");
+  throw;
+}
+
+TEST_CASE("a rank for which there is no thread is named, and those that have one do not wait for it",
+          "[checkpoint][no_thread]") {
+  std::atomic<int> begun{0};
+  threads_left = 1;
+  auto const error = error_of([&] {
+    px::run_threads(4, [&](px::ThreadCommunicator& world) {
+      ++begun;
+      px::Session session{world};
+      px::Variable<px::Sparse> words{session, "words", {.rows = 20, .width = 2}};
+      [[maybe_unused]] auto const rows = session.pull(words, std::vector{1, 2});
+    });
+  });
+  threads_left = -1;
+  CHECK(error.code() == px::Errc::out_of_memory);
+  CHECK(error.rank() == 2);
+  CHECK(error.operation() == "run_threads");
+  CHECK(error.detail().find("no thread can be made: Resource temporarily unavailable") == 0);
+  CHECK(begun == 1);
+}
+
+TEST_CASE("a ProgressThread for which there is no thread says so, and the session goes on", "[checkpoint][no_thread]") {
+  px::run_threads(1, [&](px::ThreadCommunicator& world) {
+    px::Session session{world};
+    px::Variable<px::Sparse> words{session, "words", {.rows = 20, .width = 2}};
+    none_by_this = true;
+    auto const error = error_of([&] { px::ProgressThread const helper{session}; });
+    none_by_this = false;
+    CHECK(error.code() == px::Errc::out_of_memory);
+    CHECK(error.detail().find("no thread can be made") == 0);
+    [[maybe_unused]] auto const rows = session.pull(words, std::vector{1, 2});
+    session.finish();
+  });
+}
+
+TEST_CASE("save_async writes at once where there is no thread, on some ranks or on all", "[checkpoint][no_thread]") {
+  for (int const without : {0, 1, 2, 3}) {  // as bits: the ranks that have none
+    Scratch const scratch;
+    std::vector<float> restored(2);
+    px::run_threads(2, [&](px::ThreadCommunicator& world) {
+      auto const self = static_cast<std::size_t>(world.rank());
+      px::Session session{world};
+      px::Variable<px::Sparse> words{session, "words", {.rows = 20, .width = 2}};
+      auto const step = [&] { session.step(px::grad(words, std::vector{1, 2}, std::vector<float>(4, 1.0f))); };
+      step();
+      auto const before = session.pull(words, std::vector{1})[0][0];
+      none_by_this = (without >> world.rank() & 1) != 0;
+      session.save_async(scratch.path("saves"), {}, words);
+      none_by_this = false;
+      step();
+      session.finish();
+      session.restore(scratch.path("saves"), {}, words);
+      restored[self] = session.pull(words, std::vector{1})[0][0] - before;
+      session.finish();
+      if (world.journal().status().pause != 0) restored[self] = 7;
+    });
+    CAPTURE(without);
+    CHECK(restored == std::vector<float>{0, 0});
+  }
+}
+
+}  // namespace
+}  // namespace parallax_test
