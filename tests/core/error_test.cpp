@@ -1,12 +1,14 @@
 // What an Error says, and how exceptions of every kind become one.
 #include "parallax/core/error.hpp"
 
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 
 #include "../catch.hpp"
+#include "../support/allocation_counter.hpp"
 
 namespace px = parallax;
 
@@ -76,4 +78,47 @@ TEST_CASE("copying an error copies all of it", "[core][error]") {
   copy = px::Error{px::Errc::misuse, 0, "", "", ""};
   CHECK(copy.code() == px::Errc::misuse);
   CHECK(std::is_base_of_v<std::runtime_error, px::Error>);
+}
+
+TEST_CASE("an Error without memory for its words has code and rank, and says as much as it can", "[core][error]") {
+  std::string const variable(60, 'v'), detail(200, 'd');
+  px::Error const whole{px::Errc::mismatch, 2, "save_async", variable, detail, "\nrank 0 waits"};
+  for (std::int64_t k = 0; k < 6; ++k) {
+    parallax_test::failing_lasts = true;
+    std::optional<px::Error> brief;
+    {
+      parallax_test::FailingAllocation const failing{k};
+      brief.emplace(px::Errc::mismatch, 2, "save_async", variable, detail, "\nrank 0 waits");
+      px::Error copy{whole};  // which needs no memory
+      copy = *brief;
+      brief = copy;
+      copy = whole;
+      if (copy.detail() != detail) brief.reset();
+    }
+    parallax_test::failing_lasts = false;
+    REQUIRE(brief);
+    CAPTURE(k);
+    CHECK(brief->code() == px::Errc::mismatch);
+    CHECK(brief->rank() == 2);
+    std::string const text = brief->what();
+    if (text == whole.what()) continue;
+    CHECK(text.size() > 100);
+    CHECK(std::string{whole.what()}.starts_with(text));
+    CHECK(brief->detail() == "no memory left");
+    CHECK((brief->operation() + brief->variable() + brief->report()).empty());
+  }
+  CHECK(whole.report() == "\nrank 0 waits");
+  CHECK(std::string{whole.what()}.ends_with(detail + "\nrank 0 waits"));
+}
+
+TEST_CASE("what is thrown without memory is still out_of_memory of that rank", "[core][error]") {
+  parallax_test::failing_lasts = true;
+  std::optional<px::Error> error;
+  {
+    parallax_test::FailingAllocation const failing{0};
+    error = caught([] { throw std::bad_alloc{}; });
+  }
+  parallax_test::failing_lasts = false;
+  CHECK(error->code() == px::Errc::out_of_memory);
+  CHECK(std::string{error->what()} == "parallax: out of memory (rank 3) in step of 'words': an allocation failed");
 }

@@ -26,6 +26,7 @@ namespace parallax_test {
 inline thread_local std::int64_t news = 0;          // calls of operator new by this thread
 inline thread_local std::int64_t mallocs = 0;       // calls of malloc and its kin, those behind operator new included
 inline thread_local std::int64_t failing_new = -1;  // so many calls of operator new until one throws; negative: none does
+inline thread_local bool failing_lasts = false;     // all that follow throw as well
 
 // While it lives, the k-th allocation of this thread, counted from 0, throws std::bad_alloc; earlier and later ones succeed.
 class FailingAllocation {
@@ -39,7 +40,10 @@ class FailingAllocation {
 
 inline void* counted_new(std::size_t bytes, std::size_t alignment) {
   ++news;
-  if (failing_new >= 0 && failing_new-- == 0) throw std::bad_alloc{};
+  if (failing_new >= 0 && failing_new-- == 0) {
+    if (failing_lasts) failing_new = 0;
+    throw std::bad_alloc{};
+  }
   void* memory = nullptr;
   if (alignment <= alignof(std::max_align_t)) memory = std::malloc(bytes > 0 ? bytes : 1);
   else memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment + (bytes == 0 ? alignment : 0));

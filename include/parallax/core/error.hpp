@@ -2,11 +2,15 @@
 // refuse something includes it.
 #pragma once
 
+#include <charconv>
+#include <cstddef>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "parallax/core/config.hpp"
 #include "parallax/core/text.hpp"
@@ -37,39 +41,47 @@ std::string_view to_string(Errc code);
 // call ("pull", "step", …), `variable` the variable's name or empty, `detail` the sentence with the offending values.
 // When ranks agree on an error, all of them throw the same code, rank, operation, variable and detail. `report`, lines that
 // `what` ends with, says of a wait that took too long what every rank was doing.
+// Copies share their words, and need no memory. Where there is no memory for the words either, an Error has code and rank, `what`
+// has the beginning of its text, and the other parts are empty but for `detail`, which says so.
 class Error : public std::runtime_error {
  public:
   // Makes the text of `what()` from its parts: "parallax: CODE (rank R) in OPERATION of 'VARIABLE': DETAIL", and `report`
   // behind it. Rank, operation and variable are left out where they are -1 or empty. Copies what it is given.
   PARALLAX_COLD Error(Errc code, int rank, std::string_view operation, std::string_view variable, std::string_view detail,
-                      std::string_view report = {});
-  // Copies and moves do what a compiler's own would; they are declared so that the library parallax::compiled has them once.
-  Error(Error const&);
-  // Leaves `other` to be destroyed or assigned to.
-  Error(Error&&) noexcept;
-  // Takes over all parts, and the text.
-  Error& operator=(Error const&);
-  // The same from an error that is given up.
-  Error& operator=(Error&&) noexcept;
+                      std::string_view report = {}) noexcept;
+  // One more owner of the words.
+  Error(Error const&) noexcept;
+  // Shares the words of `other`, and leaves its own.
+  Error& operator=(Error const&) noexcept;
   ~Error() override;
 
+  // The whole text, as the constructor has it.
+  char const* what() const noexcept override;
   // The kind of failure.
   Errc code() const noexcept { return code_; }
   // The rank that caused it, by its number in the communicator, or -1 where no single one did.
   int rank() const noexcept { return rank_; }
   // The call that failed as a user knows it: "pull", "step", "visit", ….
-  std::string const& operation() const noexcept { return operation_; }
+  std::string const& operation() const noexcept { return words().operation; }
   // The name of the variable concerned; empty where none is.
-  std::string const& variable() const noexcept { return variable_; }
+  std::string const& variable() const noexcept { return words().variable; }
   // The sentence with the offending values, without what the other members say.
-  std::string const& detail() const noexcept { return detail_; }
+  std::string const& detail() const noexcept { return words().detail; }
   // What every rank was doing when a wait took too long; lines that end `what()`. Else empty.
-  std::string const& report() const noexcept { return report_; }
+  std::string const& report() const noexcept { return words().report; }
 
  private:
+  struct Words {
+    std::string text, operation, variable, detail, report;
+    int owners;  // counted under any thread
+  };
+  // Those of an Error that has found no memory for its own, where it has none.
+  Words const& words() const noexcept;
+
+  Words* words_ = nullptr;
   Errc code_;
   int rank_;
-  std::string operation_, variable_, detail_, report_;
+  char brief_[120];  // the text where there are no words
 };
 
 // The error in flight as one of ours: an Error as it is, bad_alloc as out_of_memory, all else as user_exception. Call it inside
@@ -98,33 +110,74 @@ PARALLAX_INLINE std::string_view to_string(Errc code) {
 
 namespace detail {
 
-// The text of `what()`, which is made before the Error's own members are.
-inline std::string error_text(Errc code, int rank, std::string_view operation, std::string_view variable,
-                              std::string_view detail, std::string_view report) {
-  std::string text = joined({"parallax: ", to_string(code)});
-  if (rank >= 0) append(text, {" (rank ", rank, ")"});
-  if (!operation.empty()) append(text, {" in ", operation});
-  if (!variable.empty()) append(text, {" of '", variable, "'"});
-  append(text, {": ", detail, report});
-  return text;
+// Appends to characters as much as fits, and needs no memory.
+class BriefText {
+ public:
+  // The last of so many characters will be a zero.
+  BriefText(char* begin, std::size_t size) : at_{begin}, end_{begin + size - 1} { *at_ = 0; }
+  void operator+=(std::string_view words) {
+    for (char const letter : words)
+      if (at_ != end_) *at_++ = letter;
+    *at_ = 0;
+  }
+
+ private:
+  char *at_, *end_;
+};
+
+// The text of `what()`.
+template <class Text>
+void add_error_text(Text& text, Errc code, int rank, std::string_view operation, std::string_view variable,
+                    std::string_view detail) {
+  auto const add = [&](auto const&... parts) { ((text += parts), ...); };
+  add("parallax: ", to_string(code));
+  if (rank >= 0) {
+    char digits[16];
+    add(" (rank ", std::string_view{digits, static_cast<std::size_t>(std::to_chars(digits, digits + 16, rank).ptr - digits)},
+        ")");
+  }
+  if (!operation.empty()) add(" in ", operation);
+  if (!variable.empty()) add(" of '", variable, "'");
+  add(": ", detail);
 }
 
 }  // namespace detail
 
 PARALLAX_INLINE Error::Error(Errc code, int rank, std::string_view operation, std::string_view variable,
-                             std::string_view detail, std::string_view report)
-    : std::runtime_error{detail::error_text(code, rank, operation, variable, detail, report)},
-      code_{code},
-      rank_{rank},
-      operation_{operation},
-      variable_{variable},
-      detail_{detail},
-      report_{report} {}
-PARALLAX_INLINE Error::Error(Error const&) = default;
-PARALLAX_INLINE Error::Error(Error&&) noexcept = default;
-PARALLAX_INLINE Error& Error::operator=(Error const&) = default;
-PARALLAX_INLINE Error& Error::operator=(Error&&) noexcept = default;
-PARALLAX_INLINE Error::~Error() = default;
+                             std::string_view detail, std::string_view report) noexcept
+    : std::runtime_error{""}, code_{code}, rank_{rank}, brief_{} {
+  try {
+    Words* const words = new Words{{}, {}, {}, {}, {}, 1};
+    words_ = words;
+    words->operation = operation, words->variable = variable, words->detail = detail, words->report = report;
+    parallax::detail::add_error_text(words->text, code, rank, operation, variable, detail);
+    words->text += report;
+  } catch (...) {  // no memory
+    delete std::exchange(words_, nullptr);
+    parallax::detail::BriefText text{brief_, sizeof brief_};
+    parallax::detail::add_error_text(text, code, rank, operation, variable, detail);
+  }
+}
+PARALLAX_INLINE Error::Error(Error const& other) noexcept
+    : std::runtime_error{other}, words_{other.words_}, code_{other.code_}, rank_{other.rank_} {
+  std::memcpy(brief_, other.brief_, sizeof brief_);
+  if (words_) __atomic_add_fetch(&words_->owners, 1, __ATOMIC_RELAXED);
+}
+PARALLAX_INLINE Error& Error::operator=(Error const& other) noexcept {
+  Error copy{other};
+  std::swap(words_, copy.words_);
+  code_ = other.code_, rank_ = other.rank_;
+  std::memcpy(brief_, copy.brief_, sizeof brief_);
+  return *this;
+}
+PARALLAX_INLINE Error::~Error() {
+  if (words_ && __atomic_sub_fetch(&words_->owners, 1, __ATOMIC_ACQ_REL) == 0) delete words_;
+}
+PARALLAX_INLINE char const* Error::what() const noexcept { return words_ ? words_->text.c_str() : brief_; }
+PARALLAX_INLINE Error::Words const& Error::words() const noexcept {
+  static Words const none{{}, {}, {}, "no memory left", {}, 1};  // which a std::string holds without any
+  return words_ ? *words_ : none;
+}
 
 PARALLAX_INLINE Error current_error(int rank, std::string_view operation, std::string_view variable) {
   try {

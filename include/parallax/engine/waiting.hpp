@@ -296,7 +296,9 @@ template <Communicator C>
 void Waiting<C>::end(Error const& error) {
   poisoned_ = error;
   if (in_child()) return;
-  topology_->world().abort(error);
+  try {
+    topology_->world().abort(error);
+  } catch (...) {}  // no memory: the first error is the one that is told
   underway_->withdraw();
 }
 

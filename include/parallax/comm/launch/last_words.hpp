@@ -30,6 +30,15 @@ void say_and_linger(std::string_view text);
 
 // A line: which rank ends the job, with which exit code, and why.
 std::string last_line(int rank, std::string_view reason);
+// The same without memory: the beginning of it, on the stack.
+class BriefLine {
+ public:
+  BriefLine(int rank, std::string_view reason);
+  operator std::string_view() const { return line_; }
+
+ private:
+  char line_[400];
+};
 // What an error says of every rank, for the lines before the last one. Nothing, where it has no report.
 std::string told_before(int rank, Error const& error);
 // What an error says, without its report. Refers to the error.
@@ -58,6 +67,11 @@ PARALLAX_INLINE std::string last_line(int rank, std::string_view reason) {
   return joined({"parallax: rank ", rank, " ends the job (exit code ", abort_code, "): ", reason, "\n"});
 }
 
+PARALLAX_INLINE BriefLine::BriefLine(int rank, std::string_view reason) {
+  std::snprintf(line_, sizeof line_, "parallax: rank %d ends the job (exit code %d): %.*s\n", rank, abort_code,
+                static_cast<int>(reason.size() < 300 ? reason.size() : 300), reason.data());
+}
+
 PARALLAX_INLINE std::string told_before(int rank, Error const& error) {
   if (error.report().empty()) return {};
   return joined({"parallax: when rank ", rank, " gave up:", error.report(), "\n"});
@@ -71,12 +85,19 @@ PARALLAX_INLINE std::string_view sentence_of(Error const& error) {
 
 PARALLAX_INLINE void end_child(Birth const& birth, int rank) {
   if (!birth.in_child()) return;
-  say(joined({"parallax: a forked child of rank ", rank, " ends (exit code 1): ", current_error(rank, "a child").detail(), "\n"}));
+  char line[400];
+  std::snprintf(line, sizeof line, "parallax: a forked child of rank %d ends (exit code 1): %.300s\n", rank,
+                current_error(rank, "a child").detail().c_str());
+  say(line);
   ::_exit(1);
 }
 
 PARALLAX_INLINE int end_by(int rank, Error const& error) {
-  say_and_linger(told_before(rank, error) + last_line(rank, sentence_of(error)));
+  try {
+    say_and_linger(told_before(rank, error) + last_line(rank, sentence_of(error)));
+  } catch (std::bad_alloc const&) {
+    say_and_linger(BriefLine{rank, sentence_of(error)});
+  }
   return abort_code;
 }
 #endif

@@ -231,7 +231,11 @@ PARALLAX_MPI_INLINE void MpiEnd::now(int rank, std::string_view report, int culp
   mpi_job_is_ending = true;
   auto const turn = std::chrono::milliseconds{100};
   if (culprit != rank) detail::sleep_for(turn * (culprit < 0 ? std::min(rank, 8) : 5 + std::min(rank, 4)));
-  say(std::string{before} + last_words(rank, report));
+  try {
+    say(std::string{before} + last_words(rank, report));
+  } catch (std::bad_alloc const&) {
+    say(BriefLine{rank, report});
+  }
   abort();
 }
 
@@ -276,7 +280,11 @@ PARALLAX_MPI_INLINE void MpiEnd::abort() {
 }
 
 PARALLAX_MPI_INLINE void end_mpi_job(int rank, Error const& error) {
-  MpiEnd::now(rank, sentence_of(error), error.rank(), told_before(rank, error));
+  std::string before;
+  try {
+    before = told_before(rank, error);
+  } catch (std::bad_alloc const&) {}  // its last words are what counts
+  MpiEnd::now(rank, sentence_of(error), error.rank(), before);
 }
 
 PARALLAX_MPI_INLINE void MpiDebts::watch() {
@@ -292,7 +300,7 @@ PARALLAX_MPI_INLINE void MpiDebts::enter(Journal const& journal, int rank, std::
 }
 
 PARALLAX_MPI_INLINE void MpiDebts::leave(Journal const& journal) {
-  forgotten_ = forgotten_ || (journal.open() && !mpi_job_is_ending);
+  forgotten_ = forgotten_ || (journal.open() && !mpi_job_is_ending && !mpi_process.in_child());
   detail::drop_if(debtors(), [&](Debtor const& debtor) { return debtor.journal == &journal; });
 }
 

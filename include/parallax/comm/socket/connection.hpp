@@ -82,12 +82,13 @@ class Connection {
   }
   // Writes as much as the system takes now. True if that was anything.
   bool write(FrameSink& sink);
+  // Sends a message that the system takes now, on the stack: for the last words of who has no memory. Where others are before it, or
+  // it is not taken whole, the peer sees the end of the stream instead.
+  void send_last(FrameHeader message, std::byte const* bytes, std::size_t size) noexcept;
   // Forgets all that was to be sent, but for the rest of a frame that has begun.
-  void give_up() {
-    if (!out_.empty()) out_.cut(finish_frame(out_.front()) ? 1 : 0);
-  }
+  void give_up() noexcept;
   // The same of one channel's block, after which the block's memory is not read any more.
-  void withdraw(int channel);
+  void withdraw(int channel) noexcept;
 
   // Reads what is there now, but no more than some megabytes. True if that was anything.
   bool read(FrameSink& sink);
@@ -147,6 +148,12 @@ class Connection {
   void settle(std::size_t bytes, FrameSink& sink);
   // Makes the message end with the frame that it is in, whose rest is copied. False where it is between two frames.
   static bool finish_frame(Outgoing& out);
+  // Nothing is sent any more: a frame that has begun stays a piece, behind which the peer sees the end of the stream.
+  void end_sending() noexcept {
+    deaf_ = true;
+    out_.clear();
+    ::shutdown(socket_.get(), SHUT_WR);
+  }
 
   // Moves on through what is staged: payload to its place, headers to the sink.
   void parse(FrameSink& sink);
@@ -267,12 +274,34 @@ inline bool Connection::finish_frame(Outgoing& out) {
   return true;
 }
 
-inline void Connection::withdraw(int channel) {
+inline void Connection::send_last(FrameHeader message, std::byte const* bytes, std::size_t size) noexcept {
+  if (ended_ || deaf_) return;
+  if (!out_.empty()) return end_sending();
+  message.total = size;
+  message.check = message.own_check();
+  Outgoing out{message, bytes, {}, 0, false, message.check};
+  Gathered gathered;
+  gather(gathered, out);
+  msghdr words{};
+  words.msg_iov = gathered.buffers.data();
+  words.msg_iovlen = gathered.count;
+  if (::sendmsg(socket_.get(), &words, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<::ssize_t>(gathered.bytes)) end_sending();
+}
+
+inline void Connection::give_up() noexcept try {
+  if (!out_.empty()) out_.cut(finish_frame(out_.front()) ? 1 : 0);
+} catch (...) {  // no memory
+  end_sending();
+}
+
+inline void Connection::withdraw(int channel) noexcept try {
   for (std::size_t i = 0; i < out_.size(); ++i) {
     Outgoing& out = out_[i];
     if (out.bare || out.message.kind != FrameKind::block || out.message.channel != channel) continue;
     if (!finish_frame(out)) out = Outgoing{{}, nullptr, {}, 0, true};  // which has no bytes
   }
+} catch (...) {  // no memory
+  end_sending();
 }
 
 inline bool Connection::read(FrameSink& sink) {

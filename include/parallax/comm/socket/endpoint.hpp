@@ -474,8 +474,13 @@ inline void SocketEndpoint::fail(Error const& reason) {
   if (failure_) return;
   failure_ = reason;
   peers_.give_up();
-  std::vector<std::byte> const text = error_bytes(reason);
-  for (int rank = 0; rank < options.size; ++rank) peers_.tell(rank, FrameKind::abort, 0, text);
+  try {
+    std::vector<std::byte> const text = error_bytes(reason);
+    for (int rank = 0; rank < options.size; ++rank) peers_.tell(rank, FrameKind::abort, 0, text);
+  } catch (std::bad_alloc const&) {
+    BriefErrorBytes const text{reason};
+    peers_.tell_last(FrameKind::abort, text.bytes, text.size);
+  }
 }
 
 inline void SocketEndpoint::abort(Error const& reason) {

@@ -72,9 +72,16 @@ class SocketPeers {
     peer(to).connection.send(block, bytes);
     write(peer(to));
   }
-  // The same of a message whose bytes are kept, and summed where it is not said that they are not. To nobody where the
+  // Sends a message likewise whose bytes are kept, and summed where it is not said that they are not. To nobody where the
   // connection has ended.
   void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes, bool summed = true);
+  // Sends a message to all, at once and without memory, as far as that can be.
+  void tell_last(FrameKind kind, std::byte const* bytes, std::size_t size) noexcept {
+    FrameHeader message;
+    message.kind = kind;
+    message.summed = 1;
+    for (Peer& peer : peers_) peer.connection.send_last(message, bytes, size);
+  }
   // Reads and writes what can be read and written now.
   void move_on();
   // Returns when something can be read or written, or after so long; at once, where something came since the last call.

@@ -298,7 +298,7 @@ class LauncherFarewell {
   ~LauncherFarewell() {
     try {
       if (due_ && !birth_.in_child()) OwnLauncher::finalize(std::chrono::steady_clock::now() + std::chrono::seconds{5});
-    } catch (Error const&) {  // the launcher has gone before: it will not miss this rank
+    } catch (...) {  // the launcher has gone before: it will not miss this rank; or this rank has no memory left
     }
   }
 

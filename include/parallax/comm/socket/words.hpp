@@ -16,22 +16,37 @@ namespace parallax::detail {
 // Bytes of one part of an Error that travel at most.
 inline constexpr std::size_t longest_words = std::size_t{64} << 10;
 
-// Both numbers, then each text behind its length.
-inline std::vector<std::byte> error_bytes(Error const& error) {
-  std::vector<std::byte> bytes;
-  auto const add = [&](void const* from, std::size_t size) {
-    auto const* const first = static_cast<std::byte const*>(from);
-    bytes.insert(bytes.end(), first, first + size);
-  };
+// Calls add(from, size) with both numbers, then with each text, of which so much travels, behind its length.
+template <class Add>
+void add_error(Error const& error, std::size_t longest, Add const& add) {
   std::int32_t const numbers[] = {static_cast<std::int32_t>(error.code()), error.rank()};
   add(numbers, sizeof numbers);
   for (std::string const* text : {&error.operation(), &error.variable(), &error.detail(), &error.report()}) {
-    auto const length = static_cast<std::uint32_t>(std::min(text->size(), longest_words));
+    auto const length = static_cast<std::uint32_t>(std::min(text->size(), longest));
     add(&length, sizeof length);
     add(text->data(), length);
   }
+}
+inline std::vector<std::byte> error_bytes(Error const& error) {
+  std::vector<std::byte> bytes;
+  add_error(error, longest_words, [&](void const* from, std::size_t size) {
+    auto const* const first = static_cast<std::byte const*>(from);
+    bytes.insert(bytes.end(), first, first + size);
+  });
   return bytes;
 }
+
+// An Error's bytes without memory, of the beginnings of its texts.
+struct BriefErrorBytes {
+  explicit BriefErrorBytes(Error const& error) {
+    add_error(error, 100, [&](void const* from, std::size_t more) {
+      if (more > 0) std::memcpy(bytes + size, from, more);
+      size += more;
+    });
+  }
+  std::byte bytes[8 + 4 * (4 + 100)];
+  std::size_t size = 0;
+};
 
 // Bytes of an Error that travels, at most.
 inline constexpr std::size_t most_error_bytes = 2 * sizeof(std::int32_t) + 4 * (sizeof(std::uint32_t) + longest_words);
