@@ -109,6 +109,8 @@ PARALLAX_CRC_TARGET inline std::uint32_t crc32c_by_instructions(std::uint32_t re
     for (; bytes >= 3 * run; at += 3 * run, bytes -= 3 * run) {
       std::uint32_t second = 0, third = 0;
       for (std::size_t i = 0; i < run; i += 8) {
+        if (i % 64 == 0 && run == crc32c_long)  // what no cache has comes sooner: three places at once are none to foresee
+          for (std::size_t k = 3; k < 6; ++k) __builtin_prefetch(at + k * run + i);
         rest = PARALLAX_CRC_WORD(rest, crc32c_word(at + i));
         second = PARALLAX_CRC_WORD(second, crc32c_word(at + run + i));
         third = PARALLAX_CRC_WORD(third, crc32c_word(at + 2 * run + i));
@@ -130,10 +132,49 @@ inline std::uint32_t crc32c_by_instructions(std::uint32_t rest, std::byte const*
 }
 #endif
 
+#if defined(__x86_64__) && !defined(__CUDACC__)
+inline bool machine_multiplies_widely() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"); }
+
+// The same by products: 256 bytes are what 256 bytes before them are worth behind themselves, added to those that come, until 256
+// are left, at least of 256. Four vectors at a time. (The method is that of V. Gopal et al., «Fast CRC Computation for Generic
+// Polynomials Using PCLMULQDQ Instruction», Intel 2009; the factors are x to the power of 2,080 and 2,016, as that has them.)
+__attribute__((target("avx512f,vpclmulqdq"))) inline std::uint32_t crc32c_by_products(std::uint32_t rest, std::byte const* at,
+                                                                                      std::size_t bytes) {
+  using Vector = long long __attribute__((vector_size(64)));
+  constexpr long long one = 0xdcb17aa4, other = 0xb9e02b86;
+  Vector const factors{one, other, one, other, one, other, one, other};
+  Vector sums[4];
+  constexpr std::size_t at_once = sizeof sums, ahead = 4096;
+  std::memcpy(sums, at, at_once);
+  sums[0][0] ^= rest;
+  for (at += at_once, bytes -= at_once; bytes >= at_once; at += at_once, bytes -= at_once)
+    for (std::size_t i = 0; i < 4; ++i) {
+      Vector next;
+      std::memcpy(&next, at + i * sizeof next, sizeof next);
+      __builtin_prefetch(at + ahead + i * sizeof next);
+#if defined(__clang__)
+      sums[i] = __builtin_ia32_pclmulqdq512(sums[i], factors, 0) ^ __builtin_ia32_pclmulqdq512(sums[i], factors, 0x11) ^ next;
+#else
+      sums[i] =
+          __builtin_ia32_vpclmulqdq_v8di(sums[i], factors, 0) ^ __builtin_ia32_vpclmulqdq_v8di(sums[i], factors, 0x11) ^ next;
+#endif
+    }
+  std::byte last[at_once];
+  std::memcpy(last, sums, at_once);
+  return crc32c_by_instructions(crc32c_by_instructions(0, last, at_once), at, bytes);
+}
+#else
+constexpr bool machine_multiplies_widely() { return false; }
+inline std::uint32_t crc32c_by_products(std::uint32_t rest, std::byte const* at, std::size_t bytes) {
+  return crc32c_by_instructions(rest, at, bytes);
+}
+#endif
+
 // Of these bytes behind others, whose sum is `before`; 0: of these alone. Finds every change of up to 32 bits in a row, and of
 // three bits anywhere in 256 KiB.
 inline std::uint32_t crc32c(std::uint32_t before, void const* bytes, std::size_t size) {
   auto const* const at = static_cast<std::byte const*>(bytes);
+  if (size >= 1024 && machine_multiplies_widely()) return ~crc32c_by_products(~before, at, size);
   return ~(machine_has_crc32c() ? crc32c_by_instructions(~before, at, size) : crc32c_by_tables(~before, at, size));
 }
 
