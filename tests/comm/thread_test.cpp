@@ -193,6 +193,8 @@ TEST_CASE("who tells where memory lies finds out when all have read it", "[comm]
   }
   CHECK(over);
   CHECK_THROWS_WITH(ranks[2].begin_reading(), parallax_test::contains("leaves"));
+  CHECK(ranks[0].unread() == -1);  // all have read before
+  ranks[0].take_turn();
   CHECK_THROWS_WITH(ranks[0].unread(), parallax_test::contains("leaves"));
   ranks[0].await_readers();  // who was refused does not read
 }

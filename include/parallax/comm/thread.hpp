@@ -74,7 +74,7 @@ class ThreadCommunicator {
   // A load for each rank.
   int unread() const;
   // Local, as ThreadGroup::abort: every rank's next operation and every poll throw this reason, or an earlier one.
-  void abort(Error const& reason) { group_->abort(reason); }
+  void abort(Error const& reason) { group_->abort(rank_, reason, in_flight()); }
   // Throws the reason once any rank has aborted.
   void check() { group_->check(); }
 
@@ -170,8 +170,13 @@ class ThreadCommunicator {
   // 0 first.
   void receive(int channel, Lane& lane);
 
-  // While the operation is incomplete, those on other channels are moved on too: a peer may be waiting for one of them.
+  // While the operation is incomplete, those on other channels are moved on too: a peer may be waiting for one of them. After an abort
+  // it goes on as long as `hopes`.
   bool progress(int channel);
+  // After an abort: whether an operation in flight may be completed all the same: those who are gone had completed it, or are not needed.
+  PARALLAX_COLD bool hopes();
+  // A bit for each channel that has an operation in flight, and for turns that are awaited.
+  PARALLAX_COLD std::uint64_t in_flight() const;
 
   // Whether the operation has a block for that rank that a box announces.
   bool sends_to(Lane const& lane, int target) const {
@@ -195,6 +200,7 @@ class ThreadCommunicator {
   std::unique_ptr<std::array<Lane, channels>> lanes_;
   std::shared_ptr<ThreadGroup> group_;
   int rank_, in_flight_ = 0;
+  mutable bool awaits_turns_ = false;
   std::uint64_t loans_ = 0;     // ever made by this rank
   std::array<int, 2> turns_{};  // by lane: the rank whose letter is looked for first
 };
@@ -321,11 +327,16 @@ PARALLAX_INLINE void ThreadCommunicator::take_turn() noexcept {
 }
 
 PARALLAX_INLINE int ThreadCommunicator::unread() const {
-  group_->check();
   std::uint64_t const own = reader(rank_).turns.load(std::memory_order_relaxed);
-  for (int k = 1; k < size(); ++k)
-    if (int const rank = (rank_ + k) % size(); reader(rank).turns.load(std::memory_order_acquire) < own) return rank;
-  return -1;
+  auto const is_behind = [&](int rank) { return reader(rank).turns.load(std::memory_order_acquire) < own; };
+  int behind = -1;
+  for (int k = 1; k < size() && behind < 0; ++k)
+    if (int const rank = (rank_ + k) % size(); is_behind(rank)) behind = rank;
+  awaits_turns_ = behind >= 0;
+  if (!group_->aborted()) return behind;
+  bool const in_vain = behind >= 0 && (!group_->lingers() || (group_->gone(behind) && is_behind(behind)));
+  if (in_vain || group_->given_up(ThreadGroup::turns)) group_->refuse();
+  return behind;
 }
 
 PARALLAX_INLINE Error ThreadCommunicator::disagreement(int source, std::string const& what) const {
@@ -394,18 +405,43 @@ PARALLAX_INLINE void ThreadCommunicator::receive(int channel, Lane& lane) {
 PARALLAX_INLINE bool ThreadCommunicator::progress(int channel) {
   Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
   if (!lane.busy) return true;
-  group_->check();
   receive(channel, lane);
   bool complete = lane.missing == 0;
   for (int target = 0; target < size() && complete; ++target) complete = !untaken(channel, lane, target);
-  if (complete) {
+  bool const aborted = group_->aborted();
+  if (complete && !(aborted && group_->given_up(channel))) {
     lane.busy = false;
     --in_flight_;
     return true;
   }
   for (int other = 0; other < channels && in_flight_ > 1; ++other)
     if (Lane& lagging = (*lanes_)[static_cast<std::size_t>(other)]; lagging.busy) receive(other, lagging);
+  if (aborted && !hopes()) group_->refuse();
   return false;
+}
+
+// Of one that is gone all is there: it is looked for once more.
+PARALLAX_INLINE bool ThreadCommunicator::hopes() {
+  auto const needs = [&](int channel, Lane& lane, int rank) {
+    receive(channel, lane);
+    return !lane.peers[static_cast<std::size_t>(rank)].arrived || untaken(channel, lane, rank);
+  };
+  auto const may_be_completed = [&](int channel) {
+    Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
+    for (int rank = 0; rank < size() && lane.busy; ++rank)
+      if (group_->gone(rank) && needs(channel, lane, rank)) return false;
+    return lane.busy && !group_->given_up(channel);
+  };
+  if (group_->gone(rank_) || !group_->lingers()) return false;
+  int channel = 0;
+  while (channel < channels && !may_be_completed(channel)) ++channel;
+  return channel < channels;
+}
+
+PARALLAX_INLINE std::uint64_t ThreadCommunicator::in_flight() const {
+  std::uint64_t bits = std::uint64_t{awaits_turns_} << ThreadGroup::turns;
+  for (std::size_t channel = 0; channel < channels; ++channel) bits |= std::uint64_t{(*lanes_)[channel].busy} << channel;
+  return bits;
 }
 
 PARALLAX_INLINE int ThreadCommunicator::waiting_for(int channel) const {
@@ -434,7 +470,7 @@ PARALLAX_INLINE void ThreadCommunicator::withdraw(int channel) {
 
 PARALLAX_INLINE ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int channel, Transfer const& transfer) {
   group_->birth_.check(rank_, "ialltoallv");
-  group_->check();
+  if (in_flight_ == 0) group_->check();
   check_channel(rank_, "ialltoallv", channel);
   check_lists(rank_, size(), "ialltoallv", transfer);
   Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
@@ -468,6 +504,7 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
     try {
       ThreadCommunicator comm{group, rank};
       body(comm);
+      group->leave(rank, 0);
       group->publish_held_back();
     } catch (...) {
       end_child(group->birth_, rank);
@@ -475,7 +512,7 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
         std::lock_guard const lock{mutex};
         if (!first) first = std::current_exception();
       }
-      group->abort(current_error(rank, "the training of a rank"));
+      group->abort(rank, current_error(rank, "the training of a rank"), ThreadGroup::everything);
     }
   };
   {

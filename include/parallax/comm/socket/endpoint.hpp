@@ -52,8 +52,8 @@ class SocketEndpoint final : private PeerSink {
 
   // Local. Posts an operation. Error as SocketCommunicator has it.
   void post(int channel, Transfer const& transfer);
-  // Moves on everything; true once the channel's operation is complete, which frees the channel. Throws the reason of a
-  // failure.
+  // Moves on everything; true once the channel's operation is complete, which frees the channel, also where it can be completed after
+  // a failure. Else throws the reason of that.
   bool progress(int channel);
   // Local. Throws Error (misuse) in a forked child: called as an operation begins.
   void check_process(std::string_view operation) const { birth_.check(options.rank, operation); }
@@ -77,16 +77,16 @@ class SocketEndpoint final : private PeerSink {
   void check() {
     check_process("check");
     move_on();
-    if (failure_) throw *failure_;
+    if (failure_) refuse();
   }
   // As SleepsUntilNews has it.
   void sleep(std::chrono::nanoseconds at_most) {
-    if (failure_ || birth_.in_child()) return;
+    if (told_ || birth_.in_child()) return;
     if (!host_ || host_->lie_down()) peers_.sleep(at_most);
     if (host_) host_->get_up();
   }
-  // The first reason stays. Every rank that hears it passes it on: so no connection ends before its peer knows the reason.
-  // Waits a quarter of a second at most until the system has it, but not for a rank that was waited for too long already.
+  // The first reason stays. Every rank that hears it passes it on, once none of its operations can be completed any more: so no
+  // connection ends before its peer knows the reason, and no rank misses a block that was on its way. Waits a quarter of a second at most until the system has it, but not for a rank that was waited for too long already.
   void abort(Error const& reason);
   // As LendsMemory has them.
   std::byte* address_of(Place const& place);
@@ -122,7 +122,27 @@ class SocketEndpoint final : private PeerSink {
   // An operation that needs a rank that has left in peace will never be complete: throws.
   void look_for_the_departed(int channel);
   // The first reason stays, and is sent to all.
-  void fail(Error const& reason);
+  void fail(Error const& reason) {
+    if (!failure_) failure_ = reason;
+    give_up();
+  }
+  // A peer has failed, and has given up what was in flight on these channels, a bit for each. What it had completed, and what does
+  // not need it, goes on for a quarter of a second at most: `move_on` gives up once there is no hope.
+  void hear(Error const& reason, std::uint64_t given_up);
+  // Of the failure: forgets what is in flight, and tells all.
+  void give_up();
+  // The same, and throws the reason.
+  [[noreturn]] PARALLAX_COLD void refuse();
+  // Whether all of the channel's operation is there, and gone.
+  bool complete(int channel) const { return blocks_.complete(channel) && !(host_ && !host_->neighbours().complete(channel)); }
+  // Whether a rank that has failed has given up what was in flight there: then no rank completes it.
+  bool given_up(int channel) const { return ((given_up_ >> channel) & 1) != 0; }
+  // Whether the channel's operation needs that rank.
+  bool needs(int channel, int rank) const {
+    return near(rank) ? host_->neighbours().needs(channel, rank) : blocks_.needs(channel, rank);
+  }
+  // After a failure: whether an operation in flight may be completed all the same, since it needs none of those who are gone.
+  PARALLAX_COLD bool hopes() const;
   // Error (transport) of a rank, and what it did.
   Error broken(int rank, std::string_view what) const {
     return {Errc::transport, rank, "", "",
@@ -140,6 +160,9 @@ class SocketEndpoint final : private PeerSink {
   SocketHostMeeting host_meeting_;
   std::unique_ptr<SocketHost> host_;  // null where no other rank shares memory with this one
   std::optional<Error> failure_;
+  std::chrono::steady_clock::time_point failed_at_{};
+  std::uint64_t given_up_ = 0;                 // by peers that have failed
+  bool told_ = false;                          // of the failure all have been told: nothing is sent or received any more
   std::vector<std::vector<std::byte>> texts_;  // by rank: an Error, or a directory, that comes
   std::vector<std::byte> directory_;
 };
@@ -277,7 +300,7 @@ inline void SocketEndpoint::share_memory(Moment until) {
 
 inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
   check_process("ialltoallv");
-  if (failure_) throw *failure_;
+  if (told_) throw *failure_;
   check_channel(options.rank, "ialltoallv", channel);
   check_lists(options.rank, options.size, "ialltoallv", transfer);
   if (blocks_.busy(channel)) throw busy_channel(options.rank, "ialltoallv", channel);
@@ -315,9 +338,10 @@ inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
 
 inline bool SocketEndpoint::progress(int channel) {
   if (!blocks_.busy(channel)) return true;
-  check();
-  if (!blocks_.complete(channel) || (host_ && !host_->neighbours().complete(channel))) {
-    look_for_the_departed(channel);
+  move_on();
+  if (told_) refuse();
+  if (!complete(channel) || given_up(channel)) {
+    if (!failure_) look_for_the_departed(channel);
     return false;
   }
   blocks_.close(channel);
@@ -334,10 +358,24 @@ inline void SocketEndpoint::withdraw(int channel) noexcept {
 inline void SocketEndpoint::look_for_the_departed(int channel) {
   if (host_ && host_->moved()) return;  // what they have left in memory comes bit by bit
   for (int rank = 0; rank < options.size; ++rank)
-    if (peers_.left(rank) && (near(rank) ? host_->neighbours().needs(channel, rank) : blocks_.needs(channel, rank))) {
+    if (peers_.left(rank) && needs(channel, rank)) {
       fail(broken(rank, "has ended its communicator, and is waited for"));
       throw *failure_;
     }
+}
+
+inline bool SocketEndpoint::hopes() const {
+  if (std::chrono::steady_clock::now() - failed_at_ > std::chrono::milliseconds{250}) return false;
+  if (host_ && host_->moved()) return true;
+  auto const may_be_completed = [&](int channel) {
+    if (!blocks_.busy(channel) || given_up(channel)) return false;
+    for (int rank = 0; rank < options.size; ++rank)
+      if (peers_.silent(rank) && needs(channel, rank)) return false;
+    return true;
+  };
+  int channel = 0;
+  while (channel < channels && !may_be_completed(channel)) ++channel;
+  return channel < channels;
 }
 
 // Where its process has ended, the connection says so, soon.
@@ -355,7 +393,7 @@ inline std::byte* SocketEndpoint::address_of(Place const& place) {
 
 inline bool SocketEndpoint::post_letter(LetterLane lane, int to, LetterParts parts) {
   check_process("post");
-  if (failure_) throw *failure_;
+  if (failure_) refuse();
   check_letter(options.rank, options.size, to, parts, mailbox_.bounds.largest);
   if (to == options.rank) return mailbox_.post_own(lane, parts);
   bool const request = lane == LetterLane::requests;
@@ -410,18 +448,19 @@ inline void SocketEndpoint::tell_status(int to, FrameKind kind) {
 inline void SocketEndpoint::move_on() {
   if (host_) host_->look();
   peers_.move_on();
-  if (failure_) return;
-  if (int const rank = peers_.lost(); rank >= 0)
+  if (told_) return;
+  if (int const rank = failure_ ? -1 : peers_.lost(); rank >= 0)
     return fail(broken(rank, joined({"has gone without a goodbye: ", peers_.connection(rank).reason()})));
   try {
     if (host_) host_->move_on(peers_);
   } catch (Error const& error) {
     fail(error);
   }
+  if (failure_ && !hopes()) give_up();
 }
 
 inline std::byte* SocketEndpoint::begin(int from, FrameHeader const& message) {
-  if (failure_) return nullptr;
+  if (told_) return nullptr;
   try {
     if (auto const why = objection(from, message, options.size, mailbox_); !why.empty()) throw broken(from, why);
     if (message.kind == FrameKind::block) return blocks_.begin(from, message);
@@ -432,7 +471,7 @@ inline std::byte* SocketEndpoint::begin(int from, FrameHeader const& message) {
 }
 
 inline std::byte* SocketEndpoint::more(int from, FrameHeader const& message, std::size_t bytes, std::byte* to) {
-  if (failure_) return nullptr;
+  if (told_) return nullptr;
   switch (message.kind) {
     case FrameKind::block: return blocks_.more(from, message, bytes, to);
     case FrameKind::request:
@@ -449,7 +488,7 @@ inline std::byte* SocketEndpoint::more(int from, FrameHeader const& message, std
 inline void SocketEndpoint::come(int from, FrameHeader const& message) {
   if (message.kind == FrameKind::goodbye || message.kind == FrameKind::abort)
     peers_.part(from, message.kind == FrameKind::goodbye);
-  if (failure_) return;
+  if (told_) return;
   switch (message.kind) {
     case FrameKind::block: return blocks_.come(from, message);
     case FrameKind::request: return mailbox_.come(from, LetterLane::requests);
@@ -460,7 +499,8 @@ inline void SocketEndpoint::come(int from, FrameHeader const& message) {
     case FrameKind::question: return journals.come(from, true);
     case FrameKind::status: return journals.come(from, false);
     case FrameKind::directory: return directory_.swap(texts_[static_cast<std::size_t>(from)]);
-    case FrameKind::abort: return fail(error_from(texts_[static_cast<std::size_t>(from)], options.size));
+    case FrameKind::abort:
+      return hear(error_from(texts_[static_cast<std::size_t>(from)], options.size), message.number);
     case FrameKind::place: return host_meeting_.come(from);
     case FrameKind::found: return host_meeting_.answer(from, message.number == 1);
     case FrameKind::bell:
@@ -470,16 +510,29 @@ inline void SocketEndpoint::come(int from, FrameHeader const& message) {
 
 // ---- how it ends ----
 
-inline void SocketEndpoint::fail(Error const& reason) {
+inline void SocketEndpoint::hear(Error const& reason, std::uint64_t given_up) {
+  given_up_ |= given_up;
   if (failure_) return;
   failure_ = reason;
+  failed_at_ = std::chrono::steady_clock::now();
+}
+
+inline void SocketEndpoint::refuse() {
+  give_up();
+  throw *failure_;
+}
+
+inline void SocketEndpoint::give_up() {
+  if (std::exchange(told_, true)) return;
   peers_.give_up();
+  std::uint64_t in_flight = 0;
+  for (int channel = 0; channel < channels; ++channel) in_flight |= std::uint64_t{blocks_.busy(channel)} << channel;
   try {
-    std::vector<std::byte> const text = error_bytes(reason);
-    for (int rank = 0; rank < options.size; ++rank) peers_.tell(rank, FrameKind::abort, 0, text);
+    std::vector<std::byte> const text = error_bytes(*failure_);
+    for (int rank = 0; rank < options.size; ++rank) peers_.tell(rank, FrameKind::abort, in_flight, text);
   } catch (std::bad_alloc const&) {
-    BriefErrorBytes const text{reason};
-    peers_.tell_last(FrameKind::abort, text.bytes, text.size);
+    BriefErrorBytes const text{*failure_};
+    peers_.tell_last(FrameKind::abort, in_flight, text.bytes, text.size);
   }
 }
 
@@ -496,6 +549,7 @@ inline SocketEndpoint::~SocketEndpoint() {
   try {
     if (std::uncaught_exceptions() > exceptions_)
       fail({Errc::aborted, options.rank, "", "", joined({"rank ", options.rank, " left by an exception"})});
+    if (failure_) give_up();
     for (int rank = 0; rank < options.size && !failure_; ++rank) peers_.tell(rank, FrameKind::goodbye, 0, {});
   } catch (...) {  // no memory: the peers will see that the connection ends
   }

@@ -22,7 +22,7 @@ enum class FrameKind : std::uint8_t {
   question,   // the Status of a rank that asks for its peer's
   status,     // the Status of a rank that was asked, or announces a pause
   directory,  // by rank 0: where every rank listens
-  abort,      // an Error: the communicator has failed
+  abort,      // an Error: the communicator has failed; what was in flight is given up (`number`: a bit for each channel)
   goodbye,    // nothing: the rank ends its communicator, and all is well
   place,      // a Place: what the rank shows to those of its host
   found,      // nothing: whether the rank has found what those of its host show (`number`: 1 or 0)

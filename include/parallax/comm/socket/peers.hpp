@@ -60,6 +60,11 @@ class SocketPeers {
   }
   // Whether that was a goodbye.
   bool left(int rank) const { return peers_[static_cast<std::size_t>(rank)].left; }
+  // Returns whether nothing more comes from a rank: it has said its last word, or its connection has ended.
+  bool silent(int rank) const {
+    Peer const& its = peers_[static_cast<std::size_t>(rank)];
+    return its.parted || (its.connection.socket() && its.connection.ended());
+  }
   // A rank whose connection has ended without a goodbye, or -1.
   int lost() const {
     for (Peer const& peer : peers_)
@@ -76,9 +81,10 @@ class SocketPeers {
   // connection has ended.
   void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes, bool summed = true);
   // Sends a message to all, at once and without memory, as far as that can be.
-  void tell_last(FrameKind kind, std::byte const* bytes, std::size_t size) noexcept {
+  void tell_last(FrameKind kind, std::uint64_t number, std::byte const* bytes, std::size_t size) noexcept {
     FrameHeader message;
     message.kind = kind;
+    message.number = number;
     message.summed = 1;
     for (Peer& peer : peers_) peer.connection.send_last(message, bytes, size);
   }
