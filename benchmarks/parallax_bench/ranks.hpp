@@ -67,7 +67,8 @@ class Ranks {
       fixed_ = std::make_unique<px::AnyCommunicator>(std::move(fixed));
     }
 #endif
-    if (comm_ != Comm::mpi) oversubscribed_ = static_cast<unsigned>(size_) > std::thread::hardware_concurrency();
+    if (comm_ != Comm::mpi)
+      oversubscribed_ = px::detail::outnumber(size_, px::detail::usable_cores(px::detail::CoreSet::own()));
     if (options.hosts == 0) return;
     if (size_ % options.hosts != 0)
       throw Refusal{"--hosts " + std::to_string(options.hosts) + " does not divide " + std::to_string(size_) + " ranks"};

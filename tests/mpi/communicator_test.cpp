@@ -201,7 +201,8 @@ TEST_CASE("ranks of one host share its number, and its memory where they may", "
     CHECK(comm.shares_memory(comm.rank(), rank));
     CHECK(apart.shares_memory(comm.rank(), rank) == (rank == comm.rank()));
   }
-  CHECK(comm.oversubscribed() == (static_cast<unsigned>(comm.size()) > std::thread::hardware_concurrency()));
+  int const cores = px::detail::least_cores(px::detail::cores_of_host(), px::detail::cores_by_quota());
+  CHECK(comm.oversubscribed() == px::detail::outnumber(comm.size(), cores));
 }
 
 TEST_CASE("blocks of all sizes go through shared memory whole, on several channels at once", "[comm][mpi]") {

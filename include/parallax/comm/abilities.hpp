@@ -42,7 +42,7 @@ PARALLAX_ABILITY(ReadsInPlace, void, end_reading, (), (), noexcept, void())
 PARALLAX_ABILITY(ReadsInPlace, void, await_readers, (), (), const noexcept, void())
 PARALLAX_ABILITY(ReadsInPlace, void, take_turn, (), (), noexcept, void())
 PARALLAX_ABILITY(ReadsInPlace, int, unread, (), (), const, -1)
-PARALLAX_ABILITY(SleepsUntilNews, void, sleep, (std::chrono::nanoseconds at_most), (at_most), const, detail::yield())
+PARALLAX_ABILITY(SleepsUntilNews, void, sleep, (std::chrono::nanoseconds at_most), (at_most), const, detail::rest(at_most))
 PARALLAX_ABILITY(TellsOfAborts, void, check, (), (), , void())
 
 PARALLAX_ABILITY(KeepsJournals, Journal&, journal, (), (), , own_journal)

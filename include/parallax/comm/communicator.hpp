@@ -394,7 +394,7 @@ LentMemory lent_memory(C const& comm) {
 }  // namespace detail
 
 // The back-off of a polling loop with a deadline: spins for some microseconds, which is longer than a peer in step with this
-// rank needs, then yields; yields at once when oversubscribed. By time, not by polls: one of a network may be a system call.
+// rank needs, then yields, and naps where yielding takes long or the wait does (detail::Rest); at once when oversubscribed. By time, not by polls: one of a network may be a system call.
 // Where the communicator `SleepsUntilNews` it sleeps instead, in naps that grow with the wait: of news from peers it is woken,
 // and what else it waits for, a device for one, is late by an eighth of the wait at most.
 template <Communicator C>
@@ -436,13 +436,10 @@ class Patience {
  private:
   // Lets others run: the peers, or whoever else uses this core.
   void rest() {
-    if constexpr (SleepsUntilNews<C>) {
-      constexpr std::chrono::nanoseconds least{10'000}, most{5'000'000};
-      std::chrono::nanoseconds const nap = waited_ / 8;
-      comm_->sleep(nap < least ? least : nap > most ? most : nap);
-    } else {
-      detail::yield();
-    }
+    constexpr std::chrono::nanoseconds least{10'000}, most{5'000'000};
+    std::chrono::nanoseconds const part = waited_ / 8, at_most = part < least ? least : part > most ? most : part;
+    if constexpr (SleepsUntilNews<C>) comm_->sleep(at_most);
+    else detail::rest(at_most);
   }
   // Asked again after another deadline, for the pause may have ended. Whose pause has ended gets a whole deadline to come.
   bool paused() {

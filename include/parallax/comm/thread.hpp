@@ -306,7 +306,7 @@ PARALLAX_INLINE bool ThreadCommunicator::hold(int channel, int rank, std::uint64
 PARALLAX_INLINE void ThreadCommunicator::reclaim(int channel) noexcept {
   auto& loan = group_->loan(channel, rank_);
   loan.open.store(0);
-  while (loan.holders.load() > 0 && !group_->birth_.in_child()) std::this_thread::yield();
+  while (loan.holders.load() > 0 && !group_->birth_.in_child()) detail::rest();
 }
 
 PARALLAX_INLINE void ThreadCommunicator::begin_reading() {
@@ -318,7 +318,7 @@ PARALLAX_INLINE void ThreadCommunicator::begin_reading() {
 
 PARALLAX_INLINE void ThreadCommunicator::await_readers() const noexcept {
   for (int rank = 0; rank < size() && !group_->birth_.in_child(); ++rank)
-    while (reader(rank).reads.load()) std::this_thread::yield();
+    while (reader(rank).reads.load()) detail::rest();
 }
 
 PARALLAX_INLINE void ThreadCommunicator::take_turn() noexcept {
@@ -462,7 +462,7 @@ PARALLAX_INLINE void ThreadCommunicator::withdraw(int channel) {
     Box& box = group_->box(channel, rank_, target, lane.number);
     std::uint64_t expected = stamp(lane.number, Mark::posted);
     if (box.stamp.compare_exchange_strong(expected, stamp(lane.number, Mark::taken), std::memory_order_acq_rel)) continue;
-    while (box.stamp.load(std::memory_order_acquire) != stamp(lane.number, Mark::taken)) std::this_thread::yield();
+    while (box.stamp.load(std::memory_order_acquire) != stamp(lane.number, Mark::taken)) detail::rest();
   }
   lane.busy = false;
   --in_flight_;

@@ -17,7 +17,7 @@
 
 namespace parallax::detail {
 
-// Lets another thread of this core run. Called between two polls of something that another thread or process will change.
+// Lets another thread of this core run. Called by `rest` alone.
 inline void yield() noexcept {
 #if __has_include(<sched.h>)
   sched_yield();
@@ -37,12 +37,49 @@ inline void sleep_for(std::chrono::nanoseconds time) noexcept {
 #endif
 }
 
+// How a thread rests between two polls of a wait. It yields: that costs little where nobody else wants the core, and lets a peer run
+// that waits for it. Where other programs want the core, who yields goes behind all of them, for tens of milliseconds; who sleeps does
+// not. So a thread whose yield took long naps for a while in place of it, then tries again.
+class Rest {
+ public:
+  // `at_most`: how much later than possible the wait may end by this; of a long one it naps in any case. `System` has a clock, and
+  // does what is asked: the test's own, or RealRest.
+  template <class System>
+  void take(System&& system, std::chrono::nanoseconds at_most) noexcept {
+    constexpr std::chrono::nanoseconds slow{100'000}, least_nap{20'000}, of_long_wait{1'250'000};
+    constexpr std::chrono::nanoseconds least_span{10'000'000}, most_span{1'000'000'000};
+    std::chrono::nanoseconds const begin = system.now(), nap = at_most / 32;
+    if (begin < naps_until_ || at_most >= of_long_wait) return system.sleep_for(nap < least_nap ? least_nap : nap);
+    system.yield();
+    std::chrono::nanoseconds const end = system.now();
+    if (end - begin < slow) return void(span_ /= 2);
+    span_ = 2 * span_ < least_span ? least_span : 2 * span_ > most_span ? most_span : 2 * span_;
+    naps_until_ = end + span_;
+  }
+
+ private:
+  std::chrono::nanoseconds naps_until_{0}, span_{0};  // span_: how long it naps after the next slow yield, halved
+};
+
+// The system's own clock and scheduler.
+struct RealRest {
+  std::chrono::nanoseconds now() const noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
+  void yield() const noexcept { detail::yield(); }
+  void sleep_for(std::chrono::nanoseconds time) const noexcept { detail::sleep_for(time); }
+};
+
+// Lets others run between two polls of something that another thread or process will change; `at_most` as Rest has it.
+inline void rest(std::chrono::nanoseconds at_most = {}) noexcept {
+  thread_local Rest own;
+  own.take(RealRest{}, at_most);
+}
+
 // Held for some instructions at a time; a std::mutex that costs a compiler nothing.
 class SpinLock {
  public:
   // Waits until the lock is free, and takes it. The caller does not hold it yet.
   void lock() noexcept {
-    while (__atomic_test_and_set(&held_, __ATOMIC_ACQUIRE)) yield();
+    while (__atomic_test_and_set(&held_, __ATOMIC_ACQUIRE)) rest();
   }
   // Takes the lock if it is free, and says whether it did. Never waits.
   bool try_lock() noexcept { return !__atomic_test_and_set(&held_, __ATOMIC_ACQUIRE); }

@@ -94,7 +94,7 @@ JournalReport<C>::JournalReport(C& comm) : RankTales{comm.rank(), comm.size()} {
       std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds{comm.deadline()} / 10, std::chrono::milliseconds{200});
   std::size_t missing = 0;
   do {  // at least one look, however long this rank was kept from it
-    detail::yield();
+    detail::rest();
     missing = 0;
     comm.answer();
     for (int rank = 0; rank < comm.size(); ++rank) {

@@ -25,6 +25,7 @@
 #include "parallax/comm/mpi/mailbox.hpp"
 #include "parallax/comm/mpi/messages.hpp"
 #include "parallax/core/clock.hpp"
+#include "parallax/core/cores.hpp"
 #include "parallax/core/list.hpp"
 #include "parallax/core/pointer.hpp"
 #include "parallax/memory/shared.hpp"
@@ -179,7 +180,7 @@ PARALLAX_MPI_INLINE void MpiEndpoint::duplicate(MPI_Comm parent) {
     if (complete) break;
     if (MPI_Wtime() - begin > std::chrono::duration<double>{options.deadline}.count())
       MpiEnd::now(rank, "a rank did not construct its MpiCommunicator within the deadline");
-    yield();
+    rest();
   }
   mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
@@ -195,10 +196,18 @@ PARALLAX_MPI_INLINE void MpiEndpoint::agree() {
   int ranks_here = 1;
   mpi_check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host.comm), "MPI_Comm_split_type");
   MPI_Comm_size(host.comm, &ranks_here);
-  List<int> here(static_cast<std::size_t>(ranks_here));
-  mpi_check(MPI_Allgather(&rank, 1, MPI_INT, here.data(), 1, MPI_INT, host.comm), "MPI_Allgather");
-  long const cores = sysconf(_SC_NPROCESSORS_ONLN);
-  oversubscribed = cores > 0 && ranks_here > cores;
+  struct OneHere {
+    CoreSet cores = CoreSet::own();  // often of its own: launchers bind ranks
+    std::int64_t rank = 0;
+  };
+  OneHere own;
+  own.rank = rank;
+  List<OneHere> all_here(static_cast<std::size_t>(ranks_here));
+  mpi_check(MPI_Allgather(&own, sizeof own, MPI_BYTE, all_here.data(), sizeof own, MPI_BYTE, host.comm), "MPI_Allgather");
+  List<int> here;
+  CoreSet cores;
+  for (OneHere const& one : all_here) here.push_back(static_cast<int>(one.rank)), cores.add(one.cores);
+  oversubscribed = outnumber(ranks_here, usable_cores(cores));
 
   struct Facts {
     std::int64_t leader, order, largest_message, shared_memory, window, largest_letter;
@@ -303,7 +312,7 @@ PARALLAX_MPI_INLINE void MpiEndpoint::withdraw(int channel) noexcept {
   if (!lane(channel).busy || mpi_job_is_ending || mpi_process.in_child()) return;
   messages.cancel(channel);
   if (neighbours) neighbours->withdraw(channel);
-  for (double const begin = MPI_Wtime();; yield()) {
+  for (double const begin = MPI_Wtime();; rest()) {
     int peer = messages.forget(channel);
     if (messages.none(channel) && neighbours) peer = neighbours->untaken(channel);
     if (messages.none(channel) && peer < 0) break;

@@ -166,7 +166,7 @@ PARALLAX_MPI_INLINE void MpiMailbox::send_off(std::chrono::nanoseconds at_most) 
   double const begin = MPI_Wtime();
   for (auto& lane : under_way_)
     for (Messages& to_one : lane)
-      while (settle(to_one), !to_one.empty() && MPI_Wtime() - begin < std::chrono::duration<double>{at_most}.count()) yield();
+      while (settle(to_one), !to_one.empty() && MPI_Wtime() - begin < std::chrono::duration<double>{at_most}.count()) rest();
 }
 
 PARALLAX_MPI_INLINE void MpiMailbox::move_on() {
@@ -242,7 +242,7 @@ PARALLAX_MPI_INLINE void MpiMailbox::leave() noexcept {
   bool const usable = !mpi_job_is_ending && mpi_is_usable();
   if (usable && begun_ != decltype(begun_){}) {
     MpiErrorsAreReturned const returned;
-    for (double const begin = MPI_Wtime(); incomplete() && MPI_Wtime() - begin < patience;) yield();
+    for (double const begin = MPI_Wtime(); incomplete() && MPI_Wtime() - begin < patience;) rest();
   }
   each([&](Message& message) {
     if (message.request == MPI_REQUEST_NULL) return;

@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +28,7 @@
 #include "parallax/comm/socket/peers.hpp"
 #include "parallax/comm/socket/words.hpp"
 #include "parallax/core/birth.hpp"
+#include "parallax/core/cores.hpp"
 
 namespace parallax::detail {
 
@@ -269,8 +269,8 @@ inline std::vector<SocketAddress> SocketEndpoint::hear_directory(SocketMeeting& 
 inline void SocketEndpoint::note_hosts(SocketMeeting const& meeting) {
   hosts = meeting.hosts();
   auto const here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(options.rank)]);
-  unsigned const cores = std::thread::hardware_concurrency();
-  oversubscribed = cores > 0 && here > static_cast<std::ptrdiff_t>(cores);
+  // A launcher may have bound each rank to cores of its own: then the affinity of one says nothing of all.
+  oversubscribed = outnumber(static_cast<int>(here), least_cores(cores_of_host(), cores_by_quota()));
 }
 
 inline void SocketEndpoint::share_memory(Moment until) {

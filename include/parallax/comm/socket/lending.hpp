@@ -80,7 +80,7 @@ inline void SocketLending::reclaim(int channel, SocketPeers& peers) noexcept {
   for (std::size_t holder = 0; holder < here_->size(); ++holder) {
     auto const began = std::chrono::steady_clock::now();
     while (held(channel, holder, peers)) {
-      std::this_thread::yield();
+      rest();
       if (std::chrono::steady_clock::now() - began < patience) continue;
       try {
         peers.move_on();  // which sees whether its process has ended

@@ -17,7 +17,9 @@
 #include "parallax/comm/thread/letters.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/birth.hpp"
+#include "parallax/core/clock.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/cores.hpp"
 #include "parallax/core/function_ref.hpp"
 
 // The bodies of thread ranks have a source of their own in the library parallax::compiled: see core/config.hpp.
@@ -147,7 +149,7 @@ class ThreadGroup {
   int const size_;
   ThreadOptions const options_;
   detail::Birth const birth_;  // in a forked child there is no other rank
-  bool const oversubscribed_ = static_cast<unsigned>(size_) > std::thread::hardware_concurrency();  // asked once: slow
+  bool const oversubscribed_ = detail::outnumber(size_, detail::usable_cores(detail::CoreSet::own()));  // asked once: slow
   // By channel, sender and receiver.
   std::vector<Box> boxes_;
   std::vector<Loan> loans_;  // by channel, then rank; behind them those of operations on device memory, as channels further on
@@ -199,7 +201,7 @@ PARALLAX_INLINE void ThreadGroup::refuse() {
 
 PARALLAX_INLINE void ThreadGroup::refuse_soon() {
   auto const until = std::chrono::steady_clock::now() + options_.deadline;
-  while (!aborted() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  while (!aborted() && std::chrono::steady_clock::now() < until) detail::rest();
   std::lock_guard const lock{mutex_};
   throw reason_ ? *reason_ : *held_back_;
 }
