@@ -17,6 +17,7 @@
 #include "parallax/comm/launch/entrances.hpp"
 #include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/socket/endpoint.hpp"
+#include "parallax/comm/socket/letters.hpp"
 #include "parallax/comm/socket/options.hpp"
 #include "parallax/memory/shared.hpp"
 

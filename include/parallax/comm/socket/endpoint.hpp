@@ -64,11 +64,11 @@ class SocketEndpoint final : private PeerSink {
   // After this nobody touches the memory of the channel's operation.
   void withdraw(int channel) noexcept;
 
-  // As Mailbox has them.
+  // As Mailbox has them (comm/socket/letters.hpp).
   bool post_letter(LetterLane lane, int to, LetterParts parts);
   bool take_letter(LetterLane lane, int from, Letter& letter);
 
-  // As KeepsJournals and AnnouncesPauses have them.
+  // As KeepsJournals and AnnouncesPauses have them (comm/socket/letters.hpp).
   std::optional<Status> status_of(int other, bool& fresh);
   void answer();
   void announce();
@@ -387,59 +387,6 @@ inline std::byte* SocketEndpoint::address_of(Place const& place) {
   auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{250};
   for (check(); std::chrono::steady_clock::now() < until; check()) sleep(std::chrono::milliseconds{5});
   throw broken(host_meeting_.owner_of(place), joined({"lends ", place.bytes, " bytes that cannot be mapped"}));
-}
-
-// ---- letters and journals ----
-
-inline bool SocketEndpoint::post_letter(LetterLane lane, int to, LetterParts parts) {
-  check_process("post");
-  if (failure_) refuse();
-  check_letter(options.rank, options.size, to, parts, mailbox_.bounds.largest);
-  if (to == options.rank) return mailbox_.post_own(lane, parts);
-  bool const request = lane == LetterLane::requests;
-  if (request && mailbox_.full(to)) check();
-  if (request && mailbox_.full(to)) return false;
-  std::vector<std::byte> bytes;
-  write_letter(bytes, parts);
-  if (request) mailbox_.posted(to);
-  peers_.tell(to, request ? FrameKind::request : FrameKind::answer, 0, std::move(bytes), options.checksums);
-  return true;
-}
-
-inline bool SocketEndpoint::take_letter(LetterLane lane, int from, Letter& letter) {
-  check_writer(options.rank, options.size, from);
-  check();
-  if (!mailbox_.take(lane, from, letter)) return false;
-  if (lane == LetterLane::requests && letter.from != options.rank)
-    peers_.tell(letter.from, FrameKind::credit, mailbox_.taken(letter.from), {});
-  return true;
-}
-
-inline std::optional<Status> SocketEndpoint::status_of(int other, bool& fresh) {
-  check_process("status_of");
-  if (other == options.rank) return journals.journal.status();
-  if (!failure_ && journals.asks(other)) tell_status(other, FrameKind::question);
-  return journals.status_of(other, fresh);
-}
-
-inline void SocketEndpoint::answer() {
-  check_process("answer");
-  move_on();
-  for (int rank = 0; rank < options.size; ++rank)
-    if (journals.owes(rank) && !failure_) tell_status(rank, FrameKind::status);
-}
-
-inline void SocketEndpoint::announce() {
-  check_process("announce");
-  if (failure_) return;
-  for (int rank = 0; rank < options.size; ++rank) tell_status(rank, FrameKind::status);
-  peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.idle(); });
-}
-
-inline void SocketEndpoint::tell_status(int to, FrameKind kind) {
-  Status const own = journals.journal.status();
-  auto const* const bytes = reinterpret_cast<std::byte const*>(&own);
-  peers_.tell(to, kind, 0, {bytes, bytes + sizeof own});
 }
 
 // ---- what comes ----

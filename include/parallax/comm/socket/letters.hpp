@@ -1,0 +1,67 @@
+// How ranks over sockets post letters and take them, and ask each other what they are doing: of an endpoint, what needs no operation.
+// comm/socket.hpp includes it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/letter_queue.hpp"
+#include "parallax/comm/socket/endpoint.hpp"
+
+namespace parallax::detail {
+
+inline bool SocketEndpoint::post_letter(LetterLane lane, int to, LetterParts parts) {
+  check_process("post");
+  if (failure_) refuse();
+  check_letter(options.rank, options.size, to, parts, mailbox_.bounds.largest);
+  if (to == options.rank) return mailbox_.post_own(lane, parts);
+  bool const request = lane == LetterLane::requests;
+  if (request && mailbox_.full(to)) check();
+  if (request && mailbox_.full(to)) return false;
+  std::vector<std::byte> bytes;
+  write_letter(bytes, parts);
+  if (request) mailbox_.posted(to);
+  peers_.tell(to, request ? FrameKind::request : FrameKind::answer, 0, std::move(bytes), options.checksums);
+  return true;
+}
+
+inline bool SocketEndpoint::take_letter(LetterLane lane, int from, Letter& letter) {
+  check_writer(options.rank, options.size, from);
+  check();
+  if (!mailbox_.take(lane, from, letter)) return false;
+  if (lane == LetterLane::requests && letter.from != options.rank)
+    peers_.tell(letter.from, FrameKind::credit, mailbox_.taken(letter.from), {});
+  return true;
+}
+
+inline std::optional<Status> SocketEndpoint::status_of(int other, bool& fresh) {
+  check_process("status_of");
+  if (other == options.rank) return journals.journal.status();
+  if (!failure_ && journals.asks(other)) tell_status(other, FrameKind::question);
+  return journals.status_of(other, fresh);
+}
+
+inline void SocketEndpoint::answer() {
+  check_process("answer");
+  move_on();
+  for (int rank = 0; rank < options.size; ++rank)
+    if (journals.owes(rank) && !failure_) tell_status(rank, FrameKind::status);
+}
+
+inline void SocketEndpoint::announce() {
+  check_process("announce");
+  if (failure_) return;
+  for (int rank = 0; rank < options.size; ++rank) tell_status(rank, FrameKind::status);
+  peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.idle(); });
+}
+
+inline void SocketEndpoint::tell_status(int to, FrameKind kind) {
+  Status const own = journals.journal.status();
+  auto const* const bytes = reinterpret_cast<std::byte const*>(&own);
+  peers_.tell(to, kind, 0, {bytes, bytes + sizeof own});
+}
+
+}  // namespace parallax::detail
