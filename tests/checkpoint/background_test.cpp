@@ -252,9 +252,10 @@ namespace {
 
 volatile sig_atomic_t handled = 0;
 
-// A run of a child process that gets signals; how it ended, and which generations it left.
+// A run of a child process that gets signals of the set; how it ended, and which generations it left.
 template <class Body>
-std::pair<int, std::vector<std::int64_t>> run_with_signals(std::string const& folder, Body&& at_step) {
+std::pair<int, std::vector<std::int64_t>> run_with_signals(std::string const& folder, Body&& at_step,
+                                                           px::Signals signals = true) {
   std::fflush(nullptr);
   pid_t const child = fork();
   if (child == 0) {
@@ -264,7 +265,7 @@ std::pair<int, std::vector<std::int64_t>> run_with_signals(std::string const& fo
     px::run_threads(3, [&](px::ThreadCommunicator& world) {
       Trainer trainer{world};
       trainer.with([&](auto&&... things) {
-        px::Checkpoints every{trainer.session, folder, {.steps = 1000, .signals = true}, things...};
+        px::Checkpoints every{trainer.session, folder, {.steps = 1000, .signals = signals}, things...};
         every.resume();
         while (trainer.session.steps() < 100 && !every.stopping()) {
           trainer.step();
@@ -307,6 +308,51 @@ TEST_CASE("a signal saves after the next step, on all ranks, and goes to the han
           sleep(2);
           raise(SIGTERM);
         }) == Outcome{-SIGTERM, {}});
+  std::filesystem::remove_all(folder);
+  for (int const number : {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
+    INFO("signal " << number);
+    CHECK(run_with_signals(folder, at_30({number})) == Outcome{0, {1}});
+    std::filesystem::remove_all(folder);
+  }
+  // One that warns ends nothing, and neither does the first of those that end.
+  CHECK(run_with_signals(folder, [](std::int64_t step) {
+          if (step != 30) return;
+          raise(SIGUSR1);
+          sleep(2);
+          for (int const number : {SIGUSR1, SIGXCPU, SIGTERM}) raise(number);
+        }) == Outcome{0, {1}});
+  std::filesystem::remove_all(folder);
+  // A list has those that it names.
+  CHECK(run_with_signals(folder, at_30({SIGUSR2}), {SIGUSR2}) == Outcome{0, {1}});
+  std::filesystem::remove_all(folder);
+  CHECK(run_with_signals(folder, at_30({SIGUSR1}), {SIGUSR2}) == Outcome{-SIGUSR1, {}});
+  CHECK(run_with_signals(folder, at_30({SIGTERM}), {SIGUSR2}) == Outcome{-SIGTERM, {}});
+}
+
+TEST_CASE("a signal that somebody else handles is left to him, unless it is named", "[checkpoint][signals]") {
+  struct ::sigaction own {};
+  own.sa_handler = [](int) {};
+  struct ::sigaction before {};
+  ::sigaction(SIGUSR1, &own, &before);
+  {
+    px::detail::SignalWatch const watch{true};
+    raise(SIGUSR1);
+    CHECK_FALSE(watch.seen());
+    px::detail::SignalWatch const named{{SIGUSR1}};  // which the first one learns of, for they are one
+    raise(SIGUSR1);
+    CHECK(named.seen());
+    CHECK(watch.seen());
+  }
+  struct ::sigaction after {};
+  ::sigaction(SIGUSR1, &before, &after);
+  CHECK(after.sa_handler == own.sa_handler);
+  ::signal(SIGUSR1, SIG_IGN);  // as under nohup
+  {
+    px::detail::SignalWatch const watch{{SIGUSR1}};
+    raise(SIGUSR1);
+    CHECK_FALSE(watch.seen());
+  }
+  ::sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST_CASE("handlers are given back", "[checkpoint][signals]") {

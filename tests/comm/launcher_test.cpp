@@ -289,6 +289,17 @@ TEST_CASE("signals reach every rank, and the second one ends them", "[comm][laun
     CHECK(sorted_lines(ended.out) ==
           sorted_lines("ready\n[1] ready\n[2] ready\n[3] ready\nsaved\n[1] saved\n[2] saved\n[3] saved\n"));
   }
+  for (int const number : {SIGUSR1, SIGUSR2, SIGXCPU}) {  // warnings, of which any number may come
+    INFO("signal " << number);
+    Launched job{"node-a\nlocalhost", shell("trap 'n=$((n + 1)); echo heard; [ $n = 3 ] && exit 0' USR1 USR2 XCPU; echo ready; "
+                                            "while :; do sleep 0.05; done")};
+    REQUIRE(job.has_lines(2));
+    for (int time = 1; time <= 3; ++time) {
+      job.signal(number);
+      REQUIRE(job.has_lines(2 + 2 * time));
+    }
+    CHECK(job.end().status == 0);
+  }
   Launched job{two_hosts, shell("trap 'echo heard' TERM; echo \"$RANK $$\"; while :; do sleep 0.05; done")};
   REQUIRE(job.has_lines(4));
   std::set<::pid_t> const processes = processes_in(job.out());

@@ -30,9 +30,10 @@ struct Every {
   double keep_for = 0;
   // Whether they are written behind the steps, as by `Session::save_async`; else each is a pause.
   bool background = true;
-  // Whether SIGTERM and SIGINT, sent to any rank, save after the next step, and say so by `stopping`. The first goes to the handler
-  // that was there before as well; a second one, a second later or more, ends the process.
-  bool signals = false;
+  // Signals that, sent to any rank, save after the next step, and say so by `stopping`: `true` for those that schedulers send, or a list,
+  // {SIGUSR1}. They go to the handler that was there before as well. A second SIGTERM, SIGINT or SIGHUP, a second later or more, ends the
+  // process.
+  Signals signals = false;
 };
 
 namespace detail {
@@ -61,7 +62,7 @@ class Checkpoints {
       : session_{&session}, directory_{std::move(directory)}, every_{every}, things_{std::forward<Given>(things)...} {
     if (every_.steps < 0 || !(every_.seconds >= 0) || (every_.steps == 0 && every_.seconds == 0))
       throw Error{Errc::invalid_argument, session.rank(), "Checkpoints", "", "it is due after steps or seconds above 0"};
-    if (every_.signals) watch_.emplace();
+    if (every_.signals.any()) watch_.emplace(every_.signals);
     begin();
   }
   Checkpoints(Checkpoints&&) = delete;

@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT as a wish to save and to end. Checkpoints asks a SignalWatch after each step, where its trainer wants that.
+// Signals as a wish to save and to end. Checkpoints asks a SignalWatch after each step, where its trainer wants that.
 #pragma once
 
 #include <signal.h>
@@ -7,32 +7,73 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <utility>
 
 #include "parallax/core/birth.hpp"
 #include "parallax/core/clock.hpp"
 
-namespace parallax::detail {
+namespace parallax {
 
-// While one lives in the process, the first SIGTERM or SIGINT is remembered, and given to the handler that was there before. A further
-// one ends the process as if nobody had asked for it, but for those within a second of the first: launchers send the one that a
-// terminal has sent as well. A signal that was ignored stays ignored. In a forked child, which saves nothing, a signal does what it did
-// before.
+// A set of signals by which a process is asked to save and to end: `false`, `true`, or a list, {SIGTERM, SIGUSR1}.
+class Signals {
+ public:
+  // None; or those by which schedulers, terminals and users ask: SIGTERM, SIGINT and SIGHUP, and, as far as nobody else in the process
+  // handles them, SIGUSR1, SIGUSR2 and SIGXCPU.
+  template <std::same_as<bool> Bool>
+  constexpr Signals(Bool asked) : usual_{asked} {
+    if (asked)
+      for (int const number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) add(number);
+  }
+  // Just these, by their numbers; what is no signal is left out.
+  constexpr Signals(std::initializer_list<int> numbers) {
+    for (int const number : numbers) add(number);
+  }
+
+  // One more than the highest number of a signal.
+  static constexpr int end = 65;
+  // Returns whether a number is of the set, and whether any is.
+  constexpr bool has(int number) const { return number > 0 && number < end && ((numbers_ >> (number - 1)) & 1) != 0; }
+  constexpr bool any() const { return numbers_ != 0; }
+  // Returns whether a signal that others handle is left to them.
+  constexpr bool leaves(int number) const { return usual_ && number != SIGTERM && number != SIGINT && number != SIGHUP; }
+
+ private:
+  constexpr void add(int number) {
+    if (number > 0 && number < end) numbers_ |= std::uint64_t{1} << (number - 1);
+  }
+
+  std::uint64_t numbers_ = 0;
+  bool usual_ = false;
+};
+
+namespace detail {
+
+// While one lives in the process, a signal of its set is remembered, and given to the handler that was there before. The first SIGTERM,
+// SIGINT or SIGHUP ends nothing, a further one of them ends the process as if nobody had asked for it, but for those within a second of
+// the first: launchers send the one that a terminal has sent as well. Other signals are warnings, however many come: of SIGXCPU the
+// system sends one each second. A signal that was ignored stays ignored. In a forked child, which saves nothing, a signal does what it
+// did before.
 class SignalWatch {
  public:
-  // Throws nothing; several watches in a process are one.
-  SignalWatch() {
+  // Throws nothing; several watches in a process are one, of all their signals.
+  explicit SignalWatch(Signals const& signals) {
     Guard const turn{&turns};
-    if (watches++ > 0) return;
-    first = 0, birth = {};
-    for (std::size_t i = 0; i < signals.size(); ++i) {
+    if (watches++ == 0) first = 0, asked = false, birth = {};
+    for (int number = 1; number < Signals::end; ++number) {
+      auto const i = static_cast<std::size_t>(number);
+      if (!signals.has(number) || held[i] || ::sigaction(number, nullptr, &before[i]) != 0) continue;
+      bool const plain = !(before[i].sa_flags & SA_SIGINFO);
+      if (plain && before[i].sa_handler == SIG_IGN) continue;
+      if (signals.leaves(number) && !(plain && before[i].sa_handler == SIG_DFL)) continue;
       struct ::sigaction mine {};
       mine.sa_sigaction = &handle;
       mine.sa_flags = SA_SIGINFO | SA_RESTART;
       ::sigemptyset(&mine.sa_mask);
-      ::sigaction(signals[i], nullptr, &before[i]);
-      if (!(before[i].sa_flags & SA_SIGINFO) && before[i].sa_handler == SIG_IGN) continue;
-      ::sigaction(signals[i], &mine, nullptr);
+      held[i] = ::sigaction(number, &mine, nullptr) == 0;
     }
   }
   SignalWatch(SignalWatch&&) = delete;
@@ -40,19 +81,18 @@ class SignalWatch {
   ~SignalWatch() {
     Guard const turn{&turns};
     if (--watches > 0) return;
-    for (std::size_t i = 0; i < signals.size(); ++i) {
+    for (int number = 1; number < Signals::end; ++number) {
+      auto const i = static_cast<std::size_t>(number);
       struct ::sigaction now;
-      if (::sigaction(signals[i], nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == &handle)
-        ::sigaction(signals[i], &before[i], nullptr);
+      if (!std::exchange(held[i], false) || ::sigaction(number, nullptr, &now) != 0) continue;
+      if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == &handle) ::sigaction(number, &before[i], nullptr);
     }
   }
 
   // Whether this process was sent one.
-  bool seen() const { return first != 0; }
+  bool seen() const { return asked; }
 
  private:
-  static constexpr std::array signals{SIGTERM, SIGINT};
-
   static std::int64_t clock() {
     ::timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -61,7 +101,8 @@ class SignalWatch {
   // Calls nothing that a handler may not call.
   static void handle(int signal, ::siginfo_t* info, void* context) {
     int const error = errno;
-    if (struct ::sigaction const& there = before[signal == signals[0] ? 0 : 1]; birth.in_child()) {
+    struct ::sigaction const& there = before[static_cast<std::size_t>(signal)];
+    if (birth.in_child()) {
       ::sigaction(signal, &there, nullptr);
       ::raise(signal);  // once this returns
       errno = error;
@@ -69,11 +110,12 @@ class SignalWatch {
     }
     std::int64_t none = 0;
     std::int64_t const now = clock();
-    if (!first.compare_exchange_strong(none, now) && now - none > 1'000'000'000) {
+    bool const ends = signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+    asked = true;
+    if (ends && !first.compare_exchange_strong(none, now) && now - none > 1'000'000'000) {
       ::signal(signal, SIG_DFL);
       ::raise(signal);  // once this returns
     } else {
-      struct ::sigaction const& there = before[signal == signals[0] ? 0 : 1];
       if (there.sa_flags & SA_SIGINFO) there.sa_sigaction(signal, info, context);
       else if (there.sa_handler != SIG_DFL && there.sa_handler != SIG_IGN) there.sa_handler(signal);
     }
@@ -83,8 +125,11 @@ class SignalWatch {
   static inline SpinLock turns;
   static inline int watches = 0;
   static inline Birth birth;
-  static inline std::array<struct ::sigaction, signals.size()> before{};
-  static inline std::atomic<std::int64_t> first{0};  // when; 0: never
+  static inline std::array<struct ::sigaction, Signals::end> before{};
+  static inline std::array<bool, Signals::end> held{};
+  static inline std::atomic<std::int64_t> first{0};  // when one came that ends a process; 0: never
+  static inline std::atomic<bool> asked{false};
 };
 
-}  // namespace parallax::detail
+}  // namespace detail
+}  // namespace parallax

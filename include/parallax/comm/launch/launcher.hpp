@@ -133,16 +133,22 @@ inline std::string new_job_key() {
   return key;
 }
 
-// What has been asked of the launcher by signals.
+// What has been asked of the launcher by signals: to end, and what is for the ranks alone.
 struct LaunchSignals {
+  static constexpr std::array for_ranks{SIGUSR1, SIGUSR2, SIGXCPU};
   static inline volatile ::sig_atomic_t last = 0, count = 0;
+  static inline volatile ::sig_atomic_t noted[for_ranks.size()] = {};
   static void note(int number) {
     last = number;
     count = count + 1;
   }
+  static void note_for_ranks(int number) {
+    for (std::size_t i = 0; i < for_ranks.size(); ++i)
+      if (for_ranks[i] == number) noted[i] = 1;
+  }
 };
 
-// While it lives, SIGINT, SIGTERM and SIGHUP are noted, and writing to a pipe that nobody reads is an error and no end.
+// While it lives, SIGINT, SIGTERM and SIGHUP are noted, and SIGUSR1, SIGUSR2 and SIGXCPU, which are for the ranks; writing to a pipe that nobody reads is an error and no end.
 class SignalsNoted {
  public:
   SignalsNoted() {
@@ -151,7 +157,7 @@ class SignalsNoted {
     struct ::sigaction noted {};
     noted.sa_handler = &LaunchSignals::note;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      if (numbers[i] == SIGPIPE) noted.sa_handler = SIG_IGN;
+      if (i >= ends) noted.sa_handler = numbers[i] == SIGPIPE ? SIG_IGN : &LaunchSignals::note_for_ranks;
       ::sigaction(numbers[i], &noted, &before_[i]);
     }
   }
@@ -162,8 +168,9 @@ class SignalsNoted {
   }
 
  private:
-  static constexpr std::array numbers{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-  std::array<struct ::sigaction, 4> before_{};
+  static constexpr std::array numbers{SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU};
+  static constexpr std::size_t ends = 3;
+  std::array<struct ::sigaction, numbers.size()> before_{};
 };
 
 // A rank of the job as a process of this host: the rank itself, or the ssh that has it.
@@ -322,7 +329,7 @@ class LaunchedJob {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(86);
-    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
+    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU}) ::signal(number, SIG_DFL);
     for (std::size_t i = 0; i < ends.size(); ++i)
       if (ends[i]) redirect(static_cast<int>(i), ends[i]);
     forget_launchers();
@@ -371,8 +378,10 @@ class LaunchedJob {
     }
   }
 
-  // Passes the first signal on, and ends all ranks at the second.
+  // Passes the first signal on, and ends all ranks at the second; what is for the ranks is passed on whenever it comes.
   void heed_signals() {
+    for (std::size_t i = 0; i < LaunchSignals::for_ranks.size(); ++i)
+      if (LaunchSignals::noted[i] != 0) LaunchSignals::noted[i] = 0, kill_all(LaunchSignals::for_ranks[i]);
     int const count = LaunchSignals::count;
     if (count == heeded_) return;
     kill_all(heeded_ == 0 && count == 1 ? LaunchSignals::last : SIGKILL);
@@ -392,10 +401,17 @@ class LaunchedJob {
     for (LaunchedRank& one : ranks_) {
       if (one.process < 0) continue;
       if (!one.by_ssh || number == SIGKILL) ::kill(one.process, number);
-      else
-        write_all(one.to.get(),
-                  number == SIGHUP ? "HUP\n" : "TERM\n");  // a shell in the background lets its programs ignore SIGINT
+      else write_all(one.to.get(), line_of(number));
     }
+  }
+
+  // A signal for the shell of another host. A shell in the background lets its programs ignore SIGINT.
+  static std::string_view line_of(int number) {
+    return number == SIGHUP    ? "HUP\n"
+           : number == SIGUSR1 ? "USR1\n"
+           : number == SIGUSR2 ? "USR2\n"
+           : number == SIGXCPU ? "XCPU\n"
+                               : "TERM\n";
   }
 
   Resources const& resources_;

@@ -96,7 +96,7 @@ inline void pass_on_lines(std::string const& prefix, bool heard) {
   }
   if (::fork() != 0) ::_exit(0);
   ::setpgid(0, 0);  // who ends the rank by its group lets its last words pass
-  for (int const number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_IGN);
+  for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) ::signal(number, SIG_IGN);
   std::array<PrefixedLines, 2> lines{PrefixedLines{STDOUT_FILENO}, PrefixedLines{STDERR_FILENO}};
   std::array<::pollfd, 2> polled{};
   for (std::size_t i = 0; i < 2; ++i) to[i].close(), lines[i].begin(prefix, heard), polled[i] = {from[i].get(), POLLIN, 0};
