@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -129,6 +130,24 @@ std::vector<T> allgather(C& comm, T const& value) {
   List<std::size_t> const counts(values.size(), 1);
   allgatherv<T>(comm, std::span{&value, 1}, values, counts);
   return values;
+}
+
+// Every rank's bytes at rank 0, by rank; nothing elsewhere. However many each has.
+template <Communicator C>
+std::vector<std::vector<std::byte>> gather(C& comm, std::span<std::byte const> mine) {
+  std::vector<std::size_t> sizes = allgather(comm, mine.size()), to(sizes.size());
+  if (comm.rank() != 0) sizes.assign(sizes.size(), 0);
+  to[0] = mine.size();
+  std::vector<std::byte> in;
+  for (std::size_t const size : sizes) in.resize(in.size() + size);
+  alltoallv<std::byte>(comm, mine, to, in, sizes);
+  std::vector<std::vector<std::byte>> all;
+  auto next = in.begin();
+  for (std::size_t const size : sizes) {
+    if (comm.rank() == 0) all.emplace_back(next, next + static_cast<std::ptrdiff_t>(size));
+    next += static_cast<std::ptrdiff_t>(size);
+  }
+  return all;
 }
 
 // The sum over ranks of this rank's part of `values`: element [part_begin(n, r, N), part_begin(n, r + 1, N)) at rank r.

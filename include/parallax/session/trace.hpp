@@ -3,11 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "parallax/comm/agreement/trace_text.hpp"
+#include "parallax/comm/collectives.hpp"
 #include "parallax/session/session.hpp"
 
 namespace parallax {
@@ -21,11 +22,15 @@ class Trace {
   template <Communicator C>
   explicit Trace(Session<C>& session, std::size_t capacity = 1 << 16)
       : events_(capacity),
-        room_{events_.data(), 0, capacity, 0},
+        room_{events_.data(), 0, capacity, 0, [](void* of) { return static_cast<Session<C>*>(of)->core().waiting.clock(); },
+              &session},
         rank_{session.rank()},
         host_{session.topology().hosts()[static_cast<std::size_t>(session.rank())]},
         session_{&session},
-        stop_{[](void* recorded) { static_cast<Session<C>*>(recorded)->record(nullptr); }} {
+        stop_{[](void* recorded) { static_cast<Session<C>*>(recorded)->record(nullptr); }},
+        gather_{[](void* recorded, std::span<std::byte const> mine) {
+          return parallax::gather(static_cast<Session<C>*>(recorded)->topology().world(), mine);
+        }} {
     session.record(&room_);
   }
   Trace(Trace const&) = delete;
@@ -35,42 +40,26 @@ class Trace {
 
   // Local. How many events have found no room.
   std::size_t dropped() const { return room_.dropped; }
+  // Local. What was recorded; valid until the next operation.
+  std::span<TraceEvent const> recorded() const { return {events_.data(), room_.size}; }
+  // Local. The number of its rank's host.
+  int host() const { return host_; }
+  // Collective. Every rank's bytes at rank 0, by rank; nothing elsewhere. Throws what the communicator does.
+  std::vector<std::vector<std::byte>> gather(std::span<std::byte const> mine) const { return gather_(session_, mine); }
 
   // Local. This rank's events in the Trace Event Format of Chrome (chrome://tracing, Perfetto): complete events, a process for
   // each host and a thread for each rank, microseconds of the communicator's clock. They are elements of a JSON array, one a
-  // line, with a comma behind each but the last: those of several ranks are joined by ",\n" and stand between [ and ].
-  std::string events() const {
-    std::string text;
-    std::size_t called = 0;
-    for (std::size_t i = 0; i < room_.size; ++i) {
-      TraceEvent const& event = events_[i];
-      if (event.kind == TraceEvent::called) called = i;
-      if (event.kind == TraceEvent::done) {
-        add(text, event.operation.text(), events_[called], event);
-      } else if (i + 1 < room_.size && events_[i + 1].number == event.number) {
-        add(text, event.phase.text(), event, events_[i + 1]);
-      }
-    }
-    return text;
-  }
+  // line, with a comma behind each but the last: those of several ranks are joined by ",\n" and stand between [ and ]. Hosts share
+  // no clock, and two of them may be days apart: `merged` (interop/merged_trace.hpp) puts all ranks on that of rank 0.
+  std::string events() const { return detail::trace_text(recorded(), rank_, host_, 0); }
 
  private:
-  // Appends one complete event: what `name` says lasted from one recorded event to another.
-  void add(std::string& text, std::string_view name, TraceEvent const& from, TraceEvent const& to) const {
-    auto const us = [](std::int64_t ns) {
-      std::string const fraction = std::to_string(ns % 1000);
-      return std::to_string(ns / 1000) + '.' + std::string(3 - fraction.size(), '0') + fraction;
-    };
-    (((text += text.empty() ? "" : ",\n") += "{\"name\": \"") += name) += "\", \"ph\": \"X\", \"ts\": " + us(from.at);
-    text += ", \"dur\": " + us(to.at - from.at) + ", \"pid\": " + std::to_string(host_) + ", \"tid\": " + std::to_string(rank_);
-    text += ", \"args\": {\"operation\": " + std::to_string(to.number) + ", \"bytes\": " + std::to_string(to.bytes) + "}}";
-  }
-
   std::vector<TraceEvent> events_;
   TraceRoom room_;
   int rank_, host_;
   void* session_;
   void (*stop_)(void*);
+  std::vector<std::vector<std::byte>> (*gather_)(void*, std::span<std::byte const>);
 };
 
 }  // namespace parallax

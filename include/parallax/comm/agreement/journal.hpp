@@ -82,6 +82,7 @@ struct TraceEvent {
   JournalWord operation, phase;  // the phase that begins
   // By which call of the journal it was noted.
   Kind kind = called;
+  std::int64_t seen = 0;  // ns, when this was noted: a little after `at`, where that is when a wait last looked in vain
 };
 
 // Does not own. Room for events; what finds none is counted and dropped.
@@ -91,11 +92,15 @@ struct TraceRoom {
   std::size_t size = 0,  // events that are there
       capacity = 0,      // events that there is room for
       dropped = 0;       // events that found none
+  // The communicator's clock in ns, and what that is asked with; null: events were seen when they say.
+  std::int64_t (*clock)(void*) = nullptr;
+  void* clock_of = nullptr;
 
   // Called by the journal under its lock, once for each phase; allocates nothing.
   void add(TraceEvent const& event) noexcept {
-    if (size < capacity) events[size++] = event;
-    else ++dropped;
+    if (size == capacity) return static_cast<void>(++dropped);
+    events[size] = event;
+    events[size++].seen = clock ? clock(clock_of) : event.at;
   }
 };
 

@@ -1,0 +1,42 @@
+// What a journal has recorded, in words that browsers draw. A session's Trace includes it, and who merges those of several ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "parallax/comm/agreement/journal.hpp"
+
+namespace parallax::detail {
+
+// Pure. Microseconds with three decimals.
+inline std::string microseconds(std::int64_t ns) {
+  std::int64_t const size = ns < 0 ? -ns : ns;
+  std::string const fraction = std::to_string(size % 1000);
+  return (ns < 0 ? "-" : "") + std::to_string(size / 1000) + '.' + std::string(3 - fraction.size(), '0') + fraction;
+}
+
+// Pure. Events of a rank in the Trace Event Format of Chrome, `later` ns later than they say: elements of a JSON array, one a line, with a
+// comma behind each but the last.
+inline std::string trace_text(std::span<TraceEvent const> events, int rank, int host, std::int64_t later) {
+  std::string text;
+  std::size_t called = 0;
+  auto const add = [&](std::string_view name, TraceEvent const& from, TraceEvent const& to) {
+    (((text += text.empty() ? "" : ",\n") += "{\"name\": \"") += name) +=
+        "\", \"ph\": \"X\", \"ts\": " + microseconds(from.at + later);
+    text += ", \"dur\": " + microseconds(to.at - from.at) + ", \"pid\": " + std::to_string(host) +
+            ", \"tid\": " + std::to_string(rank);
+    text += ", \"args\": {\"operation\": " + std::to_string(to.number) + ", \"bytes\": " + std::to_string(to.bytes) + "}}";
+  };
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    TraceEvent const& event = events[i];
+    if (event.kind == TraceEvent::called) called = i;
+    if (event.kind == TraceEvent::done) add(event.operation.text(), events[called], event);
+    else if (i + 1 < events.size() && events[i + 1].number == event.number) add(event.phase.text(), event, events[i + 1]);
+  }
+  return text;
+}
+
+}  // namespace parallax::detail
