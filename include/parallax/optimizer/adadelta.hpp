@@ -4,6 +4,7 @@
 
 #include "parallax/core/math.hpp"
 #include "parallax/optimizer/optimizer.hpp"
+#include "parallax/optimizer/resting.hpp"
 
 namespace parallax {
 
@@ -46,6 +47,26 @@ struct BasicAdadelta {
       T const d = parallax::sqrt(u + static_cast<T>(epsilon)) / parallax::sqrt(v + static_cast<T>(epsilon)) * g;
       u += static_cast<T>(share) * (d * d - u);
       p -= static_cast<T>(rate) * d;
+    }
+
+    // A zero gradient moves no parameter.
+    Pace pace() const noexcept {
+      namespace resting = detail::resting;
+      bool const rests = resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
+      return rests ? Pace{0, 1} : Pace{};
+    }
+    // Whether the other lets slots fade alike.
+    bool alike(Rule const& other) const noexcept { return share == other.share; }
+    // Whether the slots are finite: then the update is 0.
+    template <class T>
+    bool rests(T, T v, T u) const noexcept {
+      return detail::resting::is_mean(v) && detail::resting::is_mean(u);
+    }
+    // v or u without a gradient.
+    template <class T>
+    T faded(std::size_t, T x) const noexcept {
+      PARALLAX_NO_CONTRACT
+      return x + static_cast<T>(share) * (T{0} - x);
     }
   };
   // The rule of a step, which depends on the settings alone.

@@ -6,6 +6,7 @@
 
 #include "parallax/core/math.hpp"
 #include "parallax/optimizer/optimizer.hpp"
+#include "parallax/optimizer/resting.hpp"
 
 namespace parallax {
 
@@ -51,6 +52,34 @@ struct BasicAdam {
       m += static_cast<T>(first) * (g - m);
       v += static_cast<T>(second) * (g * g - v);
       p -= static_cast<T>(rate) * m / (parallax::sqrt(v) / static_cast<T>(root) + static_cast<T>(epsilon));
+    }
+
+    // A zero gradient makes updates of rate · root · f, with f = |m| / (sqrt(v) + epsilon · root), at least as long as root does not fall.
+    // m falls by beta1 and the root of v by that of beta2.
+    Pace pace() const noexcept {
+      namespace resting = detail::resting;
+      bool const falls = resting::is_share(first) && resting::is_share(second) && second <= 0.25 && root >= resting::least_size;
+      if (!falls || !resting::is_least(epsilon, resting::least_size) || !resting::is_least(rate, 0)) return {};
+      if (!(rate <= first * epsilon * resting::most_gain)) return {};
+      return {rate * root, resting::left_at_most(first) / detail::square_root(resting::left_at_least(second))};
+    }
+    // Whether the other has the same settings, but for the rate.
+    bool alike(Rule const& other) const noexcept {
+      return first == other.first && second == other.second && epsilon == other.epsilon;
+    }
+    // Whether p does not show the update without a gradient.
+    template <class T>
+    bool rests(T p, T m, T v) const noexcept {
+      m = faded(0, m), v = faded(1, v);
+      return detail::resting::is_mean(v) &&
+             detail::resting::is_unseen(p, static_cast<T>(rate), m,
+                                     parallax::sqrt(v) / static_cast<T>(root) + static_cast<T>(epsilon));
+    }
+    // m (slot 0) or v without a gradient.
+    template <class T>
+    T faded(std::size_t slot, T x) const noexcept {
+      PARALLAX_NO_CONTRACT
+      return x + static_cast<T>(slot == 0 ? first : second) * (T{0} - x);
     }
   };
   // The rule of a step of the variable, 1 for its first.
@@ -104,6 +133,21 @@ struct BasicAdamW {
       PARALLAX_NO_CONTRACT
       p -= static_cast<decltype(g)>(decay) * p;
       adam(p, g, m, v);
+    }
+
+    // Adam's where nothing decays; else p falls in every step.
+    Pace pace() const noexcept { return decay == 0 ? adam.pace() : Pace{}; }
+    // As Adam's.
+    bool alike(Rule const& other) const noexcept { return adam.alike(other.adam); }
+    // As Adam's.
+    template <class T>
+    bool rests(T p, T m, T v) const noexcept {
+      return adam.rests(p, m, v);
+    }
+    // As Adam's.
+    template <class T>
+    T faded(std::size_t slot, T x) const noexcept {
+      return adam.faded(slot, x);
     }
   };
   // The rule of a step of the variable, 1 for its first.

@@ -69,6 +69,7 @@ enum class Unit : unsigned char { element, row, tensor };
 //                                                 of 0, would return p. Called wherever values enter a variable
 // One whose slots hold a setting's earlier values has
 //   O after_change() const                        its settings as `at` is asked from the first step on for which one has changed
+// A rule by element of an optimizer that `moves` may let rows rest: see optimizer/resting.hpp.
 template <class O>
 concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimizer, std::int64_t step) {
   requires std::same_as<typename O::axis, optimizer_axis>;

@@ -4,6 +4,7 @@
 
 #include "parallax/core/math.hpp"
 #include "parallax/optimizer/optimizer.hpp"
+#include "parallax/optimizer/resting.hpp"
 
 namespace parallax {
 
@@ -45,6 +46,26 @@ struct BasicRmsProp {
       using T = decltype(g);
       v += static_cast<T>(share) * (g * g - v);
       p -= static_cast<T>(rate) * g / (parallax::sqrt(v) + static_cast<T>(epsilon));
+    }
+
+    // A zero gradient moves no parameter.
+    Pace pace() const noexcept {
+      namespace resting = detail::resting;
+      bool const rests = resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
+      return rests ? Pace{0, 1} : Pace{};
+    }
+    // Whether the other lets slots fade alike.
+    bool alike(Rule const& other) const noexcept { return share == other.share; }
+    // Whether the slots are finite: then the update is 0.
+    template <class T>
+    bool rests(T, T v) const noexcept {
+      return detail::resting::is_mean(v);
+    }
+    // v without a gradient.
+    template <class T>
+    T faded(std::size_t, T x) const noexcept {
+      PARALLAX_NO_CONTRACT
+      return x + static_cast<T>(share) * (T{0} - x);
     }
   };
   // The rule of a step, which depends on the settings alone.
@@ -94,6 +115,26 @@ struct BasicCenteredRmsProp {
       T const variance = v - m * m;
       T const positive = variance < T{0} ? T{0} : variance;
       p -= static_cast<T>(rate) * g / (parallax::sqrt(positive) + static_cast<T>(epsilon));
+    }
+
+    // A zero gradient moves no parameter.
+    Pace pace() const noexcept {
+      namespace resting = detail::resting;
+      bool const rests = resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
+      return rests ? Pace{0, 1} : Pace{};
+    }
+    // Whether the other lets slots fade alike.
+    bool alike(Rule const& other) const noexcept { return share == other.share; }
+    // Whether the slots are finite: then the update is 0.
+    template <class T>
+    bool rests(T, T v, T m) const noexcept {
+      return detail::resting::is_mean(v) && detail::resting::is_mean(m < T{0} ? -m : m);
+    }
+    // v or m without a gradient.
+    template <class T>
+    T faded(std::size_t, T x) const noexcept {
+      PARALLAX_NO_CONTRACT
+      return x + static_cast<T>(share) * (T{0} - x);
     }
   };
   // The rule of a step, which depends on the settings alone.

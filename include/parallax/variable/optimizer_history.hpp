@@ -2,6 +2,7 @@
 // TableRows has one whose optimizer moves rows without a gradient.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "parallax/core/algorithm.hpp"
@@ -11,46 +12,72 @@
 
 namespace parallax {
 
-// Owns notes of an optimizer's settings, in bounded room. All functions are local.
+// How many bytes the notes of an optimizer's settings take beside a table before rows are settled for their sake. A test specialises
+// it for its optimizer, so that few notes are many.
+template <class O>
+inline constexpr std::size_t most_note_bytes = std::size_t{64} << 20;
+
+// Owns notes of an optimizer's settings: one for each step that changed them. Ranks that have taken the same steps show archives the
+// same notes: those that all may forget are fewer from one number of notes on, whatever rows a rank has settled by then. A rank that is
+// late with its rows keeps more. All functions are local.
 template <class O>
 class OptimizerHistory {
  public:
-  // These settings from step `from` on, which is not earlier than that of any note; of two notes for one step the later holds.
-  // The first note makes room for all.
+  // These settings from step `from` on, which is not earlier than that of any note; of two notes for one step the later holds. Throws
+  // std::bad_alloc, and has changed nothing then.
   void note(std::int64_t from, O const& optimizer) {
-    notes_.reserve(most_notes);
+    if (notes_.empty()) notes_.reserve(first_notes);
     notes_.push_back({from, optimizer});
+    if (notes_.size() - shown_ < most_notes + most_notes / 2) return;
+    shown_ += most_notes / 2;
+    forget();
   }
   // Whether the last note has these settings, by their hash: then a step needs no other one.
   bool last_is(O const& optimizer) const { return fields_hash(notes_.back().optimizer) == fields_hash(optimizer); }
-  // Whether there is no room for another note. Then all rows are settled first, and older notes forgotten.
-  bool full() const { return notes_.size() == most_notes; }
-  // Drops all notes but the last. Called when every row is settled, so that no earlier one is needed.
-  void forget() { notes_.drop(0, notes_.size() - 1); }
 
-  // Calls f(step, rule) for the steps after `settled` up to `last`, with the rule of the optimizer that was in force. At least
-  // one note must not be later than `settled + 1`.
+  // No row here is as of an earlier step than this.
+  std::int64_t oldest() const { return oldest_; }
+  // The same from now on.
+  void settled_to(std::int64_t step) {
+    oldest_ = step;
+    if (shown_ > most_notes / 2) forget();  // seldom, for it moves those that stay
+  }
+  // Up to which step rows are to be settled, so that the notes take no more than they may.
+  std::int64_t goal() const {
+    bool const many = notes_.size() - shown_ >= most_notes;
+    return notes_[many ? shown_ + most_notes / 2 : shown_].from - 1;
+  }
+  // Up to which step they have to be before an archive is shown the notes.
+  std::int64_t shown_from() const { return notes_[shown_].from - 1; }
+
+  // Calls f(step, rule) for steps `first` up to `last`, with the rule of the optimizer that was in force. At least one note must not be
+  // later than `first`.
   template <class F>
-  void replay(std::int64_t settled, std::int64_t last, F&& f) const {
+  void replay(std::int64_t first, std::int64_t last, F&& f) const {
     auto const later = [](std::int64_t step, Note const& note) { return step < note.from; };
-    auto note = std::upper_bound(notes_.begin(), notes_.end(), settled + 1, later) - 1;
-    for (std::int64_t step = settled + 1; step <= last; ++step) {
+    auto note = std::upper_bound(notes_.begin(), notes_.end(), first, later) - 1;
+    for (std::int64_t step = first; step <= last; ++step) {
       while (note + 1 != notes_.end() && note[1].from <= step) ++note;
       f(step, note->optimizer.at(step));
     }
   }
 
-  // Shows an archive all notes. Where notes were read that no history has, of rows settled in steps `least` to `most`: an Error
-  // (mismatch).
+  // Shows an archive the notes, of rows settled in steps `least` to `most`, where none is as of an earlier step than `shown_from`. Where
+  // notes were read that no history has: an Error (mismatch).
   template <class A>
   void visit(Items<A>& items, std::int64_t least, std::int64_t most) {
+    if constexpr (A::reads) {
+      shown_ = 0;
+    } else {
+      oldest_ = std::max(oldest_, least);
+      forget();
+    }
     items.list("history", notes_, Note{1, O{}});
     if constexpr (A::reads) {
-      bool right = !notes_.empty() && notes_.size() <= most_notes;
-      right = right && notes_.front().from <= least + 1 && notes_.back().from <= most + 1;
+      bool right = !notes_.empty() && notes_.front().from <= least + 1 && notes_.back().from <= most + 1;
       for (std::size_t i = 1; i < notes_.size(); ++i) right = right && notes_[i - 1].from <= notes_[i].from;
       if (!right) throw item_error(items.variable(), "history", "its steps do not fit those of the rows");
-      notes_.reserve(most_notes);
+      oldest_ = least;
     }
   }
 
@@ -59,10 +86,19 @@ class OptimizerHistory {
     std::int64_t from;  // the first step with this optimizer
     O optimizer;
   };
-  // The bound of room and of the search for a note; changes of settings beyond it cost a settling of all rows.
-  static constexpr std::size_t most_notes = 256;
+  static constexpr std::size_t first_notes = 64, most_notes = std::max<std::size_t>(most_note_bytes<O> / sizeof(Note), 4);
+
+  // Drops the notes that neither an archive is shown nor a row here needs.
+  void forget() {
+    std::size_t needed = 0;
+    while (needed < shown_ && notes_[needed + 1].from <= oldest_ + 1) ++needed;
+    notes_.drop(0, needed);
+    shown_ -= needed;
+  }
 
   List<Note> notes_;
+  std::size_t shown_ = 0;    // the first that archives are shown
+  std::int64_t oldest_ = 0;  // no row is as of an earlier step
 };
 
 }  // namespace parallax

@@ -15,6 +15,7 @@
 #include "parallax/memory/buffer.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 #include "parallax/variable/extent.hpp"
+#include "parallax/variable/resting_rows.hpp"
 
 namespace parallax {
 
@@ -221,6 +222,21 @@ class OptimizerState {
            typename Ops::template Placed<AdoptingRule<Rule>>{{rule}});  // no gradient is looked at
     }
   }
+  // On the host, by a rule that is `Resting`: whether a row of these parameters rests in a step.
+  template <class Rule>
+  bool rests(T const* parameters, std::int64_t row, Rule const& rule) noexcept {
+    return elements_.from(first_of(row), [&](auto*... slots) { return detail::all_rest(rule, width_, parameters, slots...); });
+  }
+  // Likewise: takes the slots of a row that rests through so many steps by rules that are alike.
+  template <class Rule>
+  void fade(std::int64_t row, Rule const& rule, std::int64_t steps) noexcept {
+    elements_.each_slot([&](std::size_t i, auto* memory) { detail::fade(rule, i, steps, width_, memory + first_of(row)); });
+  }
+  // Likewise: whether the slots of a row are all 0.
+  bool blank(std::int64_t row) noexcept {
+    return elements_.from(first_of(row),
+                          [&](auto*... slots) { return (detail::is_blank(slots, width_ * sizeof(*slots)) && ...); });
+  }
 
   // Asks for the entries of a row that will be moved soon, in memory of the host. Inlined by force, see prefetch_row.
   [[gnu::always_inline]] void ask_for(std::size_t row) { elements_.ask_for(row * width_, static_cast<std::int64_t>(width_)); }
@@ -314,6 +330,8 @@ class OptimizerState {
   }
 
  private:
+  // The number of a row's first entry.
+  std::size_t first_of(std::int64_t row) const { return static_cast<std::size_t>(row) * width_; }
   // First values of element slots, or none where the optimizer names none.
   static auto initial(O const& optimizer) {
     if constexpr (requires { optimizer.initial(); }) return optimizer.initial();

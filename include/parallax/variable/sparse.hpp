@@ -204,6 +204,8 @@ class SparseState : public Counted {
   RowsView<T> local() { return rows_.settled(); }
   // Whether steps pass rows by that are to be brought up to date before they are read.
   static constexpr bool touches = Rows::settles;
+  // How many steps this rank's rows have taken so far that had passed them by, where they are in memory of the host.
+  Replays replays() const { return rows_.replays(); }
   // Brings rows up to date that a pull or an update is about to read.
   template <class Keys>
   void touch(Keys const& keys) {

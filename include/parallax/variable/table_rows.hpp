@@ -31,6 +31,7 @@ class TableRows {
   // Rows that move without a gradient are behind; others never are.
   struct NonePassed {
     using Numbered = void;
+    static constexpr bool rests = false;
     NonePassed(RowOps<Space> const&, std::size_t, O const&) {}
   };
   using Passed = std::conditional_t<untouched<O> == Untouched::moves, PassedSteps<O, Space>, NonePassed>;
@@ -114,7 +115,7 @@ class TableRows {
   // All rows as of the last update. On a device: as of the work put in its queue so far.
   RowsView<T> settled() {
     if constexpr (settles_there) settle_all(steps_, next_there());
-    else settle(rows(), [](std::int64_t i) { return i; });
+    else if constexpr (settles) settle_here(steps_);
     return table_;
   }
 
@@ -193,17 +194,20 @@ class TableRows {
   // Divides each of these rows, packed, by its own count, in memory of the space.
   void divide_each(Wide* sums, std::span<std::uint32_t const> counts) { ops_.scale_rows_down(sums, width(), counts); }
 
-  // The last before an update that may throw. Notes the optimizer's settings if they changed. When many notes have gathered all
-  // rows are settled, which changes no bit that is ever read, and the notes are dropped.
+  // How many steps rows of the host have taken that had passed them by.
+  Replays replays() const { return replays_; }
+
+  // The last before an update that may throw. Notes the optimizer's settings if they changed. When many notes have gathered rows that
+  // are old are settled, some in each step, which changes no bit that is ever read, and notes are dropped.
   void reserve_update() {
-    static_cast<void>(next_rule());  // what `at` throws, it throws before the commit
-    if constexpr (settles) note_settings();
+    auto const rule = plain_rule();  // what `at` throws, it throws before the commit
+    if constexpr (settles) note_settings(rule);
   }
   // Before a graph is captured that has an update, or launched: likewise, and kernels find all that they want to settle rows by.
   void reserve_launch() {
     begin_update();
     if constexpr (settles_there) {
-      note_settings();
+      note_settings(plain_rule());
       passed_.know(ops_, steps_);
     }
   }
@@ -295,6 +299,7 @@ class TableRows {
     owned_ = std::move(room.table);
     table_ = {owned_.data(), room.rows, width()};
     slots_ = std::move(room.slots);
+    swept_ = 0;
     if constexpr (settles) passed_.enter(ops_, std::move(room.settled), steps_);
   }
 
@@ -308,6 +313,8 @@ class TableRows {
   // Shows all that outlives a step, rows that are not settled as they are. `extent`: where the rows lie in the table.
   template <class A>
   void visit(Items<A>& items, Extent const& extent) {
+    if constexpr (settles && !settles_there && !A::reads)  // notes may be gone that rows here need, where many rows are old
+      if (auto const from = passed_.history().shown_from(); from > passed_.history().oldest()) settle_here(from);
     items.number("steps", steps_);
     items.fields("optimizer", optimizer_);
     change_.visit(items, optimizer_, steps_);
@@ -394,12 +401,17 @@ class TableRows {
     else return keys.there(ops_);
   }
 
-  void note_settings() {
+  template <class Rule>
+  void note_settings(Rule const& rule) {
     O const settings = change_.of(optimizer_, steps_);
-    if (passed_.note(steps_ + 1, settings)) return;
-    settled();
-    passed_.forget();
-    passed_.note(steps_ + 1, settings);
+    if constexpr (settles_there) {
+      if (passed_.note(steps_ + 1, settings, rule)) return;
+      settled();
+      passed_.note(steps_ + 1, settings, rule);
+    } else {
+      passed_.note(steps_ + 1, settings, rule);
+      if (passed_.history().oldest() < passed_.history().goal()) sweep();
+    }
   }
 
   // How many of the keys are some, where a device tells; else null.
@@ -410,17 +422,106 @@ class TableRows {
   }
 
   // Replays the steps that passed rows by, with a gradient of zero: of rows row_at(0) … row_at(n - 1), which may repeat, one row after
-  // the other, all its steps.
+  // the other, all its steps up to `last`.
   template <class RowAt>
   void settle([[maybe_unused]] std::int64_t n, [[maybe_unused]] RowAt&& row_at) noexcept(Space::host_readable) {
-    if constexpr (settles)
-      for (std::int64_t i = 0; i < n; ++i) {
-        std::int64_t const row = row_at(i);
-        std::int64_t& settled = passed_.of(row);
-        if (settled == steps_) continue;
-        passed_.replay(settled, steps_, [&](std::int64_t, auto const& rule) { apply_row(row, zeros_.data(), Wide{1}, rule); });
-        settled = steps_;
+    if constexpr (settles) settle_up_to(steps_, n, row_at);
+  }
+  template <class RowAt>
+  void settle_up_to(std::int64_t last, std::int64_t n, RowAt&& row_at) noexcept {
+    std::int64_t oldest = last;
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::int64_t const row = row_at(i), settled = passed_.of(row);
+      if (settled >= last || passes(row, last)) continue;
+      if (passed_.rules().has(settled + 1)) replay(row, last, passed_.rules().latest());
+      else oldest = std::min(oldest, settled);
+    }
+    if (oldest < last) settle_old(oldest, last, n, row_at);
+  }
+  // The same of rows of which some are older than the rules that are kept, and none than step `oldest`: a window of steps after the
+  // other, of which the rules are made once for all rows.
+  template <class RowAt>
+  [[gnu::noinline]] void settle_old(std::int64_t oldest, std::int64_t last, std::int64_t n, RowAt& row_at) noexcept {
+    auto& rules = passed_.rules();
+    rules.recall(passed_.history(), oldest + 1);
+    while (oldest < last && oldest + 1 < rules.begin()) {
+      std::int64_t const end = std::min({last, rules.begin() - 1, oldest + rules.window});
+      auto const these = rules.of(passed_.history(), oldest + 1, end);
+      for (std::int64_t i = 0; i < n; ++i)
+        if (std::int64_t const row = row_at(i); passed_.of(row) < end) replay(row, end, these);
+      oldest = end;
+    }
+    for (std::int64_t i = 0; i < n; ++i)
+      if (std::int64_t const row = row_at(i); passed_.of(row) < last) replay(row, last, rules.latest());
+  }
+  // All rows, up to a step.
+  void settle_here(std::int64_t last) noexcept {
+    settle_up_to(last, rows(), [](std::int64_t i) { return i; });
+    passed_.history().settled_to(last);
+  }
+  // Whether the steps up to `last` change nothing of a row, as those do of one whose slots are all 0; then it is as of that step.
+  bool passes(std::int64_t row, std::int64_t last) noexcept {
+    if constexpr (Passed::rests) {
+      std::int64_t& settled = passed_.of(row);
+      if (settled < passed_.rules().last_restless() || !slots_.blank(row)) return false;
+      settled = last;
+      return true;
+    } else {
+      return false;
+    }
+  }
+  // Takes a row that is not up to date through the steps up to `last`, by these rules.
+  template <class Rules>
+  void replay(std::int64_t row, std::int64_t last, Rules const& rules) noexcept {
+    std::int64_t& settled = passed_.of(row);
+    while (settled < last) {
+      std::int64_t end = last;
+      if constexpr (Passed::rests) {
+        auto const& next = rules[settled + 1];
+        if (next.pace.reach >= 0 && rests(row, next.rule)) {
+          std::int64_t const steps = rules.rest(settled, last);
+          slots_.fade(row, next.rule, steps);
+          replays_.resting += steps;
+          settled += steps;
+          continue;
+        }
+        end = std::min(last, settled + between_looks);
       }
+      replays_.full += end - settled;
+      while (settled < end) apply_row(row, zeros_.data(), Wide{1}, rules[++settled].rule);
+    }
+  }
+  // Whether a row rests in a step by this rule.
+  template <class Rule>
+  bool rests(std::int64_t row, Rule const& rule) noexcept {
+    if constexpr (is_narrow) {
+      parallax::widen(table_.row(row), elements(1), wide_.data());
+      return slots_.rests(wide_.data(), row, rule);
+    } else {
+      return slots_.rests(table_.row(row), row, rule);
+    }
+  }
+  // Settles rows that are old, for the sake of the notes: the oldest first, a window of steps after the other, and no more steps of rows
+  // than `most_swept`. It goes on where it was in the step before.
+  PARALLAX_COLD [[gnu::noinline]] void sweep() noexcept {
+    auto& rules = passed_.rules();
+    auto& history = passed_.history();
+    std::int64_t left = most_swept, looks = most_looked_at;
+    while (history.oldest() < history.goal()) {
+      std::int64_t const end = std::min(history.goal(), history.oldest() + rules.window);
+      auto const these = rules.of(history, history.oldest() + 1, end);
+      for (; swept_ < rows(); ++swept_) {
+        if (--looks < 0) return;
+        std::int64_t const settled = passed_.of(swept_);
+        if (settled >= end || passes(swept_, steps_)) continue;
+        std::int64_t const until = std::min(end, settled + left);
+        replay(swept_, until, these);
+        left -= until - settled;
+        if (until < end) return;
+      }
+      swept_ = 0;
+      history.settled_to(end);
+    }
   }
   // The rows of `keys` are as of the update that is under way; on a device `settle_there` has said so.
   template <class Keys>
@@ -466,6 +567,13 @@ class TableRows {
   Buffer<Wide> wide_;
   // Keys of an update that are the host's, for a device.
   Shown<Index, Space> applied_;
+  // Whether a row rests is looked at before the first step that it takes, and then after so many.
+  static constexpr std::int64_t between_looks = 8;
+  // A sweep's bounds in one step: of rows times steps, and of rows that it looks at.
+  static constexpr std::int64_t most_swept = 4'096, most_looked_at = 16 * most_swept;
+  // The row where it goes on.
+  std::int64_t swept_ = 0;
+  Replays replays_;
 };
 
 }  // namespace parallax
