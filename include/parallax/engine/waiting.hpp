@@ -17,6 +17,7 @@
 #include "parallax/core/error.hpp"
 #include "parallax/core/function_ref.hpp"
 #include "parallax/engine/words.hpp"
+#include "parallax/variable/registration.hpp"
 
 namespace parallax::detail {
 
@@ -102,7 +103,7 @@ class InCallersStream {
 // How one rank waits, and how its operations begin, fail and end. Every operation of a session runs in `guarded`, and every
 // wait of it in `drive`. Refers to the topology, the traffic and the engine. C: an edge to any communicator.
 template <Communicator C>
-class Waiting {
+class Waiting final : public LongWork {
  public:
   Waiting(Topology<C> const& topology, Traffic const& traffic, Underway& underway)
       : topology_{&topology}, traffic_{&traffic}, underway_{&underway}, journal_{&topology.world().journal()} {}
@@ -141,6 +142,10 @@ class Waiting {
   // By a ProgressThread, as it begins and as it ends: whether operations take a lock that `help` tries. Throws Error (misuse)
   // where the communicator may be used by one thread only.
   void take_turns(bool on);
+
+  // Local, from anywhere in the work of this rank. Once that has taken an eighth of the deadline, and again whenever it has taken twice
+  // as long, the other ranks hear that it goes on: a pause, of which they hear the end, too. Says nothing within a pause of the trainer's.
+  PARALLAX_COLD void works(bool over) noexcept override;
 
   // Aborts the communicator. After this nothing of the session is in flight, its peers are told, and operations throw Error
   // (poisoned).
@@ -183,6 +188,16 @@ class Waiting {
   }
   std::uint64_t sent() const { return traffic_->payload_sent() - sent_before_; }  // in the operation at hand
 
+  // Stands for the thread that calls.
+  static void const* this_thread() {
+    static thread_local char here;
+    return &here;
+  }
+  // By who has just taken the turn, and before it is given back.
+  void take_turn(bool on) {
+    if (takes_turns_) __atomic_store_n(&whose_turn_, on ? this_thread() : nullptr, __ATOMIC_RELAXED);
+  }
+
   // What `guarded` does, whatever the body returns: takes its turn, refuses to work in an ended session, and sorts out what is
   // thrown.
   void guard(char const* operation, CallerOrder order, FunctionRef<void()> body);
@@ -202,6 +217,8 @@ class Waiting {
   std::optional<Error> poisoned_, refused_;  // refused_: by the last operation
   SpinLock turns_;                           // held by whoever works on the session, where two threads do
   bool takes_turns_ = false;
+  void const* whose_turn_ = nullptr;                    // of the threads, or null
+  std::int64_t works_since_ = 0, works_next_ = 0;       // ns; how long work has lasted when it is told next, or 0: it was not yet
   Journal* journal_;
   std::uint64_t sent_before_ = 0;  // payload, by the operations before the current one
   std::uint64_t advances_ = 0;     // to another phase
@@ -240,8 +257,9 @@ void Waiting<C>::guard(char const* operation, CallerOrder order, FunctionRef<voi
                 joined({"an earlier failure ended the session: ", poisoned_->what()})};
   struct Leaving {  // notes that the operation has ended, however it did
     Waiting& waiting;
-    ~Leaving() { waiting.allowed_ = {}, waiting.journal_->leave(waiting.sent(), waiting.clock()); }
+    ~Leaving() { waiting.take_turn(false), waiting.allowed_ = {}, waiting.journal_->leave(waiting.sent(), waiting.clock()); }
   } const leaving{*this};
+  take_turn(true);
   sent_before_ = traffic_->payload_sent();
   current = {};
   refused_.reset();
@@ -276,12 +294,41 @@ void Waiting<C>::run([[maybe_unused]] CallerOrder order, FunctionRef<void()> bod
 template <Communicator C>
 void Waiting<C>::help(FunctionRef<void()> work) noexcept {
   if (!turns_.try_lock()) return;
+  take_turn(true);
   try {
     if (!poisoned_) work();
   } catch (...) {
     end(current_error(topology_->rank(), "poll"));
   }
+  take_turn(false);
   turns_.unlock();
+}
+
+template <Communicator C>
+void Waiting<C>::works(bool over) noexcept {
+  auto const tell = [&](std::string_view what, std::int64_t at_most) {
+    bool const own = !takes_turns_ || __atomic_load_n(&whose_turn_, __ATOMIC_RELAXED) == this_thread();
+    Guard const turn{own ? nullptr : &turns_};
+    journal_->pause(what, at_most, clock());
+    topology_->world().announce();
+  };
+  try {
+    if (topology_->size() == 1 || poisoned_) return;
+    std::int64_t const now = clock(), deadline = std::chrono::nanoseconds{topology_->world().deadline()}.count();
+    if (over) {
+      bool const told = works_next_ > 0;
+      works_since_ = works_next_ = 0;
+      if (told) tell({}, 0);
+      return;
+    }
+    if (works_since_ == 0) works_since_ = now;
+    std::int64_t const lasted = now - works_since_;
+    if (lasted < (works_next_ > 0 ? works_next_ : deadline / 8)) return;
+    if (works_next_ == 0 && journal_->status().pause > 0) return;
+    works_next_ = 2 * lasted;
+    tell("settling rows", 2 * deadline + 4 * lasted);
+  } catch (...) {  // who waits hears of it by what ended the communicator
+  }
 }
 
 template <Communicator C>

@@ -181,6 +181,7 @@ SessionCore<C>::SessionCore(Topology<C> given, SessionOptions const& given_optio
   for (int const host : topology.hosts()) hash.add(static_cast<std::uint64_t>(host));
   hash.add(static_cast<std::uint64_t>(topology.hops().size()));
   registry.add(hash.value());
+  registry.tells(waiting);
   waiting.journal().open(true);
 }
 

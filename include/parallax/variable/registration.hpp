@@ -34,6 +34,17 @@ struct Description {
   bool on_device = false;
 };
 
+// Whom a state tells, now and then, that it is at work for long, with no operation of its session moving on meanwhile: the session's
+// Waiting, which lets the other ranks know, so that no deadline of theirs passes.
+class LongWork {
+ public:
+  // Local, every few milliseconds of such work, and once more when it is `over`.
+  virtual void works(bool over) noexcept = 0;
+
+ protected:
+  ~LongWork() = default;
+};
+
 // Shared by a variable and its session; a registration that only the session holds belongs to a variable that is gone.
 struct Registration : Counted {
   // By a variable that is being made: takes name and signature, and hashes them.
@@ -83,6 +94,8 @@ struct Registration : Counted {
   std::string const signature;
   // The session that the variable was made with, as `Registry` tells sessions apart; null before it is entered.
   void const* session = nullptr;
+  // Who is told where the state is at work for long; null where no session is.
+  LongWork* long_work = nullptr;
   // The state, while it lives; what the following functions are called with.
   void* state = nullptr;
   // Asks the state for its description.

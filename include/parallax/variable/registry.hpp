@@ -17,6 +17,12 @@ class Registry {
  public:
   // `session`: what tells its variables from those of others.
   explicit Registry(void const* session) : session_{session} {}
+  Registry(Registry&&) = delete;
+  ~Registry() {
+    for (auto const& known : known_) known->long_work = nullptr;
+  }
+  // Local. Whom the states of variables that are entered from now on tell of long work. It lives until the registry goes.
+  void tells(LongWork& long_work) { long_work_ = &long_work; }
 
   // Local. By a variable's constructor: the variable belongs to the session from here on. Forgets variables that nobody else
   // holds. Throws Error (invalid_argument) for a name that a living variable has; then nothing has changed but that.
@@ -36,6 +42,7 @@ class Registry {
  private:
   // Only compared, never read.
   void const* session_;
+  LongWork* long_work_ = nullptr;
   List<RegistrationPtr> known_;
   std::uint64_t hash_ = 0;
 };
@@ -49,6 +56,7 @@ PARALLAX_INLINE void Registry::enter(RegistrationPtr given, int rank) {
   add(given->hash);
   known_.push_back(given);
   given->session = session_;
+  given->long_work = long_work_;
 }
 
 PARALLAX_INLINE void Registry::add(std::uint64_t value) {

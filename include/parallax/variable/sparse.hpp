@@ -80,6 +80,7 @@ class SparseState : public Counted {
         placement_{partitioner, rows, owners},
         rows_{ops, directory(), sharded ? placement_.local_rows(owner) : rows, width, optimizer} {
     registration_->attach(*this);
+    rows_.tells(registration_->long_work);
   }
 
   ~SparseState() { registration_->detach(); }

@@ -17,6 +17,7 @@
 #include "parallax/optimizer/settings_change.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 #include "parallax/variable/passed_steps.hpp"
+#include "parallax/variable/registration.hpp"
 #include "parallax/variable/slots.hpp"
 
 namespace parallax {
@@ -66,6 +67,8 @@ class TableRows {
     zeros_.fill(Wide{});
   }
 
+  // Whom to tell of work that takes long: what stands there by then, or nobody where it is null.
+  void tells(LongWork* const& whom) { tells_ = &whom; }
   // The rows' memory, owned. `fill(row, T* out)` writes the first values of local row `row` to memory of the host, and is
   // called once for each.
   template <class Fill>
@@ -429,6 +432,7 @@ class TableRows {
   }
   template <class RowAt>
   void settle_up_to(std::int64_t last, std::int64_t n, RowAt&& row_at) noexcept {
+    untold_ = most_untold;
     std::int64_t oldest = last;
     for (std::int64_t i = 0; i < n; ++i) {
       std::int64_t const row = row_at(i), settled = passed_.of(row);
@@ -437,6 +441,13 @@ class TableRows {
       else oldest = std::min(oldest, settled);
     }
     if (oldest < last) settle_old(oldest, last, n, row_at);
+    if (told_) tell(false);
+  }
+  // Work takes long, or is over.
+  PARALLAX_COLD [[gnu::noinline]] void tell(bool goes_on) noexcept {
+    untold_ = most_untold;
+    told_ = goes_on;
+    if (tells_ && *tells_) (*tells_)->works(!goes_on);
   }
   // The same of rows of which some are older than the rules that are kept, and none than step `oldest`: a window of steps after the
   // other, of which the rules are made once for all rows.
@@ -474,6 +485,7 @@ class TableRows {
   template <class Rules>
   void replay(std::int64_t row, std::int64_t last, Rules const& rules) noexcept {
     std::int64_t& settled = passed_.of(row);
+    if ((untold_ -= (last - settled) * width()) < 0) tell(true);
     while (settled < last) {
       std::int64_t end = last;
       if constexpr (Passed::rests) {
@@ -507,6 +519,7 @@ class TableRows {
     auto& rules = passed_.rules();
     auto& history = passed_.history();
     std::int64_t left = most_swept, looks = most_looked_at;
+    untold_ = most_untold * most_swept;  // it is short
     while (history.oldest() < history.goal()) {
       std::int64_t const end = std::min(history.goal(), history.oldest() + rules.window);
       auto const these = rules.of(history, history.oldest() + 1, end);
@@ -573,6 +586,11 @@ class TableRows {
   static constexpr std::int64_t most_swept = 4'096, most_looked_at = 16 * most_swept;
   // The row where it goes on.
   std::int64_t swept_ = 0;
+  // So many elements take a step before somebody is told of it.
+  static constexpr std::int64_t most_untold = std::int64_t{1} << 16;
+  std::int64_t untold_ = most_untold;
+  bool told_ = false;
+  LongWork* const* tells_ = nullptr;
   Replays replays_;
 };
 
