@@ -217,8 +217,8 @@ class Waiting final : public LongWork {
   std::optional<Error> poisoned_, refused_;  // refused_: by the last operation
   SpinLock turns_;                           // held by whoever works on the session, where two threads do
   bool takes_turns_ = false;
-  void const* whose_turn_ = nullptr;                    // of the threads, or null
-  std::int64_t works_since_ = 0, works_next_ = 0;       // ns; how long work has lasted when it is told next, or 0: it was not yet
+  void const* whose_turn_ = nullptr;               // of the threads, or null
+  std::int64_t works_since_ = 0, works_next_ = 0;  // ns; how long work has lasted when it is told next, or 0: it was not yet
   Journal* journal_;
   std::uint64_t sent_before_ = 0;  // payload, by the operations before the current one
   std::uint64_t advances_ = 0;     // to another phase

@@ -18,15 +18,6 @@
 
 namespace parallax {
 
-// How many steps rows have taken that had passed them by, each row and step once, from the beginning on. Steps of rows whose slots are
-// all 0, which nothing is done for, are not among them.
-struct Replays {
-  // By the whole rule.
-  std::int64_t full = 0;
-  // At rest: of slots alone.
-  std::int64_t resting = 0;
-};
-
 // Owns. On the host rules are made once a step, and kept for rows that are behind. A device finds them in its own memory, where those of
 // the last steps are kept: a row that stays behind for longer takes its steps with all others. All functions are local; on a device they
 // put work in the queue of `ops`.

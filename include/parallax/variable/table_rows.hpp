@@ -14,10 +14,10 @@
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/groups.hpp"
 #include "parallax/memory/buffer.hpp"
-#include "parallax/optimizer/settings_change.hpp"
 #include "parallax/optimizer/optimizer.hpp"
+#include "parallax/optimizer/settings_change.hpp"
 #include "parallax/variable/passed_steps.hpp"
-#include "parallax/variable/registration.hpp"
+#include "parallax/variable/replaying.hpp"
 #include "parallax/variable/slots.hpp"
 
 namespace parallax {
@@ -32,9 +32,9 @@ class TableRows {
   // Rows that move without a gradient are behind; others never are.
   struct NonePassed {
     using Numbered = void;
-    static constexpr bool rests = false;
     NonePassed(RowOps<Space> const&, std::size_t, O const&) {}
   };
+  struct NeverReplays {};
   using Passed = std::conditional_t<untouched<O> == Untouched::moves, PassedSteps<O, Space>, NonePassed>;
   using Numbered = typename Passed::Numbered;
 
@@ -68,7 +68,9 @@ class TableRows {
   }
 
   // Whom to tell of work that takes long: what stands there by then, or nobody where it is null.
-  void tells(LongWork* const& whom) { tells_ = &whom; }
+  void tells([[maybe_unused]] LongWork* const& whom) {
+    if constexpr (settles && !settles_there) replaying_.tells(whom);
+  }
   // The rows' memory, owned. `fill(row, T* out)` writes the first values of local row `row` to memory of the host, and is
   // called once for each.
   template <class Fill>
@@ -198,7 +200,10 @@ class TableRows {
   void divide_each(Wide* sums, std::span<std::uint32_t const> counts) { ops_.scale_rows_down(sums, width(), counts); }
 
   // How many steps rows of the host have taken that had passed them by.
-  Replays replays() const { return replays_; }
+  Replays replays() const {
+    if constexpr (settles && !settles_there) return replaying_.replays();
+    else return {};
+  }
 
   // The last before an update that may throw. Notes the optimizer's settings if they changed. When many notes have gathered rows that
   // are old are settled, some in each step, which changes no bit that is ever read, and notes are dropped.
@@ -302,7 +307,7 @@ class TableRows {
     owned_ = std::move(room.table);
     table_ = {owned_.data(), room.rows, width()};
     slots_ = std::move(room.slots);
-    swept_ = 0;
+    if constexpr (settles && !settles_there) replaying_.begin_again();
     if constexpr (settles) passed_.enter(ops_, std::move(room.settled), steps_);
   }
 
@@ -413,7 +418,7 @@ class TableRows {
       passed_.note(steps_ + 1, settings, rule);
     } else {
       passed_.note(steps_ + 1, settings, rule);
-      if (passed_.history().oldest() < passed_.history().goal()) sweep();
+      if (passed_.history().oldest() < passed_.history().goal()) replaying_.sweep(*this, steps_);
     }
   }
 
@@ -428,82 +433,16 @@ class TableRows {
   // the other, all its steps up to `last`.
   template <class RowAt>
   void settle([[maybe_unused]] std::int64_t n, [[maybe_unused]] RowAt&& row_at) noexcept(Space::host_readable) {
-    if constexpr (settles) settle_up_to(steps_, n, row_at);
+    if constexpr (settles) replaying_.settle(*this, steps_, n, row_at);
   }
-  template <class RowAt>
-  void settle_up_to(std::int64_t last, std::int64_t n, RowAt&& row_at) noexcept {
-    untold_ = most_untold;
-    std::int64_t oldest = last;
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::int64_t const row = row_at(i), settled = passed_.of(row);
-      if (settled >= last || passes(row, last)) continue;
-      if (passed_.rules().has(settled + 1)) replay(row, last, passed_.rules().latest());
-      else oldest = std::min(oldest, settled);
-    }
-    if (oldest < last) settle_old(oldest, last, n, row_at);
-    if (told_) tell(false);
+  // All rows of the host, up to a step.
+  void settle_here(std::int64_t last) noexcept { replaying_.settle_all(*this, last); }
+  // By `replaying_`. Takes a row of the host through a step that has passed it by.
+  template <class Rule>
+  void pass(std::int64_t row, Rule const& rule) noexcept {
+    apply_row(row, zeros_.data(), Wide{1}, rule);
   }
-  // Work takes long, or is over.
-  PARALLAX_COLD [[gnu::noinline]] void tell(bool goes_on) noexcept {
-    untold_ = most_untold;
-    told_ = goes_on;
-    if (tells_ && *tells_) (*tells_)->works(!goes_on);
-  }
-  // The same of rows of which some are older than the rules that are kept, and none than step `oldest`: a window of steps after the
-  // other, of which the rules are made once for all rows.
-  template <class RowAt>
-  [[gnu::noinline]] void settle_old(std::int64_t oldest, std::int64_t last, std::int64_t n, RowAt& row_at) noexcept {
-    auto& rules = passed_.rules();
-    rules.recall(passed_.history(), oldest + 1);
-    while (oldest < last && oldest + 1 < rules.begin()) {
-      std::int64_t const end = std::min({last, rules.begin() - 1, oldest + rules.window});
-      auto const these = rules.of(passed_.history(), oldest + 1, end);
-      for (std::int64_t i = 0; i < n; ++i)
-        if (std::int64_t const row = row_at(i); passed_.of(row) < end) replay(row, end, these);
-      oldest = end;
-    }
-    for (std::int64_t i = 0; i < n; ++i)
-      if (std::int64_t const row = row_at(i); passed_.of(row) < last) replay(row, last, rules.latest());
-  }
-  // All rows, up to a step.
-  void settle_here(std::int64_t last) noexcept {
-    settle_up_to(last, rows(), [](std::int64_t i) { return i; });
-    passed_.history().settled_to(last);
-  }
-  // Whether the steps up to `last` change nothing of a row, as those do of one whose slots are all 0; then it is as of that step.
-  bool passes(std::int64_t row, std::int64_t last) noexcept {
-    if constexpr (Passed::rests) {
-      std::int64_t& settled = passed_.of(row);
-      if (settled < passed_.rules().last_restless() || !slots_.blank(row)) return false;
-      settled = last;
-      return true;
-    } else {
-      return false;
-    }
-  }
-  // Takes a row that is not up to date through the steps up to `last`, by these rules.
-  template <class Rules>
-  void replay(std::int64_t row, std::int64_t last, Rules const& rules) noexcept {
-    std::int64_t& settled = passed_.of(row);
-    if ((untold_ -= (last - settled) * width()) < 0) tell(true);
-    while (settled < last) {
-      std::int64_t end = last;
-      if constexpr (Passed::rests) {
-        auto const& next = rules[settled + 1];
-        if (next.pace.reach >= 0 && rests(row, next.rule)) {
-          std::int64_t const steps = rules.rest(settled, last);
-          slots_.fade(row, next.rule, steps);
-          replays_.resting += steps;
-          settled += steps;
-          continue;
-        }
-        end = std::min(last, settled + between_looks);
-      }
-      replays_.full += end - settled;
-      while (settled < end) apply_row(row, zeros_.data(), Wide{1}, rules[++settled].rule);
-    }
-  }
-  // Whether a row rests in a step by this rule.
+  // Likewise: whether a row rests in a step by this rule.
   template <class Rule>
   bool rests(std::int64_t row, Rule const& rule) noexcept {
     if constexpr (is_narrow) {
@@ -511,29 +450,6 @@ class TableRows {
       return slots_.rests(wide_.data(), row, rule);
     } else {
       return slots_.rests(table_.row(row), row, rule);
-    }
-  }
-  // Settles rows that are old, for the sake of the notes: the oldest first, a window of steps after the other, and no more steps of rows
-  // than `most_swept`. It goes on where it was in the step before.
-  PARALLAX_COLD [[gnu::noinline]] void sweep() noexcept {
-    auto& rules = passed_.rules();
-    auto& history = passed_.history();
-    std::int64_t left = most_swept, looks = most_looked_at;
-    untold_ = most_untold * most_swept;  // it is short
-    while (history.oldest() < history.goal()) {
-      std::int64_t const end = std::min(history.goal(), history.oldest() + rules.window);
-      auto const these = rules.of(history, history.oldest() + 1, end);
-      for (; swept_ < rows(); ++swept_) {
-        if (--looks < 0) return;
-        std::int64_t const settled = passed_.of(swept_);
-        if (settled >= end || passes(swept_, steps_)) continue;
-        std::int64_t const until = std::min(end, settled + left);
-        replay(swept_, until, these);
-        left -= until - settled;
-        if (until < end) return;
-      }
-      swept_ = 0;
-      history.settled_to(end);
     }
   }
   // The rows of `keys` are as of the update that is under way; on a device `settle_there` has said so.
@@ -580,18 +496,9 @@ class TableRows {
   Buffer<Wide> wide_;
   // Keys of an update that are the host's, for a device.
   Shown<Index, Space> applied_;
-  // Whether a row rests is looked at before the first step that it takes, and then after so many.
-  static constexpr std::int64_t between_looks = 8;
-  // A sweep's bounds in one step: of rows times steps, and of rows that it looks at.
-  static constexpr std::int64_t most_swept = 4'096, most_looked_at = 16 * most_swept;
-  // The row where it goes on.
-  std::int64_t swept_ = 0;
-  // So many elements take a step before somebody is told of it.
-  static constexpr std::int64_t most_untold = std::int64_t{1} << 16;
-  std::int64_t untold_ = most_untold;
-  bool told_ = false;
-  LongWork* const* tells_ = nullptr;
-  Replays replays_;
+  // Of the host.
+  friend Replaying;
+  [[no_unique_address]] std::conditional_t<settles && !settles_there, Replaying, NeverReplays> replaying_;
 };
 
 }  // namespace parallax
