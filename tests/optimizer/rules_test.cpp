@@ -102,8 +102,7 @@ TEMPLATE_TEST_CASE("Adagrad divides by the root of the sum of squares", "[optimi
   for (T const g : gradients<T>(2)) {
     adagrad.at(1)(p, g, sum);
     squares = squares + Rounded<T>{g} * g;
-    expected = expected - Rounded<T>{static_cast<T>(0.3)} * g /
-                              (Rounded<T>{std::sqrt(squares.get())} + static_cast<T>(1e-6));
+    expected = expected - Rounded<T>{static_cast<T>(0.3)} * g / (Rounded<T>{std::sqrt(squares.get())} + static_cast<T>(1e-6));
     REQUIRE(sum == squares.get());
     REQUIRE(p == expected.get());
   }
@@ -154,9 +153,9 @@ void compare_with(O const& optimizer, std::uint64_t seed, Formula formula, long 
     else if constexpr (O::element_slots::count == 1) optimizer.at(++t)(p, g, one);
     else optimizer.at(++t)(p, g, one, two);
     formula(exact, static_cast<L>(g), a, b, static_cast<L>(t));
-    REQUIRE(static_cast<double>(p) ==
-            Approx(static_cast<double>(exact)).epsilon(400 * static_cast<double>(std::numeric_limits<T>::epsilon())).margin(
-                200 * static_cast<double>(std::numeric_limits<T>::epsilon())));
+    REQUIRE(static_cast<double>(p) == Approx(static_cast<double>(exact))
+                                          .epsilon(400 * static_cast<double>(std::numeric_limits<T>::epsilon()))
+                                          .margin(200 * static_cast<double>(std::numeric_limits<T>::epsilon())));
   }
 }
 
@@ -230,25 +229,28 @@ TEMPLATE_TEST_CASE("proximal rules follow TensorFlow's operations to rounding", 
   using T = TestType;
   using L = long double;
   // ApplyProximalGradientDescent: prox_v = var - alpha delta, var = sign(prox_v) / (1 + alpha l2) max{|prox_v| - alpha l1, 0}
-  compare_with<T>(px::ProximalSgd{.learning_rate = 0.1, .l1 = 0.75, .l2 = 0.5}, 13, [](L& p, L g, L&, L&, L) {
-    p = soft_threshold(p - 0.1L * g, 0.1L * 0.75L) / (1 + 0.1L * 0.5L);
-  });
+  compare_with<T>(px::ProximalSgd{.learning_rate = 0.1, .l1 = 0.75, .l2 = 0.5}, 13,
+                  [](L& p, L g, L&, L&, L) { p = soft_threshold(p - 0.1L * g, 0.1L * 0.75L) / (1 + 0.1L * 0.5L); });
   // ApplyProximalAdagrad: accum += g², and the same at the rate lr / sqrt(accum)
-  compare_with<T>(px::ProximalAdagrad{.learning_rate = 0.5, .initial_accumulator = 0.25, .l1 = 0.75, .l2 = 0.5}, 14,
-                  [](L& p, L g, L& accum, L&, L) {
-                    accum += g * g;
-                    L const rate = 0.5L / std::sqrt(accum);
-                    p = soft_threshold(p - rate * g, rate * 0.75L) / (1 + rate * 0.5L);
-                  }, 0.25L);
+  compare_with<T>(
+      px::ProximalAdagrad{.learning_rate = 0.5, .initial_accumulator = 0.25, .l1 = 0.75, .l2 = 0.5}, 14,
+      [](L& p, L g, L& accum, L&, L) {
+        accum += g * g;
+        L const rate = 0.5L / std::sqrt(accum);
+        p = soft_threshold(p - rate * g, rate * 0.75L) / (1 + rate * 0.5L);
+      },
+      0.25L);
   // ApplyAdagradDA: gradient_accum += g, gradient_squared_accum += g²,
   // var = sign(-gradient_accum) lr max{|gradient_accum| - l1 global_step, 0} /
   //       (l2 global_step lr + sqrt(gradient_squared_accum))
-  compare_with<T>(px::AdagradDa{.learning_rate = 0.5, .initial_accumulator = 0.25, .l1 = 0.03, .l2 = 0.02}, 15,
-                  [](L& p, L g, L& sum, L& squares, L t) {
-                    sum += g;
-                    squares += g * g;
-                    p = -0.5L * soft_threshold(sum, 0.03L * t) / (0.02L * t * 0.5L + std::sqrt(squares));
-                  }, 0, 0.25L);
+  compare_with<T>(
+      px::AdagradDa{.learning_rate = 0.5, .initial_accumulator = 0.25, .l1 = 0.03, .l2 = 0.02}, 15,
+      [](L& p, L g, L& sum, L& squares, L t) {
+        sum += g;
+        squares += g * g;
+        p = -0.5L * soft_threshold(sum, 0.03L * t) / (0.02L * t * 0.5L + std::sqrt(squares));
+      },
+      0, 0.25L);
 }
 
 TEST_CASE("a penalty on the absolute value makes parameters exactly zero, and hides no value that is not a number",
@@ -291,8 +293,7 @@ TEMPLATE_TEST_CASE("row-wise Adagrad keeps one sum of mean squares for a row", "
   std::vector<T> memory{1, 2, 3, 4, 5, 6};
   px::Variable<px::Dense, px::RowwiseAdagrad, T> matrix{session, "matrix", px::bind(memory, 3), optimizer};
   px::Variable<px::Sparse, px::RowwiseAdagrad, T> table{session, "table", {3, 3, px::constant(1)}, optimizer};
-  session.step(grad(matrix, std::vector<T>{1, 2, 3, 0, 0, 0}),
-               grad(table, std::vector{2}, std::vector<T>{1, 2, 3}));
+  session.step(grad(matrix, std::vector<T>{1, 2, 3, 0, 0, 0}), grad(table, std::vector{2}, std::vector<T>{1, 2, 3}));
   double const sum = 0.25 + 14.0 / 3, factor = 0.5 / (std::sqrt(sum) + 1e-3);
   double const near = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
   auto const sums = matrix.state().slots().template row_span<0>();
@@ -465,4 +466,71 @@ TEST_CASE("settings by which Ftrl would divide by 0, or reward what it is to hol
   CHECK(told({.l2 = -0.25}) == "Ftrl's l2 is -0.25, and has to be 0 or more");
   CHECK(told({.beta = -1}) == "Ftrl's beta is -1, and has to be 0 or more");
   CHECK(told({.learning_rate = 0.1, .l1 = 1, .l2 = 1}) == "nothing");
+}
+
+namespace {
+// What a step of a variable of O says, and that of a table, which is the same.
+template <class O>
+std::string refusal_by(O const& settings) {
+  px::SelfCommunicator world;
+  px::Session session{world};
+  std::vector<float> values{1, 2}, gradient{1, 1};
+  std::vector<int> const ids{0, 1};
+  px::Variable<px::Dense, O> layer{session, "layer", px::bind(values), settings};
+  px::Variable<px::Sparse, O> table{session, "table", {2, 1}, settings};
+  auto const words_of = [](auto&& step) -> std::string {
+    try {
+      step();
+    } catch (px::Error const& error) {
+      CHECK(error.code() == px::Errc::invalid_argument);
+      return error.detail();
+    }
+    return "nothing";
+  };
+  std::string const words = words_of([&] { session.step(px::grad(layer, gradient)); });
+  CHECK(words_of([&] { session.step(px::grad(table, ids, gradient)); }) == words);
+  CHECK((values == std::vector<float>{1, 2}) == (words != "nothing"));
+  CHECK((table.steps() == 0) == (words != "nothing"));
+  session.finish();
+  return words;
+}
+}  // namespace
+
+TEST_CASE("settings that are infinite or no number are refused, of every optimizer", "[optimizer]") {
+  double const nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+  CHECK(refusal_by(px::Adam{.learning_rate = nan}) == "Adam's learning_rate is nan, and has to be a finite number");
+  CHECK(refusal_by(px::Adam{.epsilon = -infinite}) == "Adam's epsilon is -inf, and has to be a finite number");
+  CHECK(refusal_by(px::Sgd{.learning_rate = infinite}) == "Sgd's learning_rate is inf, and has to be a finite number");
+  CHECK(refusal_by(px::Lamb{.beta2 = nan}) == "Lamb's beta2 is nan, and has to be a finite number");
+  CHECK(refusal_by(px::Ftrl{.l1 = infinite}) == "Ftrl's l1 is inf, and has to be a finite number");
+  CHECK(refusal_by(px::WeightDecay<px::Sgd>{.optimizer = {.learning_rate = nan}, .rate = 0.1}) ==
+        "Sgd's learning_rate is nan, and has to be a finite number");
+  CHECK(refusal_by(px::WeightDecay<px::Sgd>{.rate = infinite}) ==
+        "WeightDecay<Sgd>'s rate is inf, and has to be a finite number");
+  CHECK(refusal_by(px::LazyMomentum{.momentum = nan}).ends_with("is nan, and has to be a finite number"));
+  CHECK(refusal_by(CountedMomentum{.learning_rate = nan}).ends_with("'s setting 1 is nan, and has to be a finite number"));
+  CHECK(refusal_by(px::Adam{.epsilon = std::numeric_limits<double>::denorm_min()}) == "nothing");
+}
+
+TEST_CASE("so are bounds of gradients, and negative ones", "[optimizer]") {
+  px::SelfCommunicator world;
+  px::Session session{world};
+  std::vector<float> values{1, 2}, gradient{1, 1};
+  px::Variable<px::Dense> layer{session, "layer", px::bind(values)};
+  double const infinite = std::numeric_limits<double>::infinity();
+  for (double const bound : {std::numeric_limits<double>::quiet_NaN(), infinite, -infinite, -1.0}) {
+    std::string words;
+    try {
+      session.step(px::clip_by_global_norm(bound, px::grad(layer, gradient)));
+    } catch (px::Error const& error) {
+      CHECK(error.code() == px::Errc::invalid_argument);
+      words = error.detail();
+    }
+    CHECK(words.starts_with("the bound of clip_by_global_norm is "));
+    CHECK(words.ends_with(", and has to be a finite number, 0 or more"));
+  }
+  CHECK(values == std::vector<float>{1, 2});
+  session.step(px::clip_by_global_norm(0, px::grad(layer, gradient)));
+  CHECK(values == std::vector<float>{1, 2});
+  session.finish();
 }

@@ -286,6 +286,7 @@ struct PsShard::letters<Dense> {
       state_->ops().copy_from(sums_.data(), of(parts[0]), n);
       for (std::size_t i = 1; i < parts.size(); ++i) state_->ops().add_to(sums_.data(), of(parts[i]), n);
       state_->average(sums_.span(), static_cast<int>(parts.size()));
+      state_->reserve_update();
       state_->begin_update(part_.data());
       state_->apply_to(part_.data(), state_->first_owned(), sums_.data(), part_.size(), static_cast<T>(scale), state_->rule());
       state_->end_update();

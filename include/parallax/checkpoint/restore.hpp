@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallax/checkpoint/restoring.hpp"
+#include "parallax/core/math.hpp"
 
 namespace parallax::detail {
 
@@ -34,7 +35,7 @@ struct CheckpointWork<Operation::restore> {
     begin_checkpoint(core, Operation::restore, text, [&] {
       if (options.generation < 0)
         throw Error{Errc::invalid_argument, rank, "restore", "", joined({"there is no generation ", options.generation})};
-      if (!(options.at_most > 0)) throw Error{Errc::invalid_argument, rank, "restore", "", "at_most is a time"};
+      if (!is_positive(options.at_most)) throw Error{Errc::invalid_argument, rank, "restore", "", "at_most is a time"};
       if (directory.empty()) throw Error{Errc::invalid_argument, rank, "restore", "", "the folder has no name"};
       check_things(core, "restore", options.partial, things...);
     });

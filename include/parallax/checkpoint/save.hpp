@@ -17,6 +17,7 @@
 #include "parallax/checkpoint/common.hpp"
 #include "parallax/checkpoint/shard.hpp"
 #include "parallax/core/birth.hpp"
+#include "parallax/core/math.hpp"
 
 namespace parallax::detail {
 
@@ -221,9 +222,9 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
     auto const refuse = [&](char const* why) { throw Error{Errc::invalid_argument, rank, word, "", why}; };
     if (directory.empty()) refuse("the folder has no name");
     if (options.keep < 0) refuse("at least one generation is kept");
-    if (!(options.keep_for >= 0)) refuse("keep_for is a time");
+    if (!is_not_negative(options.keep_for)) refuse("keep_for is a time");
     if (options.block_bytes < 1 || options.block_bytes > (1 << 20)) refuse("block_bytes is from 1 to 1 MiB");
-    if (!(options.at_most > 0)) refuse("at_most is a time");
+    if (!is_positive(options.at_most)) refuse("at_most is a time");
     check_things(core, word, false, things...);
     visit_things(core, plan, things...);
   });

@@ -17,6 +17,7 @@
 #include "parallax/checkpoint/common.hpp"
 #include "parallax/comm/transfer/dense.hpp"
 #include "parallax/core/checksum.hpp"
+#include "parallax/core/math.hpp"
 
 namespace parallax {
 
@@ -396,7 +397,7 @@ void move_whole(SessionCore<C>& core, State& state, WholeOptions const& options,
                   "updates were started and no step completed them"};
     auto const refuse = [&](std::string const& why) { throw Error{Errc::invalid_argument, rank, word, state.name(), why}; };
     if (options.call_bytes < 1) refuse("call_bytes is at least 1");
-    if (!(options.at_most > 0)) refuse("at_most is a time");
+    if (!is_positive(options.at_most)) refuse("at_most is a time");
     if (!gathers && options.slot.empty()) state.reserve_adoption();
     with_whole_item(core, state, options.slot, word, [&]<class S>(WholeItem<S, Space> const&) {
       if constexpr (!calls_with_rows<Call, gathers, S>)

@@ -36,21 +36,36 @@
 // A multiply-add contracted on one machine and not on another changes the last bit. g++ takes the setting of the function
 // that the arithmetic is inlined into, so the loops around the rules stand between BEGIN and END; clang takes it from the
 // block that the arithmetic is written in, so every rule of ours (and yours, if its bits matter) opens with NO_CONTRACT.
+// Under -ffast-math (-Ofast) a sum would be formed in another order as well, a quotient be made of a reciprocal, and what is not a
+// number be taken for one: what stands between BEGIN and END is compiled without it.
 #if defined(__clang__)
+#if defined(__x86_64__) || defined(__i386__) || defined(__powerpc64__)
+#define PARALLAX_STRICT_ARITHMETIC_BEGIN _Pragma("float_control(precise, on, push)")
+#define PARALLAX_STRICT_ARITHMETIC_END _Pragma("float_control(pop)")
+// There a backend contracts whatever was said, unless it is told not to: -ffast-math implies -ffp-contract=fast.
+#if defined(__FAST_MATH__) && (defined(__FMA__) || defined(__powerpc64__)) && !defined(PARALLAX_FP_CONTRACT_OFF)
+#pragma GCC warning \
+    "parallax: clang's -ffast-math contracts our arithmetic: add -ffp-contract=off and -DPARALLAX_FP_CONTRACT_OFF, which says so"
+#endif
+#else
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN
 #define PARALLAX_STRICT_ARITHMETIC_END
+#if defined(__FAST_MATH__)
+#pragma GCC warning "parallax: on this target clang cannot keep -ffast-math from our arithmetic: build with -fno-fast-math"
+#endif
+#endif
 #define PARALLAX_NO_CONTRACT _Pragma("clang fp contract(off)")
 #elif defined(__CUDACC__)  // which hands them on to g++
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN                                                     \
   _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 1675") _Pragma("GCC push_options") \
-      _Pragma("GCC optimize(\"fp-contract=off\")")
+      _Pragma("GCC optimize(\"no-fast-math,fp-contract=off\")")
 // Ends what BEGIN began. The two stand in pairs at namespace scope, around loops and rules.
 #define PARALLAX_STRICT_ARITHMETIC_END _Pragma("GCC pop_options") _Pragma("nv_diagnostic pop")
 // The first line of a rule's body: its arithmetic is not contracted, whatever function it is inlined into. Only clang needs it
 // there.
 #define PARALLAX_NO_CONTRACT
 #elif defined(__GNUC__)
-#define PARALLAX_STRICT_ARITHMETIC_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")")
+#define PARALLAX_STRICT_ARITHMETIC_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math,fp-contract=off\")")
 #define PARALLAX_STRICT_ARITHMETIC_END _Pragma("GCC pop_options")
 #define PARALLAX_NO_CONTRACT
 #else

@@ -26,6 +26,8 @@ struct Measures {
   PARALLAX_HOST_DEVICE constexpr double const* end() const noexcept { return sums + K; }
 };
 
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
 // Does not own. K sums over each of the parts of a whole, `stride` numbers apart, in memory that the caller of `total` can
 // read.
 template <std::size_t K>
@@ -43,5 +45,7 @@ struct MeasuredParts {
     return all;
   }
 };
+
+PARALLAX_STRICT_ARITHMETIC_END
 
 }  // namespace parallax

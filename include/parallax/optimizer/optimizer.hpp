@@ -14,6 +14,8 @@
 
 #include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
+#include "parallax/core/fields.hpp"
+#include "parallax/core/math.hpp"
 #include "parallax/core/measures.hpp"
 #include "parallax/core/option.hpp"
 #include "parallax/core/type.hpp"
@@ -85,6 +87,27 @@ template <class Number = double>
 [[noreturn]] void refuse_setting(std::string_view optimizer, std::string_view setting, Number value, std::string_view bound) {
   throw Error{Errc::invalid_argument, -1, "step", "",
               joined({optimizer, "'s ", setting, " is ", value, ", and has to be ", bound})};
+}
+
+// Throws the error of setting number `number`, from 0 on.
+template <class O>
+PARALLAX_COLD [[noreturn]] void refuse_field(O const& optimizer, std::size_t number, double value);
+// Before an update: throws Error (invalid_argument) for a setting of O, or of an optimizer among them, that is infinite or not a
+// number.
+template <class O>
+void check_settings(O const& optimizer) {
+  std::size_t number = 0;
+  auto const check = [&]<class Field>(Field const& field) {
+    if constexpr (std::is_floating_point_v<Field>) {
+      double const value = static_cast<double>(field);
+      if (!is_finite(value)) refuse_field(optimizer, number, value);
+    } else if constexpr (std::is_class_v<Field>) {
+      check_settings(field);
+    }
+    ++number;
+  };
+  if constexpr (requires { optimizer.fields(check); }) optimizer.fields(check);
+  else if constexpr (std::is_aggregate_v<O>) for_each_field(optimizer, check);
 }
 
 // What O says of itself, or `rests` where it says nothing.
@@ -236,6 +259,15 @@ std::string row_slot_name(std::size_t slot) {
     return "row_slot" + std::to_string(slot);
   }
 }
+
+namespace detail {
+template <class O>
+PARALLAX_COLD [[noreturn]] void refuse_field(O const&, std::size_t number, double value) {
+  if constexpr (requires { O::field_names; })
+    refuse_setting(optimizer_name<O>(), O::field_names[number], value, "a finite number");
+  else refuse_setting(optimizer_name<O>(), joined({"setting ", number + 1}), value, "a finite number");
+}
+}  // namespace detail
 
 // What `Variable` demands of O for elements of T: the rule takes (p, g, slots...) of them and cannot throw.
 template <class O, class T>

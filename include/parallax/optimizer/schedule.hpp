@@ -15,6 +15,8 @@
 
 namespace parallax {
 
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
 // Steps down: `rate` until step `every`, then `factor` times as much for each further `every` steps. An `every` below 1 counts
 // as 1.
 inline auto step_decay(double rate, std::int64_t every, double factor = 0.1) {
@@ -65,5 +67,7 @@ auto warmup(Schedule then, std::int64_t steps) {
     return step >= steps ? rate : rate * static_cast<double>(step + 1) / static_cast<double>(steps + 1);
   };
 }
+
+PARALLAX_STRICT_ARITHMETIC_END
 
 }  // namespace parallax

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <queue>
@@ -20,6 +19,7 @@
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
+#include "parallax/core/math.hpp"
 #include "parallax/partition/cyclic.hpp"
 #include "parallax/partition/partitioner.hpp"
 
@@ -243,8 +243,7 @@ inline Greedy::Greedy(std::vector<double> weights) {
   double total = 0;
   for (std::size_t row = 0; row < weights.size(); ++row) {
     double& weight = weights[row];
-    if (!(weight >= 0 && weight <= std::numeric_limits<double>::max()))
-      refuse(joined({"the weight of row ", row, " is ", number_text(weight)}));
+    if (!detail::is_not_negative(weight)) refuse(joined({"the weight of row ", row, " is ", number_text(weight)}));
     weight += 0.0;  // -0 counts as 0
     total += weight;
     hash.add(std::bit_cast<std::uint64_t>(weight));

@@ -13,6 +13,8 @@
 
 namespace parallax {
 
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
 // Owns it; in the host's memory: two arrays of as many elements as a gradient. Stands as `memory<State>` in a policy's
 // exchange: the step tells it whether it was applied. Until then what was left before the step is kept, so that a step that is
 // refused or skipped gives it back.
@@ -76,5 +78,7 @@ class Residual {
   Buffer<T> kept_, next_;
   bool taken_ = false;  // `next_` holds what will be left
 };
+
+PARALLAX_STRICT_ARITHMETIC_END
 
 }  // namespace parallax

@@ -103,6 +103,7 @@ bool Completing<C>::complete() {
   return true;
 }
 
+PARALLAX_STRICT_ARITHMETIC_BEGIN
 template <Communicator C>
 bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Error> const& not_finite) {
   auto& rounds = core_->rounds;
@@ -144,6 +145,8 @@ void Completing<C>::scales_from_norms() {
     }
   });
 }
+
+PARALLAX_STRICT_ARITHMETIC_END
 
 // Each variable under Auto finds its words behind the norms, in the order of seats, and moves rows by the mail that pulls use.
 template <Communicator C>

@@ -62,7 +62,7 @@ void check_binding(Topology<C> const& topology, Update const& update) {
     refuse(Errc::invalid_argument, joined({"a gradient of ", update.gradient.size(), " elements for a variable of ", size}));
   if (size > std::size_t{std::numeric_limits<std::int32_t>::max()})
     refuse(Errc::invalid_argument, joined({size, " elements are more than one all-reduce takes"}));
-  static_cast<void>(update.state->rule());  // afterwards what `at` throws ends the program
+  update.state->reserve_update();  // afterwards what `at` throws ends the program
 }
 
 // Whether an update is one that a bound step can do: dense, replicated, without transform or wire, in the host's memory, and by

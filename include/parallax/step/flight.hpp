@@ -12,6 +12,7 @@
 
 #include "parallax/comm/transfer/mail.hpp"
 #include "parallax/core/list.hpp"
+#include "parallax/core/math.hpp"
 #include "parallax/pull/ahead.hpp"
 #include "parallax/step/dense_exchange.hpp"
 #include "parallax/step/options.hpp"
@@ -346,6 +347,9 @@ void Flight<C>::prepare_seats(bool keep, FunctionRef<void()> fill) {
 
 template <Communicator C>
 int Flight<C>::open_clip(double max_norm) {
+  if (!is_not_negative(max_norm))
+    throw Error{Errc::invalid_argument, topology_->rank(), "step", "",
+                joined({"the bound of clip_by_global_norm is ", max_norm, ", and has to be a finite number, 0 or more"})};
   limits_.push_back(max_norm);
   return static_cast<int>(limits_.size()) - 1;
 }

@@ -144,7 +144,7 @@ class DenseState : public Counted {
   // Parameters will be given from outside. Throws what the optimizer's `at` throws.
   void reserve_adoption() const {
     if constexpr (adopts<O, T>)
-      if (steps_ > 0) static_cast<void>(next_rule());
+      if (steps_ > 0) static_cast<void>(next_rule()), detail::check_settings(optimizer_);
   }
   // Parameters were given from outside: the slots of this rank's part follow them, at once or, before the first update, with
   // that. Throws as above.
@@ -155,6 +155,12 @@ class DenseState : public Counted {
   }
   // Settings are going to change between updates.
   void expect_change() { change_.expect(); }
+
+  // The last before an update that may throw. Throws what the optimizer's `at` throws, and for a setting that is not finite.
+  void reserve_update() const {
+    static_cast<void>(rule());
+    detail::check_settings(optimizer_);
+  }
 
   // Applies the rule to elements [first, first + count), which this rank updates: whole rows where the optimizer measures rows.
   // `gradients`: averaged, `count` of them, times `scale` each. Called by the way, once for each part that has arrived, after

@@ -31,22 +31,31 @@ struct Initializer {
   // holds it.
   double value(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const {
     if (distribution == Distribution::constant) return low;
-    Fingerprint hash;
-    hash.add(seed);
-    hash.add(name_hash);
-    hash.add(static_cast<std::uint64_t>(row));
-    hash.add(static_cast<std::uint64_t>(column));
-    double const first = unit(hash.value());
-    if (distribution == Distribution::uniform) return low + (high - low) * first;
-    hash.add(std::uint64_t{1});
-    // Box and Muller, Annals of Mathematical Statistics 29 (1958)
-    double const radius = detail::square_root(-2.0 * detail::log1p(-first));
-    return low + high * radius * detail::cos(2.0 * std::numbers::pi * unit(hash.value()));
+    return drawn(name_hash, row, column);
   }
+  // The same of one that is drawn.
+  double drawn(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const;
 
   // A number in [0, 1) of the 53 highest bits, for `value`.
   static double unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 };
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+inline double Initializer::drawn(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const {
+  PARALLAX_NO_CONTRACT
+  Fingerprint hash;
+  hash.add(seed);
+  hash.add(name_hash);
+  hash.add(static_cast<std::uint64_t>(row));
+  hash.add(static_cast<std::uint64_t>(column));
+  double const first = unit(hash.value());
+  if (distribution == Distribution::uniform) return low + (high - low) * first;
+  hash.add(std::uint64_t{1});
+  // Box and Muller, Annals of Mathematical Statistics 29 (1958)
+  double const radius = detail::square_root(-2.0 * detail::log1p(-first));
+  return low + high * radius * detail::cos(2.0 * std::numbers::pi * unit(hash.value()));
+}
+PARALLAX_STRICT_ARITHMETIC_END
 
 // All elements alike.
 inline Initializer constant(double value) { return {Initializer::Distribution::constant, value, value, 0}; }

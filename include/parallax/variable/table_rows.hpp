@@ -172,7 +172,7 @@ class TableRows {
   // Rows will be given from outside. Throws what the optimizer's `at` throws.
   void reserve_adoption() const {
     if constexpr (follows)
-      if (steps_ > 0) static_cast<void>(plain_rule());
+      if (steps_ > 0) static_cast<void>(plain_rule()), detail::check_settings(optimizer_);
   }
   // Rows were given from outside: their slots follow them, at once or, before the first update, with that. Throws as above. On a
   // device: in the order of the queue.
@@ -209,6 +209,7 @@ class TableRows {
   // are old are settled, some in each step, which changes no bit that is ever read, and notes are dropped.
   void reserve_update() {
     auto const rule = plain_rule();  // what `at` throws, it throws before the commit
+    detail::check_settings(optimizer_);
     if constexpr (settles) note_settings(rule);
   }
   // Before a graph is captured that has an update, or launched: likewise, and kernels find all that they want to settle rows by.

@@ -179,7 +179,7 @@ class DenseWay : public WayBase<C, Update> {
   // that cannot wait for `apply`. Throws what the optimizer's `at` throws, so that the commit tells of it.
   void merge() {
     if (!leader_) return;
-    static_cast<void>(state_->rule());  // what `at` throws, it throws before the commit
+    state_->reserve_update();
     auto const& [sum, others, clip] = state_->merging;
     if (!others.empty()) sums_.renew_whole();
     for (auto const& other : others) state_->ops().add_to(sum->data(), other.data(), static_cast<std::int64_t>(sum->size()));
