@@ -2,6 +2,8 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <cfenv>
+#include <string>
 #include <vector>
 
 #include "../catch.hpp"
@@ -47,7 +49,8 @@ TEST_CASE("a bound step computes what the session's step does, and alternates wi
   px::Adam const adam{.learning_rate = 0.125};
   px::Momentum const momentum{.learning_rate = 0.5};
   Trained<float, px::Adam> a{session, "a", 1001, adam}, a2{session, "a2", 1001, adam};
-  Trained<double, px::Momentum> b{session, "b", 33, momentum, px::Reduce::sum}, b2{session, "b2", 33, momentum, px::Reduce::sum};
+  Trained<double, px::Momentum> b{session, "b", 33, momentum, px::Reduce::sum},
+      b2{session, "b2", 33, momentum, px::Reduce::sum};
   Trained<float, px::Sgd> none{session, "none", 0, {}};
   auto ga = gradient_of<float>(world.rank(), 1001, 0);
   auto gb = gradient_of<double>(world.rank(), 33, 3);
@@ -81,6 +84,17 @@ TEST_CASE("what cannot be bound is refused on every rank, and the session goes o
   CHECK(code_of([&] { session.bind_step(px::grad(a.variable, last ? short_one : gradient)); }) == px::Errc::invalid_argument);
   if (vendor.size() > 1)
     CHECK(code_of([&] { session.bind_step(px::grad(last ? b.variable : a.variable, gradient)); }) == px::Errc::mismatch);
+  if (vendor.size() > 1) {
+    std::string words;
+    if (last) std::fesetround(FE_DOWNWARD);
+    try {
+      session.bind_step(px::grad(a.variable, gradient));
+    } catch (px::Error const& error) {
+      words = error.detail();
+    }
+    std::fesetround(FE_TONEAREST);
+    CHECK(words.find("has «arithmetic rounds down, keeps subnormal numbers") != std::string::npos);
+  }
   session.bind_step(px::grad(a.variable, gradient))();
   CHECK(a.parameters[0] == 1.0f - 0.01f);
   session.finish();

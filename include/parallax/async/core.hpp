@@ -151,7 +151,6 @@ template <Communicator C>
 void AsyncCore<C>::begin_training() {
   core_->waiting.guarded("train", [&] {
     refuse_within("train");
-    training_ = true;
     auto& rounds = core_->rounds;
     Fingerprint hash = core_->begin(Operation::train);
     hash.add(std::string_view{rule_->text()});
@@ -160,6 +159,7 @@ void AsyncCore<C>::begin_training() {
     rounds.agreement.begin(hash.value(), true, false, 0);
     rounds.agree(
         "train", std::nullopt, [] { return std::string{}; }, [&] { return described(); });
+    training_ = true;
     rounds.words.assign(1, static_cast<double>(clock_));
     rounds.tell_all("train", [] { return std::string{}; });
     for (double const clock : rounds.all_told()) clock_ = std::max(clock_, static_cast<std::int64_t>(clock));

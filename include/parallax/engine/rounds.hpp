@@ -13,6 +13,7 @@
 #include "parallax/comm/agreement/agreement.hpp"
 #include "parallax/comm/agreement/explanation.hpp"
 #include "parallax/core/config.hpp"
+#include "parallax/core/float_mode.hpp"
 #include "parallax/core/list.hpp"
 #include "parallax/core/slice.hpp"
 #include "parallax/engine/waiting.hpp"
@@ -27,8 +28,8 @@ class Rounds {
  public:
   Rounds(Topology<C> const& topology, int channel, Traffic& traffic, Waiting<C>& waiting, Registry const& registry);
 
-  // Local. An operation begins: what every agreement about it includes is the operation, its number in the session, and all
-  // variables made so far. `step`: completed before it. `variable`: the first one concerned, for the journal.
+  // Local. An operation begins: what every agreement about it includes is the operation, its number in the session, all variables
+  // made so far, and how this thread computes. `step`: completed before it. `variable`: the first one concerned, for the journal.
   Fingerprint begin(Operation operation, std::int64_t step, std::uint64_t options, std::string_view variable);
   // How many operations have begun, this session's whole life long; ranks out of step are told by it.
   std::uint64_t operations() const { return operations_; }
@@ -99,6 +100,7 @@ Fingerprint Rounds<C>::begin(Operation operation, std::int64_t step, std::uint64
   hash.add(operations_);
   hash.add(registry_->hash());
   hash.add(options);
+  hash.fold(float_mode());
   return hash;
 }
 
@@ -148,7 +150,8 @@ template <Communicator C>
 std::string Rounds<C>::context(char const* operation) const {
   std::string text = joined({"\toperation ", operations_, ": ", operation, "\n\thosts"});
   for (int const host : topology_->hosts()) append(text, {" ", host});
-  append(text, {" in ", topology_->hops().size(), " hops\n\t", waiting_->underway().settings(), "\n"});
+  append(text, {" in ", topology_->hops().size(), " hops\n\t", waiting_->underway().settings(), "\n\tarithmetic ",
+                float_mode_text(float_mode()), "\n"});
   for (auto const& known : registry_->variables()) append(text, {known->name, "\t", known->signature, "\n"});
   return text + Testimony::section_end;
 }
