@@ -13,7 +13,6 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -115,7 +114,7 @@ class BackgroundSave final : public Behind {
     begun_ = true;
     try {
       thread_.emplace([this](std::stop_token const& stop) { work(stop); });
-    } catch (std::system_error const&) {
+    } catch (Error const&) {
       write_now();
     }
   }

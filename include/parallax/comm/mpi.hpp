@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -219,8 +220,7 @@ PARALLAX_MPI_INLINE std::byte* MpiCommunicator::address_of(Place const& place) {
   std::byte* const memory = detail::shared_blocks.address_of(place);
   if (!memory)
     detail::mpi_fail({Errc::transport, rank(), "lending", "",
-                std::to_string(place.bytes) + " bytes of process " + std::to_string(place.process) + " cannot be mapped: " +
-                    std::strerror(errno)});
+                      joined({place.bytes, " bytes of process ", place.process, " cannot be mapped: ", std::strerror(errno)})});
   return memory;
 }
 

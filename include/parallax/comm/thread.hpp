@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -520,8 +519,8 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
     int rank = 1;
     try {
       for (; rank < size; ++rank) ranks.emplace_back(rank_main, rank);
-    } catch (std::system_error const& error) {  // those that are there wait for it
-      Error const why = no_thread(error, rank, "run_threads");
+    } catch (Error const& error) {  // those that are there wait for it
+      Error const why{error.code(), rank, "run_threads", "", error.detail()};
       std::lock_guard const lock{mutex};
       first = std::make_exception_ptr(why);
       group->abort(why);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <stop_token>
-#include <system_error>
+#include <thread>
 
 #include "parallax/core/clock.hpp"
 #include "parallax/core/own_thread.hpp"
@@ -32,17 +32,14 @@ class ProgressThread {
  public:
   // Local. Begins the thread. Throws Error (misuse) where the communicator is bound to the thread that made it: MPI without
   // MPI_THREAD_SERIALIZED; out_of_memory where the system makes none. The destructor stops the thread, and waits for it.
-  explicit ProgressThread(S& session, std::chrono::microseconds interval = std::chrono::microseconds{20}) try
+  explicit ProgressThread(S& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
       : turns_{session}, thread_{[&session, interval](std::stop_token stop) {
           session.begin_help();
           while (!stop.stop_requested()) {
             session.help();
             std::this_thread::sleep_for(interval);
           }
-        }} {
-  } catch (std::system_error const& error) {
-    throw detail::no_thread(error, -1, "ProgressThread");
-  }
+        }} {}
   ProgressThread(ProgressThread const&) = delete;
   ProgressThread& operator=(ProgressThread const&) = delete;
 

@@ -55,8 +55,6 @@ class SocketEndpoint final : private PeerSink {
   // Moves on everything; true once the channel's operation is complete, which frees the channel, also where it can be completed after
   // a failure. Else throws the reason of that.
   bool progress(int channel);
-  // Local. Throws Error (misuse) in a forked child: called as an operation begins.
-  void check_process(std::string_view operation) const { birth_.check(options.rank, operation); }
   int waiting_for(int channel) const {
     int const near = host_ && blocks_.busy(channel) ? host_->neighbours().waiting_for(channel) : -1;
     return near >= 0 ? near : blocks_.waiting_for(channel);
@@ -75,7 +73,6 @@ class SocketEndpoint final : private PeerSink {
 
   // Moves on everything, and throws the reason of a failure.
   void check() {
-    check_process("check");
     move_on();
     if (failure_) refuse();
   }
@@ -90,9 +87,7 @@ class SocketEndpoint final : private PeerSink {
   void abort(Error const& reason);
   // As LendsMemory has them.
   std::byte* address_of(Place const& place);
-  void reclaim(int channel) noexcept {
-    if (!birth_.in_child()) lending.reclaim(channel, peers_);
-  }
+  void reclaim(int channel) noexcept { lending.reclaim(channel, peers_); }
   // Whether blocks between two ranks go through memory, and they lend to each other.
   bool shares_memory(int one, int other) const { return one == other || host_meeting_.share(one, other); }
   // Bytes that the system was given for peers, headers and all; those of the meeting are not counted.
@@ -106,7 +101,6 @@ class SocketEndpoint final : private PeerSink {
   void install(SocketMeeting& meeting);
   void tell_directory(SocketMeeting& meeting);
   std::vector<SocketAddress> hear_directory(SocketMeeting& meeting, Moment until);
-  void tell_refused(OwnedDescriptor socket);
   void note_hosts(SocketMeeting const& meeting);
   void share_memory(Moment until);
 
@@ -212,17 +206,9 @@ inline void SocketEndpoint::meet(OwnedDescriptor listener, Moment until) {
   } catch (...) {
     install(meeting);
     fail(current_error(options.rank, "SocketCommunicator"));
-    if (meeting.refused().socket) tell_refused(std::move(meeting.refused().socket));
+    if (meeting.refused().socket) tell_refused(std::move(meeting.refused().socket), *failure_, *this);
     throw;
   }
-}
-
-// After the failure: whoever must not join is told why.
-inline void SocketEndpoint::tell_refused(OwnedDescriptor socket) {
-  SocketPeers refused{1, *this};
-  refused.connect(0, std::move(socket), "");
-  refused.tell(0, FrameKind::abort, 0, error_bytes(*failure_));
-  refused.linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.delivered(); });
 }
 
 inline void SocketEndpoint::install(SocketMeeting& meeting) {
@@ -299,7 +285,7 @@ inline void SocketEndpoint::share_memory(Moment until) {
 // ---- operations ----
 
 inline void SocketEndpoint::post(int channel, Transfer const& transfer) {
-  check_process("ialltoallv");
+  birth_.check(options.rank, "ialltoallv");
   if (told_) throw *failure_;
   check_channel(options.rank, "ialltoallv", channel);
   check_lists(options.rank, options.size, "ialltoallv", transfer);
@@ -380,10 +366,7 @@ inline bool SocketEndpoint::hopes() const {
 
 // Where its process has ended, the connection says so, soon.
 inline std::byte* SocketEndpoint::address_of(Place const& place) {
-  if (std::byte* const memory = shared_blocks.address_of(place)) return memory;
-  if (is_lack())
-    throw Error{Errc::transport, options.rank, "lending", "",
-                joined({place.bytes, " bytes that another rank lends cannot be mapped: ", std::strerror(errno)})};
+  if (std::byte* const memory = lending.address_of(place, options.rank)) return memory;
   auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{250};
   for (check(); std::chrono::steady_clock::now() < until; check()) sleep(std::chrono::milliseconds{5});
   throw broken(host_meeting_.owner_of(place), joined({"lends ", place.bytes, " bytes that cannot be mapped"}));
@@ -393,6 +376,7 @@ inline std::byte* SocketEndpoint::address_of(Place const& place) {
 
 // Memory behind the connections: so a rank that has said goodbye has no block there that this one does not see.
 inline void SocketEndpoint::move_on() {
+  birth_.check(options.rank, "SocketCommunicator");
   if (host_) host_->look();
   peers_.move_on();
   if (told_) return;
@@ -471,16 +455,9 @@ inline void SocketEndpoint::refuse() {
 
 inline void SocketEndpoint::give_up() {
   if (std::exchange(told_, true)) return;
-  peers_.give_up();
   std::uint64_t in_flight = 0;
   for (int channel = 0; channel < channels; ++channel) in_flight |= std::uint64_t{blocks_.busy(channel)} << channel;
-  try {
-    std::vector<std::byte> const text = error_bytes(*failure_);
-    for (int rank = 0; rank < options.size; ++rank) peers_.tell(rank, FrameKind::abort, in_flight, text);
-  } catch (std::bad_alloc const&) {
-    BriefErrorBytes const text{*failure_};
-    peers_.tell_last(FrameKind::abort, in_flight, text.bytes, text.size);
-  }
+  peers_.fail(*failure_, in_flight);
 }
 
 inline void SocketEndpoint::abort(Error const& reason) {

@@ -13,6 +13,7 @@
 #include "parallax/comm/host/loans.hpp"
 #include "parallax/comm/socket/peers.hpp"
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/birth.hpp"
 #include "parallax/memory/shared.hpp"
 
 namespace parallax::detail {
@@ -48,7 +49,15 @@ class SocketLending {
   void release(int channel, int rank) noexcept {
     if (loans_) loans_->release(channel, place(rank));
   }
+  // In a forked child, which has lent nothing, it does nothing.
   void reclaim(int channel, SocketPeers& peers) noexcept;
+  // Null where what lies there has gone, or never was. Error (transport) that names `rank`, which is this one, for its own lack.
+  std::byte* address_of(Place const& place, int rank) const {
+    std::byte* const memory = shared_blocks.address_of(place);
+    if (memory || !is_lack()) return memory;
+    throw Error{Errc::transport, rank, "lending", "",
+                joined({place.bytes, " bytes that another rank lends cannot be mapped: ", std::strerror(errno)})};
+  }
 
  private:
   static constexpr std::chrono::milliseconds patience{100};  // with a holder, which sums for less than one
@@ -66,6 +75,7 @@ class SocketLending {
     return std::all_of(blocks.begin(), blocks.end(), [](std::uint64_t id) { return shared_blocks.renew(id); });
   }
 
+  Birth birth_;
   Loans* loans_ = nullptr;
   std::vector<int> const* here_ = nullptr;
   std::vector<char> cut_off_;  // by place: it holds something on pages that this rank has left
@@ -75,7 +85,7 @@ class SocketLending {
 };
 
 inline void SocketLending::reclaim(int channel, SocketPeers& peers) noexcept {
-  if (!loans_) return;
+  if (!loans_ || birth_.in_child()) return;
   loans_->close(channel);
   for (std::size_t holder = 0; holder < here_->size(); ++holder) {
     auto const began = std::chrono::steady_clock::now();

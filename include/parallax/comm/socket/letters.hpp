@@ -14,7 +14,7 @@
 namespace parallax::detail {
 
 inline bool SocketEndpoint::post_letter(LetterLane lane, int to, LetterParts parts) {
-  check_process("post");
+  birth_.check(options.rank, "post");
   if (failure_) refuse();
   check_letter(options.rank, options.size, to, parts, mailbox_.bounds.largest);
   if (to == options.rank) return mailbox_.post_own(lane, parts);
@@ -38,27 +38,25 @@ inline bool SocketEndpoint::take_letter(LetterLane lane, int from, Letter& lette
 }
 
 inline std::optional<Status> SocketEndpoint::status_of(int other, bool& fresh) {
-  check_process("status_of");
   if (other == options.rank) return journals.journal.status();
   if (!failure_ && journals.asks(other)) tell_status(other, FrameKind::question);
   return journals.status_of(other, fresh);
 }
 
 inline void SocketEndpoint::answer() {
-  check_process("answer");
   move_on();
   for (int rank = 0; rank < options.size; ++rank)
     if (journals.owes(rank) && !failure_) tell_status(rank, FrameKind::status);
 }
 
 inline void SocketEndpoint::announce() {
-  check_process("announce");
   if (failure_) return;
   for (int rank = 0; rank < options.size; ++rank) tell_status(rank, FrameKind::status);
   peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.idle(); });
 }
 
 inline void SocketEndpoint::tell_status(int to, FrameKind kind) {
+  birth_.check(options.rank, "SocketCommunicator");
   Status const own = journals.journal.status();
   auto const* const bytes = reinterpret_cast<std::byte const*>(&own);
   peers_.tell(to, kind, 0, {bytes, bytes + sizeof own});

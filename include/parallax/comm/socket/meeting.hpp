@@ -81,7 +81,8 @@ class SocketMeeting {
 
   bool linked(int rank) const { return links_[static_cast<std::size_t>(rank)].there; }
   // Moves on all greetings and calls, until this number of links is there. Error (timeout), and what `look` throws.
-  void run(std::size_t links, FunctionRef<void()> look = [] {});
+  void run(
+      std::size_t links, FunctionRef<void()> look = [] {});
   void wait_a_moment();
   void accept_some();
   void greet_callers();

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "parallax/comm/socket/connection.hpp"
+#include "parallax/comm/socket/words.hpp"
 
 namespace parallax::detail {
 
@@ -80,14 +81,6 @@ class SocketPeers {
   // Sends a message likewise whose bytes are kept, and summed where it is not said that they are not. To nobody where the
   // connection has ended.
   void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes, bool summed = true);
-  // Sends a message to all, at once and without memory, as far as that can be.
-  void tell_last(FrameKind kind, std::uint64_t number, std::byte const* bytes, std::size_t size) noexcept {
-    FrameHeader message;
-    message.kind = kind;
-    message.number = number;
-    message.summed = 1;
-    for (Peer& peer : peers_) peer.connection.send_last(message, bytes, size);
-  }
   // Reads and writes what can be read and written now.
   void move_on();
   // Returns when something can be read or written, or after so long; at once, where something came since the last call.
@@ -97,8 +90,9 @@ class SocketPeers {
   template <class Done>
   void linger(std::chrono::milliseconds at_most, Done const& done, int but = -1) noexcept;
 
-  // Forgets all that was to be sent, and drops what is coming.
-  void give_up();
+  // Forgets all that was to be sent, drops what is coming, and tells all why: at once, where there is no memory to keep it.
+  // `given_up`: the number that goes along.
+  void fail(Error const& reason, std::uint64_t given_up = 0);
   // The same of the blocks of one channel.
   void withdraw(int channel);
   // Bytes that the system was given, headers and all.
@@ -204,12 +198,31 @@ void SocketPeers::linger(std::chrono::milliseconds at_most, Done const& done, in
 } catch (...) {  // no memory: the peers will see that the connection ends
 }
 
-inline void SocketPeers::give_up() {
+inline void SocketPeers::fail(Error const& reason, std::uint64_t given_up) {
   for (Peer& peer : peers_) {
     peer.connection.give_up();
     peer.connection.redirect(nullptr);
     watch(peer);
   }
+  try {
+    std::vector<std::byte> const text = error_bytes(reason);
+    for (Peer& peer : peers_) tell(peer.rank, FrameKind::abort, given_up, text);
+  } catch (std::bad_alloc const&) {
+    BriefErrorBytes const text{reason};
+    FrameHeader message;
+    message.kind = FrameKind::abort;
+    message.number = given_up;
+    message.summed = 1;
+    for (Peer& peer : peers_) peer.connection.send_last(message, text.bytes, text.size);
+  }
+}
+
+// Tells who must not join why, and waits a quarter of a second at most until its system has it. `told` hears what comes meanwhile.
+inline void tell_refused(OwnedDescriptor socket, Error const& why, PeerSink& told) {
+  SocketPeers refused{1, told};
+  refused.connect(0, std::move(socket), "");
+  refused.fail(why);
+  refused.linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.delivered(); });
 }
 
 inline void SocketPeers::withdraw(int channel) {

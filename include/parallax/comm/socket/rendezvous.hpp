@@ -69,7 +69,8 @@ class PlaceFile {
   PlaceFile& operator=(PlaceFile&&) = delete;
   // Whether it is still there, what it has open tells: to read it would take a descriptor, which there may not be.
   ~PlaceFile() {
-    struct stat own {}, there {};
+    struct stat own {};
+    struct stat there {};
     if (path_.empty() || birth_.in_child() || ::fstat(file_.get(), &own) != 0 || ::lstat(path_.c_str(), &there) != 0) return;
     if (own.st_dev == there.st_dev && own.st_ino == there.st_ino) ::unlink(path_.c_str());
   }
