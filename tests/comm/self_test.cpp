@@ -4,17 +4,18 @@
 
 #include "../catch.hpp"
 #include "parallax/conformance/communicator.hpp"
+#include "parallax/conformance/mailbox.hpp"
 
 namespace px = parallax;
 
-static_assert(px::Communicator<px::SelfCommunicator>);
+static_assert(px::Communicator<px::SelfCommunicator> && px::Mailbox<px::SelfCommunicator>);
 
 namespace {
 
 struct Self {
   template <class Body>
   void run(std::chrono::nanoseconds /*deadline*/, Body const& body) const {
-    px::SelfCommunicator comm;
+    px::SelfCommunicator comm{{.window = 3, .largest = 100'000}};
     body(comm);
   }
 };
@@ -24,6 +25,12 @@ struct Self {
 TEST_CASE("one rank passes the communicators' suite", "[comm][self]") {
   parallax_conformance::check_communicator(Self{});
   parallax_conformance::check_failures(Self{});
+}
+
+TEST_CASE("one rank writes letters to itself", "[comm][self]") {
+  parallax_conformance::check_mailbox(Self{});
+  parallax_conformance::check_mailbox_failures(Self{});
+  CHECK_THROWS_AS((px::SelfCommunicator{{.window = 0}}), px::Error);
 }
 
 TEST_CASE("a rank that sends itself another size than it expects is told so", "[comm][self]") {

@@ -46,6 +46,12 @@ class AsyncSession {
       throw Error{Errc::invalid_argument, world.rank(), "AsyncSession", "",
                   joined({servers.count, " servers of ", world.size(), " ranks leave no worker"})};
   }
+  // Local. Over a topology that names dedicated servers, or hosts, where those ranks own that own in a Session over it. It is copied;
+  // the communicator that it refers to is not. Letters go straight to owners, and pushes of a clock are summed in the order of ranks.
+  template <Consistency Rule>
+  AsyncSession(Topology<C> topology, Rule const& rule, AsyncOptions const& options = {})
+      : inner_{std::move(topology), options.session},
+        core_{inner_.core(), make_owned<detail::ConsistencyOf<Rule>>(rule), options} {}
   AsyncSession(AsyncSession&&) = delete;
 
   // Local. This rank's number in the communicator, from 0.
@@ -92,16 +98,18 @@ class AsyncSession {
   }
 
   // Collective. All is quiet: every push is in the parameters, and every rank's dense variables have the owners' values. Calls
-  // body(session) with a Session of the same ranks, topology and variables, for evaluations, checkpoints and the like.
+  // body(session) with a Session of the same ranks, topology and variables, for evaluations, checkpoints and the like. Its steps() are
+  // the clocks of the worker that has come furthest, from those on that a restore has set.
   template <class Body>
   void together(Body&& body) {
     core_.meet();
     body(inner_);
   }
 
-  // Collective. The normal end: see Session::finish. The records' steps are clocks.
+  // Collective. The normal end: see Session::finish. The records' steps are clocks. Errors: likewise, and mismatch, where a log that
+  // was followed goes on.
   Completion finish() {
-    core_.meet();
+    core_.meet(true);
     return inner_.finish();
   }
 
@@ -190,11 +198,6 @@ class AsyncSession {
   Reduce default_reduce() const { return core_.by_clock() ? Reduce::mean : Reduce::sum; }
 
  private:
-  template <Consistency Rule>
-  AsyncSession(Topology<C> topology, Rule const& rule, AsyncOptions const& options)
-      : inner_{std::move(topology), options.session},
-        core_{inner_.core(), make_owned<detail::ConsistencyOf<Rule>>(rule), options} {}
-
   // What leaves the body ends all ranks.
   template <class Body>
   void train_by(Body& body) {
@@ -225,7 +228,13 @@ AsyncSession(C&, Rule, Servers) -> AsyncSession<C>;
 // The same without, with options.
 template <Communicator C, class Rule>
 AsyncSession(C&, Rule, AsyncOptions) -> AsyncSession<C>;
-// The same with both.
+// The same over a topology.
+template <Communicator C, class Rule>
+AsyncSession(Topology<C>, Rule) -> AsyncSession<C>;
+// The same with options.
+template <Communicator C, class Rule>
+AsyncSession(Topology<C>, Rule, AsyncOptions) -> AsyncSession<C>;
+// The same over a communicator with both.
 template <Communicator C, class Rule>
 AsyncSession(C&, Rule, Servers, AsyncOptions) -> AsyncSession<C>;
 

@@ -2,8 +2,13 @@
 // session owns one, and its workers call it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,8 +46,9 @@ class AsyncCore {
   void begin_training();
   // Local, of a worker that has done; returns once this rank's service is over.
   void end_training();
-  // Collective. All is quiet: every rank has the owners' parts of dense variables, and the numbers of updates.
-  void meet();
+  // Collective. All is quiet: every rank has the owners' parts of dense variables, and the numbers of updates. `last`: no training
+  // follows. Error, on all ranks: mismatch, where a log has entries left then.
+  void meet(bool last = false);
 
   // Local, at a worker. Asks all owners, and returns when each has answered. What an answer said: the least version and least
   // clock of all owners.
@@ -79,6 +85,9 @@ class AsyncCore {
   template <class Write>
   void post_all(Operation operation, LetterHeader const& header, Write&& write);
   std::string described() const;
+  // Collective. Every owner's part of a dense variable to all, which lie in the order of owners.
+  void gather_parts(Keeper const& keeper, std::size_t unit, std::span<std::byte const> mine, std::span<std::byte> memory,
+                    std::span<std::size_t const> counts);
   // Error (misuse) where all ranks would have to meet, and this one is in `train`: the others may never come.
   void refuse_within(char const* operation) const {
     if (training_)
@@ -92,7 +101,7 @@ class AsyncCore {
   Service<C> service_;
   std::vector<int> workers_;  // ranks
   int worker_ = -1;
-  std::int64_t clock_ = 0;
+  std::int64_t clock_ = 0, met_ = 0;  // met_: the greatest clock of all workers when they last met
   std::uint64_t operations_ = 0;
   bool training_ = false, serving_ = false;
   bool by_quorum_ = false;  // whether pushes may come too late
@@ -107,7 +116,7 @@ AsyncCore<C>::AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule, Async
     : options{given},
       core_{&core},
       rule_{std::move(rule)},
-      service_{core.topology.world(), core.traffic, keepers_, *rule_, options},
+      service_{core.topology, core.traffic, keepers_, *rule_, options},
       versions_(static_cast<std::size_t>(core.topology.owners())) {
   auto const& topology = core.topology;
   bool const dedicated = topology.serves();
@@ -190,22 +199,35 @@ void AsyncCore<C>::end_training() {
 }
 
 template <Communicator C>
-void AsyncCore<C>::meet() {
+void AsyncCore<C>::meet(bool last) {
   core_->waiting.guarded("together", [&] {
     refuse_within("together");
     auto& rounds = core_->rounds;
     auto const& topology = core_->topology;
-    rounds.agreement.begin(core_->begin(Operation::together).value(), true, false, 0);
+    std::optional<Error> error;
+    try {
+      if (last && topology.owner() >= 0) service_.check_followed();
+    } catch (Error const& left) {
+      error = left;
+    }
+    rounds.agreement.begin(core_->begin(Operation::together).value(), !error, false, 0);
     rounds.agree(
-        "together", std::nullopt, [] { return std::string{}; }, [&] { return described(); });
+        "together", error, [] { return std::string{}; }, [&] { return described(); });
     rounds.words.clear();
     for (auto const& keeper : keepers_) rounds.words.push_back(static_cast<double>(keeper->steps()));
+    if (core_->wishful) core_->wish = core_->wishful->wishes();
+    rounds.words.push_back(static_cast<double>(core_->wish));
     rounds.words.push_back(static_cast<double>(clock_));
     rounds.tell_all("together", [] { return std::string{}; });
     auto const owner = rounds.told(topology.owner_rank(0));
-    core_->steps = 0;
-    for (int rank = 0; rank < topology.size(); ++rank)
-      core_->steps = std::max(core_->steps, static_cast<std::int64_t>(rounds.told(rank).back()));
+    std::int64_t const before = met_;
+    core_->wished = 0;
+    for (int rank = 0; rank < topology.size(); ++rank) {
+      auto const words = rounds.told(rank);
+      met_ = std::max(met_, static_cast<std::int64_t>(words.back()));
+      core_->wished |= static_cast<unsigned>(words[words.size() - 2]);
+    }
+    core_->steps += met_ - before;  // and not the clock: a restore has set what it goes on from
     for (std::size_t i = 0; i < keepers_.size(); ++i)
       if (topology.owner() < 0) keepers_[i]->catch_up(static_cast<std::int64_t>(owner[i]));
     for (auto const& keeper : keepers_) {
@@ -220,9 +242,26 @@ void AsyncCore<C>::meet() {
         auto const part = memory.subspan(keeper->begin_of(o) * unit, (keeper->begin_of(o + 1) - keeper->begin_of(o)) * unit);
         mine.assign(part.begin(), part.end());
       }
-      allgatherv(topology.world(), std::span<std::byte const>{mine}, memory, std::span<std::size_t const>{counts});
+      gather_parts(*keeper, unit, mine, memory, counts);
     }
   });
+}
+
+template <Communicator C>
+void AsyncCore<C>::gather_parts(Keeper const& keeper, std::size_t unit, std::span<std::byte const> mine,
+                                std::span<std::byte> memory, std::span<std::size_t const> counts) {
+  auto const& topology = core_->topology;
+  bool ascend = true;
+  for (int o = 1; o < topology.owners(); ++o) ascend = ascend && topology.owner_rank(o - 1) < topology.owner_rank(o);
+  if (ascend) return allgatherv(topology.world(), mine, memory, counts);
+  std::vector<std::byte> by_rank(memory.size());  // over hosts, owners are numbered otherwise than ranks
+  allgatherv(topology.world(), mine, std::span{by_rank}, counts);
+  for (int o = 0; o < topology.owners(); ++o) {
+    auto const rank = static_cast<std::ptrdiff_t>(topology.owner_rank(o));
+    auto const from = std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0});
+    std::copy_n(by_rank.begin() + static_cast<std::ptrdiff_t>(from), counts[static_cast<std::size_t>(rank)],
+                memory.begin() + static_cast<std::ptrdiff_t>(keeper.begin_of(o) * unit));
+  }
 }
 
 template <Communicator C>
@@ -238,7 +277,7 @@ void AsyncCore<C>::post_all(Operation operation, LetterHeader const& header, Wri
     missing_.assign(1, owner);
     core_->waiting.drive(to_string(operation).data(),
                          [&] {
-                           if (draft_.post(topology.world(), LetterLane::requests, rank, core_->traffic)) return true;
+                           if (draft_.post(topology, LetterLane::requests, rank, core_->traffic)) return true;
                            serve();
                            return false;
                          },
@@ -266,7 +305,7 @@ auto AsyncCore<C>::ask(Slice<Asked* const> asked) -> Answered {
       if (section.variable != one->variable) letter.broken("it answers for another variable");
       one->take(owner, letter, section.count);
     }
-    letter.end(topology.world(), core_->traffic);
+    letter.end(topology, core_->traffic);
     versions_[static_cast<std::size_t>(owner)] = header.version;
     answered.version = std::min(answered.version, header.version);
     answered.least = std::min(answered.least, header.least);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/topology.hpp"
 #include "parallax/comm/transfer/lane.hpp"
 #include "parallax/memory/buffer.hpp"
 
@@ -49,6 +50,10 @@ constexpr std::size_t letter_padded(std::size_t bytes) { return (bytes + 7) / 8 
 
 // Bytes of letters by what they are, for a session's Traffic.
 using LetterBytes = std::array<std::uint64_t, payloads>;
+// Counts them in one direction of it.
+inline void count_letter(LetterBytes const& bytes, bool within_host, std::array<Traffic::Bytes, payloads>& into) {
+  for (std::size_t p = 0; p < payloads; ++p) into[p].all += bytes[p], into[p].between_hosts += within_host ? 0 : bytes[p];
+}
 
 }  // namespace detail
 
@@ -91,11 +96,11 @@ class LetterDraft {
 
   // Local. False where the receiver has no room yet: post it again later. What goes to another rank is counted.
   template <Communicator C>
-  bool post(C& world, LetterLane lane, int to, Traffic& traffic) const {
-    if (!world.post(lane, to, LetterParts{runs_.data(), runs_.size()})) return false;
-    if (to == world.rank()) return true;
+  bool post(Topology<C> const& topology, LetterLane lane, int to, Traffic& traffic) const {
+    if (!topology.world().post(lane, to, LetterParts{runs_.data(), runs_.size()})) return false;
+    if (to == topology.rank()) return true;
     traffic.messages += 1;
-    for (std::size_t p = 0; p < payloads; ++p) traffic.sent[p].all += bytes_[p], traffic.sent[p].between_hosts += bytes_[p];
+    detail::count_letter(bytes_, topology.same_host(to), traffic.sent);
     return true;
   }
 
@@ -151,12 +156,9 @@ class LetterReader {
     return {reinterpret_cast<T const*>(bytes.data()), static_cast<std::size_t>(count)};
   }
   // After the last section: counts what was read, if another rank wrote it.
-  template <Communicator C>
-  void end(C const& world, Traffic& traffic) const {
+  void end(RankLayout const& ranks, Traffic& traffic) const {
     if (!left_.empty()) broken("it has more bytes than sections");
-    if (from_ == world.rank()) return;
-    for (std::size_t p = 0; p < payloads; ++p)
-      traffic.received[p].all += bytes_[p], traffic.received[p].between_hosts += bytes_[p];
+    if (from_ != ranks.rank()) detail::count_letter(bytes_, ranks.same_host(from_), traffic.received);
   }
   // Throws Error (mismatch).
   [[noreturn]] void broken(std::string_view why) const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,9 +27,10 @@ namespace parallax::detail {
 template <Communicator C>
 class Service {
  public:
-  Service(C& world, Traffic& traffic, std::vector<Owned<Keeper>>& keepers, ConsistencyRule const& rule,
+  Service(Topology<C> const& topology, Traffic& traffic, std::vector<Owned<Keeper>>& keepers, ConsistencyRule const& rule,
           AsyncOptions const& options)
-      : world_{&world},
+      : topology_{&topology},
+        world_{&topology.world()},
         traffic_{&traffic},
         keepers_{&keepers},
         rule_{&rule},
@@ -46,6 +48,10 @@ class Service {
   // A rank for which others may be waiting: of the workers that have not left the one with the least clock, or whom an order
   // names, or who gives the orders; -1: none.
   int slowest() const;
+  // Local, once all is over. Error (mismatch) where entries of the log that was followed are left.
+  void check_followed() const {
+    if (replay_ && next_ < replay_->size()) refuse_log(next_, "it goes on, and all workers have left");
+  }
   // So far.
   ServiceCounts const& counts() const { return counts_; }
 
@@ -109,11 +115,15 @@ class Service {
     ++served_;
   }
   Clocks clocks() const;
+  [[noreturn]] void refuse_log(std::size_t at, std::string const& why) const {
+    throw Error{Errc::mismatch, world_->rank(), "train", "", joined({"the log cannot be followed at entry ", at, ": ", why})};
+  }
   Keeper& keeper(LetterReader const& letter, std::uint32_t number) const {
     if (number >= keepers_->size()) letter.broken("it names a variable that is not there");
     return *(*keepers_)[number];
   }
 
+  Topology<C> const* topology_;
   C* world_;
   Traffic* traffic_;
   std::vector<Owned<Keeper>>* keepers_;
@@ -242,7 +252,7 @@ void Service<C>::handle(std::size_t worker) {
       peer.left = true;
       clock_[worker] = far;
       ++left_;
-      letter.end(*world_, *traffic_);
+      letter.end(*topology_, *traffic_);
       note(worker, RunLog::Kind::leave, letter.header().clock);
       break;
     default: letter.broken("it is of no kind that an owner knows");
@@ -267,7 +277,7 @@ void Service<C>::hear_leader() {
       if (!replay_) orders_.add(number);
       ++ordered_;
     }
-    letter.end(*world_, *traffic_);
+    letter.end(*topology_, *traffic_);
   }
 }
 
@@ -279,7 +289,7 @@ void Service<C>::give_orders() {
       std::size_t const count = std::min(most_orders, numbers.size() - told_[i]);
       draft_.begin({LetterKind::orders, 0, static_cast<std::int64_t>(count)});
       draft_.run(std::span<std::uint64_t const>{numbers.data() + told_[i], count}, Payload::control);
-      if (!draft_.post(*world_, LetterLane::requests, followers_[i], *traffic_)) break;
+      if (!draft_.post(*topology_, LetterLane::requests, followers_[i], *traffic_)) break;
       told_[i] += count;
     }
   if (unsent() > 0) return;
@@ -301,9 +311,7 @@ template <Communicator C>
 bool Service<C>::follow() {
   RunLog const& log = replay_ ? *replay_ : orders_;
   std::size_t& at = replay_ ? next_ : at_;
-  auto const refuse = [&](std::string const& why) {
-    throw Error{Errc::mismatch, world_->rank(), "train", "", joined({"the log cannot be followed at entry ", at, ": ", why})};
-  };
+  auto const refuse = [&](std::string const& why) { refuse_log(at, why); };
   bool any = false;
   while (!over()) {
     if (at == log.size()) {
@@ -329,7 +337,6 @@ bool Service<C>::follow() {
     ++at;
     any = true;
   }
-  if (replay_ && at < log.size()) refuse("it goes on, and all workers have left");
   return any;
 }
 
@@ -379,7 +386,7 @@ void Service<C>::drop(std::size_t worker, Letter const& push) {
     SectionHeader const section = letter.section();
     keeper(letter, section.variable).pushed(letter, section.count);
   }
-  letter.end(*world_, *traffic_);
+  letter.end(*topology_, *traffic_);
   ++counts_.dropped[worker];
 }
 
@@ -396,7 +403,7 @@ void Service<C>::commit(Slice<Letter const* const> pushes, double scale) {
       if (std::exchange(brought_by_[section.variable], push) == push) letter.broken("it brings a variable twice");
       parts_[section.variable].push_back(variable.pushed(letter, section.count));
     }
-    letter.end(*world_, *traffic_);
+    letter.end(*topology_, *traffic_);
   }
   for (std::size_t variable = 0; variable < parts_.size(); ++variable) {
     if (parts_[variable].empty()) continue;
@@ -422,8 +429,8 @@ void Service<C>::answer(std::size_t worker) {
     SectionHeader const section = letter.section();
     keeper(letter, section.variable).answer(letter, section.count, draft_);
   }
-  letter.end(*world_, *traffic_);
-  draft_.post(*world_, LetterLane::answers, letter.from(), *traffic_);
+  letter.end(*topology_, *traffic_);
+  draft_.post(*topology_, LetterLane::answers, letter.from(), *traffic_);
   peers_[worker].parked = false;
   if (has_quorum_) clock_[worker] = std::max(clock_[worker], committed_);
   note(worker, RunLog::Kind::answer, letter.header().clock);

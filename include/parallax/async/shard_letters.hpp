@@ -33,6 +33,14 @@ bool is_finite(State const& state, Rows const& rows, NonFinite non_finite, int r
               joined({"the gradient has ", std::to_string(found->value), " at row ", found->row, ", column ", found->column})};
 }
 
+// The number of the first distinct key of a plan that is of this owner or a later one: letters go straight to owners, by whatever hops
+// the plan would send its keys.
+template <class State, class Plan>
+std::size_t first_key_of(State const& state, Plan const& plan, int owner) {
+  auto const* const keys = plan.groups.keys.data();
+  return static_cast<std::size_t>(std::lower_bound(keys, keys + plan.size(), state.placement().base(owner)) - keys);
+}
+
 }  // namespace detail
 
 // Rows: keys, and packed rows behind them. Of a table whose Reduce is mean_by_count the counts lie between.
@@ -176,7 +184,7 @@ struct PsShard::letters<Sparse> {
 
    private:
     std::size_t row_bytes() const { return static_cast<std::size_t>(handle_.width()) * sizeof(T); }
-    std::size_t begin_of(int owner) const { return handle_.plan()->runs[0].sent[static_cast<std::size_t>(owner)]; }
+    std::size_t begin_of(int owner) const { return detail::first_key_of(handle_.state(), *handle_.plan(), owner); }
     std::span<typename State::index_type const> keys_of(int owner) const {
       return {handle_.plan()->groups.keys.data() + begin_of(owner), begin_of(owner + 1) - begin_of(owner)};
     }
@@ -219,8 +227,8 @@ struct PsShard::letters<Sparse> {
     ~Brings() { --plan_->users; }
 
     void write(int owner, LetterDraft& letter) const override {
-      std::size_t const begin = plan_->runs[0].sent[static_cast<std::size_t>(owner)],
-                        count = plan_->runs[0].sent[static_cast<std::size_t>(owner) + 1] - begin;
+      std::size_t const begin = detail::first_key_of(*state_, *plan_, owner),
+                        count = detail::first_key_of(*state_, *plan_, owner + 1) - begin;
       letter.section(this->variable, count);
       letter.run(std::span<Index const>{plan_->groups.keys.data() + begin, count}, Payload::ids);
       if (state_->counted()) letter.run(std::span<std::uint32_t const>{counts_.data() + begin, count}, Payload::counts);

@@ -54,7 +54,7 @@ using Kept = std::conditional_t<is_saved_value<std::remove_cvref_t<T>>, std::rem
 //     if (every.stopping()) break;
 //   }
 template <class S, class... Things>
-class Checkpoints {
+class Checkpoints : private detail::Wishful {
  public:
   // Local. `things`: what Session::save takes. Throws Error (invalid_argument) for an interval that is none.
   template <class... Given>
@@ -64,14 +64,21 @@ class Checkpoints {
       throw Error{Errc::invalid_argument, session.rank(), "Checkpoints", "", "it is due after steps or seconds above 0"};
     if (every_.signals.any()) watch_.emplace(every_.signals);
     begin();
+    session.core().wishful = this;
   }
   Checkpoints(Checkpoints&&) = delete;
+  // Local. What is being written behind the steps goes on, as the session's.
+  ~Checkpoints() {
+    auto& core = session_->core();
+    if (core.wishful == this) core.wishful = nullptr;
+  }
 
-  // Collective. The newest complete generation, restored (Session::restore); nothing where there is none at all, which is how a first
-  // run begins. Errors: those of Session::restore.
-  std::optional<Restored> resume() {
+  // Collective. The newest complete generation, restored (Session::restore), or the one that the options ask for; nothing where there is
+  // none at all, which is how a first run begins. Errors: those of Session::restore.
+  std::optional<Restored> resume(RestoreOptions const& options = {}) {
     if (!any()) return std::nullopt;
-    auto const restored = std::apply([&](auto&... things) { return session_->restore(directory_, {}, things...); }, things_);
+    auto const restored =
+        std::apply([&](auto&... things) { return session_->restore(directory_, options, things...); }, things_);
     begin();
     return restored;
   }
@@ -81,7 +88,8 @@ class Checkpoints {
   // what went wrong, after the step by which all ranks have heard of it; then it is due again an interval later.
   std::optional<Saved> step() {
     auto& core = session_->core();
-    if (heard_ < core.steps) {
+    if (core.steps < begun_) go_back();
+    if (heard_ != core.steps) {
       unsigned const wished = core.wished;
       heard_ = core.steps;
       if ((wished & core.to_meet) && hear()) {
@@ -91,7 +99,7 @@ class Checkpoints {
         return saved;
       }
       // All have told with a step after the cut that they have written.
-      if (!(wished & core.busy) && cut_ < core.steps && core.behind && core.behind->together()) settle();
+      if (!(wished & core.busy) && cut_ != core.steps && core.behind && core.behind->together()) settle();
     }
     tell();
     if (!due()) return arrived();
@@ -119,10 +127,11 @@ class Checkpoints {
 
  private:
   // Local. What the next step's commit tells all.
-  void tell() {
+  void tell() { session_->core().wish = wishes(); }
+  unsigned wishes() override {
     auto& core = session_->core();
     bool const meet = !stopping_ && ((watch_ && watch_->seen()) || (core.behind && core.behind->failed()));
-    core.wish = (meet ? core.to_meet : 0u) | (core.behind && core.behind->busy() ? core.busy : 0u);
+    return (meet ? core.to_meet : 0u) | (core.behind && core.behind->busy() ? core.busy : 0u);
   }
   // Collective. A save in the background ends by all together. Throws what went wrong.
   void settle() {
@@ -146,6 +155,12 @@ class Checkpoints {
     begun_ = session_->steps();
     look_ = begun_ + 1;
     began_ = session_->core().waiting.seconds();
+  }
+  // The session was restored by other means: the interval began as many intervals earlier as it went back.
+  void go_back() {
+    std::int64_t const was = begun_, steps = every_.steps;
+    begin();
+    if (steps > 0) begun_ = was - (was - begun_ + steps - 1) / steps * steps;
   }
   // Alike on all ranks.
   bool due() {

@@ -4,13 +4,16 @@
 
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/comm/letter_queue.hpp"
 
 namespace parallax {
 
 // A communicator of one rank, without threads, processes or a library behind it. Every exchange copies the rank's block for
-// itself and is complete when it returns. It has the core of a communicator and no optional ability. May be moved at any time.
+// itself and is complete when it returns. Of optional abilities it has a Mailbox, by which a trainer apart runs alone. May be moved at any
+// time.
 class SelfCommunicator {
  public:
   // An exchange that was complete when it was posted. Refers to nothing.
@@ -21,6 +24,12 @@ class SelfCommunicator {
     // Always -1: there is nobody to wait for.
     int waiting_for() const { return -1; }
   };
+
+  SelfCommunicator() = default;
+  // Of a mailbox with these bounds. Error (invalid_argument) for a window below 1.
+  explicit SelfCommunicator(MailboxBounds const& bounds) : bounds_{bounds} {
+    detail::check_bounds(bounds, bounds.largest, "SelfCommunicator");
+  }
 
   // Always 0.
   int rank() const { return 0; }
@@ -46,7 +55,35 @@ class SelfCommunicator {
     if (!reason_) reason_ = reason;
   }
 
+  // As the bounds have it: 8 unless they were given.
+  int window() const { return bounds_.window; }
+  // Likewise: 64 MiB.
+  std::size_t largest() const { return bounds_.largest; }
+  // See Mailbox: letters of rank 0 to itself.
+  bool post(LetterLane lane, int to, LetterParts parts) {
+    if (reason_) throw *reason_;
+    detail::check_letter(0, 1, to, parts, largest());
+    auto& waiting = letters_[static_cast<int>(lane)];
+    if (lane == LetterLane::requests && waiting.size() == static_cast<std::size_t>(window())) return false;
+    detail::write_letter(waiting.emplace_back(), parts);
+    return true;
+  }
+  // Likewise.
+  bool take(LetterLane lane, int from, Letter& letter) {
+    if (reason_) throw *reason_;
+    detail::check_writer(0, 1, from);
+    auto& waiting = letters_[static_cast<int>(lane)];
+    if (waiting.empty()) return false;
+    letter.from = 0;
+    letter.bytes = std::move(waiting.front());
+    waiting.erase(waiting.begin());
+    return true;
+  }
+
  private:
+  MailboxBounds bounds_;
+  // By lane, in the order of their posting.
+  std::vector<std::vector<std::byte>> letters_[2];
   // Of the first abort.
   std::optional<Error> reason_;
 };

@@ -11,6 +11,7 @@
 #include "parallax/core/config.hpp"
 #include "parallax/core/list.hpp"
 #include "parallax/core/pointer.hpp"
+#include "parallax/engine/beside.hpp"
 #include "parallax/engine/rounds.hpp"
 #include "parallax/engine/waiting.hpp"
 #include "parallax/session/completion.hpp"
@@ -19,21 +20,6 @@
 #include "parallax/variable/registry.hpp"
 
 namespace parallax::detail {
-
-// What goes on behind the steps of a session, such as a save in the background. The core owns one; `finish` settles it, and so does
-// each operation that cannot stand beside it.
-class Behind {
- public:
-  virtual ~Behind() = default;
-  // Collective, within an operation of this name. Waits for the end, and throws Refused for what went wrong.
-  virtual void settle(char const* operation) = 0;
-  // Local. Whether something has gone wrong on this rank that nobody was told.
-  virtual bool failed() const = 0;
-  // Local. Whether this rank has not come so far yet that all together can end it.
-  virtual bool busy() const = 0;
-  // Alike on all ranks. Whether it has begun, and comes to its end by all together.
-  virtual bool together() const = 0;
-};
 
 // Who captures a step of a session, see `capture`, and is shown each that is taken meanwhile.
 template <Communicator C>
@@ -141,6 +127,8 @@ class SessionCore final : private Underway {
   // on behind its steps is busy. And what any rank has told, as of the last.
   enum Wish : unsigned { to_meet = 1, busy = 2 };
   unsigned wish = 0, wished = 0;
+  Wishful* wishful = nullptr;  // owned by nobody here
+  Owned<Held> held;
   Registry registry;
   Waiting<C> waiting;
   Rounds<C> rounds;
