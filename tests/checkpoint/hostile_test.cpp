@@ -965,7 +965,7 @@ TEST_CASE("a save does not follow a link that it finds in the place of a leftove
   CHECK(saved_in(scratch) == good);
   CHECK(read_all(scratch.path("elsewhere/precious")) == "precious");
   CHECK(std::filesystem::exists(run + "/generation-000002/manifest.safetensors"));
-  CHECK(px::detail::names_in(run) == std::vector<std::string>{"generation-000001", "generation-000002"});
+  CHECK(px::detail::names_in(run) == std::vector<std::string>{"checkpoint.lock", "generation-000001", "generation-000002"});
 }
 
 TEST_CASE("no save follows the highest number of all", "[checkpoint][hostile]") {

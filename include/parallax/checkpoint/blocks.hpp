@@ -101,6 +101,14 @@ class BlockReader {
             blocks_of(file.rows(tensor), file.row_bytes(tensor), manifest_->facts().block_bytes),
             0};
   }
+  // A tensor of a file, whosever it is, but a list of rows. Throws FormatError.
+  Slab slab(std::size_t shard, std::size_t tensor) const {
+    Slab slab = own_slab(shard, tensor);
+    std::int64_t all = 0;
+    ShardFile const& file = manifest_->shards()[shard];
+    if (!file.is_own(tensor)) slab.numbers = file.numbers(tensor, all, manifest_->path());
+    return slab;
+  }
   // Which rows of the slab its block number `block` has: from this one on, so many.
   std::pair<std::int64_t, std::int64_t> rows_in(Slab const& slab, std::int64_t block) const {
     std::int64_t const in_block = rows_of(slab), first = block * in_block;

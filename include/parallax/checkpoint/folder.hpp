@@ -101,13 +101,19 @@ inline void remove_folder(std::string const& folder) noexcept {
   }
 }
 
-// The numbers of the generations in a folder, from the newest on; of none where there is no folder. By their names alone, which
-// promise nothing: who reads one finds out whether it is complete. Throws FileError, and FormatError of a number that is the last.
-inline std::vector<std::int64_t> generations_in(std::string const& folder) {
+// The numbers of the names of generations in a folder, from the highest on; of none where there is no folder. With `folders` of folders
+// alone: a file that is called like a generation is none, though none can be made of its name. Throws FileError, and FormatError of a
+// number that is the last.
+inline std::vector<std::int64_t> numbers_in(std::string const& folder, bool folders = false) {
+  auto const is_folder = [&](std::string const& name) {
+    struct ::stat status;
+    return ::stat((folder + "/" + name).c_str(), &status) != 0 ? errno != ENOENT : S_ISDIR(status.st_mode);
+  };
   std::vector<std::int64_t> numbers;
   try {
     for (std::string const& name : names_in(folder))
-      if (std::int64_t const number = generation_number(name)) numbers.push_back(number);
+      if (std::int64_t const number = generation_number(name); number && (!folders || is_folder(name)))
+        numbers.push_back(number);
   } catch (FileError const& error) {
     if (error.code() != ENOENT) throw;
   }
@@ -116,6 +122,9 @@ inline std::vector<std::int64_t> generations_in(std::string const& folder) {
     throw FormatError(folder, generation_name(most_generations) + " has the highest number of all: no other can follow it");
   return numbers;
 }
+// The generations in it, from the newest on. By their names, which promise nothing: who reads one finds out whether it is complete.
+// Throws likewise.
+inline std::vector<std::int64_t> generations_in(std::string const& folder) { return numbers_in(folder, true); }
 
 // Takes the names from generations older than `newest`, which is there: those with `keep` newer ones among `complete`, and those that
 // are older than it by so many seconds as their manifests lie. 0: however many, and however old. Returns their numbers. So none is ever

@@ -36,6 +36,10 @@ struct RestoreOptions {
   std::vector<std::pair<std::string, std::string>> names = {};
   // Seconds that a rank may take to read: see SaveOptions.
   double at_most = 600;
+  // Whether every block of every file is compared with its checksum before anything is changed, which reads all files twice. Of the
+  // newest generations those that are damaged anywhere are then passed over for an older one that is whole; one that was asked for by
+  // its number is refused, and the session goes on.
+  bool whole = false;
 };
 
 // What `Session::save` has made.
@@ -56,6 +60,8 @@ struct Restored {
   std::int64_t step;
   // What ranks had of their own, and lost, because there are as many ranks no more: "VARIABLE/ITEM", or the name of a value.
   std::vector<std::string> lost;
+  // Why newer generations were passed over, a sentence for each, which names the file: from the newest on, the same on all ranks.
+  std::vector<std::string> passed_over;
 };
 
 // A value of the trainer in a checkpoint. Refers to it. `shared_value` and `own_value` make one.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "parallax/checkpoint/blocks.hpp"
 #include "parallax/checkpoint/common.hpp"
 #include "parallax/checkpoint/find_generation.hpp"
+#include "parallax/comm/transfer/dense.hpp"
 
 namespace parallax::detail {
 
@@ -65,14 +68,15 @@ class Readers {
 struct ReadableGeneration {
   Generation manifest;
   Readers readers;
+  std::vector<std::string> passed_over{};  // why newer ones were
 };
 
 // The work of `find_for_all`.
 template <Communicator C>
 class GenerationFinder {
  public:
-  GenerationFinder(SessionCore<C>& core, std::string const& directory, std::int64_t wanted)
-      : core_{&core}, directory_{&directory}, wanted_{wanted}, rank_{core.topology.rank()} {}
+  GenerationFinder(SessionCore<C>& core, std::string const& directory, std::int64_t wanted, bool whole)
+      : core_{&core}, directory_{&directory}, wanted_{wanted}, whole_{whole}, rank_{core.topology.rank()} {}
 
   ReadableGeneration find() {
     std::optional<Error> error = caught(rank_, "restore", [&] {
@@ -80,10 +84,15 @@ class GenerationFinder {
     });
     agree_so_far(*core_, "restore", error);
     PassedOver passed;
+    std::vector<std::string> passed_over;
     for (std::int64_t below = most_generations; next(below); below = number_) {
       std::string why;
-      if (auto found = look(why)) return std::move(*found);
+      if (auto found = look(why); found && (!whole_ || is_whole(*found, why))) {
+        found->passed_over = std::move(passed_over);
+        return std::move(*found);
+      }
       passed.add(why);
+      passed_over.push_back(std::move(why));
     }
     error = caught(rank_, "restore", [&] { passed.fail(*directory_); });
     agree_so_far(*core_, "restore", error);
@@ -186,9 +195,63 @@ class GenerationFinder {
     return ReadableGeneration{std::move(manifest), std::move(readers)};
   }
 
+  // Collective. Whether every block of every file is as it was written: each rank reads a part of those that it sees. One that was
+  // wanted is refused where it is not.
+  bool is_whole(ReadableGeneration const& found, std::string& why) {
+    std::string damage;
+    std::optional<Error> error = caught(rank_, "restore", [&] {
+      try {
+        read_part(found);
+      } catch (FileError const& failed) {
+        if (failed.code() != EIO) throw;
+        damage = failed.what();
+      } catch (FormatError const& failed) {
+        damage = failed.what();
+      }
+    });
+    agree_so_far(*core_, "restore", error);
+    for (auto const& told : gathered_bytes(*core_, "restore", std::as_bytes(std::span{damage}), true)) {
+      if (told.empty()) continue;
+      why.assign(reinterpret_cast<char const*>(told.data()), told.size());
+      break;
+    }
+    if (why.empty()) return true;
+    if (wanted_ == 0) return false;
+    throw Refused{{Errc::file, rank_, "restore", "", why}};
+  }
+  // Local. Throws FormatError of a block that is damaged, and FileError.
+  void read_part(ReadableGeneration const& found) const {
+    auto const rank = static_cast<std::size_t>(rank_);
+    BlockReader blocks{found.manifest, *directory_ + "/" + generation_name(found.manifest.facts().number)};
+    auto const each_slab = [&](auto&& f) {
+      for (std::size_t file = 0; file < found.manifest.shards().size(); ++file) {
+        auto const& readers = found.readers.groups()[found.readers.group_of(file)];
+        auto const at = std::find(readers.begin(), readers.end(), rank);
+        ShardFile const& shard = found.manifest.shards()[file];
+        for (std::size_t tensor = 0; at != readers.end() && tensor < shard.header().size(); ++tensor)
+          if (!shard.is_list(tensor)) f(blocks.slab(file, tensor), at - readers.begin(), readers.size());
+      }
+    };
+    std::int64_t all = 0, number = 0;
+    each_slab([&](Slab const& slab, std::ptrdiff_t, std::size_t) { all += slab.blocks; });
+    std::vector<std::byte> rows;
+    each_slab([&](Slab const& slab, std::ptrdiff_t at, std::size_t of) {
+      auto const begin = [&](std::ptrdiff_t part) {
+        return static_cast<std::int64_t>(
+            part_begin(static_cast<std::size_t>(all), static_cast<int>(part), static_cast<int>(of)));
+      };
+      for (std::int64_t block = 0; block < slab.blocks; ++block, ++number) {
+        if (number < begin(at) || number >= begin(at + 1)) continue;
+        rows.resize(blocks.bytes(slab, block));
+        blocks.read(slab, block, rows);
+      }
+    });
+  }
+
   SessionCore<C>* core_;
   std::string const* directory_;
   std::int64_t wanted_;
+  bool whole_;
   int rank_;
   std::vector<std::int64_t> mine_;     // the generations that this rank sees, from the newest on
   std::int64_t number_ = 0;            // the one that is looked at
@@ -196,11 +259,12 @@ class GenerationFinder {
   bool all_see_ = true, sees_ = true;  // that manifest: all ranks, and this one
 };
 
-// Collective. The generation `wanted`, or of 0 the newest of which every file is seen by a rank; the same on all ranks. Throws Error
+// Collective. The generation `wanted`, or of 0 the newest of which every file is seen by a rank, with `whole` each block as it was
+// written; the same on all ranks. Throws Error
 // (file), as a refusal, after which the session goes on.
 template <Communicator C>
-ReadableGeneration find_for_all(SessionCore<C>& core, std::string const& directory, std::int64_t wanted) {
-  return GenerationFinder<C>{core, directory, wanted}.find();
+ReadableGeneration find_for_all(SessionCore<C>& core, std::string const& directory, std::int64_t wanted, bool whole) {
+  return GenerationFinder<C>{core, directory, wanted, whole}.find();
 }
 
 }  // namespace parallax::detail

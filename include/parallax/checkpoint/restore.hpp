@@ -29,8 +29,8 @@ struct CheckpointWork<Operation::restore> {
   static Restored restore(SessionCore<C>& core, std::string const& directory, RestoreOptions const& options,
                           Things&... things) {
     int const rank = core.topology.rank();
-    std::string text =
-        joined({"restore from '", directory, "', generation ", options.generation, options.partial ? ", partial" : ""});
+    std::string text = joined({"restore from '", directory, "', generation ", options.generation,
+                               options.partial ? ", partial" : "", options.whole ? ", whole" : ""});
     for (auto const& [now, then] : options.names) append(text, {", '", now, "' there '", then, "'"});
     begin_checkpoint(core, Operation::restore, text, [&] {
       if (options.generation < 0)
@@ -42,7 +42,7 @@ struct CheckpointWork<Operation::restore> {
     core.settle_behind("restore");
     core.waiting.allow(patience(options.at_most));
 
-    ReadableGeneration const generation = find_for_all(core, directory, options.generation);
+    ReadableGeneration const generation = find_for_all(core, directory, options.generation, options.whole);
     Generation const& manifest = generation.manifest;
     std::vector<std::string> lost, alike;
     std::vector<int> hosts;
@@ -65,7 +65,7 @@ struct CheckpointWork<Operation::restore> {
     };
     (each_of(things, began), ...);
     agree_so_far(core, "restore", restoring.own_error, true);
-    return {manifest.facts().number, manifest.facts().step, std::move(lost)};
+    return {manifest.facts().number, manifest.facts().step, std::move(lost), generation.passed_over};
   }
 };
 

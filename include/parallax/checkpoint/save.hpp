@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "parallax/checkpoint/common.hpp"
+#include "parallax/checkpoint/folder_lock.hpp"
 #include "parallax/checkpoint/shard.hpp"
 #include "parallax/core/birth.hpp"
 #include "parallax/core/math.hpp"
@@ -162,7 +163,7 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
 }
 
 // Collective. Who sees whose folder: rank 0 makes a file, and who does not see that makes one as well. The folder is there then, without
-// what saves have left. `id`: of the save, for the names of these files.
+// what saves have left, and the session has its lock. `id`: of the save, for the names of these files.
 template <Communicator C>
 Homes find_homes(SessionCore<C>& core, char const* operation, std::string const& directory, std::uint64_t id) {
   int const rank = core.topology.rank(), ranks = core.topology.size();
@@ -172,7 +173,7 @@ Homes find_homes(SessionCore<C>& core, char const* operation, std::string const&
     std::optional<Error> const error = caught(rank, operation, [&] {
       if (!makes) return;
       make_folder(directory);
-      if (rank == 0) remove_unfinished(directory);
+      if (rank == 0) hold_folder(core, directory), remove_unfinished(directory);
       if (ranks == 1) return;
       Descriptor const made = make_file(file(rank), 0);
       if (!made.is_open()) throw FileError(file(rank), "open", errno);
@@ -248,8 +249,8 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
   std::int64_t newest = 0;
   std::optional<Error> error = caught(rank, word, [&] {
     if (!leads) return;
-    if (rank != 0) remove_unfinished(directory);
-    auto const numbers = generations_in(directory);
+    if (rank != 0) hold_folder(core, directory), remove_unfinished(directory);
+    auto const numbers = numbers_in(directory);
     if (!numbers.empty()) newest = numbers.front();
   });
   agree_so_far(core, word, error);

@@ -1,9 +1,12 @@
 // The proof that a run came to its end on every rank: `Session::finish` makes it, and a launcher reads the file that it saves.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string>
+#include <string_view>
 
 #include "parallax/core/error.hpp"
 #include "parallax/core/list.hpp"
@@ -42,15 +45,27 @@ struct Completion {
   }
 
   // Local. Rank 0 writes the text to `path`, whole or not at all; the others do nothing. Throws Error (invalid_argument) where
-  // it cannot be written.
+  // it cannot be written, which names the call that failed and why; then nothing is left of it.
   void save(std::string const& path) const {
     if (rank != 0) return;
     std::string const draft = joined({path, ".part"}), all = text();
-    std::FILE* const file = std::fopen(draft.c_str(), "wb");
-    bool const written = file && std::fwrite(all.data(), 1, all.size(), file) == all.size();
-    bool const closed = file && std::fclose(file) == 0;
-    if (!written || !closed || std::rename(draft.c_str(), path.c_str()) != 0)
-      throw Error{Errc::invalid_argument, rank, "save", "", joined({"the record of completion cannot be written to ", path})};
+    auto const write = [&] {  // the call that fails, which has set errno
+      std::FILE* const file = std::fopen(draft.c_str(), "wb");
+      if (!file) return "open";
+      bool const written = std::fwrite(all.data(), 1, all.size(), file) == all.size();
+      int const code = errno;
+      bool const closed = std::fclose(file) == 0;
+      if (!written) errno = code;
+      return !written ? "write" : !closed ? "close" : std::rename(draft.c_str(), path.c_str()) != 0 ? "rename" : nullptr;
+    };
+    char const* call;
+    do call = write();
+    while (call && errno == EINTR);
+    if (!call) return;
+    std::string const why = std::strerror(errno);
+    if (std::string_view{call} != "open") std::remove(draft.c_str());
+    throw Error{Errc::invalid_argument, rank, "save", "",
+                joined({"the record of completion cannot be written to ", path, ": ", call, ": ", why})};
   }
 };
 
