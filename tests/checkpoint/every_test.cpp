@@ -179,6 +179,33 @@ TEST_CASE("a run that begins again knows that the first choice of a table is ove
   CHECK(moves_of_the_next_step(true, true) == 0);    // resumed: none is the first any more
 }
 
+TEST_CASE("a session goes back behind the beginning of a search, and behind its end", "[checkpoint]") {
+  Folder const folder;
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    px::Session session{world, {.choice = {.first_step = 1'000'000}}};
+    px::Variable<px::Sparse, px::Auto> words{session, "words", px::Table{.rows = 40, .width = 1}};
+    std::vector<int> const ids{world.rank(), 7};
+    auto const step = [&] { session.step(px::grad(words, ids, std::vector<float>(2, 1.0f))); };
+    auto const searches = [&] { return static_cast<bool>(words.state().search); };
+    step();
+    session.save(folder.path, {}, words);  // generation 1: none
+    session.search_pieces(words, {.most = 8, .probes = 3, .steps = 2, .settling = 0});
+    step();
+    session.save(folder.path, {}, words);  // generation 2: one is on
+    step();
+    session.restore(folder.path, {.generation = 1}, words);
+    if (searches()) throw std::runtime_error{"a search goes on that had not begun"};
+    session.restore(folder.path, {.generation = 2}, words);
+    if (!searches()) throw std::runtime_error{"a search that was on is none"};
+    for (int i = 0; i < 20; ++i) step();
+    if (searches()) throw std::runtime_error{"a search that was taken up does not end"};
+    session.restore(folder.path, {.generation = 1}, words);
+    float const value = session.pull(words, std::vector{7})[0][0];
+    if (session.steps() != 1 || value != -0.01f) throw std::runtime_error{"not what was saved"};
+    session.finish();
+  });
+}
+
 TEST_CASE("an interval that is none is refused", "[checkpoint]") {
   px::SelfCommunicator world;
   px::Session session{world};
