@@ -73,7 +73,7 @@ struct BasicAdam {
       m = faded(0, m), v = faded(1, v);
       return detail::resting::is_mean(v) &&
              detail::resting::is_unseen(p, static_cast<T>(rate), m,
-                                     parallax::sqrt(v) / static_cast<T>(root) + static_cast<T>(epsilon));
+                                        parallax::sqrt(v) / static_cast<T>(root) + static_cast<T>(epsilon));
     }
     // m (slot 0) or v without a gradient.
     template <class T>

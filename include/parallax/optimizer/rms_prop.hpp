@@ -51,7 +51,8 @@ struct BasicRmsProp {
     // A zero gradient moves no parameter.
     Pace pace() const noexcept {
       namespace resting = detail::resting;
-      bool const rests = resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
+      bool const rests =
+          resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
       return rests ? Pace{0, 1} : Pace{};
     }
     // Whether the other lets slots fade alike.
@@ -120,7 +121,8 @@ struct BasicCenteredRmsProp {
     // A zero gradient moves no parameter.
     Pace pace() const noexcept {
       namespace resting = detail::resting;
-      bool const rests = resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
+      bool const rests =
+          resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
       return rests ? Pace{0, 1} : Pace{};
     }
     // Whether the other lets slots fade alike.

@@ -430,8 +430,7 @@ inline void SocketEndpoint::come(int from, FrameHeader const& message) {
     case FrameKind::question: return journals.come(from, true);
     case FrameKind::status: return journals.come(from, false);
     case FrameKind::directory: return directory_.swap(texts_[static_cast<std::size_t>(from)]);
-    case FrameKind::abort:
-      return hear(error_from(texts_[static_cast<std::size_t>(from)], options.size), message.number);
+    case FrameKind::abort: return hear(error_from(texts_[static_cast<std::size_t>(from)], options.size), message.number);
     case FrameKind::place: return host_meeting_.come(from);
     case FrameKind::found: return host_meeting_.answer(from, message.number == 1);
     case FrameKind::bell:

@@ -59,7 +59,8 @@ class PlaceFile {
     file_ = OwnedDescriptor{make_descriptor(fresh.c_str(), O_WRONLY | O_NOFOLLOW, S_IRUSR | S_IWUSR)};
     bool const fits = may_have_bytes(line.size());
     bool const written = file_ && fits && write_all(file_.get(), line.data(), line.size()) &&
-                         uninterrupted([&] { return ::fsync(file_.get()); }) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;
+                         uninterrupted([&] { return ::fsync(file_.get()); }) == 0 &&
+                         ::rename(fresh.c_str(), path_.c_str()) == 0;
     int const error = file_ && !fits ? EFBIG : errno;
     if (!written && file_) ::unlink(fresh.c_str());
     if (!written) throw place_file_error(path_, joined({"cannot be written: ", std::strerror(error)}));
