@@ -25,6 +25,9 @@ __attribute__((const)) decltype(__builtin_sqrtf64(0)) __builtin_sqrtf64(decltype
 #define PARALLAX_DETAIL_SQRT_LANE 1
 #endif
 
+#if defined(__clang__)  // which takes the setting of what is written here; g++ that of what it is inlined into
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+#endif
 namespace parallax {
 namespace detail {
 
@@ -85,3 +88,6 @@ PARALLAX_HOST_DEVICE inline T sqrt(T x) noexcept {
 }
 
 }  // namespace parallax
+#if defined(__clang__)
+PARALLAX_STRICT_ARITHMETIC_END
+#endif
