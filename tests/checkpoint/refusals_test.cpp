@@ -343,3 +343,49 @@ TEST_CASE("a variable of another scalar is not restored", "[checkpoint][refusals
   session.step(px::grad(bias, memory));
   session.finish();
 }
+
+TEST_CASE("replicas that differ take no good checkpoint's place", "[checkpoint][replicas]") {
+  Scratch const scratch;
+  std::string const folder = scratch.path("run");
+  constexpr int ranks = 3;
+  std::vector<std::vector<std::string>> told(ranks);
+  px::run_threads(ranks, [&](World& world) {
+    auto& mine = told[static_cast<std::size_t>(world.rank())];
+    Trainer trainer{world};
+    auto const save = [&](bool behind) {
+      try {
+        if (behind) trainer.session.save_async(folder, {}, trainer.words, trainer.bias), trainer.session.finish();
+        else trainer.session.save(folder, {.keep = 1}, trainer.words, trainer.bias);
+        mine.push_back("");
+      } catch (px::Error const& error) {
+        mine.push_back(error.code() == px::Errc::mismatch && error.rank() == 1 && error.variable() == "bias" ? error.detail()
+                                                                                                             : "?");
+      }
+    };
+    trainer.step();
+    save(false);
+    auto const other = [&](float by, float& value) {
+      if (world.rank() == 1) value += by;
+    };
+    float& slot = trainer.bias.slot<float>("m")[4];
+    for (float* const value : {&trainer.memory[2], &slot}) {
+      float const before = *value;
+      other(0.5f, *value);
+      save(false);
+      save(true);
+      *value = before;
+    }
+    trainer.session.finish();
+    trainer.step();
+    save(true);
+    trainer.session.finish();
+  });
+  for (auto const& mine : told) {
+    CHECK(mine == told[0]);
+    REQUIRE(mine.size() == 6);
+    CHECK(mine[0].empty());
+    for (std::size_t i = 1; i < 5; ++i) CHECK(mine[i].starts_with("rank 1 has «bias values and slots of checksum "));
+    CHECK(mine[5].empty());
+  }
+  CHECK(px::detail::generations_in(folder) == std::vector<std::int64_t>{2, 1});
+}

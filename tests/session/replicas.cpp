@@ -138,5 +138,79 @@ TEST_CASE("the first step of replicas sends as many messages whether they are co
   for (Sent const& each : compared) CHECK((each[0] > 0 && each[1] > 0));
 }
 
+// Steps of a dense variable and of a table of a policy that replicates. Of what `entry` returns rank 1 has another value after so many
+// steps, and its own again two steps later. Returns, by rank, what the steps from there on answered.
+template <class Policy, class Entry>
+std::vector<std::vector<Answer>> gone_astray(int after, px::SessionOptions options, Entry&& entry) {
+  std::vector<std::vector<Answer>> answers(ranks);
+  auto const body = [&](px::ThreadCommunicator& world) {
+    px::Session session{world, options};
+    std::vector<float> memory(4, 1.0f);
+    px::Variable<px::Dense, px::AllReduce, px::Momentum> layer{session, "layer", px::bind(memory)};
+    px::Variable<px::Sparse, Policy, px::Adam> table{session, "table", {.rows = 9, .width = 2, .initial = px::uniform(-1, 1)}};
+    auto const step = [&](int turn) {
+      // A rank that reads other rows than the others has settled other ones.
+      std::vector<int> const named{turn % 9, (turn + 1) % 9}, read{(turn * (world.rank() + 2)) % 9};
+      static_cast<void>(session.pull(table, read));
+      session.step(grad(layer, gradient), grad(table, named, gradient));
+    };
+    for (int turn = 0; turn < after; ++turn) step(turn);
+    auto& mine = answers[static_cast<std::size_t>(world.rank())];
+    float& value = entry(memory, layer, table);
+    float const before = value;
+    if (world.rank() == 1) value = before + 1;
+    for (int time = 0; time < 2; ++time) mine.push_back(answer_of([&] { step(after); }));
+    if (world.rank() == 1) value = before;
+    for (int time = 0; time < 2; ++time) mine.push_back(answer_of([&] { step(after + time); }));
+    session.finish();
+  };
+  px::run_threads(ranks, body, patient);
+  return answers;
+}
+
+TEMPLATE_TEST_CASE("replicas that go astray are found at every so many updates, in values and in slots", "[session][replicas]",
+                   px::AllReduce, px::AllGather) {
+  auto const check = [](std::string const& variable, auto&& entry) {
+    auto const answers = gone_astray<TestType>(4, {.compare_replicas_every = 2}, entry);
+    for (auto const& mine : answers) {
+      for (std::size_t i : {0u, 1u}) {
+        INFO(mine[i].what);
+        CHECK(mine[i] == answers[0][i]);
+        CHECK(mine[i].code == px::Errc::mismatch);
+        CHECK(mine[i].rank == 1);
+        CHECK(mine[i].variable == variable);
+        CHECK_THAT(mine[i].detail, contains("rank 1 has «" + variable + " values and slots of checksum "));
+      }
+      CHECK(!mine[2].refused);
+      CHECK(!mine[3].refused);
+    }
+    for (auto const& mine : gone_astray<TestType>(3, {.compare_replicas_every = 2}, entry)) {
+      CHECK(!mine[0].refused);  // after three updates nobody looks
+      CHECK(mine[1].refused);
+    }
+    for (auto const& mine : gone_astray<TestType>(4, {}, entry))  // nor unless it is asked for
+      for (Answer const& one : mine) CHECK(!one.refused);
+  };
+  check("layer", [](auto& memory, auto&, auto&) -> float& { return memory[2]; });
+  check("layer", [](auto&, auto& layer, auto&) -> float& { return layer.template slot<float>("v")[3]; });
+  check("table", [](auto&, auto&, auto& table) -> float& { return table.local().row(7)[1]; });
+  check("table", [](auto&, auto&, auto& table) -> float& { return table.template slot<float>("v").row(7)[1]; });
+}
+
+TEST_CASE("replicas that are compared now and then send nothing for it", "[session][replicas]") {
+  auto const sent = [](std::int64_t every) {
+    return on_ranks(ranks, [&](px::ThreadCommunicator& world) {
+      px::Session session{world, {.compare_replicas_every = every}};
+      px::Variable<px::Sparse, px::AllGather, px::Adam> table{session, "table", {.rows = 4, .width = 2}};
+      for (int turn = 0; turn < 5; ++turn) session.step(grad(table, ids, gradient));
+      std::array<std::uint64_t, 3> const all{session.traffic().messages, session.traffic().transfers,
+                                             session.traffic().sent_of(px::Payload::control).all};
+      session.finish();
+      return all;
+    });
+  };
+  CHECK(sent(1) == sent(0));
+}
+
 }  // namespace
 }  // namespace parallax_test::replicas

@@ -44,6 +44,20 @@ class UnfinishedFolder {
   Birth birth_;
 };
 
+// Local. A line for each variable of which every rank of this session has all, in memory of the host, with the checksum of its values
+// and slots: what ranks compare before they save, so that replicas which differ take no good checkpoint's place. Variables that were
+// never updated are left to their first update, and tables of which rows are behind to SessionOptions::compare_replicas_every.
+template <Communicator C>
+std::string compared_replicas(SessionCore<C>& core) {
+  std::string lines;
+  if (!core.options.compare_replicas || core.topology.size() == 1) return lines;
+  std::uint64_t sum = 0;
+  for (auto const& known : core.registry.variables())
+    if (known->state && !known->gone && known->updates(known->state) > 0 && known->replica(known->state, sum, false))
+      append(lines, {"\n", known->name, "\tvalues and slots of checksum ", number_text(sum)});
+  return lines;
+}
+
 // Which ranks see the same folder: those of a home. By rank, the first rank of its home, which leads it.
 struct Homes {
   bool one() const {
@@ -219,7 +233,8 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
                          SavePlan& plan, Things&... things) {
   char const* const word = to_string(operation).data();
   int const rank = core.topology.rank();
-  begin_checkpoint(core, operation, joined({word, " in '", directory, "', ", fields_text(options)}), [&] {
+  std::string const text = joined({word, " in '", directory, "', ", fields_text(options), compared_replicas(core)});
+  begin_checkpoint(core, operation, text, [&] {
     auto const refuse = [&](char const* why) { throw Error{Errc::invalid_argument, rank, word, "", why}; };
     if (directory.empty()) refuse("the folder has no name");
     if (options.keep < 0) refuse("at least one generation is kept");

@@ -35,8 +35,9 @@ class Signals {
 
   // One more than the highest number of a signal.
   static constexpr int end = 65;
-  // Returns whether a number is of the set, and whether any is.
+  // Returns whether a number is of the set.
   constexpr bool has(int number) const { return number > 0 && number < end && ((numbers_ >> (number - 1)) & 1) != 0; }
+  // Returns whether any is.
   constexpr bool any() const { return numbers_ != 0; }
   // Returns whether a signal that others handle is left to them.
   constexpr bool leaves(int number) const { return usual_ && number != SIGTERM && number != SIGINT && number != SIGHUP; }

@@ -414,6 +414,7 @@ class Session<C> {
         "parallax: a Session updates variables by their policy's exchange<Kind>, and this one has none");
     world_->core.registry.enter(state.registration(), rank());
     state.registration()->compares_values = options().compare_replicas && size() > 1;
+    state.registration()->compares_every = size() > 1 ? options().compare_replicas_every : 0;
   }
 
  private:

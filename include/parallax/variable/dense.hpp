@@ -106,13 +106,13 @@ class DenseState : public Counted {
     hash.fold(registration_->hash);
     hash.fold(static_cast<std::uint64_t>(steps_));
     fold_fields(optimizer_, hash);
-    if (steps_ == 0)
-      if (std::uint64_t sum; first_values(sum)) hash.fold(sum);
+    if (registration_->compares_after(steps_)) registration_->add_replica(hash);
   }
-  // The checksum of a replica in memory of the host that was never updated, where its session compares replicas.
-  bool first_values(std::uint64_t& sum) const {
-    if (sharded || !Space::host_readable || steps_ > 0 || !registration_->replica_is_compared()) return false;
+  // As Registration::replica has it: false where owners hold parts, or a device all.
+  bool replica(std::uint64_t& sum, bool) {
+    if (sharded || !Space::host_readable) return false;
     sum = detail::checksum(values_.data(), values_.size_bytes());
+    if (steps_ > 0) sum = slots_.checksum(sum);
     return true;
   }
   // One line about the next update, for ranks that differ in something: its number, the optimizer and its settings.

@@ -65,7 +65,8 @@ struct Registration : Counted {
     if constexpr (!State::space::host_readable && requires { its_state.reserve_launch(); })
       reserve_launch = [](void* known) { static_cast<State*>(known)->reserve_launch(); };
     if constexpr (!State::space::host_readable) replayed = [](void* known) { static_cast<State*>(known)->replayed(); };
-    first_values = [](void const* known, std::uint64_t& sum) { return static_cast<State const*>(known)->first_values(sum); };
+    replica = [](void* known, std::uint64_t& sum, bool settles) { return static_cast<State*>(known)->replica(sum, settles); };
+    updates = [](void const* known) { return static_cast<State const*>(known)->steps(); };
   }
   // By a state that goes.
   void detach() noexcept { state = nullptr; }
@@ -76,8 +77,15 @@ struct Registration : Counted {
   // that was never updated, what it begins with. A line each. Asks the state, which must live.
   std::string update_lines(std::string const& more) const;
 
-  // Whether the first update of a replica compares what the ranks begin with. Not once the variable is gone: its memory may be.
-  bool replica_is_compared() const { return compares_values && !gone; }
+  // Whether a replica is compared by the update that comes after so many: by the first one, and by each of so many. Not once the variable
+  // is gone: its memory may be.
+  bool compares_after(std::int64_t steps) const {
+    if (steps == 0) return compares_values && !gone;
+    return compares_every > 0 && steps % compares_every == 0 && !gone;
+  }
+
+  // Adds to a hash what a replica has, if there is one; asks the state, which must live.
+  PARALLAX_COLD void add_replica(Fingerprint& into) const;
 
   // Throws Error (misuse): the variable was given to `operation` of a session that is not its own.
   [[noreturn]] void refuse_stranger(int rank, char const* operation) const {
@@ -104,8 +112,11 @@ struct Registration : Counted {
   void (*hash_update)(void const* state, Fingerprint& into) = nullptr;
   // Asks the state for a line about its next update.
   std::string (*update_text)(void const* state) = nullptr;
-  // Asks the state whether it has first values to compare, and for their checksum.
-  bool (*first_values)(void const* state, std::uint64_t& sum) = nullptr;
+  // Asks the state whether it is a replica in memory of the host, and for the checksum of its values and slots; of values alone before
+  // the first update. Rows that are behind are settled, or there is no checksum where they might be.
+  bool (*replica)(void* state, std::uint64_t& sum, bool settles) = nullptr;
+  // Asks the state how many updates there were.
+  std::int64_t (*updates)(void const* state) = nullptr;
   // Has the state throw the error of batches that a device has found wrong, for which it waits or not; null where there are no such
   // batches.
   void (*check_late)(void* state, int rank, std::string_view operation, bool waits) = nullptr;
@@ -113,9 +124,10 @@ struct Registration : Counted {
   void (*reserve_launch)(void* state) = nullptr;
   // Tells the state that an update of it was made by a graph; null where there are none.
   void (*replayed)(void* state) = nullptr;
-  bool compares_values = false;  // by its session: a replica's first update compares what the ranks begin with
-  bool gone = false;             // the variable was destroyed; handles and updates in flight may still hold its state
-  std::uint64_t hash;            // of name and signature
+  bool compares_values = false;     // by its session: a replica's first update compares what the ranks begin with
+  std::int64_t compares_every = 0;  // likewise: each of so many updates compares what they have; 0: none does
+  bool gone = false;                // the variable was destroyed; handles and updates in flight may still hold its state
+  std::uint64_t hash;               // of name and signature
 
  private:
   [[noreturn]] void refuse(int rank, char const* operation, char const* why) const;
@@ -134,11 +146,18 @@ PARALLAX_INLINE Registration::Registration(std::string its_name, std::string its
   hash = h.value();
 }
 
+PARALLAX_INLINE void Registration::add_replica(Fingerprint& into) const {
+  if (std::uint64_t sum; replica(state, sum, true)) into.fold(sum);
+}
+
 PARALLAX_INLINE std::string Registration::update_lines(std::string const& more) const {
   std::string lines = joined({name, "\t", signature, ", ", update_text(state), more, '\n'});
-  if (std::uint64_t sum; first_values(state, sum))
-    append(lines, {name, "\tfirst values of checksum ", number_text(sum), "; Session::broadcast makes them those of rank 0\n"});
-  return lines;
+  std::int64_t const steps = updates(state);
+  std::uint64_t sum = 0;
+  if (!compares_after(steps) || !replica(state, sum, true)) return lines;
+  append(lines, {name, steps == 0 ? "\tfirst values" : "\tvalues and slots", " of checksum ", number_text(sum)});
+  if (steps == 0) lines += "; Session::broadcast makes them those of rank 0";
+  return lines + '\n';
 }
 #endif
 

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "parallax/core/checksum.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/memory/buffer.hpp"
 #include "parallax/optimizer/optimizer.hpp"
@@ -159,6 +160,14 @@ class OptimizerState {
   void each_row_array(F&& f) {
     elements_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry * width_); });
     rows_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry); });
+  }
+
+  // The checksum of all slots, in memory of the host, and of what is given.
+  std::uint64_t checksum(std::uint64_t sum) {
+    Fingerprint all;
+    all.fold(sum);
+    each_row_array([&](std::byte const* memory, std::size_t bytes) { all.fold(detail::checksum(memory, count_ * bytes)); });
+    return all.value();
   }
 
   // Moves elements [0, count) of `parameters`, whose slots begin with number `first`, by `rule`. What measures rows is given

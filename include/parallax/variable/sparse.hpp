@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "parallax/core/checksum.hpp"
 #include "parallax/core/kind.hpp"
 #include "parallax/core/list.hpp"
 #include "parallax/core/short_float.hpp"
@@ -179,21 +178,24 @@ class SparseState : public Counted {
   auto const& slots() const { return rows_.slots(); }
 
   // Adds to a hash what the ranks compare before an update: which variable, at which of its steps and moves, with which
-  // settings; before the first also the first values, where they are compared.
+  // settings; and what a replica has, where that is compared.
   void add_update(Fingerprint& hash) const {
     hash.fold(registration_->hash);
     hash.fold(static_cast<std::uint64_t>(steps()));
     hash.fold(static_cast<std::uint64_t>(moves_));
     fold_fields(optimizer(), hash);
-    if (steps() == 0)
-      if (std::uint64_t sum; first_values(sum)) hash.fold(sum);
+    if (registration_->compares_after(steps())) registration_->add_replica(hash);
   }
-  // The checksum of a replica in memory of the host that was never updated, where its session compares replicas.
-  bool first_values(std::uint64_t& sum) const {
-    if (shards() || !Space::host_readable || steps() > 0 || !registration_->replica_is_compared()) return false;
-    auto const table = rows_.stored();
-    sum = detail::checksum(table.data, static_cast<std::size_t>(table.rows * table.width) * sizeof(T));
-    return true;
+  // As Registration::replica has it: false where owners hold rows, or a device all; and, but where it `settles`, where rows are behind,
+  // for they are behind on each rank as it has read them.
+  bool replica(std::uint64_t& sum, bool settles) {
+    if constexpr (Space::host_readable) {
+      if (shards() || (Rows::settles && !settles)) return false;
+      sum = rows_.checksum();
+      return true;
+    } else {
+      return false;
+    }
   }
   // One line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
   std::string update_text() const {

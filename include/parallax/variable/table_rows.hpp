@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "parallax/core/algorithm.hpp"
+#include "parallax/core/checksum.hpp"
 #include "parallax/core/short_float.hpp"
 #include "parallax/core/view.hpp"
 #include "parallax/kernel/groups.hpp"
@@ -124,6 +125,12 @@ class TableRows {
     return table_;
   }
 
+  // The checksum of all rows as of the last update, and of the slots beside them, once there was one; in memory of the host.
+  std::uint64_t checksum() {
+    RowsView<T> const all = steps_ > 0 ? settled() : table_;
+    std::uint64_t const values = detail::checksum(all.data, elements(all.rows) * sizeof(T));
+    return steps_ > 0 ? slots_.checksum(values) : values;
+  }
   // All rows as they lie, some perhaps as of an earlier update.
   RowsView<T const> stored() const { return table_; }
 

@@ -92,8 +92,9 @@ struct TraceRoom {
   std::size_t size = 0,  // events that are there
       capacity = 0,      // events that there is room for
       dropped = 0;       // events that found none
-  // The communicator's clock in ns, and what that is asked with; null: events were seen when they say.
+  // The communicator's clock in ns; null: events were seen when they say.
   std::int64_t (*clock)(void*) = nullptr;
+  // What the clock is asked with.
   void* clock_of = nullptr;
 
   // Called by the journal under its lock, once for each phase; allocates nothing.
