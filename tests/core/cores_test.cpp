@@ -50,7 +50,7 @@ TEST_CASE("cores are those on which a thread may run", "[core]") {
 TEST_CASE("no more cores than the quota pays for, of a group or of any around it", "[core]") {
   {
     parallax_test::Scratch const root;
-    auto const cores = [&] { return detail::cores_by_quota(root.path("root")); };
+    auto const cores = [&] { return detail::cores_by_quota(root.path("root").c_str()); };
     CHECK(cores() == 0);
     write(root, "/proc/self/cgroup", "0::/kubepods/pod7/container");
     CHECK(cores() == 0);
@@ -69,24 +69,24 @@ TEST_CASE("no more cores than the quota pays for, of a group or of any around it
     parallax_test::Scratch const root;  // within a container, whose group is the root of what it sees
     write(root, "/proc/self/cgroup", "0::/");
     write(root, "/sys/fs/cgroup/cpu.max", "400000 100000");
-    CHECK(detail::cores_by_quota(root.path("root")) == 4);
+    CHECK(detail::cores_by_quota(root.path("root").c_str()) == 4);
   }
   {
     parallax_test::Scratch const root;  // of version 1, where the path is that of the host
     write(root, "/proc/self/cgroup", "5:memory:/docker/1234\n4:cpuset:/docker/1234\n3:cpu,cpuacct:/docker/1234\n0::/");
     write(root, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "50000");
     write(root, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1");
-    CHECK(detail::cores_by_quota(root.path("root")) == 0);
+    CHECK(detail::cores_by_quota(root.path("root").c_str()) == 0);
     write(root, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "100000");
-    CHECK(detail::cores_by_quota(root.path("root")) == 2);
+    CHECK(detail::cores_by_quota(root.path("root").c_str()) == 2);
     write(root, "/sys/fs/cgroup/cpuset/docker/1234/cpu.cfs_quota_us", "1");
     write(root, "/sys/fs/cgroup/cpuset/docker/1234/cpu.cfs_period_us", "1");
-    CHECK(detail::cores_by_quota(root.path("root")) == 2);
+    CHECK(detail::cores_by_quota(root.path("root").c_str()) == 2);
   }
   for (std::string const wrong : {"", "x", "::", "0:", "3:cpu", "0::no/slash", "\n\n", "3:cpu:///"}) {
     parallax_test::Scratch const root;
     write(root, "/proc/self/cgroup", wrong);
-    CHECK(detail::cores_by_quota(root.path("root")) == 0);
+    CHECK(detail::cores_by_quota(root.path("root").c_str()) == 0);
   }
 }
 

@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <string_view>
+#include <cstring>
 #if __has_include(<sched.h>)
 #include <sched.h>
 #include <unistd.h>
@@ -40,53 +38,67 @@ struct CoreSet {
   }
 };
 
-// What a file of at most a page says; empty where it cannot be read.
-PARALLAX_COLD inline std::string small_file(std::string const& path) {
-  char text[4096];
-  std::FILE* const file = std::fopen(path.c_str(), "re");
-  std::size_t const bytes = file ? std::fread(text, 1, sizeof text, file) : 0;
-  if (file) std::fclose(file);
-  return {text, bytes};
-}
-
 // The least of several numbers of cores, of which 0 means that there is no bound.
 inline int least_cores(int one, int other) { return one == 0 || (other > 0 && other < one) ? other : one; }
 
 // How many cores a group of processes may use in the long run, rounded up: `quota` of every `period`, in us. 0: as many as there are.
-inline int cores_paid_for(char const* quota, char const* period) {
-  double const part = std::atof(quota), whole = std::atof(period);
-  if (part <= 0 || whole <= 0) return 0;
-  auto const cores = static_cast<int>(part / whole);
-  return cores * whole < part ? cores + 1 : cores;
+inline int cores_paid_for(double quota, double period) {
+  if (quota <= 0 || period <= 0) return 0;
+  auto const cores = static_cast<int>(quota / period);
+  return cores * period < quota ? cores + 1 : cores;
+}
+
+// Reads up to two numbers from a file of a folder; what is not there stays as it was.
+PARALLAX_COLD inline void read_numbers(char const* folder, char const* name, double& first, double* second = nullptr) {
+  char path[6144];
+  std::snprintf(path, sizeof path, "%s/%s", folder, name);
+  std::FILE* const file = std::fopen(path, "re");
+  if (!file) return;
+  if (std::fscanf(file, "%lf", &first) == 1 && second && std::fscanf(file, "%lf", second) != 1) *second = 0;
+  std::fclose(file);
 }
 
 // The same of one control group, which is a folder: of version 2 by cpu.max, or of version 1.
-PARALLAX_COLD inline int cores_of_group(std::string const& folder) {
-  std::string const both = small_file(folder + "/cpu.max");
-  std::size_t const space = both.find(' ');
-  if (space != both.npos) return cores_paid_for(both.c_str(), both.c_str() + space);
-  return cores_paid_for(small_file(folder + "/cpu.cfs_quota_us").c_str(), small_file(folder + "/cpu.cfs_period_us").c_str());
+PARALLAX_COLD inline int cores_of_group(char const* folder) {
+  double quota = 0, period = 0;
+  read_numbers(folder, "cpu.max", quota, &period);
+  if (quota > 0) return cores_paid_for(quota, period);
+  read_numbers(folder, "cpu.cfs_quota_us", quota);
+  read_numbers(folder, "cpu.cfs_period_us", period);
+  return cores_paid_for(quota, period);
+}
+
+// Whether `cpu` is in a list of words that are parted by commas.
+inline bool lists_cpu(char const* words) {
+  for (; words; words = std::strchr(words, ',')) {
+    words += *words == ',';
+    if (std::strncmp(words, "cpu", 3) == 0 && (words[3] == ',' || words[3] == '\0')) return true;
+  }
+  return false;
 }
 
 // How many cores this process may use by the quota of its control group and all around it, rounded up; 0 where there is none. `root`:
 // of the file system, for tests.
-PARALLAX_COLD inline int cores_by_quota(std::string const& root = {}) {
+PARALLAX_COLD inline int cores_by_quota(char const* root = "") {
   int least = 0;
-  std::string const groups = small_file(root + "/proc/self/cgroup");
-  for (std::string_view rest = groups; !rest.empty();) {
-    std::string_view const line = rest.substr(0, rest.find('\n'));  // number:controllers:path
-    rest.remove_prefix(line.size() < rest.size() ? line.size() + 1 : line.size());
-    std::size_t const first = line.find(':'), second = first == line.npos ? first : line.find(':', first + 1);
-    if (second == line.npos) continue;
-    std::string const controllers{line.substr(first + 1, second - first - 1)};
-    if (!controllers.empty() && ("," + controllers + ",").find(",cpu,") == controllers.npos) continue;
-    std::string const mount = root + "/sys/fs/cgroup/" + controllers;
-    for (std::string path{line.substr(second + 1)};; path.resize(path.rfind('/'))) {
-      if (path == "/") path.clear();
-      least = least_cores(least, cores_of_group(mount + path));
-      if (path.find('/') == path.npos) break;
+  char line[4096], folder[5120];  // a line is number:controllers:path
+  std::snprintf(folder, sizeof folder, "%s/proc/self/cgroup", root);
+  std::FILE* const groups = std::fopen(folder, "re");
+  while (groups && std::fgets(line, sizeof line, groups)) {
+    line[std::strcspn(line, "\n")] = '\0';
+    char* controllers = std::strchr(line, ':');
+    char* path = controllers ? std::strchr(controllers + 1, ':') : nullptr;
+    if (!path) continue;
+    ++controllers, *path++ = '\0';
+    if (*controllers && !lists_cpu(controllers)) continue;
+    for (char* end = path; end;) {  // from the group to those around it
+      std::snprintf(folder, sizeof folder, "%s/sys/fs/cgroup/%s%s", root, controllers, path);
+      least = least_cores(least, cores_of_group(folder));
+      end = std::strrchr(path, '/');
+      if (end) *end = '\0';
     }
   }
+  if (groups) std::fclose(groups);
   return least;
 }
 
