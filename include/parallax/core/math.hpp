@@ -52,6 +52,24 @@ inline float square_root(float x) { return std::sqrt(x); }
 // The square root that `parallax::sqrt` takes: correctly rounded in the argument's own precision, without errno.
 inline float root_of(float x) noexcept { return static_cast<float>(__builtin_sqrtf32(x)); }
 inline double root_of(double x) noexcept { return static_cast<double>(__builtin_sqrtf64(x)); }
+#elif defined(PARALLAX_DETAIL_SQRT_LANE) && defined(__FAST_MATH__)
+// There clang would make of each of its names an estimate: the instruction itself, which it does not vectorise.
+#if defined(__AVX__)
+#define PARALLAX_DETAIL_SQRT_OF(width) "vsqrts" width " %1, %1, %0"
+#else
+#define PARALLAX_DETAIL_SQRT_OF(width) "sqrts" width " %1, %0"
+#endif
+inline float root_of(float x) noexcept {
+  float root;
+  asm(PARALLAX_DETAIL_SQRT_OF("s") : "=x"(root) : "x"(x));
+  return root;
+}
+inline double root_of(double x) noexcept {
+  double root;
+  asm(PARALLAX_DETAIL_SQRT_OF("d") : "=x"(root) : "x"(x));
+  return root;
+}
+#undef PARALLAX_DETAIL_SQRT_OF
 #elif defined(PARALLAX_DETAIL_SQRT_LANE)
 // clang reads the instruction on one lane as the operation, and vectorises that.
 inline float root_of(float x) noexcept {
