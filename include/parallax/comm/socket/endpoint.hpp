@@ -199,7 +199,10 @@ inline void SocketEndpoint::meet(OwnedDescriptor listener, Moment until) {
       tell_directory(meeting);
     } else {
       meeting.call_first();
-      meeting.join(hear_directory(meeting, until), [this] { check(); });
+      meeting.join(hear_directory(meeting, until), [this] {
+        move_on();  // a rank for which all are together may have failed since: that is heard of afterwards
+        if (failure_ && failure_->operation() == "SocketCommunicator") throw *failure_;
+      });
       note_hosts(meeting);
       install(meeting);
     }
