@@ -138,7 +138,7 @@ TEST_CASE("interrupted twice, with checkpoints now and then, a training ends as 
   fs::remove_all(fs::path{folder / "parts"} / "generation-000005");  // of batch 18: a crash before it would have left this
   std::set<std::string> names;
   for (auto const& entry : fs::directory_iterator{folder / "parts"}) names.insert(entry.path().filename().string());
-  CHECK(names == std::set<std::string>{"generation-000003", "generation-000004"});
+  CHECK(names == std::set<std::string>{"checkpoint.lock", "generation-000003", "generation-000004"});
   Ran const last = trained(folder, save + " --batches 24 --resume");
   CHECK(last.line("goes on after ") == "15 batches");
   CHECK(last.perplexity() == whole);

@@ -6,12 +6,16 @@ cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${scratch})
 file(MAKE_DIRECTORY ${scratch})
 file(READ ${settings}/Doxyfile text)
+set(main_page ${source}/docs/reference/main.md)
+if(NOT EXISTS ${main_page})
+  set(main_page)
+endif()
 file(WRITE ${scratch}/Doxyfile "${text}
 OUTPUT_DIRECTORY = ${scratch}
 WARN_LOGFILE = ${scratch}/warnings
 FILTER_PATTERNS = *.hpp=\"awk -f ${settings}/comments.awk\" *.cuh=\"awk -f ${settings}/comments.awk\"
-INPUT = include/parallax ${settings}/main.md
-USE_MDFILE_AS_MAINPAGE = ${settings}/main.md
+INPUT = include/parallax ${main_page}
+USE_MDFILE_AS_MAINPAGE = ${main_page}
 ")
 execute_process(COMMAND ${doxygen} ${scratch}/Doxyfile WORKING_DIRECTORY ${source} RESULT_VARIABLE ended OUTPUT_QUIET)
 file(STRINGS ${scratch}/warnings warnings REGEX "warning:|error:")
@@ -23,6 +27,9 @@ if(ended OR count OR NOT EXISTS ${scratch}/reference/index.html)
   message(FATAL_ERROR "${count} warnings of Doxygen, which ended with ${ended}")
 endif()
 
+if(NOT main_page)
+  return()
+endif()
 # The main page leads on, and Session and Variable are found by the names that trainers write, with what they do.
 file(READ ${scratch}/reference/index.html page)
 foreach(class Session Variable)

@@ -28,8 +28,9 @@ class Signals {
     if (asked)
       for (int const number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) add(number);
   }
-  // Just these, by their numbers; what is no signal is left out.
-  constexpr Signals(std::initializer_list<int> numbers) {
+  // Just these, by their numbers; what is no signal is left out. A template, so that {true} is no list of signal 1.
+  template <std::same_as<int> Int>
+  constexpr Signals(std::initializer_list<Int> numbers) {
     for (int const number : numbers) add(number);
   }
 
