@@ -70,6 +70,8 @@ class EveryRow {
     auto const rule = optimizer.at(number);
     for (std::size_t i = 0; i < values.size(); ++i) {
       Wide value = static_cast<Wide>(values[i]);
+      if constexpr (px::adopts<O, Wide>)  // first values are given from outside
+        if (number == 1) std::apply([&](auto&... slot) { rule.adopt(value, slot[i]...); }, slots);
       std::apply([&](auto&... slot) { rule(value, gradients[i], slot[i]...); }, slots);
       values[i] = static_cast<T>(value);
     }

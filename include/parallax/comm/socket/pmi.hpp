@@ -3,6 +3,7 @@
 // -pmi-port). Ranks over sockets find rank 0 so (comm/socket/rendezvous.hpp).
 #pragma once
 
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +24,7 @@
 #include "parallax/comm/launch/guard.hpp"
 #include "parallax/comm/socket/descriptor.hpp"
 #include "parallax/core/birth.hpp"
+#include "parallax/core/system.hpp"
 
 namespace parallax::detail {
 
@@ -87,6 +90,16 @@ class PmiClient {
   // The launcher is asked nothing more, and this rank may end as it likes.
   void finalize(Moment until) {
     ask("finalize", "finalize_ack", "", until);
+    socket_.close();
+  }
+  // Says so without memory, and waits a second at most for an answer, whatever that is.
+  void finalize_last() noexcept {
+    constexpr std::string_view request = "cmd=finalize\n";
+    if (::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<::ssize_t>(request.size())) return;
+    pollfd polled{socket_.get(), POLLIN, 0};
+    char answer[256];
+    if (uninterrupted([&] { return ::poll(&polled, 1, 1000); }) > 0)
+      static_cast<void>(::recv(socket_.get(), answer, sizeof answer, MSG_DONTWAIT));
     socket_.close();
   }
 
@@ -259,7 +272,12 @@ class OwnLauncher {
   }
   // This rank needs it no more. Error as PmiClient has it.
   static void finalize(Moment until) {
-    if (client_) client_->finalize(until);
+    if (!client_) return;
+    try {
+      client_->finalize(until);
+    } catch (std::bad_alloc const&) {
+      client_->finalize_last();
+    }
   }
 
  private:
@@ -298,7 +316,7 @@ class LauncherFarewell {
   ~LauncherFarewell() {
     try {
       if (due_ && !birth_.in_child()) OwnLauncher::finalize(std::chrono::steady_clock::now() + std::chrono::seconds{5});
-    } catch (...) {  // the launcher has gone before: it will not miss this rank; or this rank has no memory left
+    } catch (...) {  // the launcher has gone before: it will not miss this rank
     }
   }
 
