@@ -1,6 +1,6 @@
-// What checksums cost a step over sockets: W1 (25,557,032 floats, summed and applied) with and without them in turn, and without them
-// a second time: one of the ranks that the environment names (RANK, WORLD_SIZE, MASTER_ADDR, …), as benchmarks/checksums starts them;
-// with --smoke two threads of this process, and little of it.
+// The cost of checksums for a step over sockets: W1 (25,557,032 floats, summed and applied) with and without them in turn, and
+// without them a second time. Runs one of the ranks that the environment names (RANK, WORLD_SIZE, MASTER_ADDR, …), as
+// benchmarks/checksums starts them; with --smoke two threads of this process, and little of it.
 //   bench_checksums [ROUNDS=15] [MOST=1.1]
 #include <algorithm>
 #include <chrono>
@@ -32,7 +32,7 @@ class Training {
 
   px::SocketCommunicator& world() { return world_; }
   void step(std::vector<float> const& gradient) { session_.step(px::grad(variable_, gradient)); }
-  // Bytes that were sent, as the session counts them, and as the connections do.
+  // Returns the bytes that were sent, as the session counts them, and as the connections do.
   std::uint64_t counted() const {
     std::uint64_t all = 0;
     for (auto const& bytes : session_.traffic().sent) all += bytes.all;

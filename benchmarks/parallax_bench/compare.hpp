@@ -1,4 +1,5 @@
-// parallax-bench compare: a whole model under every policy, and the share of touched rows at which two of them meet (sweep.hpp).
+// parallax-bench compare: a whole model under every policy, and the share of touched rows at which two of them meet
+// (sweep.hpp).
 #pragma once
 
 #include <algorithm>

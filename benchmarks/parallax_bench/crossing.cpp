@@ -1,5 +1,5 @@
-// parallax-bench crossing: tables of some sizes under the parameter server and under all-reduce, by the share of their rows that a step
-// touches, down to a table of the shares at which the two cost the same.
+// parallax-bench crossing: tables of some sizes under the parameter server and under all-reduce, by the share of their rows
+// that a step touches, down to a table of the shares at which the two cost the same.
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -278,7 +278,7 @@ inline void print_help(std::string_view of) {
                   static_cast<int>(flag.help.size()), flag.help.data());
 }
 
-// `only`: the command of a program that has no other, which need not be named.
+// Reads the options. `only`: the one command of a program that has no other; it need not be named.
 inline Options parse(int argc, char** argv, std::string_view only = {}) {
   Options options;
   options.command = only;

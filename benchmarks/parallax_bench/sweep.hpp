@@ -1,5 +1,5 @@
-// One table under the parameter server and under all-reduce, by the share of its rows that a rank touches, and the share at which the
-// two cost the same.
+// One table under the parameter server and under all-reduce, by the share of its rows that a rank touches, and the share at
+// which the two cost the same.
 #pragma once
 
 #include <unistd.h>
@@ -17,7 +17,7 @@
 
 namespace bench {
 
-// About how many bytes of memory all ranks together need for these methods at once.
+// Returns about how many bytes of memory all ranks together need for these methods at once.
 inline double memory_needed(Workload const& work, std::vector<Method> const& methods, std::size_t scalar_bytes) {
   double elements = 0;
   for (auto const& method : methods) {
@@ -32,7 +32,7 @@ inline double memory_needed(Workload const& work, std::vector<Method> const& met
   return elements * real(scalar_bytes) * work.ranks;
 }
 
-// What may be taken of this machine's memory: four fifths of what is free now.
+// Returns the bytes that may be taken of this machine's memory: four fifths of its free ones.
 inline double memory_available() {
   std::ifstream file{"/proc/meminfo"};
   std::string name, unit;
@@ -41,7 +41,7 @@ inline double memory_available() {
   return 0.5 * real(sysconf(_SC_PHYS_PAGES)) * real(sysconf(_SC_PAGESIZE));
 }
 
-// The tables of a model that behave differently: of one shape the first, and of more than four the largest.
+// Returns the tables of a model that behave differently: of one shape the first, and of more than four the largest.
 inline std::vector<TableShape> shapes_of(Model const& model) {
   std::vector<TableShape> shapes;
   for (auto const& table : model.sparse) {
@@ -55,8 +55,8 @@ inline std::vector<TableShape> shapes_of(Model const& model) {
   return shapes;
 }
 
-// Collective. Measures each table at each of `options.alpha_sweep`, and reports where the two meet; `name`: of the model in the records.
-// Leaves out what takes more than `memory` bytes of all ranks together.
+// Collective. Measures each table at each of `options.alpha_sweep`, and reports where the two meet; `name`: of the model in the
+// records. Leaves out what takes more than `memory` bytes of all ranks together.
 template <class T>
 void sweep(Options const& options, std::string const& name, std::vector<TableShape> const& shapes, Ranks& ranks, Report& report,
            Progress& progress, double memory) {

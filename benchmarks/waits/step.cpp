@@ -1,5 +1,5 @@
-// What a step between two thread ranks takes, where one of them computes for so long before it, in microseconds: the median
-// of many, and their mean. benchmarks/waits/run compiles it against two revisions of the headers.
+// The time of a step between two thread ranks, if one of them computes for so long before it, in microseconds: the median of
+// many, and their mean. benchmarks/waits/run compiles it against two revisions of the headers.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -19,8 +19,8 @@ function without_own_base(line,    words, n) {
 }
 FNR == 1 { hidden = 0 }
 FNR == 1 && /^\/\// { print "/// @file" }
-# Classes that stand in after a mistake are hidden, and the ones that work have the names that trainers write: Session<C> is Session, and
-# BasicVariable, to which the alias Variable leads, is Variable.
+# Classes that stand in after a mistake are hidden. The ones that work have the names that trainers write: Session<C> is
+# Session, and BasicVariable, to which the alias Variable leads, is Variable.
 /^\/\/ Stands in / { hidden = 1 }
 /^\/\/ .*`Variable` normalises to/ { hidden = 1 }
 hidden && /^};|^class [A-Za-z]*;/ { hidden = 0; print ""; next }

@@ -1,5 +1,5 @@
-// What docs/asynchrony.md says, sentence by sentence. A comment above each case has the sentences that it holds; the end of this file
-// lists who holds the others.
+// The sentences of docs/asynchrony.md. A comment above each case has the sentences that it holds; the end of this file lists
+// the tests of the others.
 #include <signal.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class Wrong {
   std::string text_;
 };
 
-// By rank: what is wrong, or the error.
+// Returns by rank what is wrong, or the error.
 std::vector<std::string> wrongs(int ranks, std::function<void(World&, Wrong&)> const& body) {
   std::vector<std::string> all(static_cast<std::size_t>(ranks));
   try {
@@ -71,8 +71,8 @@ std::vector<std::string> none(int ranks) { return std::vector<std::string>(stati
 
 }  // namespace
 
-// «Communicators, topologies, … are those of a Session.» «makes, with those of all workers at its clock, one update: the bits of a
-// `Session`»: of a flat one, whoever owns. «of letters within a host, too»: bytes within a declared host do not cross.
+// «Communicators, topologies, … are those of a Session.» «makes, with those of all workers at its clock, one update: the bits
+// of a `Session`»: of a flat one, whoever owns. «of letters within a host, too»: bytes within a declared host do not cross.
 TEST_CASE("an AsyncSession takes any topology, and its bits are those of a flat session", "[async][page]") {
   using TheModel = Model<float, px::Adam, px::Adagrad, px::Cyclic>;
   std::vector<std::vector<int>> const shapes{{0, 0, 1, 1}, {0, 1, 0, 1}, {3, 3, 3, 1}, {0, 1, 1, 0, 0}, {5, 5}};
@@ -139,8 +139,8 @@ TEST_CASE("an AsyncSession takes any topology, and its bits are those of a flat 
   }
 }
 
-// «`train` and `together` may take turns as often as one likes». «Its `clock()` is the number of its pushes.» «`steps()` of `together`
-// are the clocks of the worker that has come furthest», on every rank, servers too.
+// «`train` and `together` may take turns as often as one likes». «Its `clock()` is the number of its pushes.» «`steps()` of
+// `together` are the clocks of the worker that has come furthest», on every rank, servers too.
 TEST_CASE("steps of together are the clocks of the furthest worker, on servers too", "[async][page]") {
   for (int const servers : {0, 1, 2}) {
     CAPTURE(servers);
@@ -170,8 +170,8 @@ TEST_CASE("steps of together are the clocks of the furthest worker, on servers t
   }
 }
 
-// «together has a Session for what all ranks do at once», checkpoints among it: what is resumed counts on, saves when it is due, and
-// has the rates of its schedule.
+// «together has a Session for what all ranks do at once», checkpoints among it: a resumed training counts on, saves when it is
+// due, and has the rates of its schedule.
 TEST_CASE("a training that is resumed counts on, saves when it is due, and keeps to its schedule", "[async][page]") {
   for (int const servers : {0, 1}) {
     CAPTURE(servers);
@@ -236,7 +236,7 @@ TEST_CASE("a training that is resumed counts on, saves when it is due, and keeps
   }
 }
 
-// The same of a signal: it is heard by the next meeting, on all ranks.
+// A signal, too, is heard by the next meeting, on all ranks.
 TEST_CASE("a signal that comes within train saves in the next together", "[async][page]") {
   Scratch const scratch;
   auto* const before = ::signal(SIGTERM, [](int) {});  // instead of Catch's
@@ -266,9 +266,10 @@ TEST_CASE("a signal that comes within train saves in the next together", "[async
   ::signal(SIGTERM, before);
 }
 
-// «`.record = &log` writes it down, …, and `.replay = &log` follows it: the parameters and slots of all ranks are those of the first
-// run, to the last bit», however often train and together take turns, and where a session was resumed. «One that does not fit what the
-// workers do is an Error of Errc::mismatch, which names the entry.» «eight bytes for a push, an answer or a leave».
+// «`.record = &log` writes it down, …, and `.replay = &log` follows it: the parameters and slots of all ranks are those of the
+// first run, to the last bit», however often train and together take turns, and where a session was resumed. «One that does not
+// fit what the workers do is an Error of Errc::mismatch, which names the entry.» «eight bytes for a push, an answer or a
+// leave».
 TEST_CASE("a log of several trainings is followed, and one that goes on is told at the end", "[async][page][replay]") {
   for (int const servers : {0, 2}) {
     CAPTURE(servers);
@@ -384,8 +385,8 @@ struct Telling {
 
 }  // namespace
 
-// «`session.counts()` has …, and how many pulls had to wait.» «One that leaves is waited for no longer.» «A consistency of one's own is
-// a struct with two functions, with a `check()`…». «A worker sees its own pushes».
+// «`session.counts()` has …, and how many pulls had to wait.» «One that leaves is waited for no longer.» «A consistency of
+// one's own is a struct with two functions, with a `check()`…». «A worker sees its own pushes».
 TEST_CASE("a pull waits for the slowest worker, is counted, and goes on once that one has left", "[async][page]") {
   for (bool const leaves : {false, true}) {
     Telling::refused = 0;
@@ -415,8 +416,8 @@ TEST_CASE("a pull waits for the slowest worker, is counted, and goes on once tha
   CHECK(words[0] == "parallax: invalid argument in AsyncSession: less than none");
 }
 
-// «Where a declaration names no `Reduce`, the pushes of one clock are averaged under `Ssp{0}` …, over the workers whose pushes were
-// taken; elsewhere each is applied as it is», and what `mean_by_count` makes of a push that is alone at its clock.
+// «Where a declaration names no `Reduce`, the pushes of one clock are averaged under `Ssp{0}` …, over the workers whose pushes
+// were taken; elsewhere each is applied as it is», and what `mean_by_count` makes of a push that is alone at its clock.
 TEST_CASE("pushes of a clock are averaged over those who pushed, rows by their counts, also of one worker", "[async][page]") {
   for (bool const by_clock : {true, false}) {
     CHECK(wrongs(3, [&](World& world, Wrong& wrong) {
@@ -487,8 +488,8 @@ TEST_CASE("by_staleness divides a push at each owner by its age there", "[async]
   CHECK(words[0].find("by_staleness divides pushes that are updates of their own: under Ssp") != std::string::npos);
 }
 
-// «Under `Backup` the first owner sends each other one 8 bytes for every letter that it takes, many of them in one letter.» A letter has
-// 32 bytes, and 16 for each variable in it.
+// «Under `Backup` the first owner sends each other one 8 bytes for every letter that it takes, many of them in one letter.» A
+// letter has 32 bytes, and 16 for each variable in it.
 TEST_CASE("under Backup orders have eight bytes for a letter", "[async][page][bytes]") {
   constexpr std::uint64_t steps = 50;
   CHECK(wrongs(4, [&](World& world, Wrong& wrong) {
@@ -517,8 +518,9 @@ TEST_CASE("under Backup orders have eight bytes for a letter", "[async][page][by
         }) == none(4));
 }
 
-// Who holds the other sentences:
-//   a worker pulls and pushes, owners make updates; bits of a Session          async.equality, async.every_optimizer, async.sockets
+// The tests that hold the other sentences:
+//   a worker pulls and pushes, owners make updates; bits of a Session          async.equality, async.every_optimizer,
+//                                                                              async.sockets
 //   a variable is under PsShard; no transform, clipping, start, step, prefetch tests/misuse/async_*.cpp
 //   ranges of updates; each variable once; who meets within train; mistakes are
 //   thrown there alone; not finite; what leaves a body; deadlines; mean under Asp;

@@ -1,5 +1,5 @@
-// A rank that takes long to bring rows up to date says so: the deadline of those who wait for it does not pass, between threads, over
-// sockets, and of a server that answers workers.
+// A rank that takes long to bring rows up to date says so. The deadline of ranks that wait for it does not pass, between
+// threads, over sockets, and of a server that answers workers.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -40,14 +40,15 @@ struct Slow {
   Rule at(std::int64_t) const { return {learning_rate}; }
 };
 
-// All rows that rank 0 owns: every second one.
+// Returns all rows that rank 0 owns: every second one.
 std::vector<std::int64_t> of_rank_0() {
   std::vector<std::int64_t> ids;
   for (std::int64_t row = 0; row < rows; row += 2) ids.push_back(row);
   return ids;
 }
 
-// Whether rank 1 sees a row as of the last step. It waits for rank 0, which shows itself all of its rows, or is asked for them.
+// Returns whether rank 1 sees a row as of the last step. It waits for rank 0, which shows itself all of its rows, or is asked
+// for them.
 template <class C>
 bool waits(C& world, bool asked) {
   px::Session session{world};

@@ -256,7 +256,7 @@ namespace {
 
 volatile sig_atomic_t handled = 0;
 
-// A run of a child process that gets signals of the set; how it ended, and which generations it left.
+// Runs a child process that gets signals of the set. Returns how it ended, and which generations it left.
 template <class Body>
 std::pair<int, std::vector<std::int64_t>> run_with_signals(std::string const& folder, Body&& at_step,
                                                            px::Signals signals = true) {

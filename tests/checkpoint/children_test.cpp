@@ -1,4 +1,5 @@
-// A forked child of a rank that saves: what it destroys, and how it ends, leaves the rank's files, threads and signals as they are.
+// A forked child of a rank that saves. Whatever it destroys, and however it ends, the rank's files, threads and signals stay as
+// they are.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ namespace {
 
 namespace px = parallax;
 
-// What waitpid says of a child that does this, and then exits with 0. A child that hangs is ended by SIGALRM.
+// Returns what waitpid says of a child that does this, and then exits with 0. A child that hangs is ended by SIGALRM.
 int status_of(std::function<void()> const& work) {
   pid_t const child = ::fork();
   if (child == 0) {

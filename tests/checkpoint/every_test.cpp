@@ -152,7 +152,8 @@ TEST_CASE("a vector of layers is a thing of a checkpoint, as each of its variabl
 TEST_CASE("a run that begins again knows that the first choice of a table is over", "[checkpoint]") {
   Folder const folder;
   using Table = px::Variable<px::Sparse, px::Auto>;
-  // Few rows go by AllGather in one round and not in three: faster, but not by so much. Only a first choice goes without a margin.
+  // Few rows go by AllGather in one round and not in three: faster, but not by so much. Only a first choice goes without a
+  // margin.
   px::Costs const costs{.round = 1, .per_byte = 1e-6};
   px::AutoOptions const wary{
       .first_step = 1, .interval = 1, .margin = 100, .horizon = 1e9, .costs = costs, .device_costs = costs};

@@ -1,4 +1,4 @@
-// What a restore goes back to where files are damaged, what is no generation, and who saves in a folder.
+// Restores that go back where files are damaged, files that are no generation, and the one job that saves in a folder.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ struct Trainer {
   px::Restored restore(std::string const& folder, px::RestoreOptions const& options) {
     return with_all([&](auto&&... things) { return session.restore(folder, options, things...); });
   }
-  // The number of steps that every value says; -1 where they do not agree.
+  // Returns the number of steps that every value says; -1 where they do not agree.
   std::int64_t at() {
     auto const steps = session.steps();
     bool right = epoch == steps && mine == steps * (session.rank() + 1);
@@ -71,7 +71,7 @@ struct Trainer {
   std::int64_t epoch = 0, mine = 0;
 };
 
-// The first words of any rank; "" where all are content.
+// Returns the first words of any rank; "" where all are content.
 std::string on_ranks(int ranks, std::function<std::string(World&)> const& body) {
   std::vector<std::string> told(static_cast<std::size_t>(ranks));
   try {
@@ -109,8 +109,8 @@ void flip(std::string const& path, std::uint64_t at) {
   file.put(static_cast<char>(was ^ 4));
 }
 
-// What is restored by so many ranks, which then train on: the step, and how many were passed over; or the error, after which the session
-// has what it had, and trains on as well.
+// Restores on so many ranks, which then train on. Returns the step, and how many generations were passed over; or the error,
+// after which the session has what it had, and trains on as well.
 std::string restored(int ranks, std::string const& folder, px::RestoreOptions const& options) {
   std::string text;
   std::string const wrong = on_ranks(ranks, [&](World& world) {

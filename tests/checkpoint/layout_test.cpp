@@ -1,4 +1,5 @@
-// Restores into layouts that the restore itself changes: tables that have moved between owners and replicas since they were saved.
+// Restores into layouts that the restore itself changes: tables that have moved between owners and replicas since they were
+// saved.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -35,7 +36,7 @@ struct FirstShards : px::Choose<px::PsShard, px::AllReduce> {
   static constexpr std::string_view name = "FirstShards";
 };
 
-// Costs by which every table is to be in shards, or on all ranks, after the next step.
+// Returns costs by which every table is to be in shards, or on all ranks, after the next step.
 px::AutoOptions towards(bool shards) {
   px::Costs costs;
   if (shards) costs.per_row = 1, costs.per_stream_byte = 1;
@@ -43,7 +44,8 @@ px::AutoOptions towards(bool shards) {
   return {.first_step = 1, .interval = 1, .costs = costs, .device_costs = costs};
 }
 
-// How often each row was named: what a table is to hold whose rate is -1 and whose gradients are ones, which are summed.
+// The number of times that each row was named: the values of a table whose rate is -1 and whose gradients are ones, which are
+// summed.
 using Counts = std::vector<std::int64_t>;
 
 // A training whose tables move when they are told to. The counts are the same on all ranks, for all know what each one names.
@@ -58,7 +60,7 @@ struct Trainer {
     for (int& id : named) id = static_cast<int>(random() % static_cast<std::uint64_t>(of));
     return named;
   }
-  // `draw`: what is named, and how large the gradients of `exact` are.
+  // Takes a step. `draw`: the named rows, and the size of the gradients of `exact`.
   void step(int draw, bool shards) {
     session.options().choice = towards(shards);
     std::vector<int> const few = ids(session.rank(), draw, rows), far = ids(session.rank(), draw, many);
@@ -86,7 +88,7 @@ struct Trainer {
     });
     return all;
   }
-  // What differs from the counts, and from the table that never moves; "" where nothing does.
+  // Returns the differences from the counts, and from the table that never moves; "" where there are none.
   std::string wrong() {
     std::string text;
     auto const held_to = [&](auto& table, Counts const& expected) {
@@ -120,7 +122,7 @@ struct Trainer {
   Counts counts = Counts(static_cast<std::size_t>(rows)), far_counts = Counts(static_cast<std::size_t>(many));
 };
 
-// The first words of any rank that finds something wrong.
+// Returns the first words of any rank that finds something wrong.
 template <class Body>
 std::string on_ranks(int ranks, Body const& body) {
   std::vector<std::string> told(static_cast<std::size_t>(ranks));

@@ -1,4 +1,5 @@
-// A system that makes no more threads: who needs one says so by its name, and a save in the background is made at once.
+// A system that makes no more threads: a caller that needs one says so by its name, and a save in the background is made at
+// once.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -36,7 +37,7 @@ namespace {
 
 namespace px = parallax;
 
-// The Error of this call; fails where there is none.
+// Returns the Error of this call; fails where there is none.
 template <class Call>
 px::Error error_of(Call&& call) {
   try {

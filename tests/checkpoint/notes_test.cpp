@@ -1,5 +1,5 @@
-// Checkpoints of tables whose rows are behind: saving settles none, the notes of settings go along, and other ranks take them up with
-// other partitioners, also where a rank was late with rows that others would have forgotten the notes of.
+// Checkpoints of tables whose rows are behind. Saving settles none, and the notes of settings go along. Other ranks take them
+// up with other partitioners, also where a rank was late with rows that others would have forgotten the notes of.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -24,8 +24,8 @@ struct Seen {
   std::int64_t replays_of_save = 0, swept = 0;
 };
 
-// Steps `first` up to `last`: rank 0 names the first rows of all in the first step, and later a few of all; every step has a rate of its
-// own. Then a checkpoint is saved, and `more` steps follow.
+// Takes steps `first` up to `last`: rank 0 names the first rows of all in the first step, and later a few of all; every step
+// has a rate of its own. Then a checkpoint is saved, and `more` steps follow.
 template <class P>
 Seen train(std::string const& folder, int ranks, bool restores, int first, int last, int more) {
   Seen seen;

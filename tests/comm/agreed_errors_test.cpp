@@ -1,5 +1,5 @@
-// An error on which ranks agree has the same words on all of them, over threads and over sockets, however late some of them look:
-// random programs, of which one rank refuses an operation at a random point, and whose ranks leave by what they are told.
+// An error on which ranks agree has the same words on all of them, over threads and over sockets, however late some of them
+// look. In random programs one rank refuses an operation at a random point, and the ranks leave by what they are told.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -48,7 +48,7 @@ class Late : private Naps, public px::Forwarding<C> {
 enum class Refusal { bad_id, bad_id_ahead, size, transform, rate, call, number, non_finite };
 constexpr int refusals = 8;
 
-// How a rank leaves that was told of a refusal: the handler stands outside of the session, or outside of the body.
+// The way in which a rank leaves that was told of a refusal: the handler stands outside of the session, or outside of the body.
 enum class Handler { outside_of_session, outside_of_body };
 
 struct Program {
@@ -71,7 +71,7 @@ struct Program {
   std::vector<int> one_in;  // by rank, of looks that nap: 0 for none
 };
 
-// What a rank was told.
+// The words that a rank was told.
 struct Told {
   px::Errc code;
   int rank;

@@ -1,4 +1,4 @@
-// A forked child of a rank over sockets: what it destroys and calls, the rank's peers hear nothing of.
+// A forked child of a rank over sockets: the rank's peers hear nothing of all that it destroys and calls.
 #include <optional>
 
 #include "../catch.hpp"
@@ -10,7 +10,7 @@ using namespace socket_job;
 
 namespace {
 
-// What waitpid says of a child that does this, and then exits with 0.
+// Returns what waitpid says of a child that does this, and then exits with 0.
 int status_of(std::function<void()> const& work) {
   pid_t const child = ::fork();
   if (child == 0) {

@@ -1,4 +1,4 @@
-// A process that may open no more files: who has the lack says so, by its cause, and leaves nothing behind.
+// A process that may open no more files: the rank with the lack says so, by its cause, and leaves nothing behind.
 #include <sys/resource.h>
 
 #include <cerrno>
@@ -25,7 +25,7 @@ void leave_descriptors(int count) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// What a process exits with that does this.
+// Returns the exit code of a process that does this.
 int exit_code_of(std::function<int()> const& work) {
   pid_t const child = ::fork();
   if (child == 0) ::_exit(work());

@@ -30,11 +30,11 @@ namespace {
 
 #if defined(PARALLAX_HAS_MPI) || defined(PARALLAX_TEST_SOCKETS)
 #define PARALLAX_TEST_TRAINS
-// How a forked child of a rank ends.
+// The end of a rank's forked child.
 enum class Child { exits, throws, steps, returns };
 bool forking = false;
 
-// A rank forks a child, which ends so, by `end`; what the child exits with must be right.
+// Forks a child of a rank, which ends so, by `end`; its exit code must be right.
 void fork_one(Child child, std::function<void(Child)> const& end) {
   pid_t const process = fork();
   if (process == 0) return end(child);
@@ -166,7 +166,7 @@ int join_listening() {
 #endif
 
 #ifdef PARALLAX_TEST_SOCKETS
-// Communicator, session and variable as statics, whose destructors run where children exit.
+// Trains with communicator, session and variable as statics, whose destructors run where children exit.
 int train_statics() {
   static std::optional<px::SocketCommunicator> world;
   static std::optional<px::Session<px::SocketCommunicator>> session;

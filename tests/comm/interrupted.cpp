@@ -1,5 +1,5 @@
-// Signals interrupt every few calls of the system, and reads and writes are short: ranks meet, share memory and exchange all the same,
-// and a launcher passes on each line. And what the system would end a process for is an Error.
+// Signals interrupt every few calls of the system, and reads and writes are short: ranks meet, share memory and exchange all
+// the same, and a launcher passes on each line. A call for which the system would end a process is an Error.
 #include "../support/interrupted_calls.hpp"
 
 #include <signal.h>
@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A process that runs the body, which says why it is not right, or nothing.
+// Starts a process that runs the body, which says why it is not right, or nothing.
 pid_t forked(std::string const& said, std::function<std::string()> const& body) {
   std::fflush(nullptr);
   pid_t const process = ::fork();
@@ -38,7 +38,7 @@ pid_t forked(std::string const& said, std::function<std::string()> const& body) 
   if (std::FILE* const file = std::fopen(said.c_str(), "w")) std::fputs(why.c_str(), file), std::fclose(file);
   ::_exit(why.empty() ? 0 : 1);
 }
-// What it has said; or how it ended.
+// Returns what the process has said; or how it ended.
 std::string end_of(pid_t process, std::string const& said) {
   int status = 0;
   ::waitpid(process, &status, 0);

@@ -1,4 +1,4 @@
-// What goes over the connections between ranks: bits that flip on their way, peers that say what cannot be, and how many bytes it is.
+// The bytes on connections between ranks: bits that flip on their way, peers that say what cannot be, and the number of bytes.
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -62,7 +62,7 @@ std::vector<std::byte> random_bytes(std::size_t size, std::mt19937_64& dice) {
   return bytes;
 }
 
-// The bytes that a connection writes for a block.
+// Returns the bytes that a connection writes for a block.
 std::vector<std::byte> written(std::vector<std::byte> const& block, bool summed) {
   Ends ends;
   px::detail::Connection connection{std::move(ends.one)};
@@ -79,7 +79,7 @@ std::vector<std::byte> written(std::vector<std::byte> const& block, bool summed)
   }
 }
 
-// What a connection makes of these bytes, in parts of any size.
+// Returns what a connection makes of these bytes, in parts of any size.
 Sink read(std::vector<std::byte> const& bytes, std::mt19937_64& dice) {
   Ends ends;
   px::detail::Connection connection{std::move(ends.one)};
@@ -93,7 +93,8 @@ Sink read(std::vector<std::byte> const& bytes, std::mt19937_64& dice) {
   return sink;
 }
 
-// Between a rank that calls `address` and the one that listens there. Flips a bit of what the caller says, or hears.
+// A wire between a rank that calls `address` and the one that listens there. Flips a bit of the caller's bytes, or of those to
+// it.
 class FlippingWire {
  public:
   FlippingWire(std::string const& to, bool of_caller, std::size_t at, int bit)
@@ -148,7 +149,7 @@ class FlippingWire {
   std::jthread thread_;
 };
 
-// Two ranks, of which rank 1 reaches rank 0 over such a wire. Returns what each has thrown.
+// Runs two ranks, of which rank 1 reaches rank 0 over such a wire. Returns the errors that they have thrown.
 template <class Body>
 std::array<std::optional<px::Error>, 2> over_a_wire(px::SocketOptions options, bool of_caller, std::size_t at, int bit,
                                                     Body const& body) {
@@ -203,7 +204,8 @@ struct Steps {
   }
 };
 
-// A rank 1 that knows the key, and says what it likes. Returns what rank 0 throws once `say` has spoken and the liar has left.
+// Runs a rank 1 that knows the key, and says what it likes. Returns what rank 0 throws once `say` has spoken and the liar has
+// left.
 template <class Say>
 px::Error told_by_liar(Say const& say, px::SocketOptions options = {}) {
   px::SocketListener listener;

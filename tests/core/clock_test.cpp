@@ -1,4 +1,5 @@
-// How a thread rests between two polls, counted: on a core of its own it yields, on one that others want it naps, and in a long wait too.
+// The rest of a thread between two polls, counted: on a core of its own it yields, on one that others want it naps, and in a
+// long wait too.
 #include "parallax/core/clock.hpp"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ struct Machine {
   void sleep_for(nanoseconds given) { ++naps, napped += given, time += given + late; }
 };
 
-// One wait of that length, as Patience has it: what it may be late by is an eighth of what it has lasted, from 10 us to 5 ms. How late it
-// was.
+// Makes one wait of that length, as Patience has it: it may be late by an eighth of what it has lasted, from 10 us to 5 ms.
+// Returns how late it was.
 nanoseconds wait(Machine& machine, detail::Rest& rest, nanoseconds length) {
   nanoseconds const began = machine.time;
   for (;;) {

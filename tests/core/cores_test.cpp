@@ -1,5 +1,5 @@
-// How many cores the ranks of a host have: by affinity, which is asked of a thread that was given less, and by the quotas of control
-// groups, which lie in a folder that stands for the root of a file system.
+// The number of cores that the ranks of a host have: by affinity, which is asked of a thread that was given less, and by the
+// quotas of control groups. These lie in a folder that stands for the root of a file system.
 #include "parallax/core/cores.hpp"
 
 #include <sched.h>

@@ -13,7 +13,7 @@ namespace {
 
 namespace detail = parallax::detail;
 
-// Divides, bit by bit.
+// Returns the sum, divided bit by bit.
 std::uint32_t by_bits(std::vector<std::byte> const& bytes, std::size_t begin, std::size_t size) {
   std::uint32_t rest = 0xffffffff;
   for (std::size_t i = 0; i < size; ++i)

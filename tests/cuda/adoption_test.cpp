@@ -28,7 +28,7 @@ float number(int step, int rank, std::size_t i) {
   return static_cast<float>((step * 13 + rank * 7 + static_cast<int>(i) * 5) % 29 - 14) / 64;
 }
 
-// What a rank sees of a layer and a table: parameters and slots, as they are in the end.
+// Returns what a rank sees of a layer and a table: parameters and slots, as they are in the end.
 template <class T, class Space, class Policy, class O, class C>
 std::vector<float> train(C& world, px::RowOps<Space> const& ops, O const& settings) {
   px::Session session{world};

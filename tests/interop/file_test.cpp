@@ -1,5 +1,5 @@
-// Calls of files that a signal interrupts are made again, what a mount lacks is done without, and a file that is too long is refused:
-// this program's own definitions of the calls fail.
+// Calls of files that a signal interrupts are made again, a mount's lacks are done without, and a file that is too long is
+// refused: this program's own definitions of the calls fail.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -21,7 +21,7 @@ namespace {
 
 // Interruptions that are still to come, of each call.
 int of_open = 0, of_fsync = 0;
-// What a mount says of O_EXCL, of opening a folder, of a folder's fsync and of a file's; 0: it has that.
+// A mount's answers to O_EXCL, to opening a folder, to a folder's fsync and to a file's; 0: it has that.
 int for_exclusive = 0, for_folder = 0, for_names = 0, for_bytes = 0;
 
 bool interrupted(int& left) {
@@ -35,7 +35,7 @@ bool refused(int code) {
   return code != 0;
 }
 
-// What the file holds after it was written anew; or what was said.
+// Returns the contents of the file after it was written anew; or the error's words.
 std::string written(std::string const& path, std::string const& text) {
   try {
     parallax::NewFile file{path, text.size()};

@@ -29,7 +29,7 @@ class Shifted : public px::Forwarding<px::ThreadCommunicator> {
   std::chrono::nanoseconds ahead_;
 };
 
-// What stands behind `"key": ` in a line, as a number.
+// Returns the number behind `"key": ` in a line.
 double number_of(std::string const& line, std::string const& key) {
   std::size_t const begin = line.find('"' + key + "\": ");
   REQUIRE(begin != line.npos);

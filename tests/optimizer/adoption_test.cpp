@@ -1,5 +1,5 @@
-// Values from outside, and settings that change: the slots of FTRL and of dual averaging follow them. Held against both formulas in
-// double, of which each begins anew wherever a value enters.
+// Values from outside, and settings that change: the slots of FTRL and of dual averaging follow them. Held against both
+// formulas in double, of which each begins anew wherever a value enters.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -88,7 +88,7 @@ struct Distance {
   }
 };
 
-// A table and a layer of one optimizer, and the same by hand; values enter them by every way that there is.
+// Trains a table and a layer of one optimizer, and computes both by hand; values enter them by every way that there is.
 template <class O, class Policy, class T>
 Distance train(px::ThreadCommunicator& world, O const& settings) {
   px::Session session{world};
@@ -228,7 +228,8 @@ O with_rate(O settings, double rate) {
   return settings;
 }
 
-// Parameters after training by rates that change: a layer's, then a table's. At `cut`, all of it is saved and begun anew.
+// Returns parameters after training by rates that change: a layer's, then a table's. At `cut`, all of it is saved and begun
+// anew.
 template <class O, class T>
 std::vector<float> scheduled(O const& settings, int cut) {
   px::SelfCommunicator world;

@@ -469,7 +469,7 @@ TEST_CASE("settings by which Ftrl would divide by 0, or reward what it is to hol
 }
 
 namespace {
-// What a step of a variable of O says, and that of a table, which is the same.
+// Returns what a step of a variable of O says. A step of a table must say the same.
 template <class O>
 std::string refusal_by(O const& settings) {
   px::SelfCommunicator world;

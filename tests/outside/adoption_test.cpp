@@ -1,5 +1,5 @@
-// An optimizer from outside whose slots follow values that are given, written from docs/ alone: dual averaging without a penalty (Xiao,
-// JMLR 11, 2010), by which p is what the mean of all gradients says; and what is called for where `adopt` may throw.
+// An optimizer from outside whose slots follow values that are given, written from docs/ alone: dual averaging without a
+// penalty (Xiao, JMLR 11, 2010), by which p follows from the mean of all gradients; and the error where `adopt` may throw.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,5 +1,5 @@
-# Makes the packages for Debian and the .tar.gz from the sources alone, as the preset `package` does but without optimisation, and
-# unpacks them where consumers look: deb/, tools/ and tgz/.
+# Makes the packages for Debian and the .tar.gz from the sources alone, as the preset `package` does but without optimisation,
+# and unpacks them where consumers look: deb/, tools/ and tgz/.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${work})
 execute_process(COMMAND ${CMAKE_COMMAND} -G ${generator} -S ${root} -B ${work}/build -DCMAKE_CXX_COMPILER=${compiler}

@@ -1,5 +1,5 @@
-// A rank that computes otherwise is found out by every operation that agrees: another rounding mode, subnormal numbers flushed to
-// zero. Nothing has changed then, and the session goes on once the modes are alike.
+// A rank that computes otherwise is found out by every operation that agrees: another rounding mode, subnormal numbers flushed
+// to zero. Nothing has changed then, and the session goes on once the modes are alike.
 #include <cfenv>
 #include <cstdint>
 #include <functional>
@@ -45,7 +45,7 @@ class OtherMode {
   unsigned word_ = 0;
 };
 
-// What a rank is told of a call.
+// Returns what a rank is told of a call.
 std::string told(std::function<void()> const& call) {
   try {
     call();

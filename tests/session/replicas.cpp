@@ -138,8 +138,8 @@ TEST_CASE("the first step of replicas sends as many messages whether they are co
   for (Sent const& each : compared) CHECK((each[0] > 0 && each[1] > 0));
 }
 
-// Steps of a dense variable and of a table of a policy that replicates. Of what `entry` returns rank 1 has another value after so many
-// steps, and its own again two steps later. Returns, by rank, what the steps from there on answered.
+// Takes steps of a dense variable and of a table of a policy that replicates. Rank 1 has another value of `entry`'s result
+// after so many steps, and its own again two steps later. Returns, by rank, what the steps from there on answered.
 template <class Policy, class Entry>
 std::vector<std::vector<Answer>> gone_astray(int after, px::SessionOptions options, Entry&& entry) {
   std::vector<std::vector<Answer>> answers(ranks);

@@ -44,7 +44,7 @@ struct Gathered : px::Choose<px::AllGather, px::PsShard> {
   static constexpr std::string_view name = "Gathered";
 };
 
-// What a rank names in a step: to pull, and twice to push, for a step may have two updates of one table.
+// The rows that a rank names in a step: to pull, and twice to push, for a step may have two updates of one table.
 struct Named {
   std::vector<int> pulled, first, second;
 };
@@ -58,7 +58,7 @@ Named named_by(int rank, int step) {
   return {some_of(20), some_of(15), some_of(5)};
 }
 
-// The means after so many steps as documented: a table's first step counts whole, each later one by a fifth.
+// Returns the means after so many steps as documented: a table's first step counts whole, each later one by a fifth.
 px::TableUse counted_use(std::vector<int> const& hosts, int steps) {
   px::TableUse use;
   std::set<int> const distinct_hosts(hosts.begin(), hosts.end());

@@ -32,8 +32,8 @@ struct Flow {
   }
 };
 
-// Bytes that a block of `size` takes on a connection between ranks over sockets: in parts of 256 KiB, each behind a header of 24
-// bytes, and with checksums before a sum of 4.
+// Returns the bytes that a block of `size` takes on a connection between ranks over sockets: in parts of 256 KiB, each behind a
+// header of 24 bytes, and with checksums before a sum of 4.
 constexpr std::uint64_t on_connection(std::uint64_t size, bool checksums) {
   std::uint64_t const parts = (size + (256 << 10) - 1) / (256 << 10);
   return size + parts * (checksums ? 28 : 24);

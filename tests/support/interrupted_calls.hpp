@@ -1,5 +1,6 @@
-// The calls that a signal may interrupt, as a program's own definitions: while `Interruptions` lives, one of so many fails with EINTR, and reads and writes are of half as much as they were asked for. Replaces functions of the whole program, so that only one
-// source file of a test includes it, and no sanitizer may define them.
+// The calls that a signal may interrupt, as a program's own definitions: while `Interruptions` lives, one of so many fails with
+// EINTR, and reads and writes are of half as much as they were asked for. Replaces functions of the whole program, so that only
+// one source file of a test includes it, and no sanitizer may define them.
 #pragma once
 
 #include <dlfcn.h>
@@ -23,7 +24,8 @@ namespace parallax_test {
 inline std::atomic<int> interrupts_every{0};  // 0: none
 inline std::atomic<long> interruptible_calls{0}, interrupted_calls{0};
 
-// Of this process and of those that it forks: one of so many calls from here on, by chance, but always by the same chance.
+// An interruption of calls of this process and of its forks: one of so many calls from here on, by chance, but always by the
+// same chance.
 struct Interruptions {
   explicit Interruptions(int every) {
     interruptible_calls = interrupted_calls = 0;
@@ -33,7 +35,7 @@ struct Interruptions {
   Interruptions(Interruptions const&) = delete;
 };
 
-// What it calls, unless that is interrupted.
+// Returns the call's result, unless that is interrupted.
 template <class Call>
 auto perhaps(Call const& call) -> decltype(call()) {
   int const every = interrupts_every;

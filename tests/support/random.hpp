@@ -1,4 +1,4 @@
-// Random numbers by a seed, alike on every machine: what tests draw their programs from.
+// Random numbers by a seed, alike on every machine: tests draw their programs from them.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@ namespace parallax_test {
 
 class Random {
  public:
-  // Mixed, so that no seed's numbers are another's, shifted.
+  // Mixes the seed, so that no seed's numbers are another's, shifted.
   explicit Random(std::uint64_t seed) : state_{mixed(mixed(seed + 1) + 0x632be59bd9b4e019u)} {}
   std::uint64_t next() { return mixed(state_ += 0x9e3779b97f4a7c15u); }
-  // From 0 to n - 1, n > 0.
+  // Returns a number from 0 to n - 1, n > 0.
   int below(int n) { return static_cast<int>(next() % static_cast<std::uint64_t>(n)); }
   bool percent(int p) { return below(100) < p; }
   template <class T, std::size_t n>

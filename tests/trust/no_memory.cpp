@@ -1,6 +1,6 @@
-// A training of which rank 1 has no memory any more, for good: no_memory POINT [options of run]. From the POINT-th allocation of the
-// rank's body on, counted from 0, all of its thread fail. Without a point, -1, it says how many there are. no_memory.sh says how a
-// job must end.
+// A training of which rank 1 has no memory any more, for good: no_memory POINT [options of run]. From the POINT-th allocation
+// of the rank's body on, counted from 0, all of its thread fail. Without a point, -1, it says how many there are. no_memory.sh
+// says how a job must end.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

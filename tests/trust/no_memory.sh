@@ -1,7 +1,8 @@
 #!/bin/sh
-# no_memory.sh POINTS RANKS_SPEAK BEFORE... -- AFTER...: runs BEFORE POINT AFTER at so many points of what rank 1 allocates, evenly spread from
-# the first to the last. Each job must end with exit code 86, no rank by a signal, and rank 1 says that it has no memory, once: on
-# threads and under MPI in the one line of the job, over sockets in its own (RANKS_SPEAK: 1, or how many ranks say a line).
+# no_memory.sh POINTS RANKS_SPEAK BEFORE... -- AFTER...: runs BEFORE POINT AFTER at so many points of rank 1's allocations,
+# evenly spread from the first to the last. Each job must end with exit code 86, no rank by a signal. Rank 1 says that it has no
+# memory, once: on threads and under MPI in the one line of the job, over sockets in its own (RANKS_SPEAK: 1, or how many ranks
+# say a line).
 points=$1 most=$2
 shift 2
 before= after=

@@ -96,7 +96,7 @@ struct Complaint : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a step reads until it returns.
+// The things that a step reads until it returns.
 struct Keep {
   std::deque<std::vector<float>> values;
   std::deque<std::vector<std::int64_t>> ids;
@@ -256,7 +256,8 @@ class HeldBy : public Held {
     return made;
   }
 
-  // What the rank gives of an update, to a list of its type. `puller`: a session, or a worker, of which dense variables are pulled too.
+  // Gives the rank's part of an update, to a list of its type. `puller`: a session, or a worker, of which dense variables are
+  // pulled too.
   template <class Puller, class List>
   void bring_by(Puller& puller, Update const& update, int rank, Variable const& before, Keep& keep, List& list) {
     auto const& micros = update.ranks[static_cast<std::size_t>(rank)];
@@ -392,7 +393,7 @@ px::Costs favouring(int method) {
   return costs;
 }
 
-// The variable of one type, or none: what a checkpoint is given.
+// Returns the variable of one type, or none, as a checkpoint is given it.
 template <class V>
 struct OneOrNone {
   V *first = nullptr, *last = nullptr;
@@ -415,7 +416,7 @@ auto all_of(std::vector<std::unique_ptr<Held>> const& variables, std::type_ident
 
 class OfSession : public Doer {
  private:
-  // f(what a checkpoint has).
+  // Calls f(what a checkpoint has).
   template <class F>
   auto with_all(F&& f) {
     auto all = all_of(variables_, std::type_identity<Made>{});

@@ -1,8 +1,9 @@
-// Random trainings in phases, each a world of its own that goes on from a checkpoint of those before, and what they must come to:
-// drawn from a seed, and trained on plain maps and loops that share no code with the library. Sums are in the order of docs/sums.md.
+// Random trainings in phases, each a world of its own that goes on from a checkpoint of those before, and the values that they
+// must come to. They are drawn from a seed, and trained on plain maps and loops that share no code with the library. Sums are
+// in the order of docs/sums.md.
 //
-// Each rank draws the whole program for itself, does its own part of it by a Doer, and trains the model of all ranks beside it. So
-// nothing but the seed is to be known by all, be they threads or processes. Without a Doer the model is trained alone.
+// Each rank draws the whole program for itself, does its own part of it by a Doer, and trains the model of all ranks beside it.
+// So nothing but the seed is to be known by all, be they threads or processes. Without a Doer the model is trained alone.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +31,8 @@ namespace parallax_test::phases {
 enum class Rule { momentum, adam, adagrad, subtract };
 enum class Mean { mean, sum, by_count };
 
-// The variables that there are, each made in another of its ways in each phase: under other policies, partitioners and types of ids.
-// phases.cpp has the ways; way 0 is under PsShard, which knows letters.
+// The variables that there are, each made in another of its ways in each phase: under other policies, partitioners and types of
+// ids. phases.cpp has the ways; way 0 is under PsShard, which knows letters.
 struct Kind {
   char const* name;
   bool dense;
@@ -55,7 +56,7 @@ struct Variable {
   Mean mean{};
   bool drops = false;
   std::string name;
-  // What a checkpoint keeps:
+  // Kept by a checkpoint:
   double rate = 0;
   std::int64_t steps = 0;
   std::vector<float> values, first, second;  // parameters and slots
@@ -63,7 +64,7 @@ struct Variable {
   Kind const& of() const { return kinds[kind]; }
 };
 
-// How a gradient is given. Of `accumulated` there are several micro-batches.
+// The form in which a gradient is given. Of `accumulated` there are several micro-batches.
 enum class Form { plain, rows, distinct, bags, changed, accumulated, accumulated_rows };
 enum class Pooled { sum, mean, weighted };
 
@@ -94,7 +95,7 @@ struct Iteration {
   bool polls = false;
 };
 
-// The gradient of a distinct row.
+// Returns the gradient of a distinct row.
 inline float distinct_gradient(std::uint64_t salt, std::int64_t id, int column) {
   Random random{salt + static_cast<std::uint64_t>(id) * 31 + static_cast<std::uint64_t>(column)};
   return static_cast<float>(random.below(9) - 4) / 2;
@@ -110,7 +111,7 @@ struct World {
   int fusion = 0;
 };
 
-// What a checkpoint has.
+// The contents of a checkpoint.
 struct Kept {
   std::vector<std::optional<Variable>> variables = std::vector<std::optional<Variable>>(kinds.size());
   std::int64_t steps = 0;
@@ -125,7 +126,7 @@ struct Doer {
   virtual int rank() const = 0;
   virtual void enter(Variable const& variable) = 0;
   virtual void begin(Kept const& now) = 0;  // values of the trainer as it begins
-  // After the variables were entered; and in a world apart in between trainings.
+  // Calls the body after the variables were entered; and in a world apart in between trainings.
   virtual void quietly(std::function<void()> const& body) = 0;
   virtual void save(std::string const& folder, int keep, bool behind, std::int64_t generation, Kept const& now) = 0;
   virtual void restore(std::string const& folder, std::int64_t wanted, std::int64_t generation, bool partial,
@@ -147,7 +148,7 @@ struct Doer {
 
 using Row = std::vector<float>;
 
-// Of a run of addends: chunks of 64, each summed from a copy of its first; then the chunks.
+// Returns the sum of a run of addends: chunks of 64, each summed from a copy of its first; then the chunks.
 inline Row run_of(std::vector<Row> const& addends) {
   Row total;
   for (std::size_t begin = 0; begin < addends.size(); begin += 64) {
@@ -161,7 +162,7 @@ inline Row run_of(std::vector<Row> const& addends) {
   return total;
 }
 
-// The ranks of each host, hosts in the order of their first ranks; all ranks where there are none.
+// Returns the ranks of each host, hosts in the order of their first ranks; all ranks where there are none.
 inline std::vector<std::vector<std::size_t>> by_host(World const& world) {
   std::vector<std::vector<std::size_t>> groups;
   std::map<int, std::size_t> known;
@@ -173,7 +174,7 @@ inline std::vector<std::vector<std::size_t>> by_host(World const& world) {
   return groups;
 }
 
-// What a rank's ids name, and with which addends; a row's in their order. `counts`: how many indices named it.
+// The rows that a rank's ids name, and their addends; a row's in their order. `counts`: how many indices named it.
 struct Named {
   std::map<std::int64_t, std::vector<Row>> addends;
   std::map<std::int64_t, int> counts;
@@ -186,7 +187,7 @@ inline Row row_of(Variable const& variable, std::int64_t id) {
 }
 inline bool inside(Variable const& variable, std::int64_t id) { return id >= 0 && id < variable.rows; }
 
-// The row of each bag.
+// Returns the row of each bag.
 inline std::vector<Row> pooled(Variable const& variable, Batch const& batch, Pooled pool) {
   std::vector<Row> bags;
   for (std::size_t bag = 0; bag + 1 < batch.offsets.size(); ++bag) {
@@ -285,7 +286,7 @@ inline Named named_by(Variable const& variable, Update const& update, std::size_
   return named;
 }
 
-// A dense gradient of a rank.
+// Returns a dense gradient of a rank.
 inline Row dense_of(Variable const& variable, Update const& update, std::size_t rank) {
   auto const& micros = update.ranks[rank];
   Row sum(static_cast<std::size_t>(variable.rows));
@@ -354,7 +355,8 @@ inline void apply(Variable& variable, std::vector<float> const& gradient, std::v
   }
 }
 
-// A step of all ranks. False, and nothing changed, where nobody has data or a gradient is not finite and such steps are skipped.
+// Takes a step of all ranks. False, and nothing changed, where nobody has data or a gradient is not finite and such steps are
+// skipped.
 inline bool step(Kept& now, World const& world, Iteration const& iteration) {
   auto const& active = iteration.active;
   auto const active_count = static_cast<int>(std::count(active.begin(), active.end(), true));
@@ -400,8 +402,8 @@ inline bool step(Kept& now, World const& world, Iteration const& iteration) {
 
 class Walk {
  public:
-  // Worlds have at most so many ranks. `folder`: of the checkpoints. `tell`: what happens is printed. `leaves`: some worlds end as by an
-  // accident.
+  // Begins a walk. Worlds have at most so many ranks. `folder`: of the checkpoints. `tell`: what happens is printed. `leaves`:
+  // some worlds end as by an accident.
   Walk(std::uint64_t seed, int most, std::string folder, bool tell, bool leaves = true)
       : random_{seed},
         most_{most},
@@ -423,7 +425,7 @@ class Walk {
   }
 
   int phases() const { return phases_; }
-  // Whether what happens is printed from now on; returns whether it was.
+  // Sets whether what happens is printed from now on; returns whether it was.
   bool tells(bool now) { return std::exchange(tell_, now); }
   std::set<std::int64_t> generations() const {
     std::set<std::int64_t> all;
@@ -449,7 +451,7 @@ class Walk {
     return world_;
   }
 
-  // The phase, on a rank of it or on none.
+  // Runs the phase, on a rank of it or on none.
   void run(Doer* doer) {
     doer_ = doer;
     now_ = {};
@@ -531,7 +533,7 @@ class Walk {
     });
   }
 
-  // A table, or any variable; `kinds.size()` where there is none.
+  // Draws a table, or any variable; `kinds.size()` where there is none.
   template <class Fits>
   std::size_t any(Fits&& fits) {
     std::vector<std::size_t> found;
@@ -659,7 +661,7 @@ class Walk {
     return ids;
   }
 
-  // What the iterations of a loop have alike: variables and forms. The data are drawn for each.
+  // Draws what the iterations of a loop have alike: variables and forms. The data are drawn for each.
   Iteration draw_shape() {
     Iteration shape;
     for (auto const& variable : now_.variables) {
@@ -730,7 +732,7 @@ class Walk {
     }
   }
 
-  // An infinity on one rank, or an index that is not there.
+  // Puts in an infinity on one rank, or an index that is not there.
   void spoil(Iteration& iteration) {
     if (world_.apart || iteration.updates.empty() || !random_.percent(15)) return;
     Update& update = iteration.updates[static_cast<std::size_t>(random_.below(static_cast<int>(iteration.updates.size())))];
@@ -770,7 +772,7 @@ class Walk {
     if (doer_) doer_->iterate(iteration, before, now_);
   }
 
-  // Some steps of one shape: as many on all ranks, or as many as each has data for.
+  // Makes some steps of one shape: as many on all ranks, or as many as each has data for.
   void iterate_some() {
     bool const joins = world_.apart || random_.percent(15);
     Iteration const shape = draw_shape();

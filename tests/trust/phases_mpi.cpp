@@ -20,7 +20,8 @@ namespace {
 
 namespace px = parallax;
 
-// A phase of this rank's walk, which goes through it alone where the world has fewer ranks. Empty, or what was wrong.
+// Runs a phase of this rank's walk, which goes through it alone where the world has fewer ranks. Returns nothing, or what was
+// wrong.
 std::string run_phase(Walk& walk, World const& world, int rank) {
   MPI_Comm some = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, rank < world.ranks ? 0 : MPI_UNDEFINED, rank, &some);

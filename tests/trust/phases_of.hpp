@@ -1,4 +1,4 @@
-// What a main of random trainings in phases needs of phases.cpp, which has their types.
+// The part of phases.cpp, which has their types, that a main of random trainings in phases needs.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace parallax_test::phases {
 
-// What `Doer::leave` throws.
+// The exception of `Doer::leave`.
 struct Leaves {};
 
-// A rank of a phase: of the world that the walk has entered. Refers to the communicator.
+// Returns a rank of a phase: of the world that the walk has entered. Refers to the communicator.
 std::unique_ptr<Doer> doer_of(parallax::AnyCommunicator& communicator, World const& world);
 
 }  // namespace parallax_test::phases

@@ -44,8 +44,8 @@ void on_ranks(Order const& order, int ranks, bool shares, Body const& body) {
                     {.deadline = std::chrono::seconds{60}});
 }
 
-// Empty where a folder of checkpoints has these generations and nothing half made; else what it has. `left`: the ranks were left by an
-// exception, and what a save was about to remove may be there still.
+// Returns nothing where a folder of checkpoints has these generations and nothing half made; else what it has. `left`: the
+// ranks were left by an exception. Files that a save was about to remove may be there still.
 std::string wrong_in(std::string const& folder, std::set<std::int64_t> const& right, bool left) {
   std::set<std::string> is, expected;
   for (auto const& entry : std::filesystem::directory_iterator{folder})
@@ -67,7 +67,7 @@ std::string wrong_in(std::string const& folder, std::set<std::int64_t> const& ri
   }();
 }
 
-// Empty, or what was wrong.
+// Returns nothing, or what was wrong.
 std::string run(std::uint64_t seed, Order const& order, std::string const& folder, long& phases) {
   int const most = order.sockets ? 3 : 5;
   Walk walk{seed, most, folder, order.tells};

@@ -1,5 +1,6 @@
-// Every optimizer with exact semantics: rows that steps passed by have the bits of rows that were moved in every step, for thousands of
-// steps, with settings that change and without, at rest or not, and with so little room for notes that rows are swept.
+// Every optimizer with exact semantics: rows that steps passed by have the bits of rows that were moved in every step, for
+// thousands of steps, with settings that change and without, at rest or not, and with so little room for notes that rows are
+// swept.
 #include "../catch.hpp"
 #include "../support/size.hpp"
 #include "replays.hpp"

@@ -1,5 +1,5 @@
-// Tables of optimizers with exact semantics beside a loop that takes every row through every step as it comes, by the optimizer's rule
-// and nothing else of the library's. Included by tests whose optimizers have little room for notes.
+// Tables of optimizers with exact semantics beside a loop that takes every row through every step as it comes, by the
+// optimizer's rule and nothing else of the library's. Included by tests whose optimizers have little room for notes.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ auto& rate_of(O& optimizer) {
   if constexpr (requires { optimizer.learning_rate; }) return optimizer.learning_rate;
   else return rate_of(optimizer.optimizer);
 }
-// The settings of a step: a rate that rises and falls all the time, is 0 for a while, jumps now and then; and other settings that
-// change seldom.
+// Returns the settings of a step: a rate that rises and falls all the time, is 0 for a while, jumps now and then; and other
+// settings that change seldom.
 template <class O>
 O at_step(O optimizer, int step, bool changing) {
   if (!changing) return optimizer;
@@ -83,8 +83,8 @@ class EveryRow {
 
 PARALLAX_STRICT_ARITHMETIC_END
 
-// Trains both, and returns in how many steps or slots they differ. A third of the rows are named nearly always, a third seldom, one row
-// once, and some never.
+// Trains both, and returns in how many steps or slots they differ. A third of the rows are named nearly always, a third seldom,
+// one row once, and some never.
 template <class O, class T = float>
 int differences(O const& optimizer, int steps, bool changing, unsigned seed, px::Replays* counted = nullptr) {
   using Wide = px::computed_type<T>;

@@ -1,5 +1,5 @@
-// What exact semantics cost, counted: how many steps rows take that had passed them by, in full and at rest; and that none of the ways
-// in which steps are put off changes a bit.
+// The cost of exact semantics, counted: the steps that rows take late, in full and at rest. None of the ways in which steps are
+// put off changes a bit.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -30,8 +30,8 @@ struct Counted {
   std::int64_t most_over = 0, full = 0, all = 0, gaps = 0, longest = 0;
 };
 
-// 20,000 rows, of which a step names 100, under a rate that changes in each step, or never. `most_over`: how many more steps a step of
-// the training replayed than those that the rows it named had missed.
+// 20,000 rows, of which a step names 100, under a rate that changes in each step, or never. `most_over`: how many more steps a
+// step of the training replayed than those that the rows it named had missed.
 template <class O>
 Counted counted(int steps, bool changing) {
   constexpr std::int64_t rows = 20'000;
@@ -104,7 +104,7 @@ TEST_CASE("a step takes no more steps of rows than those that it names have miss
 
 namespace {
 
-// The steps that two rows of width 2 take, one of which was named once: whole, of a gap of 3,000.
+// Returns the steps that two rows of width 2 take, one of which was named once: whole, of a gap of 3,000.
 template <class O>
 px::Replays of_one_gap(O const& optimizer) {
   px::SelfCommunicator world;
@@ -121,7 +121,7 @@ px::Replays of_one_gap(O const& optimizer) {
   session.finish();
   return replays;
 }
-// docs/optimizers.md has the formula. p is 0.9 at least.
+// Returns the number of whole steps by the formula in docs/optimizers.md. p is 0.9 at least.
 double whole_steps(double update, double fall) { return std::log(update / (0x1p-27 * 0.9)) / std::log(1 / fall) + 8; }
 
 }  // namespace

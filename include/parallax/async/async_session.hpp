@@ -46,8 +46,8 @@ class AsyncSession {
       throw Error{Errc::invalid_argument, world.rank(), "AsyncSession", "",
                   joined({servers.count, " servers of ", world.size(), " ranks leave no worker"})};
   }
-  // Local. Over a topology that names dedicated servers, or hosts, where those ranks own that own in a Session over it. It is copied;
-  // the communicator that it refers to is not. Letters go straight to owners, and pushes of a clock are summed in the order of ranks.
+  // Local. Over a topology that names dedicated servers, or hosts, the owners are those of a Session over it. The topology is
+  // copied; its communicator is referred to. Letters go straight to owners. Pushes of a clock are summed in the order of ranks.
   template <Consistency Rule>
   AsyncSession(Topology<C> topology, Rule const& rule, AsyncOptions const& options = {})
       : inner_{std::move(topology), options.session},
@@ -98,16 +98,16 @@ class AsyncSession {
   }
 
   // Collective. All is quiet: every push is in the parameters, and every rank's dense variables have the owners' values. Calls
-  // body(session) with a Session of the same ranks, topology and variables, for evaluations, checkpoints and the like. Its steps() are
-  // the clocks of the worker that has come furthest, from those on that a restore has set.
+  // body(session) with a Session of the same ranks, topology and variables, for evaluations, checkpoints and the like. Its
+  // steps() are the clocks of the worker that has come furthest, counted on from a restored step.
   template <class Body>
   void together(Body&& body) {
     core_.meet();
     body(inner_);
   }
 
-  // Collective. The normal end: see Session::finish. The records' steps are clocks. Errors: likewise, and mismatch, where a log that
-  // was followed goes on.
+  // Collective. Ends as it should: see Session::finish. The records' steps are clocks. Errors: likewise, and mismatch, where a
+  // followed log goes on.
   Completion finish() {
     core_.meet(true);
     return inner_.finish();
@@ -228,13 +228,13 @@ AsyncSession(C&, Rule, Servers) -> AsyncSession<C>;
 // The same without, with options.
 template <Communicator C, class Rule>
 AsyncSession(C&, Rule, AsyncOptions) -> AsyncSession<C>;
-// The same over a topology.
+// Makes one over a topology, of these variables and rules.
 template <Communicator C, class Rule>
 AsyncSession(Topology<C>, Rule) -> AsyncSession<C>;
-// The same with options.
+// Makes one over a communicator, with options.
 template <Communicator C, class Rule>
 AsyncSession(Topology<C>, Rule, AsyncOptions) -> AsyncSession<C>;
-// The same over a communicator with both.
+// Makes one over a topology, with options.
 template <Communicator C, class Rule>
 AsyncSession(C&, Rule, Servers, AsyncOptions) -> AsyncSession<C>;
 

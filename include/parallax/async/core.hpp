@@ -46,8 +46,8 @@ class AsyncCore {
   void begin_training();
   // Local, of a worker that has done; returns once this rank's service is over.
   void end_training();
-  // Collective. All is quiet: every rank has the owners' parts of dense variables, and the numbers of updates. `last`: no training
-  // follows. Error, on all ranks: mismatch, where a log has entries left then.
+  // Collective. Makes all quiet: every rank has the owners' parts of dense variables, and the numbers of updates. `last`: no
+  // training follows. Error, on all ranks: mismatch, where a log has entries left then.
   void meet(bool last = false);
 
   // Local, at a worker. Asks all owners, and returns when each has answered. What an answer said: the least version and least
@@ -85,7 +85,7 @@ class AsyncCore {
   template <class Write>
   void post_all(Operation operation, LetterHeader const& header, Write&& write);
   std::string described() const;
-  // Collective. Every owner's part of a dense variable to all, which lie in the order of owners.
+  // Collective. Brings every owner's part of a dense variable to all ranks. The parts lie in the order of owners.
   void gather_parts(Keeper const& keeper, std::size_t unit, std::span<std::byte const> mine, std::span<std::byte> memory,
                     std::span<std::size_t const> counts);
   // Error (misuse) where all ranks would have to meet, and this one is in `train`: the others may never come.

@@ -48,7 +48,7 @@ class Service {
   // A rank for which others may be waiting: of the workers that have not left the one with the least clock, or whom an order
   // names, or who gives the orders; -1: none.
   int slowest() const;
-  // Local, once all is over. Error (mismatch) where entries of the log that was followed are left.
+  // Local, once all is over. Throws Error (mismatch) where entries of a followed log are left.
   void check_followed() const {
     if (replay_ && next_ < replay_->size()) refuse_log(next_, "it goes on, and all workers have left");
   }

@@ -33,8 +33,8 @@ bool is_finite(State const& state, Rows const& rows, NonFinite non_finite, int r
               joined({"the gradient has ", std::to_string(found->value), " at row ", found->row, ", column ", found->column})};
 }
 
-// The number of the first distinct key of a plan that is of this owner or a later one: letters go straight to owners, by whatever hops
-// the plan would send its keys.
+// Returns the number of a plan's first distinct key that is of this owner or a later one. Letters go straight to owners, by
+// whatever hops the plan would send its keys.
 template <class State, class Plan>
 std::size_t first_key_of(State const& state, Plan const& plan, int owner) {
   auto const* const keys = plan.groups.keys.data();

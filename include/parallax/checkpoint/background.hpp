@@ -106,7 +106,8 @@ class BackgroundSave final : public Behind {
     return image_;
   }
   ShardDraft const& draft() const { return *draft_; }
-  // Local. From here on the thread writes; where the system makes none, this call does. `at_most`: seconds for which rank 0's waits for the others.
+  // Local. Lets the thread write from here on. This call writes itself where the system makes no thread. `at_most`: the seconds
+  // for which rank 0's thread waits for the others.
   void begin(NewGeneration&& made, double at_most) {
     made_ = std::move(made);
     at_most_ = at_most;
@@ -165,7 +166,7 @@ class BackgroundSave final : public Behind {
     made_.folder = {};
   }
 
-  // Without a thread. Meanwhile the other ranks, which do not know, wait for this one.
+  // Writes without a thread. Meanwhile the other ranks, which do not know, wait for this one.
   void write_now() {
     auto& world = core_->topology.world();
     auto const pause = [&](std::string_view what, std::chrono::nanoseconds at_most) {
@@ -219,7 +220,7 @@ class BackgroundSave final : public Behind {
   std::optional<Error> error_;  // of the thread, once the stage says so
   std::atomic<Stage> stage_{Stage::done};
   bool begun_ = false;
-  std::optional<OwnThread> thread_;  // first to go: it works on all of the above
+  std::optional<OwnThread> thread_;  // first to go, for it works on all of the above
 };
 
 // The work of `Session::save_async`.

@@ -101,7 +101,7 @@ class BlockReader {
             blocks_of(file.rows(tensor), file.row_bytes(tensor), manifest_->facts().block_bytes),
             0};
   }
-  // A tensor of a file, whosever it is, but a list of rows. Throws FormatError.
+  // Returns a tensor of a file, of any owner, but for a list of rows. Throws FormatError.
   Slab slab(std::size_t shard, std::size_t tensor) const {
     Slab slab = own_slab(shard, tensor);
     std::int64_t all = 0;

@@ -30,9 +30,9 @@ struct Every {
   double keep_for = 0;
   // Whether they are written behind the steps, as by `Session::save_async`; else each is a pause.
   bool background = true;
-  // Signals that, sent to any rank, save after the next step, and say so by `stopping`: `true` for those that schedulers send, or a list,
-  // {SIGUSR1}. They go to the handler that was there before as well. A second SIGTERM, SIGINT or SIGHUP, a second later or more, ends the
-  // process.
+  // Signals that, sent to any rank, save after the next step. `stopping` tells of them then. `true`: those that schedulers
+  // send; or a list, {SIGUSR1}. They go to the handler that was there before as well. A second SIGTERM, SIGINT or SIGHUP, a
+  // second later or more, ends the process.
   Signals signals = false;
 };
 
@@ -67,14 +67,14 @@ class Checkpoints : private detail::Wishful {
     session.core().wishful = this;
   }
   Checkpoints(Checkpoints&&) = delete;
-  // Local. What is being written behind the steps goes on, as the session's.
+  // Local. Lets a save go on that is being written behind the steps: it is the session's.
   ~Checkpoints() {
     auto& core = session_->core();
     if (core.wishful == this) core.wishful = nullptr;
   }
 
-  // Collective. The newest complete generation, restored (Session::restore), or the one that the options ask for; nothing where there is
-  // none at all, which is how a first run begins. Errors: those of Session::restore.
+  // Collective. Restores (Session::restore) the newest complete generation, or the one that the options ask for. Restores
+  // nothing where there is none at all, as in a first run. Errors: those of Session::restore.
   std::optional<Restored> resume(RestoreOptions const& options = {}) {
     if (!any()) return std::nullopt;
     auto const restored =
@@ -156,7 +156,8 @@ class Checkpoints : private detail::Wishful {
     look_ = begun_ + 1;
     began_ = session_->core().waiting.seconds();
   }
-  // The session was restored by other means: the interval began as many intervals earlier as it went back.
+  // Moves the beginning of the interval back, where the session was restored by other means: by as many intervals as the
+  // session went back.
   void go_back() {
     std::int64_t const was = begun_, steps = every_.steps;
     begin();

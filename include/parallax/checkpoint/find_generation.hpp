@@ -205,7 +205,7 @@ class RestoreCheck {
     }
     if (rows < 0) {
       if (item.list || item.rows == 0) return;  // of none nothing is kept
-      // A search that has begun since the save ends by what is restored, and need not be there.
+      // A search may have begun since the save. It ends by the restored files, and need not be there.
       if (std::string_view{item.name}.starts_with("search.")) return;
       auto const none = [&](char const* kind, std::string_view name) {
         throw Error{Errc::mismatch, -1, "restore", item.variable, joined({"the checkpoint has no ", kind, " ", shown(name)})};

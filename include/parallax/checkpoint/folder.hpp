@@ -101,9 +101,9 @@ inline void remove_folder(std::string const& folder) noexcept {
   }
 }
 
-// The numbers of the names of generations in a folder, from the highest on; of none where there is no folder. With `folders` of folders
-// alone: a file that is called like a generation is none, though none can be made of its name. Throws FileError, and FormatError of a
-// number that is the last.
+// Returns the numbers of the names of generations in a folder, from the highest on; none where there is no folder. With
+// `folders` those of folders alone: a file with the name of a generation is none, though none can be made of its name. Throws
+// FileError, and FormatError of a number that is the last.
 inline std::vector<std::int64_t> numbers_in(std::string const& folder, bool folders = false) {
   auto const is_folder = [&](std::string const& name) {
     struct ::stat status;
@@ -122,8 +122,8 @@ inline std::vector<std::int64_t> numbers_in(std::string const& folder, bool fold
     throw FormatError(folder, generation_name(most_generations) + " has the highest number of all: no other can follow it");
   return numbers;
 }
-// The generations in it, from the newest on. By their names, which promise nothing: who reads one finds out whether it is complete.
-// Throws likewise.
+// Returns the generations in a folder, from the newest on, by their names. A name promises nothing: its reader finds out
+// whether the generation is complete. Throws likewise.
 inline std::vector<std::int64_t> generations_in(std::string const& folder) { return numbers_in(folder, true); }
 
 // Takes the names from generations older than `newest`, which is there: those with `keep` newer ones among `complete`, and those that

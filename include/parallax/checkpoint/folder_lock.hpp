@@ -1,5 +1,5 @@
-// Who saves in a folder: one job at a time, which the next one is told by name. Saving takes the lock on the first rank of those that see
-// the folder, and the session holds it until it goes.
+// The right to save in a folder. One job at a time has it, and the next one is told its holder by name. Saving takes the lock
+// on the first rank of those that see the folder, and the session holds it until it goes.
 #pragma once
 
 #include <fcntl.h>
@@ -22,10 +22,10 @@
 
 namespace parallax::detail {
 
-// The file of the lock. It stays when the lock is gone, and says who had it last.
+// The name of the lock's file. The file stays when the lock is gone, and says who had it last.
 inline constexpr std::string_view lock_name = "checkpoint.lock";
 
-// What the file says of this process: where it is, and what its launcher calls the job.
+// Returns this process in the words of the file: its place, and its job as the launcher calls it.
 inline std::string this_holder() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
@@ -43,11 +43,11 @@ inline std::string this_holder() {
   return text;
 }
 
-// The lock of one folder, by flock: the kernel gives it back however the process ends, and on NFS it holds between hosts. Where a file
-// system has no locks nobody is kept out.
+// The lock of one folder, by flock: the kernel gives it back however the process ends, and on NFS it holds between hosts. On a
+// file system without locks nobody is kept out.
 class FolderLock {
  public:
-  // Throws FileError, and FormatError where another job, or another session of this process, has it.
+  // Takes the lock. Throws FileError, and FormatError where another job, or another session of this process, has it.
   explicit FolderLock(std::string const& folder) : path_{folder + "/" + std::string{lock_name}} {
     file_ = open_file(path_, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
     bool const no_place = errno == ENOTDIR || errno == EACCES || errno == EPERM || errno == EROFS;
@@ -69,7 +69,7 @@ class FolderLock {
     text.back() = '\n';
     if (::pwrite(file_.number(), text.data(), text.size(), 0) < 0) return;  // nobody will know who it is
   }
-  // Whether it is that of the folder of this path, however it is spelled.
+  // Returns whether it is the lock of the folder of this path, however the path is spelled.
   bool is_of(std::string const& folder) const {
     struct ::stat mine, there;
     return file_.is_open() && ::fstat(file_.number(), &mine) == 0 &&
@@ -80,7 +80,7 @@ class FolderLock {
  private:
   static constexpr std::size_t room = 256;  // bytes of the file
 
-  // What the holder has written.
+  // Returns what the holder has written.
   std::string holder() const {
     std::array<char, room> text;
     auto const count = ::pread(file_.number(), text.data(), text.size(), 0);
@@ -100,7 +100,7 @@ class FolderLock {
 // The locks of a session, on a rank that leads.
 class FolderLocks final : public Held {
  public:
-  // By `locks`: the folder's lock, unless the session has it. Throws likewise.
+  // Takes the folder's lock by `locks`, unless the session has it. Throws likewise.
   void take(std::string const& folder) {
     for (FolderLock const& lock : locks_)
       if (lock.is_of(folder)) return;
@@ -111,8 +111,8 @@ class FolderLocks final : public Held {
   std::vector<FolderLock> locks_;
 };
 
-// Local, on a rank that leads those that see the folder: from now on until the session goes no other one saves in it. Throws FileError,
-// and FormatError, which names who does.
+// Local, on the first rank of those that see the folder. From now on until the session goes no other one saves in it. Throws
+// FileError, and FormatError, which names who does.
 template <Communicator C>
 void hold_folder(SessionCore<C>& core, std::string const& folder) {
   if (!core.held) core.held = Owned<Held>{new FolderLocks};

@@ -36,8 +36,8 @@ struct RestoreOptions {
   std::vector<std::pair<std::string, std::string>> names = {};
   // Seconds that a rank may take to read: see SaveOptions.
   double at_most = 600;
-  // Whether every block of every file is compared with its checksum before anything is changed, which reads all files twice. Of the
-  // newest generations those that are damaged anywhere are then passed over for an older one that is whole; one that was asked for by
+  // A flag: every block of every file is compared with its checksum before anything is changed. All files are then read twice.
+  // A newest generation that is damaged anywhere is then passed over for an older one that is whole. One that was asked for by
   // its number is refused, and the session goes on.
   bool whole = false;
 };
@@ -60,7 +60,8 @@ struct Restored {
   std::int64_t step;
   // What ranks had of their own, and lost, because there are as many ranks no more: "VARIABLE/ITEM", or the name of a value.
   std::vector<std::string> lost;
-  // Why newer generations were passed over, a sentence for each, which names the file: from the newest on, the same on all ranks.
+  // Why newer generations were passed over: a sentence for each, with the name of the file, from the newest on. They are the
+  // same on all ranks.
   std::vector<std::string> passed_over;
 };
 

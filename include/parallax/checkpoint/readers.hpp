@@ -68,7 +68,7 @@ class Readers {
 struct ReadableGeneration {
   Generation manifest;
   Readers readers;
-  std::vector<std::string> passed_over{};  // why newer ones were
+  std::vector<std::string> passed_over{};  // reasons for each newer one that was passed over
 };
 
 // The work of `find_for_all`.
@@ -195,8 +195,8 @@ class GenerationFinder {
     return ReadableGeneration{std::move(manifest), std::move(readers)};
   }
 
-  // Collective. Whether every block of every file is as it was written: each rank reads a part of those that it sees. One that was
-  // wanted is refused where it is not.
+  // Collective. Returns whether every block of every file is as it was written. Each rank reads a part of the blocks that it
+  // sees. A wanted generation that is not whole is refused.
   bool is_whole(ReadableGeneration const& found, std::string& why) {
     std::string damage;
     std::optional<Error> error = caught(rank_, "restore", [&] {
@@ -219,7 +219,7 @@ class GenerationFinder {
     if (wanted_ == 0) return false;
     throw Refused{{Errc::file, rank_, "restore", "", why}};
   }
-  // Local. Throws FormatError of a block that is damaged, and FileError.
+  // Local. Reads this rank's part of the blocks. Throws FormatError of a damaged block, and FileError.
   void read_part(ReadableGeneration const& found) const {
     auto const rank = static_cast<std::size_t>(rank_);
     BlockReader blocks{found.manifest, *directory_ + "/" + generation_name(found.manifest.facts().number)};
@@ -259,9 +259,8 @@ class GenerationFinder {
   bool all_see_ = true, sees_ = true;  // that manifest: all ranks, and this one
 };
 
-// Collective. The generation `wanted`, or of 0 the newest of which every file is seen by a rank, with `whole` each block as it was
-// written; the same on all ranks. Throws Error
-// (file), as a refusal, after which the session goes on.
+// Collective. Finds the generation `wanted`, or for 0 the newest of which every file is seen by a rank. With `whole` each block
+// is as it was written. All ranks find the same one. Throws Error (file), as a refusal, after which the session goes on.
 template <Communicator C>
 ReadableGeneration find_for_all(SessionCore<C>& core, std::string const& directory, std::int64_t wanted, bool whole) {
   return GenerationFinder<C>{core, directory, wanted, whole}.find();

@@ -22,8 +22,8 @@
 
 namespace parallax::detail {
 
-// A folder of a generation that is being made, or a file that is there for a moment: gone with this, unless it is kept, or this is a
-// forked child.
+// A folder of an unfinished generation, or a file that is there for a moment. It is gone with this object, unless it is kept,
+// or this is a forked child.
 class UnfinishedFolder {
  public:
   UnfinishedFolder() = default;
@@ -44,9 +44,10 @@ class UnfinishedFolder {
   Birth birth_;
 };
 
-// Local. A line for each variable of which every rank of this session has all, in memory of the host, with the checksum of its values
-// and slots: what ranks compare before they save, so that replicas which differ take no good checkpoint's place. Variables that were
-// never updated are left to their first update, and tables of which rows are behind to SessionOptions::compare_replicas_every.
+// Local. Returns a line for each variable that every rank of this session has whole, in memory of the host, with the checksum
+// of its values and slots. Ranks compare the lines before they save, so that replicas which differ take no good checkpoint's
+// place. Variables that were never updated are left to their first update. Tables with rows that are behind are left to
+// SessionOptions::compare_replicas_every.
 template <Communicator C>
 std::string compared_replicas(SessionCore<C>& core) {
   std::string lines;
@@ -176,8 +177,9 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
   remove_together(core, operation, made, gone);
 }
 
-// Collective. Who sees whose folder: rank 0 makes a file, and who does not see that makes one as well. The folder is there then, without
-// what saves have left, and the session has its lock. `id`: of the save, for the names of these files.
+// Collective. Finds out who sees whose folder: rank 0 makes a file, and each rank that does not see it makes one as well.
+// Afterwards the folder is there, without left files of earlier saves, and the session has its lock. `id`: of the save, for the
+// names of these files.
 template <Communicator C>
 Homes find_homes(SessionCore<C>& core, char const* operation, std::string const& directory, std::uint64_t id) {
   int const rank = core.topology.rank(), ranks = core.topology.size();

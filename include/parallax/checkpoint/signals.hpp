@@ -1,4 +1,4 @@
-// Signals as a wish to save and to end. Checkpoints asks a SignalWatch after each step, where its trainer wants that.
+// Signals as a wish to save and to end. Checkpoints asks a SignalWatch after each step, if its trainer wants that.
 #pragma once
 
 #include <signal.h>
@@ -21,14 +21,14 @@ namespace parallax {
 // A set of signals by which a process is asked to save and to end: `false`, `true`, or a list, {SIGTERM, SIGUSR1}.
 class Signals {
  public:
-  // None; or those by which schedulers, terminals and users ask: SIGTERM, SIGINT and SIGHUP, and, as far as nobody else in the process
-  // handles them, SIGUSR1, SIGUSR2 and SIGXCPU.
+  // Makes the empty set, or that of the signals by which schedulers, terminals and users ask: SIGTERM, SIGINT and SIGHUP, and,
+  // as far as nobody else in the process handles them, SIGUSR1, SIGUSR2 and SIGXCPU.
   template <std::same_as<bool> Bool>
   constexpr Signals(Bool asked) : usual_{asked} {
     if (asked)
       for (int const number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) add(number);
   }
-  // Just these, by their numbers; what is no signal is left out. A template, so that {true} is no list of signal 1.
+  // Takes just these, by their numbers; a number of no signal is left out. A template, so that {true} is no list of signal 1.
   template <std::same_as<int> Int>
   constexpr Signals(std::initializer_list<Int> numbers) {
     for (int const number : numbers) add(number);
@@ -54,14 +54,14 @@ class Signals {
 
 namespace detail {
 
-// While one lives in the process, a signal of its set is remembered, and given to the handler that was there before. The first SIGTERM,
-// SIGINT or SIGHUP ends nothing, a further one of them ends the process as if nobody had asked for it, but for those within a second of
-// the first: launchers send the one that a terminal has sent as well. Other signals are warnings, however many come: of SIGXCPU the
-// system sends one each second. A signal that was ignored stays ignored. In a forked child, which saves nothing, a signal does what it
-// did before.
+// A watch for signals. While one lives in the process, a signal of its set is remembered, and given to the handler that was
+// there before. The first SIGTERM, SIGINT or SIGHUP ends nothing. A further one of them ends the process as if nobody had asked
+// for it, but for those within a second of the first: launchers send on the one of a terminal as well. Other signals are
+// warnings, however many come: of SIGXCPU the system sends one each second. A signal that was ignored stays ignored. In a
+// forked child, which saves nothing, a signal does what it did before.
 class SignalWatch {
  public:
-  // Throws nothing; several watches in a process are one, of all their signals.
+  // Begins to watch. Throws nothing; several watches in a process are one, of all their signals.
   explicit SignalWatch(Signals const& signals) {
     Guard const turn{&turns};
     if (watches++ == 0) first = 0, asked = false, birth = {};

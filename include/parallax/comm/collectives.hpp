@@ -132,7 +132,7 @@ std::vector<T> allgather(C& comm, T const& value) {
   return values;
 }
 
-// Every rank's bytes at rank 0, by rank; nothing elsewhere. However many each has.
+// Returns every rank's bytes at rank 0, by rank; nothing elsewhere. Ranks may have different numbers of bytes.
 template <Communicator C>
 std::vector<std::vector<std::byte>> gather(C& comm, std::span<std::byte const> mine) {
   std::vector<std::size_t> sizes = allgather(comm, mine.size()), to(sizes.size());

@@ -394,9 +394,10 @@ LentMemory lent_memory(C const& comm) {
 }  // namespace detail
 
 // The back-off of a polling loop with a deadline: spins for some microseconds, which is longer than a peer in step with this
-// rank needs, then yields, and naps where yielding takes long or the wait does (detail::Rest); at once when oversubscribed. By time, not by polls: one of a network may be a system call.
-// Where the communicator `SleepsUntilNews` it sleeps instead, in naps that grow with the wait: of news from peers it is woken,
-// and what else it waits for, a device for one, is late by an eighth of the wait at most.
+// rank needs, then yields, and naps where yielding takes long or the wait does (detail::Rest); at once when oversubscribed. By
+// time, not by polls: a poll of a network may be a system call. If the communicator `SleepsUntilNews` it sleeps instead, in
+// naps that grow with the wait: of news from peers it is woken. Anything else, such as a device, is seen late by an eighth of
+// the wait at most.
 template <Communicator C>
 class Patience {
  public:

@@ -12,8 +12,8 @@
 namespace parallax {
 
 // A communicator of one rank, without threads, processes or a library behind it. Every exchange copies the rank's block for
-// itself and is complete when it returns. Of optional abilities it has a Mailbox, by which a trainer apart runs alone. May be moved at any
-// time.
+// itself and is complete when it returns. Of optional abilities it has a Mailbox: a trainer apart runs alone by it. May be
+// moved at any time.
 class SelfCommunicator {
  public:
   // An exchange that was complete when it was posted. Refers to nothing.
@@ -26,7 +26,7 @@ class SelfCommunicator {
   };
 
   SelfCommunicator() = default;
-  // Of a mailbox with these bounds. Error (invalid_argument) for a window below 1.
+  // Makes one whose mailbox has these bounds. Throws Error (invalid_argument) for a window below 1.
   explicit SelfCommunicator(MailboxBounds const& bounds) : bounds_{bounds} {
     detail::check_bounds(bounds, bounds.largest, "SelfCommunicator");
   }
@@ -55,11 +55,11 @@ class SelfCommunicator {
     if (!reason_) reason_ = reason;
   }
 
-  // As the bounds have it: 8 unless they were given.
+  // Returns the bound of letters in flight: 8 unless it was given.
   int window() const { return bounds_.window; }
-  // Likewise: 64 MiB.
+  // Returns the bound of a letter's bytes: 64 MiB unless it was given.
   std::size_t largest() const { return bounds_.largest; }
-  // See Mailbox: letters of rank 0 to itself.
+  // Posts a letter of rank 0 to itself: see Mailbox.
   bool post(LetterLane lane, int to, LetterParts parts) {
     if (reason_) throw *reason_;
     detail::check_letter(0, 1, to, parts, largest());
@@ -68,7 +68,7 @@ class SelfCommunicator {
     detail::write_letter(waiting.emplace_back(), parts);
     return true;
   }
-  // Likewise.
+  // Takes the oldest letter of a lane: see Mailbox.
   bool take(LetterLane lane, int from, Letter& letter) {
     if (reason_) throw *reason_;
     detail::check_writer(0, 1, from);
@@ -82,7 +82,7 @@ class SelfCommunicator {
 
  private:
   MailboxBounds bounds_;
-  // By lane, in the order of their posting.
+  // Letters by lane, in the order of their posting.
   std::vector<std::vector<std::byte>> letters_[2];
   // Of the first abort.
   std::optional<Error> reason_;

@@ -142,7 +142,7 @@ class SocketCommunicator {
   // pages, at the same address, and who still holds it has the old ones alone.
   void reclaim(int channel) noexcept { end_->reclaim(channel); }
 
-  // Bytes that were written to connections since ranks know each other: blocks for other hosts, letters, the 24 bytes before
+  // Returns the bytes written to connections since ranks know each other: blocks for other hosts, letters, the 24 bytes before
   // every 256 KiB of them or less, and with checksums 4 behind. Within a host, 24 bytes wake a rank that sleeps when something
   // in memory has changed.
   std::uint64_t wire_bytes() const { return end_->written(); }

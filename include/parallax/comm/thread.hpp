@@ -169,12 +169,13 @@ class ThreadCommunicator {
   // 0 first.
   void receive(int channel, Lane& lane);
 
-  // While the operation is incomplete, those on other channels are moved on too: a peer may be waiting for one of them. After an abort
-  // it goes on as long as `hopes`.
+  // Moves on the channel's operation, and while it is incomplete those on other channels too: a peer may be waiting for one of
+  // them. After an abort it goes on as long as `hopes`.
   bool progress(int channel);
-  // After an abort: whether an operation in flight may be completed all the same: those who are gone had completed it, or are not needed.
+  // Returns, after an abort, whether an operation in flight may be completed all the same: the ranks that are gone had
+  // completed it, or are not needed.
   PARALLAX_COLD bool hopes();
-  // A bit for each channel that has an operation in flight, and for turns that are awaited.
+  // Returns a bit for each channel with an operation in flight, and for turns that are awaited.
   PARALLAX_COLD std::uint64_t in_flight() const;
 
   // Whether the operation has a block for that rank that a box announces.
@@ -419,7 +420,7 @@ PARALLAX_INLINE bool ThreadCommunicator::progress(int channel) {
   return false;
 }
 
-// Of one that is gone all is there: it is looked for once more.
+// All is there of a rank that is gone: it is looked for once more.
 PARALLAX_INLINE bool ThreadCommunicator::hopes() {
   auto const needs = [&](int channel, Lane& lane, int rank) {
     receive(channel, lane);
@@ -519,7 +520,7 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
     int rank = 1;
     try {
       for (; rank < size; ++rank) ranks.emplace_back(rank_main, rank);
-    } catch (Error const& error) {  // those that are there wait for it
+    } catch (Error const& error) {  // ranks that are there wait for it
       Error const why{error.code(), rank, "run_threads", "", error.detail()};
       std::lock_guard const lock{mutex};
       first = std::make_exception_ptr(why);

@@ -1,5 +1,5 @@
-// The process in which an object was made, asked by whatever owns something outside of its process's own memory: a forked child has a
-// copy of the object, and what it owns is the parent's.
+// The process in which an object was made. Whatever owns something outside of its process's own memory asks it: a forked child
+// has a copy of the object, and the thing owned is the parent's.
 #pragma once
 
 #if __has_include(<pthread.h>)
@@ -13,20 +13,20 @@
 
 namespace parallax::detail {
 
-// How many forks lie between the start of the program and this process. Raised in each child, before `fork` returns there.
+// The number of forks between the start of the program and this process. Raised in each child, before `fork` returns there.
 inline int forks = 0;
 
 // Returns that number, and counts from the first call on.
 int watched_forks();
 
-// The process in which an object was made. A destructor does nothing to what others see where `in_child()`, and lets memory and
-// descriptors go, which are copies. A plain value: a copy is of the same process, and whoever takes over what another process has
-// made assigns a new one.
+// The process in which an object was made. If it says `in_child()`, a destructor does nothing to what others see, and lets go
+// of memory and descriptors, which are copies. A plain value: a copy is of the same process. An object that is taken over from
+// another process is assigned a new one.
 class Birth {
  public:
   Birth() : forks_{watched_forks()} {}
 
-  // Whether this process is a child, or a child's child, of the one that made the object: a load and a comparison.
+  // Returns whether this process is a child, or a child's child, of the one that made the object: by a load and a comparison.
   bool in_child() const noexcept { return forks != forks_; }
   // Throws Error (misuse) in a child. `rank`: the object's.
   void check(int rank, std::string_view operation) const {

@@ -37,13 +37,13 @@ inline void sleep_for(std::chrono::nanoseconds time) noexcept {
 #endif
 }
 
-// How a thread rests between two polls of a wait. It yields: that costs little where nobody else wants the core, and lets a peer run
-// that waits for it. Where other programs want the core, who yields goes behind all of them, for tens of milliseconds; who sleeps does
-// not. So a thread whose yield took long naps for a while in place of it, then tries again.
+// The rest of a thread between two polls of a wait. It yields: that costs little while nobody else wants the core, and lets a
+// waiting peer run. A yielding thread goes behind all other programs that want the core, for tens of milliseconds; a sleeping
+// one does not. So a thread whose yield took long naps for a while in place of it, then tries again.
 class Rest {
  public:
-  // `at_most`: how much later than possible the wait may end by this; of a long one it naps in any case. `System` has a clock, and
-  // does what is asked: the test's own, or RealRest.
+  // Rests once. `at_most`: how much later than possible the wait may end by this; of a long one it naps in any case. `System`
+  // has a clock, and does what is asked: the test's own, or RealRest.
   template <class System>
   void take(System&& system, std::chrono::nanoseconds at_most) noexcept {
     constexpr std::chrono::nanoseconds slow{100'000}, least_nap{20'000}, of_long_wait{1'250'000};

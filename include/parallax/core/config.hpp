@@ -36,8 +36,8 @@
 // A multiply-add contracted on one machine and not on another changes the last bit. g++ takes the setting of the function
 // that the arithmetic is inlined into, so the loops around the rules stand between BEGIN and END; clang takes it from the
 // block that the arithmetic is written in, so every rule of ours (and yours, if its bits matter) opens with NO_CONTRACT.
-// Under -ffast-math (-Ofast) a sum would be formed in another order as well, a quotient be made of a reciprocal, and what is not a
-// number be taken for one: what stands between BEGIN and END is compiled without it.
+// Under -ffast-math (-Ofast) a sum would be formed in another order as well, a quotient be made of a reciprocal, and a NaN be
+// taken for a number: code between BEGIN and END is compiled without it.
 #if defined(__clang__)
 #if defined(__x86_64__) || defined(__i386__) || defined(__powerpc64__)
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN _Pragma("float_control(precise, on, push)")

@@ -1,5 +1,5 @@
-// How many cores the ranks of a host have: as the system lets them run (affinity), and as their container pays for (quota). Communicators
-// ask it once, and their waits differ where ranks outnumber cores.
+// The number of cores that the ranks of a host have: as the system lets them run (affinity), and as their container pays for
+// (quota). Communicators ask it once, and their waits differ where ranks outnumber cores.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace parallax::detail {
 
-// A set of cores, which ranks can tell each other as bytes. Those beyond the 1024th are not in it.
+// A set of cores. Ranks can tell each other one as bytes. Cores beyond the 1024th are not in it.
 struct CoreSet {
   std::uint64_t bits[16] = {};
 
-  // The cores on which the calling thread may run; empty where the system does not tell.
+  // Returns the cores on which the calling thread may run; none where the system does not tell.
   static CoreSet own() {
     CoreSet set;
 #if __has_include(<sched.h>)
@@ -26,11 +26,11 @@ struct CoreSet {
 #endif
     return set;
   }
-  // Adds those of another set.
+  // Adds the cores of another set.
   void add(CoreSet const& other) {
     for (int i = 0; i < 16; ++i) bits[i] |= other.bits[i];
   }
-  // How many are in it.
+  // Returns how many cores are in it.
   int count() const {
     int count = 0;
     for (std::uint64_t const word : bits) count += __builtin_popcountll(word);
@@ -38,17 +38,18 @@ struct CoreSet {
   }
 };
 
-// The least of several numbers of cores, of which 0 means that there is no bound.
+// Returns the least of several numbers of cores: 0 means that there is no bound.
 inline int least_cores(int one, int other) { return one == 0 || (other > 0 && other < one) ? other : one; }
 
-// How many cores a group of processes may use in the long run, rounded up: `quota` of every `period`, in us. 0: as many as there are.
+// Returns how many cores a group of processes may use in the long run, rounded up: `quota` of every `period`, in us. 0: as many
+// as there are.
 inline int cores_paid_for(double quota, double period) {
   if (quota <= 0 || period <= 0) return 0;
   auto const cores = static_cast<int>(quota / period);
   return cores * period < quota ? cores + 1 : cores;
 }
 
-// Reads up to two numbers from a file of a folder; what is not there stays as it was.
+// Reads up to two numbers from a file of a folder; a number that is not there stays as it was.
 PARALLAX_COLD inline void read_numbers(char const* folder, char const* name, double& first, double* second = nullptr) {
   char path[6144];
   std::snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -58,7 +59,7 @@ PARALLAX_COLD inline void read_numbers(char const* folder, char const* name, dou
   std::fclose(file);
 }
 
-// The same of one control group, which is a folder: of version 2 by cpu.max, or of version 1.
+// Returns how many cores one control group may use. The group is a folder: of version 2 by cpu.max, or of version 1.
 PARALLAX_COLD inline int cores_of_group(char const* folder) {
   double quota = 0, period = 0;
   read_numbers(folder, "cpu.max", quota, &period);
@@ -68,7 +69,7 @@ PARALLAX_COLD inline int cores_of_group(char const* folder) {
   return cores_paid_for(quota, period);
 }
 
-// Whether `cpu` is in a list of words that are parted by commas.
+// Returns whether `cpu` is in a list of words that are parted by commas.
 inline bool lists_cpu(char const* words) {
   for (; words; words = std::strchr(words, ',')) {
     words += *words == ',';
@@ -77,8 +78,8 @@ inline bool lists_cpu(char const* words) {
   return false;
 }
 
-// How many cores this process may use by the quota of its control group and all around it, rounded up; 0 where there is none. `root`:
-// of the file system, for tests.
+// Returns how many cores this process may use by the quota of its control group and all around it, rounded up; 0 where there is
+// none. `root`: of the file system, for tests.
 PARALLAX_COLD inline int cores_by_quota(char const* root = "") {
   int least = 0;
   char line[4096], folder[5120];  // a line is number:controllers:path
@@ -102,10 +103,10 @@ PARALLAX_COLD inline int cores_by_quota(char const* root = "") {
   return least;
 }
 
-// How many cores there are for ranks that may run on that set, as many as the quota pays for at most; 0 where nobody knows.
+// Returns how many cores there are for ranks on that set, as many as the quota pays for at most; 0 where nobody knows.
 PARALLAX_COLD inline int usable_cores(CoreSet const& set) { return least_cores(set.count(), cores_by_quota()); }
 
-// How many cores this host has; 0 where nobody knows.
+// Returns how many cores this host has; 0 where nobody knows.
 inline int cores_of_host() {
 #if __has_include(<sched.h>)
   long const cores = ::sysconf(_SC_NPROCESSORS_ONLN);
@@ -115,7 +116,7 @@ inline int cores_of_host() {
 #endif
 }
 
-// Whether so many ranks outnumber the cores that they have. False where nobody knows.
+// Returns whether so many ranks outnumber the cores that they have. False where nobody knows.
 inline bool outnumber(int ranks, int cores) { return cores > 0 && ranks > cores; }
 
 }  // namespace parallax::detail

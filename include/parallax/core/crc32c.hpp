@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), as iSCSI and ext4 have it: what finds bits that a wire has flipped. Connections between ranks
-// (comm/socket/connection.hpp) take it of what they send and read.
+// CRC-32C (Castagnoli), as iSCSI and ext4 have it: a sum that finds flipped bits of a wire. Connections between ranks
+// (comm/socket/connection.hpp) take it of the bytes that they send and read.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace parallax::detail {
 
-// By tables, of bytes that come 8 at a time: `table[k][b]` is the remainder of byte b with k bytes of zeros behind it.
+// The tables for bytes that come 8 at a time: `table[k][b]` is the remainder of byte b with k bytes of zeros behind it.
 struct Crc32cTables {
   static constexpr std::uint32_t polynomial = 0x82f63b78;  // its bits in the order in which they are sent
   std::array<std::array<std::uint32_t, 256>, 8> table{};
@@ -31,7 +31,7 @@ struct Crc32cTables {
 };
 inline constexpr Crc32cTables crc32c_tables;
 
-// The product of two remainders: of polynomials over bits, of which the highest bit has x to the power of 0.
+// Returns the product of two remainders: of polynomials over bits, of which the highest bit has x to the power of 0.
 constexpr std::uint32_t crc32c_product(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (; a != 0; a <<= 1) {
@@ -41,8 +41,8 @@ constexpr std::uint32_t crc32c_product(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-// Tells what a remainder becomes with a power of two of bytes of zeros behind it: its product with x to the power of their bits,
-// looked up byte by byte.
+// A remainder with a power of two of bytes of zeros behind it: its product with x to the power of their bits, looked up byte by
+// byte.
 struct Crc32cShift {
   std::array<std::array<std::uint32_t, 256>, 4> table{};
 
@@ -79,9 +79,9 @@ inline std::uint32_t crc32c_by_tables(std::uint32_t rest, std::byte const* at, s
   return rest;
 }
 
-// An instruction takes 8 bytes, begins each cycle and ends three later: so three runs are taken at a time, of which each goes on
-// from nothing and is put behind the one before. (The method is that of V. Gopal et al., «Fast CRC Computation for iSCSI
-// Polynomial Using CRC32 Instruction», Intel 2011.)
+// An instruction takes 8 bytes, begins each cycle and ends three later: so three runs are taken at a time. Each goes on from
+// nothing and is put behind the one before. (The method is that of V. Gopal et al., «Fast CRC Computation for iSCSI Polynomial
+// Using CRC32 Instruction», Intel 2011.)
 #if defined(__x86_64__)
 #define PARALLAX_CRC_TARGET __attribute__((target("sse4.2")))
 #define PARALLAX_CRC_WORD(rest, word) static_cast<std::uint32_t>(__builtin_ia32_crc32di(rest, word))
@@ -135,9 +135,10 @@ inline std::uint32_t crc32c_by_instructions(std::uint32_t rest, std::byte const*
 #if defined(__x86_64__) && !defined(__CUDACC__)
 inline bool machine_multiplies_widely() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"); }
 
-// The same by products: 256 bytes are what 256 bytes before them are worth behind themselves, added to those that come, until 256
-// are left, at least of 256. Four vectors at a time. (The method is that of V. Gopal et al., «Fast CRC Computation for Generic
-// Polynomials Using PCLMULQDQ Instruction», Intel 2009; the factors are x to the power of 2,080 and 2,016, as that has them.)
+// Goes on from a remainder by products: 256 bytes are what 256 bytes before them are worth behind themselves, added to those
+// that come, until 256 are left, at least of 256. Four vectors at a time. (The method is that of V. Gopal et al., «Fast CRC
+// Computation for Generic Polynomials Using PCLMULQDQ Instruction», Intel 2009; the factors are x to the power of 2,080 and
+// 2,016, as that has them.)
 __attribute__((target("avx512f,vpclmulqdq"))) inline std::uint32_t crc32c_by_products(std::uint32_t rest, std::byte const* at,
                                                                                       std::size_t bytes) {
   using Vector = long long __attribute__((vector_size(64)));
@@ -170,8 +171,8 @@ inline std::uint32_t crc32c_by_products(std::uint32_t rest, std::byte const* at,
 }
 #endif
 
-// Of these bytes behind others, whose sum is `before`; 0: of these alone. Finds every change of up to 32 bits in a row, and of
-// three bits anywhere in 256 KiB.
+// Returns the sum of these bytes behind others, whose sum is `before`; 0: of these alone. Finds every change of up to 32 bits
+// in a row, and of three bits anywhere in 256 KiB.
 inline std::uint32_t crc32c(std::uint32_t before, void const* bytes, std::size_t size) {
   auto const* const at = static_cast<std::byte const*>(bytes);
   if (size >= 1024 && machine_multiplies_widely()) return ~crc32c_by_products(~before, at, size);

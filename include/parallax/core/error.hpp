@@ -41,21 +41,21 @@ std::string_view to_string(Errc code);
 // call ("pull", "step", …), `variable` the variable's name or empty, `detail` the sentence with the offending values.
 // When ranks agree on an error, all of them throw the same code, rank, operation, variable and detail. `report`, lines that
 // `what` ends with, says of a wait that took too long what every rank was doing.
-// Copies share their words, and need no memory. Where there is no memory for the words either, an Error has code and rank, `what`
-// has the beginning of its text, and the other parts are empty but for `detail`, which says so.
+// Copies share their words, and need no memory. Without memory for the words either, an Error has code and rank, `what` has the
+// beginning of its text, and the other parts are empty but for `detail`, which says so.
 class Error : public std::runtime_error {
  public:
   // Makes the text of `what()` from its parts: "parallax: CODE (rank R) in OPERATION of 'VARIABLE': DETAIL", and `report`
   // behind it. Rank, operation and variable are left out where they are -1 or empty. Copies what it is given.
   PARALLAX_COLD Error(Errc code, int rank, std::string_view operation, std::string_view variable, std::string_view detail,
                       std::string_view report = {}) noexcept;
-  // One more owner of the words.
+  // Becomes one more owner of the words.
   Error(Error const&) noexcept;
   // Shares the words of `other`, and leaves its own.
   Error& operator=(Error const&) noexcept;
   ~Error() override;
 
-  // The whole text, as the constructor has it.
+  // Returns the whole text, as the constructor has it.
   char const* what() const noexcept override;
   // The kind of failure.
   Errc code() const noexcept { return code_; }
@@ -75,7 +75,7 @@ class Error : public std::runtime_error {
     std::string text, operation, variable, detail, report;
     int owners;  // counted under any thread
   };
-  // Those of an Error that has found no memory for its own, where it has none.
+  // Returns its words, or, where it has none, the words of an Error without memory for its own.
   Words const& words() const noexcept;
 
   Words* words_ = nullptr;
@@ -113,7 +113,7 @@ namespace detail {
 // Appends to characters as much as fits, and needs no memory.
 class BriefText {
  public:
-  // The last of so many characters will be a zero.
+  // Begins a text. The last of so many characters will be a zero.
   BriefText(char* begin, std::size_t size) : at_{begin}, end_{begin + size - 1} { *at_ = 0; }
   void operator+=(std::string_view words) {
     for (char const letter : words)
@@ -125,7 +125,7 @@ class BriefText {
   char *at_, *end_;
 };
 
-// The text of `what()`.
+// Puts the text of `what()` together.
 template <class Text>
 void add_error_text(Text& text, Errc code, int rank, std::string_view operation, std::string_view variable,
                     std::string_view detail) {

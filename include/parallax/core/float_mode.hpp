@@ -1,5 +1,5 @@
-// How the calling thread rounds, and whether it flushes what is subnormal to zero: ranks that differ in it compute other bits. Each
-// agreement of an engine compares it.
+// The calling thread's way of rounding, and of flushing subnormal numbers to zero: ranks that differ in it compute other bits.
+// Each agreement of an engine compares it.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace parallax::detail {
 
-// The bits of the processor's control word by which results differ: those of rounding and of subnormal numbers, not those of
-// exceptions. 0 is IEEE 754's default, and what is said where the word is not known. Read anew at each call, for a library that is
-// loaded later may set them.
+// Returns the bits of the processor's control word by which results differ: those of rounding and of subnormal numbers, not
+// those of exceptions. 0 is IEEE 754's default, and the answer where the word is not known. Read anew at each call, for a
+// library that is loaded later may set them.
 inline std::uint64_t float_mode() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_ia32_stmxcsr() & 0xe040u;  // rounding control, FTZ; DAZ
@@ -24,7 +24,7 @@ inline std::uint64_t float_mode() noexcept {
 #endif
 }
 
-// What a mode is in words, for ranks that differ in it: "rounds to nearest, keeps subnormal numbers".
+// Returns a mode in words, for ranks that differ in it: "rounds to nearest, keeps subnormal numbers".
 PARALLAX_COLD std::string float_mode_text(std::uint64_t mode);
 
 #if PARALLAX_BODIES

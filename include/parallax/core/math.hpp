@@ -88,10 +88,10 @@ inline float root_of(float x) noexcept { return square_root(x); }
 inline double root_of(double x) noexcept { return square_root(x); }
 #endif
 
-// Whether a number is none of infinity and what is no number: told by its bits, whatever a compiler assumes of numbers, and of
-// those that functions are given by value.
+// Returns whether a number is neither infinite nor a NaN: told by its bits, whatever a compiler assumes of numbers, and of
+// numbers that functions are given by value.
 constexpr bool is_finite(double const& x) { return (__builtin_bit_cast(unsigned long long, x) >> 52 & 0x7ffu) != 0x7ffu; }
-// Whether it is finite and 0 or more, as a time or a bound; and whether it is more than 0.
+// Tells of a number whether it is finite and 0 or more, as a time or a bound; and whether it is more than 0.
 constexpr bool is_not_negative(double const& x) { return is_finite(x) && x >= 0; }
 constexpr bool is_positive(double const& x) { return is_finite(x) && x > 0; }
 

@@ -1,4 +1,4 @@
-// A thread that is waited for by the process that made it, and by no other. Leaves that have threads include it.
+// A thread that only its own process waits for. Leaves with threads include it.
 #pragma once
 
 #include <system_error>
@@ -9,7 +9,7 @@
 
 namespace parallax::detail {
 
-// A std::jthread, of which a forked child has none: there, the destructor lets it be. Move-only.
+// A std::jthread that a forked child does not have: there, the destructor lets it be. Move-only.
 class OwnThread {
  public:
   // Begins the thread. Throws Error (out_of_memory) where the system makes none.

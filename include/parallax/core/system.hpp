@@ -1,5 +1,6 @@
-// Calls of the system that go on where a signal has interrupted them, and what is asked before the system would answer by a signal.
-// For the headers that call it: files (interop/file.hpp), memory of a host (memory/nameless_file.hpp), sockets and pipes (comm).
+// Calls of the system that go on after a signal has interrupted them, and questions that are asked before the system would
+// answer by a signal. For the headers that call it: files (interop/file.hpp), memory of a host (memory/nameless_file.hpp),
+// sockets and pipes (comm).
 #pragma once
 
 #include <fcntl.h>
@@ -13,8 +14,8 @@
 
 namespace parallax::detail {
 
-// Makes a call again for as long as a signal interrupts it. Returns what it returned last, errno being what it left: -1, or null,
-// where it failed.
+// Makes a call again for as long as a signal interrupts it. Returns its last result, with errno as the call left it: -1, or
+// null, where it failed.
 template <class Call>
 auto uninterrupted(Call const& call) {
   for (;;) {
@@ -32,16 +33,16 @@ inline int open_descriptor(char const* path, int flags, ::mode_t mode = 0) noexc
   return uninterrupted([&] { return ::open(path, flags | O_CLOEXEC, mode); });
 }
 
-// Makes a file that is not there. A mount that refuses O_EXCL itself, as some of FUSE do, makes it without: there a file that somebody
-// else has made meanwhile is emptied. Returns its descriptor, or -1.
+// Makes a file that is not there. A mount may refuse O_EXCL itself, as some of FUSE do, and makes it without: a file that
+// somebody else has made meanwhile is then emptied. Returns its descriptor, or -1.
 inline int make_descriptor(char const* path, int flags, ::mode_t mode) noexcept {
   int const made = open_descriptor(path, flags | O_CREAT | O_EXCL, mode);
   bool const knows_none = made < 0 && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP);
   return knows_none ? open_descriptor(path, flags | O_CREAT | O_TRUNC, mode) : made;
 }
 
-// Whether a file of this process may have so many bytes. Who makes it longer than RLIMIT_FSIZE is ended by SIGXFSZ; who asks before
-// can say EFBIG. Of what lies across the limit the system writes the part before it.
+// Returns whether a file of this process may have so many bytes. A process that makes it longer than RLIMIT_FSIZE is ended by
+// SIGXFSZ. A process can ask before, and say EFBIG. Of bytes across the limit the system writes the part before it.
 inline bool may_have_bytes(std::uint64_t bytes) noexcept {
   struct ::rlimit limit {};
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;

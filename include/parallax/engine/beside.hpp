@@ -1,31 +1,32 @@
-// What stands beside the steps of a session, and is of rooms above it: the session's core has a place for each, and asks or ends it where
-// it must.
+// The things beside the steps of a session, of rooms above it: the session's core has a place for each, and asks or ends it
+// where it must.
 #pragma once
 
 namespace parallax::detail {
 
-// What goes on behind the steps of a session, such as a save in the background. The core owns one; `finish` settles it, and so does
-// each operation that cannot stand beside it.
+// Work that goes on behind the steps of a session, such as a save in the background. The core owns one; `finish` settles it,
+// and so does each operation that cannot stand beside it.
 class Behind {
  public:
   virtual ~Behind() = default;
   // Collective, within an operation of this name. Waits for the end, and throws Refused for what went wrong.
   virtual void settle(char const* operation) = 0;
-  // Local. Whether something has gone wrong on this rank that nobody was told.
+  // Local. Returns whether something has gone wrong on this rank that nobody was told.
   virtual bool failed() const = 0;
-  // Local. Whether this rank has not come so far yet that all together can end it.
+  // Local. Returns whether this rank has not come so far yet that all together can end it.
   virtual bool busy() const = 0;
-  // Alike on all ranks. Whether it has begun, and comes to its end by all together.
+  // Returns, alike on all ranks, whether it has begun, and comes to its end by all together.
   virtual bool together() const = 0;
 };
 
-// What a session holds until it goes, such as the locks of its folders.
+// A thing that a session holds until it goes, such as the locks of its folders.
 class Held {
  public:
   virtual ~Held() = default;
 };
 
-// Who may wish, by the bits of SessionCore::Wish, and is asked where ranks meet too seldom to be told by every step: Checkpoints.
+// A thing with wishes, by the bits of SessionCore::Wish. It is asked where ranks meet too seldom to be told by every step:
+// Checkpoints.
 class Wishful {
  public:
   virtual unsigned wishes() = 0;

@@ -28,8 +28,8 @@ class Rounds {
  public:
   Rounds(Topology<C> const& topology, int channel, Traffic& traffic, Waiting<C>& waiting, Registry const& registry);
 
-  // Local. An operation begins: what every agreement about it includes is the operation, its number in the session, all variables
-  // made so far, and how this thread computes. `step`: completed before it. `variable`: the first one concerned, for the journal.
+  // Local. Begins an operation. Every agreement about it includes the operation, its number in the session, all variables made
+  // so far, and how this thread computes. `step`: completed before it. `variable`: the first one concerned, for the journal.
   Fingerprint begin(Operation operation, std::int64_t step, std::uint64_t options, std::string_view variable);
   // How many operations have begun, this session's whole life long; ranks out of step are told by it.
   std::uint64_t operations() const { return operations_; }

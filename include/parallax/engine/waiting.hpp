@@ -143,8 +143,9 @@ class Waiting final : public LongWork {
   // where the communicator may be used by one thread only.
   void take_turns(bool on);
 
-  // Local, from anywhere in the work of this rank. Once that has taken an eighth of the deadline, and again whenever it has taken twice
-  // as long, the other ranks hear that it goes on: a pause, of which they hear the end, too. Says nothing within a pause of the trainer's.
+  // Local, from anywhere in the work of this rank. Tells the other ranks that the work goes on, once it has taken an eighth of
+  // the deadline, and again whenever it has taken twice as long. It is a pause, and they hear its end, too. Says nothing within
+  // a pause of the trainer's.
   PARALLAX_COLD void works(bool over) noexcept override;
 
   // Aborts the communicator. After this nothing of the session is in flight, its peers are told, and operations throw Error
@@ -155,7 +156,7 @@ class Waiting final : public LongWork {
   // An exception leaves the session. Its words cannot be had while it is under way; where the last operation was refused they
   // are those of the refusal, the same on all ranks, and so is the rank that is named.
   PARALLAX_COLD Error left() const;
-  // Whether this process is a forked child of the rank's: it has no peers.
+  // Returns whether this process is a forked child of the rank's: it has no peers.
   bool in_child() const { return birth_.in_child(); }
   // For rounds, which drop what is under way where ranks called different operations.
   Underway& underway() { return *underway_; }
@@ -188,12 +189,12 @@ class Waiting final : public LongWork {
   }
   std::uint64_t sent() const { return traffic_->payload_sent() - sent_before_; }  // in the operation at hand
 
-  // Stands for the thread that calls.
+  // Returns a value that stands for the calling thread.
   static void const* this_thread() {
     static thread_local char here;
     return &here;
   }
-  // By who has just taken the turn, and before it is given back.
+  // Notes whose turn it is. Called by the thread that has just taken the turn, and before the turn is given back.
   void take_turn(bool on) {
     if (takes_turns_) __atomic_store_n(&whose_turn_, on ? this_thread() : nullptr, __ATOMIC_RELAXED);
   }
@@ -327,7 +328,7 @@ void Waiting<C>::works(bool over) noexcept {
     if (works_next_ == 0 && journal_->status().pause > 0) return;
     works_next_ = 2 * lasted;
     tell("settling rows", 2 * deadline + 4 * lasted);
-  } catch (...) {  // who waits hears of it by what ended the communicator
+  } catch (...) {  // waiting ranks hear of it by what ended the communicator
   }
 }
 

@@ -152,18 +152,18 @@ class Descriptor {
   int number_;
 };
 
-// A file that is opened. Where it cannot be, the descriptor is not open, and errno says why.
+// Opens a file. If that fails, the descriptor is not open, and errno says why.
 inline Descriptor open_file(std::string const& path, int flags) noexcept {
   return Descriptor{open_descriptor(path.c_str(), flags)};
 }
 
-// A file that was not there, to be written; likewise.
+// Makes a file that was not there, to be written; likewise.
 inline Descriptor make_file(std::string const& path, ::mode_t mode) noexcept {
   return Descriptor{make_descriptor(path.c_str(), O_WRONLY, mode)};
 }
 
-// Brings the names in a folder to the disk, as far as its mount has that: a folder that cannot be opened to be read, or cannot be
-// brought to the disk at all, is left to the system. Throws FileError of what went wrong.
+// Brings the names in a folder to the disk, as far as its mount has that: a folder that cannot be opened to be read, or cannot
+// be brought to the disk at all, is left to the system. Throws FileError of what went wrong.
 inline void sync_folder(std::string const& folder) {
   auto const check = [&](int result, std::string_view call) {
     if (result >= 0) return;
@@ -273,9 +273,10 @@ class MappedFile {
 // path at a time; a PATH.part that was left behind is removed. Not thread-safe.
 class NewFile {
  public:
-  // Creates PATH.part, which will have `size` bytes. Refuses a PATH that is something else than a regular file. `early`: whether the
-  // disk begins with what is written while the rest is still to come, so that finish() waits for less; meanwhile it takes more of other
-  // threads' time. FileError: a system call failed, or the process may write no file of this size (RLIMIT_FSIZE: EFBIG, no signal).
+  // Creates PATH.part, which will have `size` bytes. Refuses a PATH that is something else than a regular file. `early`: the
+  // disk begins with written bytes while the rest is still to come. finish() then waits for less; meanwhile it takes more of
+  // other threads' time. FileError: a system call failed, or the process may write no file of this size (RLIMIT_FSIZE: EFBIG,
+  // no signal).
   NewFile(std::string path, std::uint64_t size, bool early = false)
       : path_{std::move(path)}, part_{path_ + ".part"}, size_{size}, early_{early} {
     struct ::stat status;
@@ -290,7 +291,8 @@ class NewFile {
   // Leaves `other` as after finish().
   NewFile(NewFile&& other) noexcept = default;
   NewFile& operator=(NewFile&& other) = delete;
-  // Without finish() it removes what was written, and leaves a file that PATH named before as it was. In a forked child it does nothing.
+  // Removes what was written if there was no finish(), and leaves a file that PATH named before as it was. In a forked child it
+  // does nothing.
   ~NewFile() {
     if (file_.is_open() && !birth_.in_child() && is_ours()) ::unlink(part_.c_str());
   }

@@ -1,5 +1,5 @@
-// The traces of all ranks as one file that browsers draw, on the clock of rank 0. Hosts share no clock: how far theirs are apart is found
-// in what was recorded, for in no agreement is a rank told of another one before that one has begun.
+// The traces of all ranks as one file that browsers draw, on the clock of rank 0. Hosts share no clock. The recorded events
+// tell how far theirs are apart: in no agreement is a rank told of another one before that one has begun.
 #pragma once
 
 #include <cstddef>
@@ -17,27 +17,27 @@
 
 namespace parallax {
 
-// How far the clock of a rank is ahead of that of rank 0, and how wrong that may be at most, in ns. Where clocks drift while a trace
-// lasts, the half-width is what they have drifted.
+// The distance by which the clock of a rank is ahead of rank 0's, and the greatest error of that, in ns. For clocks that drift
+// while a trace lasts, the half-width is what they have drifted.
 struct ClockOffset {
   // Ahead of rank 0's; negative: behind it.
   std::int64_t offset = 0;
   // The true offset is within so much of it.
   std::int64_t half_width = 0;
-  // Agreements from which that is known; 0: none is in both traces, and nothing is known.
+  // The agreements behind that; 0: none is in both traces, and nothing is known.
   std::size_t agreements = 0;
 };
 
 namespace detail {
 
-// What one rank knows of an agreement, of its own clock: when it began to tell the others, and when it had heard of all.
+// An agreement as one rank knows it, by its own clock: when it began to tell the others, and when it had heard of all.
 struct Meeting {
   std::int64_t begun, heard;
 };
-// By operation, its number, and how many phases of it came before.
+// The meetings by operation, its number, and how many phases of it came before.
 using Meetings = std::map<std::tuple<std::string, std::uint64_t, std::size_t>, Meeting>;
 
-// The agreements of a trace. Those of an operation that is there twice, as where two sessions count theirs, are left out.
+// Returns the agreements of a trace. An operation that is there twice, as where two sessions count theirs, is left out.
 inline Meetings meetings_of(std::span<TraceEvent const> events) {
   Meetings found;
   std::set<std::pair<std::string, std::uint64_t>> seen, twice;
@@ -61,9 +61,9 @@ inline Meetings meetings_of(std::span<TraceEvent const> events) {
   return found;
 }
 
-// How far the clock of `theirs` is ahead of that of `first`. Of an agreement each has heard after the other began, by any clock: so
-// the difference is at most what lies between their hearing and our beginning, and at least what lies between our hearing and their
-// beginning, less than nothing.
+// Returns how far the clock of `theirs` is ahead of that of `first`. In an agreement each has heard after the other began, by
+// any clock. So the difference is at most the time from our beginning to their hearing, and at least the negative of the time
+// from their beginning to our hearing.
 inline ClockOffset offset_of(Meetings const& theirs, Meetings const& first) {
   ClockOffset found;
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
@@ -83,10 +83,11 @@ inline ClockOffset offset_of(Meetings const& theirs, Meetings const& first) {
 
 }  // namespace detail
 
-// Collective. At rank 0 the events of all ranks on its clock, as a whole file in the Trace Event Format of Chrome (JSON); elsewhere an
-// empty text. `otherData.clocks` in it says of each rank by how many microseconds its clock was found ahead of rank 0's, what that may be
-// wrong by at most (half_width_us), and how many agreements say so. Needs a step or a pull in all traces, and nothing is sent for it
-// before. Every rank has a trace of the same operations. Throws what the communicator does.
+// Collective. Returns at rank 0 the events of all ranks on its clock, as a whole file in the Trace Event Format of Chrome
+// (JSON); elsewhere an empty text. `otherData.clocks` in it says of each rank by how many microseconds its clock was found
+// ahead of rank 0's, by how many at most that may be wrong (half_width_us), and how many agreements say so. Needs a step or a
+// pull in all traces, and nothing is sent for it before. Every rank has a trace of the same operations. Throws what the
+// communicator does.
 inline std::string merged(Trace const& trace) {
   std::int64_t const host = trace.host();
   auto const events = std::as_bytes(trace.recorded());

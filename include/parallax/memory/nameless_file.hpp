@@ -28,8 +28,9 @@ namespace parallax::detail {
 // through the list of open files of its owner. Nothing is left behind, however a process ends. At the end lies a page that says
 // which file it is, and when its owner has given it back. A plain value, which frees nothing by itself.
 struct NamelessFile {
-  // Bytes of the page at the end, and the unit that sizes are rounded up to: a page of the system, or several. Pages of 64 KiB, which
-  // kernels for ARM and POWER have, are the largest; what is given back would take along the mark that lay in one with it.
+  // The bytes of the page at the end, and the unit that sizes are rounded up to: a page of the system, or several. Pages of 64
+  // KiB, which kernels for ARM and POWER have, are the largest. A mark in one page with given-back memory would go along with
+  // it.
   static constexpr std::size_t page = 65536;
 
   // What the page at the end says to all processes. `id`: which file it is. `gone`: not 0 once its owner has given it back.
@@ -48,8 +49,8 @@ struct NamelessFile {
   // The process that made or found it.
   Birth birth;
 
-  // Both leave in `errno` why they had to return null.
-  // Local. A file of this process, of at least so many bytes, all zeros.
+  // Local. Makes a file of this process, of at least so many bytes, all zeros. Null where that fails, with the reason in
+  // `errno`, as of `find`.
   static NamelessFile make(std::size_t at_least);
   // Local. The file in which a place lies, of this process or another one.
   static NamelessFile find(Place const& place);
@@ -64,7 +65,8 @@ struct NamelessFile {
   // Own files only: the same bytes at the same address, in another file, as which this one is known from now on. Who has found
   // it before has the old one. False where that cannot be had; then nothing has changed.
   bool renew() noexcept;
-  // Marks it as given back, and frees its pages for all who have mapped it, at once. In a forked child of its process it does nothing.
+  // Marks it as given back, and frees its pages at once for all processes that have mapped it. In a forked child of its process
+  // it does nothing.
   void give_back() const noexcept;
 
  private:

@@ -124,8 +124,8 @@ struct SharedSpace {
   // True: to this process it is memory like any other.
   static constexpr bool host_readable = true;
 
-  // Local. `bytes` of zeros, rounded up to a multiple of 64 KiB, and 64 KiB more; only pages that are touched take memory. Throws
-  // Error (out_of_memory).
+  // Local. Returns `bytes` of zeros, rounded up to a multiple of 64 KiB, and 64 KiB more; only pages that are touched take
+  // memory. Throws Error (out_of_memory).
   static void* allocate(std::size_t bytes) { return detail::shared_blocks.allocate(bytes); }
   // Local. Gives back a block; the pages are free at once, and peers that have it mapped read zeros from then on.
   static void deallocate(void* memory, std::size_t) noexcept { detail::shared_blocks.deallocate(memory); }

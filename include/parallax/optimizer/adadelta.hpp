@@ -49,21 +49,21 @@ struct BasicAdadelta {
       p -= static_cast<T>(rate) * d;
     }
 
-    // A zero gradient moves no parameter.
+    // Returns the pace: a zero gradient moves no parameter.
     Pace pace() const noexcept {
       namespace resting = detail::resting;
       bool const rests =
           resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
       return rests ? Pace{0, 1} : Pace{};
     }
-    // Whether the other lets slots fade alike.
+    // Returns whether the other rule lets slots fade alike.
     bool alike(Rule const& other) const noexcept { return share == other.share; }
-    // Whether the slots are finite: then the update is 0.
+    // Returns whether the slots are finite: then the update is 0.
     template <class T>
     bool rests(T, T v, T u) const noexcept {
       return detail::resting::is_mean(v) && detail::resting::is_mean(u);
     }
-    // v or u without a gradient.
+    // Returns v or u after a step without a gradient.
     template <class T>
     T faded(std::size_t, T x) const noexcept {
       PARALLAX_NO_CONTRACT

@@ -54,8 +54,8 @@ struct BasicAdam {
       p -= static_cast<T>(rate) * m / (parallax::sqrt(v) / static_cast<T>(root) + static_cast<T>(epsilon));
     }
 
-    // A zero gradient makes updates of rate · root · f, with f = |m| / (sqrt(v) + epsilon · root), at least as long as root does not fall.
-    // m falls by beta1 and the root of v by that of beta2.
+    // Returns the pace. A zero gradient makes updates of rate · root · f, with f = |m| / (sqrt(v) + epsilon · root), at least
+    // as long as root does not fall. m falls by beta1 and the root of v by that of beta2.
     Pace pace() const noexcept {
       namespace resting = detail::resting;
       bool const falls = resting::is_share(first) && resting::is_share(second) && second <= 0.25 && root >= resting::least_size;
@@ -63,11 +63,11 @@ struct BasicAdam {
       if (!(rate <= first * epsilon * resting::most_gain)) return {};
       return {rate * root, resting::left_at_most(first) / detail::square_root(resting::left_at_least(second))};
     }
-    // Whether the other has the same settings, but for the rate.
+    // Returns whether the other rule has the same settings, but for the rate.
     bool alike(Rule const& other) const noexcept {
       return first == other.first && second == other.second && epsilon == other.epsilon;
     }
-    // Whether p does not show the update without a gradient.
+    // Returns whether p does not show the update without a gradient.
     template <class T>
     bool rests(T p, T m, T v) const noexcept {
       m = faded(0, m), v = faded(1, v);
@@ -75,7 +75,7 @@ struct BasicAdam {
              detail::resting::is_unseen(p, static_cast<T>(rate), m,
                                         parallax::sqrt(v) / static_cast<T>(root) + static_cast<T>(epsilon));
     }
-    // m (slot 0) or v without a gradient.
+    // Returns m (slot 0) or v after a step without a gradient.
     template <class T>
     T faded(std::size_t slot, T x) const noexcept {
       PARALLAX_NO_CONTRACT
@@ -135,16 +135,16 @@ struct BasicAdamW {
       adam(p, g, m, v);
     }
 
-    // Adam's where nothing decays; else p falls in every step.
+    // Returns Adam's pace if nothing decays; else p falls in every step.
     Pace pace() const noexcept { return decay == 0 ? adam.pace() : Pace{}; }
-    // As Adam's.
+    // Returns as Adam's does.
     bool alike(Rule const& other) const noexcept { return adam.alike(other.adam); }
-    // As Adam's.
+    // Returns as Adam's does.
     template <class T>
     bool rests(T p, T m, T v) const noexcept {
       return adam.rests(p, m, v);
     }
-    // As Adam's.
+    // Returns as Adam's does.
     template <class T>
     T faded(std::size_t slot, T x) const noexcept {
       return adam.faded(slot, x);

@@ -13,10 +13,10 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 // FTRL-proximal, for sparse linear models whose weights should be exactly 0 where they help little. s = (sqrt(n + g²) -
 // sqrt(n)) / learning_rate, z += g - s · p, n += g², and p is what minimises the sum so far: 0 where |z| <= l1, else (sign(z) ·
-// l1 - z) / ((beta + sqrt(n)) / learning_rate + l2). z begins as 0, n as `initial_accumulator`. `Semantics` says what becomes of
-// values from outside (first ones, assigned or scaled ones) and of elements whose gradient is 0:
+// l1 - z) / ((beta + sqrt(n)) / learning_rate + l2). z begins as 0, n as `initial_accumulator`. `Semantics` says what becomes
+// of values from outside (first ones, assigned or scaled ones) and of elements whose gradient is 0:
 //   rests  z follows such values, so that training goes on from there; an element without a gradient rests
-//   lazy   p is what z says, also of an element without a gradient in a row that a step names: such values are forgotten, as by
+//   lazy   p follows z, also of an element without a gradient in a row that a step names: such values are forgotten, as by
 //          TensorFlow's FtrlOptimizer
 template <Untouched Semantics>
 struct BasicFtrl {
@@ -28,7 +28,7 @@ struct BasicFtrl {
   static constexpr std::string_view slot_names[] = {"z", "n"};
   // The alias's name, in messages and archives.
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyFtrl" : "Ftrl";
-  // As the alias chose: rests or lazy.
+  // The alias's choice: rests or lazy.
   static constexpr Untouched untouched = Semantics;
   // The settings as messages name them.
   static constexpr std::string_view field_names[] = {"learning_rate", "beta", "l1", "l2", "initial_accumulator", "follow"};
@@ -39,16 +39,16 @@ struct BasicFtrl {
   double beta = 1.0;
   // The weight of the penalty on |p|, λ₁, which makes parameters 0: from 0 on.
   double l1 = 0.0, l2 = 0.0;  // λ₂, of that on p² / 2: from 0 on
-  // What every n begins with: 0 to 0.1; the greater, the smaller the first updates.
+  // The first value of every n: 0 to 0.1; the greater, the smaller the first updates.
   double initial_accumulator = 0.0;
-  // Whether z is made of p in every step that moves an element, instead of being summed: the same in exact arithmetic, whatever p
-  // and the settings were before. A variable sees to it by itself once a setting has changed after its first update; of use where
-  // a trainer writes parameters in place. Of no effect with the lazy version.
+  // A flag: z is made of p in every step that moves an element, instead of being summed. In exact arithmetic both are the same,
+  // whatever p and the settings were before. A variable sees to it by itself once a setting has changed after its first update.
+  // It is of use where a trainer writes parameters in place, and of no effect with the lazy version.
   bool follow = false;
 
-  // The first values: 0 of z, and the setting of n.
+  // Returns the first values: 0 of z, and the setting of n.
   auto initial() const { return std::tuple{0.0, initial_accumulator}; }
-  // The same settings, by which an element moves on from its p: its z was summed by others.
+  // Returns the same settings, by which an element moves on from its p: its z was summed by others.
   BasicFtrl after_change() const requires(Semantics == Untouched::rests) {
     BasicFtrl settings = *this;
     settings.follow = true;
@@ -86,7 +86,7 @@ struct BasicFtrl {
     PARALLAX_HOST_DEVICE void adopt(T p, T& z, T& n) const noexcept requires(Semantics == Untouched::rests) {
       z = summed<T>(p, z, parallax::sqrt(n));
     }
-    // The sum z whose minimum is at p; of a p of 0 there are many, and the nearest to z is taken.
+    // Returns the sum z whose minimum is at p; of a p of 0 there are many, and the nearest to z is taken.
     template <class T>
     PARALLAX_HOST_DEVICE T summed(T p, T z, T root) const noexcept {
       PARALLAX_NO_CONTRACT
@@ -107,9 +107,11 @@ struct BasicFtrl {
   }
 };
 
-// Values from outside are trained on from; elements without a gradient rest, so that sparse and dense updates are the same thing.
+// FTRL that trains on from values from outside. Elements without a gradient rest, so that sparse and dense updates are the same
+// thing.
 using Ftrl = BasicFtrl<Untouched::rests>;
-// As TensorFlow has it: they are forgotten, by every element of a row that a step names, and of a dense variable by all.
+// FTRL as TensorFlow has it. Values from outside are forgotten by every element of a row that a step names, and of a dense
+// variable by all.
 using LazyFtrl = BasicFtrl<Untouched::lazy>;
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -51,21 +51,21 @@ struct BasicMomentum {
       else p -= static_cast<T>(rate) * (g + static_cast<T>(momentum) * v);
     }
 
-    // A zero gradient makes updates of at most rate · |v|, and v falls by the momentum.
+    // Returns the pace. A zero gradient makes updates of at most rate · |v|, and v falls by the momentum.
     Pace pace() const noexcept {
       namespace resting = detail::resting;
       if (!(momentum >= 0) || !resting::is_share(1 - momentum) || !resting::is_least(rate, 0)) return {};
       if (!(rate <= (1 - momentum) * resting::most_gain)) return {};
       return {rate, resting::left_at_most(1 - momentum)};
     }
-    // Whether the other has the same momentum.
+    // Returns whether the other rule has the same momentum.
     bool alike(Rule const& other) const noexcept { return momentum == other.momentum; }
-    // Whether p does not show the update without a gradient.
+    // Returns whether p does not show the update without a gradient.
     template <class T>
     bool rests(T p, T v) const noexcept {
       return detail::resting::is_unseen(p, static_cast<T>(rate), faded(0, v), T{1});
     }
-    // v without a gradient.
+    // Returns v after a step without a gradient.
     template <class T>
     T faded(std::size_t, T v) const noexcept {
       PARALLAX_NO_CONTRACT

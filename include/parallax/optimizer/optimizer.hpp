@@ -66,11 +66,12 @@ enum class Unit : unsigned char { element, row, tensor };
 //   rule.measure(auto& p, auto g, auto&... slots) noexcept -> Measures<K>    of one element; K sums are formed of them, in the
 //                                                 order of RowOps::measure_elements. May move the slots
 //   rule.finish(Measures<K> const& sums, std::int64_t count, auto&... row_slots) noexcept    the rule of the elements
-// One whose rule sets p to what its slots say, instead of moving it, has in its rule, if that is called element by element,
-//   rule.adopt(auto p, auto&... slots) noexcept    p was given from outside: changes the slots such that the rule, with a gradient
+// One whose rule sets p by its slots, instead of moving it, has in its rule, if that is called element by element,
+//   rule.adopt(auto p, auto&... slots) noexcept    changes the slots for a p from outside such that the rule, with a gradient
 //                                                 of 0, would return p. Called wherever values enter a variable
 // One whose slots hold a setting's earlier values has
-//   O after_change() const                        its settings as `at` is asked from the first step on for which one has changed
+//   O after_change() const                        returns its settings for `at`, from the first step on for which one has
+//                                                 changed
 // A rule by element of an optimizer that `moves` may let rows rest: see optimizer/resting.hpp.
 template <class O>
 concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimizer, std::int64_t step) {
@@ -92,8 +93,8 @@ template <class Number = double>
 // Throws the error of setting number `number`, from 0 on.
 template <class O>
 PARALLAX_COLD [[noreturn]] void refuse_field(O const& optimizer, std::size_t number, double value);
-// Before an update: throws Error (invalid_argument) for a setting of O, or of an optimizer among them, that is infinite or not a
-// number.
+// Checks settings before an update: throws Error (invalid_argument) for one of O, or of an optimizer among them, that is
+// infinite or not a number.
 template <class O>
 void check_settings(O const& optimizer) {
   std::size_t number = 0;
@@ -169,7 +170,7 @@ constexpr bool has_rule() {
   else return is_measured_rule<Rule, T>(Elements{}, std::type_identity<typename row_slots_of<O>::type>{});
 }
 
-// Behind `adopts`: whether Rule can be told of a parameter that was given from outside.
+// A test behind `adopts`: Rule can be told of a parameter that was given from outside.
 template <class O, class T, class... S>
 constexpr bool has_adopt(std::type_identity<slots<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -200,14 +201,14 @@ inline constexpr bool subtracts = detail::subtracts_of<O>();
 // How many sums O forms over what it measures, of elements of T.
 template <class O, class T>
 inline constexpr std::size_t measure_count = detail::measure_count_of<O, T>(std::type_identity<typename O::element_slots>{});
-// Whether the slots of O, beside elements of T, follow values that are given from outside. States of variables ask it.
+// A flag: the slots of O, beside elements of T, follow values that are given from outside. States of variables ask it.
 template <class O, class T>
 inline constexpr bool adopts = detail::has_adopt<O, T>(std::type_identity<typename O::element_slots>{});
-// A rule that leaves parameters alone, and makes their slots follow them: what operations on rows take in place of the optimizer's,
-// wherever values have entered a variable.
+// A rule that leaves parameters alone, and makes their slots follow them. Operations on rows take it in place of the
+// optimizer's, wherever values have entered a variable.
 template <class Rule>
 struct AdoptingRule {
-  // The optimizer's, of the step that comes next.
+  // The optimizer's rule, of the step that comes next.
   Rule rule;
 
   // Has the rule adopt p. There is no gradient.

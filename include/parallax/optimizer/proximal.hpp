@@ -116,8 +116,8 @@ using LazyProximalAdagrad = BasicProximalAdagrad<Untouched::lazy>;
 // Adagrad by dual averaging. In step t: sum += g, squares += g², and p is what minimises sum · p + t (l1 |p| + l2 p² / 2) +
 // sqrt(squares) p² / (2 learning_rate), which is learning_rate · sign(-sum) max(|sum| - l1 · t, 0) / (learning_rate · l2 · t +
 // sqrt(squares)). squares starts as `initial_accumulator`, which is positive. sum follows values from outside, first ones and
-// assigned ones, so that the next step starts from there. A rate that changes multiplies every p, for p is learning_rate times what
-// was averaged.
+// assigned ones, so that the next step starts from there. A rate that changes multiplies every p, for p is learning_rate times
+// an average.
 template <Untouched Semantics>
 struct BasicAdagradDa {
   // The option's axis.

@@ -1,5 +1,5 @@
-// Rows at rest: where the updates of an optimizer with exact semantics have become so small that parameters do not show them any
-// more, a step that passes a row by moves its slots alone. Rules that say so include this, and tables ask them.
+// Rows at rest. Updates of an optimizer with exact semantics may have become so small that parameters do not show them any
+// more. Then a step that passes a row by moves its slots alone. Rules that say so include this, and tables ask them.
 #pragma once
 
 #include <bit>
@@ -11,8 +11,8 @@
 
 namespace parallax {
 
-// How far the update of a step reaches where no gradient is, over all values of the slots. Rules that are `alike` have updates that
-// are at most reach · f, with a number f for each element, and f becomes at most fall · f from one such step to the next.
+// The reach of a step's update without a gradient, over all values of the slots. Rules that are `alike` have updates of at most
+// reach · f, with a number f for each element, and f becomes at most fall · f from one such step to the next.
 struct Pace {
   // Not negative; negative where rows do not rest in this step.
   double reach = -1;
@@ -20,15 +20,15 @@ struct Pace {
   double fall = 1;
 };
 
-// A rule whose update without a gradient falls below half the distance between p and its neighbours. A row of which that holds in all
-// elements is at rest: it takes a step with its slots alone, without a root and without a division.
-//   rule.pace()              how far it reaches. Where that is not negative, an element whose slots are all +0 stays as it is, bit for
+// A rule whose update without a gradient falls below half the distance between p and its neighbours. A row is at rest if that
+// holds in all its elements: it takes a step with its slots alone, without a root and without a division.
+//   rule.pace()              its reach. If that is not negative, an element whose slots are all +0 stays as it is, bit for
 //                            bit, and so do the slots
 //   rule.alike(other)        whether the paces of the two compare, and slots fade alike
-//   rule.rests(p, slots...)  whether this step moves p by at most an eighth of that distance where no gradient is. Then it leaves p as
-//                            it is, and so does each later step by a rule that is alike, for as long as the product of the falls since
-//                            then, times its reach, does not exceed this reach
-//   rule.faded(i, x)         what the step makes of x, in slot number i, without a gradient: the bits of the rule itself
+//   rule.rests(p, slots...)  whether this step moves p by at most an eighth of that distance without a gradient. Then it leaves
+//                            p as it is, and so does each later step by a rule that is alike, for as long as the product of the
+//                            falls since then, times its reach, does not exceed this reach
+//   rule.faded(i, x)         x, in slot number i, after the step without a gradient: the bits of the rule itself
 template <class Rule, class T, class... S>
 concept Resting = requires(Rule const& rule, T p, S... held) {
   { rule.pace() }
@@ -42,37 +42,38 @@ concept Resting = requires(Rule const& rule, T p, S... held) {
 
 namespace detail {
 
-// The bounds by which the rules of this library know rest. A mean that loses a share of itself in each step is rounded in each, among
-// the smallest numbers to two thirds of that share or to twice as much, and in the end it is stuck: it stays as it is, with less than
-// half the smallest number to lose.
+// The bounds by which the rules of this library know rest. A mean that loses a share of itself in each step is rounded in each,
+// among the smallest numbers to two thirds of that share or to twice as much. In the end it is stuck: it stays as it is, with
+// less than half the smallest number to lose.
 namespace resting {
 
-// Of shares below it the roundings of a step would not be small.
+// The least share: of smaller ones the roundings of a step would not be small.
 inline constexpr double least_share = 0x1p-20;
-// Smaller parameters rest only beside a slot that is 0: a mean that is stuck could move them.
+// The least size of parameters that rest beside any slot. Smaller ones rest only beside a slot that is 0: a mean that is stuck
+// could move them.
 inline constexpr double least_size = 0x1p-60;
-// How much larger than a mean that is stuck an update may be, so that it moves no other parameter.
+// The most by which an update may be larger than a mean that is stuck, so that it moves no other parameter.
 inline constexpr double most_gain = 0x1p55;
 
-// What is left at most of a mean after a step in which it loses this share, unless it is stuck.
+// Returns the most that is left of a mean after a step in which it loses this share, unless it is stuck.
 constexpr double left_at_most(double share) { return 1 - share / 1.5; }
-// What is left at least.
+// Returns the least that is left.
 constexpr double left_at_least(double share) { return 1 - 2 * share; }
-// Whether a mean that loses this share falls by more than roundings.
+// Returns whether a mean that loses this share falls by more than roundings.
 constexpr bool is_share(double share) { return share >= least_share && share <= 1; }
-// Whether a setting is no larger than any type holds, and not below `least`, which is not negative. -0 is below 0: parameters of -0
-// would show it.
+// Returns whether a setting is no larger than any type holds, and not below `least`, which is not negative. -0 is below 0:
+// parameters of -0 would show it.
 constexpr bool is_least(double setting, double least) {
   return setting >= least && setting <= 1e30 && std::bit_cast<std::int64_t>(setting) >= 0;
 }
 
-// Whether a mean of squares is one: a finite number that is not negative.
+// Returns whether a mean of squares is one: a finite number that is not negative.
 template <class T>
 bool is_mean(T x) noexcept {
   return x >= T{0} && x <= std::numeric_limits<T>::max();
 }
-// Whether p does not show an update of rate · moved / denominator, nor one of four times the size. Half the distance to its neighbours
-// is |p| · epsilon / 4 at least.
+// Returns whether p does not show an update of rate · moved / denominator, nor one of four times the size. Half the distance to
+// its neighbours is |p| · epsilon / 4 at least.
 template <class T>
 bool is_unseen(T p, T rate, T moved, T denominator) noexcept {
   if (moved == T{0}) return true;

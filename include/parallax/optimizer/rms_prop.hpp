@@ -48,21 +48,21 @@ struct BasicRmsProp {
       p -= static_cast<T>(rate) * g / (parallax::sqrt(v) + static_cast<T>(epsilon));
     }
 
-    // A zero gradient moves no parameter.
+    // Returns the pace: a zero gradient moves no parameter.
     Pace pace() const noexcept {
       namespace resting = detail::resting;
       bool const rests =
           resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
       return rests ? Pace{0, 1} : Pace{};
     }
-    // Whether the other lets slots fade alike.
+    // Returns whether the other rule lets slots fade alike.
     bool alike(Rule const& other) const noexcept { return share == other.share; }
-    // Whether the slots are finite: then the update is 0.
+    // Returns whether the slots are finite: then the update is 0.
     template <class T>
     bool rests(T, T v) const noexcept {
       return detail::resting::is_mean(v);
     }
-    // v without a gradient.
+    // Returns v after a step without a gradient.
     template <class T>
     T faded(std::size_t, T x) const noexcept {
       PARALLAX_NO_CONTRACT
@@ -118,21 +118,21 @@ struct BasicCenteredRmsProp {
       p -= static_cast<T>(rate) * g / (parallax::sqrt(positive) + static_cast<T>(epsilon));
     }
 
-    // A zero gradient moves no parameter.
+    // Returns the pace: a zero gradient moves no parameter.
     Pace pace() const noexcept {
       namespace resting = detail::resting;
       bool const rests =
           resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
       return rests ? Pace{0, 1} : Pace{};
     }
-    // Whether the other lets slots fade alike.
+    // Returns whether the other rule lets slots fade alike.
     bool alike(Rule const& other) const noexcept { return share == other.share; }
-    // Whether the slots are finite: then the update is 0.
+    // Returns whether the slots are finite: then the update is 0.
     template <class T>
     bool rests(T, T v, T m) const noexcept {
       return detail::resting::is_mean(v) && detail::resting::is_mean(m < T{0} ? -m : m);
     }
-    // v or m without a gradient.
+    // Returns v or m after a step without a gradient.
     template <class T>
     T faded(std::size_t, T x) const noexcept {
       PARALLAX_NO_CONTRACT

@@ -1,4 +1,5 @@
-// Settings of an optimizer that change between steps: what keeps slots in line that hold earlier ones. States of variables have it.
+// Settings of an optimizer that change between steps: slots that hold earlier ones are kept in line with them. States of
+// variables have it.
 #pragma once
 
 #include <cstdint>
@@ -9,37 +10,38 @@
 
 namespace parallax {
 
-// Whether an optimizer's settings have changed since its variable's first update. Of one that does not ask (`after_change`) it is
-// empty.
+// A memory of changes of an optimizer's settings since its variable's first update. It is empty for an optimizer that does not
+// ask (`after_change`).
 template <class O>
 class SettingsChange {
  public:
-  // Local. What to ask `at` of for the update after so many: the settings, or what they become once they have changed.
+  // Local. Returns the settings to ask `at` of for the update after so many: those given, or what they become once they have
+  // changed.
   O of(O const& settings, std::int64_t) const { return settings; }
-  // That update was made.
+  // Notes that an update was made with the settings.
   void updated(O const&) {}
-  // From now on they count as changed: a schedule changes them.
+  // Lets the settings count as changed from now on: a schedule changes them.
   void expect() {}
   // Shows an archive all of it, after the settings.
   template <class A>
   void visit(Items<A>&, O const&, std::int64_t) {}
 };
-// Of one that asks: as large as a hash and a flag.
+// A memory of changes for an optimizer that asks: as large as a hash and a flag.
 template <class O>
   requires requires(O const& settings) { settings.after_change(); }
 class SettingsChange<O> {
  public:
-  // As above, here and below.
+  // Returns settings as above; the functions below do as above, too.
   O of(O const& settings, std::int64_t steps) const { return changed(settings, steps) ? settings.after_change() : settings; }
-  // Notes the settings, and whether they were others before.
+  // Notes the settings, and that they have changed if the last update had others.
   void updated(O const& settings) {
     std::uint64_t const now = fields_hash(settings);
     changed_ = changed_ || (hash_ != 0 && hash_ != now);
     hash_ = now;
   }
-  // From now on they count as changed.
+  // Lets the settings count as changed from now on.
   void expect() { changed_ = true; }
-  // Shows an archive whether they have, by the update that comes next.
+  // Shows an archive whether the settings have changed by the update that comes next.
   template <class A>
   void visit(Items<A>& items, O const& settings, std::int64_t steps) {
     bool now = changed(settings, steps);

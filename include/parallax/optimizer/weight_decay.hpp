@@ -74,7 +74,7 @@ struct WeightDecay<O, Semantics> {
     return optimizer.row_initial();
   }
 
-  // The settings once one has changed, where O asks: those of O then.
+  // Returns the settings once one has changed, if O asks: those of O then.
   template <class Settings = O>
     requires requires(Settings const& o) { o.after_change(); }
   WeightDecay after_change() const { return {optimizer.after_change(), rate}; }
@@ -105,7 +105,7 @@ struct WeightDecay<O, Semantics> {
     PARALLAX_HOST_DEVICE auto measure(T& p, T g, S&... held) const noexcept {
       return inner.measure(p, decayed(p, g), held...);
     }
-    // Has O's rule adopt p, where it can.
+    // Has O's rule adopt p, if it can.
     template <class T, class... S>
       requires requires(Inner const& rule, T p, S&... held) { rule.adopt(p, held...); }
     PARALLAX_HOST_DEVICE void adopt(T p, S&... held) const noexcept(noexcept(inner.adopt(p, held...))) {

@@ -117,7 +117,7 @@ void change_rows(SessionCore<C>& core, Operation operation, State& state, std::s
   });
 }
 
-// Collective. Called by `Session::assign`: the named rows become those that are given, [ids x width]. Slots stay as they are, but
+// Collective. Replaces the named rows by given ones, [ids x width]. Called by `Session::assign`. Slots stay as they are, but
 // those of an optimizer that adopts.
 template <Communicator C, class Indices, class T>
 void assign(SessionCore<C>& core, Indices const& indices, RowsView<T const> rows) {

@@ -45,11 +45,11 @@ struct Completion {
   }
 
   // Local. Rank 0 writes the text to `path`, whole or not at all; the others do nothing. Throws Error (invalid_argument) where
-  // it cannot be written, which names the call that failed and why; then nothing is left of it.
+  // it cannot be written, with the name of the failed call and the reason; then nothing is left of it.
   void save(std::string const& path) const {
     if (rank != 0) return;
     std::string const draft = joined({path, ".part"}), all = text();
-    auto const write = [&] {  // the call that fails, which has set errno
+    auto const write = [&] {  // the name of the call that fails and has set errno
       std::FILE* const file = std::fopen(draft.c_str(), "wb");
       if (!file) return "open";
       bool const written = std::fwrite(all.data(), 1, all.size(), file) == all.size();

@@ -110,8 +110,8 @@ class SessionCore final : private Underway {
   // As the options have them, or as they were measured.
   Costs const& costs_of(bool on_device) const;
 
-  // Called by the destructor of the session. Nothing in a forked child. An end by exception takes the peers along; so does one with updates in flight. One
-  // without `finish` is told of. Returns once no peer touches this rank's memory.
+  // Leaves: called by the destructor of the session. Does nothing in a forked child. An end by exception takes the peers along;
+  // so does one with updates in flight. One without `finish` is told of. Returns once no peer touches this rank's memory.
   void leave() noexcept;
 
   // What was started, and rows that were fetched ahead. Called by every wait at each poll, and by `Session::poll`.

@@ -30,7 +30,7 @@ concept TakesTurns = requires(S& session) {
 template <TakesTurns S>
 class ProgressThread {
  public:
-  // Local. Begins the thread. Throws Error (misuse) where the communicator is bound to the thread that made it: MPI without
+  // Local. Begins the thread. Throws Error (misuse) where the communicator is bound to its maker's thread: MPI without
   // MPI_THREAD_SERIALIZED; out_of_memory where the system makes none. The destructor stops the thread, and waits for it.
   explicit ProgressThread(S& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
       : turns_{session}, thread_{[&session, interval](std::stop_token stop) {

@@ -262,11 +262,11 @@ class Session<C> {
     if constexpr ((true && ... && detail::AnyVariable<Variables>)) (detail::broadcast(world_->core, variables), ...);
   }
 
-  // Collective. Sets rows of a table in the host's memory: `rows` has one for each id, [ids x width]. Who holds a row writes
-  // it; the optimizer's slots beside it stay, but for one that adopts (Ftrl), and so does what handles show that were pulled before. Ranks may name different
-  // ids, or none; a row that is named twice is given the same bits. All is set or, with an Error, nothing: bad_id, as the
-  // variable's BadIds says; invalid_argument for rows of another shape, or a row that one rank gives twice and not alike;
-  // mismatch for one that two ranks give so.
+  // Collective. Sets rows of a table in the host's memory: `rows` has one for each id, [ids x width]. The holder of a row
+  // writes it. The optimizer's slots beside it stay, but for one that adopts (Ftrl), and so do the values of earlier pulls'
+  // handles. Ranks may name different ids, or none; a row that is named twice is given the same bits. All is set or, with an
+  // Error, nothing: bad_id, as the variable's BadIds says; invalid_argument for rows of another shape, or a row that one rank
+  // gives twice and not alike; mismatch for one that two ranks give so.
   template <class V, class Ids, class Rows>
   void assign(V const& table, Ids const& ids, Rows const& rows) {
     if constexpr (detail::check_assigned<V, Rows>())

@@ -40,17 +40,17 @@ class Trace {
 
   // Local. How many events have found no room.
   std::size_t dropped() const { return room_.dropped; }
-  // Local. What was recorded; valid until the next operation.
+  // Local. Returns what was recorded; valid until the next operation.
   std::span<TraceEvent const> recorded() const { return {events_.data(), room_.size}; }
-  // Local. The number of its rank's host.
+  // Local. Returns the number of its rank's host.
   int host() const { return host_; }
-  // Collective. Every rank's bytes at rank 0, by rank; nothing elsewhere. Throws what the communicator does.
+  // Collective. Returns every rank's bytes at rank 0, by rank; nothing elsewhere. Throws what the communicator does.
   std::vector<std::vector<std::byte>> gather(std::span<std::byte const> mine) const { return gather_(session_, mine); }
 
   // Local. This rank's events in the Trace Event Format of Chrome (chrome://tracing, Perfetto): complete events, a process for
   // each host and a thread for each rank, microseconds of the communicator's clock. They are elements of a JSON array, one a
-  // line, with a comma behind each but the last: those of several ranks are joined by ",\n" and stand between [ and ]. Hosts share
-  // no clock, and two of them may be days apart: `merged` (interop/merged_trace.hpp) puts all ranks on that of rank 0.
+  // line, with a comma behind each but the last: those of several ranks are joined by ",\n" and stand between [ and ]. Hosts
+  // share no clock, and two of them may be days apart: `merged` (interop/merged_trace.hpp) puts all ranks on that of rank 0.
   std::string events() const { return detail::trace_text(recorded(), rank_, host_, 0); }
 
  private:

@@ -31,10 +31,11 @@ struct SessionOptions {
   // `broadcast` is an error (mismatch) and no silence: one pass over the memory, no message and no byte. Of variables made from
   // now on, in memory of the host.
   bool compare_replicas = true;
-  // Every so many updates of a variable, the next one compares a checksum of each rank's replica, values and slots: one that has gone
-  // astray, by broken memory or by what a program did to it, is an error (mismatch) which names the variable and the ranks, and that
-  // update is not applied. A pass over the memory each time, no message and no byte; rows that an exact optimizer has left behind are
-  // settled for it. 0: never. Likewise of variables made from now on, in memory of the host.
+  // The number of updates of a variable between two comparisons of replicas. After so many the next update compares a checksum
+  // of each rank's replica, values and slots. A replica that has gone astray, by broken memory or by what a program did to it,
+  // is an error (mismatch). It names the variable and the ranks, and that update is not applied. A pass over the memory each
+  // time, no message and no byte; rows that an exact optimizer has left behind are settled for it. 0: never. Likewise of
+  // variables made from now on, in memory of the host.
   std::int64_t compare_replicas_every = 0;
 
   bool operator==(SessionOptions const&) const = default;

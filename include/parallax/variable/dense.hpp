@@ -108,7 +108,7 @@ class DenseState : public Counted {
     fold_fields(optimizer_, hash);
     if (registration_->compares_after(steps_)) registration_->add_replica(hash);
   }
-  // As Registration::replica has it: false where owners hold parts, or a device all.
+  // Returns as Registration::replica has it: false where owners hold parts, or a device all.
   bool replica(std::uint64_t& sum, bool) {
     if (sharded || !Space::host_readable) return false;
     sum = detail::checksum(values_.data(), values_.size_bytes());
@@ -132,31 +132,33 @@ class DenseState : public Counted {
   auto next_rule() const { return change_.of(optimizer_, steps_).at(steps_ + 1); }
   // The same as `apply` and its like take it, which a step that is captured finds elsewhere whenever it is launched.
   auto rule() const { return ops_.placed(next_rule(), *this); }
-  // Before an update is applied: the slots follow what was given until then, first values and others. `own`: this rank's part.
+  // Prepares an update that is about to be applied: the slots follow all values given until then, first ones and others. `own`:
+  // this rank's part.
   void begin_update(T* own) noexcept(Space::host_readable) {
     if constexpr (adopts<O, T>)
       if (std::exchange(given_, false)) slots_.adopt(own, owned(), 0, next_rule());
   }
-  // The same of a part in the variable's own memory.
+  // Prepares an update of a part in the variable's own memory.
   void begin_update() noexcept(Space::host_readable) { begin_update(values_.data() + begin_); }
-  // Of a step that is captured, or a graph that is launched: local, before that.
+  // Local. Prepares a captured step, or the launch of a graph, before it.
   void reserve_launch() { begin_update(); }
-  // Parameters will be given from outside. Throws what the optimizer's `at` throws.
+  // Prepares for parameters that will be given from outside. Throws what the optimizer's `at` throws.
   void reserve_adoption() const {
     if constexpr (adopts<O, T>)
       if (steps_ > 0) static_cast<void>(next_rule()), detail::check_settings(optimizer_);
   }
-  // Parameters were given from outside: the slots of this rank's part follow them, at once or, before the first update, with
+  // Has the slots of this rank's part follow parameters that were given from outside: at once or, before the first update, with
   // that. Throws as above.
   void adopt() {
     reserve_adoption();
     given_ = true;
     if (steps_ > 0) begin_update();
   }
-  // Settings are going to change between updates.
+  // Notes that settings are going to change between updates.
   void expect_change() { change_.expect(); }
 
-  // The last before an update that may throw. Throws what the optimizer's `at` throws, and for a setting that is not finite.
+  // Makes the last preparation of an update that may throw. Throws what the optimizer's `at` throws, and for a setting that is
+  // not finite.
   void reserve_update() const {
     static_cast<void>(rule());
     detail::check_settings(optimizer_);
@@ -264,7 +266,7 @@ class DenseState : public Counted {
   Reduce reduce_;
   O optimizer_;
   [[no_unique_address]] SettingsChange<O> change_;
-  // Whether there are values that the slots do not follow yet.
+  // True if there are values that the slots do not follow yet.
   bool given_ = true;
   std::int64_t steps_ = 0;
   // Of elements [begin_, end_).

@@ -1,5 +1,5 @@
-// The rules of the last steps of an optimizer, each made once: by them rows of the host's memory take the steps that have passed them
-// by. PassedSteps has one.
+// The rules of the last steps of an optimizer, each made once. By them rows of the host's memory take the steps that have
+// passed them by. PassedSteps has one.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ namespace parallax {
 // The rule of a step, and its pace where rows may rest.
 template <class Rule>
 struct MadeRule {
-  // Whether rules of the type let rows rest at all.
+  // A flag: rules of the type let rows rest at all.
   static constexpr bool rests = requires(Rule const& rule) { rule.pace(); };
 
-  // Of a rule that is made here.
+  // Takes a rule that is made here.
   explicit MadeRule(Rule const& made) : rule{made} {
     if constexpr (rests) pace = rule.pace();
   }
@@ -35,15 +35,15 @@ struct MadeRule {
 // Rules of neighbouring steps, found by the number of the step. Does not own.
 template <class Rule>
 struct RulesOfSteps {
-  // The rule of step s is number s & mask.
+  // The rules: that of step s is number s & mask.
   MadeRule<Rule> const* made;
-  // How many there are, a power of two, less 1.
+  // The number of rules, a power of two, less 1.
   std::size_t mask;
 
-  // The rule of a step that is there.
+  // Returns the rule of a step that is there.
   MadeRule<Rule> const& operator[](std::int64_t step) const { return made[static_cast<std::size_t>(step) & mask]; }
 
-  // For how many of the steps after `settled`, up to `last`, a row rests that rests in the first of them.
+  // Returns for how many of the steps after `settled`, up to `last`, a row rests that rests in the first of them.
   std::int64_t rest(std::int64_t settled, std::int64_t last) const {
     auto const& first = (*this)[settled + 1];
     double left = 1;
@@ -58,8 +58,8 @@ struct RulesOfSteps {
   }
 };
 
-// Owns. Rules of the last steps, of as many as rows were behind so far, up to `most_kept`; of earlier steps a window of rules is made
-// again whenever rows want them. All functions are local.
+// Owns. The rules of the last steps, of as many as rows were behind so far, up to `most_kept`. Of earlier steps a window of
+// rules is made again whenever rows want them. All functions are local.
 template <class O>
 class MadeRules {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -67,12 +67,12 @@ class MadeRules {
                 "parallax: the rule of an exact optimizer is trivially copyable, for it is kept");
 
  public:
-  // How many rules of a window there are at most.
+  // The most rules of a window.
   static constexpr std::int64_t window = 256;
 
   MadeRules() : kept_{window}, window_{window} {}
 
-  // The rule of the step that may be taken next: the one behind the last, or once more that. Throws std::bad_alloc.
+  // Takes the rule of the step that may be taken next: the one behind the last, or once more that. Throws std::bad_alloc.
   void put(std::int64_t step, Rule const& rule) {
     auto const size = static_cast<std::int64_t>(kept_.size());
     if (step > end_) begin_ = step;
@@ -81,7 +81,7 @@ class MadeRules {
     end_ = step + 1;
     note_pace(step, put(kept_, step, rule).pace);
   }
-  // Whether the rules of this step and of all later ones are here. If not, room is made for as many from now on.
+  // Returns whether the rules of this step and of all later ones are here. If not, room is made for as many from now on.
   bool has(std::int64_t step) {
     if (step >= begin_) return true;
     wanted_ = std::max(wanted_, end_ - step);
@@ -95,11 +95,11 @@ class MadeRules {
       begin_ = first;
     }
   }
-  // The first step whose rule is here.
+  // Returns the first step whose rule is here.
   std::int64_t begin() const { return begin_; }
-  // The rules from there on.
+  // Returns the rules from there on.
   RulesOfSteps<Rule> latest() const { return {kept_.data(), kept_.size() - 1}; }
-  // The rules of steps `first` up to `last`, which are no more than a window's. Valid until the next call.
+  // Returns the rules of steps `first` up to `last`, which are no more than a window's. Valid until the next call.
   RulesOfSteps<Rule> of(OptimizerHistory<O> const& history, std::int64_t first, std::int64_t last) {
     if (first < window_first_ || last > window_last_) {
       history.replay(first, last, [&](std::int64_t step, Rule const& rule) { put(window_, step, rule); });
@@ -108,9 +108,9 @@ class MadeRules {
     return {window_.data(), window_.size() - 1};
   }
 
-  // The last step in which no row rests, whatever its slots are.
+  // Returns the last step in which no row rests, whatever its slots are.
   std::int64_t last_restless() const { return last_restless_; }
-  // After `last` steps that an archive gave back, of which some have passed rows by since step `least`.
+  // Goes on after `last` steps that an archive gave back. Some of them have passed rows by since step `least`.
   void restored(OptimizerHistory<O> const& history, std::int64_t least, std::int64_t last) {
     begin_ = end_ = last + 1;
     window_first_ = 0, window_last_ = -1;
@@ -122,14 +122,14 @@ class MadeRules {
  private:
   static constexpr std::int64_t most_kept = 65'536;
 
-  // A rule as number `step` modulo the size, a power of two.
+  // Puts a rule as number `step` modulo the size, a power of two.
   static MadeRule<Rule>& put(Buffer<MadeRule<Rule>>& rules, std::int64_t step, Rule const& rule) {
     return *new (&rules[static_cast<std::size_t>(step) & (rules.size() - 1)]) MadeRule<Rule>{rule};
   }
   void note_pace(std::int64_t step, Pace const& pace) {
     if (pace.reach < 0) last_restless_ = step;
   }
-  // Twice the room, in which the rules have other places.
+  // Takes twice the room, in which the rules have other places.
   void grow() {
     Buffer<MadeRule<Rule>> more{2 * kept_.size()};
     for (std::int64_t step = begin_; step < end_; ++step) put(more, step, latest()[step].rule);

@@ -12,18 +12,18 @@
 
 namespace parallax {
 
-// How many bytes the notes of an optimizer's settings take beside a table before rows are settled for their sake. A test specialises
-// it for its optimizer, so that few notes are many.
+// The bytes that the notes of an optimizer's settings take beside a table before rows are settled for their sake. A test
+// specialises it for its optimizer, so that few notes are many.
 template <class O>
 inline constexpr std::size_t most_note_bytes = std::size_t{64} << 20;
 
-// Owns notes of an optimizer's settings: one for each step that changed them. Ranks that have taken the same steps show archives the
-// same notes: those that all may forget are fewer from one number of notes on, whatever rows a rank has settled by then. A rank that is
-// late with its rows keeps more. All functions are local.
+// Owns notes of an optimizer's settings: one for each step that changed them. Ranks with the same steps show archives the same
+// notes: from one number of notes on those that all may forget are fewer, whatever rows a rank has settled by then. A rank that
+// is late with its rows keeps more. All functions are local.
 template <class O>
 class OptimizerHistory {
  public:
-  // These settings from step `from` on, which is not earlier than that of any note; of two notes for one step the later holds. Throws
+  // Notes these settings from step `from` on: no note may be of a later one; of two notes for one step the later holds. Throws
   // std::bad_alloc, and has changed nothing then.
   void note(std::int64_t from, O const& optimizer) {
     if (notes_.empty()) notes_.reserve(first_notes);
@@ -35,23 +35,23 @@ class OptimizerHistory {
   // Whether the last note has these settings, by their hash: then a step needs no other one.
   bool last_is(O const& optimizer) const { return fields_hash(notes_.back().optimizer) == fields_hash(optimizer); }
 
-  // No row here is as of an earlier step than this.
+  // Returns the oldest step of rows: no row here is as of an earlier one.
   std::int64_t oldest() const { return oldest_; }
-  // The same from now on.
+  // Notes that from now on no row here is as of an earlier step than this.
   void settled_to(std::int64_t step) {
     oldest_ = step;
     if (shown_ > most_notes / 2) forget();  // seldom, for it moves those that stay
   }
-  // Up to which step rows are to be settled, so that the notes take no more than they may.
+  // Returns up to which step rows are to be settled, so that the notes take no more than they may.
   std::int64_t goal() const {
     bool const many = notes_.size() - shown_ >= most_notes;
     return notes_[many ? shown_ + most_notes / 2 : shown_].from - 1;
   }
-  // Up to which step they have to be before an archive is shown the notes.
+  // Returns up to which step rows have to be settled before an archive is shown the notes.
   std::int64_t shown_from() const { return notes_[shown_].from - 1; }
 
-  // Calls f(step, rule) for steps `first` up to `last`, with the rule of the optimizer that was in force. At least one note must not be
-  // later than `first`.
+  // Calls f(step, rule) for steps `first` up to `last`, with the rule of the optimizer that was in force. At least one note
+  // must not be later than `first`.
   template <class F>
   void replay(std::int64_t first, std::int64_t last, F&& f) const {
     auto const later = [](std::int64_t step, Note const& note) { return step < note.from; };
@@ -62,8 +62,8 @@ class OptimizerHistory {
     }
   }
 
-  // Shows an archive the notes, of rows settled in steps `least` to `most`, where none is as of an earlier step than `shown_from`. Where
-  // notes were read that no history has: an Error (mismatch).
+  // Shows an archive the notes, of rows settled in steps `least` to `most`. No row is as of an earlier step than `shown_from`.
+  // Throws an Error (mismatch) for notes read that no history has.
   template <class A>
   void visit(Items<A>& items, std::int64_t least, std::int64_t most) {
     if constexpr (A::reads) {

@@ -18,9 +18,9 @@
 
 namespace parallax {
 
-// Owns. On the host rules are made once a step, and kept for rows that are behind. A device finds them in its own memory, where those of
-// the last steps are kept: a row that stays behind for longer takes its steps with all others. All functions are local; on a device they
-// put work in the queue of `ops`.
+// Owns. On the host rules are made once a step, and kept for rows that are behind. On a device those of the last steps are kept
+// in its own memory: a row that stays behind for longer takes its steps with all others. All functions are local; on a device
+// they put work in the queue of `ops`.
 template <Optimizer O, MemorySpace Space>
 class PassedSteps {
   using Ops = RowOps<Space>;
@@ -30,7 +30,7 @@ class PassedSteps {
  public:
   // A rule as a device finds it.
   using Numbered = NumberedRule<Rule>;
-  // Whether rows may rest.
+  // A flag: rows may rest.
   static constexpr bool rests = on_host && MadeRule<Rule>::rests;
 
   // Rows that no step has passed by, and the settings of the first one.
@@ -39,8 +39,8 @@ class PassedSteps {
     history_.note(1, optimizer);
   }
 
-  // The settings of the step that may be taken next, and its rule. False on a device that keeps no rules of so many steps: then all rows
-  // are settled first, and this is called again.
+  // Notes the settings of the step that may be taken next, and its rule. False on a device that keeps no rules of so many
+  // steps: then all rows are settled first, and this is called again.
   bool note(std::int64_t step, O const& optimizer, Rule const& rule) {
     if constexpr (!on_host)
       if (step - history_.oldest() > There::kept) return false;
@@ -48,12 +48,12 @@ class PassedSteps {
     if constexpr (on_host) there_.put(step, rule);
     return true;
   }
-  // The notes of settings, by which rows are settled that are old.
+  // Returns the notes of settings, by which old rows are settled.
   OptimizerHistory<O>& history() { return history_; }
 
   // In memory of the host: the last step that has moved a row.
   std::int64_t& of(std::int64_t row) { return settled_[static_cast<std::size_t>(row)]; }
-  // There: the rules of steps.
+  // Returns the rules of steps there.
   MadeRules<O>& rules() { return there_; }
 
   // On a device: what settle_rows and its kin are told, of rows from `first` on, to be brought up to step `last`. `next`, `updates`: see

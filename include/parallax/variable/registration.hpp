@@ -34,11 +34,11 @@ struct Description {
   bool on_device = false;
 };
 
-// Whom a state tells, now and then, that it is at work for long, with no operation of its session moving on meanwhile: the session's
-// Waiting, which lets the other ranks know, so that no deadline of theirs passes.
+// The one that a state tells, now and then, that it is at work for long, with no operation of its session moving on meanwhile.
+// It is the session's Waiting. It lets the other ranks know, so that no deadline of theirs passes.
 class LongWork {
  public:
-  // Local, every few milliseconds of such work, and once more when it is `over`.
+  // Local. Hears of such work every few milliseconds, and once more when it is `over`.
   virtual void works(bool over) noexcept = 0;
 
  protected:
@@ -77,8 +77,8 @@ struct Registration : Counted {
   // that was never updated, what it begins with. A line each. Asks the state, which must live.
   std::string update_lines(std::string const& more) const;
 
-  // Whether a replica is compared by the update that comes after so many: by the first one, and by each of so many. Not once the variable
-  // is gone: its memory may be.
+  // Returns whether a replica is compared by the update that comes after so many: by the first one, and by each of so many. Not
+  // once the variable is gone: its memory may be.
   bool compares_after(std::int64_t steps) const {
     if (steps == 0) return compares_values && !gone;
     return compares_every > 0 && steps % compares_every == 0 && !gone;
@@ -102,7 +102,7 @@ struct Registration : Counted {
   std::string const signature;
   // The session that the variable was made with, as `Registry` tells sessions apart; null before it is entered.
   void const* session = nullptr;
-  // Who is told where the state is at work for long; null where no session is.
+  // The one that is told of long work of the state; null without a session.
   LongWork* long_work = nullptr;
   // The state, while it lives; what the following functions are called with.
   void* state = nullptr;
@@ -112,8 +112,8 @@ struct Registration : Counted {
   void (*hash_update)(void const* state, Fingerprint& into) = nullptr;
   // Asks the state for a line about its next update.
   std::string (*update_text)(void const* state) = nullptr;
-  // Asks the state whether it is a replica in memory of the host, and for the checksum of its values and slots; of values alone before
-  // the first update. Rows that are behind are settled, or there is no checksum where they might be.
+  // Asks the state whether it is a replica in memory of the host, and for the checksum of its values and slots; of values alone
+  // before the first update. Rows that are behind are settled, or there is no checksum where they might be.
   bool (*replica)(void* state, std::uint64_t& sum, bool settles) = nullptr;
   // Asks the state how many updates there were.
   std::int64_t (*updates)(void const* state) = nullptr;

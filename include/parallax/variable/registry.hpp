@@ -21,7 +21,8 @@ class Registry {
   ~Registry() {
     for (auto const& known : known_) known->long_work = nullptr;
   }
-  // Local. Whom the states of variables that are entered from now on tell of long work. It lives until the registry goes.
+  // Local. Sets whom the states of variables tell of long work, for variables that are entered from now on. It lives until the
+  // registry goes.
   void tells(LongWork& long_work) { long_work_ = &long_work; }
 
   // Local. By a variable's constructor: the variable belongs to the session from here on. Forgets variables that nobody else

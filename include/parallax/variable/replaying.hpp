@@ -1,5 +1,5 @@
-// How rows of the host's memory take the steps that have passed them by: in what order, in full or at rest, and who hears of it where
-// that takes long. TableRows of an optimizer with exact semantics has one.
+// The way in which rows of the host's memory take the steps that have passed them by: in which order, in full or at rest, and
+// with news to others of long work. TableRows of an optimizer with exact semantics has one.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,25 @@
 
 namespace parallax {
 
-// How many steps rows have taken that had passed them by, each row and step once, from the beginning on. Steps of rows whose slots are
-// all 0, which nothing is done for, are not among them.
+// Counts of the passed steps that rows have taken, each row and step once, from the beginning on. Steps of rows whose slots are
+// all 0 are not among them: nothing is done for those.
 struct Replays {
-  // By the whole rule.
+  // The steps by the whole rule.
   std::int64_t full = 0;
-  // At rest: of slots alone.
+  // The steps at rest: of slots alone.
   std::int64_t resting = 0;
 };
 
-// Refers to nobody but who is told. `table`: the TableRows that it is a member of, whose `passed_` knows steps and rules; `slots_` the
-// slots; `pass(row, rule)` takes a row through a step, and `rests(row, rule)` says whether it rests in it. All functions are local.
+// A member of a table that settles its rows. Refers to nobody but the one that it tells. `table`: the TableRows that it is a
+// member of, whose `passed_` knows steps and rules; `slots_` the slots. `pass(row, rule)` takes a row through a step, and
+// `rests(row, rule)` says whether it rests in it. All functions are local.
 class Replaying {
  public:
-  // So far.
+  // Returns the counts so far.
   Replays const& replays() const { return replays_; }
-  // Whom to tell of work that takes long: what stands there by then, or nobody where it is null.
+  // Sets whom to tell of long work: the one that stands there by then, or nobody where it is null.
   void tells(LongWork* const& whom) { tells_ = &whom; }
-  // Other rows are here, for sweeps.
+  // Notes that other rows are here, for sweeps.
   void begin_again() { swept_ = 0; }
 
   // Brings rows row_at(0) … row_at(n - 1), which may repeat, up to step `last`, one after the other.
@@ -45,14 +46,14 @@ class Replaying {
     if (oldest < last) settle_old(table, oldest, last, n, row_at);
     if (told_) tell(false);
   }
-  // The same of all rows.
+  // Brings all rows up to step `last`.
   template <class Table>
   void settle_all(Table& table, std::int64_t last) noexcept {
     settle(table, last, table.rows(), [](std::int64_t i) { return i; });
     table.passed_.history().settled_to(last);
   }
-  // Settles rows that are old, for the sake of the notes: the oldest first, a window of steps after the other, and no more steps of rows
-  // than `most_swept`. It goes on where it was before. `last`: the step up to which rows can be settled at all.
+  // Settles rows that are old, for the sake of the notes: the oldest first, a window of steps after the other, and no more
+  // steps of rows than `most_swept`. It goes on where it was before. `last`: the step up to which rows can be settled at all.
   template <class Table>
   PARALLAX_COLD [[gnu::noinline]] void sweep(Table& table, std::int64_t last) noexcept {
     auto& passed = table.passed_;
@@ -78,8 +79,8 @@ class Replaying {
   }
 
  private:
-  // Of rows of which some are older than the rules that are kept, and none than step `oldest`: a window of steps after the other, of
-  // which the rules are made once for all rows.
+  // Settles rows of which some are older than the kept rules, and none than step `oldest`: a window of steps after the other.
+  // The rules of a window are made once for all rows.
   template <class Table, class RowAt>
   [[gnu::noinline]] void settle_old(Table& table, std::int64_t oldest, std::int64_t last, std::int64_t n,
                                     RowAt& row_at) noexcept {
@@ -97,7 +98,8 @@ class Replaying {
     }
     bring(last, rules.latest());
   }
-  // Whether the steps up to `last` change nothing of a row, as those do of one whose slots are all 0. Then it is as of that step.
+  // Returns whether the steps up to `last` change nothing of a row, as those do of one whose slots are all 0. Then it is as of
+  // that step.
   template <class Table>
   static bool stays(Table& table, std::int64_t row, std::int64_t last) noexcept {
     auto& passed = table.passed_;
@@ -132,18 +134,18 @@ class Replaying {
       while (settled < end) table.pass(row, rules[++settled].rule);
     }
   }
-  // Work takes long, or is over.
+  // Tells that work takes long, or is over.
   PARALLAX_COLD [[gnu::noinline]] void tell(bool goes_on) noexcept {
     untold_ = most_untold;
     told_ = goes_on;
     if (tells_ && *tells_) (*tells_)->works(!goes_on);
   }
 
-  // After so many whole steps it is looked at once more whether a row rests.
+  // The number of whole steps after which it is looked at once more whether a row rests.
   static constexpr std::int64_t between_looks = 8;
   // A sweep's bounds in one step: of rows times steps, and of rows that it looks at.
   static constexpr std::int64_t most_swept = 4'096, most_looked_at = 16 * most_swept;
-  // So many elements take a step before somebody is told of it.
+  // The number of elements that take a step before somebody is told of it.
   static constexpr std::int64_t most_untold = std::int64_t{1} << 16;
 
   Replays replays_;

@@ -1,5 +1,5 @@
-// Rows that rest, on the host: whether all elements of one do, and what steps make of its slots meanwhile. The optimizer's state beside
-// a table calls it for rules that are `Resting`.
+// Rows that rest, on the host: tells whether all elements of one do, and what steps make of its slots meanwhile. The
+// optimizer's state beside a table calls it for rules that are `Resting`.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace parallax::detail {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// So many elements are looked at, and fade, at once, in a processor's registers.
+// The number of elements that are looked at, and fade, at once, in a processor's registers.
 inline constexpr std::size_t resting_at_once = 16;
 
-// Whether each of n elements rests by the rule of the next step; of one that does not mostly after the first.
+// Returns whether each of n elements rests by the rule of the next step; if one does not, mostly after the first.
 template <class Rule, class T, class... S>
 bool all_rest(Rule const& rule, std::size_t n, T const* parameters, S const*... slots) noexcept {
   if (n > 0 && !rule.rests(parameters[0], slots[0]...)) return false;
@@ -32,7 +32,8 @@ bool all_rest(Rule const& rule, std::size_t n, T const* parameters, S const*... 
   return true;
 }
 
-// Takes N elements of slot number `slot` through so many steps by rules like this one. Ends where a step leaves all as they are.
+// Takes N elements of slot number `slot` through so many steps by rules like this one. Ends where a step leaves all as they
+// are.
 template <std::size_t N, class Rule, class S>
 void fade_some(Rule const& rule, std::size_t slot, std::int64_t steps, S* values) noexcept {
   constexpr std::int64_t between = 32;  // looks at what a step changes
@@ -46,7 +47,7 @@ void fade_some(Rule const& rule, std::size_t slot, std::int64_t steps, S* values
   }
   std::memcpy(values, held, sizeof held);
 }
-// The same of n elements.
+// Takes n elements of slot number `slot` through so many steps by rules like this one.
 template <class Rule, class S>
 void fade(Rule const& rule, std::size_t slot, std::int64_t steps, std::size_t n, S* values) noexcept {
   std::size_t at = 0;
@@ -56,7 +57,7 @@ void fade(Rule const& rule, std::size_t slot, std::int64_t steps, std::size_t n,
 
 PARALLAX_STRICT_ARITHMETIC_END
 
-// Whether all bytes of a run are 0.
+// Returns whether all bytes of a run are 0.
 inline bool is_blank(void const* run, std::size_t bytes) noexcept {
   auto const* const first = static_cast<unsigned char const*>(run);
   return bytes == 0 || (first[0] == 0 && std::memcmp(first, first + 1, bytes - 1) == 0);

@@ -162,7 +162,7 @@ class OptimizerState {
     rows_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry); });
   }
 
-  // The checksum of all slots, in memory of the host, and of what is given.
+  // Returns the checksum of all slots, in memory of the host, behind a given one.
   std::uint64_t checksum(std::uint64_t sum) {
     Fingerprint all;
     all.fold(sum);
@@ -212,8 +212,8 @@ class OptimizerState {
     });
   }
 
-  // Has the rule adopt elements [0, count) of `parameters`, whose slots begin with number `first`: see AdoptingRule. On a device
-  // they may be of fewer bits.
+  // Has the rule adopt elements [0, count) of `parameters`, whose slots begin with number `first`: see AdoptingRule. On a
+  // device they may be of fewer bits.
   template <class E, class Rule>
   PARALLAX_COLD void adopt(E* parameters, std::size_t count, std::size_t first, Rule const& rule) noexcept(on_host) {
     auto const each = [&](E* some, E const* gradients, std::size_t number, auto const& adopting) {
@@ -231,17 +231,17 @@ class OptimizerState {
            typename Ops::template Placed<AdoptingRule<Rule>>{{rule}});  // no gradient is looked at
     }
   }
-  // On the host, by a rule that is `Resting`: whether a row of these parameters rests in a step.
+  // Returns, on the host, by a rule that is `Resting`, whether a row of these parameters rests in a step.
   template <class Rule>
   bool rests(T const* parameters, std::int64_t row, Rule const& rule) noexcept {
     return elements_.from(first_of(row), [&](auto*... slots) { return detail::all_rest(rule, width_, parameters, slots...); });
   }
-  // Likewise: takes the slots of a row that rests through so many steps by rules that are alike.
+  // Takes, likewise, the slots of a resting row through so many steps by rules that are alike.
   template <class Rule>
   void fade(std::int64_t row, Rule const& rule, std::int64_t steps) noexcept {
     elements_.each_slot([&](std::size_t i, auto* memory) { detail::fade(rule, i, steps, width_, memory + first_of(row)); });
   }
-  // Likewise: whether the slots of a row are all 0.
+  // Returns, likewise, whether the slots of a row are all 0.
   bool blank(std::int64_t row) noexcept {
     return elements_.from(first_of(row),
                           [&](auto*... slots) { return (detail::is_blank(slots, width_ * sizeof(*slots)) && ...); });
@@ -339,7 +339,7 @@ class OptimizerState {
   }
 
  private:
-  // The number of a row's first entry.
+  // Returns the number of a row's first entry.
   std::size_t first_of(std::int64_t row) const { return static_cast<std::size_t>(row) * width_; }
   // First values of element slots, or none where the optimizer names none.
   static auto initial(O const& optimizer) {

@@ -169,16 +169,16 @@ class SparseState : public Counted {
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
   // How many updates there were so far, the same on all ranks.
   std::int64_t steps() const { return rows_.steps(); }
-  // How often rows have changed or moved, the same on all ranks: a fetch that notes it knows whether its rows are still right. It
-  // grows, also where an archive gives back earlier steps.
+  // Returns how often rows have changed or moved, the same on all ranks: a fetch that notes it knows whether its rows are still
+  // right. It grows, also where an archive gives back earlier steps.
   std::int64_t changes() const { return steps() + moves_ + rewritten_; }
-  // How often rows went to other ranks, or their policy changed; it grows likewise.
+  // Returns how often rows went to other ranks, or their policy changed; it grows likewise.
   std::int64_t moves() const { return moves_ + undone_; }
   // The optimizer's slots beside this rank's rows.
   auto const& slots() const { return rows_.slots(); }
 
   // Adds to a hash what the ranks compare before an update: which variable, at which of its steps and moves, with which
-  // settings; and what a replica has, where that is compared.
+  // settings; and the values of a replica, if they are compared.
   void add_update(Fingerprint& hash) const {
     hash.fold(registration_->hash);
     hash.fold(static_cast<std::uint64_t>(steps()));
@@ -186,8 +186,8 @@ class SparseState : public Counted {
     fold_fields(optimizer(), hash);
     if (registration_->compares_after(steps())) registration_->add_replica(hash);
   }
-  // As Registration::replica has it: false where owners hold rows, or a device all; and, but where it `settles`, where rows are behind,
-  // for they are behind on each rank as it has read them.
+  // Returns as Registration::replica has it. False where owners hold rows, or a device all; and, but where it `settles`, where
+  // rows are behind, for they are behind on each rank as it has read them.
   bool replica(std::uint64_t& sum, bool settles) {
     if constexpr (Space::host_readable) {
       if (shards() || (Rows::settles && !settles)) return false;
@@ -207,7 +207,7 @@ class SparseState : public Counted {
   RowsView<T> local() { return rows_.settled(); }
   // Whether steps pass rows by that are to be brought up to date before they are read.
   static constexpr bool touches = Rows::settles;
-  // How many steps this rank's rows have taken so far that had passed them by, where they are in memory of the host.
+  // Returns how many steps this rank's rows have taken so far that had passed them by, if they are in memory of the host.
   Replays replays() const { return rows_.replays(); }
   // Brings rows up to date that a pull or an update is about to read.
   template <class Keys>
@@ -259,14 +259,14 @@ class SparseState : public Counted {
   void end_update() { rows_.end_update(); }
   // On a rank that owns nothing: so many updates there were.
   void catch_up(std::int64_t steps) { rows_.catch_up(steps); }
-  // Rows will be given from outside: throws what the optimizer's `at` throws.
+  // Prepares for rows that will be given from outside: throws what the optimizer's `at` throws.
   void reserve_adoption() const { rows_.reserve_adoption(); }
-  // Rows were given from outside, on all ranks: their slots follow them. Throws likewise.
+  // Has slots follow rows that were given from outside, on all ranks. Throws likewise.
   void adopt() {
     rows_.adopt();
     ++rewritten_;
   }
-  // Settings are going to change between updates.
+  // Notes that settings are going to change between updates.
   void expect_change() { rows_.expect_change(); }
   // Calls f(i, row) with this rank's row of keys[i], of the placement, to be changed. Called on all ranks, by `assign` and its
   // kin.
@@ -496,7 +496,7 @@ class SparseState : public Counted {
   std::uint64_t dropped_ = 0;
   std::size_t choice_ = 0;                   // under Auto: of the policies that are chosen from
   std::int64_t moves_ = 0;                   // archives keep it, and give an earlier one back
-  std::int64_t rewritten_ = 0, undone_ = 0;  // what else `changes` and `moves` count, so that they grow
+  std::int64_t rewritten_ = 0, undone_ = 0;  // the rest of `changes` and `moves`, so that they grow
   P partitioner_;
   Placement<IndexType, P> placement_;
   Rows rows_;

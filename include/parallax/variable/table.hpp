@@ -24,7 +24,7 @@ struct Initializer {
   // Another seed gives other values.
   std::uint64_t seed = 0;
 
-  // Alike in all of it.
+  // Compares all of it.
   friend bool operator==(Initializer const&, Initializer const&) = default;
 
   // The value of element (row, column) of the table whose name has this hash. Called once for each element, by the rank that
@@ -33,7 +33,7 @@ struct Initializer {
     if (distribution == Distribution::constant) return low;
     return drawn(name_hash, row, column);
   }
-  // The same of one that is drawn.
+  // Returns a drawn value.
   double drawn(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const;
 
   // A number in [0, 1) of the 53 highest bits, for `value`.

@@ -50,7 +50,7 @@ class TableRows {
   using Slots = OptimizerState<Wide, O, Space>;
   // Whether rows are settled at all: those of an optimizer that moves what has no gradient.
   static constexpr bool settles = untouched<O> == Untouched::moves;
-  // Whether slots follow values that are given from outside.
+  // A flag: slots follow values that are given from outside.
   static constexpr bool follows = adopts<O, Wide>;
   // Whether a device does.
   static constexpr bool settles_there = settles && !Space::host_readable;
@@ -68,7 +68,7 @@ class TableRows {
     zeros_.fill(Wide{});
   }
 
-  // Whom to tell of work that takes long: what stands there by then, or nobody where it is null.
+  // Sets whom to tell of long work: the one that stands there by then, or nobody where it is null.
   void tells([[maybe_unused]] LongWork* const& whom) {
     if constexpr (settles && !settles_there) replaying_.tells(whom);
   }
@@ -125,7 +125,8 @@ class TableRows {
     return table_;
   }
 
-  // The checksum of all rows as of the last update, and of the slots beside them, once there was one; in memory of the host.
+  // Returns the checksum of all rows as of the last update, and of the slots beside them, once there was one; in memory of the
+  // host.
   std::uint64_t checksum() {
     RowsView<T> const all = steps_ > 0 ? settled() : table_;
     std::uint64_t const values = detail::checksum(all.data, elements(all.rows) * sizeof(T));
@@ -176,19 +177,19 @@ class TableRows {
     }
     if (steps_ == 0) given_ = true;
   }
-  // Rows will be given from outside. Throws what the optimizer's `at` throws.
+  // Prepares for rows that will be given from outside. Throws what the optimizer's `at` throws.
   void reserve_adoption() const {
     if constexpr (follows)
       if (steps_ > 0) static_cast<void>(plain_rule()), detail::check_settings(optimizer_);
   }
-  // Rows were given from outside: their slots follow them, at once or, before the first update, with that. Throws as above. On a
+  // Has slots follow rows that were given from outside: at once or, before the first update, with that. Throws as above. On a
   // device: in the order of the queue.
   void adopt() {
     reserve_adoption();
     given_ = true;
     if (steps_ > 0) begin_update();
   }
-  // Before an update is applied: the slots of all rows follow what was given until then.
+  // Prepares an update that is about to be applied: the slots of all rows follow all values given until then.
   void begin_update() noexcept(Space::host_readable) {
     if constexpr (follows)
       if (std::exchange(given_, false)) {
@@ -196,7 +197,7 @@ class TableRows {
         adopt_rows(0, rows(), plain_rule());
       }
   }
-  // Settings are going to change between updates.
+  // Notes that settings are going to change between updates.
   void expect_change() { change_.expect(); }
 
   // Divides sums of `count` rows, packed, by a number.
@@ -206,14 +207,14 @@ class TableRows {
   // Divides each of these rows, packed, by its own count, in memory of the space.
   void divide_each(Wide* sums, std::span<std::uint32_t const> counts) { ops_.scale_rows_down(sums, width(), counts); }
 
-  // How many steps rows of the host have taken that had passed them by.
+  // Returns how many steps rows of the host have taken that had passed them by.
   Replays replays() const {
     if constexpr (settles && !settles_there) return replaying_.replays();
     else return {};
   }
 
-  // The last before an update that may throw. Notes the optimizer's settings if they changed. When many notes have gathered rows that
-  // are old are settled, some in each step, which changes no bit that is ever read, and notes are dropped.
+  // Makes the last preparation of an update that may throw. Notes the optimizer's settings if they changed. When many notes
+  // have gathered, old rows are settled, some in each step, and notes are dropped. No bit that is ever read changes by this.
   void reserve_update() {
     auto const rule = plain_rule();  // what `at` throws, it throws before the commit
     detail::check_settings(optimizer_);
@@ -343,9 +344,9 @@ class TableRows {
   }
 
  private:
-  // The optimizer's rule of the next update.
+  // Returns the optimizer's rule of the next update.
   auto plain_rule() const { return change_.of(optimizer_, steps_).at(steps_ + 1); }
-  // The slots of some rows, from `first` on, follow them.
+  // Has the slots of some rows, from `first` on, follow them.
   template <class Rule>
   void adopt_rows(std::int64_t first, std::int64_t count, Rule const& rule) noexcept(Space::host_readable) {
     if constexpr (is_narrow)
@@ -443,14 +444,14 @@ class TableRows {
   void settle([[maybe_unused]] std::int64_t n, [[maybe_unused]] RowAt&& row_at) noexcept(Space::host_readable) {
     if constexpr (settles) replaying_.settle(*this, steps_, n, row_at);
   }
-  // All rows of the host, up to a step.
+  // Settles all rows of the host, up to a step.
   void settle_here(std::int64_t last) noexcept { replaying_.settle_all(*this, last); }
-  // By `replaying_`. Takes a row of the host through a step that has passed it by.
+  // Takes a row of the host through a step that has passed it by. Called by `replaying_`.
   template <class Rule>
   void pass(std::int64_t row, Rule const& rule) noexcept {
     apply_row(row, zeros_.data(), Wide{1}, rule);
   }
-  // Likewise: whether a row rests in a step by this rule.
+  // Returns whether a row rests in a step by this rule. Called by `replaying_`.
   template <class Rule>
   bool rests(std::int64_t row, Rule const& rule) noexcept {
     if constexpr (is_narrow) {
@@ -490,7 +491,7 @@ class TableRows {
   RowsView<T> table_;
   O optimizer_;
   [[no_unique_address]] SettingsChange<O> change_;
-  // Whether there are values that the slots do not follow yet.
+  // True if there are values that the slots do not follow yet.
   bool given_ = false;
   // Updates that were ended.
   std::int64_t steps_ = 0;
@@ -504,7 +505,7 @@ class TableRows {
   Buffer<Wide> wide_;
   // Keys of an update that are the host's, for a device.
   Shown<Index, Space> applied_;
-  // Of the host.
+  // The friend that settles rows of the host.
   friend Replaying;
   [[no_unique_address]] std::conditional_t<settles && !settles_there, Replaying, NeverReplays> replaying_;
 };

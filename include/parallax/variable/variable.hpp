@@ -187,9 +187,9 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
   // The element that the first entry of a slot belongs to: 0 unless the policy shards.
   std::size_t first_owned() const { return state_->first_owned(); }
 
-  // Local. After parameters were written in place between steps: the slots of this rank's part follow them, of an optimizer that
-  // adopts (Ftrl, AdagradDa); for others nothing is done. On all ranks. Throws Error (invalid_argument) for settings that the
-  // optimizer refuses.
+  // Local. Has the slots of this rank's part follow parameters that were written in place between steps. For optimizers without
+  // `adopt`, which Ftrl and AdagradDa have, nothing is done. On all ranks. Throws Error (invalid_argument) for settings that
+  // the optimizer refuses.
   void adopt() { state_->adopt(); }
 
   // Local. Shows an archive all that outlives a step, or takes it from one: see core/archive.hpp.
@@ -320,8 +320,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     return state_->template slot<S>(name);
   }
 
-  // Local. After rows of local() were written in place between steps: their slots follow them, of an optimizer that adopts (Ftrl,
-  // AdagradDa); for others nothing is done. On all ranks. Throws Error (invalid_argument) for settings that the optimizer
+  // Local. Has slots follow rows of local() that were written in place between steps. For optimizers without `adopt`, which
+  // Ftrl and AdagradDa have, nothing is done. On all ranks. Throws Error (invalid_argument) for settings that the optimizer
   // refuses.
   void adopt() { state_->adopt(); }
 

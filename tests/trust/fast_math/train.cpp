@@ -1,5 +1,6 @@
-// What trainings end with, and what is refused, a line each: compiled twice, plainly and under -Ofast for this machine, whose lines
-// compare.sh compares. Sums over three ranks, norms, means of bags, roots and quotients, numbers that are drawn, schedules.
+// The ends of trainings, and refusals, a line each: compiled twice, plainly and under -Ofast for this machine. compare.sh
+// compares the lines of both. Sums over three ranks, norms, means of bags, roots and quotients, numbers that are drawn,
+// schedules.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -14,7 +15,7 @@ namespace px = parallax;
 
 namespace {
 
-// A number by its bits, as the flags take none for infinite or for no number.
+// Returns a number by its bits, as the flags take none for infinite or for no number.
 double number(std::uint64_t bits) {
   double value;
   std::memcpy(&value, &bits, sizeof value);
@@ -70,7 +71,7 @@ void train(O const& settings) {
   std::printf("%s %016llx\n", px::optimizer_name<O>().c_str(), static_cast<unsigned long long>(hash));
 }
 
-// What one step of a variable says.
+// Prints what one step of a variable says.
 template <class O = px::Sgd>
 void step(char const* what, double gradient, O const& settings = {}, double bound = 1,
           px::NonFinite looks = px::NonFinite::error) {

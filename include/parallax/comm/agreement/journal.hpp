@@ -94,7 +94,7 @@ struct TraceRoom {
       dropped = 0;       // events that found none
   // The communicator's clock in ns; null: events were seen when they say.
   std::int64_t (*clock)(void*) = nullptr;
-  // What the clock is asked with.
+  // The clock's argument.
   void* clock_of = nullptr;
 
   // Called by the journal under its lock, once for each phase; allocates nothing.

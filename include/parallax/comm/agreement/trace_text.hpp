@@ -1,4 +1,5 @@
-// What a journal has recorded, in words that browsers draw. A session's Trace includes it, and who merges those of several ranks.
+// The events of a journal, in words that browsers draw. A session's Trace includes it, and so does the merging of several
+// ranks' traces.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +12,15 @@
 
 namespace parallax::detail {
 
-// Pure. Microseconds with three decimals.
+// Pure. Returns microseconds with three decimals.
 inline std::string microseconds(std::int64_t ns) {
   std::int64_t const size = ns < 0 ? -ns : ns;
   std::string const fraction = std::to_string(size % 1000);
   return (ns < 0 ? "-" : "") + std::to_string(size / 1000) + '.' + std::string(3 - fraction.size(), '0') + fraction;
 }
 
-// Pure. Events of a rank in the Trace Event Format of Chrome, `later` ns later than they say: elements of a JSON array, one a line, with a
-// comma behind each but the last.
+// Pure. Returns events of a rank in the Trace Event Format of Chrome, `later` ns later than they say: elements of a JSON array,
+// one a line, with a comma behind each but the last.
 inline std::string trace_text(std::span<TraceEvent const> events, int rank, int host, std::int64_t later) {
   std::string text;
   std::size_t called = 0;

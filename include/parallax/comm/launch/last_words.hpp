@@ -30,7 +30,7 @@ void say_and_linger(std::string_view text);
 
 // A line: which rank ends the job, with which exit code, and why.
 std::string last_line(int rank, std::string_view reason);
-// The same without memory: the beginning of it, on the stack.
+// A line of text without memory: the beginning of it, on the stack.
 class BriefLine {
  public:
   BriefLine(int rank, std::string_view reason);
@@ -44,8 +44,8 @@ std::string told_before(int rank, Error const& error);
 // What an error says, without its report. Refers to the error.
 std::string_view sentence_of(Error const& error);
 
-// Called while an exception is handled that has left what a rank does. Where this process is a forked child of the rank's, it ends
-// here, with exit code 1 and a line on stderr: neither the rank's peers nor the rest of the program is its own. Elsewhere it returns.
+// Ends a forked child of the rank's here, with exit code 1 and a line on stderr: neither the rank's peers nor the rest of the
+// program is its own. Elsewhere it returns. Called while an exception is handled that has left the rank's body.
 void end_child(Birth const& birth, int rank);
 
 // Says the last words of `rank`, and returns what the process is to exit with. A backend whose ranks end alone returns it from

@@ -44,11 +44,12 @@ struct LaunchOptions {
 // Runs `command` as every rank of the job, and returns when all have ended: 0 if all ended with 0, else the exit status of the rank that
 // failed first (128 and the signal's number if it was killed), after a line on stderr that names it. A rank finds RANK, WORLD_SIZE,
 // LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PARALLAX_JOB_KEY in its environment; CUDA_VISIBLE_DEVICES where its host has
-// devices, and PARALLAX_MODE where the file says one. By ssh it has this working directory, and of this environment what begins with
-// PARALLAX_, OMP_, NCCL_, CUDA_ or LD_LIBRARY_PATH; a line on stderr names what no shell can export. Nowhere does it have what begins with PMI_, PMIX_ or OMPI_: an mpiexec may have
-// started this process. Its standard input is empty. Rank 0 writes where this process writes. SIGINT, SIGTERM and SIGHUP are passed on to
-// the ranks, by ssh SIGINT as SIGTERM; the second one ends them. When this process is killed, they are.
-// Throws Error (invalid_argument) where other hosts cannot reach the first, and Error (transport) where no process can be made.
+// devices, and PARALLAX_MODE where the file says one. By ssh it has this working directory, and of this environment the names
+// that begin with PARALLAX_, OMP_, NCCL_, CUDA_ or LD_LIBRARY_PATH. A line on stderr tells the names that no shell can export.
+// Nowhere does it have a name that begins with PMI_, PMIX_ or OMPI_: an mpiexec may have started this process. Its standard
+// input is empty. Rank 0 writes where this process writes. SIGINT, SIGTERM and SIGHUP are passed on to the ranks, by ssh SIGINT
+// as SIGTERM; the second one ends them. When this process is killed, they are. Throws Error (invalid_argument) where other
+// hosts cannot reach the first, and Error (transport) where no process can be made.
 int launch(Resources const& resources, std::span<std::string const> command, LaunchOptions const& options = {});
 
 namespace detail {
@@ -63,7 +64,7 @@ inline std::string shell_word(std::string_view word) {
   return text + "'";
 }
 
-// The name that a setting of the environment, NAME=VALUE, begins with; empty where it has none.
+// Returns the name at the beginning of a setting of the environment, NAME=VALUE; empty where it has none.
 inline std::string_view name_in(std::string_view setting) {
   std::size_t const end = setting.find('=');
   return setting.substr(0, end == setting.npos ? 0 : end);
@@ -76,15 +77,15 @@ inline bool goes_along(std::string_view setting) {
   return false;
 }
 
-// Returns whether a shell can export a variable of that name, which then means nothing else to it, nor to an mpiexec: it consists of
-// letters, digits and underscores. The environment may have other names, as Docker passes them on.
+// Returns whether a shell can export a variable of that name. Such a name means nothing else to a shell, nor to an mpiexec: it
+// consists of letters, digits and underscores. The environment may have other names, as Docker passes them on.
 inline bool can_be_exported(std::string_view name) {
   for (char const c : name)
     if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_')) return false;
   return !name.empty() && !(name[0] >= '0' && name[0] <= '9');
 }
 
-// Says on stderr which variables other hosts were to have, and cannot have because of their names.
+// Says on stderr which variables other hosts cannot have because of their names.
 inline void say_what_stays() {
   for (char** one = environ; *one; ++one) {
     std::string_view const name = name_in(*one);
@@ -133,7 +134,7 @@ inline std::string new_job_key() {
   return key;
 }
 
-// What has been asked of the launcher by signals: to end, and what is for the ranks alone.
+// The signals that the launcher has got: to end, and those for the ranks alone.
 struct LaunchSignals {
   static constexpr std::array for_ranks{SIGUSR1, SIGUSR2, SIGXCPU};
   static inline volatile ::sig_atomic_t last = 0, count = 0;
@@ -148,7 +149,8 @@ struct LaunchSignals {
   }
 };
 
-// While it lives, SIGINT, SIGTERM and SIGHUP are noted, and SIGUSR1, SIGUSR2 and SIGXCPU, which are for the ranks; writing to a pipe that nobody reads is an error and no end.
+// A note of signals. While it lives, SIGINT, SIGTERM and SIGHUP are noted, and so are SIGUSR1, SIGUSR2 and SIGXCPU, which are
+// for the ranks. Writing to a pipe without a reader is an error then, and no end.
 class SignalsNoted {
  public:
   SignalsNoted() {
@@ -342,8 +344,8 @@ class LaunchedJob {
     ::_exit(127);
   }
 
-  // Waits so many milliseconds for what ranks write, or for a signal, and passes on a piece of it from each. Whether there was
-  // anything.
+  // Waits so many milliseconds for the ranks' output, or for a signal, and passes on a piece of output from each. Returns
+  // whether there was any.
   bool pass_on(int at_most) {
     std::vector<::pollfd> polled;
     std::vector<std::pair<OwnedDescriptor*, PrefixedLines*>> sources;
@@ -378,7 +380,7 @@ class LaunchedJob {
     }
   }
 
-  // Passes the first signal on, and ends all ranks at the second; what is for the ranks is passed on whenever it comes.
+  // Passes the first signal on, and ends all ranks at the second. Signals for the ranks are passed on whenever they come.
   void heed_signals() {
     for (std::size_t i = 0; i < LaunchSignals::for_ranks.size(); ++i)
       if (LaunchSignals::noted[i] != 0) LaunchSignals::noted[i] = 0, kill_all(LaunchSignals::for_ranks[i]);
@@ -405,7 +407,7 @@ class LaunchedJob {
     }
   }
 
-  // A signal for the shell of another host. A shell in the background lets its programs ignore SIGINT.
+  // Returns a signal as a line for the shell of another host. A shell in the background lets its programs ignore SIGINT.
   static std::string_view line_of(int number) {
     return number == SIGHUP    ? "HUP\n"
            : number == SIGUSR1 ? "USR1\n"

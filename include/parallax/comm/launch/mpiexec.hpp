@@ -36,8 +36,8 @@ std::vector<std::string> mpiexec_command(MpiexecKind kind, std::string_view mpie
                                          std::span<std::string const> program, std::string_view folder,
                                          std::span<std::string const> names);
 
-// The names of the variables that go along: those that go along by ssh, and those of MPI and of what it travels by. Lists of them, as
-// mpiexec takes them, are parted by signs that no such name has.
+// Returns the names of the variables that go along: those of ssh's way, of MPI and of its transports. Lists of them, as mpiexec
+// takes them, are parted by signs that no such name has.
 std::vector<std::string> names_for_mpiexec();
 
 // This process becomes mpiexec, which is `given`, else what MPIEXEC names, else `mpiexec`. `library`: the words of the MPI that the program

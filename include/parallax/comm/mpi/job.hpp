@@ -64,10 +64,10 @@ inline bool mpi_job_is_ending = false;  // MPI is not called any more, but to en
 inline bool mpi_body_is_run = false;    // by run_mpi, which quotes what leaves it
 inline std::string mpi_last_failure;    // what a communicator threw last, for the report of the one that ends the job
 
-// The process that MPI knows. Its forked children call MPI for nothing: what they send would be the rank's.
+// The process that MPI knows. Its forked children call MPI for nothing: their messages would be the rank's.
 inline Birth mpi_process;
 
-// Whether MPI is initialised and not finalised, and this is the process that it knows.
+// Returns whether MPI is initialised and not finalised, and this is the process that it knows.
 bool mpi_is_usable();
 
 // While it lives, MPI is initialised, and may end the process with words that are its own alone, as MPICH 5 does where Open MPI's
@@ -151,7 +151,7 @@ class MpiDebts {
   // Called by `exit`: ends the job where a session is still open, and changes the exit code where one was forgotten.
   static void at_exit();
 
-  // Whether a communicator went with an open session.
+  // A flag: a communicator went with an open session.
   static inline bool forgotten_ = false;
   // The shortest deadline of any communicator, as far as `to_end_together` makes a difference.
   static inline std::chrono::nanoseconds shortest_{2 * to_end_together};
@@ -283,7 +283,7 @@ PARALLAX_MPI_INLINE void end_mpi_job(int rank, Error const& error) {
   std::string before;
   try {
     before = told_before(rank, error);
-  } catch (std::bad_alloc const&) {}  // its last words are what counts
+  } catch (std::bad_alloc const&) {}  // its last words count
   MpiEnd::now(rank, sentence_of(error), error.rank(), before);
 }
 

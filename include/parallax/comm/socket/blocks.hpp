@@ -44,7 +44,7 @@ class SocketBlocks {
 
   // A block begins to come from that rank: where it goes. Error (mismatch).
   std::byte* begin(int source, FrameHeader const& block);
-  // It goes on: as FrameSink has it.
+  // Makes room for more of a block, as FrameSink has it.
   std::byte* more(int source, FrameHeader const& block, std::size_t bytes, std::byte* to) {
     Fifo<Early>& blocks = early(source, block.channel);
     return !blocks.empty() && blocks.back().number == block.number ? grow(blocks.back().bytes, bytes, block.total) : to;

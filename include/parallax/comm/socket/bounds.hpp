@@ -1,5 +1,5 @@
-// How large a message between ranks over sockets may be, by its kind: what a peer announces beyond that is not waited for. An
-// endpoint (comm/socket/endpoint.hpp) asks when a message begins.
+// The largest sizes of messages between ranks over sockets, by their kind: no rank waits for more bytes than that. An endpoint
+// (comm/socket/endpoint.hpp) asks when a message begins.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace parallax::detail {
 
-// Says of a message that a rank announces in a world of so many what it cannot be; nothing where it is well. A block is: its
-// operation says how many bytes it has, when that is posted.
+// Returns why a message cannot be as a rank announces it, in a world of so many; nothing where it is well. A block is well
+// here: its operation says how many bytes it has, when that is posted.
 inline std::string objection(int from, FrameHeader const& message, int size, SocketMailbox const& mailbox) {
   std::uint64_t least = 0, most = 0;
   switch (message.kind) {

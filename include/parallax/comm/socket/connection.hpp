@@ -26,13 +26,15 @@ namespace parallax::detail {
 // Who takes in what a connection reads. A message is begun, then its bytes are written to where `begin` says, then it has come.
 class FrameSink {
  public:
-  // Where the message goes: room for its first frame, or null: its bytes are dropped.
+  // Returns the place of the message: room for its first frame, or null: its bytes are dropped.
   virtual std::byte* begin(FrameHeader const& message) = 0;
-  // It goes on: where its first byte is now, which was at `to`, with room for so many of its bytes. Null likewise.
+  // Returns the present place of a message that goes on, with room for so many of its bytes. Its first byte was at `to`. Null
+  // likewise.
   virtual std::byte* more(FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
   // All of it is there.
   virtual void come(FrameHeader const& message) = 0;
-  // What came is no frame, or is not as it was sent: `how`, behind the name of who has sent it. Nothing more is read.
+  // Hears that the bytes read are no frame, or not as they were sent: `how`, behind the name of the sender. Nothing more is
+  // read.
   virtual void garbled(std::string_view how) = 0;
   // A block of this rank's has gone: its memory is not needed any more.
   virtual void gone(int channel) = 0;
@@ -54,7 +56,7 @@ class Connection {
   // Whether nothing arrives any more: the peer has closed its end, or the connection has failed, as `reason` says.
   bool ended() const { return ended_; }
   std::string reason() const { return error_ ? std::strerror(error_) : "end of the stream"; }
-  // Whether nobody is there to be told anything.
+  // Returns whether nobody is there to be told anything.
   bool deaf() const { return deaf_ || (ended_ && !garbled_); }
   // Whether the system was given all that was sent, or nobody is there to have it.
   bool idle() const { return out_.empty() || deaf(); }
@@ -82,8 +84,8 @@ class Connection {
   }
   // Writes as much as the system takes now. True if that was anything.
   bool write(FrameSink& sink);
-  // Sends a message that the system takes now, on the stack: for the last words of who has no memory. Where others are before it, or
-  // it is not taken whole, the peer sees the end of the stream instead.
+  // Sends a message that the system takes now, on the stack: the last words of a rank without memory. If others are before it,
+  // or it is not taken whole, the peer sees the end of the stream instead.
   void send_last(FrameHeader message, std::byte const* bytes, std::size_t size) noexcept;
   // Forgets all that was to be sent, but for the rest of a frame that has begun.
   void give_up() noexcept;
@@ -117,9 +119,9 @@ class Connection {
 
     // Bytes of all of its frames.
     std::uint64_t size() const { return bare ? kept.size() : bytes_of_frames(message.total, message.summed != 0); }
-    // Bytes of its sum in every frame.
+    // Returns the bytes of its sum in every frame.
     std::size_t tail() const { return message.summed != 0 && message.total > 0 ? sizeof(FrameSum) : 0; }
-    // From the beginning of one frame to that of the next.
+    // Returns the bytes from the beginning of one frame to that of the next.
     std::size_t stride() const { return sizeof(FrameHeader) + frame_bytes + tail(); }
     // Takes the sum of its first bytes, so many, of which all but a frame's were summed already.
     void sum_up(std::uint64_t bytes) {
@@ -128,7 +130,7 @@ class Connection {
     }
   };
 
-  // Memory for one call.
+  // The memory for one call.
   struct Gathered {
     std::array<iovec, most_buffers> buffers;
     std::size_t count = 0, bytes = 0;
@@ -141,14 +143,14 @@ class Connection {
   };
   // Adds what is left of the frame in which a position lies. Returns where the next begins.
   static std::uint64_t gather_frame(Gathered& gathered, Outgoing& out, std::uint64_t at);
-  // Adds what is left of a message, frame by frame, as far as there is room; of one that is summed a frame at most, which is in
-  // the cache when the system copies it. True if that was all of it.
+  // Adds the rest of a message, frame by frame, as far as there is room. Of a summed message it adds a frame at most: that is
+  // in the cache when the system copies it. True if that was all of it.
   static bool gather(Gathered& gathered, Outgoing& out);
   // Counts bytes as gone, and tells the sink of the blocks that are.
   void settle(std::size_t bytes, FrameSink& sink);
   // Makes the message end with the frame that it is in, whose rest is copied. False where it is between two frames.
   static bool finish_frame(Outgoing& out);
-  // Nothing is sent any more: a frame that has begun stays a piece, behind which the peer sees the end of the stream.
+  // Ends the sending: a begun frame stays a piece, behind which the peer sees the end of the stream.
   void end_sending() noexcept {
     deaf_ = true;
     out_.clear();
@@ -159,11 +161,11 @@ class Connection {
   void parse(FrameSink& sink);
   // A header has come: of a message that begins, or of the next part of one.
   void open(FrameHeader const& frame, FrameSink& sink);
-  // So many bytes of the frame have been put in their place, or dropped. They are still at `from`.
+  // Goes on behind so many bytes of the frame that have been put in their place, or dropped. They are still at `from`.
   void advance(std::byte const* from, std::size_t bytes, FrameSink& sink);
-  // The sum behind a frame's bytes has come.
+  // Compares the sum that came behind a frame's bytes.
   void compare(FrameSum told, FrameSink& sink);
-  // All of a frame is there.
+  // Closes a frame of which all is there.
   void close(FrameSink& sink);
   // Reads nothing more.
   PARALLAX_COLD void refuse(std::string_view how, FrameSink& sink) {
@@ -172,7 +174,7 @@ class Connection {
   }
 
   OwnedDescriptor socket_;
-  // deaf_: what is written goes nowhere; garbled_: what comes is not read any more, but who has sent it hears why
+  // deaf_: written bytes go nowhere; garbled_: coming bytes are not read any more, but their sender hears why
   bool ended_ = true, deaf_ = false, garbled_ = false;
   int error_ = 0;
   std::uint64_t written_ = 0;

@@ -149,12 +149,13 @@ inline Error system_error(std::string_view call, int peer = -1) {
   return {Errc::transport, peer, "SocketCommunicator", "", joined({call, ": ", std::strerror(errno)})};
 }
 
-// Whether the system has just refused a call for lack of descriptors or memory, which trying again does not mend.
+// Returns whether the system has just refused a call for lack of descriptors or memory. Trying again does not mend that.
 inline bool is_lack() { return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM; }
 
-// Throws Error (transport) that names this rank where its process may not open as many descriptors more as a world of that size takes.
+// Throws Error (transport), with this rank's name, where its process may not open as many descriptors more as a world of that
+// size takes.
 inline void check_descriptors(int rank, int size) {
-  constexpr int margin = 8;  // beside connections: who listens, epoll, memory that is shared, callers that are not known yet
+  constexpr int margin = 8;  // beside connections: a listener, epoll, shared memory, callers not known yet
   rlimit limit{};
   OwnedDescriptor const first_free{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   int const used = first_free ? first_free.get() : 0;
@@ -182,8 +183,8 @@ inline OwnedDescriptor new_socket(int family) {
   return socket;
 }
 
-// Begins to connect a socket that never blocks. False where that fails at once; errno says why. Of a call that was interrupted the
-// system may go on with what it has begun.
+// Begins to connect a socket that never blocks. False where that fails at once; errno says why. The system may go on with a
+// call that was interrupted.
 inline bool begin_connecting(OwnedDescriptor const& socket, SocketAddress const& address) {
   auto const connect = [&] { return ::connect(socket.get(), address.native(), address.length); };
   return uninterrupted(connect) == 0 || errno == EINPROGRESS || errno == EALREADY || errno == EISCONN;

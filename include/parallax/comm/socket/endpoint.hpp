@@ -40,8 +40,8 @@ class SocketEndpoint final : private PeerSink {
   SocketEndpoint(SocketOptions const& given, OwnedDescriptor listener);
   SocketEndpoint(SocketEndpoint const&) = delete;
   SocketEndpoint& operator=(SocketEndpoint const&) = delete;
-  // Says goodbye, or why the communicator has failed, and waits a second at most for that to be heard. A forked child says nothing,
-  // here and in `abort`: the connections are its parent's.
+  // Says goodbye, or why the communicator has failed, and waits a second at most for that to be heard. A forked child says
+  // nothing, here and in `abort`: the connections are its parent's.
   ~SocketEndpoint();
 
   SocketOptions options;
@@ -52,8 +52,8 @@ class SocketEndpoint final : private PeerSink {
 
   // Local. Posts an operation. Error as SocketCommunicator has it.
   void post(int channel, Transfer const& transfer);
-  // Moves on everything; true once the channel's operation is complete, which frees the channel, also where it can be completed after
-  // a failure. Else throws the reason of that.
+  // Moves on everything; true once the channel's operation is complete. Completion frees the channel, also where it can be
+  // completed after a failure. Else throws the reason of the failure.
   bool progress(int channel);
   int waiting_for(int channel) const {
     int const near = host_ && blocks_.busy(channel) ? host_->neighbours().waiting_for(channel) : -1;
@@ -62,11 +62,11 @@ class SocketEndpoint final : private PeerSink {
   // After this nobody touches the memory of the channel's operation.
   void withdraw(int channel) noexcept;
 
-  // As Mailbox has them (comm/socket/letters.hpp).
+  // Posts and takes letters, as Mailbox has them (comm/socket/letters.hpp).
   bool post_letter(LetterLane lane, int to, LetterParts parts);
   bool take_letter(LetterLane lane, int from, Letter& letter);
 
-  // As KeepsJournals and AnnouncesPauses have them (comm/socket/letters.hpp).
+  // Asks and tells, as KeepsJournals and AnnouncesPauses have it (comm/socket/letters.hpp).
   std::optional<Status> status_of(int other, bool& fresh);
   void answer();
   void announce();
@@ -82,8 +82,10 @@ class SocketEndpoint final : private PeerSink {
     if (!host_ || host_->lie_down()) peers_.sleep(at_most);
     if (host_) host_->get_up();
   }
-  // The first reason stays. Every rank that hears it passes it on, once none of its operations can be completed any more: so no
-  // connection ends before its peer knows the reason, and no rank misses a block that was on its way. Waits a quarter of a second at most until the system has it, but not for a rank that was waited for too long already.
+  // Ends the communicator with a reason; the first one stays. Every rank that hears it passes it on, once none of its
+  // operations can be completed any more: so no connection ends before its peer knows the reason, and no rank misses a block on
+  // its way. Waits a quarter of a second at most until the system has it, but not for a rank that was waited for too long
+  // already.
   void abort(Error const& reason);
   // As LendsMemory has them.
   std::byte* address_of(Place const& place);
@@ -120,22 +122,23 @@ class SocketEndpoint final : private PeerSink {
     if (!failure_) failure_ = reason;
     give_up();
   }
-  // A peer has failed, and has given up what was in flight on these channels, a bit for each. What it had completed, and what does
-  // not need it, goes on for a quarter of a second at most: `move_on` gives up once there is no hope.
+  // Hears that a peer has failed, and has given up what was in flight on these channels, a bit for each. Operations that it had
+  // completed, or that do not need it, go on for a quarter of a second at most: `move_on` gives up once there is no hope.
   void hear(Error const& reason, std::uint64_t given_up);
-  // Of the failure: forgets what is in flight, and tells all.
+  // Gives up after the failure: forgets what is in flight, and tells all.
   void give_up();
-  // The same, and throws the reason.
+  // Gives up, and throws the reason.
   [[noreturn]] PARALLAX_COLD void refuse();
-  // Whether all of the channel's operation is there, and gone.
+  // Returns whether all of the channel's operation is there, and gone.
   bool complete(int channel) const { return blocks_.complete(channel) && !(host_ && !host_->neighbours().complete(channel)); }
-  // Whether a rank that has failed has given up what was in flight there: then no rank completes it.
+  // Returns whether a failed rank has given up what was in flight there: then no rank completes it.
   bool given_up(int channel) const { return ((given_up_ >> channel) & 1) != 0; }
-  // Whether the channel's operation needs that rank.
+  // Returns whether the channel's operation needs that rank.
   bool needs(int channel, int rank) const {
     return near(rank) ? host_->neighbours().needs(channel, rank) : blocks_.needs(channel, rank);
   }
-  // After a failure: whether an operation in flight may be completed all the same, since it needs none of those who are gone.
+  // Returns, after a failure, whether an operation in flight may be completed all the same, since it needs none of the ranks
+  // that are gone.
   PARALLAX_COLD bool hopes() const;
   // Error (transport) of a rank, and what it did.
   Error broken(int rank, std::string_view what) const {
@@ -156,7 +159,7 @@ class SocketEndpoint final : private PeerSink {
   std::optional<Error> failure_;
   std::chrono::steady_clock::time_point failed_at_{};
   std::uint64_t given_up_ = 0;                 // by peers that have failed
-  bool told_ = false;                          // of the failure all have been told: nothing is sent or received any more
+  bool told_ = false;                          // all know of the failure: nothing is sent or received any more
   std::vector<std::vector<std::byte>> texts_;  // by rank: an Error, or a directory, that comes
   std::vector<std::byte> directory_;
 };
@@ -200,7 +203,7 @@ inline void SocketEndpoint::meet(OwnedDescriptor listener, Moment until) {
     } else {
       meeting.call_first();
       meeting.join(hear_directory(meeting, until), [this] {
-        move_on();  // a rank for which all are together may have failed since: that is heard of afterwards
+        move_on();  // a rank that finds all together may have failed since: that is heard of afterwards
         if (failure_ && failure_->operation() == "SocketCommunicator") throw *failure_;
       });
       note_hosts(meeting);

@@ -30,7 +30,7 @@ enum class FrameKind : std::uint8_t {
 };
 inline constexpr auto last_frame_kind = FrameKind::bell;
 
-// A kind of frame as errors name it.
+// Returns a kind of frame as errors name it.
 inline char const* name_of(FrameKind kind) {
   switch (kind) {
     case FrameKind::block: return "a block";
@@ -49,15 +49,15 @@ inline char const* name_of(FrameKind kind) {
   return "a frame of no kind";
 }
 
-// Bytes of a message in one frame at most. A frame that has begun must be ended, so that this is what an abort waits for, and
-// what is copied of a block that is withdrawn.
+// The bytes of a message in one frame at most. A begun frame must be ended: an abort waits for so much, and so much is copied
+// of a withdrawn block.
 inline constexpr std::size_t frame_bytes = std::size_t{256} << 10;
 
-// Opens a frame, in the order of bytes that both ends share. A message of `total` bytes travels as frames with the same header,
-// one behind the other, of which all but the last have `frame_bytes` of it. Behind the bytes of a frame comes their sum where
+// The header of a frame, in the order of bytes that both ends share. A message of `total` bytes travels as frames with the same
+// header, one behind the other. All but the last have `frame_bytes` of it. Behind the bytes of a frame comes their sum where
 // `summed` says so: the CRC-32C of this header and of all bytes of the message up to there.
 struct FrameHeader {
-  std::uint32_t check = 0;  // the CRC-32C of what follows
+  std::uint32_t check = 0;  // the CRC-32C of the bytes behind it
   FrameKind kind = FrameKind::block;
   std::uint8_t channel = 0;  // of a block
   std::uint8_t summed = 0;   // 1 or 0; of a message without bytes nothing is summed
@@ -65,11 +65,11 @@ struct FrameHeader {
   std::uint64_t number = 0;  // of the operation on the channel, from 1; of what has no bytes, its meaning
   std::uint64_t total = 0;   // bytes of the message
 
-  // What `check` must be.
+  // Returns what `check` must be.
   std::uint32_t own_check() const {
     return crc32c(0, reinterpret_cast<std::byte const*>(this) + sizeof check, sizeof *this - sizeof check);
   }
-  // Bytes of the message in a frame that has so many before it.
+  // Returns the bytes of the message in a frame that has so many before it.
   std::size_t bytes_behind(std::uint64_t before) const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(frame_bytes, total - before));
   }
@@ -77,21 +77,21 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 24);
 
 using FrameSum = std::uint32_t;
-// As errors show it.
+// Returns a sum as errors show it.
 inline std::string in_digits(FrameSum sum) {
   std::string digits = "0x00000000";
   for (std::size_t i = digits.size(); sum != 0; sum >>= 4) digits[--i] = "0123456789abcdef"[sum & 15];
   return digits;
 }
 
-// Bytes that a message takes on its connection: its own, and of each frame the header, and the sum where it has one.
+// Returns the bytes that a message takes on its connection: its own, and of each frame the header, and with `summed` the sum.
 inline constexpr std::uint64_t bytes_of_frames(std::uint64_t total, bool summed) {
   std::uint64_t const frames = total > 0 ? (total - 1) / frame_bytes + 1 : 1;
   return total + frames * (sizeof(FrameHeader) + (summed && total > 0 ? sizeof(FrameSum) : 0));
 }
 
-// Makes room for so many bytes of a message, where it is kept until all of it is there. What has come bounds the memory, not what
-// the message says of its size: of a long one that is never twice as much.
+// Makes room for so many bytes of a message: it is kept until all of it is there. The bytes read so far bound the memory, not
+// the message's own word of its size: of a long one that is never twice as much.
 inline std::byte* grow(std::vector<std::byte>& memory, std::size_t bytes, std::uint64_t total) {
   if (bytes > memory.capacity())
     memory.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(total, std::max(bytes, 2 * memory.size()))));

@@ -82,7 +82,7 @@ class Greeting {
   bool greeted() const { return greeted_; }
   // Why it has failed.
   std::string const& why() const { return why_; }
-  // Whether that is because the other end speaks another version of the protocol.
+  // Returns whether that is because the other end speaks another version of the protocol.
   bool is_of_another_version() const { return another_version_; }
   // What the other end has said, once it is done.
   RankFacts const& theirs() const { return their_proof_.facts; }

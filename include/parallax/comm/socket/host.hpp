@@ -52,7 +52,7 @@ class SocketHostMeeting final : public HostMeeting {
     return group >= 0 && group == groups_[static_cast<std::size_t>(other)];
   }
 
-  // A place begins to come from that rank: where it goes.
+  // Returns the room for a place that begins to come from that rank.
   std::byte* begin(int from) { return reinterpret_cast<std::byte*>(&at(from).place); }
   // It is there.
   void come(int from) { at(from).shows = true; }

@@ -41,7 +41,7 @@ class SocketJournals {
   // Whether that rank waits for an answer, which is given now.
   bool owes(int other) { return std::exchange(at(other).waits, false); }
 
-  // Room for the status that begins to come from that rank.
+  // Returns room for the status that begins to come from that rank.
   std::byte* begin(int from) { return reinterpret_cast<std::byte*>(&at(from).arriving); }
   // All of it is there.
   void come(int from, bool question) {
@@ -71,7 +71,7 @@ class SocketJournals {
     bool paused() const { return heard && heard->pause > 0; }
   };
 
-  // What a rank has told, with words that end and can be shown, and a rank that is there.
+  // Returns a rank's status with words that end and can be shown, and with a rank of the world.
   Status checked(Status told) const {
     auto const check = [](auto& word) {
       std::span const text{reinterpret_cast<char*>(&word), sizeof word};

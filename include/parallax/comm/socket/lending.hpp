@@ -49,9 +49,10 @@ class SocketLending {
   void release(int channel, int rank) noexcept {
     if (loans_) loans_->release(channel, place(rank));
   }
-  // In a forked child, which has lent nothing, it does nothing.
+  // Takes back the channel's lent memory. Does nothing in a forked child, which has lent nothing.
   void reclaim(int channel, SocketPeers& peers) noexcept;
-  // Null where what lies there has gone, or never was. Error (transport) that names `rank`, which is this one, for its own lack.
+  // Returns the address of a place; null where its memory has gone, or never was. Error (transport) that names `rank`, this
+  // one, for its own lack.
   std::byte* address_of(Place const& place, int rank) const {
     std::byte* const memory = shared_blocks.address_of(place);
     if (memory || !is_lack()) return memory;

@@ -1,5 +1,5 @@
-// How ranks over sockets post letters and take them, and ask each other what they are doing: of an endpoint, what needs no operation.
-// comm/socket.hpp includes it.
+// The letters of ranks over sockets, and their questions to each other about what they are doing: of an endpoint, all that
+// needs no operation. comm/socket.hpp includes it.
 #pragma once
 
 #include <chrono>

@@ -33,7 +33,7 @@ class SocketMailbox {
   }
   // A request was sent to that rank.
   void posted(int to) { ++at(to).posted; }
-  // That rank has taken so many requests since the beginning. False where that cannot be.
+  // Notes that a rank has taken so many requests since the beginning. False where that cannot be.
   bool credit(int from, std::uint64_t taken) {
     Peer& peer = at(from);
     bool const can_be = taken >= peer.credited && taken <= peer.posted;
@@ -44,11 +44,11 @@ class SocketMailbox {
   // This rank's letters to itself: as LetterQueue has it.
   bool post_own(LetterLane lane, LetterParts parts) { return own_[index(lane)].post(parts, lane, bounds.window); }
 
-  // Whether that rank may send one more request: as many may wait as the window has.
+  // Returns whether that rank may send one more request: as many may wait as the window has.
   bool expects_request(int from) const {
     return at(from).letters[index(LetterLane::requests)].size() < static_cast<std::size_t>(bounds.window);
   }
-  // A letter begins to come, or goes on: where it goes, with room for its first bytes.
+  // Returns the room for a letter that begins to come, or goes on, with the first bytes of it.
   std::byte* grow(int from, std::size_t bytes, std::uint64_t total) { return detail::grow(at(from).arriving, bytes, total); }
   // All of it is there.
   void come(int from, LetterLane lane) { at(from).letters[index(lane)].push(std::exchange(at(from).arriving, spare())); }

@@ -43,8 +43,8 @@ class SocketMeeting {
   void await_all();
   // By all others, first: until rank 0 was reached. Errors likewise.
   void call_first();
-  // By all others, then: `addresses` by rank, where each listens. Until all but rank 0 were reached, or have called. `look` throws
-  // what rank 0 says meanwhile of a rank that has failed.
+  // Joins all others: `addresses` by rank, where each listens. Returns once all but rank 0 were reached, or have called. `look`
+  // throws what rank 0 says meanwhile of a rank that has failed.
   void join(std::vector<SocketAddress> const& addresses, FunctionRef<void()> look);
 
   // Error (timeout) that names those who are not there.
@@ -80,7 +80,7 @@ class SocketMeeting {
   };
 
   bool linked(int rank) const { return links_[static_cast<std::size_t>(rank)].there; }
-  // Moves on all greetings and calls, until this number of links is there. Error (timeout), and what `look` throws.
+  // Moves on all greetings and calls, until this number of links is there. Throws Error (timeout), and what `look` throws.
   void run(
       std::size_t links, FunctionRef<void()> look = [] {});
   void wait_a_moment();
@@ -99,7 +99,7 @@ class SocketMeeting {
   // Whether a connection is still there, as far as one can see.
   static bool alive(OwnedDescriptor const& socket);
   void need_key(SocketAddress const& address) const;
-  // Error (transport): the system has refused a call of this rank's.
+  // Returns Error (transport): the system has refused a call of this rank's.
   Error lack(std::string_view call) const { return system_error(call, options_->rank); }
 
   SocketOptions const* options_;
@@ -112,7 +112,7 @@ class SocketMeeting {
   std::vector<std::unique_ptr<Greeting>> callers_;  // not known yet, the oldest first
   std::vector<Call> calls_;
   RankLink refused_;
-  std::string caller_;  // why the last one that speaks another version of the protocol was turned away
+  std::string caller_;  // why the last caller of another version of the protocol was turned away
 };
 
 inline SocketMeeting::SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until)

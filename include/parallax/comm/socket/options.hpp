@@ -20,7 +20,7 @@
 
 namespace parallax {
 
-// What a SocketCommunicator is made with. The size, the key, shared_memory, checksums and the mailbox must be the same on all
+// The options of a SocketCommunicator. The size, the key, shared_memory, checksums and the mailbox must be the same on all
 // ranks.
 struct SocketOptions {
   int rank = 0;  // this process's number, from 0
@@ -37,8 +37,8 @@ struct SocketOptions {
   // How long a rank may be late for the construction; 0: as long as the deadline.
   std::chrono::nanoseconds meeting_deadline{0};
   bool shared_memory = true;  // within a host; where it cannot be had, the connections
-  // Of the bytes of blocks and letters on connections, as of the headers before them, which always have one. What goes through
-  // memory of a host needs none.
+  // Checksums of the bytes of blocks and letters on connections, like those of the headers before them, which always have one.
+  // Blocks and letters through memory of a host need none.
   bool checksums = false;
   // Of the mailbox of every rank.
   MailboxBounds mailbox = {};

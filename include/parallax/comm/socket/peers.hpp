@@ -78,7 +78,7 @@ class SocketPeers {
     peer(to).connection.send(block, bytes);
     write(peer(to));
   }
-  // Sends a message likewise whose bytes are kept, and summed where it is not said that they are not. To nobody where the
+  // Sends a message likewise, and keeps its bytes. They are summed unless it is said that they are not. Sends nothing where the
   // connection has ended.
   void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes, bool summed = true);
   // Reads and writes what can be read and written now.
@@ -90,7 +90,7 @@ class SocketPeers {
   template <class Done>
   void linger(std::chrono::milliseconds at_most, Done const& done, int but = -1) noexcept;
 
-  // Forgets all that was to be sent, drops what is coming, and tells all why: at once, where there is no memory to keep it.
+  // Forgets all unsent messages, drops all that is coming, and tells all why: at once, where there is no memory to keep it.
   // `given_up`: the number that goes along.
   void fail(Error const& reason, std::uint64_t given_up = 0);
   // The same of the blocks of one channel.
@@ -217,7 +217,8 @@ inline void SocketPeers::fail(Error const& reason, std::uint64_t given_up) {
   }
 }
 
-// Tells who must not join why, and waits a quarter of a second at most until its system has it. `told` hears what comes meanwhile.
+// Tells a rank that must not join why, and waits a quarter of a second at most until its system has it. `told` hears what comes
+// meanwhile.
 inline void tell_refused(OwnedDescriptor socket, Error const& why, PeerSink& told) {
   SocketPeers refused{1, told};
   refused.connect(0, std::move(socket), "");

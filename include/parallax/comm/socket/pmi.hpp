@@ -302,8 +302,8 @@ class OwnLauncher {
 };
 
 // Tells the launcher that has joined the ranks, when it is destroyed, that this one needs it no more: a rank that dies without
-// that has crashed, and mpiexec ends the others. One that ends by an exception has told them why, and is let speak. A
-// forked child tells it nothing. Move-only.
+// that has crashed, and mpiexec ends the others. An end by an exception has told them why, and is let speak. A forked child
+// tells it nothing. Move-only.
 class LauncherFarewell {
  public:
   LauncherFarewell() = default;
@@ -316,7 +316,7 @@ class LauncherFarewell {
   ~LauncherFarewell() {
     try {
       if (due_ && !birth_.in_child()) OwnLauncher::finalize(std::chrono::steady_clock::now() + std::chrono::seconds{5});
-    } catch (...) {  // the launcher has gone before: it will not miss this rank
+    } catch (...) {  // the launcher has gone, and will not miss this rank
     }
   }
 

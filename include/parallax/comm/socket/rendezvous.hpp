@@ -49,8 +49,8 @@ inline std::optional<std::string> word_in_file(std::string const& path) {
   return word;
 }
 
-// Rank 0's file: there, all at once, from its construction on, and gone with it, unless another job has written it since, or this is
-// a forked child. Move-only.
+// Rank 0's file. It is there, all at once, from its construction on, and gone with it, unless another job has written it since,
+// or this is a forked child. Move-only.
 class PlaceFile {
  public:
   // Error (file) where it cannot be written.
@@ -68,7 +68,7 @@ class PlaceFile {
   PlaceFile(PlaceFile&& other) noexcept
       : path_{std::exchange(other.path_, {})}, file_{std::move(other.file_)}, birth_{other.birth_} {}
   PlaceFile& operator=(PlaceFile&&) = delete;
-  // Whether it is still there, what it has open tells: to read it would take a descriptor, which there may not be.
+  // Removes the file if it is still there. An open file tells that: reading it would take a descriptor, and there may be none.
   ~PlaceFile() {
     struct stat own {};
     struct stat there {};

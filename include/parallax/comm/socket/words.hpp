@@ -36,7 +36,7 @@ inline std::vector<std::byte> error_bytes(Error const& error) {
   return bytes;
 }
 
-// An Error's bytes without memory, of the beginnings of its texts.
+// The bytes of an Error without memory, of the beginnings of its texts.
 struct BriefErrorBytes {
   explicit BriefErrorBytes(Error const& error) {
     add_error(error, 100, [&](void const* from, std::size_t more) {
@@ -48,11 +48,11 @@ struct BriefErrorBytes {
   std::size_t size = 0;
 };
 
-// Bytes of an Error that travels, at most.
+// The bytes of an Error that travels, at most.
 inline constexpr std::size_t most_error_bytes = 2 * sizeof(std::int32_t) + 4 * (sizeof(std::uint32_t) + longest_words);
 
-// Puts a question mark in the place of what a terminal may take for an order: control characters, and what is no UTF-8. Ends of
-// lines stay where there may be `lines`.
+// Puts a question mark in the place of each sign that a terminal may take for an order: control characters, and bytes of no
+// UTF-8. Ends of lines stay where there may be `lines`.
 inline void make_printable(std::span<char> text, bool lines = false) {
   auto const byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
   for (std::size_t at = 0, length = 1; at < text.size(); at += length) {
@@ -72,8 +72,8 @@ inline std::string printable(std::string text) {
   return text;
 }
 
-// What a peer has said: what is missing of it is empty, a code that there is not is `aborted`, and a rank that there is not in a
-// world of so many is none.
+// Returns the error that a peer has told: a missing part is empty, an unknown code is `aborted`, and a rank outside of a world
+// of so many is none.
 inline Error error_from(std::span<std::byte const> bytes, int ranks) {
   auto const take = [&](void* to, std::size_t size) {
     std::size_t const here = std::min(size, bytes.size());

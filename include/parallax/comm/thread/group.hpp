@@ -65,7 +65,7 @@ class ThreadGroup {
   // The first reason wins; every rank's next `check` throws it. Where `run_threads` supervises, a bare «left by an
   // exception» is held back: the supervisor catches that very exception a moment later and knows what it says.
   void abort(Error const& reason);
-  // The same by a rank, which takes part in nothing any more; `gives_up` as in `leave`.
+  // Aborts by a rank, which takes part in nothing any more; `gives_up` as in `leave`.
   void abort(int rank, Error const& reason, std::uint64_t gives_up) {
     leave(rank, gives_up);
     abort(reason);
@@ -122,21 +122,21 @@ class ThreadGroup {
   [[noreturn]] void refuse();
   // Throws the reason, which may be held back: then once it is published, or the deadline has passed.
   [[noreturn]] PARALLAX_COLD void refuse_soon();
-  // By a rank, or by who has run its body: it takes part in nothing any more, and gives up what is in flight on these channels, a bit
-  // for each. What it says first stays.
+  // Lets a rank go, by itself or by the thread that has run its body: it takes part in nothing any more, and gives up what is
+  // in flight on these channels, a bit for each. Its first word stays.
   void leave(int rank, std::uint64_t gives_up) {
     std::uint64_t none = 0;
     gone_[static_cast<std::size_t>(rank)].compare_exchange_strong(none, is_gone | gives_up);
   }
-  // Whether that rank takes part in nothing any more. What it has done before is seen by who asks.
+  // Returns whether that rank takes part in nothing any more. The caller then sees what the rank has done before.
   bool gone(int rank) const { return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire) != 0; }
-  // Whether a rank that is gone has given up what was in flight there: then no rank completes it.
+  // Returns whether a rank that is gone has given up what was in flight there: then no rank completes it.
   bool given_up(int channel) const {
     for (auto const& rank : gone_)
       if ((rank.load(std::memory_order_acquire) >> channel) & 1) return true;
     return false;
   }
-  // After an abort: whether operations that need none of those who are gone are still waited for, which is a quarter of a second.
+  // Returns, after an abort, whether operations without need of a gone rank are still waited for: for a quarter of a second.
   bool lingers() const { return std::chrono::steady_clock::now() - aborted_at_ < std::chrono::milliseconds{250}; }
   // Under the lock: the first reason stays, and from now on `check` throws.
   void publish(Error const& reason);
@@ -159,7 +159,7 @@ class ThreadGroup {
   detail::ThreadLetters letters_;
   std::atomic<bool> aborted_{false}, left_{false};  // a reason is published; there is one
   std::chrono::steady_clock::time_point aborted_at_{};
-  // Bits of `gone_`: behind those of channels, the turns of reading in place.
+  // The bits of `gone_`: behind those of channels, the turns of reading in place.
   static constexpr int turns = 62;
   static constexpr std::uint64_t is_gone = std::uint64_t{1} << 63, everything = ~is_gone;
   std::vector<std::atomic<std::uint64_t>> gone_;  // by rank; 0: it is not

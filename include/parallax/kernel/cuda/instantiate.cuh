@@ -124,7 +124,7 @@ constexpr auto settling_rows(slots<S...>, slots<R...>) {
   return std::tuple{static_cast<Some>(&Ops::settle_rows), static_cast<All>(&Ops::settle_all_rows), &Ops::fill<std::int64_t>};
 }
 
-// apply_elements of a rule that adopts parameters, which for tables may be of 16 bits.
+// Instantiates apply_elements of a rule that adopts parameters. They may be of 16 bits for tables.
 template <class T, class Rule, class... S>
 constexpr auto adopting(slots<S...>) {
   using Function = void (Ops::*)(std::int64_t, T*, T const*, Unscaled, PlacedRule<AdoptingRule<Rule>> const&,
