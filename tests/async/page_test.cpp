@@ -203,7 +203,8 @@ TEST_CASE("a training that is resumed counts on, saves when it is due, and keeps
                   for (int i = 0; i < 10; ++i) worker.pull(counter.layer), counter.push(worker);
                 });
                 session.together([&](auto& all) {
-                  wrong.unless(all.steps() == (at += 10), px::joined({"steps() ", all.steps(), " and not ", at}));
+                  at += 10;
+                  wrong.unless(all.steps() == at, px::joined({"steps() ", all.steps(), " and not ", at}));
                   if (auto const now = every->step(); now && world.rank() == 0) made.saved.push_back(now->step);
                   if (!back || round != rounds / 2) return;
                   at = all.restore(scratch.path(folder), {.generation = 1}, counter.layer).step;  // the session goes back

@@ -20,7 +20,8 @@ namespace {
 struct DualAveraging {
   using axis = px::optimizer_axis;
   using element_slots = px::slots<px::scalar>;
-  static constexpr std::string_view name = "DualAveraging", slot_names[] = {"sum"};
+  static constexpr std::string_view name = "DualAveraging";
+  [[maybe_unused]] static constexpr std::string_view slot_names[] = {"sum"};
   static constexpr px::Untouched untouched = px::Untouched::moves;
   double rate = 0.5;
 

@@ -378,7 +378,7 @@ template <class AnySession>
 std::unique_ptr<Held> held(AnySession& session, Variable const& as) {
   std::unique_ptr<Held> made;
   [&]<std::size_t... kind>(std::index_sequence<kind...>) {
-    ((as.kind == kind && (made = held<kind>(session, as), true)) || ...);
+    static_cast<void>(((as.kind == kind && (made = held<kind>(session, as), true)) || ...));
   }
   (std::make_index_sequence<std::tuple_size_v<Made>>{});
   if (!made) throw Complaint{"nobody makes " + as.name};

@@ -54,7 +54,7 @@ using Kept = std::conditional_t<is_saved_value<std::remove_cvref_t<T>>, std::rem
 //     if (every.stopping()) break;
 //   }
 template <class S, class... Things>
-class Checkpoints : private detail::Wishful {
+class Checkpoints final : private detail::Wishful {
  public:
   // Local. `things`: what Session::save takes. Throws Error (invalid_argument) for an interval that is none.
   template <class... Given>
