@@ -110,6 +110,7 @@ class Kept {
       auto const mine = variable_.local();
       for (std::int64_t row = 0; row < mine.rows; ++row)
         std::copy_n(memory_.data() + variable_.global_row(row) * width(), width(), mine.row(row));
+      variable_.adopt();
     }
   }
 

@@ -161,6 +161,10 @@ class Parameters {
         return;
       }
       case Rule::adagrad_da:
+        if (step == 1) {  // the sum that leads to the first value, of those that lead to 0 the nearest
+          T const edge = static_cast<T>(f.l1), drawn = product(p, (static_cast<T>(f.rate * f.l2) + std::sqrt(two)) / rate);
+          one = p == T{0} ? std::clamp(one, -edge, edge) : p < T{0} ? edge - drawn : -edge - drawn;
+        }
         one = one + g;
         two = two + product(g, g);
         p = product(rate, nearer(T{0} - one, static_cast<T>(f.l1 * step))) /

@@ -176,6 +176,7 @@ class Trainer {
     for (std::int64_t row = 0; row < mine.rows; ++row)
       ops_.from_host(mine.row(row), table.data() + words_.global_row(row) * c.shape.width,
                      static_cast<std::size_t>(c.shape.width));
+    words_.adopt();
   }
 
   Diary<T> train() {
