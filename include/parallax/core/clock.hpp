@@ -42,14 +42,14 @@ inline void sleep_for(std::chrono::nanoseconds time) noexcept {
 // one does not. So a thread whose yield took long naps for a while in place of it, then tries again.
 class Rest {
  public:
-  // Rests once. `at_most`: how much later than possible the wait may end by this; of a long one it naps in any case. `System`
-  // has a clock, and does what is asked: the test's own, or RealRest.
+  // Rests once. `at_most`: how much later than possible the wait may end by this. `System` has a clock, and does what is asked:
+  // the test's own, or RealRest. Where yields are quick it never naps, for a communicator may move on by polls alone.
   template <class System>
   void take(System&& system, std::chrono::nanoseconds at_most) noexcept {
-    constexpr std::chrono::nanoseconds slow{100'000}, least_nap{20'000}, of_long_wait{1'250'000};
+    constexpr std::chrono::nanoseconds slow{100'000}, least_nap{20'000};
     constexpr std::chrono::nanoseconds least_span{10'000'000}, most_span{1'000'000'000};
     std::chrono::nanoseconds const begin = system.now(), nap = at_most / 32;
-    if (begin < naps_until_ || at_most >= of_long_wait) return system.sleep_for(nap < least_nap ? least_nap : nap);
+    if (begin < naps_until_) return system.sleep_for(nap < least_nap ? least_nap : nap);
     system.yield();
     std::chrono::nanoseconds const end = system.now();
     if (end - begin < slow) return void(span_ /= 2);
