@@ -2,7 +2,6 @@
 // Mailbox.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/core/list.hpp"
+#include "parallax/core/published.hpp"
 
 namespace parallax::detail {
 
@@ -59,7 +59,7 @@ class LetterQueue {
   LetterQueue(LetterQueue const&) = delete;
   LetterQueue& operator=(LetterQueue const&) = delete;
   ~LetterQueue() {
-    for (Ring* ring = reading_ ? reading_ : first_.load(); ring;) delete std::exchange(ring, ring->next.load());
+    for (Ring* ring = reading_ ? reading_ : first_.seen(); ring;) delete std::exchange(ring, ring->next.seen());
   }
 
   // By the writer. False where `window` requests are not taken yet.
@@ -68,32 +68,31 @@ class LetterQueue {
     if (!ring || ring->full()) {
       if (ring && lane == LetterLane::requests) return false;
       ring = new Ring{ring ? 2 * ring->slots : static_cast<std::size_t>(window)};
-      (writing_ ? writing_->next : first_).store(ring, std::memory_order_release);
+      (writing_ ? writing_->next : first_).publish(ring);
       writing_ = ring;
     }
-    std::uint64_t const written = ring->written.load(std::memory_order_relaxed);
+    std::uint64_t const written = ring->written.own();
     write_letter(ring->at(written), parts);
-    ring->written.store(written + 1, std::memory_order_release);
+    ring->written.publish(written + 1);
     return true;
   }
 
   // By the reader. Exchanges the letter's memory for that of the one before it.
   bool take(std::vector<std::byte>& bytes) {
     while (!reading_ || reading_->empty()) {
-      Ring* const next = (reading_ ? reading_->next : first_).load(std::memory_order_acquire);
+      Ring* const next = (reading_ ? reading_->next : first_).seen();
       if (!next) return false;
       if (reading_ && !reading_->empty()) break;  // written before the ring that was put behind
       delete std::exchange(reading_, next);
     }
-    std::uint64_t const read = reading_->read.load(std::memory_order_relaxed);
+    std::uint64_t const read = reading_->read.own();
     reading_->at(read).swap(bytes);
-    reading_->read.store(read + 1, std::memory_order_release);
+    reading_->read.publish(read + 1);
     return true;
   }
   // By the reader: whether there is none to take.
   bool empty() const {
-    for (Ring const* ring = reading_ ? reading_ : first_.load(std::memory_order_acquire); ring;
-         ring = ring->next.load(std::memory_order_acquire))
+    for (Ring const* ring = reading_ ? reading_ : first_.seen(); ring; ring = ring->next.seen())
       if (!ring->empty()) return false;
     return true;
   }
@@ -106,22 +105,22 @@ class LetterQueue {
     // The slot of a letter; its memory is kept from one letter to the next.
     std::vector<std::byte>& at(std::uint64_t number) { return letters[static_cast<std::size_t>(number % slots)]; }
     bool full() const {  // for the writer
-      return written.load(std::memory_order_relaxed) - read.load(std::memory_order_acquire) == slots;
+      return written.own() - read.seen() == slots;
     }
     bool empty() const {  // for the reader
-      return read.load(std::memory_order_relaxed) == written.load(std::memory_order_acquire);
+      return read.own() == written.seen();
     }
 
     // A power of two times the window.
     std::size_t const slots;
     List<std::vector<std::byte>> letters;
-    alignas(64) std::atomic<std::uint64_t> written{0};  // by the writer, and so is `next`, behind the last letter of this ring
-    std::atomic<Ring*> next{nullptr};
-    alignas(64) std::atomic<std::uint64_t> read{0};  // by the reader
+    alignas(64) Published<std::uint64_t> written;  // by the writer, and so is `next`, behind the last letter of this ring
+    Published<Ring*> next;
+    alignas(64) Published<std::uint64_t> read;  // by the reader
   };
 
   // Written once by the writer, for the reader to begin with.
-  alignas(64) std::atomic<Ring*> first_{nullptr};
+  alignas(64) Published<Ring*> first_;
   Ring* writing_ = nullptr;              // the writer's
   alignas(64) Ring* reading_ = nullptr;  // the reader's
 };

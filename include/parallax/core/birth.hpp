@@ -2,14 +2,16 @@
 // has a copy of the object, and the thing owned is the parent's.
 #pragma once
 
-#if __has_include(<pthread.h>)
-#include <pthread.h>
-#endif
-
 #include <string_view>
 
 #include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
+
+#ifdef __GLIBC__
+extern "C" int pthread_atfork(void (*)(), void (*)(), void (*)()) noexcept;  // as <pthread.h> has it, which is long
+#elif __has_include(<pthread.h>)
+#include <pthread.h>
+#endif
 
 namespace parallax::detail {
 
@@ -42,7 +44,7 @@ class Birth {
 #if PARALLAX_BODIES
 // Processes made by `vfork` or `posix_spawn` are not counted: all that they do is to become another program.
 PARALLAX_INLINE int watched_forks() {
-#if __has_include(<pthread.h>)
+#if defined(__GLIBC__) || __has_include(<pthread.h>)
   static int const watched = pthread_atfork(nullptr, nullptr, [] { ++forks; });
   static_cast<void>(watched);
 #endif
