@@ -16,10 +16,13 @@ namespace {
 // A machine whose time passes as it is told: in a poll, in a yield, and after a nap until the thread runs again.
 struct Machine {
   nanoseconds time{1h}, poll = 1us, yield_takes = 300ns, late = 50us, napped{0};
-  int yields = 0, naps = 0;
+  int yields = 0, naps = 0, quick = 0, slow = 0;  // so many yields take no time before each other one, and those others
 
   nanoseconds now() const { return time; }
-  void yield() { ++yields, time += yield_takes; }
+  void yield() {
+    bool const lasts = ++yields % (quick + 1) == 0;
+    slow += lasts, time += lasts ? yield_takes : 300ns;
+  }
   void sleep_for(nanoseconds given) { ++naps, napped += given, time += given + late; }
 };
 
@@ -73,6 +76,17 @@ TEST_CASE("where a yield takes long a thread naps from then on, and tries again 
   int const naps = machine.naps;
   for (int i = 0; i < 1000; ++i) wait(machine, rest, 200us);
   CHECK(machine.naps == naps);
+}
+
+TEST_CASE("yields that are quick between those that take long do not make a thread try more often", "[core][wait]") {
+  Machine machine;
+  detail::Rest rest;
+  machine.yield_takes = 16ms;
+  machine.quick = 40;  // until what a thread may use at once is used up
+  nanoseconds const began = machine.time;
+  while (machine.time - began < 60s) wait(machine, rest, 200us);
+  CHECK(machine.slow >= 20);
+  CHECK(machine.slow <= 70);
 }
 
 TEST_CASE("one yield that took long makes a thread nap for hundredths of a second, not for more", "[core][wait]") {

@@ -31,24 +31,24 @@ inline void write_letter(std::vector<std::byte>& bytes, LetterParts parts) {
 // By whoever makes a mailbox: Error (invalid_argument) of a window below 1, or of letters larger than the `most` bytes that it
 // can carry. `where`: the type that was to be made.
 inline void check_bounds(MailboxBounds const& bounds, std::size_t most, char const* where) {
-  auto const refuse = [&](std::string const& what) {
-    throw Error{Errc::invalid_argument, -1, where, "", "the mailbox's " + what};
-  };
-  if (bounds.window < 1) refuse("window is " + std::to_string(bounds.window));
-  if (bounds.largest > most) refuse("largest letter has " + std::to_string(bounds.largest) + " bytes");
+  if (bounds.window >= 1 && bounds.largest <= most) return;
+  throw Error{Errc::invalid_argument, -1, where, "",
+              bounds.window < 1 ? joined({"the mailbox's window is ", bounds.window})
+                                : joined({"the mailbox's largest letter has ", bounds.largest, " bytes"})};
 }
 // By `post`, before anything is copied: Error (invalid_argument) of a rank that is not there, or of a letter of more than
 // `largest` bytes.
 inline void check_letter(int rank, int size, int to, LetterParts parts, std::size_t largest) {
-  auto const refuse = [&](std::string const& what) { throw Error{Errc::invalid_argument, rank, "post", "", what}; };
-  if (to < 0 || to >= size) refuse("there is no rank " + std::to_string(to));
-  if (std::size_t const bytes = letter_bytes(parts); bytes > largest)
-    refuse("a letter of " + std::to_string(bytes) + " bytes, where " + std::to_string(largest) + " are the most");
+  bool const there = to >= 0 && to < size;
+  std::size_t const bytes = there ? letter_bytes(parts) : 0;
+  if (there && bytes <= largest) return;
+  throw Error{
+      Errc::invalid_argument, rank, "post", "",
+      there ? joined({"a letter of ", bytes, " bytes, where ", largest, " are the most"}) : joined({"there is no rank ", to})};
 }
 // By `take`: Error (invalid_argument) of a rank that is not there; -1 is any rank.
 inline void check_writer(int rank, int size, int from) {
-  if (from < -1 || from >= size)
-    throw Error{Errc::invalid_argument, rank, "take", "", "there is no rank " + std::to_string(from)};
+  if (from < -1 || from >= size) throw Error{Errc::invalid_argument, rank, "take", "", joined({"there is no rank ", from})};
 }
 
 // The letters of one rank to another on one lane, in order. One thread posts and one takes; no lock. They lie in rings: where

@@ -52,13 +52,19 @@ class Rest {
     if (begin < naps_until_) return system.sleep_for(nap < least_nap ? least_nap : nap);
     system.yield();
     std::chrono::nanoseconds const end = system.now();
-    if (end - begin < slow) return void(span_ /= 2);
-    span_ = 2 * span_ < least_span ? least_span : 2 * span_ > most_span ? most_span : 2 * span_;
-    naps_until_ = end + span_;
+    if (end - begin >= slow) {
+      span_ = 2 * span_ < least_span ? least_span : 2 * span_ > most_span ? most_span : 2 * span_;
+      naps_until_ = end + span_;
+    } else if (end - naps_until_ >= span_) {
+      span_ /= 2;
+      naps_until_ = end;
+    }
   }
 
  private:
-  std::chrono::nanoseconds naps_until_{0}, span_{0};  // span_: how long it naps after the next slow yield, halved
+  // The end of its naps, or since then the last time that the span was halved; and how long it naps after the next slow yield,
+  // halved. Some yields are quick on cores that others want, too: it forgets that only after a span of nothing else.
+  std::chrono::nanoseconds naps_until_{0}, span_{0};
 };
 
 // The system's own clock and scheduler.

@@ -2,7 +2,6 @@
 // refuse something includes it.
 #pragma once
 
-#include <charconv>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -125,20 +124,22 @@ class BriefText {
   char *at_, *end_;
 };
 
-// Puts the text of `what()` together.
+// Puts the text of `what()` together, part by part at the end of `text`.
+PARALLAX_COLD inline void add_error_text(void* text, void (*add)(void* text, std::string_view words), Errc code, int rank,
+                                         std::string_view operation, std::string_view variable, std::string_view detail) {
+  char digits[12] = {};
+  char* first = digits + 11;
+  for (int left = rank; left > 0 || first == digits + 11; left /= 10) *--first = static_cast<char>('0' + left % 10);
+  bool const ranked = rank >= 0, named = !operation.empty(), of = !variable.empty();
+  for (std::string_view const words :
+       {std::string_view{"parallax: "}, to_string(code), std::string_view{ranked ? " (rank " : ""},
+        std::string_view{ranked ? first : ""}, std::string_view{ranked ? ")" : ""}, std::string_view{named ? " in " : ""},
+        operation, std::string_view{of ? " of '" : ""}, variable, std::string_view{of ? "': " : ": "}, detail})
+    add(text, words);
+}
 template <class Text>
-void add_error_text(Text& text, Errc code, int rank, std::string_view operation, std::string_view variable,
-                    std::string_view detail) {
-  auto const add = [&](auto const&... parts) { ((text += parts), ...); };
-  add("parallax: ", to_string(code));
-  if (rank >= 0) {
-    char digits[16];
-    add(" (rank ", std::string_view{digits, static_cast<std::size_t>(std::to_chars(digits, digits + 16, rank).ptr - digits)},
-        ")");
-  }
-  if (!operation.empty()) add(" in ", operation);
-  if (!variable.empty()) add(" of '", variable, "'");
-  add(": ", detail);
+void add_words(void* text, std::string_view words) {
+  *static_cast<Text*>(text) += words;
 }
 
 }  // namespace detail
@@ -150,12 +151,14 @@ PARALLAX_INLINE Error::Error(Errc code, int rank, std::string_view operation, st
     Words* const words = new Words{{}, {}, {}, {}, {}, 1};
     words_ = words;
     words->operation = operation, words->variable = variable, words->detail = detail, words->report = report;
-    parallax::detail::add_error_text(words->text, code, rank, operation, variable, detail);
+    parallax::detail::add_error_text(&words->text, parallax::detail::add_words<std::string>, code, rank, operation, variable,
+                                     detail);
     words->text += report;
   } catch (...) {  // no memory
     delete std::exchange(words_, nullptr);
     parallax::detail::BriefText text{brief_, sizeof brief_};
-    parallax::detail::add_error_text(text, code, rank, operation, variable, detail);
+    parallax::detail::add_error_text(&text, parallax::detail::add_words<parallax::detail::BriefText>, code, rank, operation,
+                                     variable, detail);
   }
 }
 PARALLAX_INLINE Error::Error(Error const& other) noexcept

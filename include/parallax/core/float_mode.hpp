@@ -6,6 +6,7 @@
 #include <string>
 
 #include "parallax/core/config.hpp"
+#include "parallax/core/text.hpp"
 
 namespace parallax::detail {
 
@@ -37,11 +38,11 @@ PARALLAX_INLINE std::string float_mode_text(std::uint64_t mode) {
   std::uint64_t const rounding = mode >> 13 & 3, flushes = mode & 0x8040u;
   char const* const words[] = {"rounds to nearest", "rounds down", "rounds up", "rounds towards zero"};
 #endif
-  char const digits[] = "0123456789abcdef";
-  std::string bits;
-  for (; mode != 0; mode >>= 4) bits.insert(bits.begin(), digits[mode & 15]);
-  return std::string{words[rounding]} + (flushes ? ", flushes subnormal numbers to zero" : ", keeps subnormal numbers") +
-         " (control bits 0x" + bits + ')';
+  char bits[17] = {};
+  char* first = bits + 16;
+  for (; mode != 0; mode >>= 4) *--first = "0123456789abcdef"[mode & 15];
+  return joined({words[rounding], flushes ? ", flushes subnormal numbers to zero" : ", keeps subnormal numbers",
+                 " (control bits 0x", first, ")"});
 }
 #endif
 
