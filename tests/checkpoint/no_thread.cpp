@@ -1,10 +1,7 @@
 // A system that makes no more threads: a caller that needs one says so by its name, and a save in the background is made at
 // once.
-#include <dlfcn.h>
-#include <pthread.h>
+#include "../support/failing_calls.hpp"
 
-#include <atomic>
-#include <cerrno>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,16 +18,16 @@ namespace {
 // So many threads are made from now on; negative: all. By ranks that are threads themselves: of this thread alone.
 std::atomic<int> threads_left{-1};
 thread_local bool none_by_this = false;
-}  // namespace
 
 // As limits of a user or of a container (pids.max) have it.
-extern "C" int pthread_create(pthread_t* thread, pthread_attr_t const* attributes, void* (*work)(void*), void* given) noexcept {
-  using Create = int (*)(pthread_t*, pthread_attr_t const*, void* (*)(void*), void*);
-  static auto const create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
+int refuse_threads(parallax_test::SystemCall const& call) {
+  if ((call.kinds & parallax_test::makes_thread) == 0) return 0;
   if (none_by_this || threads_left == 0) return EAGAIN;
   if (threads_left > 0) --threads_left;
-  return create(thread, attributes, work, given);
+  return 0;
 }
+[[maybe_unused]] bool const refuses = (parallax_test::call_judge = refuse_threads, true);
+}  // namespace
 
 namespace parallax_test {
 namespace {

@@ -1,6 +1,6 @@
 // Signals interrupt every few calls of the system, and reads and writes are short: ranks meet, share memory and exchange all
 // the same, and a launcher passes on each line. A call for which the system would end a process is an Error.
-#include "../support/interrupted_calls.hpp"
+#include "../support/failing_calls.hpp"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -34,7 +34,7 @@ pid_t forked(std::string const& said, std::function<std::string()> const& body) 
   } catch (std::exception const& error) {
     why = error.what();
   }
-  parallax_test::interrupts_every = 0;
+  parallax_test::Interruptions::end();
   if (std::FILE* const file = std::fopen(said.c_str(), "w")) std::fputs(why.c_str(), file), std::fclose(file);
   ::_exit(why.empty() ? 0 : 1);
 }

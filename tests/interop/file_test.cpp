@@ -1,15 +1,11 @@
 // Calls of files that a signal interrupts are made again, a mount's lacks are done without, and a file that is too long is
-// refused: this program's own definitions of the calls fail.
-#include <fcntl.h>
+// refused: the program's own definitions of the calls fail.
+#include "../support/failing_calls.hpp"
+
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdarg>
 #include <cstdlib>
 #include <string>
 
@@ -24,16 +20,17 @@ int of_open = 0, of_fsync = 0;
 // A mount's answers to O_EXCL, to opening a folder, to a folder's fsync and to a file's; 0: it has that.
 int for_exclusive = 0, for_folder = 0, for_names = 0, for_bytes = 0;
 
-bool interrupted(int& left) {
-  if (left == 0) return false;
-  --left;
-  errno = EINTR;
-  return true;
+int answer(parallax_test::SystemCall const& call) {
+  std::string_view const name = call.name;
+  struct ::stat status {};
+  if (name == "ftruncate") return ENOSYS;  // no file needs it
+  if (name != "open" && name != "fsync") return 0;
+  if (int& left = name == "open" ? of_open : of_fsync; left > 0) return --left, EINTR;
+  if (name == "open") return call.flags & O_EXCL ? for_exclusive : call.flags & O_DIRECTORY ? for_folder : 0;
+  ::fstat(call.fd, &status);
+  return S_ISDIR(status.st_mode) ? for_names : for_bytes;
 }
-bool refused(int code) {
-  if (code != 0) errno = code;
-  return code != 0;
-}
+[[maybe_unused]] bool const answers = (parallax_test::call_judge = answer, true);
 
 // Returns the contents of the file after it was written anew; or the error's words.
 std::string written(std::string const& path, std::string const& text) {
@@ -49,30 +46,6 @@ std::string written(std::string const& path, std::string const& text) {
 }
 
 }  // namespace
-
-extern "C" {
-
-int open(char const* path, int flags, ...) {
-  va_list arguments;
-  va_start(arguments, flags);
-  mode_t const mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
-  va_end(arguments);
-  if (interrupted(of_open) || refused(flags & O_EXCL ? for_exclusive : 0) || refused(flags & O_DIRECTORY ? for_folder : 0))
-    return -1;
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
-}
-int ftruncate(int, off_t) noexcept {
-  errno = ENOSYS;  // no file needs it
-  return -1;
-}
-int fsync(int fd) {
-  struct ::stat status {};
-  ::fstat(fd, &status);
-  if (interrupted(of_fsync) || refused(S_ISDIR(status.st_mode) ? for_names : for_bytes)) return -1;
-  return static_cast<int>(syscall(SYS_fsync, fd));
-}
-
-}  // extern "C"
 
 TEST_CASE("a file that a signal interrupts is made and opened all the same", "[interop][file]") {
   parallax_test::Scratch const scratch;
