@@ -1,9 +1,12 @@
-// A system that makes no more threads: a caller that needs one says so by its name, and a save in the background is made at
-// once.
+// A system that makes no more threads, or is slow: a caller that needs one says so by its name, and a save in the background is
+// made at once. That of a rank which is slow is made all the same.
 #include "../support/failing_calls.hpp"
 
+#include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../interop/scratch.hpp"
@@ -104,6 +107,36 @@ TEST_CASE("save_async writes at once where there is no thread, on some ranks or 
     CAPTURE(without);
     CHECK(restored == std::vector<float>{0, 0});
   }
+}
+
+// The path of the generation that is being saved; and how often a marked thread has opened a folder.
+std::string awaited;
+std::atomic<int> opened_folders{0};
+
+// Keeps a marked thread from opening a folder a second time until the generation has its name, within reason.
+int open_late(SystemCall const& call) {
+  if (!thread_mark || call.name != std::string_view{"open"} || (call.flags & O_DIRECTORY) == 0 || opened_folders++ == 0)
+    return 0;
+  for (int i = 0; i < 2000 && !std::filesystem::exists(awaited); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  return 0;
+}
+
+TEST_CASE("rank 0 may name a generation as soon as it has heard of each file, however slow the other ranks are",
+          "[checkpoint][no_thread]") {
+  Scratch const scratch;
+  awaited = scratch.path("saves") + "/generation-000001";
+  call_judge = open_late;
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    px::Session session{world};
+    px::Variable<px::Sparse> words{session, "words", {.rows = 20, .width = 2}};
+    thread_mark = world.rank() == 1;
+    session.save_async(scratch.path("saves"), {}, words);
+    thread_mark = 0;
+    session.finish();
+  });
+  call_judge = refuse_threads;
+  CHECK(std::filesystem::exists(awaited));
+  CHECK(opened_folders > 0);
 }
 
 }  // namespace

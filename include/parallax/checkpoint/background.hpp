@@ -67,7 +67,8 @@ class ShardImage {
   std::vector<std::byte> bytes_;
 };
 
-// What a rank tells rank 0 of its file, as a file beside it: the ranks' threads have no communicator. Rank 0 removes it.
+// What a rank tells rank 0 of its file, as a file beside it: the ranks' threads have no communicator. Rank 0 removes it, and names
+// the folder anew, as soon as it sees the last one: that may be before `write_note` returns.
 inline std::string note_name(int rank) { return shard_name(rank) + ".note"; }
 inline void write_note(std::string path, WrittenShard const& shard) {
   std::uint64_t const text = shard.text.size();
@@ -76,7 +77,7 @@ inline void write_note(std::string path, WrittenShard const& shard) {
   note.write(8, std::as_bytes(std::span{&shard.size, 1}));
   note.write(16, shard.text);
   note.write(16 + text, std::as_bytes(std::span{shard.sums}));
-  note.finish();
+  note.hand_over();
 }
 inline WrittenShard read_note(std::string path) {
   ReadFile const note{std::move(path)};

@@ -329,6 +329,13 @@ class NewFile {
   // that PATH named before is replaced at once or not at all. FormatError: bytes are missing, or somebody else replaced
   // PATH.part. FileError: a system call failed. Either leaves PATH as it was, unless it was the folder's fsync.
   void finish() {
+    hand_over();
+    std::size_t const slash = path_.rfind('/');
+    detail::sync_folder(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
+  }
+  // As finish(), but the name need not be on the disk, and the folder is not touched behind it. For a file whose reader may take
+  // it away, folder and all, as soon as it is there.
+  void hand_over() {
     if (!file_.is_open()) throw FormatError(path_, "finished already");
     if (std::uint64_t const missing = first_missing(); missing < size_)
       throw FormatError(path_, "byte " + std::to_string(missing) + " of " + std::to_string(size_) + " was not written");
@@ -336,8 +343,6 @@ class NewFile {
     if (!is_ours()) throw FormatError(path_, "another writer replaced " + part_);
     if (::rename(part_.c_str(), path_.c_str()) != 0) throw FileError(path_, "rename", errno);
     if (file_.close() != 0 && errno != EINTR) throw FileError(path_, "close", errno);
-    std::size_t const slash = path_.rfind('/');
-    detail::sync_folder(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
   }
 
  private:
