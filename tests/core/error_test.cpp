@@ -56,6 +56,12 @@ TEST_CASE("an Error in flight stays what it is, all else becomes one", "[core][e
   CHECK(own.rank() == 1);
   CHECK(own.detail() == "cut");
 
+  auto const nobodys = caught([] { throw px::Error{px::Errc::mismatch, -1, "pull", "x", "two sizes"}; });
+  CHECK(nobodys.rank() == -1);
+  auto const lack = caught([] { throw px::Error{px::Errc::out_of_memory, -1, "SharedSpace", "", "too many open files"}; });
+  CHECK(lack.rank() == 3);
+  CHECK(std::string{lack.what()} == "parallax: out of memory (rank 3) in SharedSpace: too many open files");
+
   auto const memory = caught([] { throw std::bad_alloc{}; });
   CHECK(memory.code() == px::Errc::out_of_memory);
   CHECK(memory.rank() == 3);

@@ -84,7 +84,8 @@ class Error : public std::runtime_error {
 };
 
 // The error in flight as one of ours: an Error as it is, bad_alloc as out_of_memory, all else as user_exception. Call it inside
-// a catch block. `rank`, `operation` and `variable` are those of an error that is made here; an Error in flight keeps its own.
+// a catch block. `rank`, `operation` and `variable` are those of an error that is made here; an Error in flight keeps its own, but
+// a lack of memory that names no rank is that of `rank`.
 PARALLAX_COLD Error current_error(int rank, std::string_view operation, std::string_view variable = {});
 
 #if PARALLAX_BODIES
@@ -186,7 +187,8 @@ PARALLAX_INLINE Error current_error(int rank, std::string_view operation, std::s
   try {
     throw;
   } catch (Error const& error) {
-    return error;
+    if (error.code() != Errc::out_of_memory || error.rank() >= 0) return error;
+    return {error.code(), rank, error.operation(), error.variable(), error.detail(), error.report()};
   } catch (std::bad_alloc const&) {
     return {Errc::out_of_memory, rank, operation, variable, "an allocation failed"};
   } catch (std::exception const& error) {
