@@ -94,10 +94,12 @@ class MpiEnd {
   [[noreturn]] static void now(int rank, std::string_view report, int culprit = -1, std::string_view before = {});
 
   // The same after a second, in which the handler of the exception at hand can say what it is: this returns. The report is
-  // said `at_once`, or after that second, if the job lasts so long.
+  // said `at_once`, or after that second, if the job lasts so long. Where the system makes no thread for that second, run_mpi,
+  // which handles what leaves its body, ends the job; elsewhere this does.
   static void soon(int rank, std::string_view report, bool at_once);
 
-  // Another thread ends the job, or another rank does: here that is waited for, within reason.
+  // Another thread ends the job, or another rank does: here that is waited for, within reason. Says and does it itself where
+  // there is no such thread.
   [[noreturn]] static void await();
 
   // The process exits before that second is over: the handler has said what it had to say.
@@ -106,6 +108,8 @@ class MpiEnd {
   static bool here() { return here_; }
 
  private:
+  // Says a line, which nobody deletes, after a second, and ends the job, unless somebody does already.
+  static void* end_after_a_second(void* line);
   // The line that stderr gets, with what a communicator threw last, where that is another error.
   static std::string last_words(int rank, std::string_view report);
   // The launcher, which drops what is in its pipes when the job ends, gets time to pass the report on. It must be
@@ -117,6 +121,8 @@ class MpiEnd {
   static inline std::atomic<bool> taken_{false};
   static inline bool said_ = false;
   static inline thread_local bool here_ = false;
+  // The line that is to be said, where no thread could be made to say it.
+  static inline std::string* owed_ = nullptr;
 };
 
 // The sentence of an error comes last, behind what its report tells of every rank.
@@ -197,11 +203,12 @@ class MpiErrorsAreReturned {
   MpiErrorsAreReturned& operator=(MpiErrorsAreReturned const&) = delete;
 };
 
-// Does this in a thread that nobody waits for; where none can be had, at once.
-inline void beside(void* (*work)(void*), void* given) {
+// Does this in a thread that nobody waits for. False where none can be had.
+inline bool beside(void* (*work)(void*), void* given) {
   pthread_t thread;
-  if (pthread_create(&thread, nullptr, work, given) == 0) pthread_detach(thread);
-  else work(given);
+  bool const made = pthread_create(&thread, nullptr, work, given) == 0;
+  if (made) pthread_detach(thread);
+  return made;
 }
 
 PARALLAX_MPI_INLINE bool mpi_is_usable() {
@@ -247,17 +254,21 @@ PARALLAX_MPI_INLINE void MpiEnd::soon(int rank, std::string_view report, bool at
     say(std::exchange(line, {}));
     said_ = true;
   }
-  auto const say_and_abort = [](void* given) -> void* {
-    detail::sleep_for(std::chrono::seconds{1});
-    if (taken_.exchange(true)) return nullptr;
-    say(*static_cast<std::string*>(given));
-    abort();
-    return nullptr;
-  };
-  beside(say_and_abort, new std::string{line});  // which nobody deletes: the process ends
+  auto* const its = new std::string{line};
+  if (beside(end_after_a_second, its)) return;
+  owed_ = its;
+  if (!mpi_body_is_run) end_after_a_second(its);
+}
+
+PARALLAX_MPI_INLINE void* MpiEnd::end_after_a_second(void* line) {
+  detail::sleep_for(std::chrono::seconds{1});
+  if (taken_.exchange(true)) return nullptr;
+  say(*static_cast<std::string*>(line));
+  abort();
 }
 
 PARALLAX_MPI_INLINE void MpiEnd::await() {
+  if (owed_) end_after_a_second(owed_);
   detail::sleep_for(std::chrono::seconds{2});
   std::_Exit(mpi_abort_code);
 }
@@ -313,7 +324,8 @@ PARALLAX_MPI_INLINE void MpiDebts::tell_if_peers_go_on(int rank) {
     std::fwrite(line.data(), 1, line.size(), stderr);
     return nullptr;
   };
-  beside(tell, reinterpret_cast<void*>(static_cast<std::intptr_t>(rank)));
+  auto* const given = reinterpret_cast<void*>(static_cast<std::intptr_t>(rank));
+  if (!beside(tell, given)) tell(given);
 }
 
 PARALLAX_MPI_INLINE List<MpiDebts::Debtor>& MpiDebts::debtors() {
