@@ -8,6 +8,8 @@
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -90,6 +92,28 @@ TEST_CASE("memory without a name is made and found although a signal interrupts 
       auto const found = made.memory ? px::detail::NamelessFile::find(made.place_of(made.memory)) : px::detail::NamelessFile{};
       lost += !made.memory + !found.memory;
       found.unmap(), made.unmap(), made.close();
+    }
+    CHECK(lost == 0);
+    CHECK(parallax_test::interrupted_calls > 5);
+  }
+}
+
+TEST_CASE("what a rank looks up about its host is found although a signal interrupts that", "[comm][socket][interrupted]") {
+  px::detail::RankFacts right;
+  px::detail::set_host(right);
+  parallax_test::Scratch const scratch;
+  std::filesystem::create_directories(scratch.path("proc/self"));
+  std::filesystem::create_directories(scratch.path("sys/fs/cgroup"));
+  std::ofstream{scratch.path("proc/self/cgroup")} << "0::/\n";
+  std::ofstream{scratch.path("sys/fs/cgroup/cpu.max")} << "300000 100000\n";
+  for (int const every : {2, 3}) {
+    parallax_test::Interruptions const interruptions{every};
+    int lost = 0;
+    for (int i = 0; i < 20; ++i) {
+      px::detail::RankFacts found;
+      px::detail::set_host(found);
+      lost += found.boot != right.boot;
+      lost += px::detail::cores_by_quota(scratch.path("").c_str()) != 3;
     }
     CHECK(lost == 0);
     CHECK(parallax_test::interrupted_calls > 5);

@@ -67,7 +67,7 @@ class FolderLock {
     std::string const mine = this_holder().substr(0, room - 1);
     std::memcpy(text.data(), mine.data(), mine.size());
     text.back() = '\n';
-    if (::pwrite(file_.number(), text.data(), text.size(), 0) < 0) return;  // nobody will know who it is
+    static_cast<void>(uninterrupted([&] { return ::pwrite(file_.number(), text.data(), text.size(), 0); }));
   }
   // Returns whether it is the lock of the folder of this path, however the path is spelled.
   bool is_of(std::string const& folder) const {
@@ -83,7 +83,7 @@ class FolderLock {
   // Returns what the holder has written.
   std::string holder() const {
     std::array<char, room> text;
-    auto const count = ::pread(file_.number(), text.data(), text.size(), 0);
+    auto const count = uninterrupted([&] { return ::pread(file_.number(), text.data(), text.size(), 0); });
     std::string said;
     for (char const c : std::string_view{text.data(), count > 0 ? static_cast<std::size_t>(count) : 0}) {
       if (c == '\n') break;

@@ -11,6 +11,7 @@
 #endif
 
 #include "parallax/core/config.hpp"
+#include "parallax/core/uninterrupted.hpp"
 
 namespace parallax::detail {
 
@@ -53,7 +54,7 @@ inline int cores_paid_for(double quota, double period) {
 PARALLAX_COLD inline void read_numbers(char const* folder, char const* name, double& first, double* second = nullptr) {
   char path[6144];
   std::snprintf(path, sizeof path, "%s/%s", folder, name);
-  std::FILE* const file = std::fopen(path, "re");
+  std::FILE* const file = uninterrupted([&] { return std::fopen(path, "re"); });
   if (!file) return;
   if (std::fscanf(file, "%lf", &first) == 1 && second && std::fscanf(file, "%lf", second) != 1) *second = 0;
   std::fclose(file);
@@ -84,7 +85,7 @@ PARALLAX_COLD inline int cores_by_quota(char const* root = "") {
   int least = 0;
   char line[4096], folder[5120];  // a line is number:controllers:path
   std::snprintf(folder, sizeof folder, "%s/proc/self/cgroup", root);
-  std::FILE* const groups = std::fopen(folder, "re");
+  std::FILE* const groups = uninterrupted([&] { return std::fopen(folder, "re"); });
   while (groups && std::fgets(line, sizeof line, groups)) {
     line[std::strcspn(line, "\n")] = '\0';
     char* controllers = std::strchr(line, ':');

@@ -10,23 +10,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
+
+#include "parallax/core/uninterrupted.hpp"
 
 namespace parallax::detail {
-
-// Makes a call again for as long as a signal interrupts it. Returns its last result, with errno as the call left it: -1, or
-// null, where it failed.
-template <class Call>
-auto uninterrupted(Call const& call) {
-  for (;;) {
-    auto const result = call();
-    if constexpr (std::is_pointer_v<decltype(call())>) {
-      if (result || errno != EINTR) return result;
-    } else {
-      if (result != -1 || errno != EINTR) return result;
-    }
-  }
-}
 
 // Opens a file that no program inherits. Returns its descriptor, or -1.
 inline int open_descriptor(char const* path, int flags, ::mode_t mode = 0) noexcept {

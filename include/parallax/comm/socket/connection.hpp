@@ -287,7 +287,8 @@ inline void Connection::send_last(FrameHeader message, std::byte const* bytes, s
   msghdr words{};
   words.msg_iov = gathered.buffers.data();
   words.msg_iovlen = gathered.count;
-  if (::sendmsg(socket_.get(), &words, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<::ssize_t>(gathered.bytes)) end_sending();
+  auto const sent = uninterrupted([&] { return ::sendmsg(socket_.get(), &words, MSG_NOSIGNAL | MSG_DONTWAIT); });
+  if (sent != static_cast<::ssize_t>(gathered.bytes)) end_sending();
 }
 
 inline void Connection::give_up() noexcept try {

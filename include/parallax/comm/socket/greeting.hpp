@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,9 +52,11 @@ inline void set_host(RankFacts& facts) {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   set_text(facts.name, name.data());
-  std::string boot;
-  std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, boot);
-  set_text(facts.boot, boot);
+  OwnedDescriptor const file{open_descriptor("/proc/sys/kernel/random/boot_id", O_RDONLY)};
+  if (!file && is_lack()) throw system_error("open", facts.rank);  // else it would be taken for a host of its own
+  std::array<char, 64> boot{};
+  if (file && read_all(file.get(), boot.data(), boot.size() - 1) > 0) boot[std::strcspn(boot.data(), "\n")] = '\0';
+  set_text(facts.boot, boot.data());
 }
 
 // One end of a handshake: a caller's, which speaks first, or that of who was called, which proves itself last.

@@ -95,7 +95,8 @@ class PmiClient {
   // Says so without memory, and waits a second at most for an answer, whatever that is.
   void finalize_last() noexcept {
     constexpr std::string_view request = "cmd=finalize\n";
-    if (::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<::ssize_t>(request.size())) return;
+    auto const said = uninterrupted([&] { return ::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL); });
+    if (said != static_cast<::ssize_t>(request.size())) return;
     pollfd polled{socket_.get(), POLLIN, 0};
     char answer[256];
     if (uninterrupted([&] { return ::poll(&polled, 1, 1000); }) > 0)

@@ -13,6 +13,7 @@
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/core/list.hpp"
+#include "parallax/core/uninterrupted.hpp"
 #include "parallax/kernel/host.hpp"
 #include "parallax/policy/prediction.hpp"
 
@@ -225,7 +226,7 @@ template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(Topology<C> const& topology, std::string const& path) {
   Costs costs;
   if (topology.rank() == 0)
-    if (std::FILE* const file = std::fopen(path.c_str(), "r")) {
+    if (std::FILE* const file = detail::uninterrupted([&] { return std::fopen(path.c_str(), "r"); })) {
       char text[1024];
       costs = costs_from_text({text, std::fread(text, 1, sizeof text, file)});
       std::fclose(file);
@@ -236,7 +237,7 @@ Costs calibrate(Topology<C> const& topology, std::string const& path) {
   if (costs.measured()) return costs;
   costs = calibrate<Space>(topology);
   if (topology.rank() == 0)
-    if (std::FILE* const file = std::fopen(path.c_str(), "w")) {
+    if (std::FILE* const file = detail::uninterrupted([&] { return std::fopen(path.c_str(), "w"); })) {
       std::fputs(to_text(costs).c_str(), file);
       std::fclose(file);
     }

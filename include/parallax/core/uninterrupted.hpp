@@ -1,0 +1,23 @@
+// Calls of the system that go on after a signal has interrupted them. Who opens a file or waits includes it.
+#pragma once
+
+#include <cerrno>
+#include <type_traits>
+
+namespace parallax::detail {
+
+// Makes a call again for as long as a signal interrupts it. Returns its last result, with errno as the call left it: -1, or
+// null, where it failed.
+template <class Call>
+auto uninterrupted(Call const& call) {
+  for (;;) {
+    auto const result = call();
+    if constexpr (std::is_pointer_v<decltype(call())>) {
+      if (result || errno != EINTR) return result;
+    } else {
+      if (result != -1 || errno != EINTR) return result;
+    }
+  }
+}
+
+}  // namespace parallax::detail
