@@ -68,6 +68,22 @@ TEST_CASE("a rank 0 that may open too few files says so before it leaves word", 
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a name that no descriptor is left to look up is no name that nobody knows", "[comm][socket][descriptors]") {
+  CHECK(exit_code_of([] {
+          leave_descriptors(0);
+          detail::NameLookUp look_up{{"localhost", "80"}};
+          try {
+            for (int i = 0; i < 1000; ++i)
+              if (!look_up.look().empty()) return 1;
+          } catch (px::Error const& error) {
+            bool const right =
+                error.code() == px::Errc::transport && has(error.what(), "look up localhost: Too many open files");
+            return right ? 0 : 2;
+          }
+          return 3;
+        }) == 0);
+}
+
 TEST_CASE("rank 0's file goes with it where nothing can be opened any more", "[comm][socket][descriptors]") {
   std::string folder = "/tmp/parallax_descriptors_XXXXXX";
   REQUIRE(::mkdtemp(folder.data()));

@@ -102,14 +102,27 @@ inline HostAndPort split_address(std::string_view address) {
   return parts;
 }
 
+// Error (transport): what the system has just said of a call.
+inline Error system_error(std::string_view call, int peer = -1) {
+  return {Errc::transport, peer, "SocketCommunicator", "", joined({call, ": ", std::strerror(errno)})};
+}
+
+// Returns whether the system has just refused a call for lack of descriptors or memory. Trying again does not mend that.
+inline bool is_lack() { return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM; }
+
 // All addresses that the name stands for now, the system's best first; empty where nobody knows the name (yet). May block for
-// as long as the system's resolver does. `more`: flags of getaddrinfo.
+// as long as the system's resolver does. `more`: flags of getaddrinfo. Error (transport) where it lacks descriptors or memory: it
+// says then that nobody knows the name.
 inline std::vector<SocketAddress> addresses_asked(HostAndPort const& name, int more) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | more;
   std::vector<SocketAddress> addresses;
-  if (::getaddrinfo(name.host.c_str(), name.port.c_str(), &hints, &found) != 0) return addresses;
+  errno = 0;
+  if (::getaddrinfo(name.host.c_str(), name.port.c_str(), &hints, &found) != 0) {
+    if (is_lack()) throw system_error(joined({"look up ", name.host}));
+    return addresses;
+  }
   for (addrinfo const* one = found; one; one = one->ai_next) {
     if (one->ai_family != AF_INET && one->ai_family != AF_INET6) continue;
     SocketAddress& address = addresses.emplace_back();
@@ -143,14 +156,6 @@ inline SocketAddress socket_address(OwnedDescriptor const& socket, int (*ask)(in
   if (ask(socket.get(), address.native(), &address.length) != 0) address.length = 0;
   return address;
 }
-
-// Error (transport): what the system has just said of a call.
-inline Error system_error(std::string_view call, int peer = -1) {
-  return {Errc::transport, peer, "SocketCommunicator", "", joined({call, ": ", std::strerror(errno)})};
-}
-
-// Returns whether the system has just refused a call for lack of descriptors or memory. Trying again does not mend that.
-inline bool is_lack() { return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM; }
 
 // Throws Error (transport), with this rank's name, where its process may not open as many descriptors more as a world of that
 // size takes.

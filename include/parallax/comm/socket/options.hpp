@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,7 +92,7 @@ inline std::string key_in_file(std::string const& path) {
   };
   OwnedDescriptor const file{open_descriptor(path.c_str(), O_RDONLY)};
   struct stat facts {};
-  if (!file || ::fstat(file.get(), &facts) != 0) refuse("cannot be read");
+  if (!file || ::fstat(file.get(), &facts) != 0) refuse(joined({"cannot be read: ", std::strerror(errno)}));
   if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("can be read by others: its mode must be 0600");
   std::string key(4096, '\0');
   auto const bytes = read_all(file.get(), key.data(), key.size());
