@@ -1,6 +1,12 @@
 // An AsyncSession over sockets: by clock it has the bits of a Session between threads, and apart those of the threads whose log it
-// follows.
+// follows. A forked child has no part in it, and letters that are changed on their way end it.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "../catch.hpp"
@@ -44,7 +50,7 @@ TEST_CASE("by clock, ranks over sockets have the bits of a session between threa
 }
 
 TEST_CASE("ranks over sockets that follow the logs of threads have their bits", "[async][sockets][replay]") {
-  for (bool const shared_memory : {true, false})
+  for (auto const& [shared_memory, checksums] : {std::pair{true, false}, {true, true}, {false, false}, {false, true}})
     for (int const servers : {0, 1}) {
       std::vector<px::RunLog> logs(3);
       States threads(3), sockets(3);
@@ -57,8 +63,89 @@ TEST_CASE("ranks over sockets that follow the logs of threads have their bits", 
                     auto const rank = static_cast<std::size_t>(world.rank());
                     sockets[rank] = train_apart<TheModel>(world, px::Asp{}, servers, 30, 4, polls, {.replay = &logs[rank]});
                   },
-                  {.shared_memory = shared_memory});
-      CAPTURE(shared_memory, servers);
+                  {.shared_memory = shared_memory, .checksums = checksums});
+      CAPTURE(shared_memory, checksums, servers);
       check_same(threads, sockets);
     }
+}
+
+namespace {
+
+// Returns what waitpid says of a child that does this, and then exits with 0.
+int status_of(std::function<void()> const& work) {
+  pid_t const child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    work();
+    ::_exit(0);
+  }
+  int status = -1;
+  while (::waitpid(child, &status, 0) < 0) {}
+  return status;
+}
+
+// Exits with 1 where a call is no misuse that names this rank.
+void must_be_refused(int rank, std::function<void()> const& call) {
+  try {
+    call();
+  } catch (px::Error const& error) {
+    if (error.code() == px::Errc::misuse && error.rank() == rank) return;
+  }
+  ::_exit(1);
+}
+
+// Returns the sums of ones that workers have pushed, as a rank sees them in the end, and how its children have ended: of a worker
+// that forks in the middle, and of a server.
+template <class C>
+std::pair<std::vector<double>, std::vector<int>> train_with_children(C& world) {
+  std::vector<int> statuses;
+  std::optional<px::AsyncSession<C>> session{std::in_place, world, px::Asp{}, px::Servers{1}};
+  std::vector<double> sums(4), ones(4, 1.0), seen;
+  std::optional<px::Variable<px::Dense, px::PsShard, double>> layer;
+  layer.emplace(*session, "sums", px::bind(sums), px::Sgd{.learning_rate = -1});
+  auto const must_end = [&] { layer.reset(), session.reset(); };
+  if (world.rank() == 0) statuses.push_back(status_of(must_end));
+  session->train([&](auto& worker) {
+    for (int step = 0; step < 20; ++step) {
+      worker.pull(*layer);
+      if (step == 7)
+        statuses.push_back(status_of([&] {
+          must_be_refused(world.rank(), [&] { worker.pull(*layer); });
+          must_be_refused(world.rank(), [&] { worker.push(px::grad(*layer, ones)); });
+        }));
+      worker.push(px::grad(*layer, ones));
+    }
+  });
+  statuses.push_back(status_of(must_end));
+  statuses.push_back(status_of([&] { must_be_refused(world.rank(), [&] { session->together([](auto&) {}); }); }));
+  session->together([&](auto&) { seen = sums; });
+  session->finish();
+  return {seen, statuses};
+}
+
+void check_children(std::vector<std::pair<std::vector<double>, std::vector<int>>> const& told) {
+  for (auto const& [sums, statuses] : told) {
+    CHECK(sums == std::vector<double>(4, 40.0));
+    CHECK(statuses == std::vector<int>(3));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a forked child has no part in an AsyncSession over sockets", "[async][sockets][child]") {
+  for (bool const shared_memory : {true, false}) {
+    std::vector<std::pair<std::vector<double>, std::vector<int>>> told(3);
+    run_sockets(
+        3, [&](px::SocketCommunicator& world) { told[static_cast<std::size_t>(world.rank())] = train_with_children(world); },
+        {.shared_memory = shared_memory});
+    CAPTURE(shared_memory);
+    check_children(told);
+  }
+}
+
+TEST_CASE("a forked child has no part in an AsyncSession between threads", "[async][child]") {
+  std::vector<std::pair<std::vector<double>, std::vector<int>>> told(3);
+  px::run_threads(
+      3, [&](px::ThreadCommunicator& world) { told[static_cast<std::size_t>(world.rank())] = train_with_children(world); });
+  check_children(told);
 }
