@@ -180,6 +180,111 @@ TEST_CASE("values that enter a variable of Ftrl or AdagradDa are trained on from
   check<px::AdagradDa, px::AllGather, float>(averaging, 2e-6);
 }
 
+namespace {
+
+// Returns what rows and slots of a table are after every step, by number of the row. Rows move under Auto, from shards to all
+// ranks and back; values are written in place between steps, also before the first one, and right before and after a move.
+template <class Policy, class O>
+std::vector<float> written_and_moved(px::ThreadCommunicator& world, O const& settings, int& moves) {
+  px::Session session{world, {.choice = {.first_step = 1, .interval = 1, .horizon = 1e30}}};
+  px::Variable<px::Sparse, Policy, O> table{session, "table", {.rows = rows, .width = width}, settings};
+  std::vector<float> seen;
+  std::vector<int> all(static_cast<std::size_t>(rows));
+  std::iota(all.begin(), all.end(), 0);
+  auto const write = [&](int step) {
+    auto const local = table.local();
+    for (std::int64_t row = 0; row < local.rows; ++row)
+      for (std::int64_t c = 0; c < width; ++c)
+        local[row][c] = static_cast<float>(value_of(static_cast<std::size_t>(table.global_row(row) + c + step)));
+  };
+  write(0);
+  for (int step = 0; step < 40; ++step) {
+    auto& costs = session.options().choice.costs = {};
+    if (step / 5 % 4 == 1) costs.round = 1;                                    // AllGather
+    else if (step / 5 % 4 == 2) costs.per_row = 1, costs.per_stream_byte = 1;  // PsShard
+    else costs.per_key = 1;                                                    // AllReduce
+    if (step % 5 == 4 || step % 10 == 6) write(step), table.adopt();
+    std::vector<int> const ids{step % 7, (step * 3 + world.rank()) % 7};
+    std::vector<float> gradient(2 * width);
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      gradient[i] = static_cast<float>((step + static_cast<int>(i)) % 5 - 2) / 8;
+    session.step(px::grad(table, ids, gradient));
+    for (auto const slot : O::slot_names) {
+      auto const local = table.slot(slot);
+      std::vector<float> by_row(elements);
+      for (std::int64_t row = 0; row < local.rows; ++row)
+        std::copy_n(local.row(row), width, by_row.begin() + table.global_row(row) * width);
+      px::allreduce(world, std::span{by_row});  // of parts, or of equal ones
+      for (float const value : by_row)
+        seen.push_back(table.state().shards() ? value : value / static_cast<float>(world.size()));
+    }
+    auto const pulled = session.pull(table, all);
+    for (std::size_t i = 0; i < all.size(); ++i) seen.insert(seen.end(), pulled[i].begin(), pulled[i].end());
+  }
+  moves = static_cast<int>(table.state().moves());
+  session.finish();
+  return seen;
+}
+
+template <class O>
+void check_moved(O const& settings) {
+  std::vector<float> still[2], moved[2];
+  int moves[2] = {}, none[2] = {};
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    still[world.rank()] = written_and_moved<px::PsShard>(world, settings, none[world.rank()]);
+    moved[world.rank()] = written_and_moved<px::Auto>(world, settings, moves[world.rank()]);
+  });
+  for (int const rank : {0, 1}) {
+    CHECK(moved[rank] == still[rank]);
+    CHECK(moves[rank] >= 6);
+    CHECK(none[rank] == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("values that are written in place are trained on from on whatever rank rows are moved to",
+          "[optimizer][adopt][auto]") {
+  check_moved(px::Ftrl{.learning_rate = 0.5, .beta = 0.5, .l1 = 0.01, .l2 = 0.02});
+  check_moved(px::AdagradDa{.learning_rate = 0.25, .l1 = 1e-3, .l2 = 1e-3});
+}
+
+namespace {
+
+// Returns how far parameters are from those worked out by hand that began with values written by `write`.
+template <class Write>
+double distance_from(Write const& write) {
+  px::SelfCommunicator world;
+  px::Session session{world};
+  px::Ftrl const settings{.learning_rate = 0.5, .beta = 0.5, .l1 = 0.01, .l2 = 0.02};
+  px::Variable<px::Sparse, px::Ftrl> table{session, "table", {.rows = rows, .width = width}, settings};
+  std::vector<FtrlByHand> hand(elements, by_hand(settings));
+  for (std::size_t i = 0; i < elements; ++i) hand[i].enter(value_of(i));
+  write(table);
+  for (int step = 0; step < 3; ++step) {
+    std::vector<float> const g = gradients_of(step);
+    std::vector<int> const all{0, 1, 2, 3, 4, 5, 6};
+    session.step(px::grad(table, all, g));
+    for (std::size_t i = 0; i < elements; ++i) hand[i].step(g[i]);
+  }
+  Distance distance;
+  distance.look(hand, table.local().data);
+  CHECK(distance.size > 0.3);
+  session.finish();
+  return distance.worst;
+}
+
+}  // namespace
+
+TEST_CASE("values that are written to a table of zeros before its first step are trained on from", "[optimizer][adopt]") {
+  auto const write = [](auto& table) {
+    auto const local = table.local();
+    for (std::size_t i = 0; i < elements; ++i) local.data[i] = static_cast<float>(value_of(i));
+  };
+  CHECK(distance_from(write) < 2e-6);
+  CHECK(distance_from([&](auto& table) { write(table), table.adopt(); }) < 2e-6);
+}
+
 TEMPLATE_TEST_CASE("a rule that has adopted a parameter returns it where the gradient is 0", "[optimizer][adopt]", float,
                    double) {
   using T = TestType;

@@ -204,7 +204,10 @@ class SparseState : public Counted {
 
   // This rank's rows, all up to date. Here and below: the functions of TableRows, with the variable's own way to average. Keys
   // are those of the placement, or, where every rank has all rows, numbers of rows (`rows_of`).
-  RowsView<T> local() { return rows_.settled(); }
+  RowsView<T> local() {
+    rows_.may_be_given();
+    return rows_.settled();
+  }
   // Whether steps pass rows by that are to be brought up to date before they are read.
   static constexpr bool touches = Rows::settles;
   // Returns how many steps this rank's rows have taken so far that had passed them by, if they are in memory of the host.

@@ -189,6 +189,10 @@ class TableRows {
     given_ = true;
     if (steps_ > 0) begin_update();
   }
+  // Notes that rows are shown to somebody who may write them: before the first update, slots follow whatever they are by then.
+  void may_be_given() {
+    if (steps_ == 0) given_ = true;
+  }
   // Prepares an update that is about to be applied: the slots of all rows follow all values given until then.
   void begin_update() noexcept(Space::host_readable) {
     if constexpr (follows)

@@ -320,9 +320,9 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     return state_->template slot<S>(name);
   }
 
-  // Local. Has slots follow rows of local() that were written in place between steps. For optimizers without `adopt`, which
-  // Ftrl and AdagradDa have, nothing is done. On all ranks. Throws Error (invalid_argument) for settings that the optimizer
-  // refuses.
+  // Local. Has slots follow rows of local() that were written in place between steps; before the first one they do by themselves.
+  // For optimizers without `adopt`, which Ftrl and AdagradDa have, nothing is done. On all ranks. Throws Error (invalid_argument)
+  // for settings that the optimizer refuses.
   void adopt() { state_->adopt(); }
 
   // Local. Shows an archive all that outlives a step, or takes it from one: see core/archive.hpp.
