@@ -1,5 +1,6 @@
 #include "parallax/comm/communicator.hpp"
 
+#include <optional>
 #include <string>
 
 #include "../catch.hpp"
@@ -30,6 +31,19 @@ struct Stuck {
 };
 static_assert(px::Communicator<Stuck> && px::OwnClock<Stuck> && px::KnowsOversubscription<Stuck>);
 
+// The same beside a rank that may be in a pause.
+struct Pausing : Stuck {
+  std::chrono::nanoseconds announced{0};
+  px::Journal own;
+
+  px::Journal& journal() { return own; }
+  std::optional<px::Status> status_of(int, bool&) const { return std::nullopt; }
+  void answer() const {}
+  void announce() const {}
+  std::chrono::nanoseconds longest_pause() const { return announced; }
+};
+static_assert(px::AnnouncesPauses<Pausing>);
+
 }  // namespace
 
 TEST_CASE("a wait that outlasts the deadline aborts the communicator and names who is missing", "[comm]") {
@@ -48,8 +62,7 @@ TEST_CASE("a wait that outlasts the deadline aborts the communicator and names w
   }
 }
 
-TEST_CASE("patience ends when the deadline has passed since the first pause, by the communicator's own clock",
-          "[comm]") {
+TEST_CASE("patience ends when the deadline has passed since the first pause, by the communicator's own clock", "[comm]") {
   Stuck comm;
   comm.crowded = true;
   px::Patience<Stuck> patience{comm};
@@ -60,6 +73,29 @@ TEST_CASE("patience ends when the deadline has passed since the first pause, by 
   CHECK(patience.waited() == std::chrono::milliseconds{1999});
   comm.time += std::chrono::milliseconds{2};
   CHECK_FALSE(patience.pause());
+}
+
+TEST_CASE("a pause that ends before the deadline is followed by a whole one", "[comm]") {
+  for (bool const pauses : {true, false}) {
+    Pausing comm;
+    comm.crowded = true;
+    px::Patience<Pausing> patience{comm};
+    auto const goes_on_after = [&](int milliseconds) {
+      comm.time += std::chrono::milliseconds{milliseconds};
+      return patience.pause();
+    };
+    CHECK(goes_on_after(1));
+    CHECK(goes_on_after(250));
+    comm.announced = std::chrono::seconds{pauses ? 5 : 0};
+    CHECK(goes_on_after(250));
+    CHECK(goes_on_after(1000));
+    comm.announced = {};
+    CHECK(goes_on_after(450));
+    CHECK(goes_on_after(100) == pauses);
+    if (!pauses) continue;
+    CHECK(goes_on_after(1900));
+    CHECK_FALSE(goes_on_after(200));  // nobody is in a pause by now
+  }
 }
 
 TEST_CASE("patience yields once it has spun for some microseconds, and at once where ranks outnumber cores", "[comm]") {

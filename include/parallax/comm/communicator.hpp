@@ -408,16 +408,20 @@ class Patience {
   }
 
   // What the wait is for has come a part of the way: the deadline is counted from the next call of `pause`.
-  void begin() { polls_ = 0, waited_ = more_ = {}, quiet_ = std::chrono::microseconds{100}; }
+  void begin() { polls_ = 0, waited_ = more_ = looked_ = {}, paused_ = false, quiet_ = std::chrono::microseconds{100}; }
 
   // Call after a poll that found nothing new. False once the communicator's deadline has passed since the first call, and
-  // the pause that another rank has announced, if one has.
+  // the pause that another rank has announced, if one has; where that has ended meanwhile, another deadline.
   bool pause() {
     auto const time = now(*comm_);
     if (polls_++ == 0) started_ = time;
     waited_ = time - started_;
     if (waited_ <= spin_) return true;
-    if (waited_ > comm_->deadline() + allowed_ + more_ && !paused()) return false;
+    if (waited_ > comm_->deadline() + allowed_ + more_) {
+      if (!paused()) return false;
+    } else if (waited_ - looked_ > comm_->deadline() / 16) {
+      look();
+    }
     rest();
     return true;
   }
@@ -442,6 +446,11 @@ class Patience {
     if constexpr (SleepsUntilNews<C>) comm_->sleep(at_most);
     else detail::rest(at_most);
   }
+  // Notes whether a rank is in a pause, now and then: one that ends before the deadline has passed is not seen by then.
+  void look() {
+    looked_ = waited_;
+    if constexpr (AnnouncesPauses<C>) paused_ = paused_ || comm_->longest_pause().count() > 0;
+  }
   // Asked again after another deadline, for the pause may have ended. Whose pause has ended gets a whole deadline to come.
   bool paused() {
     if constexpr (AnnouncesPauses<C>) {
@@ -455,8 +464,8 @@ class Patience {
   C const* comm_;
   std::chrono::nanoseconds allowed_;
   std::uint32_t polls_ = 0;
-  bool paused_ = false;  // a rank was in a pause when the deadline had passed
-  std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0}, quiet_{100'000}, more_{0};
+  bool paused_ = false;  // a rank was in a pause when it was last looked, or before the deadline had passed
+  std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0}, quiet_{100'000}, more_{0}, looked_{0};
 };
 
 // The error of a wait that outlasted the deadline: names the operation, the variable, a rank that has not delivered, and how
