@@ -15,11 +15,12 @@ namespace settling {
 namespace px = parallax;
 using namespace std::chrono_literals;
 
-inline constexpr std::int64_t rows = 80, width = 64;
+inline constexpr std::int64_t rows = 80, width = 1024;
 inline constexpr int steps = 400;
 inline constexpr auto deadline = 1s;  // a rank's rows take more than two to take their steps
 
-// Momentum, which takes about 2 µs an element where no gradient is.
+// Momentum that takes long where no gradient is. It sleeps seldom, for on a busy machine it sleeps for longer than it asks: long
+// work is told of after so many elements.
 struct Slow {
   using axis = px::optimizer_axis;
   using element_slots = px::slots<px::scalar>;
@@ -30,7 +31,7 @@ struct Slow {
     double rate;
     void operator()(auto& p, auto g, auto& v) const noexcept {
       static thread_local int moved = 0;
-      if (g == 0 && ++moved % 64 == 0) std::this_thread::sleep_for(100us);
+      if (g == 0 && ++moved % 8192 == 0) std::this_thread::sleep_for(1ms);
       v += g;
       p -= static_cast<decltype(g)>(rate) * v;
     }
@@ -66,7 +67,7 @@ bool waits(C& world, bool asked) {
 template <class C>
 float served(C& world) {
   float seen = 0;
-  px::AsyncSession session{world, px::Asp{}, px::Servers{1}};
+  px::AsyncSession session{world, px::Ssp{1}, px::Servers{1}};  // so that no worker is done long before another
   px::Variable<px::Sparse, px::PsShard, Slow> table{session, "table", {rows / 2, width}};
   session.train([&](auto& worker) {
     std::vector<std::int64_t> ids(rows / 2);
