@@ -145,10 +145,11 @@ TEST_CASE("rows that steps have passed by are moved once, however many they are"
   std::vector<std::int64_t> ids(n);
   for (std::size_t i = 0; i < n; ++i) ids[i] = static_cast<std::int64_t>(i * 7 % rows);
   using Rule = parallax::Adam::Rule;
-  constexpr auto kept = static_cast<std::size_t>(device::RowAges<Rule>::kept);
   Array<std::int64_t> indices{ids}, settled{rows, 100};
   Array<float> table{rows * width, 1}, first{rows * width, 1}, second{rows * width, 1};
-  Array<parallax::NumberedRule<Rule>> rules{kept, {0, parallax::Adam{}.at(1)}};
+  std::vector<parallax::NumberedRule<Rule>> of_steps;
+  for (std::int64_t step = 101; step <= 109; ++step) of_steps.push_back({step, parallax::Adam{}.at(step)});
+  Array<parallax::NumberedRule<Rule>> rules{of_steps};
   double const half = n / 2.0;
   for (std::size_t i = 0; i < n; i += 2) settled.data()[ids[i]] = 109;  // nothing is to be done for these
   check("settle_rows, Adam, 9 steps",
@@ -157,7 +158,7 @@ TEST_CASE("rows that steps have passed by are moved once, however many they are"
          part("table", table, half * row_bytes, half * row_bytes), part("slots", first, half * row_bytes, half * row_bytes),
          part("slots", second, half * row_bytes, half * row_bytes)},
         [&] {
-          device::settle_rows(nullptr, indices.data(), {n}, {}, device::RowAges<Rule>{settled.data(), rules.data(), 109},
+          device::settle_rows(nullptr, indices.data(), {n}, {}, device::RowAges<Rule>{settled.data(), {rules.data(), 9}, 109},
                               table.view(), device::Slots{first.view(), second.view()}, device::Slots<>{});
         });
 }

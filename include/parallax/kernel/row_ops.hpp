@@ -32,13 +32,42 @@ struct Grouping {
   std::size_t count() const noexcept { return order.size(); }
 };
 
-// An optimizer's rule, and the number of the step that it is of. Steps that have passed rows by are taken again by them.
+// What becomes of elements that rest, in steps of a rule. See Resting.
+enum class Rest : std::int64_t {
+  never,    // none rests, whatever its slots are
+  looks,    // in the first step it has to be looked at whether one does; it rests in the others then
+  goes_on,  // one that rests in the step before does so in these
+};
+
+// An optimizer's rule, and the number of the first step that it is of. Steps that have passed rows by are taken by them on devices.
 template <class Rule>
 struct NumberedRule {
   // 1 for the first step of the variable.
   std::int64_t step;
   // What that step does to an element.
   Rule rule;
+  // What it leaves alone.
+  Rest rest = Rest::never;
+};
+
+// Does not own. The rules of all steps that rows may be behind, in memory of a device.
+template <class Rule>
+struct KeptRules {
+  // Ascending by step: a rule is that of all steps before the next one's.
+  NumberedRule<Rule> const* rules = nullptr;
+  // How many there are.
+  std::int64_t count = 0;
+  // The last step in which nothing rests.
+  std::int64_t restless = 0;
+};
+
+// A step that a graph takes, as kernels find it in memory of a device when the graph is launched.
+template <class Rule>
+struct LaunchedStep {
+  // Its number and rule.
+  NumberedRule<Rule> own;
+  // The rules of the steps before it.
+  KeptRules<Rule> before;
 };
 
 // Memory that sorting needs and a caller keeps from step to step, so that steady steps allocate nothing. Specialised beside

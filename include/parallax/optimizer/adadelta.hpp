@@ -34,11 +34,7 @@ struct BasicAdadelta {
   double epsilon = 1e-6;
 
   // What one step does to an element.
-  struct Rule {
-    double rate,  // learning_rate
-        share,    // 1 - decay
-        epsilon;  // as the setting
-
+  struct Rule : detail::RuleOfMeans {
     // Moves p and both means by g, in the precision of the variable.
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& v, auto& u) const noexcept {
       PARALLAX_NO_CONTRACT
@@ -49,29 +45,14 @@ struct BasicAdadelta {
       p -= static_cast<T>(rate) * d;
     }
 
-    // Returns the pace: a zero gradient moves no parameter.
-    Pace pace() const noexcept {
-      namespace resting = detail::resting;
-      bool const rests =
-          resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
-      return rests ? Pace{0, 1} : Pace{};
-    }
-    // Returns whether the other rule lets slots fade alike.
-    bool alike(Rule const& other) const noexcept { return share == other.share; }
     // Returns whether the slots are finite: then the update is 0.
     template <class T>
-    bool rests(T, T v, T u) const noexcept {
+    PARALLAX_HOST_DEVICE bool rests(T, T v, T u) const noexcept {
       return detail::resting::is_mean(v) && detail::resting::is_mean(u);
-    }
-    // Returns v or u after a step without a gradient.
-    template <class T>
-    T faded(std::size_t, T x) const noexcept {
-      PARALLAX_NO_CONTRACT
-      return x + static_cast<T>(share) * (T{0} - x);
     }
   };
   // The rule of a step, which depends on the settings alone.
-  Rule at(std::int64_t /*step*/) const { return {learning_rate, 1 - decay, epsilon}; }
+  Rule at(std::int64_t /*step*/) const { return {{learning_rate, 1 - decay, epsilon}}; }
 };
 
 // Exact: the means of a row that a step does not touch decay all the same.

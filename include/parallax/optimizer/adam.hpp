@@ -69,7 +69,7 @@ struct BasicAdam {
     }
     // Returns whether p does not show the update without a gradient.
     template <class T>
-    bool rests(T p, T m, T v) const noexcept {
+    PARALLAX_HOST_DEVICE bool rests(T p, T m, T v) const noexcept {
       m = faded(0, m), v = faded(1, v);
       return detail::resting::is_mean(v) &&
              detail::resting::is_unseen(p, static_cast<T>(rate), m,
@@ -77,7 +77,7 @@ struct BasicAdam {
     }
     // Returns m (slot 0) or v after a step without a gradient.
     template <class T>
-    T faded(std::size_t slot, T x) const noexcept {
+    PARALLAX_HOST_DEVICE T faded(std::size_t slot, T x) const noexcept {
       PARALLAX_NO_CONTRACT
       return x + static_cast<T>(slot == 0 ? first : second) * (T{0} - x);
     }
@@ -141,12 +141,12 @@ struct BasicAdamW {
     bool alike(Rule const& other) const noexcept { return adam.alike(other.adam); }
     // Returns as Adam's does.
     template <class T>
-    bool rests(T p, T m, T v) const noexcept {
+    PARALLAX_HOST_DEVICE bool rests(T p, T m, T v) const noexcept {
       return adam.rests(p, m, v);
     }
     // Returns as Adam's does.
     template <class T>
-    T faded(std::size_t slot, T x) const noexcept {
+    PARALLAX_HOST_DEVICE T faded(std::size_t slot, T x) const noexcept {
       return adam.faded(slot, x);
     }
   };

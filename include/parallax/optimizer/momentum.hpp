@@ -62,12 +62,12 @@ struct BasicMomentum {
     bool alike(Rule const& other) const noexcept { return momentum == other.momentum; }
     // Returns whether p does not show the update without a gradient.
     template <class T>
-    bool rests(T p, T v) const noexcept {
+    PARALLAX_HOST_DEVICE bool rests(T p, T v) const noexcept {
       return detail::resting::is_unseen(p, static_cast<T>(rate), faded(0, v), T{1});
     }
     // Returns v after a step without a gradient.
     template <class T>
-    T faded(std::size_t, T v) const noexcept {
+    PARALLAX_HOST_DEVICE T faded(std::size_t, T v) const noexcept {
       PARALLAX_NO_CONTRACT
       return static_cast<T>(momentum) * v + T{0};
     }

@@ -7,7 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <utility>
+
+#include "parallax/core/config.hpp"
 
 namespace parallax {
 
@@ -29,6 +32,7 @@ struct Pace {
 //                            p as it is, and so does each later step by a rule that is alike, for as long as the product of the
 //                            falls since then, times its reach, does not exceed this reach
 //   rule.faded(i, x)         x, in slot number i, after the step without a gradient: the bits of the rule itself
+// A device calls `rests` and `faded` with the numbers that it calls the rule with: both are PARALLAX_HOST_DEVICE then.
 template <class Rule, class T, class... S>
 concept Resting = requires(Rule const& rule, T p, S... held) {
   { rule.pace() }
@@ -67,21 +71,59 @@ constexpr bool is_least(double setting, double least) {
   return setting >= least && setting <= 1e30 && std::bit_cast<std::int64_t>(setting) >= 0;
 }
 
+// The number that a device's is beside, where T is one of those that round by themselves.
+template <class T>
+using Number =
+    std::conditional_t<std::is_floating_point_v<T>, T, std::conditional_t<sizeof(T) == sizeof(float), float, double>>;
+// The greatest number, by a name that devices know.
+template <class T>
+inline constexpr T greatest = std::numeric_limits<T>::max();
+// The share of a parameter that an update is at most where it does not show it, likewise.
+template <class T>
+inline constexpr T unseen_share = std::numeric_limits<T>::epsilon() / T{16};
+
 // Returns whether a mean of squares is one: a finite number that is not negative.
 template <class T>
-bool is_mean(T x) noexcept {
-  return x >= T{0} && x <= std::numeric_limits<T>::max();
+PARALLAX_HOST_DEVICE bool is_mean(T x) noexcept {
+  return x >= T{0} && x <= greatest<Number<T>>;
 }
 // Returns whether p does not show an update of rate · moved / denominator, nor one of four times the size. Half the distance to
 // its neighbours is |p| · epsilon / 4 at least.
 template <class T>
-bool is_unseen(T p, T rate, T moved, T denominator) noexcept {
+PARALLAX_HOST_DEVICE bool is_unseen(T p, T rate, T moved, T denominator) noexcept {
   if (moved == T{0}) return true;
   T const size = p < T{0} ? -p : p, update = moved < T{0} ? rate * -moved : rate * moved;
-  return size >= static_cast<T>(least_size) && size <= std::numeric_limits<T>::max() &&
-         update <= size * (std::numeric_limits<T>::epsilon() / T{16}) * denominator;
+  return size >= static_cast<T>(least_size) && size <= greatest<Number<T>> &&
+         update <= size * unseen_share<Number<T>> * denominator;
 }
 
 }  // namespace resting
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+// The base of rules whose slots are means, and which move a parameter by a multiple of its gradient: none without one.
+struct RuleOfMeans {
+  double rate,  // learning_rate
+      share,    // 1 - decay
+      epsilon;  // as the setting
+
+  // Returns the pace.
+  Pace pace() const noexcept {
+    bool const rests =
+        resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
+    return rests ? Pace{0, 1} : Pace{};
+  }
+  // Returns whether the other rule lets slots fade alike.
+  bool alike(RuleOfMeans const& other) const noexcept { return share == other.share; }
+  // Returns a mean after a step without a gradient.
+  template <class T>
+  PARALLAX_HOST_DEVICE T faded(std::size_t, T x) const noexcept {
+    PARALLAX_NO_CONTRACT
+    return x + static_cast<T>(share) * (T{0} - x);
+  }
+};
+
+PARALLAX_STRICT_ARITHMETIC_END
+
 }  // namespace detail
 }  // namespace parallax

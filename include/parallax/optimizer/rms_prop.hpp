@@ -35,11 +35,7 @@ struct BasicRmsProp {
   double epsilon = 1e-8;
 
   // What one step does to an element.
-  struct Rule {
-    double rate,  // learning_rate
-        share,    // 1 - decay
-        epsilon;  // as the setting
-
+  struct Rule : detail::RuleOfMeans {
     // Moves v by g², then p by g over its root.
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& v) const noexcept {
       PARALLAX_NO_CONTRACT
@@ -48,29 +44,14 @@ struct BasicRmsProp {
       p -= static_cast<T>(rate) * g / (parallax::sqrt(v) + static_cast<T>(epsilon));
     }
 
-    // Returns the pace: a zero gradient moves no parameter.
-    Pace pace() const noexcept {
-      namespace resting = detail::resting;
-      bool const rests =
-          resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
-      return rests ? Pace{0, 1} : Pace{};
-    }
-    // Returns whether the other rule lets slots fade alike.
-    bool alike(Rule const& other) const noexcept { return share == other.share; }
     // Returns whether the slots are finite: then the update is 0.
     template <class T>
-    bool rests(T, T v) const noexcept {
+    PARALLAX_HOST_DEVICE bool rests(T, T v) const noexcept {
       return detail::resting::is_mean(v);
-    }
-    // Returns v after a step without a gradient.
-    template <class T>
-    T faded(std::size_t, T x) const noexcept {
-      PARALLAX_NO_CONTRACT
-      return x + static_cast<T>(share) * (T{0} - x);
     }
   };
   // The rule of a step, which depends on the settings alone.
-  Rule at(std::int64_t /*step*/) const { return {learning_rate, 1 - decay, epsilon}; }
+  Rule at(std::int64_t /*step*/) const { return {{learning_rate, 1 - decay, epsilon}}; }
 };
 
 // Exact: the mean square of a row that a step does not touch decays all the same.
@@ -102,11 +83,7 @@ struct BasicCenteredRmsProp {
   double epsilon = 1e-8;
 
   // What one step does to an element.
-  struct Rule {
-    double rate,  // learning_rate
-        share,    // 1 - decay
-        epsilon;  // as the setting
-
+  struct Rule : detail::RuleOfMeans {
     // Moves v and m by g, then p by g over the deviation.
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& v, auto& m) const noexcept {
       PARALLAX_NO_CONTRACT
@@ -118,29 +95,14 @@ struct BasicCenteredRmsProp {
       p -= static_cast<T>(rate) * g / (parallax::sqrt(positive) + static_cast<T>(epsilon));
     }
 
-    // Returns the pace: a zero gradient moves no parameter.
-    Pace pace() const noexcept {
-      namespace resting = detail::resting;
-      bool const rests =
-          resting::is_least(rate, 0) && resting::is_least(epsilon, resting::least_size) && share >= 0 && share <= 1;
-      return rests ? Pace{0, 1} : Pace{};
-    }
-    // Returns whether the other rule lets slots fade alike.
-    bool alike(Rule const& other) const noexcept { return share == other.share; }
     // Returns whether the slots are finite: then the update is 0.
     template <class T>
-    bool rests(T, T v, T m) const noexcept {
+    PARALLAX_HOST_DEVICE bool rests(T, T v, T m) const noexcept {
       return detail::resting::is_mean(v) && detail::resting::is_mean(m < T{0} ? -m : m);
-    }
-    // Returns v or m after a step without a gradient.
-    template <class T>
-    T faded(std::size_t, T x) const noexcept {
-      PARALLAX_NO_CONTRACT
-      return x + static_cast<T>(share) * (T{0} - x);
     }
   };
   // The rule of a step, which depends on the settings alone.
-  Rule at(std::int64_t /*step*/) const { return {learning_rate, 1 - decay, epsilon}; }
+  Rule at(std::int64_t /*step*/) const { return {{learning_rate, 1 - decay, epsilon}}; }
 };
 
 // Exact: both means of a row that a step does not touch decay all the same.

@@ -19,6 +19,28 @@ struct Replays {
   std::int64_t resting = 0;
 };
 
+// The place where the settling of old rows goes on, for the sake of the notes: all rows are brought up to the same step, a few at
+// a time, and only then is that the oldest one.
+struct Sweep {
+  // A window of steps is settled at a time; and so many steps of rows at most in a step of the training.
+  static constexpr std::int64_t window = 256, most_swept = 4'096;
+
+  // Returns up to which step rows are brought now, from `row` on: to the same as before, until all have been.
+  std::int64_t end(std::int64_t oldest, std::int64_t goal) {
+    if (row == 0 || end_ <= oldest) row = 0, end_ = std::min(goal, oldest + window);
+    return end_;
+  }
+
+  // Begins with the first row again, for other rows are here, or all are there.
+  void begin_again() { row = 0; }
+
+  // The first row that is not there yet.
+  std::int64_t row = 0;
+
+ private:
+  std::int64_t end_ = 0;
+};
+
 // A member of a table that settles its rows. Refers to nobody but the one that it tells. `table`: the TableRows that it is a
 // member of, whose `passed_` knows steps and rules; `slots_` the slots. `pass(row, rule)` takes a row through a step, and
 // `rests(row, rule)` says whether it rests in it. All functions are local.
@@ -29,7 +51,7 @@ class Replaying {
   // Sets whom to tell of long work: the one that stands there by then, or nobody where it is null.
   void tells(LongWork* const& whom) { tells_ = &whom; }
   // Notes that other rows are here, for sweeps.
-  void begin_again() { swept_ = 0; }
+  void begin_again() { sweep_.begin_again(); }
 
   // Brings rows row_at(0) … row_at(n - 1), which may repeat, up to step `last`, one after the other.
   template <class Table, class RowAt>
@@ -53,27 +75,27 @@ class Replaying {
     table.passed_.history().settled_to(last);
   }
   // Settles rows that are old, for the sake of the notes: the oldest first, a window of steps after the other, and no more
-  // steps of rows than `most_swept`. It goes on where it was before. `last`: the step up to which rows can be settled at all.
+  // steps of rows than Sweep says. It goes on where it was before. `last`: the step up to which rows can be settled at all.
   template <class Table>
   PARALLAX_COLD [[gnu::noinline]] void sweep(Table& table, std::int64_t last) noexcept {
     auto& passed = table.passed_;
     auto& rules = passed.rules();
     auto& history = passed.history();
-    std::int64_t left = most_swept, looks = most_looked_at;
-    untold_ = most_swept * table.width();  // it is short
+    std::int64_t left = Sweep::most_swept, looks = most_looked_at;
+    untold_ = left * table.width();  // it is short
     while (history.oldest() < history.goal()) {
-      std::int64_t const end = std::min(history.goal(), history.oldest() + rules.window);
+      std::int64_t const end = sweep_.end(history.oldest(), history.goal());
       auto const these = rules.of(history, history.oldest() + 1, end);
-      for (; swept_ < table.rows(); ++swept_) {
+      for (std::int64_t& row = sweep_.row; row < table.rows(); ++row) {
         if (--looks < 0) return;
-        std::int64_t const settled = passed.of(swept_);
-        if (settled >= end || stays(table, swept_, last)) continue;
+        std::int64_t const settled = passed.of(row);
+        if (settled >= end || stays(table, row, last)) continue;
         std::int64_t const until = std::min(end, settled + left);
-        replay(table, swept_, until, these);
+        replay(table, row, until, these);
         left -= until - settled;
         if (until < end) return;
       }
-      swept_ = 0;
+      sweep_.begin_again();
       history.settled_to(end);
     }
   }
@@ -143,13 +165,13 @@ class Replaying {
 
   // The number of whole steps after which it is looked at once more whether a row rests.
   static constexpr std::int64_t between_looks = 8;
-  // A sweep's bounds in one step: of rows times steps, and of rows that it looks at.
-  static constexpr std::int64_t most_swept = 4'096, most_looked_at = 16 * most_swept;
+  // The number of rows that a sweep looks at in one step.
+  static constexpr std::int64_t most_looked_at = 16 * Sweep::most_swept;
   // The number of elements that take a step before somebody is told of it.
   static constexpr std::int64_t most_untold = std::int64_t{1} << 16;
 
   Replays replays_;
-  std::int64_t swept_ = 0;  // the row where a sweep goes on
+  Sweep sweep_;
   std::int64_t untold_ = most_untold;
   bool told_ = false;
   LongWork* const* tells_ = nullptr;

@@ -32,12 +32,12 @@ template <class T, class Index, Optimizer O, MemorySpace Space>
 class TableRows {
   // Rows that move without a gradient are behind; others never are.
   struct NonePassed {
-    using Numbered = void;
+    using Launched = void;
     NonePassed(RowOps<Space> const&, std::size_t, O const&) {}
   };
   struct NeverReplays {};
   using Passed = std::conditional_t<untouched<O> == Untouched::moves, PassedSteps<O, Space>, NonePassed>;
-  using Numbered = typename Passed::Numbered;
+  using Launched = typename Passed::Launched;
 
  public:
   // Of gradients, slots, and rows that were read.
@@ -110,9 +110,10 @@ class TableRows {
   O const& optimizer() const { return optimizer_; }
   // How many updates were ended.
   std::int64_t steps() const { return steps_; }
-  // The rule of the next one, with its number where a device settles rows. Throws what the optimizer's `at` throws.
+  // The rule of the next one; where a device settles rows, with what a graph is told besides. Throws what the optimizer's `at`
+  // throws.
   auto next_rule() const {
-    if constexpr (settles_there) return Numbered{steps_ + 1, plain_rule()};
+    if constexpr (settles_there) return passed_.launched(steps_ + 1, plain_rule());
     else return plain_rule();
   }
   // The slots beside the rows as they lie, some perhaps of rows that are not settled.
@@ -121,7 +122,7 @@ class TableRows {
   // All rows as of the last update. On a device: as of the work put in its queue so far.
   RowsView<T> settled() {
     if constexpr (settles_there) settle_all(steps_, next_there());
-    else if constexpr (settles) settle_here(steps_);
+    else if constexpr (settles) settle_up_to(steps_);
     return table_;
   }
 
@@ -320,8 +321,7 @@ class TableRows {
     owned_ = std::move(room.table);
     table_ = {owned_.data(), room.rows, width()};
     slots_ = std::move(room.slots);
-    if constexpr (settles && !settles_there) replaying_.begin_again();
-    if constexpr (settles) passed_.enter(ops_, std::move(room.settled), steps_);
+    if constexpr (settles) replaying_.begin_again(), passed_.enter(ops_, std::move(room.settled), steps_);
   }
 
   // The slot of this name beside all rows, as of the last update.
@@ -334,8 +334,8 @@ class TableRows {
   // Shows all that outlives a step, rows that are not settled as they are. `extent`: where the rows lie in the table.
   template <class A>
   void visit(Items<A>& items, Extent const& extent) {
-    if constexpr (settles && !settles_there && !A::reads)  // notes may be gone that rows here need, where many rows are old
-      if (auto const from = passed_.history().shown_from(); from > passed_.history().oldest()) settle_here(from);
+    if constexpr (settles && !A::reads)  // notes may be gone that rows here need, where many rows are old
+      if (auto const from = passed_.history().shown_from(); from > passed_.history().oldest()) settle_up_to(from);
     items.number("steps", steps_);
     items.fields("optimizer", optimizer_);
     change_.visit(items, optimizer_, steps_);
@@ -343,8 +343,7 @@ class TableRows {
     visit_rows(items, ops_, "values", table_.data, width(), extent);
     slots_.visit(items, extent);
     if constexpr (settles) passed_.visit(items, ops_, extent, steps_);
-    if constexpr (settles_there && A::reads)  // from the host, rows may be as of any step
-      for (std::int64_t step; (step = passed_.at_once(steps_)) < steps_;) settle_all(step, nullptr);
+    if constexpr (settles && A::reads) replaying_.begin_again();
   }
 
  private:
@@ -363,13 +362,13 @@ class TableRows {
   auto rule() const {
     if constexpr (settles_there) {
       auto const* const there = next_there();
-      return typename Ops::template Placed<decltype(optimizer_.at(1))>{next_rule().rule, there ? &there->rule : nullptr};
+      return typename Ops::template Placed<decltype(optimizer_.at(1))>{plain_rule(), there ? &there->own.rule : nullptr};
     } else {
       return ops_.placed(next_rule(), *this);
     }
   }
   // Where settles_there: that place, or null.
-  Numbered const* next_there() const { return ops_.template place<Numbered>(*this); }
+  Launched const* next_there() const { return ops_.template place<Launched>(*this); }
   // Elements of so many rows.
   std::size_t elements(std::int64_t rows) const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()); }
 
@@ -424,14 +423,10 @@ class TableRows {
 
   template <class Rule>
   void note_settings(Rule const& rule) {
-    O const settings = change_.of(optimizer_, steps_);
-    if constexpr (settles_there) {
-      if (passed_.note(steps_ + 1, settings, rule)) return;
-      settled();
-      passed_.note(steps_ + 1, settings, rule);
-    } else {
-      passed_.note(steps_ + 1, settings, rule);
-      if (passed_.history().oldest() < passed_.history().goal()) replaying_.sweep(*this, steps_);
+    passed_.note(steps_ + 1, change_.of(optimizer_, steps_), rule);
+    if (passed_.history().oldest() < passed_.goal()) {
+      if constexpr (settles_there) sweep_there();
+      else replaying_.sweep(*this, steps_);
     }
   }
 
@@ -448,8 +443,11 @@ class TableRows {
   void settle([[maybe_unused]] std::int64_t n, [[maybe_unused]] RowAt&& row_at) noexcept(Space::host_readable) {
     if constexpr (settles) replaying_.settle(*this, steps_, n, row_at);
   }
-  // Settles all rows of the host, up to a step.
-  void settle_here(std::int64_t last) noexcept { replaying_.settle_all(*this, last); }
+  // Settles all rows, up to a step, while no step is captured.
+  void settle_up_to(std::int64_t last) noexcept(Space::host_readable) {
+    if constexpr (settles_there) settle_all(last, nullptr);
+    else replaying_.settle_all(*this, last);
+  }
   // Takes a row of the host through a step that has passed it by. Called by `replaying_`.
   template <class Rule>
   void pass(std::int64_t row, Rule const& rule) noexcept {
@@ -477,15 +475,26 @@ class TableRows {
   void settle_there(Keys const& keys, std::span<Index const> there, bool updates) {
     slots_.settle_rows(there, count_of(keys), directory_, passed_.ages(ops_, 0, steps_, next_there(), updates), table_);
   }
+  // The device's sweep. As nobody but the device knows how old a row is, each counts as one of the oldest. Not in a step that is
+  // captured, for which `reserve_launch` has done it.
+  PARALLAX_COLD void sweep_there() {
+    if (next_there()) return;
+    std::int64_t const oldest = passed_.history().oldest(), end = replaying_.end(oldest, passed_.goal());
+    std::int64_t const count = std::min(rows() - replaying_.row, std::max<std::int64_t>(Sweep::most_swept / (end - oldest), 1));
+    settle_part(replaying_.row, count, end, nullptr, false);
+    if ((replaying_.row += count) < rows()) return;
+    replaying_.begin_again();
+    passed_.settled_to(end);
+  }
   // Of some rows, from `first` on, up to step `last`; or, of a step that is captured, up to the one before `next`.
-  void settle_part(std::int64_t first, std::int64_t count, std::int64_t last, Numbered const* next, bool updates) {
+  void settle_part(std::int64_t first, std::int64_t count, std::int64_t last, Launched const* next, bool updates) {
     slots_.settle_all_rows(first, passed_.ages(ops_, first, last, next, updates),
                            RowsView<T>{table_.row(first), count, width()});
   }
   // Of all rows.
-  void settle_all(std::int64_t last, Numbered const* next) {
+  void settle_all(std::int64_t last, Launched const* next) {
     settle_part(0, rows(), last, next, false);
-    if (!next) passed_.all_settled(last);
+    if (!next) passed_.settled_to(last);
   }
 
   [[no_unique_address]] Ops ops_;
@@ -511,7 +520,8 @@ class TableRows {
   Shown<Index, Space> applied_;
   // The friend that settles rows of the host.
   friend Replaying;
-  [[no_unique_address]] std::conditional_t<settles && !settles_there, Replaying, NeverReplays> replaying_;
+  // On a device: where sweeps go on.
+  [[no_unique_address]] std::conditional_t<settles_there, Sweep, std::conditional_t<settles, Replaying, NeverReplays>> replaying_;
 };
 
 }  // namespace parallax

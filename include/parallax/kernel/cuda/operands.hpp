@@ -152,17 +152,14 @@ struct PlacedRule {
 // has named meanwhile has to take them all, with a gradient of zero, before it is read or moved.
 template <class Rule>
 struct RowAges {
-  // So many rules are kept: of more steps none may have passed a row by.
-  static constexpr std::int64_t kept = 1024;
-
   // By row: the last step that has moved it.
   std::int64_t* settled;
-  // The rule of step s, at s % kept.
-  NumberedRule<Rule> const* rules;
+  // The rules of the steps since then.
+  KeptRules<Rule> kept;
   // Rows are brought up to this step.
   std::int64_t last;
-  // Null, or where the step after it is instead, of a step that is captured.
-  NumberedRule<Rule> const* next = nullptr;
+  // Null, or where the step after it is instead, of a step that is captured, and the rules.
+  LaunchedStep<Rule> const* next = nullptr;
   // Whether that step is going to move the rows itself, so that they are as of it from here on.
   bool updates = false;
 };

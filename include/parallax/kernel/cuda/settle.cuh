@@ -4,7 +4,9 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "parallax/kernel/cuda/gradients.cuh"
 #include "parallax/kernel/cuda/launch.cuh"
@@ -21,12 +23,25 @@ namespace detail {
 // The step up to which rows are brought.
 template <class Rule>
 __device__ std::int64_t last_step(RowAges<Rule> const& ages) {
-  return ages.next ? ages.next->step - 1 : ages.last;
+  return ages.next ? ages.next->own.step - 1 : ages.last;
 }
-// The rule of one of the last `kept` steps.
+// The rules up to that step.
 template <class Rule>
-__device__ Rule const& rule_of(RowAges<Rule> const& ages, std::int64_t step) {
-  return ages.rules[step % RowAges<Rule>::kept].rule;
+__device__ KeptRules<Rule> rules_of(RowAges<Rule> const& ages) {
+  return ages.next ? ages.next->before : ages.kept;
+}
+// The number of the rule of a step. There is no rule of a step after the last one, so that most rules are of one step each.
+template <class Rule>
+__device__ std::int64_t place_of(KeptRules<Rule> const& kept, std::int64_t step) {
+  std::int64_t const later = kept.rules[kept.count - 1].step - step;  // so many rules may follow at most
+  if (later <= 0) return kept.count - 1;
+  std::int64_t least = later < kept.count ? kept.count - 1 - later : 0, most = kept.count - 1;
+  if (kept.rules[least + 1].step > step) return least;
+  while (most - least > 1) {
+    std::int64_t const middle = least + (most - least) / 2;
+    (kept.rules[middle].step <= step ? least : most) = middle;
+  }
+  return least;
 }
 
 // The gradient of a row that no step has named.
@@ -35,17 +50,79 @@ struct NoGradients {
   __device__ Strict<C> operator[](std::int64_t) const { return {C{0}}; }
 };
 
-// N neighbouring elements take the steps after `settled` up to `last`. Those that are stored in fewer bits are rounded after each.
+// The number of whole steps after which it is looked at once more whether elements rest.
+inline constexpr std::int64_t between_looks = 8;
+
+// Whether all bits of some numbers are 0.
+template <class S, int N>
+__device__ bool is_blank(Loaded<S, N> const& slots) {
+  using Word = std::conditional_t<sizeof(S) == 8, std::uint64_t, std::uint32_t>;
+  Word all = 0;
+  for (int j = 0; j < N; ++j) {
+    Word bits;
+    static_assert(sizeof bits == sizeof slots.values[j]);
+    __builtin_memcpy(&bits, &slots.values[j], sizeof bits);
+    all |= bits;
+  }
+  return all == 0;
+}
+// Whether N elements rest in the step of a rule.
+template <class Rule, class T, class... S, int N>
+__device__ bool all_rest(Rule const& rule, Loaded<T, N> const& parameters, Loaded<S, N> const&... slots) {
+  bool rest = true;
+  for (int j = 0; j < N; ++j) rest = rest && rule.rests(parameters.values[j], slots.values[j]...);
+  return rest;
+}
+// Takes N numbers of a slot through a step in which they rest. Returns whether it changes any.
+template <class Rule, class S, int N>
+__device__ bool fade(Rule const& rule, std::size_t slot, Loaded<S, N>& numbers) {
+  bool changes = false;
+  for (int j = 0; j < N; ++j) {
+    auto const before = numbers.values[j];
+    numbers.values[j] = rule.faded(slot, before);
+    changes = changes || !(numbers.values[j] == before);
+  }
+  return changes;
+}
+
+// N neighbouring elements take the steps after `settled` up to `last`, where all of them rest with their slots alone. Those that
+// are stored in fewer bits are rounded after each.
 template <int N, class C, class Rule, class T, class... S>
-__device__ void settle_pack(RowAges<Rule> const& ages, std::int64_t settled, std::int64_t last, Loaded<T, N> parameters,
+__device__ void settle_pack(KeptRules<Rule> const& kept, std::int64_t settled, std::int64_t last, Loaded<T, N> parameters,
                             Loaded<S, N>... slots) {
+  constexpr bool may_rest = requires(Rule const& rule) { rule.pace(); };
+  if constexpr (may_rest)
+    if (settled >= kept.restless && (is_blank(slots) && ...)) return;
+  bool resting = false, stays = false;  // elements rest; and slots do, too
+  std::int64_t look = settled + 1, at = place_of(kept, look);
   // Written out further, doubles would spill on sm_100.
   PARALLAX_DETAIL_AS_WRITTEN
-  for (std::int64_t step = settled + 1; step <= last; ++step) {
-    Rule const& rule = rule_of(ages, step);
-    for (int j = 0; j < N; ++j) {
-      call_rule(rule, parameters.values[j], Strict<C>{C{0}}, slots.values[j]...);
-      if constexpr (sizeof(T) < sizeof(C)) parameters.values[j] = {widened(narrowed<T>(parameters.values[j].value))};
+  for (std::int64_t step = look; step <= last; ++at) {
+    NumberedRule<Rule> const& numbered = kept.rules[at];
+    std::int64_t end = last;
+    if (at + 1 < kept.count && kept.rules[at + 1].step <= last) end = kept.rules[at + 1].step - 1;
+    if constexpr (may_rest)
+      if (resting && numbered.rest != Rest::goes_on) resting = false, look = step;
+    PARALLAX_DETAIL_AS_WRITTEN
+    for (; step <= end; ++step) {
+      if constexpr (may_rest) {
+        if (!resting && step >= look && numbered.rest != Rest::never) {
+          resting = all_rest(numbered.rule, parameters, slots...);
+          stays = false, look = step + between_looks;
+        }
+        if (resting) {
+          if (stays) step = end;
+          std::size_t slot = 0;
+          bool changes = false;
+          if (!stays) ((changes = fade(numbered.rule, slot++, slots) || changes), ...);
+          stays = !changes;
+          continue;
+        }
+      }
+      for (int j = 0; j < N; ++j) {
+        call_rule(numbered.rule, parameters.values[j], Strict<C>{C{0}}, slots.values[j]...);
+        if constexpr (sizeof(T) < sizeof(C)) parameters.values[j] = {widened(narrowed<T>(parameters.values[j].value))};
+      }
     }
   }
   parameters.put();
@@ -72,6 +149,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)
     settle_rows_kernel(I const* indices, Directory<I> directory, Count count, RowAges<Rule> ages, RowsView<T> table,
                        ElementSlots slots, unsigned lanes) {
   Team const team{lanes};
+  KeptRules<Rule> const kept = rules_of(ages);
   std::int64_t const last = last_step(ages);
   std::uint64_t const n = count();
   for (std::uint64_t k = team.number; k < n; k += team.count) {
@@ -79,7 +157,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)
     std::int64_t const settled = ages.settled[row];
     for (std::int64_t at = std::int64_t{team.lane} * N; settled < last && at < table.width; at += std::int64_t{lanes} * N)
       with_tables(slots, [&](auto... tables) {
-        settle_pack<N, C>(ages, settled, last, loaded_at<N>(table.row(row) + at), loaded_at<N>(tables.row(row) + at)...);
+        settle_pack<N, C>(kept, settled, last, loaded_at<N>(table.row(row) + at), loaded_at<N>(tables.row(row) + at)...);
       });
     note_settled(ages, row, settled, last, team.lane, lanes_of_team(lanes));
   }
@@ -93,13 +171,16 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
                                 ElementSlots slots, RowSlots row_slots) {
   Team const team{measuring_lanes};
   unsigned const lanes_mask = lanes_of_team(measuring_lanes);
+  KeptRules<Rule> const kept = rules_of(ages);
   std::int64_t const last = last_step(ages);
   std::uint64_t const n = count();
   for (std::uint64_t k = team.number; k < n; k += team.count) {
     std::int64_t const row = updated_row(indices, k, directory);
     std::int64_t const settled = ages.settled[row];
+    std::int64_t at_rule = settled < last ? place_of(kept, settled + 1) : 0;
     for (std::int64_t step = settled + 1; step <= last; ++step) {
-      Rule const& rule = rule_of(ages, step);
+      if (at_rule + 1 < kept.count && kept.rules[at_rule + 1].step <= step) ++at_rule;
+      Rule const& rule = kept.rules[at_rule].rule;
       with_tables(slots, [&](auto... tables) {
         auto const sums = measure_row<C>(rule, table, row, NoGradients<C>{}, team.lane, lanes_mask, tables...);
         with_tables(row_slots, [&](auto... states) {
