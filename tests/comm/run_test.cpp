@@ -185,6 +185,32 @@ TEST_CASE("a program reads its own arguments before it calls run", "[comm][run]"
   CHECK(px::own_arguments(0, nullptr).empty());
 }
 
+TEST_CASE("a body that has copied argc and argv has the whole command line, of which own_arguments tells its part",
+          "[comm][run]") {
+  for (Words const& given : {Words{"p", "--px-ranks", "2", "a"}, Words{"p", "a", "--px-ranks=2", "--px-no-guard", "b"}}) {
+    Arguments arguments{given};
+    int& argc = arguments.count;
+    char**& argv = arguments.values;
+    std::vector<Words> all(2), own(2);
+    auto const body = [=, &all, &own](px::AnyCommunicator& world) {
+      auto const rank = static_cast<std::size_t>(world.rank());
+      for (int i = 0; i < argc; ++i) all[rank].push_back(argv[i] ? argv[i] : "nothing");
+      for (std::string_view const word : px::own_arguments(argc, argv)) own[rank].emplace_back(word);
+      return argv[argc] ? 1 : 0;
+    };
+    auto const call = [&](px::JoinedWorld& world) { return launch::call_body<>(body, world); };
+    CHECK(launch::run_ranks(argc, argv, call, {}, {Variables{""}, own_process}, true) == 0);
+    Words left = given.size() == 4 ? Words{"a"} : Words{"a", "b"};
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      CHECK(all[rank] == given);
+      CHECK(own[rank] == left);
+    }
+    left.insert(left.begin(), "p");
+    CHECK(arguments.left() == left);  // who has argc and argv themselves
+    CHECK(argv[argc] == nullptr);
+  }
+}
+
 TEST_CASE("a process that nobody launched has the threads of its program", "[comm][run]") {
   auto const size = [](px::AnyCommunicator& world) { return world.size(); };
   CHECK(run("", {}, size, {.threads = 3}) == 3);

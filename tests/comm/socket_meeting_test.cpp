@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -54,6 +55,41 @@ px::detail::OwnedDescriptor call(std::string const& address) {
   if (::connect(socket.get(), addresses[0].native(), addresses[0].length) != 0) socket.close();
   return socket;
 }
+
+// Keeps what this process writes to stderr while it lives.
+class HeardStderr {
+ public:
+  HeardStderr() : file_{std::tmpfile()}, before_{::dup(STDERR_FILENO)} { ::dup2(::fileno(file_), STDERR_FILENO); }
+  HeardStderr(HeardStderr const&) = delete;
+  HeardStderr& operator=(HeardStderr const&) = delete;
+  ~HeardStderr() {
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+    std::fclose(file_);
+  }
+  std::string text() const {
+    std::string all(1 << 16, '\0');
+    auto const bytes = ::pread(::fileno(file_), all.data(), all.size(), 0);
+    all.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+    return all;
+  }
+  // Waits until this has been said; false where it takes longer than a minute.
+  bool hears(std::string const& words) const {
+    for (int turn = 0; turn < 6000; ++turn, std::this_thread::sleep_for(10ms))
+      if (text().find(words) != std::string::npos) return true;
+    return false;
+  }
+  int count(std::string const& words) const {
+    std::string const all = text();
+    int found = 0;
+    for (auto at = all.find(words); at != all.npos; at = all.find(words, at + 1)) ++found;
+    return found;
+  }
+
+ private:
+  std::FILE* file_;
+  int before_;
+};
 
 // Random bytes, of which some begin as a rank's would.
 void babble(std::string const& address, std::mt19937_64& dice) {
@@ -349,6 +385,33 @@ TEST_CASE("rank 0 may be the last to come", "[comm][socket]") {
     });
   ranks.clear();
   CHECK(there == 3);
+}
+
+TEST_CASE("a rank that has waited for some seconds says once for whom, and where", "[comm][socket]") {
+  px::SocketListener listener;
+  std::string const here = listener.address(), nowhere = px::SocketListener{}.address();
+  std::string const come = "parallax: rank 0 waits: ranks 1, 2 have not come to " + here + " yet\n";
+  std::string const answer = "parallax: rank 1 waits: rank 0 has not come yet: " + nowhere + ": ";
+  std::atomic<int> there{0};
+  HeardStderr heard;
+  std::vector<std::jthread> ranks;
+  auto const join = [&](std::string const& address, int rank, int size) {
+    ranks.emplace_back([&there, &listener, address, own = address == here && rank == 0, rank, size] {
+      px::SocketOptions const options{.rank = rank, .size = size, .address = address, .deadline = 120s};
+      auto comm = own ? px::SocketCommunicator{std::move(listener), options} : px::SocketCommunicator{options};
+      exchange_numbers(comm);
+      ++there;
+    });
+  };
+  join(here, 0, 3);
+  join(nowhere, 1, 2);
+  bool const both = heard.hears(come) && heard.hears(answer);
+  join(here, 1, 3), join(here, 2, 3), join(nowhere, 0, 2);
+  ranks.clear();
+  CAPTURE(heard.text());
+  CHECK(both);
+  CHECK(there == 5);
+  CHECK(heard.count(" waits: ") == 2);
 }
 
 TEST_CASE("addresses are read as they are written", "[comm][socket]") {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "parallax/comm/launch/entrances.hpp"
@@ -32,7 +33,9 @@ namespace parallax {
 //   3. else those of the launcher that started this process, where the program has an entrance to them: comm/mpi.hpp is one, and
 //      comm/socket.hpp, in any order of includes (comm/launch/entrances.hpp tells how a backend becomes another),
 //   4. else as many threads as the options say, or this process alone: one rank of a SelfCommunicator.
-// Takes its options, which begin with --px-, out of the arguments: --px-help prints them. One that it does not know, or a wrong
+// Takes its options, which begin with --px-, out of the arguments: --px-help prints them. Then `argc` and `argv` tell of those that
+// are left, in an array that lasts as long as the program. The array of before stays as it was: a copy of both, which a body has
+// by [=], tells the whole command line, and own_arguments what is the program's of it. An option that it does not know, or a wrong
 // number, is a line on stderr and the result 2. When a rank leaves by an exception, its words, with the rank, are the last line
 // on stderr, and the result is `abort_code`, or the job ends with it, as under run_mpi. Two errors (misuse) end a program so before
 // `body` runs: more processes were launched than joined (comm/launch/guard.hpp), and --px-ranks in each of several processes.
@@ -45,8 +48,8 @@ namespace parallax {
 template <class... Communicators, class Body>
 int run(int& argc, char**& argv, Body&& body, RunOptions options = {});
 
-// Local. The arguments of the command line behind the program's name, without those of `run`: for a program that reads its own before
-// it calls `run`. Refers to `argv`.
+// Local. The arguments of the command line behind the program's name, without those of `run`: for a program that reads its own,
+// before it calls `run` or in its body. Refers to `argv`.
 std::vector<std::string_view> own_arguments(int argc, char const* const* argv);
 
 // ---- below: how it is done ----
@@ -161,8 +164,21 @@ inline int run_on_hosts(int argc, char** argv, RunArguments const& said, Start c
   }
 }
 
+// Reads the options of `run`. Where there are any, `argc` and `argv` become those of an array without them.
+inline RunArguments read_run_arguments(int& argc, char**& argv) {
+  static auto& arrays = *new std::vector<std::vector<char*>>;  // for good: threads may outlive statics
+  std::vector<char*> left(argv, argv + argc);
+  left.push_back(nullptr);
+  int count = argc;
+  RunArguments said = take_run_arguments(count, left.data());
+  if (count == argc) return said;
+  argc = count;
+  argv = arrays.emplace_back(std::move(left)).data();
+  return said;
+}
+
 PARALLAX_INLINE int run_ranks(int& argc, char**& argv, RunBody body, RunOptions const& options, Start const& start, bool self) {
-  RunArguments const said = take_run_arguments(argc, argv);
+  RunArguments const said = read_run_arguments(argc, argv);
   if (!said.mistake.empty()) return say_and_linger(joined({"parallax: ", said.mistake, "\n"})), usage_code;
   if (said.help) return std::fwrite(run_help.data(), 1, run_help.size(), stdout), 0;
   if (said.hosts) return run_on_hosts(argc, argv, said, start);

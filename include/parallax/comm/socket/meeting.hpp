@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallax/comm/launch/last_words.hpp"
 #include "parallax/comm/socket/greeting.hpp"
 #include "parallax/comm/socket/options.hpp"
 #include "parallax/comm/socket/rendezvous.hpp"
@@ -31,7 +32,8 @@ struct RankLink {
   bool there = false;
 };
 
-// Refers to the options. Everything has to have happened before `until`.
+// Refers to the options. Everything has to have happened before `until`. A rank that still waits after three seconds says so, once,
+// in a line on stderr.
 class SocketMeeting {
  public:
   // `listener`: rank 0's own, or none.
@@ -60,6 +62,7 @@ class SocketMeeting {
  private:
   static constexpr std::chrono::milliseconds retry{20};  // between two calls of a rank that does not answer
   static constexpr std::chrono::seconds patience{5};     // with those who have called and are not known yet
+  static constexpr std::chrono::seconds silence{3};      // of a rank that waits
 
   // A rank to be called, and what has become of it.
   struct Call {
@@ -96,6 +99,14 @@ class SocketMeeting {
   // A rank has proved itself. Error (mismatch) where it is none of this world.
   void admit(Greeting& greeting, bool called);
   void check(RankFacts const& theirs);
+  // The ranks that are not there, as far as this one has to know of them, and why; `first` is the first of them.
+  struct Absent {
+    std::string ranks, why;
+    int first = -1, count = 0;
+  };
+  Absent absent() const;
+  // Says on stderr who is waited for, and where. Only the first call says anything.
+  void say_who_is_missing();
   // Whether a connection is still there, as far as one can see.
   static bool alive(OwnedDescriptor const& socket);
   void need_key(SocketAddress const& address) const;
@@ -104,7 +115,7 @@ class SocketMeeting {
 
   SocketOptions const* options_;
   OwnedDescriptor listener_;
-  Moment until_;
+  Moment until_, speaks_ = std::chrono::steady_clock::now() + silence;
   RankFacts mine_;
   Rendezvous rendezvous_;
   std::vector<RankLink> links_;
@@ -187,7 +198,9 @@ inline void SocketMeeting::run(std::size_t links, FunctionRef<void()> look) {
     for (Call& call : calls_) move_on(call);
     std::erase_if(calls_, [&](Call const& call) { return linked(call.rank); });
     if (there_ >= links) break;
-    if (std::chrono::steady_clock::now() > until_) throw missing();
+    Moment const now = std::chrono::steady_clock::now();
+    if (now > until_) throw missing();
+    if (now > speaks_) say_who_is_missing();
     wait_a_moment();
   }
 }
@@ -340,26 +353,42 @@ inline std::vector<int> SocketMeeting::hosts() const {
   return hosts;
 }
 
-inline Error SocketMeeting::missing() const {
-  std::string ranks, why;
-  int first = -1, count = 0;
+inline SocketMeeting::Absent SocketMeeting::absent() const {
+  Absent found;
   for (int rank = 0; rank < options_->size; ++rank) {
     if (rank == options_->rank || linked(rank)) continue;
     if (options_->rank > 0 && there_ == 0 && rank > 0) break;  // only rank 0 knows of them
-    if (count++ == 0) first = rank;
-    append(ranks, {count > 1 ? ", " : "", rank});
+    if (found.count++ == 0) found.first = rank;
+    append(found.ranks, {found.count > 1 ? ", " : "", rank});
   }
   for (Call const& call : calls_) {
-    if (call.rank != first) continue;
+    if (call.rank != found.first) continue;
     std::string where = call.addresses.empty() ? options_->address : text_of(call.addresses[0]);
     if (!call.addresses.empty() && rendezvous_.leaves_word()) where = joined({options_->address, ", ", where});
-    why = joined({": ", where, ": ", call.why});
+    found.why = joined({": ", where, ": ", call.why});
   }
-  if (why.empty() && !caller_.empty()) why = joined({"; a process that called ", caller_});
-  return {Errc::timeout, first, "SocketCommunicator", "",
+  if (found.why.empty() && !caller_.empty()) found.why = joined({"; a process that called ", caller_});
+  return found;
+}
+
+inline void SocketMeeting::say_who_is_missing() {
+  speaks_ = Moment::max();
+  Absent const found = absent();
+  std::string where;
+  if (options_->rank == 0) {
+    SocketAddress const own = socket_address(listener_, &::getsockname);
+    where = joined({" to ", own.anywhere() ? options_->address : text_of(own)});
+  }
+  say(joined({"parallax: rank ", options_->rank, " waits: rank", found.count > 1 ? "s " : " ", found.ranks,
+              found.count > 1 ? " have not come" : " has not come", where, " yet", found.why, "\n"}));
+}
+
+inline Error SocketMeeting::missing() const {
+  Absent const found = absent();
+  return {Errc::timeout, found.first, "SocketCommunicator", "",
           joined({"rank ", options_->rank, " waited longer than the deadline of ",
                   std::to_string(std::chrono::duration<double>{meeting_deadline(*options_)}.count()), " s for ",
-                  count > 1 ? "ranks " : "rank ", ranks, why})};
+                  found.count > 1 ? "ranks " : "rank ", found.ranks, found.why})};
 }
 
 }  // namespace parallax::detail
