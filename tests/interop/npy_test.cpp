@@ -193,7 +193,8 @@ std::vector<Hostile> hostile() {
       {"a negative length", file(one("'|u1'", "False", "(-1,)"), "1"), "'shape' is negative"},
       {"a fraction", file(one("'|u1'", "False", "(1.0,)"), "1"), "expected )"},
       {"an exponent", file(one("'|u1'", "False", "(1e0,)"), "1"), "expected )"},
-      {"a length of Python 2", file(one("'|u1'", "False", "(1L,)"), "1"), "expected )"},
+      {"two longs of Python 2 in one", file(one("'|u1'", "False", "(1LL,)"), "1"), "expected )"},
+      {"a long of Python 2 without digits", file(one("'|u1'", "False", "(L,)"), "1"), "'shape' is no tuple of integers"},
       {"a length with an underscore", file(one("'|u1'", "False", "(1_0,)"), "1"), "expected )"},
       {"a length that begins with 0", file(one("'|u1'", "False", "(01,)"), "1"), "'shape' begins with 0"},
       {"a length of True", file(one("'|u1'", "False", "(True,)"), "1"), "'shape' is no tuple of integers"},
@@ -249,10 +250,10 @@ TEST_CASE("no regular file of NumPy's: refused, and nobody waits", "[interop][np
 
 TEST_CASE("a dictionary may be written in any way that Python reads", "[interop][npy]") {
   Scratch const scratch;
-  for (std::string const& text :
-       {one(), std::string{"{\"shape\":(1,),'fortran_order':True,\n 'descr' : \"<u1\"}"},
-        std::string{" {'fortran_order': False ,'descr':'|u1', 'shape': ( 1 , ) } \t\r\n"}, one("'|u1'", "False", "(1, 1)"),
-        one("'|u1'", "False", "(1,1,)"), one("'|b1'", "True", "()")}) {
+  for (std::string const& text : {one(), std::string{"{\"shape\":(1,),'fortran_order':True,\n 'descr' : \"<u1\"}"},
+                                  std::string{" {'fortran_order': False ,'descr':'|u1', 'shape': ( 1 , ) } \t\r\n"},
+                                  one("'|u1'", "False", "(1, 1)"), one("'|u1'", "False", "(1,1,)"), one("'|b1'", "True", "()"),
+                                  one("'|u1'", "False", "(1L, 1L)"), one("'|u1'", "False", "(1L,)")}) {
     INFO(text);
     npy::Reader const reader{scratch.write("file", file(text, "1"))};
     CHECK(reader.values<std::uint8_t>()[0] == '1');

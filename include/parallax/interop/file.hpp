@@ -1,5 +1,5 @@
 // Whole files for formats of tensors: one mapped into memory, one written under another name until it is complete, and the
-// exception of both. safetensors.hpp and npy.hpp include it.
+// exception of both. safetensors.hpp, npy.hpp and npz.hpp include it.
 #pragma once
 
 #include <fcntl.h>

@@ -218,6 +218,7 @@ class Parser {
         fail("'shape' is above 2^64 - 1");
     if (at_ == begin) fail("'shape' is no tuple of integers");
     if (text_[begin] == '0' && at_ > begin + 1) fail("'shape' begins with 0");
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // a long of Python 2
     return value;
   }
 
@@ -277,6 +278,19 @@ inline std::string header_bytes(Dtype dtype, std::span<std::uint64_t const> shap
   return text;
 }
 
+namespace detail {
+// Throws FormatError where elements of this dtype are asked for as T's, but as whose bits they may be.
+template <class T>
+void check_asked(Dtype found, std::string_view path) {
+  static_assert(!std::is_same_v<T, bool>, "parallax: a byte of a file may be neither 0 nor 1: read b1 as std::uint8_t");
+  constexpr Dtype asked = DtypeOf<T>::value;
+  bool const bits = (asked == Dtype::u1 && found == Dtype::b1) || (asked == Dtype::u2 && found == Dtype::f2);
+  if (found != asked && !bits)
+    throw FormatError(path,
+                      "asked for as " + std::string{to_string(asked)} + ", but the dtype is " + std::string{to_string(found)});
+}
+}  // namespace detail
+
 // A file mapped into memory, to be read. Owns the mapping, which ends with it. Const members may be called by several threads.
 class Reader {
  public:
@@ -294,12 +308,7 @@ class Reader {
   // of alignof(T). Of what C++ has no type for, std::uint8_t (b1) and std::uint16_t (f2) are the bits.
   template <class T>
   std::span<T const> values() const {
-    static_assert(!std::is_same_v<T, bool>, "parallax: a byte of a file may be neither 0 nor 1: read b1 as std::uint8_t");
-    constexpr Dtype asked = DtypeOf<T>::value;
-    bool const bits = (asked == Dtype::u1 && dtype() == Dtype::b1) || (asked == Dtype::u2 && dtype() == Dtype::f2);
-    if (dtype() != asked && !bits)
-      throw FormatError(file_.path(), "asked for as " + std::string{to_string(asked)} + ", but the dtype is " +
-                                          std::string{to_string(dtype())});
+    detail::check_asked<T>(dtype(), file_.path());
     return detail::elements<T>(bytes(), file_.path(), "the array");
   }
 

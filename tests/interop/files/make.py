@@ -71,3 +71,9 @@ for name, array, version in [
     buffer = io.BytesIO()
     npy.write_array(buffer, array, version=version)
     file(name + ".npy", buffer.getvalue())
+
+# Archives: numpy.savez with a name of its own and by place; the same compressed; an array in columns among them.
+arrays = {"rows": np.arange(12, dtype="<f4").reshape(3, 4), "ids": np.array([7, -1], "<i8"), "none": np.zeros((0, 5), "<f8"),
+          "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "a/b": np.array(2.5, "<f2")}
+np.savez(here / "stored.npz", np.array([1, 2, 3], "<u2"), **arrays)
+np.savez_compressed(here / "compressed.npz", **arrays)
