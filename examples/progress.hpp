@@ -1,4 +1,4 @@
-// A progress bar for programs that take a while: drawn on a terminal, a plain line now and then elsewhere.
+// A progress bar for programs that take a while: drawn on a terminal, in a line of it, a plain line now and then elsewhere.
 #pragma once
 
 #include <unistd.h>
@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <string>
 #include <utility>
+
+#include "terminal.hpp"
 
 namespace example {
 
@@ -25,6 +27,13 @@ class Progress {
     if (drawn_) std::fputc('\n', stderr);
   }
 
+  // Takes the bar away before something else is written; the next update draws it again.
+  void clear() {
+    if (drawn_) std::fputs("\r\033[K", stderr);
+    drawn_ = false;
+    part_ = -1;
+  }
+
   // `done` of `total`, with a remark such as "31,000 words/s" and the time that is left. Cheap enough for every step: draws only
   // what looks different.
   void update(std::int64_t done, std::string const& remark = {}) {
@@ -35,7 +44,7 @@ class Progress {
     int const percent = static_cast<int>(part * 100 / parts);
     std::string const said = remark + left(done);
     if (terminal_) {
-      draw(part * width / parts, percent, said);
+      draw(static_cast<double>(part) / static_cast<double>(parts), percent, said);
     } else {
       std::fprintf(stderr, "%s %3d %%  %s\n", title_.c_str(), percent, said.c_str());
     }
@@ -43,7 +52,6 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::int64_t width = 30;
 
   // The time that is left, if all parts take as long as those that are done.
   std::string left(std::int64_t done) const {
@@ -55,12 +63,19 @@ class Progress {
     return text;
   }
 
-  void draw(std::int64_t filled, int percent, std::string const& remark) {
-    std::string bar;
-    for (std::int64_t k = 0; k < width; ++k) bar += k < filled ? "█" : "░";
-    char const* const on = color_ ? "\033[36m" : "";
-    char const* const off = color_ ? "\033[0m" : "";
-    std::fprintf(stderr, "\r%s %s%s%s %3d %%  %s\033[K", title_.c_str(), on, bar.c_str(), off, percent, remark.c_str());
+  // A line that leaves the terminal's last column free, so that no terminal goes on to the next line. Where it is narrow the bar
+  // becomes shorter, then goes, and then the remark is cut, and the title.
+  void draw(double share, int percent, std::string const& remark) {
+    std::size_t const room = columns_of(STDERR_FILENO) - 1, least = 5, most = 30;
+    char number[16];
+    std::snprintf(number, sizeof number, " %3d %%", percent);
+    std::size_t const around = columns_for(title_) + columns_for(number) + 2 + columns_for(remark) + 1;
+    std::size_t const width = around + least > room ? 0 : std::min(most, room - around);
+    std::string const title = fitted(title_, room - std::min(room, columns_for(number)));
+    std::string const tail = fitted(number + ("  " + remark), room - columns_for(title) - (width > 0 ? width + 1 : 0));
+    std::string const bar =
+        width > 0 ? " " + (color_ ? "\033[36m" + bar_of(width, share) + "\033[0m" : bar_of(width, share)) : "";
+    std::fprintf(stderr, "\r%s%s%s\033[K", title.c_str(), bar.c_str(), tail.c_str());
     drawn_ = true;
   }
 
@@ -69,17 +84,12 @@ class Progress {
     return forbidden == nullptr || *forbidden == '\0';
   }
 
-  static bool is_terminal() {
-    char const* const kind = std::getenv("TERM");
-    return isatty(STDERR_FILENO) == 1 && kind != nullptr && std::string{kind} != "dumb";
-  }
-
   std::string title_;
   std::int64_t total_;
   std::int64_t part_ = -1;
   Clock::time_point began_ = Clock::now();
   bool shown_;
-  bool terminal_ = is_terminal();
+  bool terminal_ = is_terminal(STDERR_FILENO);
   bool color_ = has_color();
   bool drawn_ = false;
 };

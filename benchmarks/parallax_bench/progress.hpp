@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
-#include <string_view>
 #include <utility>
+
+#include "../../examples/terminal.hpp"
 
 namespace bench {
 
 class Progress {
  public:
-  explicit Progress(bool shown) : shown_{shown && is_terminal()} {}
+  explicit Progress(bool shown) : shown_{shown && example::is_terminal(STDERR_FILENO)} {}
   Progress(Progress const&) = delete;
   Progress& operator=(Progress const&) = delete;
   ~Progress() { clear(); }
@@ -30,9 +30,9 @@ class Progress {
     std::int64_t const part = std::min(done_, total_) * width / total_;
     if (!shown_ || part == part_) return;
     part_ = part;
-    std::string bar;
-    for (std::int64_t k = 0; k < width; ++k) bar += k < part ? "█" : "░";
-    std::fprintf(stderr, "\r%s %s\033[K", bar.c_str(), title_.c_str());
+    std::size_t const room = example::columns_of(STDERR_FILENO) - 1, columns = std::min<std::size_t>(width, room / 3);
+    std::string const bar = example::bar_of(columns, static_cast<double>(part) / width);
+    std::fprintf(stderr, "\r%s\033[K", example::fitted(bar + " " + title_, room).c_str());
     drawn_ = true;
   }
   // Before something is printed.
@@ -44,11 +44,6 @@ class Progress {
 
  private:
   static constexpr std::int64_t width = 30;
-
-  static bool is_terminal() {
-    char const* const kind = std::getenv("TERM");
-    return isatty(STDERR_FILENO) == 1 && kind != nullptr && std::string_view{kind} != "dumb";
-  }
 
   bool shown_, drawn_ = false;
   std::string title_;
