@@ -63,8 +63,8 @@ class Progress {
     return text;
   }
 
-  // A line that leaves the terminal's last column free, so that no terminal goes on to the next line. Where it is narrow the bar
-  // becomes shorter, then goes, and then the remark is cut, and the title.
+  // Draws a line that leaves the terminal's last column free, so that no terminal goes on to the next line. In a narrow one the
+  // bar becomes shorter, then goes, and then the remark is cut, and the title.
   void draw(double share, int percent, std::string const& remark) {
     std::size_t const room = columns_of(STDERR_FILENO) - 1, least = 5, most = 30;
     char number[16];

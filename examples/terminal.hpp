@@ -1,4 +1,4 @@
-// How wide a terminal is, and text that fits into it.
+// The width of a terminal, and text that fits into it.
 #pragma once
 
 #include <sys/ioctl.h>

@@ -68,6 +68,8 @@ foreach(header IN LISTS headers)
         continue()  # which includes what a program compiles, or what it links, as the umbrella does
       elseif(leaf MATCHES "^interop/(safetensors|file)$" AND header MATCHES "^(checkpoint|interop)/")
         continue()  # checkpoints are such files, and the formats share what opens them
+      elseif(leaf STREQUAL "interop/npy" AND header STREQUAL "interop/npz.hpp")
+        continue()  # an archive of such files
       elseif(leaf STREQUAL "comm/thread" AND header MATCHES "^comm/(cuda_thread[.]|run[.]|nccl/)")
         continue()  # threads that share a device are threads, and `run` makes threads
       elseif(header STREQUAL "kernel/cuda/instantiate.cuh" AND

@@ -164,7 +164,7 @@ inline int run_on_hosts(int argc, char** argv, RunArguments const& said, Start c
   }
 }
 
-// Reads the options of `run`. Where there are any, `argc` and `argv` become those of an array without them.
+// Reads the options of `run`. If there are any, `argc` and `argv` become those of an array without them.
 inline RunArguments read_run_arguments(int& argc, char**& argv) {
   static auto& arrays = *new std::vector<std::vector<char*>>;  // for good: threads may outlive statics
   std::vector<char*> left(argv, argv + argc);

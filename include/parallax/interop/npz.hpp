@@ -21,7 +21,7 @@ namespace detail {
 
 using namespace parallax::detail;
 
-// The CRC-32 of zip: of the polynomial 0x04c11db7, bits reversed.
+// Returns the CRC-32 of zip: of the polynomial 0x04c11db7, bits reversed.
 inline std::uint32_t crc_of(std::span<std::byte const> bytes) noexcept {
   static constexpr auto table = [] {
     std::array<std::uint32_t, 256> made{};
@@ -40,24 +40,24 @@ inline std::uint32_t crc_of(std::span<std::byte const> bytes) noexcept {
 }  // namespace detail
 
 // An archive mapped into memory, to be read. Owns the mapping, which ends with it. Const members may be called by several threads.
-// Where a name is asked for: FormatError if no array has it, if it is compressed or encrypted, or is not what npy.hpp reads.
+// A member that is given a name throws FormatError if no array has it, if it is compressed or encrypted, or is not what npy.hpp reads.
 class Reader {
  public:
   // Maps the file and reads the list of its arrays; what else is in it is passed over. FormatError: not a regular file, or no
   // archive, or two arrays of one name. FileError: a system call failed.
   explicit Reader(std::string path) : file_{std::move(path)} { list(); }
 
-  // The arrays, in the archive's order, without ".npy".
+  // Returns the arrays' names, in the archive's order, without ".npy".
   std::vector<std::string> const& names() const noexcept { return names_; }
-  // Whether there is an array of this name.
+  // Returns whether there is an array of this name.
   bool contains(std::string_view name) const noexcept { return place_of(name) < names_.size(); }
-  // What the elements of an array are.
+  // Returns the dtype of an array's elements.
   npy::Dtype dtype(std::string_view name) const { return open(name).header.dtype; }
-  // Row-major; empty for a scalar.
+  // Returns the lengths, row-major; none for a scalar.
   std::vector<std::uint64_t> shape(std::string_view name) const { return open(name).header.shape; }
-  // The elements' bytes, in the file's mapping. numpy.savez aligns none of them, and their checksum is not looked at.
+  // Returns the elements' bytes, in the file's mapping. numpy.savez aligns none of them, and their checksum is not looked at.
   std::span<std::byte const> bytes(std::string_view name) const { return open(name).elements(); }
-  // A copy of the elements, which are the archive's by their checksum: or FormatError, as where T is another dtype's.
+  // Returns a copy of the elements. Throws FormatError where their checksum is not the archive's, or T is another dtype's.
   template <class T>
   std::vector<T> values(std::string_view name) const {
     Opened const array = open(name);
@@ -86,7 +86,7 @@ class Reader {
   };
 
   [[noreturn]] void refuse(std::string_view why) const { throw FormatError(file_.path(), why); }
-  // So many bytes from there on.
+  // Returns so many bytes from there on.
   std::span<std::byte const> piece(std::uint64_t at, std::uint64_t count) const {
     std::uint64_t const size = file_.bytes().size();
     if (at > size || count > size - at) refuse("the archive ends before what it lists");
@@ -98,7 +98,7 @@ class Reader {
     return value;
   }
 
-  // The archive's list stands at its end, behind which there may be a remark.
+  // Reads the archive's list, which stands at its end, before a remark.
   void list() {
     std::uint64_t const size = file_.bytes().size(), record = 22, longest = 65'535;
     std::uint64_t end = size;  // where the record at the end begins
@@ -122,7 +122,7 @@ class Reader {
       if (names_[by_name_[i]] == names_[by_name_[i - 1]]) refuse("two arrays are called " + detail::shown(names_[by_name_[i]]));
   }
 
-  // The number of an array, or that of names if there is none.
+  // Returns the number of an array; if there is none, how many names there are.
   std::size_t place_of(std::string_view name) const noexcept {
     auto const found = std::partition_point(by_name_.begin(), by_name_.end(), [&](std::size_t i) { return names_[i] < name; });
     return found != by_name_.end() && names_[*found] == name ? *found : names_.size();
