@@ -1,4 +1,4 @@
-// expect: parallax: broadcast is given variables
+// expect: parallax: broadcast is given variables, and ranges of variables
 #include <vector>
 
 #include <parallax/parallax.hpp>

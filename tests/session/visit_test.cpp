@@ -104,3 +104,56 @@ TEST_CASE("a visit that would miss something is refused", "[session][visit]") {
   { px::Variable<px::Sparse> passing{session, "passing", {4, 2}}; }
   CHECK(said(layer, table) == "");  // what is gone need not be named
 }
+
+TEST_CASE("a vector of variables is broadcast and visited as each of them would be", "[session][visit]") {
+  using Memories = std::vector<std::vector<float>>;
+  std::vector<Memories> told(3), kept(3);
+  std::vector<float> rows(3);
+  std::vector<std::string> missed(3);
+  px::run_threads(3, [&](px::ThreadCommunicator& world) {
+    auto const own = static_cast<std::size_t>(world.rank());
+    auto const first = static_cast<float>(world.rank() + 1);
+    px::MemoryArchive archive;
+    auto const train = [&](bool goes_on) {
+      Memories memories(4, std::vector<float>(5, goes_on ? -1.0f : first));
+      px::Session session{world};
+      std::vector<px::Variable<px::Dense, px::Momentum>> layers;
+      for (auto& memory : memories) layers.emplace_back(session, "layer " + std::to_string(layers.size()), px::bind(memory));
+      px::Variable<px::Sparse> table{session, "table", {.rows = 4, .width = 2}};
+      if (goes_on) {
+        session.visit(archive.reader(), layers, table);
+      } else {
+        auto const& all = layers;
+        session.broadcast(all);
+        told[own] = memories;
+      }
+      for (auto& layer : layers) session.start(px::grad(layer, std::vector<float>(5, 0.5f * first)));
+      session.step(px::grad(table, std::vector{world.rank()}, std::vector<float>(2, first)));
+      if (!goes_on) {
+        session.visit(archive.writer(), layers, table);
+        layers.pop_back();  // which is gone, and need not be named
+        session.visit(px::MemoryArchive{}.writer(), table, layers);
+        try {
+          session.visit(px::MemoryArchive{}.writer(), layers);
+        } catch (px::Error const& error) {
+          missed[own] = error.what();
+        }
+      } else {
+        kept[own] = memories;
+        rows[own] = session.pull(table, std::vector{2})[0][0];
+      }
+      session.finish();
+    };
+    train(false);
+    train(true);
+  });
+  // The formula of Momentum, by hand: the mean gradient is 1, the velocity 1 and then 1.9, at a rate of 0.01.
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    CHECK(told[rank] == Memories(4, std::vector<float>(5, 1.0f)));
+    CHECK(missed[rank] == "parallax: misuse (rank " + std::to_string(rank) +
+                              ") in visit of 'table': it is not among the variables that are visited");
+    for (auto const& memory : kept[rank])
+      for (float const value : memory) CHECK(value == Approx(1 - 0.01f * (1 + 1.9f)));
+    CHECK(rows[rank] == rows[0]);
+  }
+}

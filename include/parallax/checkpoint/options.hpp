@@ -131,31 +131,17 @@ struct WholeOptions {
 
 namespace detail {
 
-// What may be saved: variables, ranges of them, and values.
+// The values that may be saved beside variables and ranges of them.
 template <class T>
 inline constexpr bool is_saved_value = false;
 template <class T>
 inline constexpr bool is_saved_value<SavedValue<T>> = true;
-template <class T>
-concept VariableRange = requires(T& range) {
-  requires AnyVariable<std::remove_cvref_t<decltype(*range.begin())>>;
-  range.end();
-};
-
-// Shows `show` each variable and each value of a thing.
-template <class Thing, class Show>
-void each_of(Thing& thing, Show&& show) {
-  if constexpr (VariableRange<Thing>)
-    for (auto& variable : thing) show(variable);
-  else show(thing);
-}
 
 // False where the assertion has told the user.
 template <class... Things>
 consteval bool check_saved() {
   constexpr bool right =
-      (true && ... &&
-       (AnyVariable<std::remove_cvref_t<Things>> || VariableRange<Things> || is_saved_value<std::remove_cvref_t<Things>>));
+      (true && ... && (VariableOrRange<std::remove_cvref_t<Things>> || is_saved_value<std::remove_cvref_t<Things>>));
   static_assert(right,
                 "parallax: a checkpoint is of variables, ranges of variables, and values: shared_value(\"name\", value) or "
                 "own_value(\"name\", value)");

@@ -252,14 +252,16 @@ class Session<C> {
     if constexpr (std::is_invocable_v<Body&>) detail::join(world_->core, body);
   }
 
-  // Collective. Every rank's replica of these variables becomes that of rank 0 (variables whose policy replicates).
-  // For w bytes and N ranks of a flat topology, the busiest rank sends 2 w (N - 1) / N bytes. Each variable is an operation of
-  // its own, in the order of the arguments. Errors: mismatch, misuse. A sharded table has one copy of each row, and is refused
-  // by an assertion.
+  // Collective. Every rank's replica of these variables, and ranges of variables, becomes that of rank 0 (variables whose policy
+  // replicates). For w bytes and N ranks of a flat topology, the busiest rank sends 2 w (N - 1) / N bytes. Each variable is an
+  // operation of its own, in the order of the arguments. Errors: mismatch, misuse. A sharded table has one copy of each row, and
+  // is refused by an assertion.
   template <class... Variables>
   void broadcast(Variables const&... variables) {
-    static_assert((true && ... && detail::AnyVariable<Variables>), "parallax: broadcast is given variables");
-    if constexpr ((true && ... && detail::AnyVariable<Variables>)) (detail::broadcast(world_->core, variables), ...);
+    constexpr bool right = (true && ... && detail::VariableOrRange<Variables const>);
+    static_assert(right, "parallax: broadcast is given variables, and ranges of variables");
+    auto const one = [&](auto const& variable) { detail::broadcast(world_->core, variable); };
+    if constexpr (right) (detail::each_of(variables, one), ...);
   }
 
   // Collective. Sets rows of a table in the host's memory: `rows` has one for each id, [ids x width]. The holder of a row
@@ -299,13 +301,14 @@ class Session<C> {
 
   // Local. Shows an archive (core/archive.hpp) all that outlives a step: what the session remembers, then each variable's
   // parameters, optimizer, policy and choices. One that reads gives them to a fresh session of as many ranks whose variables
-  // were made alike, and training goes on bit for bit. Name all variables of the session, each once. Nothing may have been
-  // started or be on its way. Each rank shows what it holds itself. Errors: misuse; mismatch, which names variable and item,
-  // and after which the session is to be given up.
+  // were made alike, and training goes on bit for bit. Name all variables of the session, each once, or in a range.
+  // Nothing may have been started or be on its way. Each rank shows what it holds itself. Errors: misuse; mismatch, which names
+  // variable and item, and after which the session is to be given up.
   template <class A, class... Variables>
   void visit(A&& archive, Variables&... variables) {
-    static_assert((true && ... && detail::AnyVariable<Variables>), "parallax: visit is given an archive and variables");
-    if constexpr ((true && ... && detail::AnyVariable<Variables>)) detail::visit(world_->core, archive, variables...);
+    constexpr bool right = (true && ... && detail::VariableOrRange<Variables>);
+    static_assert(right, "parallax: visit is given an archive, variables, and ranges of variables");
+    if constexpr (right) detail::visit(world_->core, archive, variables...);
   }
 
   // Collective. Saves a checkpoint below `directory`, which all ranks name alike, and may see as one folder or as one on each host:

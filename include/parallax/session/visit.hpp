@@ -18,10 +18,14 @@ void check_visit(SessionCore<C> const& core, Variables const&... variables) {
   if (core.flights.any_started())
     refuse(core.flights.started().front()->names(), "updates were started and no step completed them");
   if (core.ahead.falling()) refuse("", "rows that were named ahead are on their way");
-  (core.check_owned(variables.state(), "visit"), ...);
-  for (auto const& known : core.registry.variables())
-    if (!known->gone && !(false || ... || (variables.state().registration().get() == known.get())))
-      refuse(known->name, "it is not among the variables that are visited");
+  auto const check = [&](auto const& variable) { core.check_owned(variable.state(), "visit"); };
+  (each_of(variables, check), ...);
+  for (auto const& known : core.registry.variables()) {
+    bool found = known->gone;
+    auto const compare = [&](auto const& variable) { found = found || variable.state().registration().get() == known.get(); };
+    (each_of(variables, compare), ...);
+    if (!found) refuse(known->name, "it is not among the variables that are visited");
+  }
 }
 
 // Local. What the session itself remembers from step to step: how many there were, measured costs, and decisions of Auto.
@@ -44,20 +48,19 @@ void visit_session(SessionCore<C>& core, A& archive) {
   }
 }
 
-// Local. The session first, then the variables in the order of the arguments. An archive that reads may throw half way: then
-// the session has the state of neither run.
+// Local. The session first, then the variables in the order of the arguments, and of ranges. An archive that reads may throw half
+// way: then the session has the state of neither run.
 template <Communicator C, Archive A, class... Variables>
 void visit(SessionCore<C>& core, A& archive, Variables&... variables) {
   check_visit(core, variables...);
   follow_caller(core.topology.world());  // what is copied from the device is waited for
   visit_session(core, archive);
-  (variables.visit(archive), ...);
-  if constexpr (A::reads)  // a search goes on by this session's clock
-    (
-        [&] {
-          if constexpr (requires { variables.state().step_began; }) variables.state().step_began = core.waiting.seconds();
-        }(),
-        ...);
+  auto const show = [&](auto& variable) {
+    variable.visit(archive);
+    if constexpr (A::reads && requires { variable.state().step_began; })
+      variable.state().step_began = core.waiting.seconds();  // a search goes on by this session's clock
+  };
+  (each_of(variables, show), ...);
 }
 
 }  // namespace parallax::detail

@@ -68,6 +68,22 @@ concept AnyVariable = requires(V const& v) {
   typename V::kind;
   v.state();
 };
+// Variables in a row, such as the layers of a net in a std::vector.
+template <class R>
+concept VariableRange = requires(R& range) {
+  requires AnyVariable<std::remove_cvref_t<decltype(*range.begin())>>;
+  range.end();
+};
+// An argument of an operation on several variables: one of them, or a range.
+template <class T>
+concept VariableOrRange = AnyVariable<T> || VariableRange<T>;
+// Shows `show` each variable of a range, or what is no range.
+template <class Thing, class Show>
+void each_of(Thing& thing, Show&& show) {
+  if constexpr (VariableRange<Thing>)
+    for (auto& variable : thing) show(variable);
+  else show(thing);
+}
 // A variable that every step updates as a whole.
 template <class V>
 concept DenseVariable = AnyVariable<V> && std::same_as<typename V::kind, Dense>;
