@@ -232,8 +232,8 @@ class Asynchrony {
     };
     compare(Late::always, ranks + (options_.comm == Comm::mpi ? 0 : 1),
             {rounds, backup(1, servers), backup(2, servers), backup(0, thread), backup(0, polls)});
-    report_.found("Where workers are late in turn, Ssp{3} with a server makes " + shown(ahead_) +
-                  " times the steps of rounds; where one always is, Backup{1} makes " + shown(without_) + " times as many.");
+    report_.found("Where workers are late in turn, Ssp{3} with a server makes " + said(ahead_) +
+                  " times the steps of rounds; where one always is, Backup{1} makes " + said(without_) + " times as many.");
     if (goals_ == 0) return;
     report_.found(missed_.empty() ? "All " + std::to_string(goals_) + " goals are reached."
                                   : std::to_string(missed_.size()) + " of " + std::to_string(goals_) +

@@ -183,8 +183,8 @@ void run_collectives(Run const& run) {
                     {"wrong", wrong}});
       }
       Fastest const fastest{contenders};
-      quickest.back() = shown(fastest.winner.value.median * 1e6) + " us by " + fastest.winner.name +
-                        (fastest.names.size() > 1 ? " (a tie)" : "");
+      quickest.back() =
+          said_time(fastest.winner.value.median) + " by " + fastest.winner.name + (fastest.names.size() > 1 ? " (a tie)" : "");
       largest = bytes;
     }
     for (Line const& line : of_kind) {
@@ -194,7 +194,7 @@ void run_collectives(Run const& run) {
       speed.push_back(line);
     }
   }
-  report.found(std::to_string(largest) + " bytes take " + listed(quickest) +
+  report.found(said(real(largest)) + " bytes take " + listed(quickest) +
                (ranks.has_vendor() ? ": the quicker ones of px's and MPI's." : "."));
   report.section({line_chart("Bus bandwidth", "size (bytes)", "busbw (GB/s)", 2, false, speed)}, table);
 }

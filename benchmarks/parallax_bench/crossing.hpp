@@ -18,25 +18,25 @@ inline std::string crossing(std::vector<double> const& alphas, std::vector<doubl
     if (a[i] < b[i]) continue;
     double const before = std::log(b[i - 1] / a[i - 1]), after = std::log(a[i] / b[i]);
     double const share = before / (before + after);
-    return shown(std::exp(std::log(alphas[i - 1]) + share * std::log(alphas[i] / alphas[i - 1])));
+    return said(std::exp(std::log(alphas[i - 1]) + share * std::log(alphas[i] / alphas[i - 1])));
   }
   return "above " + shown(alphas.back());
 }
 
-// Of the same two, who are measured in `quantity`: "a needs 0.2 times the bytes that b needs at alpha 0.001; the two meet
-// at alpha 0.3."
+// Of the same two, who are measured in `quantity`: "At alpha 0.001, where a rank touches 0.1 % of a table's rows in a step, a needs
+// 0.2 times the bytes that b needs; they meet at alpha 0.3."
 inline std::string meeting(std::string const& a_name, std::string const& b_name, std::string const& quantity,
                            std::vector<double> const& alphas, std::vector<double> const& a, std::vector<double> const& b) {
   if (alphas.empty()) return "Nothing was measured.";
   if (!(a[0] > 0 && b[0] > 0)) return called(a_name) + " and " + called(b_name) + " cannot be compared by " + quantity + ".";
-  std::string const from = shown(alphas.front()), to = shown(alphas.back());
-  std::string const begin = called(a_name) + " needs " + shown(a[0] / b[0]) + " times the " + quantity + " that " +
-                            called(b_name) + " needs at alpha " + from;
-  if (alphas.size() == 1) return begin + ", the only share tried.";
+  std::string const begin = "At alpha " + said(alphas.front()) + ", where a rank touches " + said_share(alphas.front()) +
+                            " of a table's rows in a step, " + called(a_name) + " needs " + said(a[0] / b[0]) + " times the " +
+                            quantity + " that " + called(b_name) + " needs";
+  if (alphas.size() == 1) return begin + "; no other share was tried.";
   std::string const met = crossing(alphas, a, b);
-  if (met.starts_with("above")) return begin + ", and less at every share up to " + to + ".";
-  if (met.starts_with("below")) return begin + ", the least share tried.";
-  return begin + "; the two meet at alpha " + met + ".";
+  if (met.starts_with("above")) return begin + ", and less at every share up to alpha " + said(alphas.back()) + ".";
+  if (met.starts_with("below")) return begin + "; no lesser share was tried.";
+  return begin + "; they meet at alpha " + met + ".";
 }
 
 }  // namespace bench

@@ -29,13 +29,12 @@ inline Summary within(double share, double value) {
 
 // What is compared, in words: "takes the least time", "tie in the time". `rule`: when two of it tie.
 struct Quantity {
-  std::string verb = "takes", noun = "time", unit = " ms";
-  double factor = 1e3;  // from the value to the unit
+  std::string verb = "takes", noun = "time", unit = {};  // without a unit: seconds
   std::string rule = "by their spreads from tenth to ninetieth percentile";
 
-  std::string shown(double value) const { return bench::shown(value * factor) + unit; }
+  std::string shown(double value) const { return unit.empty() ? said_time(value) : said(value) + unit; }
 };
-inline std::string within_rule(double share) { return "within " + shown(100 * share) + " %"; }
+inline std::string within_rule(double share) { return "within " + said_share(share); }
 
 // Who has the least. The spread cannot tell those apart whose tenth of quickest steps lies below the slowest tenth of the
 // winner's: they tie.
@@ -57,7 +56,7 @@ struct Fastest {
   // "hybrid takes the least time of a step, 3.1 ms, and all_reduce the most, 9 ms."
   std::string sentence(std::string const& of_what, Quantity const& quantity = {}) const {
     if (names.empty()) return "Nothing was measured.";
-    auto const& [verb, noun, unit, factor, rule] = quantity;
+    auto const& [verb, noun, unit, rule] = quantity;
     std::string const who = called(winner.name), least = quantity.shown(winner.value.median);
     if (contenders == 1) return who + " alone was measured: its " + noun + ' ' + of_what + " is " + least + ".";
     std::string const most =
@@ -93,7 +92,7 @@ inline std::string sentence_of(std::vector<Duel> const& duels, std::string const
   if (duels.empty()) return "Nothing was measured.";
   if (duels.size() == 1) {
     Duel const& only = duels[0];
-    std::string const in = " in " + only.where, times = shown(only.speed()) + " times the speed of " + called(only.other.name);
+    std::string const in = " in " + only.where, times = said(only.speed()) + " times the speed of " + called(only.other.name);
     if (only.tied())
       return called(only.one.name) + " ties with " + called(only.other.name) + in + " (" + rule + "), at " + times + ".";
     return called(only.one.name) + " has " + times + in + ".";
@@ -105,8 +104,8 @@ inline std::string sentence_of(std::vector<Duel> const& duels, std::string const
   auto const [least, most] = std::minmax_element(duels.begin(), duels.end(), slower_one);
   return one + " is quicker than " + other + " in " + count(quicker) + " of " + std::to_string(duels.size()) + ' ' + cases +
          ", ties in " + count(ties) + " (" + rule + ") and is slower in " + count(duels.size() - quicker - ties) +
-         ": its speed is from " + shown(least->speed()) + " (" + least->where + ", beside " + least->other.name + ") to " +
-         shown(most->speed()) + " (" + most->where + ", beside " + most->other.name + ") times as much.";
+         ": its speed is from " + said(least->speed()) + " (" + least->where + ", beside " + least->other.name + ") to " +
+         said(most->speed()) + " (" + most->where + ", beside " + most->other.name + ") times as much.";
 }
 
 // How far a result may be, and was, from the first one's, as a share of that.
@@ -115,7 +114,7 @@ struct Result {
   double off, allowed;
 };
 
-// "hybrid and all_gather reach a perplexity of 3, the same to the bit; auto is off by 1e-5 of it (allowed: 0.001)." `what`: with
+// "hybrid and all_gather reach a perplexity of 3, the same to the bit; auto is off by up to 0.001 % of it (allowed: 0.1 %)." `what`: with
 // the figure of the first.
 inline std::string agreement(std::vector<Result> const& results, std::string const& what) {
   if (results.empty()) return "Nothing was measured.";
@@ -123,7 +122,8 @@ inline std::string agreement(std::vector<Result> const& results, std::string con
   for (std::size_t r = 1; r < results.size(); ++r) {
     auto const& [name, share, allowed] = results[r];
     if (share == 0) same.push_back(called(name));
-    else off.push_back(called(name) + " is off by up to " + shown(share) + " of it (allowed: " + shown(allowed) + ")");
+    else
+      off.push_back(called(name) + " is off by up to " + said_share(share) + " of it (allowed: " + said_share(allowed) + ")");
   }
   std::string const reach = same.size() > 1 ? " reach " : " reaches ", bits = same.size() > 1 ? ", the same to the bit" : "";
   if (results.size() == 1) return listed(same) + reach + what + "; nothing was trained beside it.";

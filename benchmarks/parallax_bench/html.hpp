@@ -67,6 +67,12 @@ inline std::string cut(std::string const& text, double width) {
   while (!some.empty() && width_of(some + "...") > width) some.pop_back();
   return some + "...";
 }
+// A name of which as much is shown as is no wider; all of it to who points at it.
+inline std::string svg_name(double x, double y, std::string_view anchor, std::string const& name, double width) {
+  std::string const shown = cut(name, width), text = svg_text(x, y, anchor, shown);
+  if (shown == name) return text;
+  return text.substr(0, text.size() - std::string_view{"</text>"}.size()) + "<title>" + escaped(name) + "</title></text>";
+}
 
 // Of lines: 40 differ in their dashes or marks, for those who do not see colours.
 inline constexpr std::string_view colors[] = {"#0b6e99", "#c4491d", "#3f7d20", "#7a4e9e", "#a8821a", "#5c5c5c"};
@@ -190,7 +196,7 @@ inline std::string bar_chart(std::string const& title, std::string const& unit, 
       body += svg_line(x(bar.low), y + 11, x(bar.low), y + 19, "whisker") +
               svg_line(x(bar.high), y + 11, x(bar.high), y + 19, "whisker");
     }
-    body += svg_text(left - 8, y + 19, "end", cut(bar.label, left - 8));
+    body += svg_name(left - 8, y + 19, "end", bar.label, left - 8);
     body += svg_text(std::max(x(bar.value), bar.low < bar.high ? x(bar.high) : 0) + 6, y + 19, "start", shown(bar.value),
                      bar.best ? "class='best'" : "");
   }
@@ -239,7 +245,7 @@ inline std::string line_chart(std::string const& title, std::string const& x_lab
     double const at_x = 8 + svg_width / real(columns) * real(i % columns), at_y = bottom + 64 + 20 * real(i / columns);
     body += "<g class='key'><polyline points='" + coordinate(at_x) + "," + coordinate(at_y) + " " + coordinate(at_x + 32) +
             "," + coordinate(at_y) + "' " + stroke + "/>" + svg_mark(at_x + 16, at_y, i, color);
-    body += svg_text(at_x + 38, at_y + 4, "start", cut(lines[i].name, svg_width / real(columns) - 46)) + "</g>";
+    body += svg_name(at_x + 38, at_y + 4, "start", lines[i].name, svg_width / real(columns) - 46) + "</g>";
   }
   body += svg_line(left, bottom, right, bottom, "axis") + svg_line(left, top, left, bottom, "axis");
   body += svg_text((left + right) / 2, bottom + 40, "middle", x_label);
@@ -290,7 +296,12 @@ inline std::string page_of(std::string const& title, std::vector<std::string> co
          "svg{width:100%;height:auto;display:block}\n"
          "svg text{font:13px system-ui,sans-serif;fill:#333}svg .best{font-weight:700}\n"
          ".grid{stroke:#e4e4e4}.axis{stroke:#888}.whisker{stroke:#333}\n"
-         ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.8em;font-variant-numeric:tabular-nums}\n"
+         // A shadow at the edge behind which a table goes on; what covers it moves with the table.
+         ".wide{overflow-x:auto;background:linear-gradient(to right,#fff 50%,#fff0) 0 0/3em 100% no-repeat local,"
+         "linear-gradient(to left,#fff 50%,#fff0) 100% 0/3em 100% no-repeat local,"
+         "linear-gradient(to right,#0003,#0000) 0 0/1em 100% no-repeat scroll,"
+         "linear-gradient(to left,#0003,#0000) 100% 0/1em 100% no-repeat "
+         "scroll}table{border-collapse:collapse;font-size:.8em;font-variant-numeric:tabular-nums}\n"
          "td,th{padding:.2em .5em;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}\n"
          "th{border-bottom:1px solid #888}.words{text-align:left}\n"
          "td:first-child,th:first-child{position:sticky;left:0;background:#fff}\n</style></head><body>\n<h1>" +

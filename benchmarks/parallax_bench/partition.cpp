@@ -76,7 +76,7 @@ void run_partition(Options const& options, bool prints, Report& report, Progress
       progress.advance();
     }
     found = Fastest{contenders}.sentence("of the busiest of " + std::to_string(owners) + " owners",
-                                         {"has", "load", " times the mean", 1, "by their spreads over the steps"});
+                                         {"has", "load", " times the mean", "by their spreads over the steps"});
     report.wrong(wrong);
     cells.push_back(options.check ? std::to_string(wrong) : "N/A");
     table.row(std::move(cells));

@@ -34,6 +34,30 @@ inline std::string shown(double value) {
   return text;
 }
 
+// As a sentence says it: whole numbers whole, others with three significant digits, and a comma between thousands: 1,440, 52.3,
+// 0.00101, 6.81e-06.
+inline std::string said(double value) {
+  if (!std::isfinite(value)) return "-";
+  bool const whole = value == std::floor(value) && std::abs(value) < 1e15;
+  if (!whole && std::abs(value) < 999.5) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.3g", value);
+    return text;
+  }
+  std::string text = fixed(value, 0);
+  for (std::size_t at = text.size(), first = value < 0 ? 1 : 0; at > first + 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+// Seconds in the unit in which they are read.
+inline std::string said_time(double seconds) {
+  if (seconds >= 0.9995) return said(seconds) + " s";
+  return seconds >= 0.9995e-3 ? said(seconds * 1e3) + " ms" : said(seconds * 1e6) + " µs";
+}
+
+// A share of a hundred: 0.1 %.
+inline std::string said_share(double share) { return said(100 * share) + " %"; }
+
 inline std::vector<std::string> split(std::string_view text, char separator = ',') {
   std::vector<std::string> parts;
   while (true) {

@@ -16,6 +16,19 @@ function complaints(expected) {
   for (const box of all(".wide"))
     if (box.getBoundingClientRect().right > width + 0.5 || getComputedStyle(box).overflowX !== "auto")
       found.push("the box of a wide table does not scroll");
+  // A box that scrolls shows at its edge that it goes on, also where no bar is to be seen; and so does text that is cut.
+  for (const box of all(".wide")) {
+    const style = getComputedStyle(box);
+    const shades = style.backgroundImage.split("linear-gradient").length - 1;
+    if (box.scrollWidth > box.clientWidth && (shades < 4 || !/local.*scroll/.test(style.backgroundAttachment)))
+      found.push("a table goes on behind the edge, and nothing shows it");
+  }
+  for (const words of all("svg text"))
+    if (/[.]{3}$/.test(words.firstChild?.data || "") && !text(words.querySelector("title")))
+      found.push(`the end of a name is nowhere: ${text(words)}`);
+  for (const element of all("body *"))
+    if (["hidden", "clip"].includes(getComputedStyle(element).overflowX) && element.scrollWidth > element.clientWidth + 1 && !element.closest("svg"))
+      found.push(`something is cut: ${element.tagName} ${text(element).slice(0, 40)}`);
   for (const table of all("table"))
     if (!table.closest(".wide")) found.push("a table stands in no box that scrolls");
 

@@ -42,7 +42,11 @@ PAGES = {
 # The page of samples, broken: what is replaced by what, and what must be said of it on a narrow screen.
 BREAKS = [
     (r"</h1>", r"</h1><p style='width:1300px'>wide</p>", "the document is 1\\d\\d\\d wide: P"),
-    (r"\.wide\{overflow-x:auto\}", "", "the box of a wide table does not scroll"),
+    (r"\.wide\{overflow-x:auto;", ".wide{", "the box of a wide table does not scroll"),
+    (r"background:linear-gradient[^}]*scroll\}", "}", "a table goes on behind the edge, and nothing shows it"),
+    (r"\.wide\{overflow-x:auto;", ".facts{overflow:hidden;white-space:nowrap;max-width:9em}.wide{overflow-x:auto;",
+     "something is cut: P date"),
+    (r"<title>M{100}</title>", "", "the end of a name is nowhere: M"),
     (r"<div class='wide' tabindex='0'>", "<div>", "a table stands in no box that scrolls"),
     (r"<p class='found'>", "<p class='lost'>", "the page does not open with what was found"),
     (r"</h1>", "</h1><p>Words before.</p>", "the page does not open with what was found"),
