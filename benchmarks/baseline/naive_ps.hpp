@@ -1,5 +1,5 @@
-// NaivePs: the parameter server of TensorFlow 1 and MXNet, a policy from outside the library. Benchmarks and tests hold the
-// library's policies against it.
+// NaivePs: how the parameter servers of TensorFlow 1 and MXNet take rows, a policy from outside the library. Benchmarks and tests
+// hold the library's policies against it. tf1_ps.hpp has their way of dense variables as well.
 #pragma once
 
 #include <algorithm>

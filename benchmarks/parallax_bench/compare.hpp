@@ -119,7 +119,7 @@ class Comparison {
     }
     Fastest const winners{contenders};
     std::vector<std::string> frugal;
-    std::vector<Bar> bytes, times;
+    std::vector<Bar> bytes, busiest, times;
     for (std::size_t m = 0; m < methods.size(); ++m) {
       Outcome const& outcome = outcomes[m];
       bool const counted = methods[m].counted;
@@ -157,13 +157,22 @@ class Comparison {
                                    {"wrong", outcome.wrong}});
       report_.add(std::move(record));
       bytes.push_back({methods[m].name, should.mean / 1e6, 0, 0, most_frugal});
+      if (counted) busiest.push_back({methods[m].name, is.busiest / 1e6});
       times.push_back(
           {methods[m].name, outcome.seconds.median * 1e3, outcome.seconds.low * 1e3, outcome.seconds.high * 1e3, fastest});
     }
     report_.found(winners.sentence("of a step of " + model.name + " on " + std::to_string(ranks_.size()) + " ranks"));
-    report_.found("The fewest bytes, " + fixed(least_bytes / 1e6, 4) + " MB by a host in a step, are those of " +
+    report_.found("The fewest bytes, " + said(least_bytes / 1e6) + " MB by a host in a step on average, are those of " +
                   listed(frugal) + ".");
+    if (!busiest.empty()) {
+      auto const less = [](Bar const& a, Bar const& b) { return a.value < b.value; };
+      auto const [least, most] = std::minmax_element(busiest.begin(), busiest.end(), less);
+      report_.found("The busiest host sends " + said(least->value) + " MB in a step under " + least->label + ", and " +
+                    said(most->value) + " MB under " + most->label + ".");
+      for (Bar& bar : busiest) bar.best = bar.value <= least->value;
+    }
     report_.section({bar_chart("Sent by a host in a step, mean", "MB (10^6 bytes)", bytes),
+                     bar_chart("Sent by the busiest host in a step", "MB (10^6 bytes)", busiest),
                      bar_chart("Time of a step: median, tenth to ninetieth percentile", "ms", times)},
                     table);
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,9 +20,9 @@ namespace bench {
 
 namespace {
 
-// A look at a training by rank 0.
+// A look at a training: what a rank has sent, on average and the busiest, and how good the model is.
 struct Look {
-  double step = 0, seconds = 0, megabytes_sent = 0, quality = 0;
+  double step = 0, seconds = 0, megabytes_sent = 0, most_megabytes_sent = 0, quality = 0;
 };
 struct Watched {
   std::string policy;
@@ -30,8 +31,8 @@ struct Watched {
   bool learnt = true;
 };
 
-// All policies but the naive one sum what a rank has of a row and then what the ranks have, in the order of ranks: their bits
-// are the same. The naive one sums every occurrence where it arrives; what roundings make of another order must stay below a
+// All policies but TensorFlow 1's sum what a rank has of a row and then what the ranks have, in the order of ranks: their bits
+// are the same. The latter sums every occurrence where it arrives; what roundings make of another order must stay below a
 // thousandth of the perplexity.
 constexpr double of_another_order = 0.001;
 
@@ -61,11 +62,12 @@ class Convergence {
     if (options_.smoke) lm::make_tiny(text, of_model);
     lm::Task const task = lm::make_task(of_model, text, ranks_.size());
     std::vector<Watched> trainings;
-    for (auto const policy : policy_names) {
-      trainings.push_back({std::string{policy}, policy == "naive_parameter_server" ? of_another_order : 0});
+    for (auto const policy : lm::policies) {
+      if (policy == "async") continue;
+      trainings.push_back({std::string{policy}, policy == "tf1_parameter_server" ? of_another_order : 0});
       watch(trainings.back(), [&](px::AnyCommunicator& comm, auto const& look) {
         lm::train(comm, task, policy, "", task.options.checkpoints, [&](lm::Checkpoint const& now) {
-          look({real(now.batches), now.seconds, now.megabytes_sent, now.perplexity});
+          look({real(now.batches), now.seconds, now.megabytes_sent, now.most_megabytes_sent, now.perplexity});
         });
       });
     }
@@ -86,7 +88,9 @@ class Convergence {
     auto const body = [&]<class Policy>(Policy) -> Body {
       return [&](px::AnyCommunicator& comm, auto const& look) {
         mlp::train<Policy>(comm, digits, epochs, [&](mlp::Epoch const& now) {
-          look({real(now.number), now.seconds, now.megabytes_sent, now.accuracy});
+          auto const sent = px::allgather(comm, now.megabytes_sent);
+          double const mean = std::accumulate(sent.begin(), sent.end(), 0.0) / comm.size();
+          look({real(now.number), now.seconds, mean, *std::max_element(sent.begin(), sent.end()), now.accuracy});
         });
       };
     };
@@ -102,12 +106,13 @@ class Convergence {
     auto const results = ranks_.run([&](World const& world) {
       Ranks::Numbers numbers;
       body(world.comm, [&](Look const& look) {
-        numbers.insert(numbers.end(), {look.step, look.seconds, look.megabytes_sent, look.quality});
+        numbers.insert(numbers.end(), {look.step, look.seconds, look.megabytes_sent, look.most_megabytes_sent, look.quality});
       });
       return numbers;
     });
     Ranks::Numbers const& seen = results[0];
-    for (std::size_t i = 0; i < seen.size(); i += 4) training.looks.push_back({seen[i], seen[i + 1], seen[i + 2], seen[i + 3]});
+    for (std::size_t i = 0; i < seen.size(); i += 5)
+      training.looks.push_back({seen[i], seen[i + 1], seen[i + 2], seen[i + 3], seen[i + 4]});
   }
 
   // Charts, a line for each training and a record for each look; what is off by more than it may be is wrong.
@@ -119,6 +124,7 @@ class Convergence {
                  {step + "s", 6},
                  {"seconds", 8},
                  {"MB sent by a rank", 9},
+                 {"the busiest", 9},
                  {quality, 16},
                  {"most off " + first.policy, 9},
                  {"may be", 6},
@@ -147,17 +153,19 @@ class Convergence {
                      {step, static_cast<std::int64_t>(look.step)},
                      {"seconds", look.seconds},
                      {"sent_MB_of_rank", look.megabytes_sent},
+                     {"sent_MB_of_busiest_rank", look.most_megabytes_sent},
                      {quality == "held-out perplexity" ? "perplexity" : "accuracy", look.quality},
                      {"wrong", std::int64_t{is_wrong}}});
       }
       results.push_back({training.policy, most, training.tolerance});
       Look const& last = training.looks.back();
       table.row({training.policy, shown(last.step), fixed(last.seconds, 2), fixed(last.megabytes_sent, 3),
-                 fixed(last.quality, 10), shown(most), shown(training.tolerance), std::to_string(wrong)});
+                 fixed(last.most_megabytes_sent, 3), fixed(last.quality, 10), shown(most), shown(training.tolerance),
+                 std::to_string(wrong)});
       report_.wrong(wrong);
     }
     Look const& last = first.looks.back();
-    report_.found(agreement(results, "a " + quality + " of " + shown(last.quality) + " after " + shown(last.step) + ' ' + step +
+    report_.found(agreement(results, "a " + quality + " of " + said(last.quality) + " after " + said(last.step) + ' ' + step +
                                          (last.step > 1 ? "s" : "")));
     auto const chart = [&](std::string const& by, std::string const& x, int base, std::vector<Line> const& lines) {
       return line_chart(model + ": " + by, x, quality, base, logarithmic, lines);

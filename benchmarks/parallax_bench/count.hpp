@@ -68,6 +68,11 @@ class ByteCount {
     }
   }
 
+  // A tensor, the `number`-th, that lies whole on one owner: every rank's gradient goes there, past the hosts, and comes back.
+  void dense_whole(std::uint64_t bytes, std::size_t number) {
+    for (std::size_t rank = 0; rank < ranks(); ++rank) exchange(rank, owner_rank(number % owners()), bytes, bytes);
+  }
+
   // What a batch asks of a table: the distinct ids of every rank, ascending, and how many it drew.
   template <class Owner>
   struct Rows {

@@ -23,8 +23,8 @@
 
 namespace bench {
 
-// How rows travel.
-enum class Way : unsigned char { densified, parameter_server, naive, gathered };
+// The ways of rows; under `tf1` they travel as under `naive`, and dense tensors lie whole on an owner each.
+enum class Way : unsigned char { densified, parameter_server, naive, gathered, tf1 };
 // Of the policies that px::Auto chooses from, by their numbers.
 inline Way way_of(std::size_t choice) {
   constexpr Way ways[] = {Way::parameter_server, Way::gathered, Way::densified};
@@ -122,8 +122,12 @@ void for_tables(Workload const& work, Asked const& asked, std::size_t owners, st
   }
 }
 
-inline void count_dense(ByteCount& count, Workload const& work, std::uint64_t scalar_bytes) {
-  for (auto const& tensor : work.dense) count.dense(at(tensor.elements), scalar_bytes);
+inline void count_dense(ByteCount& count, Workload const& work, std::uint64_t scalar_bytes, bool whole = false) {
+  for (std::size_t number = 0; number < work.dense.size(); ++number) {
+    std::size_t const elements = at(work.dense[number].elements);
+    if (whole) count.dense_whole(elements * scalar_bytes, number);
+    else count.dense(elements, scalar_bytes);
+  }
 }
 // The rows of table t travel as ways[t] says, or, where one is given, all as it says.
 inline void count_tables(ByteCount& count, Workload const& work, std::vector<Way> const& ways, Asked const& asked,
@@ -134,8 +138,8 @@ inline void count_tables(ByteCount& count, Workload const& work, std::vector<Way
     Way const way = ways[table++];
     if (way == Way::densified) count.dense(at(shape.rows), at(shape.width) * scalar_bytes);
     else if (way == Way::parameter_server) count.pull_and_push(rows);
-    else if (way == Way::naive) count.pull_directly(rows), count.push_occurrences(rows);
-    else count.gather(rows);
+    else if (way == Way::gathered) count.gather(rows);
+    else count.pull_directly(rows), count.push_occurrences(rows);
   });
 }
 
@@ -143,11 +147,11 @@ inline void count_tables(ByteCount& count, Workload const& work, Way way, Asked 
   count_tables(count, work, std::vector<Way>(work.tables.size(), way), asked, scalar_bytes);
 }
 
-// What a step on a batch must move.
-inline std::vector<Flow> expected_flows(Ranks const& ranks, Workload const& work, std::vector<Way> const& ways,
+// Returns what a step on a batch must move. `whole`: dense tensors lie whole on an owner each.
+inline std::vector<Flow> expected_flows(Ranks const& ranks, Workload const& work, std::vector<Way> const& ways, bool whole,
                                         std::size_t batch, std::uint64_t scalar_bytes) {
   ByteCount count{work.ranks, ranks.hosts()};
-  count_dense(count, work, scalar_bytes);
+  count_dense(count, work, scalar_bytes, whole);
   count_tables(count, work, ways, asked_of(work, batch), scalar_bytes);
   return count.flows;
 }
@@ -278,7 +282,7 @@ inline std::vector<Outcome> judge(Ranks const& ranks, Workload const& work, std:
       std::uint64_t often = 0;
       for (std::int64_t step = before; step < before + measured; ++step) often += step % work.batches == batch;
       if (often == 0) continue;
-      auto const flows = expected_flows(ranks, work, ways, at(batch), scalar_bytes);
+      auto const flows = expected_flows(ranks, work, ways, methods[m].way == Way::tf1, at(batch), scalar_bytes);
       for (std::size_t rank = 0; rank < flows.size(); ++rank) {
         auto const add = [&](Bytes& to, Bytes const& from) {
           to.all += often * from.all;

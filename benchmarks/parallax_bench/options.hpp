@@ -46,8 +46,8 @@ enum class Comm : unsigned char { self, threads, mpi };
 enum class Partition : unsigned char { block, cyclic, hash, greedy };
 inline constexpr std::string_view partition_names[] = {"block", "cyclic", "hash", "greedy"};
 inline constexpr std::string_view comm_names[] = {"self", "threads", "mpi"};
-inline constexpr std::string_view policy_names[] = {"hybrid",     "all_reduce", "parameter_server", "naive_parameter_server",
-                                                    "all_gather", "auto"};
+inline constexpr std::string_view policy_names[] = {
+    "hybrid", "all_reduce", "parameter_server", "naive_parameter_server", "tf1_parameter_server", "all_gather", "auto"};
 inline constexpr std::string_view workload_names[] = {"w1", "w1t", "inception3", "w4", "w2", "w3b"};
 inline constexpr std::string_view model_names[] = {"resnet50", "inception3", "vgg16", "pixelcnn", "lm1b", "nmt", "dlrm"};
 
@@ -166,7 +166,8 @@ inline std::vector<Flag> const& flags() {
        }},
       {"--model", "name", "resnet50, inception3, vgg16, pixelcnn, lm1b, nmt or dlrm (lm1b)", "compare count report",
        [](O& o, S v) { o.model = model_names[choice("--model", v, model_names)]; }},
-      {"--policy", "list", "hybrid, all_reduce, parameter_server, naive_parameter_server, all_gather, auto (all)",
+      {"--policy", "list",
+       "hybrid, all_reduce, parameter_server, naive_parameter_server, tf1_parameter_server, all_gather, auto (all)",
        "ps compare report",
        [](O& o, S v) {
          o.policies.clear();

@@ -42,6 +42,7 @@ void run_ps(Options const& options, Ranks& ranks, Report& report, Progress& prog
                {"busbw(GB/s)", 8},
                {"sent(B/rank)", 12},
                {"by count", 12},
+               {"busiest", 12},
                {"messages", 8},
                {"rounds", 6},
                {"#wrong", 6}},
@@ -58,8 +59,8 @@ void run_ps(Options const& options, Ranks& ranks, Report& report, Progress& prog
     table.row({fixed(bytes, 0), fixed(touched * real(width), 0), type, policy, fixed(seconds * 1e6, 1),
                fixed(outcome.seconds.low * 1e6, 1), fixed(outcome.seconds.high * 1e6, 1), fixed(algbw, 3),
                fixed(algbw * bus, 3), fixed(outcome.sent_of_rank(outcome.counted), 0),
-               fixed(outcome.sent_of_rank(outcome.expected), 0), fixed(outcome.messages, 1), fixed(outcome.rounds, 1),
-               options.check ? std::to_string(outcome.wrong) : "N/A"});
+               fixed(outcome.sent_of_rank(outcome.expected), 0), fixed(outcome.most_sent(outcome.counted), 0),
+               fixed(outcome.messages, 1), fixed(outcome.rounds, 1), options.check ? std::to_string(outcome.wrong) : "N/A"});
     report.wrong(outcome.wrong);
     report.add({{"command", "ps"},
                 {"policy", policy},
@@ -77,6 +78,7 @@ void run_ps(Options const& options, Ranks& ranks, Report& report, Progress& prog
                 {"busbw_GBps", algbw * bus},
                 {"sent_bytes_per_rank_step", outcome.sent_of_rank(outcome.counted)},
                 {"expected_bytes_per_rank_step", outcome.sent_of_rank(outcome.expected)},
+                {"sent_bytes_busiest_rank_step", outcome.most_sent(outcome.counted)},
                 {"messages_per_step", outcome.messages},
                 {"rounds_per_step", outcome.rounds},
                 {"wrong", outcome.wrong}});

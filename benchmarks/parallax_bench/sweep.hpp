@@ -24,7 +24,7 @@ inline double memory_needed(Workload const& work, std::vector<Method> const& met
     elements += 3.5 * real(work.dense_elements());
     for (std::size_t t = 0; t < work.tables.size(); ++t) {
       double const table = real(work.tables[t].rows) * real(work.tables[t].width);
-      bool const sharded = method.way == Way::parameter_server || method.way == Way::naive;
+      bool const sharded = method.way == Way::parameter_server || method.way == Way::naive || method.way == Way::tf1;
       elements += table * (sharded ? 1.0 / work.ranks : method.way == Way::densified ? 3.5 : 1.0);
       elements += 6 * real(work.streams[t].largest()) * real(work.tables[t].width);
     }

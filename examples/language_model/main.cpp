@@ -1,5 +1,6 @@
 // Trains a language model on real text, on threads or on other ranks that its command line asks for, and compares the policies on the same training.
 #include <dirent.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -33,10 +34,12 @@ void print_checkpoint(Checkpoint const& now, Task const& task) {
 }
 
 void print_table(std::vector<Outcome> const& outcomes) {
-  std::printf("\n| policy | words/s | MB sent per step and rank | held-out perplexity |\n|---|---:|---:|---:|\n");
+  std::printf(
+      "\n| policy | words/s | MB sent per step and rank | by the busiest rank | held-out perplexity |\n"
+      "|---|---:|---:|---:|---:|\n");
   for (Outcome const& o : outcomes)
-    std::printf("| %s | %.0f | %.3f | %.1f |\n", std::string{o.policy}.c_str(), o.words_per_second, o.megabytes_sent,
-                o.perplexity);
+    std::printf("| %s | %.0f | %.3f | %.3f | %.1f |\n", std::string{o.policy}.c_str(), o.words_per_second, o.megabytes_sent,
+                o.most_megabytes_sent, o.perplexity);
 }
 
 // To the last bit: two trainings that are the same say the same.
@@ -64,7 +67,7 @@ void check_folder(Options const& options) {
 }
 
 std::vector<std::string_view> chosen_policies(std::string_view choice) {
-  if (choice == "compare") return {"hybrid", "all_reduce", "naive_parameter_server", "parameter_server", "all_gather"};
+  if (choice == "compare") return {compared.begin(), compared.end()};
   return {choice};
 }
 
@@ -76,7 +79,7 @@ int run(px::AnyCommunicator& world, Task const& task) {
   auto const chosen = chosen_policies(task.options.policy);
   for (std::string_view const policy : chosen) {
     bool const first = outcomes.empty();
-    std::string const title = "policy " + std::to_string(outcomes.size() + 1) + " of " + std::to_string(chosen.size());
+    std::string const title = std::to_string(outcomes.size() + 1) + " of " + std::to_string(chosen.size());
     auto const show = [&](Checkpoint const& now) {
       if (first && talks) print_checkpoint(now, task);
     };
@@ -106,7 +109,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    if (options.help) return std::fputs(std::string{usage}.c_str(), stdout) < 0;
+    if (options.help) return std::fputs(help(example::columns_of(STDOUT_FILENO)).c_str(), stdout) < 0;
     Text text = options.texts.empty() ? default_text() : read_files(options.texts);
     if (options.smoke) make_tiny(text, options);
     auto const body = [&](px::AnyCommunicator& world) {

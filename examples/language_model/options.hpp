@@ -12,12 +12,16 @@
 #include <string_view>
 #include <vector>
 
+#include "../terminal.hpp"
 #include "shape.hpp"
 
 namespace lm {
 
 inline constexpr std::array<std::string_view, 7> policies{
-    "hybrid", "all_reduce", "parameter_server", "naive_parameter_server", "all_gather", "auto", "async"};
+    "hybrid", "all_reduce", "parameter_server", "tf1_parameter_server", "all_gather", "auto", "async"};
+// The ones that are compared, in the order in which they are trained.
+inline constexpr std::array<std::string_view, 5> compared{"hybrid", "all_reduce", "tf1_parameter_server", "parameter_server",
+                                                          "all_gather"};
 
 struct Options {
   std::vector<std::string> texts;  // empty: the default text
@@ -42,26 +46,74 @@ struct Options {
   bool help = false;
 };
 
-inline constexpr std::string_view usage =
-    "language_model [--text FILE...] [--ranks N]\n"
-    "  [--policy compare|hybrid|all_reduce|parameter_server|naive_parameter_server|all_gather|auto|async]\n"
-    "  [--staleness S|any | --backup B] [--by-staleness] [--servers N]\n"
-    "  [--vocabulary V] [--embedding E] [--cell H] [--projection P] [--samples S] [--batch B] [--steps T]\n"
-    "  [--batches K] [--checkpoints C] [--rate R] [--clip NORM] [--seed N] [--smoke]\n"
-    "  [--save FOLDER [--save-every STEPS] [--resume]]\n"
-    "Trains the language model of the Parallax paper in small on 4 thread ranks, on the ranks of mpiexec or torchrun, or on "
-    "the hosts of a file (--px-help). The paper's size:\n"
-    "  --vocabulary 793470 --embedding 512 --cell 2048 --projection 512 --samples 8192 --batch 128 --steps 20\n"
-    "--policy async (or --mode, as in a file of hosts): every rank at its own pace, at most S batches (3) ahead of what it "
-    "has seen of others, or in step without the B ranks that come last; N ranks serve alone. --by-staleness: what was "
-    "computed from old parameters counts the less, the older they are.\n"
-    "--save, with --policy hybrid, keeps three checkpoints: one each minute or after so many steps, one at the end, and one "
-    "when "
-    "SIGTERM or SIGINT stops it.\n"
-    "--resume goes on from the newest, if there is one, with any number of ranks; the other options as they were, but for "
-    "--batches, "
-    "which counts\n"
-    "those before as well.\n";
+// Returns what --help prints, in lines of so many columns, with the defaults.
+inline std::string help(std::size_t columns) {
+  Options const usual;
+  auto const whole = [](auto number) { return std::to_string(number); };
+  auto const real = [](double number) {
+    std::string text = std::to_string(number);
+    text.erase(text.find_last_not_of('0') + 1);
+    return text.ends_with('.') ? text + '0' : text;
+  };
+  struct Entry {
+    std::string option, says, usually = {};
+  };
+  Entry const entries[] = {
+      {"--text FILE...", "what is trained on", "the King James Bible of Debian's package bible-kjv"},
+      {"--ranks N", "ranks as threads, where no launcher has others", whole(usual.ranks)},
+      {"--policy NAME",
+       "one of hybrid, all_reduce, parameter_server, tf1_parameter_server, all_gather, auto and async, or compare: all but the "
+       "last "
+       "two, one after another. --mode is the same",
+       usual.policy},
+      {"--vocabulary V", "words that have a row in both tables", whole(usual.shape.vocabulary)},
+      {"--embedding E", "elements of a word's row", whole(usual.shape.embedding)},
+      {"--cell H", "cells of the LSTM", whole(usual.shape.cell)},
+      {"--projection P", "what the LSTM hands on", whole(usual.shape.projection)},
+      {"--samples S", "words that a step's loss is taken over, beside the right ones", whole(usual.shape.samples)},
+      {"--batch B", "streams of words of a rank in a step", whole(usual.streams)},
+      {"--steps T", "words of each stream in a step", whole(usual.steps)},
+      {"--batches K", "steps of training; 0: one pass over the text", whole(usual.batches)},
+      {"--checkpoints C", "how often the held-out perplexity is told", whole(usual.checkpoints)},
+      {"--rate R", "learning rate", real(usual.learning_rate)},
+      {"--clip NORM", "the most that the norm of the LSTM's gradients may be", real(usual.clip)},
+      {"--seed N", "of random numbers", whole(usual.seed)},
+      {"--staleness S", "with async: so many batches a rank may be ahead of what it has seen of others, or any",
+       whole(usual.staleness)},
+      {"--backup B", "with async, in the place of --staleness: ranks go in step, without the B that come last",
+       whole(usual.backup)},
+      {"--by-staleness", "with async: what was computed from old parameters counts the less, the older they are"},
+      {"--servers N", "with async: so many ranks keep all parameters, and train on nothing", whole(usual.servers)},
+      {"--save FOLDER",
+       "with hybrid: keeps three checkpoints there, one now and then, one at the end, and one when SIGTERM or SIGINT stops it"},
+      {"--save-every STEPS", "how often; 0: each minute", whole(usual.save_every)},
+      {"--resume",
+       "goes on from the newest checkpoint, if there is one, with any number of ranks; the other options as they were, but for "
+       "--batches, which counts those before as well"},
+      {"--smoke", "a few tiny steps, for tests"},
+      {"--help", "prints this; --px-help tells how to start it on several hosts"},
+  };
+  std::size_t const indent = columns < 60 ? 4 : 22;
+  std::string text =
+      example::wrapped(
+          "language_model [options]: trains the language model of the Parallax paper in small, under several policies "
+          "in turn, and compares what they sent and learnt.",
+          columns, 0, 0) +
+      "\n";
+  for (Entry const& entry : entries) {
+    std::string line = "  " + entry.option;
+    if (indent < 22) line += "\n" + std::string(indent, ' ');
+    else line.resize(indent, ' ');
+    std::string const says = entry.says + (entry.usually.empty() ? "" : " (" + entry.usually + ")");
+    text += line + example::wrapped(says, columns, indent, indent) + "\n";
+  }
+  return text +
+         example::wrapped(
+             "The paper's size: --vocabulary 793470 --embedding 512 --cell 2048 --projection 512 --samples 8192 --batch 128 "
+             "--steps 20",
+             columns, 0, 0) +
+         "\n";
+}
 
 namespace detail {
 

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <span>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "../../benchmarks/baseline/naive_ps.hpp"
+#include "../../benchmarks/baseline/tf1_ps.hpp"
 #include "../progress.hpp"
 #include "apart.hpp"
 #include "trainer.hpp"
@@ -38,15 +38,17 @@ bool train_until(std::int64_t batches, Trainer& trainer, Record& record, example
     record.bytes_sent += static_cast<double>(session.traffic().payload_sent() - sent_before);
     record.loss = record.batches == 0 ? loss : 0.98 * record.loss + 0.02 * loss;
     ++record.batches;
-    progress.update(session.steps() - 1, "sampled loss " + std::to_string(record.loss).substr(0, 5));
+    progress.update(session.steps() - 1, "loss " + std::to_string(record.loss).substr(0, 5));
     if (stops && stops()) return false;
   }
   return true;
 }
 
-double mean_over_ranks(double value, px::AnyCommunicator& world) {
-  px::allreduce(world, std::span{&value, 1});
-  return value / world.size();
+// Notes what the ranks have sent of this many bytes each. Collective.
+void note_sent(Outcome& outcome, double bytes, px::AnyCommunicator& world) {
+  auto const all = px::allgather(world, bytes / 1e6);
+  outcome.megabytes_sent = std::accumulate(all.begin(), all.end(), 0.0) / world.size();
+  outcome.most_megabytes_sent = *std::max_element(all.begin(), all.end());
 }
 
 // Runs a training with checkpoints: goes on from the newest one, if it is asked to, saves now and then, at the end, and when a signal
@@ -87,7 +89,7 @@ Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_vi
   Trainer<Preset, float> trainer{world, options, task.corpus.train};
   auto& session = trainer.session();
   (title += title.empty() ? "" : ": ") += policy;
-  title.resize(37, ' ');
+  title.resize(std::max<std::size_t>(title.size(), 30), ' ');
   example::Progress progress{title, task.batches, world.rank() == 0};
   Record record;
   Outcome outcome;
@@ -102,8 +104,9 @@ Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_vi
       outcome.batches = session.steps();
       if (outcome.stopped) break;
       outcome.perplexity = trainer.perplexity(task.corpus.held_out);
-      outcome.megabytes_sent = mean_over_ranks(record.bytes_sent, world) / 1e6;
-      at_checkpoint({outcome.batches, record.seconds, outcome.megabytes_sent, outcome.perplexity});
+      note_sent(outcome, record.bytes_sent, world);
+      progress.clear();
+      at_checkpoint({outcome.batches, record.seconds, outcome.megabytes_sent, outcome.most_megabytes_sent, outcome.perplexity});
     }
   };
   if constexpr (std::same_as<Preset, px::presets::hybrid>) {  // what it takes to save is compiled for one policy alone
@@ -115,7 +118,7 @@ Outcome train_under(px::AnyCommunicator& world, Task const& task, std::string_vi
   auto const batches = static_cast<double>(std::max<std::int64_t>(record.batches, 1));
   auto const words = static_cast<double>(options.streams * options.steps * world.size() * record.batches);
   outcome.words_per_second = record.seconds > 0 ? words / record.seconds : 0;
-  outcome.megabytes_sent /= batches;
+  outcome.megabytes_sent /= batches, outcome.most_megabytes_sent /= batches;
   if (!outcome.stopped) progress.update(task.batches, std::to_string(static_cast<int>(outcome.words_per_second)) + " words/s");
   session.finish();
   return outcome;
@@ -127,7 +130,7 @@ Outcome train_apart(px::AnyCommunicator& world, Task const& task, std::string_vi
   Options const& options = task.options;
   ApartTrainer<float> trainer{world, options, task.corpus.train};
   (title += title.empty() ? "" : ": ") += policy;
-  title.resize(37, ' ');
+  title.resize(std::max<std::size_t>(title.size(), 30), ' ');
   example::Progress progress{title, task.batches, world.rank() == options.servers};
   double seconds = 0, smoothed = 0;
   Outcome outcome;
@@ -138,19 +141,20 @@ Outcome train_apart(px::AnyCommunicator& world, Task const& task, std::string_vi
     auto const start = Clock::now();
     trainer.train(until - outcome.batches, [&](std::int64_t clock, double loss) {
       smoothed = clock == 1 ? loss : 0.98 * smoothed + 0.02 * loss;
-      progress.update(clock - 1, "sampled loss " + std::to_string(smoothed).substr(0, 5));
+      progress.update(clock - 1, "loss " + std::to_string(smoothed).substr(0, 5));
     });
     px::barrier(world);
     seconds += std::chrono::duration<double>(Clock::now() - start).count();
     outcome.batches = until;
-    double const sent = static_cast<double>(trainer.session().traffic().payload_sent());
-    outcome.megabytes_sent = mean_over_ranks(sent, world) / 1e6;
+    note_sent(outcome, static_cast<double>(trainer.session().traffic().payload_sent()), world);
     outcome.perplexity = trainer.perplexity(task.corpus.held_out);
-    at_checkpoint({outcome.batches, seconds, outcome.megabytes_sent, outcome.perplexity});
+    progress.clear();
+    at_checkpoint({outcome.batches, seconds, outcome.megabytes_sent, outcome.most_megabytes_sent, outcome.perplexity});
   }
   auto const words = static_cast<double>(options.streams * options.steps * (world.size() - options.servers) * task.batches);
   outcome.words_per_second = seconds > 0 ? words / seconds : 0;
-  outcome.megabytes_sent /= static_cast<double>(std::max<std::int64_t>(task.batches, 1));
+  auto const batches = static_cast<double>(std::max<std::int64_t>(task.batches, 1));
+  outcome.megabytes_sent /= batches, outcome.most_megabytes_sent /= batches;
   progress.update(task.batches, std::to_string(static_cast<int>(outcome.words_per_second)) + " words/s");
   trainer.session().finish();
   return outcome;
@@ -166,7 +170,7 @@ Outcome train(px::AnyCommunicator& world, Task const& task, std::string_view pol
   if (policy == "hybrid") return under(px::presets::hybrid{});
   if (policy == "all_reduce") return under(px::presets::all_reduce{});
   if (policy == "parameter_server") return under(px::presets::parameter_server{});
-  if (policy == "naive_parameter_server") return under(baseline::naive_parameter_server{});
+  if (policy == "tf1_parameter_server") return under(baseline::tf1_parameter_server{});
   if (policy == "all_gather") return under(px::presets::all_gather{});
   if (policy == "auto") return under(px::Auto{});
   if (policy == "async") return train_apart(world, task, policy, title, checkpoints, at_checkpoint);

@@ -19,19 +19,20 @@ namespace px = parallax;
 struct Outcome {
   std::string_view policy;
   double words_per_second = 0;  // of all ranks together
-  double megabytes_sent = 0;    // per step and rank
-  double perplexity = 0;        // on held-out text, in the end
-  std::int64_t batches = 0;     // with those before it was resumed
-  std::string saved;            // the last checkpoint, if any was saved: its folder
-  bool stopped = false;         // by a signal, after so many batches; it is saved, and nothing was evaluated
+  // Per step: by a rank on average, and by the busiest one.
+  double megabytes_sent = 0, most_megabytes_sent = 0;
+  double perplexity = 0;     // on held-out text, in the end
+  std::int64_t batches = 0;  // with those before it was resumed
+  std::string saved;         // the last checkpoint, if any was saved: its folder
+  bool stopped = false;      // by a signal, after so many batches; it is saved, and nothing was evaluated
 };
 
 // How far a training has come when its model is looked at; on all ranks alike but for the time.
 struct Checkpoint {
   std::int64_t batches = 0;
-  double seconds = 0;         // of training, without what looking takes
-  double megabytes_sent = 0;  // by a rank, on average
-  double perplexity = 0;      // on held-out text
+  double seconds = 0;                                  // of training, without what looking takes
+  double megabytes_sent = 0, most_megabytes_sent = 0;  // by a rank on average, and by the busiest one
+  double perplexity = 0;                               // on held-out text
 };
 using AtCheckpoint = std::function<void(Checkpoint const&)>;
 

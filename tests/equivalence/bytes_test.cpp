@@ -5,13 +5,13 @@
 #include <optional>
 #include <tuple>
 
+#include "../../benchmarks/baseline/tf1_ps.hpp"
 #include "../catch.hpp"
 #include "../support/byte_model.hpp"
 #include "../support/recording_communicator.hpp"
-#include "workload.hpp"
 #include "parallax/comm/thread.hpp"
 #include "parallax/parallax.hpp"
-#include "../../benchmarks/baseline/naive_ps.hpp"
+#include "workload.hpp"
 
 namespace px = parallax;
 using namespace parallax_test;
@@ -28,8 +28,10 @@ struct Model {
   using Index = Int;
   using Layer = px::Variable<px::Dense, DensePolicy, T>;
   using Words = px::Variable<px::Sparse, RowPolicy, P, T, px::Index<Int>>;
-  static constexpr bool naive = std::is_same_v<RowPolicy, baseline::NaivePs>, gathers = std::is_same_v<RowPolicy, px::AllGather>,
-                        densified = std::is_same_v<RowPolicy, px::AllReduce>;
+  static constexpr bool naive = std::is_same_v<RowPolicy, baseline::NaivePs>,
+                        gathers = std::is_same_v<RowPolicy, px::AllGather>,
+                        densified = std::is_same_v<RowPolicy, px::AllReduce>,
+                        whole = std::is_same_v<DensePolicy, baseline::WholeOnServer>;
   static std::string name() {
     return std::string{DensePolicy::name} + " + " + std::string{RowPolicy::name} + ", " + std::string{P::name};
   }
@@ -37,7 +39,8 @@ struct Model {
 
 using Models = std::tuple<Model<px::AllReduce, px::PsShard, px::Cyclic, double, std::int32_t>,
                           Model<px::PsShard, px::AllGather, px::Block>, Model<px::AllReduce, px::AllReduce, px::Hash>,
-                          Model<px::PsShard, baseline::NaivePs, px::Hash, float, std::int32_t>>;
+                          Model<px::PsShard, baseline::NaivePs, px::Hash, float, std::int32_t>,
+                          Model<baseline::WholeOnServer, baseline::NaivePs>>;
 
 struct Case {
   int ranks;
@@ -205,13 +208,17 @@ std::vector<Flow> model(Case const& c, std::size_t number, bool lost = false) {
   auto const layers = [&](auto&& move) {
     for (std::size_t const size : c.shape.layers) move(size);
   };
+  auto sum = [&, layer = std::size_t{0}](std::size_t size) mutable {
+    if (M::whole) network.sum_on_server(layer++, size * sizeof(T));
+    else network.reduce_and_gather(size, sizeof(T));
+  };
   switch (operations[number]) {
     case Operation::broadcast: layers([&](std::size_t size) { network.broadcast(size, sizeof(T)); }); break;
     case Operation::pull:
       if (!M::gathers && !M::densified) network.pull(table, batches(), M::naive);
       break;
     case Operation::push_pulled:
-      layers([&](std::size_t size) { network.reduce_and_gather(size, sizeof(T)); });
+      layers(sum);
       push(0, true);
       break;
     case Operation::push_distinct: push(0, true); break;
@@ -221,7 +228,7 @@ std::vector<Flow> model(Case const& c, std::size_t number, bool lost = false) {
       push(1, false);
       break;
     case Operation::started:
-      layers([&](std::size_t size) { network.reduce_and_gather(size, sizeof(T)); });
+      layers(sum);
       push(0, false);
       push(1, false);
       break;

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "../../benchmarks/baseline/tf1_ps.hpp"
 #include "equality.hpp"
-#include "../../benchmarks/baseline/naive_ps.hpp"
 
 namespace parallax_test {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 // As many as are odd and no multiple of 3: scalars, indices and partitioners take turns by number, so each optimizer meets all.
 using Optimizers = std::tuple<px::Sgd, px::Momentum, px::Adagrad, px::CenteredRmsProp, px::Adam, px::LazyAdam, px::Adadelta,
                               px::ProximalSgd, px::ProximalAdagrad, px::AdagradDa, Tempered>;
-using DensePolicies = std::tuple<px::AllReduce, px::PsShard>;
+using DensePolicies = std::tuple<px::AllReduce, px::PsShard, baseline::WholeOnServer>;
 using RowPolicies = std::tuple<px::PsShard, px::AllGather, px::AllReduce, baseline::NaivePs>;
 using Partitioners = std::tuple<px::Cyclic, px::Block, px::Hash>;
 constexpr std::size_t optimizers = std::tuple_size_v<Optimizers>;
@@ -58,7 +58,7 @@ struct Pair {
   using Partitioner = std::tuple_element_t<number % 3, Partitioners>;
   using Policy = typename decltype([] {
     if constexpr (dense) return std::type_identity<std::tuple_element_t<number / optimizers, DensePolicies>>{};
-    else return std::type_identity<std::tuple_element_t<number / optimizers - 2, RowPolicies>>{};
+    else return std::type_identity<std::tuple_element_t<number / optimizers - std::tuple_size_v<DensePolicies>, RowPolicies>>{};
   }())::type;
   using Variable = typename decltype([] {
     if constexpr (dense) return std::type_identity<px::Variable<px::Dense, Policy, Optimizer, T>>{};

@@ -1,4 +1,5 @@
 // The command line of the language model: what is no number is refused by a sentence.
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -57,4 +58,30 @@ TEST_CASE("checkpoints want a folder, and one policy", "[examples][options]") {
   CHECK(options.save == "run");
   CHECK(options.save_every == 5);
   CHECK(options.resume);
+}
+
+TEST_CASE("the help fits into its terminal, and tells of every option and every default", "[examples][options]") {
+  for (std::size_t const columns : {40, 80, 200}) {
+    std::string const help = lm::help(columns);
+    std::size_t most = 0;
+    for (std::size_t at = 0, end; at < help.size(); at = end + 1) {
+      end = help.find('\n', at);
+      most = std::max(most, example::columns_for(help.substr(at, end - at)));
+    }
+    CHECK(most <= columns);
+    std::string words;  // however they are broken
+    for (char const c : help)
+      if (c != ' ' && c != '\n') words += c;
+    for (char const* const option :
+         {"--text",       "--ranks",      "--policy",      "--mode", "--staleness",  "--by-staleness", "--backup",
+          "--servers",    "--vocabulary", "--embedding",   "--cell", "--projection", "--samples",      "--batch",
+          "--steps",      "--batches",    "--checkpoints", "--rate", "--clip",       "--seed",         "--save",
+          "--save-every", "--resume",     "--smoke",       "--help"})
+      CHECK(words.find(option) != words.npos);
+    for (auto const policy : lm::policies) CHECK(words.find(policy) != words.npos);
+    lm::Options const usual;
+    CHECK(usual.learning_rate == 0.3);
+    for (char const* const said : {"(8000)", "(0.3)", "(10.0)", "(compare)", "(4)", "(16)", "(64)", "(256)", "(3)"})
+      CHECK(words.find(said) != words.npos);
+  }
 }

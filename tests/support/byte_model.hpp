@@ -76,6 +76,14 @@ class Network {
       carry(owner, rank, Kind::dense, part);
     });
   }
+  // The `number`-th tensor lies whole on one owner: past the hosts, each rank's gradient goes there, and the sum comes back.
+  void sum_on_server(std::size_t number, std::size_t bytes) {
+    std::size_t const server = owner_rank(number % owners());
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      carry(rank, server, Kind::dense, bytes);
+      carry(server, rank, Kind::dense, bytes);
+    }
+  }
   // Rank 0 deals the parts, then all gather them.
   void broadcast(std::size_t size, std::size_t bytes) {
     for (std::size_t o = 0; o < owners(); ++o) carry(0, owner_rank(o), Kind::dense, part_size(size, o, 1) * bytes);

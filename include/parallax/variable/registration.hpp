@@ -124,6 +124,7 @@ struct Registration : Counted {
   void (*reserve_launch)(void* state) = nullptr;
   // Tells the state that an update of it was made by a graph; null where there are none.
   void (*replayed)(void* state) = nullptr;
+  int number = 0;                   // its place among all variables that the session was ever given, from 0 on
   bool compares_values = false;     // by its session: a replica's first update compares what the ranks begin with
   std::int64_t compares_every = 0;  // likewise: each of so many updates compares what they have; 0: none does
   bool gone = false;                // the variable was destroyed; handles and updates in flight may still hold its state

@@ -45,6 +45,7 @@ class Registry {
   void const* session_;
   LongWork* long_work_ = nullptr;
   List<RegistrationPtr> known_;
+  int entered_ = 0;  // ever
   std::uint64_t hash_ = 0;
 };
 
@@ -56,6 +57,7 @@ PARALLAX_INLINE void Registry::enter(RegistrationPtr given, int rank) {
       throw Error{Errc::invalid_argument, rank, "Variable", given->name, "the session has a variable of this name already"};
   add(given->hash);
   known_.push_back(given);
+  given->number = entered_++;
   given->session = session_;
   given->long_work = long_work_;
 }
