@@ -26,7 +26,8 @@ set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SUGGESTS
 if(PARALLAX_BUILD_TOOLS AND NOT PARALLAX_BUILD_TESTS)
   list(APPEND CPACK_COMPONENTS_ALL tools)
 endif()
-set(CPACK_COMPONENT_TOOLS_DESCRIPTION "A program that looks at checkpoints of trainers that use parallax.")
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION "Programs beside the library parallax: parallax-checkpoint looks at checkpoints of trainers, and \
+parallax-bench-crossing measures all-reduce beside the parameter server on this machine.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME parallax-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 find_program(parallax_dpkg_shlibdeps dpkg-shlibdeps)

@@ -43,6 +43,14 @@ foreach(command list show verify diff convert)
   endif()
 endforeach()
 
+# The microbenchmark by its name, small: it ends with the table of where all-reduce begins to be the cheaper one.
+foreach(program tools/usr/bin/parallax-bench-crossing tgz/parallax-${version}/bin/parallax-bench-crossing)
+  execute_process(COMMAND ${work}/${program} --smoke OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT said MATCHES "PS/AR bytes.*# the share of a table's rows [(]alpha[)] from which all-reduce costs less.*by bytes +by time\n[^\n]* MiB ")
+    message(FATAL_ERROR "${program} has shown no table: ${said}")
+  endif()
+endforeach()
+
 # A build that has tests packs without building them.
 execute_process(COMMAND ${CMAKE_COMMAND} -G ${generator} -S ${root} -B ${work}/with_tests -DCMAKE_CXX_COMPILER=${compiler}
   -DPARALLAX_WITH_MPI=OFF OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
