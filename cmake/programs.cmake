@@ -16,9 +16,9 @@ if(PARALLAX_QUICK_LINKER)
   endforeach()
 endif()
 
+set(parallax_warning_flags -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
 add_library(parallax_warnings INTERFACE)
-target_compile_options(parallax_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+target_compile_options(parallax_warnings INTERFACE ${parallax_warning_flags} -Wno-sign-conversion)
 # What g++ believes to see after it has inlined is told, but is often not there (12.2 at -O3).
 target_compile_options(parallax_warnings INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-error=stringop-overflow;-Wno-error=array-bounds;-Wno-error=maybe-uninitialized>)

@@ -17,7 +17,7 @@ namespace {
 
 // Every so many steps, or every minute; and when a signal comes.
 px::Every times(Options const& options) {
-  return {.steps = options.save_every, .seconds = options.save_every > 0 ? 0.0 : 60.0, .signals = true};
+  return {.steps = options.save_every, .seconds = options.save_every > 0 ? 0.0 : 60.0, .on_signals = true};
 }
 
 auto checkpoints(SavedParts const& of, Options const& options) {

@@ -246,7 +246,7 @@ TEST_CASE("a signal that comes within train saves in the next together", "[async
           Counter counter{session};
           std::optional<px::Checkpoints<px::Session<World>, decltype(counter.layer)&>> every;
           session.together([&](auto& all) {
-            every.emplace(all, scratch.path("run"), px::Every{.steps = 1000, .signals = true}, counter.layer);
+            every.emplace(all, scratch.path("run"), px::Every{.steps = 1000, .on_signals = true}, counter.layer);
           });
           int rounds = 0;
           while (!every->stopping() && rounds < 5) {

@@ -23,7 +23,7 @@ inline constexpr auto deadline = 1s;  // a rank's rows take more than two to tak
 // work is told of after so many elements.
 struct Slow {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar>;
+  using element_slots = px::slot_types<px::scalar>;
   static constexpr px::Untouched untouched = px::Untouched::moves;
   double learning_rate = 0.01;
 

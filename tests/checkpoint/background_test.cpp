@@ -269,7 +269,7 @@ std::pair<int, std::vector<std::int64_t>> run_with_signals(std::string const& fo
     px::run_threads(3, [&](px::ThreadCommunicator& world) {
       Trainer trainer{world};
       trainer.with([&](auto&&... things) {
-        px::Checkpoints every{trainer.session, folder, {.steps = 1000, .signals = signals}, things...};
+        px::Checkpoints every{trainer.session, folder, {.steps = 1000, .on_signals = signals}, things...};
         every.resume();
         while (trainer.session.steps() < 100 && !every.stopping()) {
           trainer.step();
@@ -367,7 +367,7 @@ TEST_CASE("handlers are given back", "[checkpoint][signals]") {
   px::run_threads(2, [&](px::ThreadCommunicator& world) {
     Trainer trainer{world};
     trainer.with([&](auto&&... things) {
-      px::Checkpoints const every{trainer.session, scratch.path("run"), {.steps = 1, .signals = true}, things...};
+      px::Checkpoints const every{trainer.session, scratch.path("run"), {.steps = 1, .on_signals = true}, things...};
     });
     trainer.session.finish();
   });

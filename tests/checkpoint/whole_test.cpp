@@ -467,7 +467,7 @@ namespace {
 // Keeps a slot of another type than its parameters.
 struct Counting {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar, std::int32_t>;
+  using element_slots = px::slot_types<px::scalar, std::int32_t>;
   static constexpr std::string_view name = "Counting", slot_names[] = {"last", "times"};
   double rate = 1;
   auto at(std::int64_t) const {

@@ -211,14 +211,14 @@ class Model {
       using Elements = px::SlotArrays<float, typename O::element_slots>;
       using Rows = px::SlotArrays<float, px::row_slots<O>>;
       [&]<std::size_t... i>(std::index_sequence<i...>) {
-        (add("element slot " + std::to_string(i), state.slots().template span<i>(), of,
-             static_cast<std::int64_t>(state.slots().template span<i>().size()) / unit, number),
+        (add("element slot " + std::to_string(i), state.optimizer_state().template span<i>(), of,
+             static_cast<std::int64_t>(state.optimizer_state().template span<i>().size()) / unit, number),
          ...);
       }
       (std::make_index_sequence<Elements::number>{});
       [&]<std::size_t... i>(std::index_sequence<i...>) {
-        (add("row slot " + std::to_string(i), state.slots().template row_span<i>(), of,
-             static_cast<std::int64_t>(state.slots().template row_span<i>().size()), number),
+        (add("row slot " + std::to_string(i), state.optimizer_state().template row_span<i>(), of,
+             static_cast<std::int64_t>(state.optimizer_state().template row_span<i>().size()), number),
          ...);
       }
       (std::make_index_sequence<Rows::number>{});

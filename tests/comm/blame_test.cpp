@@ -81,7 +81,7 @@ class Schedule {
     return -1;
   }
 
-  std::optional<px::Status> status_of(int self, int rank, bool& fresh) {
+  std::optional<px::RankStatus> status_of(int self, int rank, bool& fresh) {
     if (rank == self || pace_.open) return of(rank).journal.status();
     of(rank).asked = true;
     fresh = of(rank).told || of(rank).gives_up;  // who gives up asks, and answers meanwhile
@@ -170,7 +170,7 @@ struct End {
   Request ialltoallv(int, px::Transfer const&) { return {}; }
   void abort(px::Error const&) {}
   px::Journal& journal() { return schedule->journal(self); }
-  std::optional<px::Status> status_of(int rank, bool& fresh) { return schedule->status_of(self, rank, fresh); }
+  std::optional<px::RankStatus> status_of(int rank, bool& fresh) { return schedule->status_of(self, rank, fresh); }
   void answer() {}
 };
 static_assert(px::KeepsJournals<End> && px::OwnClock<End>);
@@ -199,7 +199,7 @@ TEST_CASE("the rank that is stuck is blamed, whatever it said last", "[comm][bla
     ++named;
     int at = missing;  // where the last words alone lead to
     for (int links = 0; links < schedule.ranks() && at >= 0 && at != rank; ++links) {
-      px::Status const status = schedule.journal(at).status();
+      px::RankStatus const status = schedule.journal(at).status();
       if (!status.waiting || status.waiting_for < 0) break;
       at = status.waiting_for;
     }

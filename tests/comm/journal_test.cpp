@@ -15,17 +15,17 @@ namespace px = parallax;
 
 using Report = px::JournalReport<px::ThreadCommunicator>;
 
-static_assert(std::is_trivially_copyable_v<px::Status> && std::is_trivially_copyable_v<px::TraceEvent>);
+static_assert(std::is_trivially_copyable_v<px::RankStatus> && std::is_trivially_copyable_v<px::TraceEvent>);
 
 TEST_CASE("a report is in the words of the journal's owner, also once it has travelled as bytes", "[comm][journal]") {
   px::Journal journal;
   journal.enter("serve", 3, 7, 1'000'000'000);
   journal.name("words");
   auto const travelled = [&] {
-    px::Status const told = journal.status();
+    px::RankStatus const told = journal.status();
     std::array<char, sizeof told> bytes;
     std::memcpy(bytes.data(), &told, sizeof told);
-    px::Status heard;
+    px::RankStatus heard;
     std::memcpy(&heard, bytes.data(), sizeof heard);
     return heard;
   };

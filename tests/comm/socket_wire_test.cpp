@@ -527,7 +527,7 @@ TEST_CASE("an abort is shown as far as it makes sense", "[comm][socket]") {
 TEST_CASE("a status of any bytes can be shown", "[comm][socket]") {
   px::detail::SocketJournals journals;
   journals.join(2);
-  std::memset(journals.begin(1), 0xff, sizeof(px::Status));
+  std::memset(journals.begin(1), 0xff, sizeof(px::RankStatus));
   journals.come(1, false);
   bool fresh = false;
   auto const status = journals.status_of(1, fresh);

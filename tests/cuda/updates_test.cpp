@@ -24,7 +24,7 @@ namespace device = parallax::device;
 
 // Tables of an optimizer's slots, of positive numbers, for some are square roots' arguments.
 template <class T, class... S>
-auto drawn_slots(cases::Draw& draw, std::int64_t rows, std::int64_t width, parallax::slots<S...>) {
+auto drawn_slots(cases::Draw& draw, std::int64_t rows, std::int64_t width, parallax::slot_types<S...>) {
   [[maybe_unused]] auto const make = [&]<class Slot>(std::type_identity<Slot>) {
     cases::Table<Slot> table{draw, rows, width};
     for (auto& value : table.memory) value = value < Slot{0} ? -value : value;

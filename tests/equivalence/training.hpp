@@ -33,7 +33,7 @@ namespace px = parallax;
 // A user's own optimizer, with two slots of different types.
 struct Tempered {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar, std::int32_t>;
+  using element_slots = px::slot_types<px::scalar, std::int32_t>;
   double learning_rate = 0.125;
   auto at(std::int64_t) const {
     return [rate = learning_rate](auto& p, auto g, auto& squares, auto& count) noexcept {

@@ -6,7 +6,7 @@ namespace px = parallax;
 
 struct Forgetful {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar>;
+  using element_slots = px::slot_types<px::scalar>;
   double learning_rate = 0.1;
   struct Rule {
     void operator()(auto& p, auto g, auto& sum) const noexcept { p = -(sum += g); }

@@ -19,6 +19,7 @@ string(REGEX REPLACE "[][;]" "," plain "${output}")  # these would confuse CMake
 string(REGEX REPLACE "[][;]" "," plain_sentence "${sentence}")
 string(REPLACE "\\\"" "\"" plain "${plain}")  # clang shows the sentence as it is written in the source
 string(REGEX MATCHALL "[^\n]*error: [^\n]*" errors "${plain}")
+list(FILTER errors EXCLUDE REGEX "exception handling disabled, use")  # g++'s own, once, behind ours
 list(LENGTH errors count)
 string(FIND "${errors}" "${plain_sentence}" found)
 if(NOT first_line)

@@ -5,7 +5,7 @@ namespace px = parallax;
 
 struct Careless {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<>;
+  using element_slots = px::slot_types<>;
   static constexpr px::Unit unit = px::Unit::row;
   struct Rule {
     px::Measures<1> measure(auto& /*p*/, auto g) const { return {static_cast<double>(g * g)}; }

@@ -78,7 +78,7 @@ struct NoSlots {
   using axis = px::optimizer_axis;
 };
 struct NoRule : NoSlots {
-  using element_slots = px::slots<px::scalar>;
+  using element_slots = px::slot_types<px::scalar>;
 };
 struct Plain : NoRule {
   auto at(std::int64_t) const {
@@ -89,7 +89,7 @@ struct Copied : Plain {
   Copied(Copied const&) {}
 };
 struct TwoSlots : Plain {
-  using element_slots = px::slots<px::scalar, px::scalar>;
+  using element_slots = px::slot_types<px::scalar, px::scalar>;
 };
 struct MayThrow : NoRule {
   auto at(std::int64_t) const {
@@ -99,8 +99,8 @@ struct MayThrow : NoRule {
 template <bool Measures, bool MeasuresNothrow, bool Finishes, bool FinishesNothrow>
 struct Measured {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<>;
-  using row_slots = px::slots<double>;
+  using element_slots = px::slot_types<>;
+  using row_slots = px::slot_types<double>;
   static constexpr px::Unit unit = px::Unit::row;
   struct Rule {
     px::Measures<1> measure(auto&, auto g) const noexcept(MeasuresNothrow) requires Measures { return {double(g)}; }

@@ -8,7 +8,7 @@ namespace px = parallax;
 
 struct Own {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar>;
+  using element_slots = px::slot_types<px::scalar>;
   double learning_rate = 0.1;
   auto at(std::int64_t) const {
     return [](auto& p, auto g, auto& sum) noexcept { p -= sum += g; };
@@ -17,7 +17,7 @@ struct Own {
 
 struct RowNorm {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<>;
+  using element_slots = px::slot_types<>;
   static constexpr px::Unit unit = px::Unit::row;
   struct Rule {
     px::Measures<1> measure(auto& /*p*/, auto g) const noexcept { return {static_cast<double>(g * g)}; }

@@ -7,7 +7,7 @@ namespace px = parallax;
 
 struct Careless {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<>;
+  using element_slots = px::slot_types<>;
   double learning_rate = 0.1;
   auto at(std::int64_t) const {
     return [](auto& p, auto g) { p -= g; };

@@ -5,7 +5,7 @@ namespace px = parallax;
 
 struct Forgetful {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar, px::scalar>;
+  using element_slots = px::slot_types<px::scalar, px::scalar>;
   static constexpr std::string_view slot_names[] = {"m"};
   auto at(std::int64_t) const {
     return [](auto& p, auto g, auto& m, auto& v) noexcept { p -= m += v += g; };

@@ -5,7 +5,7 @@ namespace px = parallax;
 
 struct Blind {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<>;
+  using element_slots = px::slot_types<>;
   static constexpr px::Unit unit = px::Unit::row;
   auto at(std::int64_t) const {
     return [](auto& p, auto g) noexcept { p -= g; };

@@ -168,7 +168,7 @@ TEST_CASE("ranks of MPI save behind the steps, and when one of them is sent a si
     Trainer trainer{world, 0};
     px::Checkpoints every{trainer.session,
                           shared.folder,
-                          {.steps = 4, .signals = true},
+                          {.steps = 4, .on_signals = true},
                           trainer.words,
                           trainer.bias,
                           px::shared_value("epoch", trainer.epoch),

@@ -43,7 +43,7 @@ std::vector<T> gradients(std::uint64_t seed) {
 // Ten lines: momentum with a count of the updates of every element.
 struct CountedMomentum {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar, std::int32_t>;
+  using element_slots = px::slot_types<px::scalar, std::int32_t>;
   double learning_rate = 0.1, momentum = 0.5;
   auto initial() const { return std::tuple{0.0, -100}; }
   auto at(std::int64_t step) const {
@@ -59,7 +59,7 @@ struct CountedMomentum {
 // A rule over doubles only.
 struct DoublesOnly {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<>;
+  using element_slots = px::slot_types<>;
   auto at(std::int64_t) const {
     return [](double& p, double g) noexcept { p -= g; };
   }
@@ -296,7 +296,7 @@ TEMPLATE_TEST_CASE("row-wise Adagrad keeps one sum of mean squares for a row", "
   session.step(grad(matrix, std::vector<T>{1, 2, 3, 0, 0, 0}), grad(table, std::vector{2}, std::vector<T>{1, 2, 3}));
   double const sum = 0.25 + 14.0 / 3, factor = 0.5 / (std::sqrt(sum) + 1e-3);
   double const near = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
-  auto const sums = matrix.state().slots().template row_span<0>();
+  auto const sums = matrix.state().optimizer_state().template row_span<0>();
   REQUIRE(sums.size() == 2);
   CHECK(static_cast<double>(sums[0]) == Approx(sum).epsilon(near));
   CHECK(sums[1] == static_cast<T>(0.25));
@@ -306,7 +306,7 @@ TEMPLATE_TEST_CASE("row-wise Adagrad keeps one sum of mean squares for a row", "
     CHECK(static_cast<double>(table.local()[2][i]) == Approx(1 - moved).margin(near));
     CHECK(memory[3 + i] == static_cast<T>(4 + i));
   }
-  CHECK(table.state().slots().template row_span<0>()[2] == sums[0]);
+  CHECK(table.state().optimizer_state().template row_span<0>()[2] == sums[0]);
   CHECK_THROWS_AS((px::Variable<px::Dense, px::RowwiseAdagrad, T>{session, "odd", px::bind(memory, 4)}), px::Error);
 }
 
@@ -429,9 +429,9 @@ TEMPLATE_TEST_CASE("an optimizer of ten lines trains dense and sparse variables,
   CHECK(memory[0] == Approx(expected));
   CHECK(table.local()[2][0] == Approx(row));
   CHECK(table.local()[1][0] == 5);
-  CHECK(dense.state().slots().template span<1>()[2] == -96);
-  CHECK(table.state().slots().template span<1>()[2] == -96);
-  CHECK(table.state().slots().template span<1>()[0] == -100);
+  CHECK(dense.state().optimizer_state().template span<1>()[2] == -96);
+  CHECK(table.state().optimizer_state().template span<1>()[2] == -96);
+  CHECK(table.state().optimizer_state().template span<1>()[0] == -100);
   CHECK(dense.steps() == 4);
 }
 

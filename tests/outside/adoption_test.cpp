@@ -19,7 +19,7 @@ namespace {
 // p = -sum · rate / sqrt(t) in the step number t of the variable. An element moves in every step, with a gradient or without.
 struct DualAveraging {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar>;
+  using element_slots = px::slot_types<px::scalar>;
   static constexpr std::string_view name = "DualAveraging";
   [[maybe_unused]] static constexpr std::string_view slot_names[] = {"sum"};
   static constexpr px::Untouched untouched = px::Untouched::moves;

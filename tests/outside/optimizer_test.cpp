@@ -18,7 +18,7 @@ namespace {
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 struct Lion {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar>;
+  using element_slots = px::slot_types<px::scalar>;
   static constexpr std::string_view name = "Lion", slot_names[] = {"m"};
   static constexpr px::Untouched untouched = px::Untouched::moves;  // m pushes, and the decay pulls, without a gradient
   double learning_rate = 1e-4, beta1 = 0.9, beta2 = 0.99, decay = 0;

@@ -127,14 +127,14 @@ struct Model {
     bits(std::span{hidden_memory});
     bits(std::span{bias_memory});
     rows(words), rows(exact), rows(copy), rows(whole), rows(naive);
-    bits(hidden.state().slots().template span<0>());
-    bits(bias.state().slots().template span<0>());
-    bits(bias.state().slots().template span<1>());
-    bits(words.state().slots().template span<0>());
-    bits(exact.state().slots().template span<0>());
-    bits(exact.state().slots().template span<1>());
-    bits(copy.state().slots().template span<0>());
-    bits(copy.state().slots().template span<1>());
+    bits(hidden.state().optimizer_state().template span<0>());
+    bits(bias.state().optimizer_state().template span<0>());
+    bits(bias.state().optimizer_state().template span<1>());
+    bits(words.state().optimizer_state().template span<0>());
+    bits(exact.state().optimizer_state().template span<0>());
+    bits(exact.state().optimizer_state().template span<1>());
+    bits(copy.state().optimizer_state().template span<0>());
+    bits(copy.state().optimizer_state().template span<1>());
     for (std::int64_t const steps : {hidden.steps(), bias.steps(), words.steps(), exact.steps(), copy.steps(), whole.steps(),
                                      naive.steps(), session.steps()})
       all.add(static_cast<std::uint64_t>(steps));

@@ -57,7 +57,7 @@ std::vector<Outcome> outcomes(px::NonFinite policy, int culprit, bool sparse, fl
       add(memory.data(), memory.size());
       auto const local = table.local();
       add(local.data, static_cast<std::size_t>(local.rows * local.width));
-      add(dense.state().slots().span<0>().data(), 20);
+      add(dense.state().optimizer_state().span<0>().data(), 20);
       hash.add(static_cast<std::uint64_t>(dense.steps() + 100 * table.steps() + 10000 * session.steps()));
       return hash.value();
     };

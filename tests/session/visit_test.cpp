@@ -36,7 +36,7 @@ std::atomic<bool> refused{false};
 thread_local bool waits = false;
 struct Waiting {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<>;
+  using element_slots = px::slot_types<>;
   double learning_rate = 1;
   auto at(std::int64_t) const {
     return [rate = learning_rate](auto& p, auto g) noexcept {

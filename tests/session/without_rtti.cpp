@@ -17,7 +17,7 @@ namespace px = parallax;
 // An optimizer without a name, which is called as its type is.
 struct Plain {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<>;
+  using element_slots = px::slot_types<>;
   auto at(std::int64_t) const {
     return [](auto& p, auto g) noexcept { p -= g; };
   }

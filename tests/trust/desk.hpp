@@ -55,9 +55,9 @@ struct Desk {
     bits(std::span{layer_gradient});
     bits(std::span{row_gradients});
     table(words), table(copy);
-    bits(other.state().slots().template span<0>());
-    bits(words.state().slots().template span<0>());
-    bits(words.state().slots().template span<1>());
+    bits(other.state().optimizer_state().template span<0>());
+    bits(words.state().optimizer_state().template span<0>());
+    bits(words.state().optimizer_state().template span<1>());
     for (std::int64_t const steps : {layer.steps(), other.steps(), words.steps(), copy.steps(), session.steps()})
       all.add(static_cast<std::uint64_t>(steps));
     return all.value();

@@ -227,17 +227,17 @@ struct Shop {
     auto const table = [&](auto& variable) {
       auto const local = variable.local();
       bits(std::span{local.data, static_cast<std::size_t>(local.rows * local.width)});
-      bits(variable.state().slots().template span<0>());
+      bits(variable.state().optimizer_state().template span<0>());
       all.add(static_cast<std::uint64_t>(variable.steps()));
     };
     bits(std::span{memory});
     bits(std::span{sharded_memory});
-    bits(dense.state().slots().template span<0>());
-    bits(dense_sharded.state().slots().template span<0>());
-    bits(dense_sharded.state().slots().template span<1>());
+    bits(dense.state().optimizer_state().template span<0>());
+    bits(dense_sharded.state().optimizer_state().template span<0>());
+    bits(dense_sharded.state().optimizer_state().template span<1>());
     table(sharded), table(whole), table(copied), table(naive);
-    bits(sharded.state().slots().template span<1>());
-    bits(whole.state().slots().template span<1>());
+    bits(sharded.state().optimizer_state().template span<1>());
+    bits(whole.state().optimizer_state().template span<1>());
     all.add(static_cast<std::uint64_t>(dense.steps() + 1000 * dense_sharded.steps()));
     all.add(static_cast<std::uint64_t>(session.steps()));
     return all.value();

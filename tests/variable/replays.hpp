@@ -53,7 +53,7 @@ class EveryRow {
   template <class>
   struct Arrays;
   template <class... S>
-  struct Arrays<px::slots<S...>> {
+  struct Arrays<px::slot_types<S...>> {
     using type = std::tuple<std::vector<px::detail::slot_type<S, Wide>>...>;
   };
 

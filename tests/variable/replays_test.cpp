@@ -21,7 +21,7 @@ namespace {
 
 struct FewNotes {  // Adam, whose notes are few before rows are settled for their sake
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar, px::scalar>;
+  using element_slots = px::slot_types<px::scalar, px::scalar>;
   static constexpr px::Untouched untouched = px::Untouched::moves;
   double learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   px::Adam::Rule at(std::int64_t step) const { return px::Adam{learning_rate, beta1, beta2, epsilon}.at(step); }

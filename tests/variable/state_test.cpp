@@ -48,7 +48,7 @@ px::Error refusal(F&& f) {
 // Keeps a number of updates beside every element, by another name than others.
 struct Counting {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar, std::uint32_t>;
+  using element_slots = px::slot_types<px::scalar, std::uint32_t>;
   static constexpr std::string_view name = "Counting";
   static constexpr std::string_view slot_names[] = {"sum", "updates"};
   double learning_rate = 1;
@@ -64,7 +64,7 @@ struct Counting {
 // The same without names.
 struct Nameless {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar, std::uint32_t>;
+  using element_slots = px::slot_types<px::scalar, std::uint32_t>;
   double learning_rate = 1;
   auto at(std::int64_t step) const { return Counting{learning_rate}.at(step); }
 };

@@ -147,8 +147,8 @@ class Worker {
     }
   }
 
-  template <std::size_t... I, class... Arguments>
-  auto pull_all(std::index_sequence<I...>, Arguments const&... arguments) {
+  template <std::size_t... Nth, class... Arguments>
+  auto pull_all(std::index_sequence<Nth...>, Arguments const&... arguments) {
     return core_->guarded(Operation::pull, [&] {
       auto const& topology = core_->core().topology;
       std::tuple<std::optional<Asks<Arguments>>...> seats;
@@ -160,12 +160,12 @@ class Worker {
           seat.emplace(topology, argument);
           seat->variable = number;
         };
-        (one(std::get<I>(seats), arguments), ...);
+        (one(std::get<Nth>(seats), arguments), ...);
       });
-      Asked* const asked[] = {&*std::get<I>(seats)..., nullptr};
-      auto const answered = core_->ask({asked, sizeof...(I)});
+      Asked* const asked[] = {&*std::get<Nth>(seats)..., nullptr};
+      auto const answered = core_->ask({asked, sizeof...(Nth)});
       auto const behind = std::max<std::int64_t>(0, core_->clock() - answered.least);
-      auto handles = std::tuple_cat(handle_of(*std::get<I>(seats), answered.version, behind)...);
+      auto handles = std::tuple_cat(handle_of(*std::get<Nth>(seats), answered.version, behind)...);
       if constexpr (std::tuple_size_v<decltype(handles)> == 1) return std::get<0>(std::move(handles));
       else if constexpr (std::tuple_size_v<decltype(handles)> > 1) return handles;
     });
@@ -176,13 +176,13 @@ class Worker {
     else return std::tuple<>{};
   }
 
-  template <std::size_t... I, class... Arguments>
-  bool push_all(std::index_sequence<I...>, Arguments const&... arguments) {
+  template <std::size_t... Nth, class... Arguments>
+  bool push_all(std::index_sequence<Nth...>, Arguments const&... arguments) {
     return core_->guarded(Operation::push, [&] {
       bool finite = true;
       std::tuple<Seats<Arguments>...> seats;
       std::vector<Brought*> brought;
-      prepare("push", [&] { (bring_all(std::get<I>(seats), arguments, brought, finite), ...); });
+      prepare("push", [&] { (bring_all(std::get<Nth>(seats), arguments, brought, finite), ...); });
       core_->bring({brought.data(), finite ? brought.size() : 0});
       return finite;
     });

@@ -33,7 +33,7 @@ struct Every {
   // Signals that, sent to any rank, save after the next step. `stopping` tells of them then. `true`: those that schedulers
   // send; or a list, {SIGUSR1}. They go to the handler that was there before as well. A second SIGTERM, SIGINT or SIGHUP, a
   // second later or more, ends the process.
-  Signals signals = false;
+  Signals on_signals = false;
 };
 
 namespace detail {
@@ -62,7 +62,7 @@ class Checkpoints final : private detail::Wishful {
       : session_{&session}, directory_{std::move(directory)}, every_{every}, things_{std::forward<Given>(things)...} {
     if (every_.steps < 0 || !(every_.seconds >= 0) || (every_.steps == 0 && every_.seconds == 0))
       throw Error{Errc::invalid_argument, session.rank(), "Checkpoints", "", "it is due after steps or seconds above 0"};
-    if (every_.signals.any()) watch_.emplace(every_.signals);
+    if (every_.on_signals.any()) watch_.emplace(every_.on_signals);
     begin();
     session.core().wishful = this;
   }

@@ -23,14 +23,14 @@ class Signals {
  public:
   // Makes the empty set, or that of the signals by which schedulers, terminals and users ask: SIGTERM, SIGINT and SIGHUP, and,
   // as far as nobody else in the process handles them, SIGUSR1, SIGUSR2 and SIGXCPU.
-  template <std::same_as<bool> Bool>
-  constexpr Signals(Bool asked) : usual_{asked} {
+  template <std::same_as<bool> Asked>
+  constexpr Signals(Asked asked) : usual_{asked} {
     if (asked)
       for (int const number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) add(number);
   }
   // Takes just these, by their numbers; a number of no signal is left out. A template, so that {true} is no list of signal 1.
-  template <std::same_as<int> Int>
-  constexpr Signals(std::initializer_list<Int> numbers) {
+  template <std::same_as<int> Number>
+  constexpr Signals(std::initializer_list<Number> numbers) {
     for (int const number : numbers) add(number);
   }
 
@@ -62,15 +62,15 @@ namespace detail {
 class SignalWatch {
  public:
   // Begins to watch. Throws nothing; several watches in a process are one, of all their signals.
-  explicit SignalWatch(Signals const& signals) {
+  explicit SignalWatch(Signals const& wanted) {
     Guard const turn{&turns};
     if (watches++ == 0) first = 0, asked = false, birth = {};
     for (int number = 1; number < Signals::end; ++number) {
       auto const i = static_cast<std::size_t>(number);
-      if (!signals.has(number) || held[i] || ::sigaction(number, nullptr, &before[i]) != 0) continue;
+      if (!wanted.has(number) || held[i] || ::sigaction(number, nullptr, &before[i]) != 0) continue;
       bool const plain = !(before[i].sa_flags & SA_SIGINFO);
       if (plain && before[i].sa_handler == SIG_IGN) continue;
-      if (signals.leaves(number) && !(plain && before[i].sa_handler == SIG_DFL)) continue;
+      if (wanted.leaves(number) && !(plain && before[i].sa_handler == SIG_DFL)) continue;
       struct ::sigaction mine {};
       mine.sa_sigaction = &handle;
       mine.sa_flags = SA_SIGINFO | SA_RESTART;

@@ -83,7 +83,7 @@ void with_whole_item(SessionCore<C>& core, State& state, std::string const& slot
     if constexpr (dense) show(state.template slot<S>(slot).data(), of_row, true);
     else show(state.template slot<S>(slot).data, of_row, true);
   };
-  [&]<class... E, class... R>(std::type_identity<slots<E...>>, std::type_identity<slots<R...>>) {
+  [&]<class... E, class... R>(std::type_identity<slot_types<E...>>, std::type_identity<slot_types<R...>>) {
     [[maybe_unused]] std::size_t element = 0, row = 0;
     (look(std::type_identity<slot_type<E, T>>{}, slot_name<O>(element++), width), ...);
     (look(std::type_identity<slot_type<R, T>>{}, row_slot_name<O>(row++), 1), ...);
@@ -353,7 +353,7 @@ template <class State, class Call, bool gathers>
 consteval bool calls_with_some_rows() {
   using T = typename State::scalar_type;
   using Kept = typename State::stored_type;
-  return []<class... E, class... R>(std::type_identity<slots<E...>>, std::type_identity<slots<R...>>) {
+  return []<class... E, class... R>(std::type_identity<slot_types<E...>>, std::type_identity<slot_types<R...>>) {
     return (calls_with_rows<Call, gathers, Kept> || ... || calls_with_rows<Call, gathers, slot_type<E, T>>) ||
            (false || ... || calls_with_rows<Call, gathers, slot_type<R, T>>);
   }(std::type_identity<typename State::optimizer_type::element_slots>{},

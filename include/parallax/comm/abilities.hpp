@@ -46,7 +46,7 @@ PARALLAX_ABILITY(SleepsUntilNews, void, sleep, (std::chrono::nanoseconds at_most
 PARALLAX_ABILITY(TellsOfAborts, void, check, (), (), , void())
 
 PARALLAX_ABILITY(KeepsJournals, Journal&, journal, (), (), , own_journal)
-PARALLAX_ABILITY(KeepsJournals, std::optional<Status>, status_of, (int other, bool& fresh), (other, fresh), ,
+PARALLAX_ABILITY(KeepsJournals, std::optional<RankStatus>, status_of, (int other, bool& fresh), (other, fresh), ,
                  other == rank() ? std::optional{own_journal.status()} : std::nullopt)
 PARALLAX_ABILITY(KeepsJournals, void, answer, (), (), , void())
 

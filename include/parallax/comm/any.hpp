@@ -185,9 +185,9 @@ struct AnyCommunicator::EdgeOf final : Edge {
 
   // The communicator inside, or a reference to it.
   Stored comm;
-  struct None {};
+  struct NoJournal {};
   // Of this rank, where C keeps no journals: the session still writes one.
-  std::conditional_t<KeepsJournals<C>, None, Journal> own_journal;
+  std::conditional_t<KeepsJournals<C>, NoJournal, Journal> own_journal;
 };
 
 // A communicator that carries memory of a device, too, whose kind is chosen at run time. `Queue` is its queue's type. Refers to

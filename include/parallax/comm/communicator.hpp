@@ -168,7 +168,7 @@ std::chrono::nanoseconds now(C const& comm) {
 template <class C>
 concept KeepsJournals = requires(C& comm, int rank, bool& fresh) {
   { comm.journal() } -> std::same_as<Journal&>;
-  { comm.status_of(rank, fresh) } -> std::same_as<std::optional<Status>>;
+  { comm.status_of(rank, fresh) } -> std::same_as<std::optional<RankStatus>>;
   comm.answer();
 };
 

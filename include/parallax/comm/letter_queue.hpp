@@ -67,7 +67,7 @@ class LetterQueue {
     Ring* ring = writing_;
     if (!ring || ring->full()) {
       if (ring && lane == LetterLane::requests) return false;
-      ring = new Ring{ring ? 2 * ring->slots : static_cast<std::size_t>(window)};
+      ring = new Ring{ring ? 2 * ring->capacity : static_cast<std::size_t>(window)};
       (writing_ ? writing_->next : first_).publish(ring);
       writing_ = ring;
     }
@@ -100,19 +100,19 @@ class LetterQueue {
  private:
   // A ring of letters, numbered from 0 as they were posted to it: letter i lies in slot i mod `slots`.
   struct Ring {
-    explicit Ring(std::size_t count) : slots{count}, letters(count) {}
+    explicit Ring(std::size_t count) : capacity{count}, letters(count) {}
 
     // The slot of a letter; its memory is kept from one letter to the next.
-    std::vector<std::byte>& at(std::uint64_t number) { return letters[static_cast<std::size_t>(number % slots)]; }
+    std::vector<std::byte>& at(std::uint64_t number) { return letters[static_cast<std::size_t>(number % capacity)]; }
     bool full() const {  // for the writer
-      return written.own() - read.seen() == slots;
+      return written.own() - read.seen() == capacity;
     }
     bool empty() const {  // for the reader
       return read.own() == written.seen();
     }
 
     // A power of two times the window.
-    std::size_t const slots;
+    std::size_t const capacity;
     List<std::vector<std::byte>> letters;
     alignas(64) Published<std::uint64_t> written;  // by the writer, and so is `next`, behind the last letter of this ring
     Published<Ring*> next;

@@ -116,7 +116,7 @@ class MpiCommunicator {
   // Journals of other ranks are asked for by letters, too; who is not waiting does not answer.
   Journal& journal() { return end_->journals.journal; }
   // Local. Asks that rank by a letter; what comes back is told by a later call.
-  std::optional<Status> status_of(int rank, bool& fresh) { return end_->journals.status_of(rank, fresh); }
+  std::optional<RankStatus> status_of(int rank, bool& fresh) { return end_->journals.status_of(rank, fresh); }
   // Local. Takes in questions and answers that have come, and answers the questions.
   void answer() { end_->journals.answer(); }
   // Local. A letter to every other rank; waits up to a second for them to be gone.

@@ -112,7 +112,7 @@ class SocketCommunicator {
   // This rank's, which peers ask for.
   Journal& journal() { return end_->journals.journal; }
   // Local. Asks that rank; what comes back is told by a later call.
-  std::optional<Status> status_of(int rank, bool& fresh) { return end_->status_of(rank, fresh); }
+  std::optional<RankStatus> status_of(int rank, bool& fresh) { return end_->status_of(rank, fresh); }
   // Local. Makes progress, and answers those who asked.
   void answer() { end_->answer(); }
   // Local. Tells every other rank; waits up to a second until the system has taken it.

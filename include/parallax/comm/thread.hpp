@@ -97,7 +97,7 @@ class ThreadCommunicator {
   // This rank's, in the group: peers read it where it lies.
   Journal& journal() { return group_->journals_[static_cast<std::size_t>(rank_)]; }
   // What any rank's journal says now. `fresh` only for this rank: others are read, and need not be awake for it.
-  std::optional<Status> status_of(int rank, bool& fresh) const;
+  std::optional<RankStatus> status_of(int rank, bool& fresh) const;
   void answer() const {}  // the journals lie open to all ranks
   // Nothing to do: peers read the pause in the journal.
   void announce() const {}
@@ -278,7 +278,7 @@ PARALLAX_INLINE bool ThreadCommunicator::take(LetterLane lane, int from, Letter&
   return group_->letters_.take(lane, from, rank_, turns_[static_cast<std::size_t>(lane)], letter);
 }
 
-PARALLAX_INLINE std::optional<Status> ThreadCommunicator::status_of(int rank, bool& fresh) const {
+PARALLAX_INLINE std::optional<RankStatus> ThreadCommunicator::status_of(int rank, bool& fresh) const {
   fresh = rank == rank_;
   return group_->journals_[static_cast<std::size_t>(rank)].status();
 }

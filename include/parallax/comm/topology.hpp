@@ -227,24 +227,24 @@ PARALLAX_INLINE void RankLayout::lay_out_levels(Meets const& meets) {
     slot_of[rank] = sizes[static_cast<std::size_t>(host_of[rank])]++;
   }
   auto const hosts = static_cast<int>(sizes.size());
-  int slots = size_;
-  for (int const size : sizes) slots = std::min(slots, size);
+  int slot_count = size_;
+  for (int const size : sizes) slot_count = std::min(slot_count, size);
 
-  owner_ranks_.assign(static_cast<std::size_t>(slots * hosts), -1);
+  owner_ranks_.assign(static_cast<std::size_t>(slot_count * hosts), -1);
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    if (slot_of[rank] < slots)
+    if (slot_of[rank] < slot_count)
       owner_ranks_[static_cast<std::size_t>(slot_of[rank] * hosts + host_of[rank])] = static_cast<int>(rank);
     else slot_of[rank] = -1;
   Hop &within = hops_[0], &between = hops_[1];
   two_levels_ = true;
   within.stride = between.fan_out = hosts;
-  within.fan_out = slots;
+  within.fan_out = slot_count;
   describe(within, host_of, meets);
   describe(between, slot_of, meets);
 
   auto const self = static_cast<std::size_t>(rank_);
   int const host = host_of[self], slot = slot_of[self];
-  for (int other = 0; other < slots; ++other) within.targets.push_back(owner_rank(other * hosts + host));
+  for (int other = 0; other < slot_count; ++other) within.targets.push_back(owner_rank(other * hosts + host));
   if (slot >= 0) {
     within.self = slot;
     for (std::size_t rank = 0; rank < ranks; ++rank)

@@ -45,9 +45,9 @@ class Correspondence {
   }
 
   // How many letters this rank has posted to that one, refused ones left out: the number of the next.
-  std::uint64_t posted(LetterLane lane, int to) const { return posted_[index(lane)][static_cast<std::size_t>(to)]; }
+  std::uint64_t posted(LetterLane lane, int to) const { return posted_[lane_index(lane)][static_cast<std::size_t>(to)]; }
   // How many letters this rank has taken from that one.
-  std::uint64_t taken(LetterLane lane, int from) const { return taken_[index(lane)][static_cast<std::size_t>(from)]; }
+  std::uint64_t taken(LetterLane lane, int from) const { return taken_[lane_index(lane)][static_cast<std::size_t>(from)]; }
 
   // The bytes of a letter, a function of its number as well.
   std::size_t size_of(LetterLane lane, int from, int to, std::uint64_t number) const {
@@ -68,7 +68,7 @@ class Correspondence {
     }
     bool const gone = comm_->post(lane, to, parts);
     std::fill(text.begin(), text.end(), std::byte{0xEE});
-    if (gone) ++posted_[index(lane)][static_cast<std::size_t>(to)];
+    if (gone) ++posted_[lane_index(lane)][static_cast<std::size_t>(to)];
     else require(lane == LetterLane::requests, "an answer was refused");
     return gone;
   }
@@ -85,7 +85,7 @@ class Correspondence {
     require(writer >= 0 && writer < comm_->size(), "a letter of rank " + std::to_string(writer) + " was taken");
     require(from < 0 || writer == from, "a letter of rank " + std::to_string(from) + " was asked for, one of rank " +
                                             std::to_string(writer) + " was taken");
-    std::uint64_t const number = taken_[index(lane)][static_cast<std::size_t>(writer)]++;
+    std::uint64_t const number = taken_[lane_index(lane)][static_cast<std::size_t>(writer)]++;
     std::size_t const size = size_of(lane, writer, comm_->rank(), number);
     if (letter_.bytes != words_of(seed_, lane, writer, comm_->rank(), number, size)) {
       std::uint64_t other = 0;
@@ -101,7 +101,7 @@ class Correspondence {
   static std::string name(LetterLane lane) { return lane == LetterLane::requests ? "request" : "answer"; }
 
  private:
-  static std::size_t index(LetterLane lane) { return static_cast<std::size_t>(lane); }
+  static std::size_t lane_index(LetterLane lane) { return static_cast<std::size_t>(lane); }
 
   C* comm_;
   std::uint64_t seed_;

@@ -2,6 +2,26 @@
 // The room `core` has what all others stand on: errors, options, clocks, views, archives, and these macros.
 #pragma once
 
+#include <cstddef>  // where the standard library puts its names in order
+
+// Errors are exceptions. Clang would go on with an error for each of them, and g++ with what it makes of the bodies.
+#if !defined(__cpp_exceptions) && !defined(__CUDACC__)
+#if defined(__clang__)
+#pragma clang diagnostic fatal "-W#warnings"
+#warning "parallax: errors are exceptions: compile without -fno-exceptions"
+#else
+#error "parallax: errors are exceptions: compile without -fno-exceptions"
+#undef PARALLAX_COMPILED
+#define PARALLAX_COMPILED
+#endif
+#endif
+
+// A macro over a word that is called everywhere below would break what it touches, and the standard library's headers with it.
+#if defined(min) || defined(max) || defined(move) || defined(clear) || defined(erase)
+#error \
+    "parallax: min, max, move, clear or erase is a macro: #undef it behind the header that defines it, or include parallax before"
+#endif
+
 // Where what is no template, and the engine over AnyCommunicator, is compiled: in every program that includes it, or once, in
 // the library parallax::compiled, whose users have PARALLAX_COMPILED defined. PARALLAX_BODIES says whether bodies are read at
 // all; PARALLAX_COMPILING is defined by the one source of the library that has them.

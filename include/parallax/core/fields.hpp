@@ -56,9 +56,9 @@ struct AnyField {
 };
 
 // Whether T can be made from as many values in braces as there are indices.
-template <class T, std::size_t... I>
-constexpr bool takes_fields(std::index_sequence<I...>) {
-  return requires { T{(static_cast<void>(I), AnyField{})...}; };
+template <class T, std::size_t... Nth>
+constexpr bool takes_fields(std::index_sequence<Nth...>) {
+  return requires { T{(static_cast<void>(Nth), AnyField{})...}; };
 }
 // The fields of an aggregate: the greatest number up to N of values that it can be made from.
 template <class T, std::size_t N = 8>

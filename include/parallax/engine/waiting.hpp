@@ -367,7 +367,7 @@ void Waiting<C>::idle(int waiting_for) {
 template <Communicator C>
 Error Waiting<C>::timed_out(char const* operation, int missing, std::string const& names) {
   idle(missing);
-  Status const own = journal_->status();
+  RankStatus const own = journal_->status();
   std::string_view const phase = own.count ? own.latest()->phase.text() : "";
   if (!topology_->world().keeps_journals()) return timeout_error(topology_->world(), missing, operation, names, phase);
   JournalReport<C> const report{topology_->world()};

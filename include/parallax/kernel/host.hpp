@@ -31,10 +31,10 @@ struct AveragedRule {
   T divisor, scale;
 
   template <class... S>
-  void operator()(T& p, T sum, S&... slots) const noexcept {
+  void operator()(T& p, T sum, S&... slot) const noexcept {
     PARALLAX_NO_CONTRACT
     T const average = sum / divisor;
-    rule(p, scaled ? static_cast<T>(average * scale) : average, slots...);
+    rule(p, scaled ? static_cast<T>(average * scale) : average, slot...);
   }
 };
 
@@ -159,29 +159,30 @@ struct RowOps<HostSpace> {
   }
 
   // Row i of out = table row directory(indices[i]). Output of 8 MB and more is not left in the caches.
-  template <class T, class I>
-  static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
-                          Directory<std::remove_const_t<I>> directory, T* out);
+  template <class T, class Index>
+  static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<Index> indices,
+                          Directory<std::remove_const_t<Index>> directory, T* out);
 
   // The same of a table of another type of numbers, W, which are widened.
-  template <class W, class T, class I>
-  static void widen_rows(RowsView<W const> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory, T* out) {
+  template <class W, class T, class Index>
+  static void widen_rows(RowsView<W const> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
+                         T* out) {
     detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, W const* row) {
       widen(row, static_cast<std::size_t>(table.width), out + i * table.width);
     });
   }
 
   // Table row directory(indices[i]) = row i of rows; of equal indices the last one stays.
-  template <class T, class I>
-  static void scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+  template <class T, class Index>
+  static void scatter_rows(RowsView<T> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                            std::type_identity_t<T> const* rows) {
     detail::for_each_row<detail::Access::write>(
         table, indices, directory, [&](std::int64_t i, T* row) { detail::copy_row(row, rows + i * table.width, table.width); });
   }
 
   // Table row directory(indices[i]) += row i of rows, in the order given; indices may repeat.
-  template <class T, class I>
-  static void scatter_add_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+  template <class T, class Index>
+  static void scatter_add_rows(RowsView<T> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                                std::type_identity_t<T> const* rows) {
     detail::for_each_row<detail::Access::write>(table, indices, directory, [&](std::int64_t i, T* row) {
       detail::add_elements(row, rows + i * table.width, table.width);
@@ -285,47 +286,47 @@ struct RowOps<HostSpace> {
   // written once.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Unscaled,
-                             Rule const& rule, S*... slots) noexcept {
+                             Rule const& rule, S*... slot) noexcept {
     detail::require_noexcept_rule<Rule, T, S...>();
-    span<false>(n, parameters, gradients, T{1}, rule, slots...);
+    span<false>(n, parameters, gradients, T{1}, rule, slot...);
   }
   // The same with every gradient multiplied by `scale`, rounded to T, before the rule sees it. With `scale == 1` nothing is
   // multiplied.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
-                             std::type_identity_t<T> scale, Rule const& rule, S*... slots) noexcept {
+                             std::type_identity_t<T> scale, Rule const& rule, S*... slot) noexcept {
     detail::require_noexcept_rule<Rule, T, S...>();
-    if (scale == T{1}) span<false>(n, parameters, gradients, scale, rule, slots...);
-    else span<true>(n, parameters, gradients, scale, rule, slots...);
+    if (scale == T{1}) span<false>(n, parameters, gradients, scale, rule, slot...);
+    else span<true>(n, parameters, gradients, scale, rule, slot...);
   }
 
   // The same with sums over ranks in place of gradients: each is divided by `average.divisor`, and then multiplied by
   // `average.scale`, each rounded to T. With a scale of 1 nothing is multiplied.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* sums,
-                             Averaged<std::type_identity_t<T>> average, Rule const& rule, S*... slots) noexcept {
+                             Averaged<std::type_identity_t<T>> average, Rule const& rule, S*... slot) noexcept {
     using detail::AveragedRule;
-    auto const apply = [&](auto const& averaged) { apply_elements(n, parameters, sums, Unscaled{}, averaged, slots...); };
+    auto const apply = [&](auto const& averaged) { apply_elements(n, parameters, sums, Unscaled{}, averaged, slot...); };
     if (average.scale == T{1}) apply(AveragedRule<false, T, Rule>{rule, average.divisor, average.scale});
     else apply(AveragedRule<true, T, Rule>{rule, average.divisor, average.scale});
   }
 
   // The same for table rows directory(indices[i]), whose gradients are the packed rows of `gradients`. Slots are tables of
   // the parameters' rows and width. In the order given; an index that repeats is applied repeatedly.
-  template <class T, class I, class Rule, class... S>
-  static void apply_rows(std::span<I> indices, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
+  template <class T, class Index, class Rule, class... S>
+  static void apply_rows(std::span<Index> indices, Directory<std::remove_const_t<Index>> directory, RowsView<T> table,
                          std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
-                         RowsView<S>... slots) noexcept {
+                         RowsView<S>... slot) noexcept {
     detail::require_noexcept_rule<Rule, T, S...>();
-    if (scale == T{1}) each_row<false>(indices, directory, table, gradients, scale, rule, slots...);
-    else each_row<true>(indices, directory, table, gradients, scale, rule, slots...);
+    if (scale == T{1}) each_row<false>(indices, directory, table, gradients, scale, rule, slot...);
+    else each_row<true>(indices, directory, table, gradients, scale, rule, slot...);
   }
 
   // What the rule measures of n elements, cut as measured_block says; `out` has a place for each sum. Slots may move.
   template <class T, class Rule, class... S>
   static void measure_elements(std::int64_t n, T const* parameters, std::type_identity_t<T> const* gradients,
-                               std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) noexcept {
-    auto const sums = detail::measure_elements(n, parameters, gradients, scale, rule, slots...);
+                               std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slot) noexcept {
+    auto const sums = detail::measure_elements(n, parameters, gradients, scale, rule, slot...);
     std::copy(sums.begin(), sums.end(), out);
   }
   // The rule that is made of all parts' sums, of `n` elements together.
@@ -383,9 +384,9 @@ void RowOps<HostSpace>::coalesce_lent(std::span<LentRows<T> const> ranks, std::s
   detail::LentSums<T>{ranks, begins, groups.order.span()}.write(groups.offsets.span().first(groups.size() + 1), width, out);
 }
 
-template <class T, class I>
-void RowOps<HostSpace>::gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
-                                    Directory<std::remove_const_t<I>> directory, T* out) {
+template <class T, class Index>
+void RowOps<HostSpace>::gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<Index> indices,
+                                    Directory<std::remove_const_t<Index>> directory, T* out) {
   std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(T);
   bool const streams = detail::can_stream(out, row_bytes, indices.size());
   detail::for_each_row<detail::Access::read>(table, indices, directory, [&](std::int64_t i, T const* row) {

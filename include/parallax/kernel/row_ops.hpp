@@ -176,10 +176,10 @@ concept GroupsKeys = requires(Grouping<Index, typename Ops::space>& out,
   Ops::bucket(keys, keys, begins);
 };
 
-// The operations on table rows by indices of type I.
-template <class Ops, class I>
-concept MovesRows = requires(RowsView<float> table, RowsView<float const> source, std::span<I const> indices,
-                             Directory<I> directory, float* out, float const* rows, float scale, ProbeRule rule) {
+// The operations on table rows by indices of type Index.
+template <class Ops, class Index>
+concept MovesRows = requires(RowsView<float> table, RowsView<float const> source, std::span<Index const> indices,
+                             Directory<Index> directory, float* out, float const* rows, float scale, ProbeRule rule) {
   Ops::gather_rows(source, indices, directory, out);
   Ops::scatter_rows(table, indices, directory, rows);
   Ops::scatter_add_rows(table, indices, directory, rows);

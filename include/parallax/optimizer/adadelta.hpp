@@ -18,7 +18,7 @@ struct BasicAdadelta {
   // The option's axis.
   using axis = optimizer_axis;
   // Two numbers an element: v and u.
-  using element_slots = slots<scalar, scalar>;
+  using element_slots = slot_types<scalar, scalar>;
   // v, the mean square of gradients; u, that of updates.
   static constexpr std::string_view slot_names[] = {"v", "u"};
   // The alias's name, in messages and archives.

@@ -17,7 +17,7 @@ struct Adagrad {
   // The option's axis.
   using axis = optimizer_axis;
   // One number an element.
-  using element_slots = slots<scalar>;
+  using element_slots = slot_types<scalar>;
   // sum, of the squares of all gradients so far.
   static constexpr std::string_view slot_names[] = {"sum"};
   // The type's name, in messages and archives.

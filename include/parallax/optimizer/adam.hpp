@@ -20,7 +20,7 @@ struct BasicAdam {
   // The option's axis.
   using axis = optimizer_axis;
   // Two numbers an element: m and v.
-  using element_slots = slots<scalar, scalar>;
+  using element_slots = slot_types<scalar, scalar>;
   // m, the mean of gradients; v, that of their squares.
   static constexpr std::string_view slot_names[] = {"m", "v"};
   // The alias's name, in messages and archives.
@@ -102,7 +102,7 @@ struct BasicAdamW {
   // The option's axis.
   using axis = optimizer_axis;
   // Two numbers an element: m and v.
-  using element_slots = slots<scalar, scalar>;
+  using element_slots = slot_types<scalar, scalar>;
   // Adam's m and v, from which the decay is left out.
   static constexpr std::string_view slot_names[] = {"m", "v"};
   // The alias's name, in messages and archives.

@@ -23,7 +23,7 @@ struct BasicFtrl {
   // The option's axis.
   using axis = optimizer_axis;
   // Two numbers an element: z and n.
-  using element_slots = slots<scalar, scalar>;
+  using element_slots = slot_types<scalar, scalar>;
   // z, the sum of g - s · p over all steps so far; n, that of g².
   static constexpr std::string_view slot_names[] = {"z", "n"};
   // The alias's name, in messages and archives.

@@ -18,7 +18,7 @@ struct BasicLamb {
   // The option's axis.
   using axis = optimizer_axis;
   // Two numbers an element: m and v.
-  using element_slots = slots<scalar, scalar>;
+  using element_slots = slot_types<scalar, scalar>;
   // m, the mean of gradients; v, that of their squares.
   static constexpr std::string_view slot_names[] = {"m", "v"};
   // The alias's name, in messages and archives.

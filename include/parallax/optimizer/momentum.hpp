@@ -19,7 +19,7 @@ struct BasicMomentum {
   // The option's axis.
   using axis = optimizer_axis;
   // One number an element.
-  using element_slots = slots<scalar>;
+  using element_slots = slot_types<scalar>;
   // v, the velocity: gradients so far, each `momentum` times less per step.
   static constexpr std::string_view slot_names[] = {"v"};
   // Whether rows that a step does not touch are left alone.

@@ -26,7 +26,7 @@ namespace parallax {
 struct scalar {};
 // The state that an optimizer keeps for every element (or row): one array for each type in the list.
 template <class... T>
-struct slots {
+struct slot_types {
   // How many arrays that are.
   static constexpr std::size_t count = sizeof...(T);
 };
@@ -52,7 +52,7 @@ enum class Unit : unsigned char { element, row, tensor };
 
 // An optimizer is a trivially copyable struct of numbers:
 //   using axis = optimizer_axis;
-//   using element_slots = slots<...>;             state per element, initially `initial()` or zero
+//   using element_slots = slot_types<...>;             state per element, initially `initial()` or zero
 //   auto at(std::int64_t step) const              hoists what depends on the step (1 for the first update of the variable)
 //                                                 and returns the rule
 //   rule(auto& p, auto g, auto&... slots) noexcept    updates one element; called for every element of every touched row
@@ -61,7 +61,7 @@ enum class Unit : unsigned char { element, row, tensor };
 // `static constexpr std::string_view field_names[]`, by which messages show the settings, `auto initial() const`, a tuple
 // of the slots' first values, and `static constexpr bool subtracts = true` of one whose rule is p -= g, whatever its settings:
 // a gradient may then be what a trainer has changed by itself (px::difference).
-// One that measures says so by `static constexpr Unit unit`; it may keep `using row_slots = slots<...>`, initially
+// One that measures says so by `static constexpr Unit unit`; it may keep `using row_slots = slot_types<...>`, initially
 // `row_initial()` or zero, one per row, and `row_slot_names` (default row_slot0, …). Its rule is
 //   rule.measure(auto& p, auto g, auto&... slots) noexcept -> Measures<K>    of one element; K sums are formed of them, in the
 //                                                 order of RowOps::measure_elements. May move the slots
@@ -134,7 +134,7 @@ constexpr bool subtracts_of() {
 // What O keeps for each row; nothing where it does not say.
 template <class O>
 struct row_slots_of {
-  using type = slots<>;
+  using type = slot_types<>;
 };
 template <class O>
   requires requires { typename O::row_slots; }
@@ -144,12 +144,12 @@ struct row_slots_of<O> {
 
 // Whether Rule takes an element of T, its gradient and its slots, and does not throw.
 template <class Rule, class T, class... S>
-constexpr bool is_rule(std::type_identity<slots<S...>>) {
+constexpr bool is_rule(std::type_identity<slot_types<S...>>) {
   return std::is_nothrow_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>;
 }
 // Whether Rule has `measure` and `finish`, neither of which throws, and `finish` returns a rule of the elements.
 template <class Rule, class T, class... S, class... R>
-constexpr bool is_measured_rule(std::type_identity<slots<S...>> element, std::type_identity<slots<R...>>) {
+constexpr bool is_measured_rule(std::type_identity<slot_types<S...>> element, std::type_identity<slot_types<R...>>) {
   if constexpr (requires(Rule const& rule, T& p, slot_type<S, T>&... s, slot_type<R, T>&... r) {
                   requires noexcept(rule.measure(p, T{}, s...));
                   requires noexcept(rule.finish(rule.measure(p, T{}, s...), std::int64_t{1}, r...));
@@ -172,7 +172,7 @@ constexpr bool has_rule() {
 
 // A test behind `adopts`: Rule can be told of a parameter that was given from outside.
 template <class O, class T, class... S>
-constexpr bool has_adopt(std::type_identity<slots<S...>>) {
+constexpr bool has_adopt(std::type_identity<slot_types<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
   if constexpr (requires(Rule const& rule, T& p, slot_type<S, T>&... s) { rule.adopt(p, s...); })
     return unit_of<O>() == Unit::element;
@@ -181,7 +181,7 @@ constexpr bool has_adopt(std::type_identity<slots<S...>>) {
 
 // Behind `measure_count`: the K of the Measures<K> that the rule's `measure` returns; 0 where the unit is the element.
 template <class O, class T, class... S>
-constexpr std::size_t measure_count_of(std::type_identity<slots<S...>>) {
+constexpr std::size_t measure_count_of(std::type_identity<slot_types<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
   if constexpr (unit_of<O>() == Unit::element) return 0;
   else return decltype(std::declval<Rule const&>().measure(std::declval<T&>(), T{}, std::declval<slot_type<S, T>&>()...))::count;
@@ -213,14 +213,14 @@ struct AdoptingRule {
 
   // Has the rule adopt p. There is no gradient.
   template <class T, class... S>
-  PARALLAX_HOST_DEVICE void operator()(T& p, T /*gradient*/, S&... slots) const noexcept {
-    static_assert(noexcept(rule.adopt(p, slots...)), "parallax: an optimizer's adopt(p, slots...) is not noexcept");
+  PARALLAX_HOST_DEVICE void operator()(T& p, T /*gradient*/, S&... slot) const noexcept {
+    static_assert(noexcept(rule.adopt(p, slot...)), "parallax: an optimizer's adopt(p, slots...) is not noexcept");
     T const given = p;
-    rule.adopt(given, slots...);
+    rule.adopt(given, slot...);
   }
 };
 
-// The slots that O keeps for each row; `slots<>` where it has none.
+// The slots that O keeps for each row; `slot_types<>` where it has none.
 template <class O>
 using row_slots = typename detail::row_slots_of<O>::type;
 

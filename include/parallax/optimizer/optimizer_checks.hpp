@@ -16,14 +16,15 @@ enum class OptimizerLack {
 
 // What is wrong with a rule: with what at(step), or the rule's finish(sums, count), returns.
 template <class Rule, class T, class... S>
-consteval OptimizerLack rule_lacks(std::type_identity<slots<S...>>) {
+consteval OptimizerLack rule_lacks(std::type_identity<slot_types<S...>>) {
   if constexpr (!std::is_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>) return OptimizerLack::rule;
   else if constexpr (!std::is_nothrow_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>) return OptimizerLack::nothrow_rule;
   else return OptimizerLack::nothing;
 }
 // What is wrong with a rule that measures: `measure`, `finish`, and then the rule that `finish` returns.
 template <class Rule, class T, class... S, class... R>
-consteval OptimizerLack measured_rule_lacks(std::type_identity<slots<S...>> element, std::type_identity<slots<R...>>) {
+consteval OptimizerLack measured_rule_lacks(std::type_identity<slot_types<S...>> element,
+                                            std::type_identity<slot_types<R...>>) {
   if constexpr (!requires(Rule const& rule, T& p, slot_type<S, T>&... s) { rule.measure(p, T{}, s...); }) {
     return OptimizerLack::measure;
   } else {

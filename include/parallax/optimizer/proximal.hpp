@@ -31,7 +31,7 @@ struct BasicProximalSgd {
   // The option's axis.
   using axis = optimizer_axis;
   // Nothing is kept.
-  using element_slots = slots<>;
+  using element_slots = slot_types<>;
   // The alias's name, in messages and archives.
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyProximalSgd" : "ProximalSgd";
   // As the alias chose: exact or lazy.
@@ -71,7 +71,7 @@ struct BasicProximalAdagrad {
   // The option's axis.
   using axis = optimizer_axis;
   // One number an element.
-  using element_slots = slots<scalar>;
+  using element_slots = slot_types<scalar>;
   // sum, of the squares of all gradients so far.
   static constexpr std::string_view slot_names[] = {"sum"};
   // The alias's name, in messages and archives.
@@ -123,7 +123,7 @@ struct BasicAdagradDa {
   // The option's axis.
   using axis = optimizer_axis;
   // Two numbers an element.
-  using element_slots = slots<scalar, scalar>;
+  using element_slots = slot_types<scalar, scalar>;
   // sum, of all gradients so far; squares, of their squares.
   static constexpr std::string_view slot_names[] = {"sum", "squares"};
   // The alias's name, in messages and archives.

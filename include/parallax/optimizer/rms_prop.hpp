@@ -17,7 +17,7 @@ struct BasicRmsProp {
   // The option's axis.
   using axis = optimizer_axis;
   // One number an element.
-  using element_slots = slots<scalar>;
+  using element_slots = slot_types<scalar>;
   // v, the mean square of gradients.
   static constexpr std::string_view slot_names[] = {"v"};
   // The alias's name, in messages and archives.
@@ -67,7 +67,7 @@ struct BasicCenteredRmsProp {
   // The option's axis.
   using axis = optimizer_axis;
   // Two numbers an element: v and m.
-  using element_slots = slots<scalar, scalar>;
+  using element_slots = slot_types<scalar, scalar>;
   // v, the mean square of gradients; m, their mean.
   static constexpr std::string_view slot_names[] = {"v", "m"};
   // The alias's name, in messages and archives.

@@ -18,9 +18,9 @@ struct RowwiseAdagrad {
   // The option's axis.
   using axis = optimizer_axis;
   // Nothing for an element.
-  using element_slots = slots<>;
+  using element_slots = slot_types<>;
   // One number a row.
-  using row_slots = slots<scalar>;
+  using row_slots = slot_types<scalar>;
   // sum, of the means of the squares of the row's gradients so far.
   static constexpr std::string_view row_slot_names[] = {"sum"};
   // The type's name, in messages and archives.

@@ -14,7 +14,7 @@ struct Subtract {
   // The option's axis.
   using axis = optimizer_axis;
   // Nothing is kept.
-  using element_slots = slots<>;
+  using element_slots = slot_types<>;
   // The type's name, in messages and archives.
   static constexpr std::string_view name = "Subtract";
   // Its gradient may be a difference that a trainer has made.

@@ -29,7 +29,7 @@ struct WeightDecay {
   // The option's axis.
   using axis = optimizer_axis;
   // Nothing is kept.
-  using element_slots = slots<>;
+  using element_slots = slot_types<>;
   // A rule that does nothing, so that the compiler has no more to say.
   auto at(std::int64_t) const {
     return [](auto&, auto) noexcept {};

@@ -39,12 +39,12 @@ class ChosenWay {
   }
 
  private:
-  // The way of policy number `choice_`, sought from I on; the last one if it is none before.
-  template <std::size_t I, class F>
+  // The way of policy number `choice_`, sought from Nth on; the last one if it is none before.
+  template <std::size_t Nth, class F>
   decltype(auto) pick(F& f) {
-    if constexpr (I + 1 == sizeof...(Policies)) return f(std::get<I>(ways_));
-    else if (choice_ == I) return f(std::get<I>(ways_));
-    else return pick<I + 1>(f);
+    if constexpr (Nth + 1 == sizeof...(Policies)) return f(std::get<Nth>(ways_));
+    else if (choice_ == Nth) return f(std::get<Nth>(ways_));
+    else return pick<Nth + 1>(f);
   }
 
   // The policy's number among `Policies`, as of the last `prepare`.

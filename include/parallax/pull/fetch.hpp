@@ -140,19 +140,19 @@ class FetchSlots {
   // Calls f(number, slot, its argument of `more`…) for each table.
   template <class F, class... More>
   void each(F&& f, More&... more) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(slots_), more), ...); }
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(slots_), more), ...); }
     (std::index_sequence_for<Handles...>{});
   }
   template <class F>
   void each(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(slots_)), ...); }
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(slots_)), ...); }
     (std::index_sequence_for<Handles...>{});
   }
   // How many tables there are.
   std::size_t size() const { return sizeof...(Handles); }
   // The handles, which leave their slots.
   std::tuple<Handles...> take() {
-    return std::apply([](auto&... slots) { return std::tuple<Handles...>{std::move(slots.handle)...}; }, slots_);
+    return std::apply([](auto&... slot) { return std::tuple<Handles...>{std::move(slot.handle)...}; }, slots_);
   }
   // Lets go of all tables; memory of journeys stays.
   void clear() {

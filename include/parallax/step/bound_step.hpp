@@ -105,10 +105,10 @@ class BoundStep {
   // each is waited for and its variable updated, so that one is applied while others travel. Waits for a peer that does not
   // come, without an end.
   void operator()() {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      typename decltype(bare_)::Request requests[sizeof...(I)];
-      (std::get<I>(updates_).begin(bare_, requests[I]), ...);
-      (finish(requests[I], std::get<I>(updates_)), ...);
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) {
+      typename decltype(bare_)::Request requests[sizeof...(Nth)];
+      (std::get<Nth>(updates_).begin(bare_, requests[Nth]), ...);
+      (finish(requests[Nth], std::get<Nth>(updates_)), ...);
     }
     (std::index_sequence_for<Updates...>{});
   }

@@ -48,7 +48,7 @@ class PulledColumns {
 
   PulledColumns() = default;
   // By `Columns::pull`: takes the handles, in the order of the parts.
-  explicit PulledColumns(std::array<PulledRows<State>, parts> rows) : rows_{std::move(rows)} {}
+  explicit PulledColumns(std::array<PulledRows<State>, static_cast<std::size_t>(parts)> rows) : rows_{std::move(rows)} {}
 
   // How many indices were pulled, duplicates included.
   std::size_t indices() const { return rows_[0].indices(); }
@@ -70,7 +70,7 @@ class PulledColumns {
   }
 
  private:
-  std::array<PulledRows<State>, parts> rows_;
+  std::array<PulledRows<State>, static_cast<std::size_t>(parts)> rows_;
 };
 
 // A table as `parts` tables of some of its columns each, of which every row has another owner: column c of `width` is in part p
@@ -123,11 +123,12 @@ class Columns {
   using P = typename detail::ColumnsOf<V>::Partitioner;
   using O = typename detail::ColumnsOf<V>::Optimizer;
 
-  template <std::size_t... I, class Session, class... Settings>
-  Columns(std::index_sequence<I...>, Session& session, std::string const& name, Table const& table, Settings const&... settings)
+  template <std::size_t... Nth, class Session, class... Settings>
+  Columns(std::index_sequence<Nth...>, Session& session, std::string const& name, Table const& table,
+          Settings const&... settings)
       : width_{checked(session, name, table.width)},
-        parts_{Part{session, joined({name, ".", I}), narrowed(table, static_cast<int>(I)),
-                    Turned<P>{static_cast<std::int64_t>(I), parts, detail::setting_or(P{}, settings...)},
+        parts_{Part{session, joined({name, ".", Nth}), narrowed(table, static_cast<int>(Nth)),
+                    Turned<P>{static_cast<std::int64_t>(Nth), parts, detail::setting_or(P{}, settings...)},
                     detail::setting_or(O{}, settings...), detail::setting_or(Reduce::mean, settings...),
                     detail::setting_or(BadIds::error, settings...)}...} {
     static_assert(

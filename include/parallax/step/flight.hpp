@@ -443,7 +443,7 @@ class FlightOf final : public Flight<C> {
   void prepare(bool keep, Arguments const&... arguments) {
     each([](auto& seat) { seat.vacate(); });
     this->prepare_seats(keep, [&] {
-      [&]<std::size_t... I>(std::index_sequence<I...>) { (take(std::get<I>(seats_), arguments), ...); }
+      [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (take(std::get<Nth>(seats_), arguments), ...); }
       (std::index_sequence_for<Arguments...>{});
     });
   }

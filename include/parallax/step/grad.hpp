@@ -88,8 +88,10 @@ void each_of(Thing& thing, Show&& show) {
 template <class V>
 concept DenseVariable = AnyVariable<V> && std::same_as<typename V::kind, Dense>;
 // What names rows of a table: `table.at(ids)` and `table.bags(ids, offsets)` return such a thing.
-template <class I>
-concept NamesRows = requires { typename I::state_type; };
+template <class Named>
+concept NamesRows = requires {
+  typename Named::state_type;
+};
 // A table, which is updated by rows.
 template <class V>
 concept SparseVariable = AnyVariable<V> && std::same_as<typename V::kind, Sparse>;

@@ -360,7 +360,9 @@ struct ClippedSeats {
   std::tuple<typename SeatsOf<C, std::remove_cvref_t<Updates>>::type...> seats;
 
   void prepare(ClipGroup<Updates...> const& clipped, int clip) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (std::get<I>(seats).prepare(std::get<I>(clipped.updates), clip), ...); }
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) {
+      (std::get<Nth>(seats).prepare(std::get<Nth>(clipped.updates), clip), ...);
+    }
     (std::index_sequence_for<Updates...>{});
   }
 };

@@ -90,7 +90,7 @@ class DenseState : public Counted {
   // How many updates there were so far, the same on all ranks.
   std::int64_t steps() const { return steps_; }
   // The optimizer's slots, of what this rank updates.
-  auto const& slots() const { return slots_; }
+  auto const& optimizer_state() const { return slots_; }
 
   // What the session's report says of the variable: its policy, what that predicts, and the bytes of an element and of its
   // slots.

@@ -19,16 +19,16 @@ inline constexpr std::size_t resting_at_once = 16;
 
 // Returns whether each of n elements rests by the rule of the next step; if one does not, mostly after the first.
 template <class Rule, class T, class... S>
-bool all_rest(Rule const& rule, std::size_t n, T const* parameters, S const*... slots) noexcept {
-  if (n > 0 && !rule.rests(parameters[0], slots[0]...)) return false;
+bool all_rest(Rule const& rule, std::size_t n, T const* parameters, S const*... slot) noexcept {
+  if (n > 0 && !rule.rests(parameters[0], slot[0]...)) return false;
   std::size_t at = 0;
   for (; at + resting_at_once <= n; at += resting_at_once) {
     int moving = 0;
-    for (std::size_t j = at; j < at + resting_at_once; ++j) moving += !rule.rests(parameters[j], slots[j]...);
+    for (std::size_t j = at; j < at + resting_at_once; ++j) moving += !rule.rests(parameters[j], slot[j]...);
     if (moving > 0) return false;
   }
   for (; at < n; ++at)
-    if (!rule.rests(parameters[at], slots[at]...)) return false;
+    if (!rule.rests(parameters[at], slot[at]...)) return false;
   return true;
 }
 

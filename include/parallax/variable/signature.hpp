@@ -44,12 +44,13 @@ PARALLAX_COLD std::string table_signature(SignatureWords const& words, std::int6
 PARALLAX_INLINE void check_name(std::string_view name, int rank) {
   std::string shown;
   bool printable = !name.empty();
-  for (unsigned char const c : name) {
+  for (char const letter : name) {
+    auto const c = static_cast<unsigned char>(letter);
     bool const control = c < 0x20 || c == 0x7f;
     printable = printable && !control;
     constexpr std::string_view digits = "0123456789abcdef";
     if (control) append(shown, {"\\x", digits[c / 16u], digits[c % 16u]});
-    else shown += static_cast<char>(c);
+    else shown += letter;
   }
   if (!printable)
     throw Error{Errc::invalid_argument, rank, "Variable", shown, "a variable's name is not empty and has no control bytes"};

@@ -20,14 +20,14 @@
 
 namespace parallax {
 
-// The arrays of one list of slots, `slots<S...>`; the specialisation below is all of it.
+// The arrays of one list of slots, `slot_types<S...>`; the specialisation below is all of it.
 template <class T, class Slots, MemorySpace Space = HostSpace>
 class SlotArrays;
 
 // Owns. Arrays of `count` entries in memory of the space, one array per slot, each filled with its entry of `initial`, a tuple,
 // or with zeros.
 template <class T, class... S, MemorySpace Space>
-class SlotArrays<T, slots<S...>, Space> {
+class SlotArrays<T, slot_types<S...>, Space> {
  public:
   // Allocates and fills, by `ops`. An `initial` of another length than the list is as none. Throws std::bad_alloc, or what the
   // space throws.
@@ -35,18 +35,18 @@ class SlotArrays<T, slots<S...>, Space> {
   SlotArrays([[maybe_unused]] RowOps<Space> const& ops, [[maybe_unused]] Initial const& initial,
              [[maybe_unused]] std::size_t count)
       : arrays_{Buffer<detail::slot_type<S, T>, Space>{count}...} {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) {
       if constexpr (std::tuple_size_v<Initial> == sizeof...(S))
-        (ops.fill(std::get<I>(arrays_).data(), count, static_cast<detail::slot_type<S, T>>(std::get<I>(initial))), ...);
-      else (ops.fill(std::get<I>(arrays_).data(), count, detail::slot_type<S, T>{}), ...);
+        (ops.fill(std::get<Nth>(arrays_).data(), count, static_cast<detail::slot_type<S, T>>(std::get<Nth>(initial))), ...);
+      else (ops.fill(std::get<Nth>(arrays_).data(), count, detail::slot_type<S, T>{}), ...);
     }
     (std::index_sequence_for<S...>{});
   }
 
-  // The entries of slot number I, in memory of the space. Of use to tests.
-  template <std::size_t I>
+  // The entries of slot number Nth, in memory of the space. Of use to tests.
+  template <std::size_t Nth>
   auto span() const {
-    return std::get<I>(arrays_).span();
+    return std::get<Nth>(arrays_).span();
   }
 
   // How many slots there are.
@@ -63,14 +63,14 @@ class SlotArrays<T, slots<S...>, Space> {
   // Calls f(number, first entry) with every array.
   template <class F>
   void each_slot(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (f(I, std::get<I>(arrays_).data()), ...); }
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(arrays_).data()), ...); }
     (std::index_sequence_for<S...>{});
   }
 
   // Asks for `count` entries of every array, from entry `at` on, in memory of the host.
   [[gnu::always_inline]] void ask_for(std::size_t at, std::int64_t count) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
-      (detail::prefetch_row<detail::Access::write>(std::get<I>(arrays_).data() + at, count), ...);
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
+      (detail::prefetch_row<detail::Access::write>(std::get<Nth>(arrays_).data() + at, count), ...);
     }
     (std::index_sequence_for<S...>{});
   }
@@ -102,15 +102,15 @@ class OptimizerState {
         elements_{ops, initial(optimizer), rows * width},
         rows_{ops, row_initial(optimizer), rows} {}
 
-  // Element slot number I, [rows x width]. Of use to tests.
-  template <std::size_t I>
+  // Element slot number Nth, [rows x width]. Of use to tests.
+  template <std::size_t Nth>
   auto span() const {
-    return elements_.template span<I>();
+    return elements_.template span<Nth>();
   }
-  // Row slot number I, one entry a row. Of use to tests.
-  template <std::size_t I>
+  // Row slot number Nth, one entry a row. Of use to tests.
+  template <std::size_t Nth>
   auto row_span() const {
-    return rows_.template span<I>();
+    return rows_.template span<Nth>();
   }
 
   // The slot of this name, of S in memory of the space, by rows; of row slots the width is 1. Of another name or type: Error
@@ -198,8 +198,8 @@ class OptimizerState {
   template <class Rule>
   void measure(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule,
                double* out) noexcept(on_host) {
-    elements_.from(first, [&](auto*... slots) {
-      ops_.measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, out, slots...);
+    elements_.from(first, [&](auto*... slot) {
+      ops_.measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, out, slot...);
     });
   }
   // The second half: moves the elements by `rule`, which was made of all sums (RowOps::finish_rule). Also all of it, for rules
@@ -207,8 +207,8 @@ class OptimizerState {
   template <class Scale, class Rule>
   void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
               Rule const& rule) noexcept(on_host) {
-    elements_.from(first, [&](auto*... slots) {
-      ops_.apply_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slots...);
+    elements_.from(first, [&](auto*... slot) {
+      ops_.apply_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slot...);
     });
   }
 
@@ -217,8 +217,8 @@ class OptimizerState {
   template <class E, class Rule>
   PARALLAX_COLD void adopt(E* parameters, std::size_t count, std::size_t first, Rule const& rule) noexcept(on_host) {
     auto const each = [&](E* some, E const* gradients, std::size_t number, auto const& adopting) {
-      elements_.from(first + static_cast<std::size_t>(some - parameters), [&](auto*... slots) {
-        ops_.apply_elements(static_cast<std::int64_t>(number), some, gradients, Unscaled{}, adopting, slots...);
+      elements_.from(first + static_cast<std::size_t>(some - parameters), [&](auto*... slot) {
+        ops_.apply_elements(static_cast<std::int64_t>(number), some, gradients, Unscaled{}, adopting, slot...);
       });
     };
     if constexpr (on_host) {
@@ -234,7 +234,7 @@ class OptimizerState {
   // Returns, on the host, by a rule that is `Resting`, whether a row of these parameters rests in a step.
   template <class Rule>
   bool rests(T const* parameters, std::int64_t row, Rule const& rule) noexcept {
-    return elements_.from(first_of(row), [&](auto*... slots) { return detail::all_rest(rule, width_, parameters, slots...); });
+    return elements_.from(first_of(row), [&](auto*... slot) { return detail::all_rest(rule, width_, parameters, slot...); });
   }
   // Takes, likewise, the slots of a resting row through so many steps by rules that are alike.
   template <class Rule>
@@ -244,7 +244,7 @@ class OptimizerState {
   // Returns, likewise, whether the slots of a row are all 0.
   bool blank(std::int64_t row) noexcept {
     return elements_.from(first_of(row),
-                          [&](auto*... slots) { return (detail::is_blank(slots, width_ * sizeof(*slots)) && ...); });
+                          [&](auto*... slot) { return (detail::is_blank(slot, width_ * sizeof(*slot)) && ...); });
   }
 
   // Asks for the entries of a row that will be moved soon, in memory of the host. Inlined by force, see prefetch_row.
@@ -257,16 +257,16 @@ class OptimizerState {
   void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<E> table, T const* gradients, T scale,
                   Rule const& rule, [[maybe_unused]] std::uint32_t const* count = nullptr) noexcept(on_host) {
     if constexpr (!Space::host_readable) {
-      elements_.from(0, [&](auto*... slots) {
+      elements_.from(0, [&](auto*... slot) {
         rows_.from(0, [&](auto*... row_slots) {
           ops_.apply_rows(keys, count, directory, table, gradients, scale, rule,
-                          ops_.slots(RowsView{slots, table.rows, table.width}...),
-                          ops_.slots(RowsView{row_slots, table.rows, std::int64_t{1}}...));
+                          ops_.slot_tables(RowsView{slot, table.rows, table.width}...),
+                          ops_.slot_tables(RowsView{row_slots, table.rows, std::int64_t{1}}...));
         });
       });
     } else if constexpr (unit<O> == Unit::element) {
-      elements_.from(0, [&](auto*... slots) {
-        ops_.apply_rows(keys, directory, table, gradients, scale, rule, RowsView{slots, table.rows, table.width}...);
+      elements_.from(0, [&](auto*... slot) {
+        ops_.apply_rows(keys, directory, table, gradients, scale, rule, RowsView{slot, table.rows, table.width}...);
       });
     } else {
       for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -281,11 +281,11 @@ class OptimizerState {
   template <class Groups, class Index, class E, class Rule>
   void apply_runs(RowsView<T const> values, Groups const& groups, Directory<Index> directory, T divisor,
                   std::uint32_t const* counts, RowsView<E> table, Rule const& rule) {
-    elements_.from(0, [&](auto*... slots) {
+    elements_.from(0, [&](auto*... slot) {
       rows_.from(0, [&](auto*... row_slots) {
         ops_.apply_runs(values, groups, directory, divisor, counts, table, rule,
-                        ops_.slots(RowsView{slots, table.rows, table.width}...),
-                        ops_.slots(RowsView{row_slots, table.rows, std::int64_t{1}}...));
+                        ops_.slot_tables(RowsView{slot, table.rows, table.width}...),
+                        ops_.slot_tables(RowsView{row_slots, table.rows, std::int64_t{1}}...));
       });
     });
   }
@@ -298,10 +298,10 @@ class OptimizerState {
       auto const part = [&]<class Entry>(Entry* memory, std::int64_t width) {
         return RowsView<Entry>{memory + first * width, gradients.rows, width};
       };
-      elements_.from(0, [&](auto*... slots) {
+      elements_.from(0, [&](auto*... slot) {
         rows_.from(0, [&](auto*... row_slots) {
           ops_.apply_spaced_rows(part(table.data, table.width), gradients, skips, scale, rule,
-                                 ops_.slots(part(slots, table.width)...), ops_.slots(part(row_slots, 1)...));
+                                 ops_.slot_tables(part(slot, table.width)...), ops_.slot_tables(part(row_slots, 1)...));
         });
       });
     } else {
@@ -318,10 +318,10 @@ class OptimizerState {
   template <class Index, class Ages, class E>
   void settle_rows(std::span<Index const> keys, std::uint32_t const* count, Directory<Index> directory, Ages const& ages,
                    RowsView<E> table) {
-    elements_.from(0, [&](auto*... slots) {
+    elements_.from(0, [&](auto*... slot) {
       rows_.from(0, [&](auto*... row_slots) {
-        ops_.settle_rows(keys, count, directory, ages, table, ops_.slots(RowsView{slots, table.rows, table.width}...),
-                         ops_.slots(RowsView{row_slots, table.rows, std::int64_t{1}}...));
+        ops_.settle_rows(keys, count, directory, ages, table, ops_.slot_tables(RowsView{slot, table.rows, table.width}...),
+                         ops_.slot_tables(RowsView{row_slots, table.rows, std::int64_t{1}}...));
       });
     });
   }
@@ -331,9 +331,10 @@ class OptimizerState {
     auto const beside = [&]<class Entry>(Entry* memory, std::int64_t width) {
       return RowsView<Entry>{memory + first * width, part.rows, width};
     };
-    elements_.from(0, [&](auto*... slots) {
+    elements_.from(0, [&](auto*... slot) {
       rows_.from(0, [&](auto*... row_slots) {
-        ops_.settle_all_rows(ages, part, ops_.slots(beside(slots, part.width)...), ops_.slots(beside(row_slots, 1)...));
+        ops_.settle_all_rows(ages, part, ops_.slot_tables(beside(slot, part.width)...),
+                             ops_.slot_tables(beside(row_slots, 1)...));
       });
     });
   }

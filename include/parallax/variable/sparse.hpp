@@ -175,7 +175,7 @@ class SparseState : public Counted {
   // Returns how often rows went to other ranks, or their policy changed; it grows likewise.
   std::int64_t moves() const { return moves_ + undone_; }
   // The optimizer's slots beside this rank's rows.
-  auto const& slots() const { return rows_.slots(); }
+  auto const& optimizer_state() const { return rows_.optimizer_state(); }
 
   // Adds to a hash what the ranks compare before an update: which variable, at which of its steps and moves, with which
   // settings; and the values of a replica, if they are compared.

@@ -117,7 +117,7 @@ class TableRows {
     else return plain_rule();
   }
   // The slots beside the rows as they lie, some perhaps of rows that are not settled.
-  Slots const& slots() const { return slots_; }
+  Slots const& optimizer_state() const { return slots_; }
 
   // All rows as of the last update. On a device: as of the work put in its queue so far.
   RowsView<T> settled() {
@@ -293,7 +293,7 @@ class TableRows {
     // Their elements, without values.
     Buffer<T, Space> table;
     // Their slots.
-    Slots slots;
+    Slots optimizer_slots;
     // For each the step as of which it is, where rows are settled.
     Buffer<std::int64_t, Space> settled;
   };
@@ -311,7 +311,7 @@ class TableRows {
     f(reinterpret_cast<std::byte*>(owned_.data()), reinterpret_cast<std::byte*>(room.table.data()), elements(1) * sizeof(T));
     std::byte* there[std::remove_cvref_t<decltype(slots_)>::arrays + 1];
     std::byte** to = there;
-    room.slots.each_row_array([&](std::byte* memory, std::size_t) { *to++ = memory; });
+    room.optimizer_slots.each_row_array([&](std::byte* memory, std::size_t) { *to++ = memory; });
     to = there;
     slots_.each_row_array([&](std::byte* memory, std::size_t bytes) { f(memory, *to++, bytes); });
   }
@@ -320,7 +320,7 @@ class TableRows {
     directory_ = directory;
     owned_ = std::move(room.table);
     table_ = {owned_.data(), room.rows, width()};
-    slots_ = std::move(room.slots);
+    slots_ = std::move(room.optimizer_slots);
     if constexpr (settles) replaying_.begin_again(), passed_.enter(ops_, std::move(room.settled), steps_);
   }
 

@@ -49,7 +49,7 @@ struct JournalEntry {
 };
 
 // The last operations of one rank, as it told them; trivially copyable, so that it travels.
-struct Status {
+struct RankStatus {
   // Operations that are kept; each further one takes the place of the oldest.
   static constexpr std::size_t entries = 8;
 
@@ -130,7 +130,7 @@ class Journal {
   void enter(JournalWord const& operation, std::uint64_t number, std::int64_t step, std::int64_t now,
              JournalWord const& phase = journal_called, std::string_view variable = {}) {
     detail::Guard const guard{lock_};
-    JournalEntry& entry = status_.last[status_.count++ % Status::entries];
+    JournalEntry& entry = status_.last[status_.count++ % RankStatus::entries];
     entry = {};
     entry.number = number;
     entry.step = step;
@@ -149,7 +149,7 @@ class Journal {
   // Names a variable of the latest operation, cut likewise; nothing happens where there is none.
   void name(std::string_view variable) {
     detail::Guard const guard{lock_};
-    if (status_.count > 0) name(status_.last[(status_.count - 1) % Status::entries], variable);
+    if (status_.count > 0) name(status_.last[(status_.count - 1) % RankStatus::entries], variable);
   }
   // A sign of life from a wait.
   void wait(int rank, std::int64_t now) {
@@ -166,7 +166,7 @@ class Journal {
     status_.told = now;
   }
   // A copy of what the rank tells of itself now. May be called by any thread.
-  Status status() const {
+  RankStatus status() const {
     detail::Guard const guard{lock_};
     return status_;
   }
@@ -182,7 +182,7 @@ class Journal {
     detail::Guard const guard{lock_};
     if (status_.count == 0) return;
     status_.waiting = 0;
-    JournalEntry& entry = status_.last[(status_.count - 1) % Status::entries];
+    JournalEntry& entry = status_.last[(status_.count - 1) % RankStatus::entries];
     if (entry.done) return;  // whoever is at work now has entered no operation: one that only lets others move on
     entry.phase = phase;
     entry.done = kind == TraceEvent::done;
@@ -204,7 +204,7 @@ class Journal {
 
   // Held for a few copies at a time, by the rank and by those who read its journal.
   mutable detail::SpinLock lock_;
-  Status status_;
+  RankStatus status_;
   bool open_ = false;
   TraceRoom* trace_ = nullptr;
 };

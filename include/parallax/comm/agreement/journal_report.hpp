@@ -57,10 +57,10 @@ class RankTales {
 
   // A line on one rank. `own`: the number of the operation of the rank that reports; `now` and the status are of one clock, or
   // of clocks that `now` was taken from alike.
-  static std::string status_line(int rank, std::optional<Status> const& status, bool answers, std::uint64_t own,
+  static std::string status_line(int rank, std::optional<RankStatus> const& status, bool answers, std::uint64_t own,
                                  std::int64_t now);
   // The operations of one rank before its latest, newest first.
-  static std::string history_lines(Status const& status);
+  static std::string history_lines(RankStatus const& status);
 
  protected:
   // Nothing is known of any rank yet.
@@ -69,7 +69,7 @@ class RankTales {
   // What one rank has told.
   struct Tale {
     // The last that was heard of it; none where it has never been heard.
-    std::optional<Status> known;
+    std::optional<RankStatus> known;
     bool answers = false;  // it told so just now
   };
   // The rank that reports.
@@ -149,7 +149,7 @@ PARALLAX_INLINE std::string RankTales::text() const {
   }
   return report;
 }
-PARALLAX_INLINE std::string RankTales::status_line(int rank, std::optional<Status> const& status, bool answers,
+PARALLAX_INLINE std::string RankTales::status_line(int rank, std::optional<RankStatus> const& status, bool answers,
                                                    std::uint64_t own, std::int64_t now) {
   std::string line = joined({"  rank ", rank, ": "});
   if (!status) return line += "silent";
@@ -169,10 +169,10 @@ PARALLAX_INLINE std::string RankTales::status_line(int rank, std::optional<Statu
     append(line, {", in a pause for ", status->pausing.text(), " of at most ", detail::seconds_text(status->pause)});
   return line;
 }
-PARALLAX_INLINE std::string RankTales::history_lines(Status const& status) {
+PARALLAX_INLINE std::string RankTales::history_lines(RankStatus const& status) {
   std::string lines;
-  for (std::uint64_t back = 2; back <= Status::entries && back <= status.count; ++back) {
-    JournalEntry const& entry = status.last[(status.count - back) % Status::entries];
+  for (std::uint64_t back = 2; back <= RankStatus::entries && back <= status.count; ++back) {
+    JournalEntry const& entry = status.last[(status.count - back) % RankStatus::entries];
     append(lines, {"\n    before: ", detail::entry_text(entry), ", ", entry.phase.text(), ", took ",
                    (entry.changed - entry.began) / 1000, " us"});
   }

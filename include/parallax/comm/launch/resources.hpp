@@ -194,7 +194,7 @@ inline void take_devices(ResourceLine& line, HostResources& host) {
 
 // What stands behind a host: slots=N and port=N, each at most once.
 inline void take_settings(ResourceLine& line, HostResources& host) {
-  bool slots = false;
+  bool has_slots = false;
   while (!line.ends()) {
     std::size_t const begin = line.at();
     std::string_view const key = line.word([](char c) { return c >= 'a' && c <= 'z'; });
@@ -202,7 +202,7 @@ inline void take_settings(ResourceLine& line, HostResources& host) {
     if ((!of_slots && key != "port") || !line.passes('='))
       line.refuse(begin, {"behind a host stands slots=N or port=N, not ", line.shown_rest(begin)});
     if (of_slots && !host.devices.empty()) line.refuse(begin, {"a host has devices or slots, not both"});
-    if (of_slots ? std::exchange(slots, true) : host.port != 0) line.refuse(begin, {key, " is given twice"});
+    if (of_slots ? std::exchange(has_slots, true) : host.port != 0) line.refuse(begin, {key, " is given twice"});
     int& setting = of_slots ? host.ranks : host.port;
     setting = of_slots ? line.number("slots", 1, most_ranks_of_host) : line.number("a port", 1, 65535);
     line.space_before_next();

@@ -38,7 +38,7 @@ class MpiJournals {
 
   // Asks another rank once; what it has answered so far, or announced. `fresh`: whether that is its answer to this question.
   // Local. Times are those of this rank's clock. For this rank itself `fresh` is left as it is.
-  std::optional<Status> status_of(int other, bool& fresh);
+  std::optional<RankStatus> status_of(int other, bool& fresh);
   // Takes in what has come, and answers it.
   void answer();
 
@@ -55,19 +55,19 @@ class MpiJournals {
   // Takes in one letter of any rank; false where none has come. A letter counts as written when it is read here.
   bool hear(LetterLane lane);
 
-  // A window of one letter, of the size of a Status.
+  // A window of one letter, of the size of a RankStatus.
   MpiMailbox mailbox_;
   Letter letter_;
   int rank_ = 0;
-  List<std::optional<Status>> heard_;  // by rank
-  List<char> asked_, answered_;        // by rank; answered_: since this rank asked
+  List<std::optional<RankStatus>> heard_;  // by rank
+  List<char> asked_, answered_;            // by rank; answered_: since this rank asked
 };
 
 #if PARALLAX_MPI_BODIES
 PARALLAX_MPI_INLINE MpiJournals::~MpiJournals() { MpiDebts::leave(journal); }
 
 PARALLAX_MPI_INLINE void MpiJournals::join(MPI_Comm comm, int first_tag, std::chrono::nanoseconds deadline) {
-  constexpr MailboxBounds bounds{.window = 1, .largest = sizeof(Status)};
+  constexpr MailboxBounds bounds{.window = 1, .largest = sizeof(RankStatus)};
   mailbox_.join(comm, first_tag, bounds);
   int size = 0;
   MPI_Comm_rank(comm, &rank_);
@@ -78,7 +78,7 @@ PARALLAX_MPI_INLINE void MpiJournals::join(MPI_Comm comm, int first_tag, std::ch
   MpiDebts::enter(journal, rank_, deadline);
 }
 
-PARALLAX_MPI_INLINE std::optional<Status> MpiJournals::status_of(int other, bool& fresh) {
+PARALLAX_MPI_INLINE std::optional<RankStatus> MpiJournals::status_of(int other, bool& fresh) {
   if (other == rank_) return journal.status();
   auto const at = static_cast<std::size_t>(other);
   if (!std::exchange(asked_[at], 1)) {
@@ -110,14 +110,14 @@ PARALLAX_MPI_INLINE std::chrono::nanoseconds MpiJournals::longest_pause() {
 }
 
 PARALLAX_MPI_INLINE void MpiJournals::tell(LetterLane lane, int other) {
-  Status const own = journal.status();
+  RankStatus const own = journal.status();
   std::span<std::byte const> const part = std::as_bytes(std::span{&own, 1});
   mailbox_.post(lane, other, {&part, 1});
 }
 
 PARALLAX_MPI_INLINE bool MpiJournals::hear(LetterLane lane) {
   if (!mailbox_.take(lane, -1, letter_)) return false;
-  Status told;
+  RankStatus told;
   if (letter_.bytes.size() == sizeof told) std::memcpy(&told, letter_.bytes.data(), sizeof told);
   auto const late = static_cast<std::int64_t>(MPI_Wtime() * 1e9) - told.told;  // as if its clock were ours
   for (JournalEntry& entry : told.last) entry.began += late, entry.changed += late;

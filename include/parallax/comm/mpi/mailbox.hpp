@@ -66,7 +66,7 @@ class MpiMailbox {
   using Messages = List<Message>;
 
   // The place of a lane in what is kept by lane.
-  static std::size_t index(LetterLane lane) { return static_cast<std::size_t>(lane); }
+  static std::size_t lane_index(LetterLane lane) { return static_cast<std::size_t>(lane); }
   int tag(LetterLane lane) const { return first_tag_ + static_cast<int>(lane); }
 
   // Whether a letter of that rank, or of any, has come that nobody has begun to take. Moves MPI on.
@@ -127,9 +127,9 @@ PARALLAX_MPI_INLINE void MpiMailbox::join(MPI_Comm comm, int first_tag, MailboxB
 PARALLAX_MPI_INLINE bool MpiMailbox::post(LetterLane lane, int to, LetterParts parts) {
   mpi_process.check(rank_, "post");
   check_letter(rank_, size_, to, parts, bounds_.largest);
-  if (to == rank_) return own_[index(lane)].post(parts, lane, bounds_.window);
+  if (to == rank_) return own_[lane_index(lane)].post(parts, lane, bounds_.window);
   bool const request = lane == LetterLane::requests;
-  Messages& under_way = under_way_[index(lane)][static_cast<std::size_t>(to)];
+  Messages& under_way = under_way_[lane_index(lane)][static_cast<std::size_t>(to)];
   MpiErrorsAreReturned const returned;
   settle(under_way);
   if (request && under_way.size() >= static_cast<std::size_t>(bounds_.window)) return false;
@@ -199,13 +199,13 @@ PARALLAX_MPI_INLINE void MpiMailbox::settle(Messages& under_way) {
 }
 
 PARALLAX_MPI_INLINE bool MpiMailbox::take_own(LetterLane lane, Letter& letter) {
-  if (!own_[index(lane)].take(letter.bytes)) return false;
+  if (!own_[lane_index(lane)].take(letter.bytes)) return false;
   letter.from = rank_;
   return true;
 }
 
 PARALLAX_MPI_INLINE bool MpiMailbox::receive(LetterLane lane, int from, Letter& letter) {
-  Message& message = incoming_[index(lane)][static_cast<std::size_t>(from)];
+  Message& message = incoming_[lane_index(lane)][static_cast<std::size_t>(from)];
   if (message.request == MPI_REQUEST_NULL) {
     MPI_Status status;
     if (!probe(lane, from, status)) return false;
@@ -214,10 +214,10 @@ PARALLAX_MPI_INLINE bool MpiMailbox::receive(LetterLane lane, int from, Letter& 
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     message.bytes.resize(static_cast<std::size_t>(bytes));
     mpi_check(MPI_Irecv(message.bytes.data(), bytes, MPI_BYTE, from, tag(lane), comm_, &message.request), "take", from);
-    ++begun_[index(lane)];
+    ++begun_[lane_index(lane)];
   }
   if (!test(message)) return false;
-  --begun_[index(lane)];
+  --begun_[lane_index(lane)];
   message.bytes.swap(letter.bytes);
   letter.from = from;
   return true;
@@ -225,7 +225,7 @@ PARALLAX_MPI_INLINE bool MpiMailbox::receive(LetterLane lane, int from, Letter& 
 
 PARALLAX_MPI_INLINE bool MpiMailbox::receive_in_turn(LetterLane lane, Letter& letter) {
   constexpr int looks = 8;
-  auto const at = index(lane);
+  auto const at = lane_index(lane);
   MPI_Status status;
   bool const arrived = probe(lane, MPI_ANY_SOURCE, status);
   if (!arrived && begun_[at] == 0 && own_[at].empty()) return false;

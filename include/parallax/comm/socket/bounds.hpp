@@ -27,7 +27,7 @@ inline std::string objection(int from, FrameHeader const& message, int size, Soc
       if (from == 0) least = most = static_cast<std::uint64_t>(size) * sizeof(SocketAddress);
       break;
     case FrameKind::question:
-    case FrameKind::status: least = most = sizeof(Status); break;
+    case FrameKind::status: least = most = sizeof(RankStatus); break;
     case FrameKind::place: least = most = sizeof(Place); break;
     case FrameKind::credit:
     case FrameKind::found:

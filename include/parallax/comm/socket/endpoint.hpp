@@ -67,7 +67,7 @@ class SocketEndpoint final : private PeerSink {
   bool take_letter(LetterLane lane, int from, Letter& letter);
 
   // Asks and tells, as KeepsJournals and AnnouncesPauses have it (comm/socket/letters.hpp).
-  std::optional<Status> status_of(int other, bool& fresh);
+  std::optional<RankStatus> status_of(int other, bool& fresh);
   void answer();
   void announce();
 

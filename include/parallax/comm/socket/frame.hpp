@@ -19,8 +19,8 @@ enum class FrameKind : std::uint8_t {
   request,    // a letter
   answer,     // a letter, likewise
   credit,     // nothing: so many requests (`number`) were taken, since the beginning
-  question,   // the Status of a rank that asks for its peer's
-  status,     // the Status of a rank that was asked, or announces a pause
+  question,   // the RankStatus of a rank that asks for its peer's
+  status,     // the RankStatus of a rank that was asked, or announces a pause
   directory,  // by rank 0: where every rank listens
   abort,      // an Error: the communicator has failed; what was in flight is given up (`number`: a bit for each channel)
   goodbye,    // nothing: the rank ends its communicator, and all is well

@@ -27,7 +27,7 @@ class SocketJournals {
   void join(int size) { peers_.resize(static_cast<std::size_t>(size)); }
 
   // What a peer has told last: `fresh`, if that answers a question, or a pause that it has announced.
-  std::optional<Status> status_of(int other, bool& fresh) const {
+  std::optional<RankStatus> status_of(int other, bool& fresh) const {
     Peer const& peer = at(other);
     fresh = peer.answered;
     return fresh || peer.paused() ? peer.heard : std::nullopt;
@@ -46,7 +46,7 @@ class SocketJournals {
   // All of it is there.
   void come(int from, bool question) {
     Peer& peer = at(from);
-    Status told = checked(peer.arriving);
+    RankStatus told = checked(peer.arriving);
     std::int64_t const late =
         std::chrono::steady_clock::now().time_since_epoch().count() - told.told;  // as if its clock were ours
     for (JournalEntry& entry : told.last) entry.began += late, entry.changed += late;
@@ -65,14 +65,14 @@ class SocketJournals {
 
  private:
   struct Peer {
-    std::optional<Status> heard;
-    Status arriving;
+    std::optional<RankStatus> heard;
+    RankStatus arriving;
     bool asked = false, answered = false, waits = false;  // answered: since it was asked
     bool paused() const { return heard && heard->pause > 0; }
   };
 
   // Returns a rank's status with words that end and can be shown, and with a rank of the world.
-  Status checked(Status told) const {
+  RankStatus checked(RankStatus told) const {
     auto const check = [](auto& word) {
       std::span const text{reinterpret_cast<char*>(&word), sizeof word};
       text.back() = '\0';

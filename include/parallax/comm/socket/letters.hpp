@@ -37,7 +37,7 @@ inline bool SocketEndpoint::take_letter(LetterLane lane, int from, Letter& lette
   return true;
 }
 
-inline std::optional<Status> SocketEndpoint::status_of(int other, bool& fresh) {
+inline std::optional<RankStatus> SocketEndpoint::status_of(int other, bool& fresh) {
   if (other == options.rank) return journals.journal.status();
   if (!failure_ && journals.asks(other)) tell_status(other, FrameKind::question);
   return journals.status_of(other, fresh);
@@ -57,7 +57,7 @@ inline void SocketEndpoint::announce() {
 
 inline void SocketEndpoint::tell_status(int to, FrameKind kind) {
   birth_.check(options.rank, "SocketCommunicator");
-  Status const own = journals.journal.status();
+  RankStatus const own = journals.journal.status();
   auto const* const bytes = reinterpret_cast<std::byte const*>(&own);
   peers_.tell(to, kind, 0, {bytes, bytes + sizeof own});
 }

@@ -42,25 +42,25 @@ class SocketMailbox {
   }
 
   // This rank's letters to itself: as LetterQueue has it.
-  bool post_own(LetterLane lane, LetterParts parts) { return own_[index(lane)].post(parts, lane, bounds.window); }
+  bool post_own(LetterLane lane, LetterParts parts) { return own_[lane_index(lane)].post(parts, lane, bounds.window); }
 
   // Returns whether that rank may send one more request: as many may wait as the window has.
   bool expects_request(int from) const {
-    return at(from).letters[index(LetterLane::requests)].size() < static_cast<std::size_t>(bounds.window);
+    return at(from).letters[lane_index(LetterLane::requests)].size() < static_cast<std::size_t>(bounds.window);
   }
   // Returns the room for a letter that begins to come, or goes on, with the first bytes of it.
   std::byte* grow(int from, std::size_t bytes, std::uint64_t total) { return detail::grow(at(from).arriving, bytes, total); }
   // All of it is there.
-  void come(int from, LetterLane lane) { at(from).letters[index(lane)].push(std::exchange(at(from).arriving, spare())); }
+  void come(int from, LetterLane lane) { at(from).letters[lane_index(lane)].push(std::exchange(at(from).arriving, spare())); }
 
   // The next letter of that rank, or of any in turn (-1). False where there is none.
   bool take(LetterLane lane, int from, Letter& letter) {
     int const size = static_cast<int>(peers_.size());
     for (int k = 0; k < (from < 0 ? size : 1); ++k) {
-      int const writer = from < 0 ? (turns_[index(lane)] + k) % size : from;
-      if (writer == rank_ ? !own_[index(lane)].take(letter.bytes) : !take_one(lane, writer, letter)) continue;
+      int const writer = from < 0 ? (turns_[lane_index(lane)] + k) % size : from;
+      if (writer == rank_ ? !own_[lane_index(lane)].take(letter.bytes) : !take_one(lane, writer, letter)) continue;
       letter.from = writer;
-      if (from < 0) turns_[index(lane)] = (writer + 1) % size;
+      if (from < 0) turns_[lane_index(lane)] = (writer + 1) % size;
       return true;
     }
     return false;
@@ -75,13 +75,13 @@ class SocketMailbox {
     std::vector<std::byte> arriving;
   };
 
-  static std::size_t index(LetterLane lane) { return static_cast<std::size_t>(lane); }
+  static std::size_t lane_index(LetterLane lane) { return static_cast<std::size_t>(lane); }
   Peer& at(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   Peer const& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
   // The first letter of a peer, in exchange for the memory of the letter before.
   bool take_one(LetterLane lane, int writer, Letter& letter) {
-    auto& letters = at(writer).letters[index(lane)];
+    auto& letters = at(writer).letters[lane_index(lane)];
     if (letters.empty()) return false;
     letters.front().swap(letter.bytes);
     spare_ = letters.pop();

@@ -52,12 +52,12 @@ class Sha256 {
     std::array<std::uint32_t, 64> schedule;
     for (std::size_t i = 0; i < 16; ++i) schedule[i] = word(4 * i);
     for (std::size_t i = 16; i < 64; ++i)
-      schedule[i] = small_sigma(schedule[i - 2], 17, 19, 10) + schedule[i - 7] + small_sigma(schedule[i - 15], 7, 18, 3) +
+      schedule[i] = small_sigma<17, 19, 10>(schedule[i - 2]) + schedule[i - 7] + small_sigma<7, 18, 3>(schedule[i - 15]) +
                     schedule[i - 16];
     auto [a, b, c, d, e, f, g, h] = state_;
     for (std::size_t i = 0; i < 64; ++i) {
-      std::uint32_t const first = h + large_sigma(e, 6, 11, 25) + ((e & f) ^ (~e & g)) + round_constants[i] + schedule[i];
-      std::uint32_t const second = large_sigma(a, 2, 13, 22) + ((a & b) ^ (a & c) ^ (b & c));
+      std::uint32_t const first = h + large_sigma<6, 11, 25>(e) + ((e & f) ^ (~e & g)) + round_constants[i] + schedule[i];
+      std::uint32_t const second = large_sigma<2, 13, 22>(a) + ((a & b) ^ (a & c) ^ (b & c));
       h = g, g = f, f = e, e = d + first;
       d = c, c = b, b = a, a = first + second;
     }
@@ -72,10 +72,12 @@ class Sha256 {
     return result;
   }
   // The functions sigma of the standard, by the distances of their rotations and of their shift.
-  static std::uint32_t small_sigma(std::uint32_t x, int one, int other, int shift) {
+  template <int one, int other, int shift>
+  static std::uint32_t small_sigma(std::uint32_t x) {
     return std::rotr(x, one) ^ std::rotr(x, other) ^ (x >> shift);
   }
-  static std::uint32_t large_sigma(std::uint32_t x, int one, int other, int third) {
+  template <int one, int other, int third>
+  static std::uint32_t large_sigma(std::uint32_t x) {
     return std::rotr(x, one) ^ std::rotr(x, other) ^ std::rotr(x, third);
   }
 

@@ -79,7 +79,7 @@ class LentHop {
   static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
   // Of a step, all parts together. What is smaller is still in the cache of who wrote it, where others read it slowly.
   static constexpr std::size_t step_bytes = std::size_t{1} << 20;
-  static constexpr std::size_t slots = 3;  // of a window: filled, summed, taken out
+  static constexpr std::size_t slot_count = 3;  // of a window: filled, summed, taken out
 
   using Loan = detail::LoanRoom::Loan;
   using Peer = detail::LoanRoom::Peer;
@@ -121,7 +121,7 @@ class LentHop {
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
       auto const [begin, count] = in_round(detail::digit_size(offsets_, hop, t), j);
       if (count == 0 || static_cast<int>(t) == hop.self) continue;
-      f(first_of(hop, t) + begin, window_ + ((j % slots) * hop.targets.size() + t) * round_size_, count);
+      f(first_of(hop, t) + begin, window_ + ((j % slot_count) * hop.targets.size() + t) * round_size_, count);
     }
   }
 
@@ -299,7 +299,7 @@ void LentHop<T, C>::make_loan(Lane<C>& lane, Hop const& hop) {
   loan.stages_whole = work_.whole && !loan.whole.id && !alone;
   window_ = nullptr;
   if (stages()) {
-    window_ = reinterpret_cast<T*>(world.window(lane.channel(), slots * hop.targets.size() * round_size_ * sizeof(T)));
+    window_ = reinterpret_cast<T*>(world.window(lane.channel(), slot_count * hop.targets.size() * round_size_ * sizeof(T)));
     loan.window = world.place_of(window_);
   }
   loan.number = lane.lend();
@@ -394,7 +394,7 @@ void LentHop<T, C>::sum(Lane<C>& lane, Hop const& hop, std::size_t j) {
     break;
   }
   if (lost_ < 0) {
-    std::size_t const slot = (j % slots) * hop.targets.size() * round_size_;
+    std::size_t const slot = (j % slot_count) * hop.targets.size() * round_size_;
     std::size_t const own = first_of(hop, static_cast<std::size_t>(hop.self));
     std::size_t const run = peers().size() == 2 ? count : tile;
     for (std::size_t at = 0; at < count; at += run)

@@ -84,8 +84,8 @@ __device__ bool left_alone([[maybe_unused]] Source const& source, [[maybe_unused
 }
 
 // The table row of gradient k, where there are no indices k.
-template <class I>
-__device__ std::int64_t updated_row(I const* indices, std::uint64_t k, Directory<I> directory) {
+template <class Index>
+__device__ std::int64_t updated_row(Index const* indices, std::uint64_t k, Directory<Index> directory) {
   return indices ? directory(indices[k]) : static_cast<std::int64_t>(k);
 }
 

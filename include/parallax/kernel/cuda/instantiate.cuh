@@ -74,18 +74,18 @@ constexpr auto functions_of_ids() {
 
 // The functions that set an optimizer's slots to their first values.
 template <class T, class... S>
-constexpr auto filling(slots<S...>) {
+constexpr auto filling(slot_types<S...>) {
   return std::tuple{&Ops::fill<parallax::detail::slot_type<S, T>>...};
 }
 // apply_elements for a rule, its slots and a kind of scale.
 template <class T, class Scale, class Rule, class... S>
-constexpr auto updating_elements(slots<S...>) {
+constexpr auto updating_elements(slot_types<S...>) {
   using Function = void (Ops::*)(std::int64_t, T*, T const*, Scale, Rule const&, parallax::detail::slot_type<S, T>*...) const;
   return static_cast<Function>(&Ops::apply_elements);
 }
 // apply_rows, for a rule and its slots of elements and of rows.
 template <class T, class Index, class Rule, class... S, class... R>
-constexpr auto updating_rows(slots<S...>, slots<R...>) {
+constexpr auto updating_rows(slot_types<S...>, slot_types<R...>) {
   using C = computed_type<T>;
   using Function = void (Ops::*)(std::span<Index const>, std::uint32_t const*, Directory<Index>, RowsView<T>, C const*, C,
                                  Rule const&,
@@ -95,7 +95,7 @@ constexpr auto updating_rows(slots<S...>, slots<R...>) {
 }
 // apply_runs, likewise.
 template <class T, class Index, class Rule, class... S, class... R>
-constexpr auto updating_runs(slots<S...>, slots<R...>) {
+constexpr auto updating_runs(slot_types<S...>, slot_types<R...>) {
   using C = computed_type<T>;
   using Function = void (Ops::*)(RowsView<C const>, GroupingView<Index> const&, Directory<Index>, C, std::uint32_t const*,
                                  RowsView<T>, Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
@@ -104,7 +104,7 @@ constexpr auto updating_runs(slots<S...>, slots<R...>) {
 }
 // apply_spaced_rows, likewise; it knows no index.
 template <class T, class Rule, class... S, class... R>
-constexpr auto updating_spaced_rows(slots<S...>, slots<R...>) {
+constexpr auto updating_spaced_rows(slot_types<S...>, slot_types<R...>) {
   using C = computed_type<T>;
   using Function =
       void (Ops::*)(RowsView<T>, RowsView<C const>, bool, C, Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
@@ -114,7 +114,7 @@ constexpr auto updating_spaced_rows(slots<S...>, slots<R...>) {
 
 // settle_rows and settle_all_rows, for optimizers that move rows which no step has named.
 template <class T, class Index, class Rule, class... S, class... R>
-constexpr auto settling_rows(slots<S...>, slots<R...>) {
+constexpr auto settling_rows(slot_types<S...>, slot_types<R...>) {
   using C = computed_type<T>;
   using Of = Slots<parallax::detail::slot_type<S, C>...> const&;
   using OfRows = Slots<parallax::detail::slot_type<R, C>...> const&;
@@ -126,7 +126,7 @@ constexpr auto settling_rows(slots<S...>, slots<R...>) {
 
 // Instantiates apply_elements of a rule that adopts parameters. They may be of 16 bits for tables.
 template <class T, class Rule, class... S>
-constexpr auto adopting(slots<S...>) {
+constexpr auto adopting(slot_types<S...>) {
   using Function = void (Ops::*)(std::int64_t, T*, T const*, Unscaled, PlacedRule<AdoptingRule<Rule>> const&,
                                  parallax::detail::slot_type<S, computed_type<T>>*...) const;
   return static_cast<Function>(&Ops::apply_elements);
@@ -134,12 +134,12 @@ constexpr auto adopting(slots<S...>) {
 
 // What a rule needs that measures a whole tensor: its sums, the rule made of them, and that one applied.
 template <class T, std::size_t sums, class Rule, class... S>
-constexpr auto measuring(slots<S...>) {
+constexpr auto measuring(slot_types<S...>) {
   using Function =
       void (Ops::*)(std::int64_t, T*, T const*, T, Rule const&, double*, parallax::detail::slot_type<S, T>*...) const;
   using Finished = Ops::Finished<sums, Rule>;
   return std::tuple{static_cast<Function>(&Ops::measure_elements), &Ops::finish_rule<sums, Rule>,
-                    updating_elements<T, T, DeviceBuffer<Finished>>(slots<S...>{})};
+                    updating_elements<T, T, DeviceBuffer<Finished>>(slot_types<S...>{})};
 }
 
 // Those of an optimizer: for its slots, for dense variables where it works on elements or the tensor, and for rows.

@@ -68,11 +68,11 @@ struct SetNumber {
 };
 
 // One element of a gather: element `at` of the packed rows.
-template <class T, class I>
+template <class T, class Index>
 struct CopyElement {
   RowsView<T const> table;
-  I const* indices;
-  Directory<I> directory;
+  Index const* indices;
+  Directory<Index> directory;
   T* out;
 
   PARALLAX_HOST_DEVICE void operator()(std::int64_t at) const {
@@ -172,11 +172,11 @@ void group_keys(Policy const& policy, Index const* keys, GroupingView<Index> con
 }
 
 // As device::gather_rows.
-template <class Policy, class T, class I>
-void gather_rows(Policy const& policy, RowsView<T const> table, I const* indices, std::uint64_t n, Directory<I> directory,
-                 T* out) {
+template <class Policy, class T, class Index>
+void gather_rows(Policy const& policy, RowsView<T const> table, Index const* indices, std::uint64_t n,
+                 Directory<Index> directory, T* out) {
   detail::for_each_index(policy, n * static_cast<std::uint64_t>(table.width),
-                         detail::CopyElement<T, I>{table, indices, directory, out});
+                         detail::CopyElement<T, Index>{table, indices, directory, out});
 }
 
 // As device::bucket.
@@ -198,9 +198,8 @@ void coalesce(Policy const& policy, RowsView<V const> values, GroupingView<Index
 template <class Policy, class V, class Index, class T, class Rule>
 void update_runs(Policy const& policy, RowsView<V const> values, GroupingView<Index> const& groups, Directory<Index> directory,
                  RowsView<T> table, Rule const& rule, T* slot) {
-  detail::for_each_index(
-      policy, groups.count * static_cast<std::uint64_t>(table.width),
-      detail::UpdateElement<V, Index, T, Rule>{{values, groups}, directory, table, rule, slot});
+  detail::for_each_index(policy, groups.count * static_cast<std::uint64_t>(table.width),
+                         detail::UpdateElement<V, Index, T, Rule>{{values, groups}, directory, table, rule, slot});
 }
 
 }  // namespace parallax::device::portable

@@ -229,20 +229,21 @@ void RowOps<CudaSpace>::coalesce(RowsView<std::type_identity_t<T> const> values,
   device::coalesce(stream(), values, groups, out, scratch.data(), static_cast<std::uint32_t>(first),
                    static_cast<std::uint32_t>(last));
 }
-template <class T, class I>
-void RowOps<CudaSpace>::gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
-                                    Directory<std::remove_const_t<I>> directory, T* out) const {
-  device::gather_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, out);
+template <class T, class Index>
+void RowOps<CudaSpace>::gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<Index> indices,
+                                    Directory<std::remove_const_t<Index>> directory, T* out) const {
+  device::gather_rows(stream(), table, std::span<std::remove_const_t<Index> const>{indices}, directory, out);
 }
-template <class W, class I>
-void RowOps<CudaSpace>::widen_rows(RowsView<W const> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
-                                   computed_type<W>* out) const {
-  device::widen_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, out);
+template <class W, class Index>
+void RowOps<CudaSpace>::widen_rows(RowsView<W const> table, std::span<Index> indices,
+                                   Directory<std::remove_const_t<Index>> directory, computed_type<W>* out) const {
+  device::widen_rows(stream(), table, std::span<std::remove_const_t<Index> const>{indices}, directory, out);
 }
-template <class T, class I>
-void RowOps<CudaSpace>::scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+template <class T, class Index>
+void RowOps<CudaSpace>::scatter_rows(RowsView<T> table, std::span<Index> indices,
+                                     Directory<std::remove_const_t<Index>> directory,
                                      std::type_identity_t<T> const* rows) const {
-  device::scatter_rows(stream(), table, std::span<std::remove_const_t<I> const>{indices}, directory, rows);
+  device::scatter_rows(stream(), table, std::span<std::remove_const_t<Index> const>{indices}, directory, rows);
 }
 
 template <class T, class Index>
@@ -315,13 +316,13 @@ void RowOps<CudaSpace>::sum_of_row_squares(RowsView<T const> rows, double* out) 
 
 template <class T, class Rule, class... S>
 void RowOps<CudaSpace>::measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
-                                         std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slots) const {
+                                         std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slot) const {
   constexpr std::size_t count =
-      decltype(std::declval<device::BareRule<Rule> const&>().measure(*parameters, T{}, *slots...))::count;
+      decltype(std::declval<device::BareRule<Rule> const&>().measure(*parameters, T{}, *slot...))::count;
   std::uint64_t const blocks = device::measured_blocks(n);
   DeviceBuffer<double> numbers{queue_.memory, stream(), device::numbers_to_add(1, blocks) * count};
   device::measure_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients, device::detail::scaling<T>(scale),
-                           rule, numbers.data(), slots...);
+                           rule, numbers.data(), slot...);
   device::add_blocks<count>(stream(), numbers.data(), 1, blocks, out);
 }
 template <std::size_t K, class Rule>
@@ -335,16 +336,16 @@ DeviceBuffer<RowOps<CudaSpace>::Finished<K, Rule>> RowOps<CudaSpace>::finish_rul
 
 template <class T, class Scale, class Rule, class... S>
 void RowOps<CudaSpace>::apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Scale scale,
-                                       Rule const& rule, S*... slots) const {
+                                       Rule const& rule, S*... slot) const {
   device::apply_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients,
-                         device::detail::scaling<computed_type<T>>(scale), device::detail::as_argument(rule), slots...);
+                         device::detail::scaling<computed_type<T>>(scale), device::detail::as_argument(rule), slot...);
 }
-template <class T, class I, class Rule, class... S, class... R>
-void RowOps<CudaSpace>::apply_rows(std::span<I> indices, std::uint32_t const* count,
-                                   Directory<std::remove_const_t<I>> directory, RowsView<T> table,
+template <class T, class Index, class Rule, class... S, class... R>
+void RowOps<CudaSpace>::apply_rows(std::span<Index> indices, std::uint32_t const* count,
+                                   Directory<std::remove_const_t<Index>> directory, RowsView<T> table,
                                    computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
                                    device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const {
-  device::apply_rows(stream(), std::span<std::remove_const_t<I> const>{indices}, directory, table, gradients,
+  device::apply_rows(stream(), std::span<std::remove_const_t<Index> const>{indices}, directory, table, gradients,
                      device::detail::scaling<computed_type<T>>(scale), rule, element_slots, row_slots, count);
 }
 template <class T, class Index, class Rule, class... S, class... R>
@@ -354,20 +355,19 @@ void RowOps<CudaSpace>::apply_runs(RowsView<computed_type<T> const> values, devi
                                    device::Slots<R...> const& row_slots) const {
   using C = computed_type<T>;
   DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<C>(groups.count, values.width)};
-  device::update_runs(stream(), values, groups, directory, device::Scaling<C>{divisor, counts}, table, rule,
-                      element_slots, row_slots, scratch.data());
+  device::update_runs(stream(), values, groups, directory, device::Scaling<C>{divisor, counts}, table, rule, element_slots,
+                      row_slots, scratch.data());
 }
 template <class T, class Rule, class... S, class... R>
 void RowOps<CudaSpace>::apply_spaced_rows(RowsView<T> table, RowsView<computed_type<T> const> gradients, bool skips,
-                                          computed_type<T> scale, Rule const& rule,
-                                          device::Slots<S...> const& element_slots,
+                                          computed_type<T> scale, Rule const& rule, device::Slots<S...> const& element_slots,
                                           device::Slots<R...> const& row_slots) const {
-  device::apply_spaced_rows(stream(), table, gradients, skips, device::detail::scaling<computed_type<T>>(scale), rule, element_slots,
-                            row_slots);
+  device::apply_spaced_rows(stream(), table, gradients, skips, device::detail::scaling<computed_type<T>>(scale), rule,
+                            element_slots, row_slots);
 }
-template <class T, class I, class Rule, class... S, class... R>
-void RowOps<CudaSpace>::settle_rows(std::span<I> indices, std::uint32_t const* count,
-                                    Directory<std::remove_const_t<I>> directory, device::RowAges<Rule> const& ages,
+template <class T, class Index, class Rule, class... S, class... R>
+void RowOps<CudaSpace>::settle_rows(std::span<Index> indices, std::uint32_t const* count,
+                                    Directory<std::remove_const_t<Index>> directory, device::RowAges<Rule> const& ages,
                                     RowsView<T> table, device::Slots<S...> const& element_slots,
                                     device::Slots<R...> const& row_slots) const {
   device::settle_rows(stream(), indices.data(), {indices.size(), count}, directory, ages, table, element_slots, row_slots);

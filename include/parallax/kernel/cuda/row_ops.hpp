@@ -214,16 +214,16 @@ struct RowOps<CudaSpace> {
   void coalesce(RowsView<std::type_identity_t<T> const> values, device::GroupingView<Index> const& groups, std::size_t first,
                 std::size_t last, T* out) const;
   // Row i of out = table row `directory(indices[i])`; indices may repeat.
-  template <class T, class I>
-  void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<I> indices,
-                   Directory<std::remove_const_t<I>> directory, T* out) const;
+  template <class T, class Index>
+  void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<Index> indices,
+                   Directory<std::remove_const_t<Index>> directory, T* out) const;
   // The same of a table of numbers of 16 bits, which are widened.
-  template <class W, class I>
-  void widen_rows(RowsView<W const> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+  template <class W, class Index>
+  void widen_rows(RowsView<W const> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                   computed_type<W>* out) const;
   // Table row `directory(indices[i])` = row i of rows. The indices differ, where the host takes equal ones too.
-  template <class T, class I>
-  void scatter_rows(RowsView<T> table, std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+  template <class T, class Index>
+  void scatter_rows(RowsView<T> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                     std::type_identity_t<T> const* rows) const;
   // out = rows [first, last), packed: by one copy.
   template <class T>
@@ -298,7 +298,7 @@ struct RowOps<CudaSpace> {
   // What a rule measures of n elements, whose slots may move: a number of `out` for each sum.
   template <class T, class Rule, class... S>
   void measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale,
-                        Rule const& rule, double* out, S*... slots) const;
+                        Rule const& rule, double* out, S*... slot) const;
   // The type of the rule that `rule.finish` makes of K sums.
   template <std::size_t K, class Rule>
   using Finished = decltype(std::declval<device::BareRule<Rule> const&>().finish(Measures<K>{}, std::int64_t{1}));
@@ -312,19 +312,19 @@ struct RowOps<CudaSpace> {
   // `rule`: an optimizer's, or what finish_rule returned.
   template <class T, class Scale, class Rule, class... S>
   void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Scale scale, Rule const& rule,
-                      S*... slots) const;
+                      S*... slot) const;
 
   // The slots of a rule as apply_rows and its like take them.
   template <class... S>
-  static device::Slots<S...> slots(RowsView<S>... tables) {
+  static device::Slots<S...> slot_tables(RowsView<S>... tables) {
     return device::Slots<S...>{tables...};
   }
   // Tables may be of numbers of 16 bits, which are rounded as they are written; gradients and slots are of what is computed in.
   // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ; where `count`, of device memory,
   // is not null, only the first *count are some. `element_slots` and `row_slots`: by the function above.
-  template <class T, class I, class Rule, class... S, class... R>
-  void apply_rows(std::span<I> indices, std::uint32_t const* count, Directory<std::remove_const_t<I>> directory, RowsView<T> table,
-                  computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
+  template <class T, class Index, class Rule, class... S, class... R>
+  void apply_rows(std::span<Index> indices, std::uint32_t const* count, Directory<std::remove_const_t<Index>> directory,
+                  RowsView<T> table, computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
                   device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
   // As `coalesce`, a division and apply_rows in one: by sums that are never stored, of the rows of `values` by `groups`. Sums
   // are divided by `divisor`, or by `counts`, one for each distinct key, in device memory, where that is not null.
@@ -342,8 +342,8 @@ struct RowOps<CudaSpace> {
   // Table rows `directory(indices[i])` take the steps that have passed them by, as `ages` says, each with a gradient of zero: the bits
   // of as many apply_rows. The indices differ; where `count`, of device memory, is not null, only the first *count are some. Rules
   // that measure rows measure them in every step.
-  template <class T, class I, class Rule, class... S, class... R>
-  void settle_rows(std::span<I> indices, std::uint32_t const* count, Directory<std::remove_const_t<I>> directory,
+  template <class T, class Index, class Rule, class... S, class... R>
+  void settle_rows(std::span<Index> indices, std::uint32_t const* count, Directory<std::remove_const_t<Index>> directory,
                    device::RowAges<Rule> const& ages, RowsView<T> table, device::Slots<S...> const& element_slots,
                    device::Slots<R...> const& row_slots) const;
   // The same for all rows of `table`, in order; `ages.settled` begins with that of the first.

@@ -55,22 +55,22 @@ inline constexpr std::int64_t between_looks = 8;
 
 // Whether all bits of some numbers are 0.
 template <class S, int N>
-__device__ bool is_blank(Loaded<S, N> const& slots) {
+__device__ bool is_blank(Loaded<S, N> const& numbers) {
   using Word = std::conditional_t<sizeof(S) == 8, std::uint64_t, std::uint32_t>;
   Word all = 0;
   for (int j = 0; j < N; ++j) {
     Word bits;
-    static_assert(sizeof bits == sizeof slots.values[j]);
-    __builtin_memcpy(&bits, &slots.values[j], sizeof bits);
+    static_assert(sizeof bits == sizeof numbers.values[j]);
+    __builtin_memcpy(&bits, &numbers.values[j], sizeof bits);
     all |= bits;
   }
   return all == 0;
 }
 // Whether N elements rest in the step of a rule.
 template <class Rule, class T, class... S, int N>
-__device__ bool all_rest(Rule const& rule, Loaded<T, N> const& parameters, Loaded<S, N> const&... slots) {
+__device__ bool all_rest(Rule const& rule, Loaded<T, N> const& parameters, Loaded<S, N> const&... held) {
   bool rest = true;
-  for (int j = 0; j < N; ++j) rest = rest && rule.rests(parameters.values[j], slots.values[j]...);
+  for (int j = 0; j < N; ++j) rest = rest && rule.rests(parameters.values[j], held.values[j]...);
   return rest;
 }
 // Takes N numbers of a slot through a step in which they rest. Returns whether it changes any.
@@ -89,10 +89,10 @@ __device__ bool fade(Rule const& rule, std::size_t slot, Loaded<S, N>& numbers) 
 // are stored in fewer bits are rounded after each.
 template <int N, class C, class Rule, class T, class... S>
 __device__ void settle_pack(KeptRules<Rule> const& kept, std::int64_t settled, std::int64_t last, Loaded<T, N> parameters,
-                            Loaded<S, N>... slots) {
+                            Loaded<S, N>... held) {
   constexpr bool may_rest = requires(Rule const& rule) { rule.pace(); };
   if constexpr (may_rest)
-    if (settled >= kept.restless && (is_blank(slots) && ...)) return;
+    if (settled >= kept.restless && (is_blank(held) && ...)) return;
   bool resting = false, stays = false;  // elements rest; and slots do, too
   std::int64_t look = settled + 1, at = place_of(kept, look);
   // Written out further, doubles would spill on sm_100.
@@ -107,26 +107,26 @@ __device__ void settle_pack(KeptRules<Rule> const& kept, std::int64_t settled, s
     for (; step <= end; ++step) {
       if constexpr (may_rest) {
         if (!resting && step >= look && numbered.rest != Rest::never) {
-          resting = all_rest(numbered.rule, parameters, slots...);
+          resting = all_rest(numbered.rule, parameters, held...);
           stays = false, look = step + between_looks;
         }
         if (resting) {
           if (stays) step = end;
           std::size_t slot = 0;
           bool changes = false;
-          if (!stays) ((changes = fade(numbered.rule, slot++, slots) || changes), ...);
+          if (!stays) ((changes = fade(numbered.rule, slot++, held) || changes), ...);
           stays = !changes;
           continue;
         }
       }
       for (int j = 0; j < N; ++j) {
-        call_rule(numbered.rule, parameters.values[j], Strict<C>{C{0}}, slots.values[j]...);
+        call_rule(numbered.rule, parameters.values[j], Strict<C>{C{0}}, held.values[j]...);
         if constexpr (sizeof(T) < sizeof(C)) parameters.values[j] = {widened(narrowed<T>(parameters.values[j].value))};
       }
     }
   }
   parameters.put();
-  (slots.put(), ...);
+  (held.put(), ...);
 }
 
 // Says as of which step a row is. Called by all lanes of its team, once none of them looks at that any more.
@@ -144,10 +144,10 @@ __device__ inline unsigned lanes_of_team(unsigned lanes) {
 
 // Grid: a team of `lanes` threads a row, a power of two, all teams stride over the rows. Memory: rows that are not up to date are
 // read and written once, with their slots, however many steps they take.
-template <int N, class C, class T, class I, class Rule, class ElementSlots>
+template <int N, class C, class T, class Index, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)))
-    settle_rows_kernel(I const* indices, Directory<I> directory, Count count, RowAges<Rule> ages, RowsView<T> table,
-                       ElementSlots slots, unsigned lanes) {
+    settle_rows_kernel(Index const* indices, Directory<Index> directory, Count count, RowAges<Rule> ages, RowsView<T> table,
+                       ElementSlots element_slots, unsigned lanes) {
   Team const team{lanes};
   KeptRules<Rule> const kept = rules_of(ages);
   std::int64_t const last = last_step(ages);
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)
     std::int64_t const row = updated_row(indices, k, directory);
     std::int64_t const settled = ages.settled[row];
     for (std::int64_t at = std::int64_t{team.lane} * N; settled < last && at < table.width; at += std::int64_t{lanes} * N)
-      with_tables(slots, [&](auto... tables) {
+      with_tables(element_slots, [&](auto... tables) {
         settle_pack<N, C>(kept, settled, last, loaded_at<N>(table.row(row) + at), loaded_at<N>(tables.row(row) + at)...);
       });
     note_settled(ages, row, settled, last, team.lane, lanes_of_team(lanes));
@@ -165,10 +165,10 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)
 
 // Grid: eight threads a row, all teams stride over the rows. Memory: rows that are not up to date are read and written in every step
 // that they take, for a rule measures all of a row before it moves it.
-template <class C, class T, class I, class Rule, class ElementSlots, class RowSlots>
+template <class C, class T, class Index, class Rule, class ElementSlots, class RowSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
-    settle_measured_rows_kernel(I const* indices, Directory<I> directory, Count count, RowAges<Rule> ages, RowsView<T> table,
-                                ElementSlots slots, RowSlots row_slots) {
+    settle_measured_rows_kernel(Index const* indices, Directory<Index> directory, Count count, RowAges<Rule> ages,
+                                RowsView<T> table, ElementSlots element_slots, RowSlots row_slots) {
   Team const team{measuring_lanes};
   unsigned const lanes_mask = lanes_of_team(measuring_lanes);
   KeptRules<Rule> const kept = rules_of(ages);
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
     for (std::int64_t step = settled + 1; step <= last; ++step) {
       if (at_rule + 1 < kept.count && kept.rules[at_rule + 1].step <= step) ++at_rule;
       Rule const& rule = kept.rules[at_rule].rule;
-      with_tables(slots, [&](auto... tables) {
+      with_tables(element_slots, [&](auto... tables) {
         auto const sums = measure_row<C>(rule, table, row, NoGradients<C>{}, team.lane, lanes_mask, tables...);
         with_tables(row_slots, [&](auto... states) {
           auto const finished = finish_row(rule, sums, table.width, team.lane, lanes_mask, loaded_at<1>(states.row(row))...);
@@ -201,23 +201,24 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
 
 // Table rows directory(indices[k]), or without indices rows k, for all of `count`, with their slots, as of ages.last, or the step after
 // it. The indices differ. Slots lie like the table; `row_slots` are of rules that measure rows. Throws Error (device).
-template <class I, class T, class Rule, class... S, class... R>
-void settle_rows(cudaStream_t stream, I const* indices, detail::Count count, Directory<std::type_identity_t<I>> directory,
-                 RowAges<Rule> const& ages, RowsView<T> table, Slots<S...> const& slots, Slots<R...> const& row_slots) {
+template <class Index, class T, class Rule, class... S, class... R>
+void settle_rows(cudaStream_t stream, Index const* indices, detail::Count count,
+                 Directory<std::type_identity_t<Index>> directory, RowAges<Rule> const& ages, RowsView<T> table,
+                 Slots<S...> const& element_slots, Slots<R...> const& row_slots) {
   using C = Computed<T>;
   if (count.most == 0 || table.width == 0) return;
   if constexpr (detail::Measures<Rule, T, S...>) {
     launch(stream, detail::grid_for(detail::ceil_div(count.most, detail::teams_for(detail::measuring_lanes))), block_threads, 0,
-           detail::settle_measured_rows_kernel<C, T, I, Rule, Slots<S...>, Slots<R...>>, indices, directory, count, ages, table,
-           slots, row_slots);
+           detail::settle_measured_rows_kernel<C, T, Index, Rule, Slots<S...>, Slots<R...>>, indices, directory, count, ages,
+           table, element_slots, row_slots);
   } else {
-    slots.with_on_host([&](RowsView<S>... tables) {
+    element_slots.with_on_host([&](RowsView<S>... tables) {
       detail::with_packs(
           [&]<int N>(std::integral_constant<int, N>) {
             unsigned const lanes = std::bit_ceil(detail::lanes_for(table.width / N));
             launch(stream, detail::grid_for(detail::ceil_div(count.most, detail::teams_for(lanes))), block_threads, 0,
-                   detail::settle_rows_kernel<N, C, T, I, Rule, Slots<S...>>, indices, directory, count, ages, table, slots,
-                   lanes);
+                   detail::settle_rows_kernel<N, C, T, Index, Rule, Slots<S...>>, indices, directory, count, ages, table,
+                   element_slots, lanes);
           },
           table, tables...);
     });

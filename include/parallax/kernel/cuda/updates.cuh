@@ -30,8 +30,8 @@ __device__ decltype(auto) with_tables(Slots<> const&, F const& f) {
   return f();
 }
 template <class S, class... Rest, class F>
-__device__ decltype(auto) with_tables(Slots<S, Rest...> const& slots, F const& f) {
-  return with_tables(slots.rest, [&](auto... tables) -> decltype(auto) { return f(slots.first, tables...); });
+__device__ decltype(auto) with_tables(Slots<S, Rest...> const& element_slots, F const& f) {
+  return with_tables(element_slots.rest, [&](auto... tables) -> decltype(auto) { return f(element_slots.first, tables...); });
 }
 
 // A stored number as a rule sees it: whole numbers as they are, all others strict, in what is computed in.
@@ -117,27 +117,27 @@ __device__ void call_rule(Rule const& rule, Strict<C>& parameter, Strict<C> grad
 
 // The rule on N neighbouring elements; then parameters and slots are stored.
 template <int N, class Rule, class C, class T, class... S>
-__device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], Loaded<T, N> parameters, Loaded<S, N>... slots) {
-  for (int j = 0; j < N; ++j) call_rule(rule, parameters.values[j], gradients[j], slots.values[j]...);
+__device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], Loaded<T, N> parameters, Loaded<S, N>... slot) {
+  for (int j = 0; j < N; ++j) call_rule(rule, parameters.values[j], gradients[j], slot.values[j]...);
   parameters.put();
-  (slots.put(), ...);
+  (slot.put(), ...);
 }
 
 // The same by what `get` makes of the gradients: parameters and slots are on their way by then, as they do not depend on it. The
 // rule is looked for last, so that no registers hold it before.
 template <class C, int N, class Rule, class Get, class T, class... S>
-__device__ void update_ahead(Rule const& given, Get const& get, Loaded<T, N> parameters, Loaded<S, N>... slots) {
+__device__ void update_ahead(Rule const& given, Get const& get, Loaded<T, N> parameters, Loaded<S, N>... slot) {
   Strict<C> gradients[N];
   get(gradients);
-  update_pack(settled(given), gradients, parameters, slots...);
+  update_pack(settled(given), gradients, parameters, slot...);
 }
 
 // Grid: a team of `lanes` threads a row, all teams stride over the rows. Memory: gradients are read once, and the rows of the
 // table and of its slots read and written once; sums of gradients stay in registers.
-template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots>
+template <int N, class Source, class C, class T, class Index, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)))
-    update_rows_kernel(Source source, I const* indices, Directory<I> directory, Count count, Scaling<C> scaling,
-                       RowsView<T> table, Rule rule, ElementSlots slots, unsigned lanes) {
+    update_rows_kernel(Source source, Index const* indices, Directory<Index> directory, Count count, Scaling<C> scaling,
+                       RowsView<T> table, Rule rule, ElementSlots element_slots, unsigned lanes) {
   Team const team{lanes};
   if (team.idle) return;
   std::uint64_t const n = count();
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)
     if (left_alone(source, k)) continue;
     std::int64_t const row = updated_row(indices, k, directory);
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
-      with_tables(slots, [&](auto... tables) {
+      with_tables(element_slots, [&](auto... tables) {
         update_ahead<C>(
             rule, [&](Strict<C>(&gradients)[N]) { get_scaled(source, scaling, k, at, gradients); },
             loaded_at<N>(table.row(row) + at), loaded_at<N>(tables.row(row) + at)...);
@@ -164,20 +164,20 @@ inline constexpr std::size_t block_memory = std::size_t{48} << 10;
 // `gradients[at]` is that of an element.
 template <class C, class Rule, class Gradients, class T, class... S>
 __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Gradients const& gradients, unsigned lane,
-                            unsigned lanes_mask, RowsView<S>... slots) {
+                            unsigned lanes_mask, RowsView<S>... slot) {
   static_assert(block_memory / sizeof(C) <= sum_group * measured_block);
   auto const measure = [&](Loaded<T, 1> parameter, Strict<C> gradient, Loaded<S, 1>... held) {
     auto const measured = rule.measure(parameter.values[0], gradient, held.values[0]...);
     (held.put(), ...);
     return measured;
   };
-  using Sums = decltype(measure(Loaded<T, 1>{table.data}, gradients[0], Loaded<S, 1>{slots.data}...));
+  using Sums = decltype(measure(Loaded<T, 1>{table.data}, gradients[0], Loaded<S, 1>{slot.data}...));
   Sums total{};
   for (std::int64_t block = 0; block < table.width; block += measured_block) {
     std::int64_t const end = table.width - block < measured_block ? table.width : block + measured_block;
     Sums part{};
     for (std::int64_t at = block + lane; at < end; at += measuring_lanes) {
-      Sums const measured = measure(Loaded<T, 1>{table.row(row) + at}, gradients[at], Loaded<S, 1>{slots.row(row) + at}...);
+      Sums const measured = measure(Loaded<T, 1>{table.row(row) + at}, gradients[at], Loaded<S, 1>{slot.row(row) + at}...);
       for (std::size_t k = 0; k < Sums::count; ++k) part[k] = add(part[k], measured[k]);
     }
     for (int with = 1; with < static_cast<int>(measuring_lanes); with *= 2)
@@ -199,10 +199,11 @@ __device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t widt
 
 // Grid: eight threads a row, all teams stride over the rows. Memory: as above, but slots that measuring moves are read and
 // written twice; a row's summed gradient lies in shared memory in between.
-template <int N, class Source, class C, class T, class I, class Rule, class ElementSlots, class RowSlots>
+template <int N, class Source, class C, class T, class Index, class Rule, class ElementSlots, class RowSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
-    update_measured_rows_kernel(Source source, I const* indices, Directory<I> directory, Count count, Scaling<C> scaling,
-                                RowsView<T> table, Rule given, ElementSlots slots, RowSlots row_slots) {
+    update_measured_rows_kernel(Source source, Index const* indices, Directory<Index> directory, Count count,
+                                Scaling<C> scaling, RowsView<T> table, Rule given, ElementSlots element_slots,
+                                RowSlots row_slots) {
   Team const team{measuring_lanes};
   unsigned const lanes_mask = 0xffu << (threadIdx.x % warp_lanes / measuring_lanes * measuring_lanes);
   std::uint64_t const n = count();
@@ -221,7 +222,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
       for (int j = 0; j < N; ++j) gradients[at + j] = pack[j];
     }
     __syncwarp(lanes_mask);
-    with_tables(slots, [&](auto... tables) {
+    with_tables(element_slots, [&](auto... tables) {
       auto const sums = measure_row<C>(settled(given), table, row, gradients, team.lane, lanes_mask, tables...);
       with_tables(row_slots, [&](auto... states) {
         auto const finished =
@@ -243,15 +244,15 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
 
 // Whether a rule measures rows before it moves them, by its slots as it sees them.
 template <class Rule, class T, class... S>
-concept Measures = requires(Rule const& rule, Strict<Computed<T>>& number, typename loaded_as<S>::type&... slots) {
-  rule.measure(number, number, slots...);
+concept Measures = requires(Rule const& rule, Strict<Computed<T>>& number, typename loaded_as<S>::type&... slot) {
+  rule.measure(number, number, slot...);
 };
 
 // Launches the kernel that fits the rule, for all rows of a source. Without indices gradient k is for table row k. Throws
 // Error (device), and invalid_argument where a measured row exceeds a block's memory.
-template <int N, class Source, class C, class T, class I, class Rule, class... S, class... R>
-void update_rows(cudaStream_t stream, Source const& source, I const* indices, Directory<I> directory, Count count,
-                 Scaling<C> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
+template <int N, class Source, class C, class T, class Index, class Rule, class... S, class... R>
+void update_rows(cudaStream_t stream, Source const& source, Index const* indices, Directory<Index> directory, Count count,
+                 Scaling<C> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& element_slots,
                  Slots<R...> const& row_slots) {
   if constexpr (Measures<BareRule<Rule>, T, S...>) {
     std::size_t const row_bytes = static_cast<std::size_t>(table.width) * sizeof(C);
@@ -261,13 +262,13 @@ void update_rows(cudaStream_t stream, Source const& source, I const* indices, Di
                       std::to_string(block_memory / sizeof(C)) + " fit a block's memory"};
     auto const teams = static_cast<unsigned>(std::min<std::size_t>(block_threads / measuring_lanes, block_memory / row_bytes));
     launch(stream, grid_for(ceil_div(count.most, teams)), teams * measuring_lanes, teams * row_bytes,
-           update_measured_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>, Slots<R...>>, source, indices, directory, count,
-           scaling, table, rule, slots, row_slots);
+           update_measured_rows_kernel<N, Source, C, T, Index, Rule, Slots<S...>, Slots<R...>>, source, indices, directory,
+           count, scaling, table, rule, element_slots, row_slots);
   } else {
     unsigned const lanes = lanes_for(table.width / N);
     launch(stream, grid_for(ceil_div(count.most, teams_for(lanes))), block_threads, 0,
-           update_rows_kernel<N, Source, C, T, I, Rule, Slots<S...>>, source, indices, directory, count, scaling, table, rule,
-           slots, lanes);
+           update_rows_kernel<N, Source, C, T, Index, Rule, Slots<S...>>, source, indices, directory, count, scaling, table,
+           rule, element_slots, lanes);
   }
 }
 
@@ -275,11 +276,11 @@ void update_rows(cudaStream_t stream, Source const& source, I const* indices, Di
 template <int N, class C, class V, class T, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     update_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule given,
-                           ElementSlots slots) {
+                           ElementSlots element_slots) {
   PackedRows<V> const source{gradients, 0};
   auto const& rule = settled(given);
   std::uint64_t const whole = n / N;
-  with_tables(slots, [&](auto... tables) {
+  with_tables(element_slots, [&](auto... tables) {
     for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) {
       Strict<C> pack[N];
       get_scaled(source, scaling, 0, static_cast<std::int64_t>(i * N), pack);
@@ -298,13 +299,13 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
 template <class V, class C, class T, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, 4)
     measure_elements_kernel(std::uint64_t n, V const* gradients, Scaling<C> scaling, T* parameters, Rule given,
-                            ElementSlots slots, double* out) {
+                            ElementSlots element_slots, double* out) {
   PackedRows<V> const source{gradients, 0};
   auto const& rule = settled(given);
   for (std::uint64_t block = blockIdx.x; block * measured_block < n; block += gridDim.x) {
     std::uint64_t const first = block * measured_block;
     auto const size = static_cast<unsigned>(n - first < measured_block ? n - first : measured_block);
-    with_tables(slots, [&](auto... tables) {
+    with_tables(element_slots, [&](auto... tables) {
       auto const measure = [&](Loaded<T, 1> parameter, Strict<C> gradient, auto... states) {
         auto const measured = rule.measure(parameter.values[0], gradient, states.values[0]...);
         (states.put(), ...);
@@ -338,17 +339,16 @@ __global__ void __launch_bounds__(block_threads, 4)
 // coalesce.
 template <class V, class Index, class T, class Rule, class... S, class... R>
 void update_runs(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups, Directory<Index> directory,
-                 Scaling<Computed<T>> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& slots,
+                 Scaling<Computed<T>> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& element_slots,
                  Slots<R...> const& row_slots, void* scratch) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>,
                 "parallax: gradients are of the table's type, or both of 16 bits or float");
   if (groups.count == 0 || table.width == 0) return;
-  slots.with_on_host([&](RowsView<S>... tables) {
+  element_slots.with_on_host([&](RowsView<S>... tables) {
     detail::with_packs(
         [&]<int N>(std::integral_constant<int, N>) {
-          detail::update_rows<N>(stream, detail::sum_later_chunks<N>(stream, values, groups, scratch), groups.keys,
-                                 directory, {groups.count, groups.distinct}, scaling, table, rule, slots,
-                                 row_slots);
+          detail::update_rows<N>(stream, detail::sum_later_chunks<N>(stream, values, groups, scratch), groups.keys, directory,
+                                 {groups.count, groups.distinct}, scaling, table, rule, element_slots, row_slots);
         },
         values, table, tables...);
   });
@@ -356,19 +356,18 @@ void update_runs(cudaStream_t stream, RowsView<V const> values, GroupingView<Ind
 
 // The same by gradients that are summed already, packed: row k is for table row directory(indices[k]); the indices differ. With
 // `count` only the first *count of them.
-template <class V, class I, class T, class Rule, class... S, class... R>
-void apply_rows(cudaStream_t stream, std::span<I const> indices, Directory<I> directory, RowsView<T> table,
-                V const* gradients, Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& slots,
+template <class V, class Index, class T, class Rule, class... S, class... R>
+void apply_rows(cudaStream_t stream, std::span<Index const> indices, Directory<Index> directory, RowsView<T> table,
+                V const* gradients, Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& element_slots,
                 Slots<R...> const& row_slots, std::uint32_t const* count = nullptr) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>,
                 "parallax: gradients are of the table's type, or both of 16 bits or float");
   if (indices.empty() || table.width == 0) return;
-  slots.with_on_host([&](RowsView<S>... tables) {
+  element_slots.with_on_host([&](RowsView<S>... tables) {
     detail::with_packs(
         [&]<int N>(std::integral_constant<int, N>) {
-          detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices.data(),
-                                 directory, {indices.size(), count}, scaling, table, rule, slots,
-                                 row_slots);
+          detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices.data(), directory,
+                                 {indices.size(), count}, scaling, table, rule, element_slots, row_slots);
         },
         table, RowsView<V const>{gradients, static_cast<std::int64_t>(indices.size()), table.width}, tables...);
   });
@@ -378,15 +377,15 @@ void apply_rows(cudaStream_t stream, std::span<I const> indices, Directory<I> di
 // gradient says how many named its row: where none did, the row is left alone.
 template <class V, class T, class Rule, class... S, class... R>
 void apply_spaced_rows(cudaStream_t stream, RowsView<T> table, RowsView<V const> gradients, bool skips,
-                       Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& slots,
+                       Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& element_slots,
                        Slots<R...> const& row_slots) {
   if (table.rows == 0 || table.width == 0) return;
   std::uint32_t const* const in_order = nullptr;
-  slots.with_on_host([&](RowsView<S>... tables) {
+  element_slots.with_on_host([&](RowsView<S>... tables) {
     detail::with_packs(
         [&]<int N>(std::integral_constant<int, N>) {
           detail::update_rows<N>(stream, detail::SpacedRows<V>{gradients.data, gradients.width, gradients.stride, skips},
-                                 in_order, {}, {static_cast<std::uint64_t>(table.rows)}, scaling, table, rule, slots,
+                                 in_order, {}, {static_cast<std::uint64_t>(table.rows)}, scaling, table, rule, element_slots,
                                  row_slots);
         },
         table, gradients, tables...);
@@ -398,18 +397,18 @@ void apply_spaced_rows(cudaStream_t stream, RowsView<T> table, RowsView<V const>
 // of them.
 template <class V, class T, class Rule, class... S>
 void measure_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients,
-                      Scaling<Computed<T>> const& scaling, Rule const& rule, double* out, S*... slots) {
+                      Scaling<Computed<T>> const& scaling, Rule const& rule, double* out, S*... slot) {
   if (n == 0) return;
   launch(stream, detail::grid_for(measured_blocks(static_cast<std::int64_t>(n))), block_threads, 0,
          detail::measure_elements_kernel<V, Computed<T>, T, Rule, Slots<S...>>, n, gradients, scaling, parameters, rule,
-         Slots<S...>{RowsView<S>{slots, 1, 0}...}, out);
+         Slots<S...>{RowsView<S>{slot, 1, 0}...}, out);
 }
 
 // For each of n elements: rule(parameter, gradient, slots…), the gradient scaled first (`scaling.counts` is null). For rules
 // that measure nothing.
 template <class V, class T, class Rule, class... S>
 void apply_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients,
-                    Scaling<Computed<T>> const& scaling, Rule const& rule, S*... slots) {
+                    Scaling<Computed<T>> const& scaling, Rule const& rule, S*... slot) {
   static_assert(std::is_same_v<Computed<T>, Computed<V>>,
                 "parallax: gradients are of the parameters' type, or both of 16 bits or float");
   if (n == 0) return;
@@ -417,9 +416,9 @@ void apply_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const
       [&]<int N>(std::integral_constant<int, N>) {
         launch(stream, detail::grid_for(detail::ceil_div(n, block_threads * N)), block_threads, 0,
                detail::update_elements_kernel<N, Computed<T>, V, T, Rule, Slots<S...>>, n, gradients, scaling, parameters, rule,
-               Slots<S...>{RowsView<S>{slots, 1, 0}...});
+               Slots<S...>{RowsView<S>{slot, 1, 0}...});
       },
-      RowsView<T>{parameters, 1, 0}, RowsView<V const>{gradients, 1, 0}, RowsView<S>{slots, 1, 0}...);
+      RowsView<T>{parameters, 1, 0}, RowsView<V const>{gradients, 1, 0}, RowsView<S>{slot, 1, 0}...);
 }
 
 }  // namespace parallax::device

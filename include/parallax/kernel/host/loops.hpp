@@ -41,7 +41,7 @@ template <Access access, int locality = 3, class T>
     __builtin_prefetch(line + 2 * cache_line, write, locality);
     __builtin_prefetch(line + 3 * cache_line, write, locality);
   }
-  for (; bytes > 0; bytes -= cache_line, line += cache_line) __builtin_prefetch(line, write, locality);
+  for (; bytes > 0; bytes -= four / 4, line += cache_line) __builtin_prefetch(line, write, locality);
 }
 
 // Copies n elements that lie together, nothing from a null pointer.
@@ -93,9 +93,9 @@ bool is_small_power_of_two(T divisor) {
 
 // Visits the table rows that `indices` name: visit(i, row). Rows are on their way some rows before: rows that come from memory are
 // asked for twice, for the second cache can wait for more lines at a time.
-template <Access access, class T, class I, class Visit>
-[[gnu::always_inline]] inline void for_each_row(RowsView<T> table, std::span<I> indices,
-                                                Directory<std::remove_const_t<I>> directory, Visit const& visit) {
+template <Access access, class T, class Index, class Visit>
+[[gnu::always_inline]] inline void for_each_row(RowsView<T> table, std::span<Index> indices,
+                                                Directory<std::remove_const_t<Index>> directory, Visit const& visit) {
   auto const row_of = [&](std::size_t i) { return table.row(directory(indices[i])); };
   std::size_t const n = indices.size();
   std::size_t i = 0;
@@ -217,39 +217,39 @@ class LentSums {
 
 // Calls the rule on one element, parameter and slots by value, so that they stay in registers and loops vectorise.
 template <class Rule, class T, class... S>
-inline void apply_one(Rule const& rule, T& parameter, T gradient, S&... slots) noexcept {
+inline void apply_one(Rule const& rule, T& parameter, T gradient, S&... slot) noexcept {
   [&](T value, S... held) {
     rule(value, gradient, held...);
     parameter = value;
-    ((slots = held), ...);
-  }(parameter, slots...);
+    ((slot = held), ...);
+  }(parameter, slot...);
 }
 
 // The rule on n elements, of gradients that are multiplied by `scale` first where `scaled` says so. Always inlined, so that a
 // loop is compiled for each width of vectors.
 template <bool scaled, class T, class Rule, class... S>
 [[gnu::always_inline]] inline void apply_span(std::int64_t n, T* __restrict parameters, T const* __restrict gradients, T scale,
-                                              Rule const& rule, S* __restrict... slots) noexcept {
+                                              Rule const& rule, S* __restrict... slot) noexcept {
   PARALLAX_NO_CONTRACT
   for (std::int64_t i = 0; i < n; ++i)
-    apply_one(rule, parameters[i], scaled ? static_cast<T>(gradients[i] * scale) : gradients[i], slots[i]...);
+    apply_one(rule, parameters[i], scaled ? static_cast<T>(gradients[i] * scale) : gradients[i], slot[i]...);
 }
 
 // Row i of `gradients` is for table row directory(indices[i]). Rows of the table and of its slots are asked for some rows ahead:
 // between ranks that share memory, others have read them since they were written.
-template <bool scaled, class T, class I, class Rule, class... S>
-[[gnu::always_inline]] inline void apply_each_row(std::span<I> indices, Directory<std::remove_const_t<I>> directory,
+template <bool scaled, class T, class Index, class Rule, class... S>
+[[gnu::always_inline]] inline void apply_each_row(std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                                                   RowsView<T> table, T const* gradients, T scale, Rule const& rule,
-                                                  RowsView<S>... slots) noexcept {
+                                                  RowsView<S>... slot) noexcept {
   std::int64_t const width = table.width;
   for (std::size_t i = 0; i < indices.size(); ++i, gradients += width) {
     if (i + rows_ahead < indices.size()) {
       std::int64_t const next = directory(indices[i + rows_ahead]);
       prefetch_row<Access::write>(table.row(next), width);
-      (prefetch_row<Access::write>(slots.row(next), width), ...);
+      (prefetch_row<Access::write>(slot.row(next), width), ...);
     }
     std::int64_t const row = directory(indices[i]);
-    apply_span<scaled>(width, table.row(row), gradients, scale, rule, slots.row(row)...);
+    apply_span<scaled>(width, table.row(row), gradients, scale, rule, slot.row(row)...);
   }
 }
 
@@ -257,14 +257,14 @@ template <bool scaled, class T, class I, class Rule, class... S>
 // once.
 template <bool scaled, class T, class Rule, class... S>
 PARALLAX_WIDER void apply_span_wider(std::int64_t n, T* parameters, T const* gradients, T scale, Rule const& rule,
-                                            S*... slots) noexcept {
-  apply_span<scaled>(n, parameters, gradients, scale, rule, slots...);
+                                     S*... slot) noexcept {
+  apply_span<scaled>(n, parameters, gradients, scale, rule, slot...);
 }
-template <bool scaled, class T, class I, class Rule, class... S>
-PARALLAX_WIDER void apply_each_row_wider(std::span<I> indices, Directory<std::remove_const_t<I>> directory,
-                                                RowsView<T> table, T const* gradients, T scale, Rule const& rule,
-                                                RowsView<S>... slots) noexcept {
-  apply_each_row<scaled>(indices, directory, table, gradients, scale, rule, slots...);
+template <bool scaled, class T, class Index, class Rule, class... S>
+PARALLAX_WIDER void apply_each_row_wider(std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
+                                         RowsView<T> table, T const* gradients, T scale, Rule const& rule,
+                                         RowsView<S>... slot) noexcept {
+  apply_each_row<scaled>(indices, directory, table, gradients, scale, rule, slot...);
 }
 
 // Stops the compiler, in one sentence, at a rule that does not fit the scalar and slots, or may throw.

@@ -55,10 +55,9 @@ class SumsInGroups {
 // The sums of rule.measure(parameter, gradient * scale, slots…) over n elements, cut as measured_block says; slots are stored
 // afterwards, parameters are not. With scale == 1 nothing is multiplied.
 template <class T, class Rule, class... S>
-auto measure_elements(std::int64_t n, T const* parameters, T const* gradients, T scale, Rule const& rule,
-                      S*... slots) noexcept {
+auto measure_elements(std::int64_t n, T const* parameters, T const* gradients, T scale, Rule const& rule, S*... slot) noexcept {
   PARALLAX_NO_CONTRACT
-  using Sums = decltype(rule.measure(const_cast<T&>(*parameters), T{}, *slots...));
+  using Sums = decltype(rule.measure(const_cast<T&>(*parameters), T{}, *slot...));
   constexpr std::size_t count = Sums::count;
   auto const measure_one = [&](T parameter, T gradient, Sums& into, auto... held) {
     PARALLAX_NO_CONTRACT
@@ -71,7 +70,7 @@ auto measure_elements(std::int64_t n, T const* parameters, T const* gradients, T
     std::array<Sums, 8> part{};
     for (std::int64_t i = block; i < std::min(n, block + measured_block); ++i) {
       T const gradient = scale == T{1} ? gradients[i] : static_cast<T>(gradients[i] * scale);
-      std::tie(slots[i]...) = measure_one(parameters[i], gradient, part[static_cast<std::size_t>(i % 8)], slots[i]...);
+      std::tie(slot[i]...) = measure_one(parameters[i], gradient, part[static_cast<std::size_t>(i % 8)], slot[i]...);
     }
     Sums of_block{};
     for (std::size_t k = 0; k < count; ++k)
