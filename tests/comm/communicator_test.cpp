@@ -37,7 +37,7 @@ struct Pausing : Stuck {
   px::Journal own;
 
   px::Journal& journal() { return own; }
-  std::optional<px::Status> status_of(int, bool&) const { return std::nullopt; }
+  std::optional<px::RankStatus> status_of(int, bool&) const { return std::nullopt; }
   void answer() const {}
   void announce() const {}
   std::chrono::nanoseconds longest_pause() const { return announced; }

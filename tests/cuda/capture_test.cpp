@@ -172,7 +172,7 @@ namespace {
 // Adam, whose rules are few on a device before rows are settled for their sake.
 struct Swept {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar, px::scalar>;
+  using element_slots = px::slot_types<px::scalar, px::scalar>;
   static constexpr std::string_view name = "Swept";
   static constexpr px::Untouched untouched = px::Untouched::moves;
   double learning_rate = 0.001;

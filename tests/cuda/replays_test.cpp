@@ -45,7 +45,7 @@ struct CountingRule {
 template <int Number>
 struct CountingAdam {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar, px::scalar>;
+  using element_slots = px::slot_types<px::scalar, px::scalar>;
   static constexpr std::string_view name = "CountingAdam";
   static constexpr std::string_view slot_names[] = {"m", "v"};
   static constexpr px::Untouched untouched = px::Untouched::moves;
@@ -58,7 +58,7 @@ using Few = CountingAdam<1>;  // whose notes are few before rows are settled for
 // One whose rule is another one only where its settings are.
 struct Falling {
   using axis = px::optimizer_axis;
-  using element_slots = px::slots<px::scalar>;
+  using element_slots = px::slot_types<px::scalar>;
   static constexpr std::string_view name = "Falling";
   static constexpr std::string_view slot_names[] = {"v"};
   static constexpr px::Untouched untouched = px::Untouched::moves;
