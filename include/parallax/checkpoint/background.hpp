@@ -10,7 +10,6 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -36,7 +35,7 @@ class ShardImage {
     put(draft_->begin(part) + static_cast<std::uint64_t>(place) * draft_->row_bytes(part), bytes);
   }
   // Writes the file and takes the checksums, until it is asked to stop. Throws FileError.
-  void write(std::string path, std::stop_token const& stop) {
+  void write(std::string path, StopToken stop) {
     NewFile file{std::move(path), bytes_.size()};
     for (std::size_t at = 0; at < bytes_.size(); at += written_at_once) {
       if (stop.stop_requested()) throw FormatError(file.path(), "the save was given up");
@@ -115,7 +114,7 @@ class BackgroundSave final : public Behind {
     stage_ = Stage::writing;
     begun_ = true;
     try {
-      thread_.emplace([this](std::stop_token const& stop) { work(stop); });
+      thread_.emplace([this](StopToken stop) { work(stop); });
     } catch (Error const&) {
       write_now();
     }
@@ -180,7 +179,7 @@ class BackgroundSave final : public Behind {
     if (own) pause({}, std::chrono::nanoseconds{0});
   }
   // By the thread.
-  void work(std::stop_token const& stop) noexcept {
+  void work(StopToken stop) noexcept {
     int const rank = core_->topology.rank();
     error_ = caught(rank, "save", [&] {
       image_.write(made_.shard(rank), stop);
@@ -203,7 +202,7 @@ class BackgroundSave final : public Behind {
     });
     stage_ = error_ ? Stage::failed : Stage::done;
   }
-  static void await_file(std::string const& path, std::stop_token const& stop, std::chrono::steady_clock::time_point latest) {
+  static void await_file(std::string const& path, StopToken stop, std::chrono::steady_clock::time_point latest) {
     struct ::stat status;
     while (::stat(path.c_str(), &status) != 0) {
       if (errno != ENOENT) throw FileError(path, "stat", errno);

@@ -1,7 +1,6 @@
 // A thread that lets a session progress while the rank computes, for those who cannot call `poll` between layers.
 #pragma once
 
-#include <stop_token>
 #include <thread>
 
 #include "parallax/core/clock.hpp"
@@ -33,7 +32,7 @@ class ProgressThread {
   // Local. Begins the thread. Throws Error (misuse) where the communicator is bound to its maker's thread: MPI without
   // MPI_THREAD_SERIALIZED; out_of_memory where the system makes none. The destructor stops the thread, and waits for it.
   explicit ProgressThread(S& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
-      : turns_{session}, thread_{[&session, interval](std::stop_token stop) {
+      : turns_{session}, thread_{[&session, interval](detail::StopToken stop) {
           session.begin_help();
           while (!stop.stop_requested()) {
             session.help();

@@ -2,7 +2,9 @@
 // call `calibrate`, or the session does when a table under Auto first needs it.
 #pragma once
 
-#include <charconv>
+#include <locale.h>
+#include <stdlib.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -168,6 +170,20 @@ struct CostNumbers {
   }
 };
 
+// Takes a number, as `number_text` writes those that are not negative, from the beginning of a text. Returns whether there is one. Not by
+// std::from_chars, which libc++ has for whole numbers alone, nor by the locale that the program has set.
+inline bool take_number(std::string_view& text, double& number) {
+  std::size_t const length = std::min(text.find_first_not_of("0123456789.e+-"), text.size());
+  char digits[32] = {};
+  if (length == 0 || length >= sizeof digits || text[0] < '0' || text[0] > '9') return false;
+  text.copy(digits, length);
+  static ::locale_t const plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  char* end = nullptr;
+  number = ::strtod_l(digits, &end, plain);
+  text.remove_prefix(static_cast<std::size_t>(end - digits));
+  return true;
+}
+
 // Collective. Each number becomes the largest that a rank brings, so that the ranks go by the slowest of them.
 template <Communicator C>
 void agree_on_largest(Topology<C> const& topology, CostNumbers& numbers) {
@@ -212,9 +228,8 @@ inline Costs costs_from_text(std::string_view text) {
   detail::CostNumbers numbers;
   for (double& value : numbers.values) {
     if (!text.starts_with(' ')) return {};
-    auto const [stop, error] = std::from_chars(text.data() + 1, text.data() + text.size(), value);
-    if (error != std::errc{} || !(value >= 0 && value < 1e9)) return {};
-    text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+    text.remove_prefix(1);
+    if (!detail::take_number(text, value) || value >= 1e9) return {};
   }
   return text == "\n" || text.empty() ? numbers.costs() : Costs{};
 }
