@@ -173,6 +173,7 @@ function(parallax_add_cuda target)
   if(NOT TARGET parallax::cuda)
     message(FATAL_ERROR "parallax_add_cuda(${target}): there is no component cuda: ${parallax_cuda_reason}")
   endif()
+  parallax_find_cuda_toolkit()  # for where nvcc is: beside CMake's language CUDA no cache says it
   if(NOT arg_ARCHITECTURES)
     set(arg_ARCHITECTURES ${PARALLAX_CUDA_ARCHITECTURES})
   endif()

@@ -1,4 +1,4 @@
-# cmake -D source= -D binary= -D arguments= [-D run=TRUE [-D program=<name>]] [-D fails=<sentence>] -P check.cmake: configures a
+# cmake -D source= -D binary= -D arguments= [-D run=TRUE [-D program=<name>...]] [-D fails=<sentence>] -P check.cmake: configures a
 # consumer from nothing; with `run`, builds and runs it; with `fails`, configuring it must stop with that sentence.
 cmake_minimum_required(VERSION 3.25)
 
@@ -23,5 +23,7 @@ if(run)
     set(program train_a_step)
   endif()
   execute_process(COMMAND ${CMAKE_COMMAND} --build ${binary} COMMAND_ERROR_IS_FATAL ANY)
-  execute_process(COMMAND ${binary}/${program} COMMAND_ERROR_IS_FATAL ANY)
+  foreach(name IN LISTS program)
+    execute_process(COMMAND ${binary}/${name} COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
 endif()
