@@ -101,9 +101,11 @@
 #define SUCCEED() static_cast<void>(0)
 #endif
 
-// windows.h, and whoever is older than std::min. Each standard library keeps its own headers from these; libstdc++ takes them away.
+// windows.h, and whoever is older than std::min. libstdc++ takes them away from what comes before it.
+#if !defined(_GLIBCXX_RELEASE)
 #define min(a, b) (((a) < (b)) ? (a) : (b))
 #define max(a, b) (((a) > (b)) ? (a) : (b))
+#endif
 
 // The system: compilers with GNU's extensions, <sys/sysmacros.h>, <sys/param.h>, <complex.h>.
 #undef linux
@@ -117,6 +119,5 @@
 #define MIN(a, b) (((a) < (b)) ? (a) : (b))
 #define MAX(a, b) (((a) > (b)) ? (a) : (b))
 #define I (__extension__ 1.0iF)
-#define complex _Complex
 #define TRUE 1
 #define FALSE 0
