@@ -350,6 +350,18 @@ void refusal_leaves(int argc, char** argv) {
   caught_outside(argc, argv, [](Training& training) { training.ask_for_too_much(); });
 }
 
+// Rank 1 starts an update that the others do not: nothing can be undone.
+void apart_by_a_start(int argc, char** argv) {
+  px::run_mpi(argc, argv, [](px::MpiCommunicator& world) {
+    Training training{world};
+    training.step();
+    auto const rows = training.session.pull(training.words, std::vector{0, 5});
+    std::vector<float> const gradient(4, 0.5f);
+    if (world.rank() == 1) training.session.start(px::grad(rows, gradient));
+    training.session.step(px::grad(rows, gradient));
+  });
+}
+
 void exception_leaves_session(int argc, char** argv) {
   caught_outside(argc, argv, [](Training& training) {
     if (training.session.rank() == 1) throw std::runtime_error{"no batch left"};
@@ -498,6 +510,7 @@ int main(int argc, char** argv) {
       {"body_waits_in_vain", body_waits_in_vain},
       {"body_does_not_finish", body_does_not_finish},
       {"refusal_leaves", refusal_leaves},
+      {"apart_by_a_start", apart_by_a_start},
       {"exception_leaves_session", exception_leaves_session},
       {"handler_goes_on", handler_goes_on},
       {"handler_in_a_body", handler_in_a_body},
