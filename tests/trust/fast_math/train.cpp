@@ -1,5 +1,5 @@
-// The ends of trainings, and refusals, a line each: compiled twice, plainly and under -Ofast for this machine. compare.sh
-// compares the lines of both. Sums over three ranks, norms, means of bags, roots and quotients, numbers that are drawn,
+// The ends of trainings, and refusals, a line each: compiled twice, plainly and under -Ofast for this machine, as the function
+// that TRAININGS names. compare.sh compares the lines of both, by themselves and in one program. Sums over three ranks, norms, means of bags, roots and quotients, numbers that are drawn,
 // schedules.
 #include <cstdint>
 #include <cstdio>
@@ -91,7 +91,7 @@ void step(char const* what, double gradient, O const& settings = {}, double boun
 
 }  // namespace
 
-int main() {
+int TRAININGS() {
   train(px::Adagrad{});
   train(px::RowwiseAdagrad{});
   train(px::Adam{});
@@ -106,4 +106,5 @@ int main() {
   step("a rate of Ftrl that is no number", 1, px::Ftrl{.learning_rate = not_one});
   step("a bound that is no number", 1, px::Sgd{}, not_one);
   step("an infinite bound", 1, px::Sgd{}, infinite);
+  return 0;
 }
