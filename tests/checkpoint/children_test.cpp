@@ -83,5 +83,52 @@ TEST_CASE("a child's first SIGTERM does what it did before its parent watched fo
   ::signal(SIGTERM, before);
 }
 
+TEST_CASE("a signal to all of a group leaves a reader to the rank that still needs it", "[checkpoint][child]") {
+  auto *const before = ::signal(SIGTERM, SIG_DFL), *const broken_pipe = ::signal(SIGPIPE, SIG_IGN);
+  std::optional<px::detail::SignalWatch> watch{std::in_place, px::Signals{true}};
+  enum class Sent { once, at_once, again_later, by_the_rank };
+  // Returns what becomes of a reader that is sent signals, by a process beside it or by the rank, and then no more batches.
+  auto const end_of = [](int signal, Sent sent) {
+    int orders[2], batches[2];
+    REQUIRE((::pipe(orders) == 0 && ::pipe(batches) == 0));
+    pid_t const reader = ::fork();
+    if (reader == 0) {
+      ::alarm(20), ::close(orders[1]), ::close(batches[0]);
+      for (char order; ::read(orders[0], &order, 1) == 1;)
+        if (::write(batches[1], &order, 1) != 1) break;
+      ::_exit(5);
+    }
+    ::close(orders[0]), ::close(batches[1]);
+    auto const serves = [&] {
+      char order = 1;
+      return ::write(orders[1], &order, 1) == 1 && ::read(batches[0], &order, 1) == 1;
+    };
+    bool served = serves();  // it is there
+    if (sent == Sent::by_the_rank) ::kill(reader, signal);
+    else
+      REQUIRE(status_of([&] {
+                for (int times = sent == Sent::once ? 1 : 2; times > 0; --times) {
+                  ::kill(reader, signal);
+                  if (times == 2 && sent == Sent::again_later) ::usleep(1'200'000);
+                }
+              }) == 0);
+    if (sent == Sent::once || sent == Sent::at_once) served = served && serves();
+    ::close(orders[1]);
+    int status = -1;
+    while (::waitpid(reader, &status, 0) < 0) {}
+    ::close(batches[0]);
+    return served ? WIFSIGNALED(status) ? WTERMSIG(status) : 1000 + WEXITSTATUS(status) : -1;
+  };
+  CHECK(end_of(SIGTERM, Sent::once) == 1005);
+  CHECK(end_of(SIGTERM, Sent::at_once) == 1005);  // launchers send on the one of a terminal
+  CHECK(end_of(SIGUSR1, Sent::at_once) == 1005);
+  CHECK(end_of(SIGTERM, Sent::again_later) == SIGTERM);
+  CHECK(end_of(SIGTERM, Sent::by_the_rank) == SIGTERM);  // as a pool of readers is ended
+  CHECK(end_of(SIGUSR1, Sent::by_the_rank) == SIGUSR1);
+  CHECK(!watch->seen());
+  watch.reset();
+  ::signal(SIGTERM, before), ::signal(SIGPIPE, broken_pipe);
+}
+
 }  // namespace
 }  // namespace parallax_test

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -57,14 +58,17 @@ namespace detail {
 // A watch for signals. While one lives in the process, a signal of its set is remembered, and given to the handler that was
 // there before. The first SIGTERM, SIGINT or SIGHUP ends nothing. A further one of them ends the process as if nobody had asked
 // for it, but for those within a second of the first: launchers send on the one of a terminal as well. Other signals are
-// warnings, however many come: of SIGXCPU the system sends one each second. A signal that was ignored stays ignored. In a
-// forked child, which saves nothing, a signal does what it did before.
+// warnings, however many come: of SIGXCPU the system sends one each second. A signal that was ignored stays ignored.
+//
+// A forked child saves nothing. A signal from its parent, or from itself, does there what it did before. One from elsewhere may
+// be for the whole group, as terminals and schedulers send it: the child lives through what its parent lives through, for the
+// parent's next step may need a batch of it.
 class SignalWatch {
  public:
   // Begins to watch. Throws nothing; several watches in a process are one, of all their signals.
   explicit SignalWatch(Signals const& wanted) {
     Guard const turn{&turns};
-    if (watches++ == 0) first = 0, asked = false, birth = {};
+    if (watches++ == 0) first = 0, asked = false, birth = {}, process = ::getpid();
     for (int number = 1; number < Signals::end; ++number) {
       auto const i = static_cast<std::size_t>(number);
       if (!wanted.has(number) || held[i] || ::sigaction(number, nullptr, &before[i]) != 0) continue;
@@ -104,7 +108,7 @@ class SignalWatch {
   static void handle(int signal, ::siginfo_t* info, void* context) {
     int const error = errno;
     struct ::sigaction const& there = before[static_cast<std::size_t>(signal)];
-    if (birth.in_child()) {
+    if (birth.in_child() && (info->si_pid == ::getppid() || info->si_pid == ::getpid() || process != ::getppid())) {
       ::sigaction(signal, &there, nullptr);
       ::raise(signal);  // once this returns
       errno = error;
@@ -127,6 +131,7 @@ class SignalWatch {
   static inline SpinLock turns;
   static inline int watches = 0;
   static inline Birth birth;
+  static inline ::pid_t process = 0;  // in which the first of the watches was made
   static inline std::array<struct ::sigaction, Signals::end> before{};
   static inline std::array<bool, Signals::end> held{};
   static inline std::atomic<std::int64_t> first{0};  // when one came that ends a process; 0: never
