@@ -252,11 +252,11 @@ TEST_CASE("rows that move take the steps that they have missed, each once, on wh
 
 namespace {
 
-// Returns rows and slots of a table of 2,000 rows, all named at first and few later, under a rate that changes in each step. On
+// Returns rows and slots of a table of 6,000 rows, all named at first and few later, under a rate that changes in each step. On
 // the way all rows are looked at, and an archive gives earlier ones back.
 template <class O>
 std::vector<float> looked_at_and_given_back() {
-  constexpr std::int64_t rows = 2'000;
+  constexpr std::int64_t rows = 6'000;  // so many that a sweep is always under way
   px::SelfCommunicator world;
   px::Session session{world};
   px::Variable<px::Sparse, O> table{session, "table", {rows, 1, px::constant(1)}};
