@@ -22,8 +22,10 @@ struct Replays {
 // The place where the settling of old rows goes on, for the sake of the notes: all rows are brought up to the same step, a few at
 // a time, and only then is that the oldest one.
 struct Sweep {
-  // A window of steps is settled at a time; and so many steps of rows at most in a step of the training.
-  static constexpr std::int64_t window = 256, most_swept = 4'096;
+  // The steps of a window, which are settled at a time.
+  static constexpr std::int64_t window = 256;
+  // The most steps of rows that a step of the training takes.
+  static constexpr std::int64_t most_swept = 4'096;
 
   // Returns up to which step rows are brought now, from `row` on: to the same as before, until all have been.
   std::int64_t end(std::int64_t oldest, std::int64_t goal) {
