@@ -38,6 +38,13 @@ bool has(char const* text, char const* words) { return std::string{text}.find(wo
 
 }  // namespace
 
+// Clang's look at the type of an object opens a pipe, and takes any object for a wrong one where it cannot.
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+#define PARALLAX_LOOKS_NEED_DESCRIPTORS 1
+#endif
+#endif
+
 TEST_CASE("a rank that may open too few files for its world names its limit, and all are told", "[comm][socket][descriptors]") {
   Job job{exchanging(8), {.deadline = 20s}, [](int rank) {
             if (rank == 1) leave_descriptors(7);
@@ -68,6 +75,7 @@ TEST_CASE("a rank 0 that may open too few files says so before it leaves word", 
   std::filesystem::remove_all(folder);
 }
 
+#if !PARALLAX_LOOKS_NEED_DESCRIPTORS
 TEST_CASE("a name that no descriptor is left to look up is no name that nobody knows", "[comm][socket][descriptors]") {
   CHECK(exit_code_of([] {
           leave_descriptors(0);
@@ -83,6 +91,7 @@ TEST_CASE("a name that no descriptor is left to look up is no name that nobody k
           return 3;
         }) == 0);
 }
+#endif
 
 TEST_CASE("rank 0's file goes with it where nothing can be opened any more", "[comm][socket][descriptors]") {
   std::string folder = "/tmp/parallax_descriptors_XXXXXX";
@@ -125,6 +134,7 @@ TEST_CASE("strangers that take all descriptors of a meeting make room for ranks"
   CHECK(status == 0);
 }
 
+#if !PARALLAX_LOOKS_NEED_DESCRIPTORS
 TEST_CASE("memory that processes share is refused by its cause", "[comm][socket][descriptors]") {
   px::SharedBuffer<float> shared(100);
   auto const place = detail::shared_blocks.place_of(shared.data());
@@ -140,3 +150,4 @@ TEST_CASE("memory that processes share is refused by its cause", "[comm][socket]
           return 2;
         }) == 0);
 }
+#endif

@@ -307,3 +307,13 @@ TEST_CASE("a launcher at a port that nobody listens at is an error", "[comm][soc
   REQUIRE(error);
   CHECK(error->code() == px::Errc::transport);
 }
+
+TEST_CASE("a launcher at a name that nobody knows is told by that name", "[comm][socket][pmi]") {
+  Variable const port{"PMI_PORT", "no-such-host.invalid:41629"}, id{"PMI_ID", "0"};
+  auto const error = error_of([] { px::socket_options_from_environment(); });
+  REQUIRE(error);
+  CHECK(error->code() == px::Errc::transport);
+  CHECK(error->detail() ==
+        "the launcher is to be asked at PMI_PORT='no-such-host.invalid:41629', and nobody here knows the name "
+        "'no-such-host.invalid': /etc/hosts lacks the name of its machine");
+}

@@ -5,7 +5,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../benchmarks/baseline/tf1_ps.hpp"
 #include "equality.hpp"
 
 namespace parallax_test {
@@ -14,7 +13,7 @@ namespace {
 // As many as are odd and no multiple of 3: scalars, indices and partitioners take turns by number, so each optimizer meets all.
 using Optimizers = std::tuple<px::Sgd, px::Momentum, px::Adagrad, px::CenteredRmsProp, px::Adam, px::LazyAdam, px::Adadelta,
                               px::ProximalSgd, px::ProximalAdagrad, px::AdagradDa, Tempered>;
-using DensePolicies = std::tuple<px::AllReduce, px::PsShard, baseline::WholeOnServer>;
+using DensePolicies = std::tuple<px::AllReduce, px::PsShard>;
 using RowPolicies = std::tuple<px::PsShard, px::AllGather, px::AllReduce, baseline::NaivePs>;
 using Partitioners = std::tuple<px::Cyclic, px::Block, px::Hash>;
 constexpr std::size_t optimizers = std::tuple_size_v<Optimizers>;

@@ -108,7 +108,7 @@ TEST_CASE("a visit that would miss something is refused", "[session][visit]") {
 TEST_CASE("a vector of variables is broadcast and visited as each of them would be", "[session][visit]") {
   using Memories = std::vector<std::vector<float>>;
   std::vector<Memories> told(3), kept(3);
-  std::vector<float> rows(3);
+  std::vector<float> of_rows(3);
   std::vector<std::string> missed(3);
   px::run_threads(3, [&](px::ThreadCommunicator& world) {
     auto const own = static_cast<std::size_t>(world.rank());
@@ -140,7 +140,7 @@ TEST_CASE("a vector of variables is broadcast and visited as each of them would 
         }
       } else {
         kept[own] = memories;
-        rows[own] = session.pull(table, std::vector{2})[0][0];
+        of_rows[own] = session.pull(table, std::vector{2})[0][0];
       }
       session.finish();
     };
@@ -154,6 +154,6 @@ TEST_CASE("a vector of variables is broadcast and visited as each of them would 
                               ") in visit of 'table': it is not among the variables that are visited");
     for (auto const& memory : kept[rank])
       for (float const value : memory) CHECK(value == Approx(1 - 0.01f * (1 + 1.9f)));
-    CHECK(rows[rank] == rows[0]);
+    CHECK(of_rows[rank] == of_rows[0]);
   }
 }

@@ -288,13 +288,22 @@ class OwnLauncher {
   }
   static PmiClient::Identity by_port(Environment variable, Moment until) {
     if (client_) return identity_;
-    auto const addresses = addresses_of(split_address(variable("PMI_PORT")));  // of this host: known to it
-    if (addresses.empty()) refuse("PMI_PORT", variable("PMI_PORT"));
+    HostAndPort const place = split_address(variable("PMI_PORT"));
+    auto const addresses = addresses_of(place);
+    if (addresses.empty())
+      throw Error{Errc::transport, -1, "SocketCommunicator", "",
+                  joined({"the launcher is to be asked at PMI_PORT='", variable("PMI_PORT"),
+                          "', and nobody here knows the name '", place.host, "': /etc/hosts lacks the name of its machine"})};
     OwnedDescriptor socket = new_socket(addresses[0].storage.ss_family);
     if (!begin_connecting(socket, addresses[0]))
       throw system_error(joined({"connect to the launcher at PMI_PORT=", variable("PMI_PORT")}));
     client_.emplace(std::move(socket), -1);
-    return identity_ = client_->identify(variable("PMI_ID"), until);
+    try {
+      return identity_ = client_->identify(variable("PMI_ID"), until);
+    } catch (...) {
+      client_.reset();  // it is asked anew
+      throw;
+    }
   }
 
   static inline std::optional<PmiClient> client_;
