@@ -1,8 +1,5 @@
 // An AsyncSession over sockets: by clock it has the bits of a Session between threads, and apart those of the threads whose log it
 // follows. A forked child has no part in it, and letters that are changed on their way end it.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,10 +8,12 @@
 
 #include "../catch.hpp"
 #include "../comm/sockets.hpp"
+#include "../support/children.hpp"
 #include "parallax/comm/thread.hpp"
 #include "training.hpp"
 
 using namespace async_test;
+using parallax_test::must_be_refused, parallax_test::status_of;
 
 namespace {
 
@@ -70,29 +69,6 @@ TEST_CASE("ranks over sockets that follow the logs of threads have their bits", 
 }
 
 namespace {
-
-// Returns what waitpid says of a child that does this, and then exits with 0.
-int status_of(std::function<void()> const& work) {
-  pid_t const child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
-    work();
-    ::_exit(0);
-  }
-  int status = -1;
-  while (::waitpid(child, &status, 0) < 0) {}
-  return status;
-}
-
-// Exits with 1 where a call is no misuse that names this rank.
-void must_be_refused(int rank, std::function<void()> const& call) {
-  try {
-    call();
-  } catch (px::Error const& error) {
-    if (error.code() == px::Errc::misuse && error.rank() == rank) return;
-  }
-  ::_exit(1);
-}
 
 // Returns the sums of ones that workers have pushed, as a rank sees them in the end, and how its children have ended: of a worker
 // that forks in the middle, and of a server.

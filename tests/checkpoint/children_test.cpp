@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../interop/scratch.hpp"
+#include "../support/children.hpp"
 #include "catch.hpp"
 #include "parallax/checkpoint/checkpoint.hpp"
 #include "parallax/comm/thread.hpp"
@@ -22,19 +23,6 @@ namespace parallax_test {
 namespace {
 
 namespace px = parallax;
-
-// Returns what waitpid says of a child that does this, and then exits with 0. A child that hangs is ended by SIGALRM.
-int status_of(std::function<void()> const& work) {
-  pid_t const child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
-    work();
-    ::_exit(0);
-  }
-  int status = -1;
-  while (::waitpid(child, &status, 0) < 0) {}
-  return status;
-}
 
 TEST_CASE("a child removes no file that its parent is writing", "[checkpoint][child]") {
   Scratch const scratch;

@@ -1,5 +1,5 @@
 // A system that makes no more threads, or is slow: a caller that needs one says so by its name, and a save in the background is
-// made at once. That of a rank which is slow is made all the same.
+// made at once. A slow rank's is made all the same.
 #include "../support/failing_calls.hpp"
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // Random programs in which one rank refuses an operation at a random point, so that all ranks are told of an error on which they
-// agree: what is trained, and what a rank was told. Which ranks run it, the tests say.
+// agree: what is trained, and what a rank was told. The tests choose the ranks.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ struct Program {
     variables = below(3) == 0 ? 40 : 1;  // the words of many are no small block
     for (int rank = 0; rank < ranks; ++rank) one_in.push_back(below(3) == 0 ? 0 : 1 + below(8));
   }
-  // Whether the ranks are apart by a started update when they find out: then the session ends.
+  // A flag: the ranks are apart by a started update when they find out, and the session ends.
   bool ends() const { return refusal == Refusal::number || (refusal == Refusal::call && starts); }
 
   std::uint64_t seed;

@@ -2,38 +2,13 @@
 #include <optional>
 
 #include "../catch.hpp"
+#include "../support/children.hpp"
 #include "parallax/parallax.hpp"
 #include "socket_job.hpp"
 
 namespace px = parallax;
 using namespace socket_job;
-
-namespace {
-
-// Returns what waitpid says of a child that does this, and then exits with 0.
-int status_of(std::function<void()> const& work) {
-  pid_t const child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
-    work();
-    ::_exit(0);
-  }
-  int status = -1;
-  while (::waitpid(child, &status, 0) < 0) {}
-  return status;
-}
-
-// Exits with 1 where a call is no misuse that names rank 1.
-void must_be_refused(std::function<void()> const& call) {
-  try {
-    call();
-  } catch (px::Error const& error) {
-    if (error.code() == px::Errc::misuse && error.rank() == 1) return;
-  }
-  ::_exit(1);
-}
-
-}  // namespace
+using parallax_test::must_be_refused, parallax_test::status_of;
 
 TEST_CASE("a forked child of a rank over sockets is not heard by its peers", "[comm][socket][child]") {
   Job job{[](px::SocketCommunicator& comm) {
@@ -46,9 +21,9 @@ TEST_CASE("a forked child of a rank over sockets is not heard by its peers", "[c
       auto request = comm.ialltoallv(1, all.transfer());
       if (comm.rank() == 1) {
         must(status_of([&] {
-               must_be_refused([&] { exchange(comm, 8); });
-               must_be_refused([&] { comm.check(); });
-               must_be_refused([&] { comm.announce(); });
+               must_be_refused(1, [&] { exchange(comm, 8); });
+               must_be_refused(1, [&] { comm.check(); });
+               must_be_refused(1, [&] { comm.announce(); });
                comm.abort({px::Errc::user_exception, 1, "a child", "", "this is nobody's business"});
              }),
              "it calls");

@@ -31,7 +31,7 @@ struct Stuck {
 };
 static_assert(px::Communicator<Stuck> && px::OwnClock<Stuck> && px::KnowsOversubscription<Stuck>);
 
-// The same beside a rank that may be in a pause.
+// A communicator with that clock, beside a rank that may be in a pause.
 struct Pausing : Stuck {
   std::chrono::nanoseconds announced{0};
   px::Journal own;

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../../benchmarks/baseline/tf1_ps.hpp"
 #include "equality.hpp"
 
 namespace parallax_test {
@@ -13,7 +14,7 @@ namespace {
 // As many as are odd and no multiple of 3: scalars, indices and partitioners take turns by number, so each optimizer meets all.
 using Optimizers = std::tuple<px::Sgd, px::Momentum, px::Adagrad, px::CenteredRmsProp, px::Adam, px::LazyAdam, px::Adadelta,
                               px::ProximalSgd, px::ProximalAdagrad, px::AdagradDa, Tempered>;
-using DensePolicies = std::tuple<px::AllReduce, px::PsShard>;
+using DensePolicies = std::tuple<px::AllReduce, px::PsShard, baseline::WholeOnServer>;
 using RowPolicies = std::tuple<px::PsShard, px::AllGather, px::AllReduce, baseline::NaivePs>;
 using Partitioners = std::tuple<px::Cyclic, px::Block, px::Hash>;
 constexpr std::size_t optimizers = std::tuple_size_v<Optimizers>;
@@ -85,7 +86,8 @@ struct Pair {
     oracle::Average const averages[] = {oracle::Average::mean, oracle::Average::sum, oracle::Average::by_count};
     oracle::Rows rows = oracle::Rows::by_hops;
     if constexpr (!dense) rows = rows_of<Policy>();
-    return {c.ranks, c.hosts, formula_of(optimizer()), averages[static_cast<std::size_t>(reduce(c.integers))], rows};
+    bool const past_hosts = std::is_same_v<Policy, baseline::WholeOnServer>;  // its server sums in the order of ranks
+    return {c.ranks, past_hosts ? std::vector<int>{} : c.hosts, formula_of(optimizer()), averages[static_cast<std::size_t>(reduce(c.integers))], rows};
   }
   static std::string name() {
     return std::string{dense ? "Dense " : "Sparse "} + std::string{Policy::name} + ", " + px::optimizer_name<Optimizer>();

@@ -66,8 +66,8 @@ class ShardImage {
   std::vector<std::byte> bytes_;
 };
 
-// What a rank tells rank 0 of its file, as a file beside it: the ranks' threads have no communicator. Rank 0 removes it, and names
-// the folder anew, as soon as it sees the last one: that may be before `write_note` returns.
+// A rank's note to rank 0 about its file, as a file beside it: the ranks' threads have no communicator. Rank 0 removes it, and names
+// the folder anew, as soon as it sees the last one: perhaps before `write_note` returns.
 inline std::string note_name(int rank) { return shard_name(rank) + ".note"; }
 inline void write_note(std::string path, WrittenShard const& shard) {
   std::uint64_t const text = shard.text.size();

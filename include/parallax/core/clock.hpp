@@ -43,7 +43,7 @@ inline void sleep_for(std::chrono::nanoseconds time) noexcept {
 class Rest {
  public:
   // Rests once. `at_most`: how much later than possible the wait may end by this. `System` has a clock, and does what is asked:
-  // the test's own, or RealRest. Where yields are quick it never naps, for a communicator may move on by polls alone.
+  // the test's own, or RealRest. It never naps while yields are quick, for a communicator may move on by polls alone.
   template <class System>
   void take(System&& system, std::chrono::nanoseconds at_most) noexcept {
     constexpr std::chrono::nanoseconds slow{100'000}, least_nap{20'000};

@@ -1,4 +1,4 @@
-// Calls of the system that go on after a signal has interrupted them. Who opens a file or waits includes it.
+// Calls of the system that go on after a signal has interrupted them. Included by whoever opens a file or waits.
 #pragma once
 
 #include <cerrno>

@@ -32,7 +32,7 @@ struct Grouping {
   std::size_t count() const noexcept { return order.size(); }
 };
 
-// What becomes of elements that rest, in steps of a rule. See Resting.
+// The fate of elements at rest in the steps of a rule. See Resting.
 enum class Rest : std::int64_t {
   never,    // none rests, whatever its slots are
   looks,    // in the first step it has to be looked at whether one does; it rests in the others then
@@ -44,9 +44,9 @@ template <class Rule>
 struct NumberedRule {
   // 1 for the first step of the variable.
   std::int64_t step;
-  // What that step does to an element.
+  // The change of an element by that step.
   Rule rule;
-  // What it leaves alone.
+  // The fate of elements at rest in its steps.
   Rest rest = Rest::never;
 };
 
@@ -55,7 +55,7 @@ template <class Rule>
 struct KeptRules {
   // Ascending by step: a rule is that of all steps before the next one's.
   NumberedRule<Rule> const* rules = nullptr;
-  // How many there are.
+  // The number of them.
   std::int64_t count = 0;
   // The last step in which nothing rests.
   std::int64_t restless = 0;

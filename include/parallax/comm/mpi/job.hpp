@@ -93,9 +93,9 @@ class MpiEnd {
   // turns, so that one reports: `culprit`, where it is known, and half a second later the others.
   [[noreturn]] static void now(int rank, std::string_view report, int culprit = -1, std::string_view before = {});
 
-  // The same after a second, in which the handler of the exception at hand can say what it is: this returns. The report is
-  // said `at_once`, or after that second, if the job lasts so long. Where the system makes no thread for that second, run_mpi,
-  // which handles what leaves its body, ends the job; elsewhere this does.
+  // Does so after a second, in which the handler of the exception at hand can say what it is: this returns. The report is said
+  // `at_once`, or after that second, if the job lasts so long. If the system makes no thread for that second, run_mpi ends the
+  // job, for it handles all that leaves its body; elsewhere this function does.
   static void soon(int rank, std::string_view report, bool at_once);
 
   // Another thread ends the job, or another rank does: here that is waited for, within reason. Says and does it itself where

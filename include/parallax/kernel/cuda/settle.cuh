@@ -53,7 +53,7 @@ struct NoGradients {
 // The number of whole steps after which it is looked at once more whether elements rest.
 inline constexpr std::int64_t between_looks = 8;
 
-// Whether all bits of some numbers are 0.
+// Returns whether all bits of some numbers are 0.
 template <class S, int N>
 __device__ bool is_blank(Loaded<S, N> const& numbers) {
   using Word = std::conditional_t<sizeof(S) == 8, std::uint64_t, std::uint32_t>;
@@ -66,7 +66,7 @@ __device__ bool is_blank(Loaded<S, N> const& numbers) {
   }
   return all == 0;
 }
-// Whether N elements rest in the step of a rule.
+// Returns whether N elements rest in the step of a rule.
 template <class Rule, class T, class... S, int N>
 __device__ bool all_rest(Rule const& rule, Loaded<T, N> const& parameters, Loaded<S, N> const&... held) {
   bool rest = true;
@@ -85,8 +85,8 @@ __device__ bool fade(Rule const& rule, std::size_t slot, Loaded<S, N>& numbers) 
   return changes;
 }
 
-// N neighbouring elements take the steps after `settled` up to `last`, where all of them rest with their slots alone. Those that
-// are stored in fewer bits are rounded after each.
+// Takes N neighbouring elements through the steps after `settled` up to `last`, where all of them rest with their slots alone.
+// Elements that are stored in fewer bits are rounded after each.
 template <int N, class C, class Rule, class T, class... S>
 __device__ void settle_pack(KeptRules<Rule> const& kept, std::int64_t settled, std::int64_t last, Loaded<T, N> parameters,
                             Loaded<S, N>... held) {
