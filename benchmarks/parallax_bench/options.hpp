@@ -279,8 +279,9 @@ inline void print_help(std::string_view of) {
                   static_cast<int>(flag.help.size()), flag.help.data());
 }
 
-// Reads the options. `only`: the one command of a program that has no other; it need not be named.
-inline Options parse(int argc, char** argv, std::string_view only = {}) {
+// Reads the options. `only`: the one command of a program that has no other; it need not be named. `also`: a command whose flags the
+// one at hand has as well.
+inline Options parse(int argc, char** argv, std::string_view only = {}, std::string_view also = {}) {
   Options options;
   options.command = only;
   options.comm = under_mpiexec() ? Comm::mpi : Comm::threads;
@@ -300,7 +301,7 @@ inline Options parse(int argc, char** argv, std::string_view only = {}) {
     auto const flag = std::find_if(all.begin(), all.end(), [&](auto const& known) { return known.name == name; });
     std::string const help = "; 'parallax-bench " + options.command + (options.command.empty() ? "" : " ") + "--help' lists ";
     if (flag == all.end()) throw Refusal{"there is no flag '" + std::string{name} + "'" + help + "what there is"};
-    if (!options.command.empty() && !flag->belongs_to(options.command))
+    if (!options.command.empty() && !flag->belongs_to(options.command) && (also.empty() || !flag->belongs_to(also)))
       throw Refusal{options.command + " has no flag " + std::string{name} + help + "those that it has"};
     if (flag->value.empty() && attached) throw Refusal{std::string{name} + " takes no value"};
     if (!flag->value.empty() && !attached) {

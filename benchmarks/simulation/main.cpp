@@ -69,14 +69,25 @@ void print(Options const& options, Ranks const& ranks, Outcome const& outcome, M
   double const seconds = closed_form(network, small, method.way, two_levels, outcome.rounds);
   double const whole_seconds = closed_form(options.network, whole, method.way, two_levels, outcome.rounds);
   auto const mb = [](double bytes) { return fixed(bytes / 1e6, 6); };
-  std::vector<std::string> const cells{
-      full.name, method.name, std::to_string(layout.machines), std::to_string(layout.ranks), two_levels ? "hosts" : "flat",
-      std::string{partition_names[static_cast<std::size_t>(options.partition)]}, std::to_string(options.payload),
-      fixed(outcome.seconds.median * 1e3, 6), fixed(seconds * 1e3, 6),
-      fixed(100 * (seconds / outcome.seconds.median - 1), 2), fixed(whole_seconds * 1e3, 6),
-      mb(small.all.sent_mean), mb(small.all.link_busiest), mb(small.all.local_busiest), mb(whole.all.sent_mean),
-      mb(whole.all.link_busiest), fixed(outcome.rounds, 1),
-      fixed(outcome.messages, 1), std::to_string(outcome.wrong)};
+  std::vector<std::string> const cells{full.name,
+                                       method.name,
+                                       std::to_string(layout.machines),
+                                       std::to_string(layout.ranks),
+                                       two_levels ? "hosts" : "flat",
+                                       std::string{partition_names[static_cast<std::size_t>(options.partition)]},
+                                       std::to_string(options.payload),
+                                       fixed(outcome.seconds.median * 1e3, 6),
+                                       fixed(seconds * 1e3, 6),
+                                       fixed(100 * (seconds / outcome.seconds.median - 1), 2),
+                                       fixed(whole_seconds * 1e3, 6),
+                                       mb(small.all.sent_mean),
+                                       mb(small.all.link_busiest),
+                                       mb(small.all.local_busiest),
+                                       mb(whole.all.sent_mean),
+                                       mb(whole.all.link_busiest),
+                                       fixed(outcome.rounds, 1),
+                                       fixed(outcome.messages, 1),
+                                       std::to_string(outcome.wrong)};
   std::string line;
   for (auto const& cell : cells) (line += line.empty() ? "" : ",") += cell;
   std::printf("%s\n", line.c_str());
@@ -111,7 +122,8 @@ int run(Options options, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return bench::run(bench::parse(argc, argv, "count"), argc, argv);  // a step that is run, on machines that are not there
+    return bench::run(bench::parse(argc, argv, "compare", "count"), argc,
+                      argv);  // a step that is run, on machines that are not there
   } catch (std::exception const& error) {
     std::fprintf(stderr, "parallax-simulation: %s\n", error.what());
     return 3;

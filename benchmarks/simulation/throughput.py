@@ -148,7 +148,12 @@ h1{font-size:1.5em;margin-bottom:.2em}h2{font-size:1.1em;margin-top:2.5em}
 figure{max-width:600px;margin:1.2em 0}figcaption{font-size:.95em;font-weight:600;margin-bottom:.4em}
 svg{width:100%;height:auto;display:block}
 svg text{font:13px system-ui,sans-serif;fill:#333}.grid{stroke:#e4e4e4}.axis{stroke:#888}
-.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85em;font-variant-numeric:tabular-nums}
+.wide{overflow-x:auto;background:
+linear-gradient(to right,#fff 50%,#fff0) 0 0/3em 100% no-repeat local,
+linear-gradient(to left,#fff 50%,#fff0) 100% 0/3em 100% no-repeat local,
+linear-gradient(to right,#0003,#0000) 0 0/1em 100% no-repeat scroll,
+linear-gradient(to left,#0003,#0000) 100% 0/1em 100% no-repeat scroll}
+table{border-collapse:collapse;font-size:.85em;font-variant-numeric:tabular-nums}
 td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}.words{text-align:left}"""
 
 

@@ -351,14 +351,14 @@ std::vector<Case> const& cases() {
              put(folder + shard_0, ""), std::filesystem::resize_file(folder + shard_0, size);
            }},
       {.name = "a folder that is a file",
-       .said = "open: Not a directory",
+       .said = "it has no complete generation of a checkpoint",
        .disk = [](std::string folder) { std::filesystem::remove_all(folder), put(folder, "x"); }},
       {.name = "a folder that leads to itself",
        .said = "Too many levels of symbolic links",
        .disk =
            [](std::string folder) { std::filesystem::remove_all(folder), std::filesystem::create_symlink(folder, folder); }},
       {.name = "a folder that leads nowhere",
-       .said = "No such file or directory",
+       .said = "it has no complete generation of a checkpoint",
        .disk =
            [](std::string folder) {
              std::filesystem::remove_all(folder), std::filesystem::create_symlink(folder + ".gone", folder);

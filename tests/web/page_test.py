@@ -32,6 +32,7 @@ PAGES = {
     "converge": "converge --smoke --ranks 2",
     "async": "async --smoke",
     "staleness": "staleness --smoke --ranks 2",
+    "crossing": "crossing --smoke --ranks 2",
     "ps": "ps --smoke --comm threads --ranks 3",
     "peers": "peers --smoke",
     "compare": "compare --smoke --model lm1b --comm threads --ranks 4 --hosts 2 --alpha-sweep .01,.1,1",
