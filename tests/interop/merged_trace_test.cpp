@@ -36,9 +36,15 @@ double number_of(std::string const& line, std::string const& key) {
   return std::strtod(line.c_str() + begin + key.size() + 4, nullptr);
 }
 
-std::vector<std::string> merged_on(std::vector<std::int64_t> const& seconds_ahead) {
+// The texts of one rank, and when the first of its events began, in us of its own clock.
+struct Told {
+  std::string merged, events;
+  double first;
+};
+
+std::vector<Told> merged_on(std::vector<std::int64_t> const& seconds_ahead) {
   int const ranks = static_cast<int>(seconds_ahead.size());
-  std::vector<std::string> texts(seconds_ahead.size());
+  std::vector<Told> texts(seconds_ahead.size());
   px::run_threads(ranks, [&](px::ThreadCommunicator& inside) {
     auto const rank = static_cast<std::size_t>(inside.rank());
     Shifted world{inside, std::chrono::seconds{seconds_ahead[rank]}};
@@ -53,7 +59,7 @@ std::vector<std::string> merged_on(std::vector<std::int64_t> const& seconds_ahea
         auto const rows = session.pull(words, std::vector<int>{1, 8});
         session.step(px::grad(rows, std::vector<float>(4, 0.5f)), px::grad(layer, gradient));
       }
-      texts[rank] = px::merged(trace);
+      texts[rank] = {px::merged(trace), trace.events(), 1e-3 * static_cast<double>(trace.recorded().front().at)};
     }
     session.finish();
   });
@@ -64,12 +70,12 @@ std::vector<std::string> merged_on(std::vector<std::int64_t> const& seconds_ahea
 
 TEST_CASE("a merged trace is on the clock of rank 0, and says how far the others are ahead", "[interop][trace]") {
   std::vector<std::int64_t> const ahead{3'000, -2'000, 86'400};
-  std::vector<std::string> const texts = merged_on(ahead);
-  CHECK(texts[1].empty());
-  CHECK(texts[2].empty());
-  REQUIRE(texts[0].starts_with("{\"traceEvents\": [\n{"));
-  REQUIRE(texts[0].ends_with("]}}\n"));
-  std::istringstream lines{texts[0]};
+  std::vector<Told> const texts = merged_on(ahead);
+  CHECK(texts[1].merged.empty());
+  CHECK(texts[2].merged.empty());
+  REQUIRE(texts[0].merged.starts_with("{\"traceEvents\": [\n{"));
+  REQUIRE(texts[0].merged.ends_with("]}}\n"));
+  std::istringstream lines{texts[0].merged};
   std::size_t clocks = 0;
   struct Span {
     double begin, end;
@@ -103,6 +109,18 @@ TEST_CASE("a merged trace is on the clock of rank 0, and says how far the others
       for (auto const& [other, its] : by_rank) CHECK(span.end > its.begin - 1e8);
   }
   CHECK(whole == 40);
+}
+
+TEST_CASE("events of a rank lie near the clock of rank 0, and on its own where that may be the same", "[interop][trace]") {
+  std::vector<std::int64_t> const ahead{3'000, -2'000, 86'400};
+  std::vector<Told> const apart = merged_on(ahead), together = merged_on({5, 5, 5});
+  for (std::size_t rank = 0; rank < ahead.size(); ++rank) {
+    double const moved = 1e6 * static_cast<double>(ahead[rank] - ahead[0]);
+    // However busy the machine is: the clocks are a thousand seconds apart.
+    CHECK(std::abs(number_of(apart[rank].events, "ts") - (apart[rank].first - moved)) < 1e8);
+    CHECK(std::abs(number_of(together[rank].events, "ts") - together[rank].first) < 1e-2);  // a double has 53 bits
+  }
+  CHECK(std::abs(number_of(apart[0].events, "ts") - apart[0].first) < 1e-2);
 }
 
 TEST_CASE("bounds of a clock hold the truth, and are those of the best agreement", "[interop][trace]") {

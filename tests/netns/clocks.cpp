@@ -1,4 +1,5 @@
-// A rank over sockets that trains 20 steps; rank 0 prints the merged trace. The script `clocks` starts two.
+// A rank over sockets that trains 20 steps; rank 0 prints the merged trace, every other its own events. The script `clocks` starts
+// two.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ int main() {
   {
     px::Trace const trace{session};
     for (int step = 0; step < 20; ++step) session.step(px::grad(layer, gradient));
-    std::string const text = px::merged(trace);
+    std::string const all = px::merged(trace), text = world.rank() == 0 ? all : "[" + trace.events() + "]\n";
     std::fputs(text.c_str(), stdout);
   }
   session.finish();

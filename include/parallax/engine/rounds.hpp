@@ -107,10 +107,10 @@ Fingerprint Rounds<C>::begin(Operation operation, std::int64_t step, std::uint64
 template <Communicator C>
 void Rounds<C>::agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names,
                       FunctionRef<std::string()> describe) {
-  agreement.post();
+  agreement.post(waiting_->journal().changed());
   if (!std::exchange(begun_, false)) waiting_->advance(Phase::agreeing);
   waiting_->drive(operation, [&] { return agreement.poll(); }, {agreement, names});
-  waiting_->arrive(Phase::exchanging);
+  waiting_->arrive(Phase::exchanging, agreement.first_clock());
   if (agreement.unanimous()) return;
   throw Refused{explain(operation, error ? &*error : nullptr, describe())};
 }

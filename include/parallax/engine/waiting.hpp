@@ -170,9 +170,10 @@ class Waiting final : public LongWork {
   // The same in seconds, for what times steps.
   double seconds() const { return std::chrono::duration<double>{now(topology_->world())}.count(); }
   // The operation has come to this phase: noted in the journal, with the payload sent so far. A wait's deadline begins anew.
-  void advance(Phase phase) { advance(phase, clock()); }
-  // The same in a wait, or right after one: what it has waited for came just after it last looked in vain.
-  void arrive(Phase phase) { advance(phase, looked_ ? looked_ : clock()); }
+  void advance(Phase phase) { advance(phase, clock(), {}); }
+  // The same in a wait, or right after one: what it has waited for came just after it last looked in vain. `first`: rank 0's
+  // clock, if that was an agreement.
+  void arrive(Phase phase, ToldClock first = {}) { advance(phase, looked_ ? looked_ : clock(), first); }
 
   // By an operation, as it begins and as it ends: how much longer than the deadline its waits last, for what its ranks do by
   // themselves meanwhile.
@@ -183,9 +184,9 @@ class Waiting final : public LongWork {
   std::string_view current;
 
  private:
-  [[gnu::noinline]] void advance(Phase phase, std::int64_t at) {
+  [[gnu::noinline]] void advance(Phase phase, std::int64_t at, ToldClock first) {
     ++advances_;
-    journal_->advance(word(phase), sent(), at);
+    journal_->advance(word(phase), sent(), at, first);
   }
   std::uint64_t sent() const { return traffic_->payload_sent() - sent_before_; }  // in the operation at hand
 

@@ -22,7 +22,8 @@ void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
     copying.end();
     flight.set_priority(priority);
     flights.start(flight);
-    flight.post(core.begin(Operation::start, flight.first_name()).value());
+    std::uint64_t const context = core.begin(Operation::start, flight.first_name()).value();
+    flight.post(context, core.waiting.journal().changed());
     flights.poll_started();
   });
 }

@@ -209,14 +209,14 @@ bool take_step(SessionCore<C>& core, Flight<C>& own, FunctionRef<void()> prepare
       own.refuse({Errc::misuse, core.topology.rank(), "step", *name, "the variable was destroyed with an update in flight"});
   }
   hash.add(core.ahead.hash());
-  own.post(hash.value());
+  own.post(hash.value(), core.waiting.journal().changed());
   bool agreeing = true;
   core.waiting.drive("step",
                      [&] {
                        bool const arrived = core.flights.poll_started(), complete = own.poll();
                        if (agreeing && !own.agreeing()) {
                          agreeing = false;
-                         core.waiting.arrive(Phase::exchanging);
+                         core.waiting.arrive(Phase::exchanging, own.first_clock());
                        }
                        return complete && (arrived || !own.unanimous());
                      },

@@ -50,8 +50,11 @@ class Trace {
   // Local. This rank's events in the Trace Event Format of Chrome (chrome://tracing, Perfetto): complete events, a process for
   // each host and a thread for each rank, microseconds of the communicator's clock. They are elements of a JSON array, one a
   // line, with a comma behind each but the last: those of several ranks are joined by ",\n" and stand between [ and ]. Hosts
-  // share no clock, and two of them may be days apart: `merged` (interop/merged_trace.hpp) puts all ranks on that of rank 0.
-  std::string events() const { return detail::trace_text(recorded(), rank_, host_, 0); }
+  // share no clock, and two of them may be days apart. The events are put on the clock of rank 0 as nearly as the agreements
+  // among them tell, to within the time from one to the next; `merged` (interop/merged_trace.hpp) does it to within a message.
+  std::string events() const {
+    return detail::trace_text(recorded(), rank_, host_, rank_ == 0 ? 0 : -detail::ahead_of_first(recorded()));
+  }
 
  private:
   std::vector<TraceEvent> events_;

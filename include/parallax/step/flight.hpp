@@ -61,8 +61,8 @@ class Flight {
   int number_clips(int first);
 
   // Collective: posts the agreement about these updates, with what this rank refuses and how many keys it will send. `context`
-  // is what else the ranks must have in common.
-  void post(std::uint64_t context);
+  // is what else the ranks must have in common; `clock`: ns of this rank's clock.
+  void post(std::uint64_t context, std::int64_t clock);
 
   // Lets it progress; true once everything arrived, or was refused.
   bool poll();
@@ -100,6 +100,8 @@ class Flight {
   int priority() const { return priority_; }
   // Whether the agreement is under way.
   bool agreeing() const { return stage_ == Stage::agreeing; }
+  // Returns rank 0's clock as it was when that rank posted the agreement. Valid once that is over.
+  ToldClock first_clock() const { return agreement_.first_clock(); }
   // Whether all ranks have agreed and something is still on its way.
   bool exchanging() const { return stage_ == Stage::exchanging; }
   // False once a rank has refused these updates, or the ranks have found that they differ.
@@ -209,7 +211,7 @@ int Flight<C>::number_clips(int first) {
 }
 
 template <Communicator C>
-void Flight<C>::post(std::uint64_t context) {
+void Flight<C>::post(std::uint64_t context, std::int64_t clock) {
   bool const refused = error_.has_value();
   Fingerprint hash;
   hash.add(context);
@@ -221,7 +223,7 @@ void Flight<C>::post(std::uint64_t context) {
     if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.tell(agreement_, which); });
     if (ahead_) ahead_->tell(agreement_, which);
   }
-  agreement_.post();
+  agreement_.post(clock);
 }
 
 template <Communicator C>

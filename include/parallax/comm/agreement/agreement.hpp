@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "parallax/comm/agreement/journal.hpp"
 #include "parallax/comm/transfer/lane.hpp"
 #include "parallax/core/algorithm.hpp"
 #include "parallax/core/fields.hpp"
@@ -36,11 +37,16 @@ class Agreement {
   // unanimous.
   std::uint64_t told(int rank, std::size_t which) { return slot(in_, extra_in_, rank, which); }
 
-  // Collective in the order of the channel.
-  void post() { post_words(out_.data(), in_.data(), sizeof(Record)); }
+  // Collective in the order of the channel. `clock`: ns of this rank's clock, which all are told.
+  void post(std::int64_t clock) {
+    for (Record& record : out_) record.flags |= static_cast<std::uint64_t>(clock) << flag_bits;
+    post_words(out_.data(), in_.data(), sizeof(Record));
+  }
   // Makes progress; true once all words are here. Starts the second round where there is one. Throws what a Request's `test`
   // throws.
   bool poll();
+  // Returns rank 0's clock as it was when that rank posted. Valid once `poll` is true.
+  ToldClock first_clock() const { return {in_.front().flags >> flag_bits}; }
   // Whether something is posted and not complete on this rank.
   bool in_flight() const { return lane_.in_flight(); }
   // A rank whose words have not come, or -1: for the report of a wait.
@@ -62,6 +68,8 @@ class Agreement {
  private:
   // Bits of a record: the rank can, it has no data of its own, it can do what was named ahead.
   enum Flag : std::uint64_t { is_ok = 1, has_joined = 2, looks_ahead = 4 };
+  // The bits of a record's flags below its rank's clock.
+  static constexpr int flag_bits = 8;
   // What one rank tells another in the first round: 64 bytes of control.
   struct Record {
     std::uint64_t hash = 0, flags = 0;

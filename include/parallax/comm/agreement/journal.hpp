@@ -70,6 +70,17 @@ struct RankStatus {
   std::int64_t heard() const { return count ? std::max(told, latest()->changed) : std::numeric_limits<std::int64_t>::min(); }
 };
 
+// The lower 56 bits of a rank's clock in ns, as an agreement carries them; 0: none was told.
+struct ToldClock {
+  // The bits.
+  std::uint64_t low = 0;
+
+  // Returns by how much `clock` is ahead of it, in ns. They are less than a year apart.
+  constexpr std::int64_t behind(std::int64_t clock) const {
+    return static_cast<std::int64_t>((static_cast<std::uint64_t>(clock) - low) << 8) >> 8;
+  }
+};
+
 // What a trace keeps of every phase of every operation: when it began.
 struct TraceEvent {
   // What happened: the operation began, came to another phase, or returned.
@@ -83,6 +94,8 @@ struct TraceEvent {
   // By which call of the journal it was noted.
   Kind kind = called;
   std::int64_t seen = 0;  // ns, when this was noted: a little after `at`, where that is when a wait last looked in vain
+  // The clock of rank 0 when it began to agree, if an agreement has come to its end here.
+  ToldClock first = {};
 };
 
 // Does not own. Room for events; what finds none is counted and dropped.
@@ -140,12 +153,17 @@ class Journal {
     name(entry, variable);
     if (trace_) trace(entry, TraceEvent::called);
   }
-  // The operation has come to this phase.
-  void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now) {
-    advance(phase, bytes, now, TraceEvent::advanced);
+  // The operation has come to this phase. `first`: rank 0's clock, where an agreement has told of it.
+  void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now, ToldClock first = {}) {
+    advance(phase, bytes, now, TraceEvent::advanced, first);
   }
   // The operation has returned.
-  void leave(std::uint64_t bytes, std::int64_t now) { advance(journal_done, bytes, now, TraceEvent::done); }
+  void leave(std::uint64_t bytes, std::int64_t now) { advance(journal_done, bytes, now, TraceEvent::done, {}); }
+  // Returns when the latest operation was called or last came to another phase; 0 where there is none.
+  std::int64_t changed() const {
+    detail::Guard const guard{lock_};
+    return status_.count > 0 ? status_.latest()->changed : 0;
+  }
   // Names a variable of the latest operation, cut likewise; nothing happens where there is none.
   void name(std::string_view variable) {
     detail::Guard const guard{lock_};
@@ -178,7 +196,7 @@ class Journal {
     entry.variable[n] = '\0';
   }
   // Both ends of `advance` and `leave`: changes the latest operation, ends a wait, and notes it where a trace is kept.
-  void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now, TraceEvent::Kind kind) {
+  void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now, TraceEvent::Kind kind, ToldClock first) {
     detail::Guard const guard{lock_};
     if (status_.count == 0) return;
     status_.waiting = 0;
@@ -188,11 +206,11 @@ class Journal {
     entry.done = kind == TraceEvent::done;
     entry.bytes = bytes;
     entry.changed = now;
-    if (trace_) trace(entry, kind);
+    if (trace_) trace(entry, kind, first);
   }
   // Under the lock: notes what the entry says now. One that begins in a phase is there at once.
-  PARALLAX_COLD void trace(JournalEntry const& entry, TraceEvent::Kind kind) {
-    TraceEvent event{entry.number, entry.changed, entry.bytes, entry.operation, entry.phase, kind};
+  PARALLAX_COLD void trace(JournalEntry const& entry, TraceEvent::Kind kind, ToldClock first = {}) {
+    TraceEvent event{entry.number, entry.changed, entry.bytes, entry.operation, entry.phase, kind, 0, first};
     if (kind == TraceEvent::called && entry.phase.text() != journal_called.text()) {
       event.phase = journal_called;
       trace_->add(event);
