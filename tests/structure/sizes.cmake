@@ -1,6 +1,6 @@
 # cmake -D include=<folder> -P sizes.cmake: counts the lines of the headers under <folder>/parallax, without blank ones and those of
 # comments alone, and fails with one line for each header, or room, that is too long, and for each header that does not begin with
-# a sentence on what is found in it (see CONTRIBUTING.md). And it counts the comments: lines that are nothing else are at least
+# a sentence on what is found in it (see docs/testing.md). And it counts the comments: lines that are nothing else are at least
 # 15 % of all that are not blank.
 cmake_minimum_required(VERSION 3.25)
 
