@@ -1,5 +1,5 @@
 # cmake -D include=<folder> -P rooms.cmake: reads the #include lines of the headers under <folder>/parallax and fails with
-# one line for each that breaks the rule of the rooms (see CONTRIBUTING.md). Nor may a header ask which MPI it is compiled with: it keeps
+# one line for each that breaks the rule of the rooms (see docs/architecture.md). Nor may a header ask which MPI it is compiled with: it keeps
 # to the standard, so that one source serves each MPI, and one program each that has the ABI.
 cmake_minimum_required(VERSION 3.25)
 
