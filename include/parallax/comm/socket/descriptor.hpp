@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -132,7 +133,14 @@ inline std::vector<SocketAddress> addresses_asked(HostAndPort const& name, int m
   ::freeaddrinfo(found);
   return addresses;
 }
-inline std::vector<SocketAddress> addresses_of(HostAndPort const& name) { return addresses_asked(name, 0); }
+// Returns the addresses of a name. A machine whose own name nobody knows, not even its /etc/hosts, is found at the loopback address.
+inline std::vector<SocketAddress> addresses_of(HostAndPort const& name) {
+  std::vector<SocketAddress> addresses = addresses_asked(name, 0);
+  std::array<char, 256> own{};
+  if (addresses.empty() && ::gethostname(own.data(), own.size() - 1) == 0 && name.host == own.data())
+    addresses = addresses_asked({"127.0.0.1", name.port}, AI_NUMERICHOST);
+  return addresses;
+}
 // The same of what is in digits, without blocking; empty for a name.
 inline std::vector<SocketAddress> addresses_in_digits(HostAndPort const& name) { return addresses_asked(name, AI_NUMERICHOST); }
 
