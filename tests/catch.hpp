@@ -1,10 +1,10 @@
-// Catch2 as conformance/catch.hpp has it, and what our own tests add: matchers, and test cases that cannot run here.
+// Catch2 as detail/conformance/catch.hpp has it, and what our own tests add: matchers, and test cases that cannot run here.
 #pragma once
 
 #include <cstdio>
 #include <string>
 
-#include "parallax/conformance/catch.hpp"
+#include "parallax/detail/conformance/catch.hpp"
 
 namespace parallax_test {
 

@@ -12,11 +12,11 @@
 #if defined(__CUDACC__)
 #include <thrust/execution_policy.h>
 
-#include "parallax/kernel/cuda/portable.cuh"
+#include "parallax/detail/kernel/cuda/portable.cuh"
 #endif
-#include "parallax/kernel/host.hpp"
-#include "parallax/optimizer/adagrad.hpp"
-#include "parallax/optimizer/adam.hpp"
+#include "parallax/detail/kernel/host.hpp"
+#include "parallax/detail/optimizer/adagrad.hpp"
+#include "parallax/detail/optimizer/adam.hpp"
 #include "parallax/optimizer/sgd.hpp"
 #include "shared.hpp"
 

@@ -11,8 +11,8 @@
 #include "commands.hpp"
 #include "fastest.hpp"
 #include "ids.hpp"
-#include "parallax/kernel/host.hpp"
-#include "parallax/optimizer/adam.hpp"
+#include "parallax/detail/kernel/host.hpp"
+#include "parallax/detail/optimizer/adam.hpp"
 #include "report.hpp"
 
 namespace bench {

@@ -6,10 +6,10 @@
 #include <utility>
 #include <variant>
 
+#include "parallax/detail/partition/block.hpp"
+#include "parallax/detail/partition/hash.hpp"
 #include "parallax/parallax.hpp"
-#include "parallax/partition/block.hpp"
 #include "parallax/partition/greedy.hpp"
-#include "parallax/partition/hash.hpp"
 
 #include "options.hpp"
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-#include "parallax/core/function_ref.hpp"
+#include "parallax/detail/core/function_ref.hpp"
 
 namespace parallax_test {
 

@@ -13,7 +13,7 @@
 
 #include "../catch.hpp"
 #include "../support/size.hpp"
-#include "parallax/comm/agreement/journal_report.hpp"
+#include "parallax/detail/transfer/agreement/journal_report.hpp"
 
 namespace px = parallax;
 

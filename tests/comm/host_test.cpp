@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "../catch.hpp"
-#include "parallax/comm/host/memory.hpp"
-#include "parallax/comm/host/neighbours.hpp"
+#include "parallax/detail/transport/host/memory.hpp"
+#include "parallax/detail/transport/host/neighbours.hpp"
 
 namespace px = parallax;
 

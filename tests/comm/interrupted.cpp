@@ -16,9 +16,9 @@
 
 #include "../catch.hpp"
 #include "../interop/scratch.hpp"
-#include "parallax/comm/launch/launcher.hpp"
 #include "parallax/comm/socket.hpp"
-#include "parallax/conformance/exchange.hpp"
+#include "parallax/detail/conformance/exchange.hpp"
+#include "parallax/detail/launch/launcher.hpp"
 
 namespace px = parallax;
 using namespace std::chrono_literals;

@@ -1,5 +1,5 @@
 // A journal is kept in the words of its owner, whoever that is.
-#include "parallax/comm/agreement/journal.hpp"
+#include "parallax/detail/comm/journal.hpp"
 
 #include <array>
 #include <cstring>
@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "../catch.hpp"
-#include "parallax/comm/agreement/journal_report.hpp"
 #include "parallax/comm/thread.hpp"
+#include "parallax/detail/transfer/agreement/journal_report.hpp"
 
 namespace px = parallax;
 

@@ -1,6 +1,6 @@
 // A job of processes: what its ranks find, where their words go, how it ends, and that nothing is left of it. Ranks are shells; other
 // hosts are reached by a script in ssh's place (tests/support/bin/ssh).
-#include "parallax/comm/launch/launcher.hpp"
+#include "parallax/detail/launch/launcher.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // What a mail puts into its messages, byte by byte, against packing by hand; and what its readers find.
-#include "parallax/comm/transfer/mail.hpp"
+#include "parallax/detail/transfer/mail.hpp"
 
 #include <cstddef>
 #include <cstdint>

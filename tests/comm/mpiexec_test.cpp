@@ -1,5 +1,5 @@
 // The commands by which mpiexec starts the ranks of a file of hosts, and what a rank's lines become. tests/mpi/CMakeLists.txt runs them.
-#include "parallax/comm/launch/mpiexec.hpp"
+#include "parallax/detail/launch/mpiexec.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

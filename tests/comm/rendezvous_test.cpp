@@ -18,7 +18,7 @@
 
 #include "../catch.hpp"
 #include "expected.hpp"
-#include "parallax/conformance/exchange.hpp"
+#include "parallax/detail/conformance/exchange.hpp"
 #include "sockets.hpp"
 
 namespace px = parallax;

@@ -1,5 +1,5 @@
 // The file of hosts and devices: what it means, and by which sentence each bad one is refused.
-#include "parallax/comm/launch/resources.hpp"
+#include "parallax/detail/launch/resources.hpp"
 
 #include <cstddef>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // The digests by which ranks over sockets prove who they are, against the vectors of FIPS 180-4 and RFC 4231.
-#include "parallax/comm/socket/sha256.hpp"
+#include "parallax/detail/transport/socket/sha256.hpp"
 
 #include <string>
 #include <string_view>

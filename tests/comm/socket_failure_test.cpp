@@ -23,7 +23,7 @@
 
 #include "../catch.hpp"
 #include "../support/size.hpp"
-#include "parallax/conformance/exchange.hpp"
+#include "parallax/detail/conformance/exchange.hpp"
 #include "parallax/parallax.hpp"
 #include "socket_job.hpp"
 #include "sockets.hpp"

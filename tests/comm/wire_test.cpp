@@ -9,7 +9,7 @@
 #include "../catch.hpp"
 #include "../support/bf16_wire.hpp"
 #include "parallax/comm/thread.hpp"
-#include "parallax/comm/transfer/wire_slip.hpp"
+#include "parallax/detail/transfer/wire_slip.hpp"
 
 namespace px = parallax;
 using parallax_test::Bf16Wire;

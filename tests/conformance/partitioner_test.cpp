@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "parallax/conformance/partitioner.hpp"
-#include "parallax/partition/block.hpp"
-#include "parallax/partition/cyclic.hpp"
+#include "parallax/detail/partition/block.hpp"
+#include "parallax/detail/partition/cyclic.hpp"
+#include "parallax/detail/partition/hash.hpp"
 #include "parallax/partition/greedy.hpp"
-#include "parallax/partition/hash.hpp"
 
 static_assert(parallax::Partitioner<parallax::Block> && parallax::Partitioner<parallax::Cyclic> &&
               parallax::Partitioner<parallax::Hash> && parallax::Partitioner<parallax::Greedy>);

@@ -1,5 +1,5 @@
 // A checksum of memory: every bit counts, and so does where it stands.
-#include "parallax/core/checksum.hpp"
+#include "parallax/detail/core/checksum.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The rest of a thread between two polls, counted: on a core of its own it yields, on one that others want it naps.
-#include "parallax/core/clock.hpp"
+#include "parallax/detail/core/clock.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 // The number of cores that the ranks of a host have: by affinity, which is asked of a thread that was given less, and by the
 // quotas of control groups. These lie in a folder that stands for the root of a file system.
-#include "parallax/core/cores.hpp"
+#include "parallax/detail/core/cores.hpp"
 
 #include <sched.h>
 

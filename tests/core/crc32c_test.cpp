@@ -1,5 +1,5 @@
 // CRC-32C: published values, and those of a loop over bits.
-#include "parallax/core/crc32c.hpp"
+#include "parallax/detail/core/crc32c.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "../catch.hpp"
-#include "parallax/optimizer/adam.hpp"
+#include "parallax/detail/optimizer/adam.hpp"
 
 namespace px = parallax;
 

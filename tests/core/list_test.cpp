@@ -1,6 +1,6 @@
 // A List does what a std::vector does: the same operations on both, drawn at random, of elements that are bytes, that own memory,
 // that only move, and that cannot move at all.
-#include "parallax/core/list.hpp"
+#include "parallax/detail/core/list.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The square root that rules use is the correctly rounded one.
-#include "parallax/core/math.hpp"
+#include "parallax/detail/core/math.hpp"
 
 #include <cmath>
 #include <limits>

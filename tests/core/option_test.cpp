@@ -1,5 +1,5 @@
 // Options of a variable's type: found on their axes in any order, counted, and told from types that are none.
-#include "parallax/core/option.hpp"
+#include "parallax/detail/core/option.hpp"
 
 #include <type_traits>
 

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "../catch.hpp"
-#include "parallax/core/short_float.hpp"
+#include "parallax/detail/core/short_float.hpp"
 
 namespace px = parallax;
 

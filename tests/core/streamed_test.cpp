@@ -1,5 +1,5 @@
 // What is copied past the caches arrives, to the byte, whatever its place and size.
-#include "parallax/core/streamed.hpp"
+#include "parallax/detail/core/streamed.hpp"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // Types told apart, and named, without RTTI.
-#include "parallax/core/type.hpp"
+#include "parallax/detail/core/type.hpp"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // Headers of CCCL that are read after all of parallax's names were brought to the fore: its own ::cuda stays what it is.
-#include "parallax/kernel/cuda/portable.cuh"
+#include "parallax/detail/kernel/cuda/portable.cuh"
 
 using namespace parallax;  // NOLINT: what a user may do
 

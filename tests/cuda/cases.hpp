@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "../catch.hpp"
-#include "parallax/core/view.hpp"
-#include "parallax/kernel/cuda/strict.cuh"
+#include "parallax/detail/core/view.hpp"
+#include "parallax/detail/kernel/cuda/strict.cuh"
 
 namespace cases {
 

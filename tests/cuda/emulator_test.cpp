@@ -16,7 +16,7 @@
 
 #include "../catch.hpp"
 #include "deferred.hpp"
-#include "parallax/kernel/cuda/launch.cuh"
+#include "parallax/detail/kernel/cuda/launch.cuh"
 
 namespace {
 

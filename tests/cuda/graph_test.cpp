@@ -6,9 +6,9 @@
 
 #include "../catch.hpp"
 #include "cases.hpp"
+#include "parallax/detail/optimizer/adagrad.hpp"
 #include "parallax/kernel/cuda.cuh"
 #include "parallax/memory/cuda.hpp"
-#include "parallax/optimizer/adagrad.hpp"
 
 namespace device = parallax::device;
 

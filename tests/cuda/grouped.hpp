@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cases.hpp"
-#include "parallax/kernel/cuda/sort.cuh"
+#include "parallax/detail/kernel/cuda/sort.cuh"
 
 namespace cases {
 

@@ -4,10 +4,10 @@
 
 #include "cases.hpp"
 #include "grouped.hpp"
-#include "parallax/kernel/cuda/bags.cuh"
-#include "parallax/kernel/cuda/runs.cuh"
-#include "parallax/kernel/cuda/sort.cuh"
-#include "parallax/kernel/host.hpp"
+#include "parallax/detail/kernel/cuda/bags.cuh"
+#include "parallax/detail/kernel/cuda/runs.cuh"
+#include "parallax/detail/kernel/cuda/sort.cuh"
+#include "parallax/detail/kernel/host.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "../catch.hpp"
-#include "parallax/kernel/cuda/launch.cuh"
-#include "parallax/memory/buffer.hpp"
+#include "parallax/detail/kernel/cuda/launch.cuh"
+#include "parallax/detail/memory/buffer.hpp"
 
 using parallax::CudaArena;
 using parallax::CudaEvent;

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "../catch.hpp"
+#include "parallax/detail/kernel/cuda/portable.cuh"
+#include "parallax/detail/kernel/host.hpp"
+#include "parallax/detail/optimizer/adagrad.hpp"
+#include "parallax/detail/variable/binding.hpp"
 #include "parallax/interop/thrust.hpp"
-#include "parallax/kernel/cuda/portable.cuh"
-#include "parallax/kernel/host.hpp"
-#include "parallax/optimizer/adagrad.hpp"
 #include "parallax/optimizer/sgd.hpp"
-#include "parallax/variable/binding.hpp"
 
 namespace {
 

@@ -3,9 +3,9 @@
 
 #include "cases.hpp"
 #include "deferred.hpp"
-#include "parallax/kernel/cuda/row_ops.cuh"
-#include "parallax/kernel/cuda/rows.cuh"
-#include "parallax/kernel/host.hpp"
+#include "parallax/detail/kernel/cuda/row_ops.cuh"
+#include "parallax/detail/kernel/cuda/rows.cuh"
+#include "parallax/detail/kernel/host.hpp"
 
 namespace {
 

@@ -12,12 +12,12 @@
 
 #include "cases.hpp"
 #include "grouped.hpp"
+#include "parallax/detail/optimizer/adagrad.hpp"
+#include "parallax/detail/optimizer/adam.hpp"
+#include "parallax/detail/optimizer/rowwise_adagrad.hpp"
+#include "parallax/detail/partition/cyclic.hpp"
 #include "parallax/kernel/cuda.cuh"
-#include "parallax/optimizer/adagrad.hpp"
-#include "parallax/optimizer/adam.hpp"
-#include "parallax/optimizer/rowwise_adagrad.hpp"
 #include "parallax/optimizer/sgd.hpp"
-#include "parallax/partition/cyclic.hpp"
 #include "touched.hpp"
 
 namespace {

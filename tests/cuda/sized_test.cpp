@@ -10,11 +10,11 @@
 
 #include "cases.hpp"
 #include "grouped.hpp"
-#include "parallax/kernel/cuda/rows.cuh"
-#include "parallax/kernel/cuda/sums.cuh"
-#include "parallax/kernel/cuda/updates.cuh"
-#include "parallax/optimizer/adagrad.hpp"
-#include "parallax/optimizer/rowwise_adagrad.hpp"
+#include "parallax/detail/kernel/cuda/rows.cuh"
+#include "parallax/detail/kernel/cuda/sums.cuh"
+#include "parallax/detail/kernel/cuda/updates.cuh"
+#include "parallax/detail/optimizer/adagrad.hpp"
+#include "parallax/detail/optimizer/rowwise_adagrad.hpp"
 #include "parallax/optimizer/sgd.hpp"
 
 namespace {

@@ -1,12 +1,12 @@
 #include "../kernel/naive.hpp"
 #include "cases.hpp"
 #include "grouped.hpp"
-#include "parallax/kernel/cuda/bags.cuh"
-#include "parallax/kernel/cuda/copies.cuh"
-#include "parallax/kernel/cuda/elements.cuh"
-#include "parallax/kernel/cuda/sums.cuh"
-#include "parallax/kernel/cuda/updates.cuh"
-#include "parallax/kernel/host.hpp"
+#include "parallax/detail/kernel/cuda/bags.cuh"
+#include "parallax/detail/kernel/cuda/copies.cuh"
+#include "parallax/detail/kernel/cuda/elements.cuh"
+#include "parallax/detail/kernel/cuda/sums.cuh"
+#include "parallax/detail/kernel/cuda/updates.cuh"
+#include "parallax/detail/kernel/host.hpp"
 
 namespace {
 

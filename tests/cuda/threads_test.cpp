@@ -5,7 +5,7 @@
 
 #include "../catch.hpp"
 #include "deferred.hpp"
-#include "parallax/kernel/cuda/rows.cuh"
+#include "parallax/detail/kernel/cuda/rows.cuh"
 #include "parallax/memory/cuda.hpp"
 
 TEST_CASE("kernels that several threads launch, each on streams of its own, run as each stream says", "[cuda][threads]") {

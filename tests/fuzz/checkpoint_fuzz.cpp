@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/checkpoint/find_generation.hpp"
+#include "parallax/detail/checkpoint/find_generation.hpp"
 
 namespace px = parallax;
 namespace st = parallax::safetensors;

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "parallax/comm/launch/resources.hpp"
+#include "parallax/detail/launch/resources.hpp"
 
 namespace px = parallax;
 

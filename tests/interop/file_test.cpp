@@ -10,7 +10,7 @@
 #include <string>
 
 #include "../catch.hpp"
-#include "parallax/interop/file.hpp"
+#include "parallax/detail/interop/file.hpp"
 #include "scratch.hpp"
 
 namespace {

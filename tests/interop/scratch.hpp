@@ -17,7 +17,7 @@
 #include <system_error>
 #include <utility>
 
-#include "parallax/interop/file.hpp"
+#include "parallax/detail/interop/file.hpp"
 
 namespace parallax_test {
 

@@ -6,8 +6,8 @@
 
 #include "../catch.hpp"
 #include "naive.hpp"
-#include "parallax/core/config.hpp"
-#include "parallax/kernel/host.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/kernel/host.hpp"
 
 namespace {
 

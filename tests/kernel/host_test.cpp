@@ -9,7 +9,7 @@
 
 #include "../catch.hpp"
 #include "naive.hpp"
-#include "parallax/kernel/host.hpp"
+#include "parallax/detail/kernel/host.hpp"
 
 namespace {
 

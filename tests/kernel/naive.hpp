@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "parallax/kernel/row_ops.hpp"
+#include "parallax/detail/kernel/row_ops.hpp"
 
 namespace naive {
 

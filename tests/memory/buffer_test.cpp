@@ -1,5 +1,5 @@
 // A buffer allocates only to grow, never initialises, and is as it was when an allocation fails.
-#include "parallax/memory/buffer.hpp"
+#include "parallax/detail/memory/buffer.hpp"
 
 #include <cstdint>
 #include <limits>

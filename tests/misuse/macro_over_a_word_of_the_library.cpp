@@ -2,6 +2,6 @@
 // flags:
 #include <vector>
 #define move(y, x) wmove(stdscr, y, x)  // as curses has it for C
-#include <parallax/core/config.hpp>
+#include <parallax/detail/core/config.hpp>
 
 int main() {}

@@ -1,7 +1,7 @@
 // expect: parallax: a wire that encodes needs memory that the host reads
 #include <cstddef>
 
-#include <parallax/comm/transfer/wire_slip.hpp>
+#include <parallax/detail/transfer/wire_slip.hpp>
 
 namespace px = parallax;
 

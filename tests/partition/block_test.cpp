@@ -1,4 +1,4 @@
-#include "parallax/partition/block.hpp"
+#include "parallax/detail/partition/block.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "parallax/partition/cyclic.hpp"
+#include "parallax/detail/partition/cyclic.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "parallax/partition/hash.hpp"
+#include "parallax/detail/partition/hash.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -12,10 +12,10 @@
 #include "../catch.hpp"
 #include "balance.hpp"
 #include "parallax/conformance/partitioner.hpp"
-#include "parallax/partition/block.hpp"
-#include "parallax/partition/cyclic.hpp"
+#include "parallax/detail/partition/block.hpp"
+#include "parallax/detail/partition/cyclic.hpp"
+#include "parallax/detail/partition/hash.hpp"
 #include "parallax/partition/greedy.hpp"
-#include "parallax/partition/hash.hpp"
 
 using parallax::Greedy;
 using parallax::detail::Divider;

@@ -1,4 +1,4 @@
-#include "parallax/partition/search.hpp"
+#include "parallax/detail/partition/search.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "parallax/policy/auto/choice.hpp"
+#include "parallax/detail/policy/auto/choice.hpp"
 
 #include <cstdint>
 #include <cstdio>

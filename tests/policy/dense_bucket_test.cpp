@@ -1,5 +1,5 @@
 // The phases of a dense bucket by themselves: whatever the fusion, the rounds and the hosts, the same sums reach their owners.
-#include "parallax/policy/bucket/dense_bucket.hpp"
+#include "parallax/detail/policy/bucket/dense_bucket.hpp"
 
 #include <cstdint>
 #include <numeric>

@@ -1,5 +1,5 @@
 // A dense layout's numbers against a list of all elements, made by hand: who owns each, in which parcel it is and where there.
-#include "parallax/policy/bucket/dense_layout.hpp"
+#include "parallax/detail/policy/bucket/dense_layout.hpp"
 
 #include <cstddef>
 #include <cstdint>

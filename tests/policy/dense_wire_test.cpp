@@ -12,7 +12,7 @@
 #include "../support/copying_communicator.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
-#include "parallax/policy/bucket/dense_bucket.hpp"
+#include "parallax/detail/policy/bucket/dense_bucket.hpp"
 
 namespace px = parallax;
 using parallax_test::Bf16Wire;

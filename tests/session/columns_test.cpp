@@ -9,8 +9,8 @@
 #include "../catch.hpp"
 #include "model.hpp"
 #include "parallax/conformance/partitioner.hpp"
+#include "parallax/detail/partition/turned.hpp"
 #include "parallax/partition/greedy.hpp"
-#include "parallax/partition/turned.hpp"
 #include "parallax/step/columns.hpp"
 
 namespace parallax_test {

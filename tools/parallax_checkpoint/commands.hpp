@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/checkpoint/blocks.hpp"
-#include "parallax/checkpoint/find_generation.hpp"
+#include "parallax/detail/checkpoint/blocks.hpp"
+#include "parallax/detail/checkpoint/find_generation.hpp"
 #include "parallax/interop/safetensors.hpp"
 
 namespace checkpoint_tool {

@@ -9,11 +9,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "parallax/async/consistency.hpp"
-#include "parallax/async/core.hpp"
-#include "parallax/async/options.hpp"
-#include "parallax/async/shard_letters.hpp"
-#include "parallax/async/worker.hpp"
+#include "parallax/detail/async/consistency.hpp"
+#include "parallax/detail/async/core.hpp"
+#include "parallax/detail/async/options.hpp"
+#include "parallax/detail/async/shard_letters.hpp"
+#include "parallax/detail/async/worker.hpp"
 #include "parallax/session/session.hpp"
 
 namespace parallax {

@@ -2,8 +2,8 @@
 // them includes it.
 #pragma once
 
-#include "parallax/checkpoint/background.hpp"
 #include "parallax/checkpoint/checkpoints.hpp"
-#include "parallax/checkpoint/restore.hpp"
-#include "parallax/checkpoint/save.hpp"
 #include "parallax/checkpoint/whole.hpp"
+#include "parallax/detail/checkpoint/background.hpp"
+#include "parallax/detail/checkpoint/restore.hpp"
+#include "parallax/detail/checkpoint/save.hpp"

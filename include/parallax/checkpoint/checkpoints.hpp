@@ -10,10 +10,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "parallax/checkpoint/background.hpp"
-#include "parallax/checkpoint/restore.hpp"
-#include "parallax/checkpoint/save.hpp"
-#include "parallax/checkpoint/signals.hpp"
+#include "parallax/detail/checkpoint/background.hpp"
+#include "parallax/detail/checkpoint/restore.hpp"
+#include "parallax/detail/checkpoint/save.hpp"
+#include "parallax/detail/checkpoint/signals.hpp"
 
 namespace parallax {
 

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/checkpoint/common.hpp"
-#include "parallax/comm/transfer/dense.hpp"
-#include "parallax/core/checksum.hpp"
-#include "parallax/core/math.hpp"
+#include "parallax/detail/checkpoint/common.hpp"
+#include "parallax/detail/core/checksum.hpp"
+#include "parallax/detail/core/math.hpp"
+#include "parallax/detail/transfer/dense.hpp"
 
 namespace parallax {
 

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/core/clock.hpp"
-#include "parallax/core/pointer.hpp"
-#include "parallax/core/reference.hpp"
+#include "parallax/detail/core/clock.hpp"
+#include "parallax/detail/core/pointer.hpp"
+#include "parallax/detail/core/reference.hpp"
 
 namespace parallax {
 
@@ -129,7 +129,7 @@ class AnyCommunicator {
 // Every operation of the list, passed on to the edge. Error (misuse) where the communicator inside does not have it.
 #define PARALLAX_OPERATION(ability, name, parameters, arguments) \
   Request name parameters { return edge_->name arguments; }
-#include "parallax/comm/abilities.hpp"
+#include "parallax/detail/comm/abilities.hpp"
   // Whether the communicator inside keeps journals; else there is a journal of this rank alone.
   bool keeps_journals() const { return keeps_journals_; }
   // By the engine: allocates what the communicator inside can lend.
@@ -144,7 +144,7 @@ class AnyCommunicator {
   virtual result name parameters qualifiers = 0;
 // One virtual function for each operation of the list.
 #define PARALLAX_OPERATION(ability, name, parameters, arguments) virtual Request name parameters = 0;
-#include "parallax/comm/abilities.hpp"
+#include "parallax/detail/comm/abilities.hpp"
   };
   // The edge over one type: `Stored` is C where it is owned, and C& where it is referred to.
   template <class C, class Stored>
@@ -174,7 +174,7 @@ struct AnyCommunicator::EdgeOf final : Edge {
     ignore arguments;                                               \
     lacks(#name, "all-reduce of its own");                          \
   }
-#include "parallax/comm/abilities.hpp"
+#include "parallax/detail/comm/abilities.hpp"
 
   // Parameters that an answer does not need are not unused.
   static void ignore(auto const&...) {}

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "parallax/comm/transfer/dense.hpp"
-#include "parallax/core/algorithm.hpp"
-#include "parallax/core/list.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/transfer/dense.hpp"
 
 namespace parallax {
 

@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/agreement/journal.hpp"
-#include "parallax/core/clock.hpp"
-#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
-#include "parallax/core/slice.hpp"
-#include "parallax/memory/place.hpp"
-#include "parallax/memory/space.hpp"
+#include "parallax/detail/comm/journal.hpp"
+#include "parallax/detail/core/clock.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/memory/place.hpp"
+#include "parallax/detail/memory/space.hpp"
 
 namespace parallax {
 
@@ -65,7 +65,7 @@ concept Core = true;  // in the list of abilities: what every communicator has
 }  // namespace detail
 
 // The core that a backend writes. Everything else, optional abilities, is found by concepts of its own, below; what passes a
-// communicator through reads all of it from comm/abilities.hpp.
+// communicator through reads all of it from detail/comm/abilities.hpp.
 //   rank, size   constant, local
 //   ialltoallv   collective on a channel: every rank posts as many operations per channel, in the same order. The transfer's
 //                memory and block lists must stay until the request's `test` returned true. A size on which sender and

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "parallax/comm/thread.hpp"
-#include "parallax/comm/transfer/device_lanes.hpp"
+#include "parallax/detail/transfer/device_lanes.hpp"
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax {

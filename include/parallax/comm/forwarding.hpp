@@ -55,7 +55,7 @@ class Forwarding {
     refuse_busy(channel, #name);                                 \
     return {host_->name arguments, beside_};                     \
   }
-#include "parallax/comm/abilities.hpp"
+#include "parallax/detail/comm/abilities.hpp"
 
   // What has a type of the host's own.
   auto bare()

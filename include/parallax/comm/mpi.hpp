@@ -17,15 +17,15 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/comm/launch/entrances.hpp"
-#include "parallax/comm/launch/guard.hpp"
-#include "parallax/comm/mpi/bare_sums.hpp"
-#include "parallax/comm/mpi/bodies.hpp"
-#include "parallax/comm/mpi/endpoint.hpp"
-#include "parallax/comm/mpi/job.hpp"
-#include "parallax/core/clock.hpp"
-#include "parallax/core/function_ref.hpp"
-#include "parallax/core/pointer.hpp"
+#include "parallax/detail/core/clock.hpp"
+#include "parallax/detail/core/function_ref.hpp"
+#include "parallax/detail/core/pointer.hpp"
+#include "parallax/detail/launch/entrances.hpp"
+#include "parallax/detail/launch/guard.hpp"
+#include "parallax/detail/transport/mpi/bare_sums.hpp"
+#include "parallax/detail/transport/mpi/bodies.hpp"
+#include "parallax/detail/transport/mpi/endpoint.hpp"
+#include "parallax/detail/transport/mpi/job.hpp"
 
 namespace parallax {
 
@@ -33,7 +33,7 @@ namespace parallax {
 // that is an int, else 0; `mpi_abort_code` if a session was left without `finish`. Initialises MPI, unless somebody has, and
 // finalises what it initialised. When a rank leaves by an exception, its words, with the rank, are the last line of the program
 // on stderr, and the job ends with `mpi_abort_code`, all ranks with it. So it does, before `body` runs, with an Error (misuse)
-// where MPI_COMM_WORLD is smaller than what was launched (comm/launch/guard.hpp). Throws Error (transport) where MPI cannot be
+// where MPI_COMM_WORLD is smaller than what was launched (detail/launch/guard.hpp). Throws Error (transport) where MPI cannot be
 // initialised.
 //   int main(int argc, char** argv) {
 //     return px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { … });

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/transfer/device_lanes.hpp"
+#include "parallax/detail/transfer/device_lanes.hpp"
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax {

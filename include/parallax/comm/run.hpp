@@ -11,34 +11,34 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/launch/entrances.hpp"
-#include "parallax/comm/launch/guard.hpp"
-#include "parallax/comm/launch/last_words.hpp"
-#include "parallax/comm/launch/launcher.hpp"
-#include "parallax/comm/launch/mpiexec.hpp"
-#include "parallax/comm/launch/options.hpp"
 #include "parallax/comm/self.hpp"
 #include "parallax/comm/thread.hpp"
-#include "parallax/core/birth.hpp"
-#include "parallax/core/function_ref.hpp"
+#include "parallax/detail/core/birth.hpp"
+#include "parallax/detail/core/function_ref.hpp"
+#include "parallax/detail/launch/entrances.hpp"
+#include "parallax/detail/launch/guard.hpp"
+#include "parallax/detail/launch/last_words.hpp"
+#include "parallax/detail/launch/launcher.hpp"
+#include "parallax/detail/launch/mpiexec.hpp"
+#include "parallax/detail/launch/options.hpp"
 
 namespace parallax {
 
 // Runs `body(AnyCommunicator&)` on every rank of this process, and returns what the process is to exit with: what `body` returns,
 // if that is an int, else 0; of threads the first that is not 0, by rank. The ranks are
 //   1. N threads, where the command line has --px-ranks N,
-//   2. else processes on the hosts that a file names, where it has --px-hosts FILE (comm/launch/resources.hpp says what is in it): this
+//   2. else processes on the hosts that a file names, where it has --px-hosts FILE (detail/launch/resources.hpp says what is in it): this
 //      one starts them, and joins none. The program includes comm/socket.hpp, by which they join, or, where the command line has
 //      --px-mpi, comm/mpi.hpp: this one then becomes the mpiexec that starts them,
 //   3. else those of the launcher that started this process, where the program has an entrance to them: comm/mpi.hpp is one, and
-//      comm/socket.hpp, in any order of includes (comm/launch/entrances.hpp tells how a backend becomes another),
+//      comm/socket.hpp, in any order of includes (detail/launch/entrances.hpp tells how a backend becomes another),
 //   4. else as many threads as the options say, or this process alone: one rank of a SelfCommunicator.
 // Takes its options, which begin with --px-, out of the arguments: --px-help prints them. Then `argc` and `argv` tell of those that
 // are left, in an array that lasts as long as the program. The array of before stays as it was: a copy of both, which a body has
 // by [=], tells the whole command line, and own_arguments what is the program's of it. An option that it does not know, or a wrong
 // number, is a line on stderr and the result 2. When a rank leaves by an exception, its words, with the rank, are the last line
 // on stderr, and the result is `abort_code`, or the job ends with it, as under run_mpi. Two errors (misuse) end a program so before
-// `body` runs: more processes were launched than joined (comm/launch/guard.hpp), and --px-ranks in each of several processes.
+// `body` runs: more processes were launched than joined (detail/launch/guard.hpp), and --px-ranks in each of several processes.
 //   int main(int argc, char** argv) {
 //     return px::run(argc, argv, [](px::AnyCommunicator& world) { … });
 //   }

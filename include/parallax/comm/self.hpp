@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/comm/letter_queue.hpp"
+#include "parallax/detail/comm/letter_queue.hpp"
 
 namespace parallax {
 

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/comm/launch/entrances.hpp"
-#include "parallax/comm/launch/last_words.hpp"
-#include "parallax/comm/socket/endpoint.hpp"
-#include "parallax/comm/socket/letters.hpp"
-#include "parallax/comm/socket/options.hpp"
+#include "parallax/detail/launch/entrances.hpp"
+#include "parallax/detail/launch/last_words.hpp"
+#include "parallax/detail/transport/socket/endpoint.hpp"
+#include "parallax/detail/transport/socket/letters.hpp"
+#include "parallax/detail/transport/socket/options.hpp"
 #include "parallax/memory/shared.hpp"
 
 namespace parallax {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/comm/transfer/device_lanes.hpp"
-#include "parallax/core/slice.hpp"
-#include "parallax/memory/buffer.hpp"
+#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+#include "parallax/detail/transfer/device_lanes.hpp"
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax {

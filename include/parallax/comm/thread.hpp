@@ -15,12 +15,12 @@
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/comm/launch/last_words.hpp"
-#include "parallax/comm/thread/group.hpp"
-#include "parallax/core/algorithm.hpp"
-#include "parallax/core/config.hpp"
-#include "parallax/core/list.hpp"
-#include "parallax/core/own_thread.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/own_thread.hpp"
+#include "parallax/detail/launch/last_words.hpp"
+#include "parallax/detail/transport/thread/group.hpp"
 
 namespace parallax {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/core/algorithm.hpp"
-#include "parallax/core/function_ref.hpp"
-#include "parallax/core/list.hpp"
-#include "parallax/core/slice.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/function_ref.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/slice.hpp"
 
 namespace parallax {
 

@@ -19,8 +19,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "parallax/conformance/exchange_checks.hpp"
-#include "parallax/conformance/failure_checks.hpp"
+#include "parallax/detail/conformance/exchange_checks.hpp"
+#include "parallax/detail/conformance/failure_checks.hpp"
 
 namespace parallax_conformance {
 

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "parallax/conformance/letters.hpp"
+#include "parallax/detail/conformance/letters.hpp"
 
 namespace parallax_conformance {
 

@@ -17,7 +17,7 @@
 #error "parallax: include parallax/conformance/main.hpp before everything else that includes Catch2"
 #endif
 #define CATCH_CONFIG_RUNNER
-#include "parallax/conformance/catch.hpp"
+#include "parallax/detail/conformance/catch.hpp"
 
 #if __has_include(<catch2/catch_session.hpp>)
 #include <catch2/catch_session.hpp>

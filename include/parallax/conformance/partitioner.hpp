@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallax/conformance/catch.hpp"
+#include "parallax/detail/conformance/catch.hpp"
 #include "parallax/partition/partitioner.hpp"
 
 namespace parallax_conformance {

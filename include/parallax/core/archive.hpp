@@ -12,9 +12,9 @@
 
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
-#include "parallax/core/function_ref.hpp"
-#include "parallax/core/list.hpp"
-#include "parallax/core/short_float.hpp"
+#include "parallax/detail/core/function_ref.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/short_float.hpp"
 
 namespace parallax {
 

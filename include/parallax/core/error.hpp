@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "parallax/core/config.hpp"
-#include "parallax/core/text.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/text.hpp"
 
 namespace parallax {
 

@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "parallax/core/config.hpp"
-#include "parallax/core/text.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/text.hpp"
 
 namespace parallax {
 

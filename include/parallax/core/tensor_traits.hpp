@@ -7,7 +7,7 @@
 #include <span>
 #include <type_traits>
 
-#include "parallax/core/view.hpp"
+#include "parallax/detail/core/view.hpp"
 
 namespace parallax {
 

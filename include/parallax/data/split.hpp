@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "parallax/comm/transfer/dense.hpp"
 #include "parallax/core/error.hpp"
+#include "parallax/detail/transfer/dense.hpp"
 
 namespace parallax {
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/interop/file.hpp"
+#include "parallax/detail/interop/file.hpp"
 
 namespace parallax::npy {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/interop/file.hpp"
-#include "parallax/interop/safetensors/header.hpp"
+#include "parallax/detail/interop/file.hpp"
+#include "parallax/detail/interop/safetensors/header.hpp"
 
 namespace parallax::safetensors {
 

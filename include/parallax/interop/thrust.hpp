@@ -6,8 +6,8 @@
 
 #include <span>
 
-#include "parallax/core/on_device.hpp"
 #include "parallax/core/tensor_traits.hpp"
+#include "parallax/detail/core/on_device.hpp"
 
 namespace parallax {
 

@@ -1,4 +1,4 @@
-// The row operations on a CUDA device, beside RowOps<HostSpace> (kernel/host.hpp), which documents them and has the same bits.
+// The row operations on a CUDA device, beside RowOps<HostSpace> (detail/kernel/host.hpp), which documents them and has the same bits.
 // A leaf for files that nvcc compiles. Everything works on device memory that the caller owns, in the order of a stream that
 // the caller names; nothing allocates, nothing waits, nothing is sent to the default stream, and sums use no atomic operation.
 //
@@ -20,20 +20,20 @@
 // The number u of distinct keys stays on the device: operations on runs read it there, and those on rows take it as `count`.
 #pragma once
 
-#include "parallax/kernel/cuda/copies.cuh"
-#include "parallax/kernel/cuda/elements.cuh"
-#include "parallax/kernel/cuda/instantiate.cuh"
-#include "parallax/kernel/cuda/placing.cuh"
-#include "parallax/kernel/cuda/row_ops.cuh"
-#include "parallax/kernel/cuda/rows.cuh"
-#include "parallax/kernel/cuda/runs.cuh"
-#include "parallax/kernel/cuda/sums.cuh"
-#include "parallax/kernel/cuda/updates.cuh"
+#include "parallax/detail/kernel/cuda/copies.cuh"
+#include "parallax/detail/kernel/cuda/elements.cuh"
+#include "parallax/detail/kernel/cuda/instantiate.cuh"
+#include "parallax/detail/kernel/cuda/placing.cuh"
+#include "parallax/detail/kernel/cuda/row_ops.cuh"
+#include "parallax/detail/kernel/cuda/rows.cuh"
+#include "parallax/detail/kernel/cuda/runs.cuh"
+#include "parallax/detail/kernel/cuda/sums.cuh"
+#include "parallax/detail/kernel/cuda/updates.cuh"
 
 // Defined by the CMake target parallax::compiled_cuda: operations that know no optimizer are then in that library, and so is CUB's
 // sort, which takes compilers longest; who wants `group_keys` itself includes its header.
 #if !defined(PARALLAX_COMPILED_CUDA) || defined(PARALLAX_COMPILING_KERNELS)
-#include "parallax/kernel/cuda/sort.cuh"
+#include "parallax/detail/kernel/cuda/sort.cuh"
 #else
-#include "parallax/compiled/kernels.hpp"
+#include "parallax/detail/compiled/kernels.hpp"
 #endif

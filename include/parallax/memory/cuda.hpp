@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "parallax/core/error.hpp"
-#include "parallax/memory/cuda/resource.hpp"
-#include "parallax/memory/cuda/runtime.hpp"
-#include "parallax/memory/space.hpp"
+#include "parallax/detail/memory/cuda/resource.hpp"
+#include "parallax/detail/memory/cuda/runtime.hpp"
+#include "parallax/detail/memory/space.hpp"
 
 namespace parallax {
 

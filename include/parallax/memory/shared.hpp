@@ -8,21 +8,21 @@
 #include <cstring>
 #include <string_view>
 
-#include "parallax/core/algorithm.hpp"
-#include "parallax/core/clock.hpp"
 #include "parallax/core/error.hpp"
-#include "parallax/core/list.hpp"
-#include "parallax/memory/buffer.hpp"
-#include "parallax/memory/nameless_file.hpp"
-#include "parallax/memory/place.hpp"
-#include "parallax/memory/space.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/clock.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+#include "parallax/detail/memory/nameless_file.hpp"
+#include "parallax/detail/memory/place.hpp"
+#include "parallax/detail/memory/space.hpp"
 
 namespace parallax {
 
 namespace detail {
 
 // The blocks that this process shares, and those of other processes that it has found: files without a name
-// (memory/nameless_file.hpp). Used by one thread at a time, or by several. Opened blocks of others are mapped once, and
+// (detail/memory/nameless_file.hpp). Used by one thread at a time, or by several. Opened blocks of others are mapped once, and
 // unmapped at the first search after their owners have given them back. Called by SharedSpace for its own blocks, and by
 // communicators, under any thread, for places; every call takes the lock.
 class SharedBlocks {

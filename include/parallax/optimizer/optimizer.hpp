@@ -12,13 +12,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
-#include "parallax/core/math.hpp"
-#include "parallax/core/measures.hpp"
-#include "parallax/core/option.hpp"
-#include "parallax/core/type.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/math.hpp"
+#include "parallax/detail/core/measures.hpp"
+#include "parallax/detail/core/option.hpp"
+#include "parallax/detail/core/type.hpp"
 
 namespace parallax {
 
@@ -72,7 +72,7 @@ enum class Unit : unsigned char { element, row, tensor };
 // One whose slots hold a setting's earlier values has
 //   O after_change() const                        returns its settings for `at`, from the first step on for which one has
 //                                                 changed
-// A rule by element of an optimizer that `moves` may let rows rest: see optimizer/resting.hpp.
+// A rule by element of an optimizer that `moves` may let rows rest: see detail/optimizer/resting.hpp.
 template <class O>
 concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimizer, std::int64_t step) {
   requires std::same_as<typename O::axis, optimizer_axis>;

@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/core/algorithm.hpp"
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
-#include "parallax/core/math.hpp"
-#include "parallax/partition/cyclic.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/math.hpp"
+#include "parallax/detail/partition/cyclic.hpp"
 #include "parallax/partition/partitioner.hpp"
 
 namespace parallax {

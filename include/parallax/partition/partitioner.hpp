@@ -10,9 +10,9 @@
 #include <string_view>
 #include <type_traits>
 
-#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
-#include "parallax/core/option.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/option.hpp"
 
 namespace parallax {
 

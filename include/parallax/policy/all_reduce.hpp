@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "parallax/policy/bucket/dense_way.hpp"
-#include "parallax/policy/journey/rows_way.hpp"
+#include "parallax/detail/policy/bucket/dense_way.hpp"
+#include "parallax/detail/policy/journey/rows_way.hpp"
 
 namespace parallax {
 

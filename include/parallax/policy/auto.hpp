@@ -7,11 +7,11 @@
 #include <tuple>
 #include <utility>
 
-#include "parallax/policy/all_gather.hpp"
+#include "parallax/detail/policy/all_gather.hpp"
+#include "parallax/detail/policy/auto/adaptation.hpp"
+#include "parallax/detail/policy/way_checks.hpp"
 #include "parallax/policy/all_reduce.hpp"
-#include "parallax/policy/auto/adaptation.hpp"
 #include "parallax/policy/ps_shard.hpp"
-#include "parallax/policy/way_checks.hpp"
 
 namespace parallax {
 

@@ -10,14 +10,14 @@
 #include <type_traits>
 #include <utility>
 
-#include "parallax/comm/transfer/mail.hpp"
 #include "parallax/core/archive.hpp"
-#include "parallax/core/config.hpp"
 #include "parallax/core/error.hpp"
-#include "parallax/core/pointer.hpp"
-#include "parallax/kernel/findings.hpp"
-#include "parallax/policy/bucket/buckets.hpp"
-#include "parallax/policy/update.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/pointer.hpp"
+#include "parallax/detail/kernel/findings.hpp"
+#include "parallax/detail/policy/bucket/buckets.hpp"
+#include "parallax/detail/policy/update.hpp"
+#include "parallax/detail/transfer/mail.hpp"
 
 namespace parallax {
 
@@ -53,7 +53,7 @@ struct GradientMemory {
   std::string_view variable;
 };
 
-// Where in a flight's findings (kernel/findings.hpp) a seat finds what it has sought for one update.
+// Where in a flight's findings (detail/kernel/findings.hpp) a seat finds what it has sought for one update.
 struct SoughtOf {
   // Nothing is sought.
   static constexpr std::uint32_t none = ~0u;

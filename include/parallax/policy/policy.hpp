@@ -7,10 +7,10 @@
 #include <string_view>
 #include <type_traits>
 
-#include "parallax/comm/transfer/wire.hpp"
-#include "parallax/core/kind.hpp"
-#include "parallax/core/option.hpp"
-#include "parallax/policy/prediction.hpp"
+#include "parallax/comm/wire.hpp"
+#include "parallax/detail/core/kind.hpp"
+#include "parallax/detail/core/option.hpp"
+#include "parallax/detail/policy/prediction.hpp"
 
 namespace parallax {
 
@@ -29,7 +29,7 @@ inline constexpr bool never = false;
 //   memory<State>        optional: what the policy keeps with a variable from step to step, with `visit(items)` unless it
 //                        is empty (see core/archive.hpp)
 //   direct               optional, true: batches go straight from every rank to the owners, past the levels of a topology
-//   wire                 optional: as what gradients and rows travel, a Wire (comm/transfer/wire.hpp); by default as they are
+//   wire                 optional: as what gradients and rows travel, a Wire (comm/wire.hpp); by default as they are
 //   densified            optional, true: no rank learns which rows others touched
 //   pads                 optional, true: batches may be padded (px::Padded); all that travels goes by the plan's runs, and each
 //                        key once
@@ -40,7 +40,7 @@ inline constexpr bool never = false;
 //   the result            not sharded: after merging, mean and transform, on its way to all ranks, which apply the same bits
 //   the parameters        sharded: after the optimizer, on their way to all ranks, the owner's own too
 // and nothing else: norms, and what is not finite, are sought in sums as owners have them, slots are in full. Buckets encode
-// for ways that are derived from DenseWay; ways with legs of their own use the wire themselves (comm/transfer/wire_slip.hpp).
+// for ways that are derived from DenseWay; ways with legs of their own use the wire themselves (detail/transfer/wire_slip.hpp).
 // The exchange's `predict` is told the bytes of elements and, as TableFacts::wire, how many of them travel.
 template <class P>
 concept UpdatePolicy = std::same_as<typename P::axis, policy_axis> && requires {
@@ -48,7 +48,7 @@ concept UpdatePolicy = std::same_as<typename P::axis, policy_axis> && requires {
 };
 
 // What every `exchange<Kind>` of a policy has. Its ways are not asked for here, for they depend on the update: see Way
-// (policy/way_checks.hpp).
+// (detail/policy/way_checks.hpp).
 template <class E>
 concept Exchange = requires(TableFacts const& facts, TableUse const& use, RankShape const& shape, Costs const& costs) {
   { E::sharded } -> std::convertible_to<bool>;
@@ -119,7 +119,7 @@ template <class E, class T>
 inline constexpr double wire_share = detail::wire_share_of<wire_of<E>, T>();
 
 // Whether rows are summed as a gradient of the whole table, so that no rank learns which rows others touched. `Auto` then
-// estimates how a table is used (policy/auto/choice.hpp). By default ranks learn it.
+// estimates how a table is used (detail/policy/auto/choice.hpp). By default ranks learn it.
 template <class E>
 inline constexpr bool is_densified = false;
 // As the exchange's `densified` says.

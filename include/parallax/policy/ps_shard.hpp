@@ -6,11 +6,11 @@
 #include <cstring>
 #include <string_view>
 
-#include "parallax/core/algorithm.hpp"
-#include "parallax/core/list.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/policy/journey/lent.hpp"
+#include "parallax/detail/policy/journey/rows_way.hpp"
 #include "parallax/policy/all_reduce.hpp"
-#include "parallax/policy/journey/lent.hpp"
-#include "parallax/policy/journey/rows_way.hpp"
 
 namespace parallax {
 
@@ -25,7 +25,7 @@ struct PsShard {
   // Below, for Dense and for Sparse.
   template <class Kind>
   struct exchange;
-  // How the variables of an AsyncSession go: async/shard_letters.hpp.
+  // How the variables of an AsyncSession go: detail/async/shard_letters.hpp.
   template <class Kind>
   struct letters;
 };

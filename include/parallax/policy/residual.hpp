@@ -6,10 +6,10 @@
 #include <span>
 #include <utility>
 
-#include "parallax/core/algorithm.hpp"
 #include "parallax/core/archive.hpp"
 #include "parallax/core/error.hpp"
-#include "parallax/memory/buffer.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/memory/buffer.hpp"
 
 namespace parallax {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "parallax/core/list.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/memory/cuda/capture.hpp"
+#include "parallax/detail/session/core.hpp"
 #include "parallax/kernel/cuda/row_ops.hpp"
-#include "parallax/memory/cuda/capture.hpp"
-#include "parallax/session/core.hpp"
 #include "parallax/session/session.hpp"
 
 namespace parallax {

@@ -3,8 +3,8 @@
 
 #include <thread>
 
-#include "parallax/core/clock.hpp"
-#include "parallax/core/own_thread.hpp"
+#include "parallax/detail/core/clock.hpp"
+#include "parallax/detail/core/own_thread.hpp"
 
 namespace parallax {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "parallax/comm/agreement/trace_text.hpp"
 #include "parallax/comm/collectives.hpp"
+#include "parallax/detail/transfer/agreement/trace_text.hpp"
 #include "parallax/session/session.hpp"
 
 namespace parallax {

@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "parallax/partition/turned.hpp"
-#include "parallax/pull/handle.hpp"
+#include "parallax/detail/partition/turned.hpp"
+#include "parallax/detail/pull/handle.hpp"
 #include "parallax/step/grad.hpp"
 #include "parallax/variable/variable.hpp"
 

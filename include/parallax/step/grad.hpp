@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/pull/handle.hpp"
+#include "parallax/detail/pull/handle.hpp"
 
 namespace parallax {
 

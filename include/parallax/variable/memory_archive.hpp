@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "parallax/core/algorithm.hpp"
 #include "parallax/core/archive.hpp"
+#include "parallax/detail/core/algorithm.hpp"
 
 namespace parallax {
 

@@ -12,8 +12,8 @@
 
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
-#include "parallax/core/text.hpp"
-#include "parallax/variable/table.hpp"
+#include "parallax/detail/core/text.hpp"
+#include "parallax/detail/variable/table.hpp"
 
 namespace parallax {
 

@@ -10,18 +10,18 @@
 #include <string_view>
 #include <type_traits>
 
-#include "parallax/core/algorithm.hpp"
-#include "parallax/core/config.hpp"
-#include "parallax/core/on_device.hpp"
-#include "parallax/optimizer/optimizer_checks.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/on_device.hpp"
+#include "parallax/detail/optimizer/optimizer_checks.hpp"
+#include "parallax/detail/partition/cyclic.hpp"
+#include "parallax/detail/partition/partitioner_checks.hpp"
+#include "parallax/detail/policy/presets.hpp"
+#include "parallax/detail/variable/dense.hpp"
+#include "parallax/detail/variable/signature.hpp"
+#include "parallax/detail/variable/sparse.hpp"
+#include "parallax/detail/variable/variable_checks.hpp"
 #include "parallax/optimizer/sgd.hpp"
-#include "parallax/partition/cyclic.hpp"
-#include "parallax/partition/partitioner_checks.hpp"
-#include "parallax/policy/presets.hpp"
-#include "parallax/variable/dense.hpp"
-#include "parallax/variable/signature.hpp"
-#include "parallax/variable/sparse.hpp"
-#include "parallax/variable/variable_checks.hpp"
 
 namespace parallax {
 
@@ -443,10 +443,10 @@ struct check_choices {
   static_assert(!is_short_float<T> || !std::same_as<Kind, Dense>,
                 "parallax: BFloat16 and Float16 are for the rows of a Sparse variable: a Dense one is of float or double");
   static_assert(MemorySpace<Space>,
-                "parallax: a memory space has allocate, deallocate and host_readable (see memory/space.hpp)");
+                "parallax: a memory space has allocate, deallocate and host_readable (see detail/memory/space.hpp)");
   static_assert(
       !MemorySpace<Space> || requires { sizeof(RowOps<Space>); },
-      "parallax: no row operations are known for this memory space: specialise RowOps (see kernel/row_ops.hpp)");
+      "parallax: no row operations are known for this memory space: specialise RowOps (see detail/kernel/row_ops.hpp)");
   static_assert(sizeof(std::conditional_t<Partitioner<Part>, Part, check_partitioner<Part>>) > 0);
   static_assert(sizeof(std::conditional_t<OptimizerFor<Opt, computed_type<T>>, Opt, check_optimizer<Opt, computed_type<T>>>) >
                 0);

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <random>
 
-#include "parallax/kernel/host.hpp"
-#include "parallax/optimizer/adagrad.hpp"
+#include "parallax/detail/kernel/host.hpp"
+#include "parallax/detail/optimizer/adagrad.hpp"
 #include "step.hpp"
 
 int main() {

@@ -1,8 +1,8 @@
 // The kernels of a table's update, instantiated for one optimizer.
 #include "step.hpp"
 
+#include "parallax/detail/optimizer/adagrad.hpp"
 #include "parallax/kernel/cuda.cuh"
-#include "parallax/optimizer/adagrad.hpp"
 
 std::string no_device() {
   int count = 0;

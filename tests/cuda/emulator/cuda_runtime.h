@@ -99,7 +99,7 @@ T atomicAdd(T* at, T value) {
   return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
 }
 
-// What kernel/cuda/launch.cuh asks of a compiler that is not CUDA's.
+// What detail/kernel/cuda/launch.cuh asks of a compiler that is not CUDA's.
 namespace parallax_emulator {
 template <class... P, class... A>
 cudaError_t launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(P...),

@@ -1,11 +1,11 @@
 // Instantiations of the kernels that place ids, group keys and read runs off them.
-#include "parallax/kernel/cuda/padding.cuh"
-#include "parallax/kernel/cuda/placing.cuh"
-#include "parallax/kernel/cuda/runs.cuh"
-#include "parallax/kernel/cuda/sort.cuh"
-#include "parallax/partition/block.hpp"
-#include "parallax/partition/cyclic.hpp"
-#include "parallax/partition/hash.hpp"
+#include "parallax/detail/kernel/cuda/padding.cuh"
+#include "parallax/detail/kernel/cuda/placing.cuh"
+#include "parallax/detail/kernel/cuda/runs.cuh"
+#include "parallax/detail/kernel/cuda/sort.cuh"
+#include "parallax/detail/partition/block.hpp"
+#include "parallax/detail/partition/cyclic.hpp"
+#include "parallax/detail/partition/hash.hpp"
 
 namespace pc = parallax::device;
 

@@ -1,5 +1,5 @@
 // Instantiations of the kernels that variables on a device need beside the row operations.
-#include "parallax/kernel/cuda/row_ops.cuh"
+#include "parallax/detail/kernel/cuda/row_ops.cuh"
 
 using Ops = parallax::RowOps<parallax::CudaSpace>;
 

@@ -1,6 +1,6 @@
 // Instantiations of the kernels that move rows and bytes.
-#include "parallax/kernel/cuda/copies.cuh"
-#include "parallax/kernel/cuda/rows.cuh"
+#include "parallax/detail/kernel/cuda/copies.cuh"
+#include "parallax/detail/kernel/cuda/rows.cuh"
 
 namespace pc = parallax::device;
 using parallax::Directory;

@@ -1,5 +1,5 @@
 // Instantiations of the kernels that sum rows.
-#include "parallax/kernel/cuda/sums.cuh"
+#include "parallax/detail/kernel/cuda/sums.cuh"
 
 namespace pc = parallax::device;
 using parallax::RowsView;

@@ -1,7 +1,7 @@
 // One optimizer's kernels, for the files that instantiate them.
 #pragma once
 
-#include "parallax/kernel/cuda/row_ops.cuh"
+#include "parallax/detail/kernel/cuda/row_ops.cuh"
 
 namespace pc = parallax::device;
 

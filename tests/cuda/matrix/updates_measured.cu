@@ -1,7 +1,7 @@
 // Instantiations of rules that measure rows.
-#include "parallax/optimizer/lamb.hpp"
-#include "parallax/optimizer/rowwise_adagrad.hpp"
-#include "parallax/optimizer/weight_decay.hpp"
+#include "parallax/detail/optimizer/lamb.hpp"
+#include "parallax/detail/optimizer/rowwise_adagrad.hpp"
+#include "parallax/detail/optimizer/weight_decay.hpp"
 #include "updates.hpp"
 
 using namespace parallax;

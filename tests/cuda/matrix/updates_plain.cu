@@ -1,8 +1,8 @@
 // Instantiations of rules without a division or a square root, and of arithmetic on elements.
-#include "parallax/kernel/cuda/elements.cuh"
-#include "parallax/optimizer/momentum.hpp"
+#include "parallax/detail/kernel/cuda/elements.cuh"
+#include "parallax/detail/optimizer/momentum.hpp"
+#include "parallax/detail/optimizer/weight_decay.hpp"
 #include "parallax/optimizer/sgd.hpp"
-#include "parallax/optimizer/weight_decay.hpp"
 #include "updates.hpp"
 
 using namespace parallax;

@@ -1,10 +1,10 @@
 // Instantiations of rules with divisions and square roots.
-#include "parallax/optimizer/adadelta.hpp"
-#include "parallax/optimizer/adagrad.hpp"
-#include "parallax/optimizer/adam.hpp"
-#include "parallax/optimizer/ftrl.hpp"
-#include "parallax/optimizer/proximal.hpp"
-#include "parallax/optimizer/rms_prop.hpp"
+#include "parallax/detail/optimizer/adadelta.hpp"
+#include "parallax/detail/optimizer/adagrad.hpp"
+#include "parallax/detail/optimizer/adam.hpp"
+#include "parallax/detail/optimizer/ftrl.hpp"
+#include "parallax/detail/optimizer/proximal.hpp"
+#include "parallax/detail/optimizer/rms_prop.hpp"
 #include "updates.hpp"
 
 using namespace parallax;

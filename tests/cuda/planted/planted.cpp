@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallax/kernel/cuda/rows.cuh"
+#include "parallax/detail/kernel/cuda/rows.cuh"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <mpi.h>
 
 #include "parallax/comm/mpi.hpp"
-#include "parallax/core/config.hpp"
+#include "parallax/detail/core/config.hpp"
 
 __global__ void fill(float* values) { values[threadIdx.x] = 1; }
 

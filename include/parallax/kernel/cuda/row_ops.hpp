@@ -15,15 +15,15 @@
 #include <variant>
 #include <vector>
 
-#include "parallax/core/short_float.hpp"
-#include "parallax/core/view.hpp"
-#include "parallax/kernel/cuda/operands.hpp"
-#include "parallax/kernel/findings.hpp"
-#include "parallax/kernel/host/bags.hpp"
-#include "parallax/kernel/row_ops.hpp"
-#include "parallax/memory/buffer.hpp"
+#include "parallax/detail/core/short_float.hpp"
+#include "parallax/detail/core/view.hpp"
+#include "parallax/detail/kernel/cuda/operands.hpp"
+#include "parallax/detail/kernel/findings.hpp"
+#include "parallax/detail/kernel/host/bags.hpp"
+#include "parallax/detail/kernel/row_ops.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+#include "parallax/detail/memory/cuda/capture.hpp"
 #include "parallax/memory/cuda.hpp"
-#include "parallax/memory/cuda/capture.hpp"
 
 namespace parallax {
 // Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its memory. `wait` and
@@ -181,7 +181,7 @@ struct RowOps<CudaSpace> {
   template <class Index>
   void cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first, std::size_t stride,
                   std::size_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs, std::uint32_t* told) const;
-  // As device::pad_groups and device::drop_padding (kernel/cuda/padding.cuh) say.
+  // As device::pad_groups and device::drop_padding (detail/kernel/cuda/padding.cuh) say.
   template <class Index>
   void pad_groups(device::GroupingView<Index> const& from, std::uint32_t const* told, device::Padding const& padding,
                   std::int64_t bound, device::GroupingView<Index> const& to, device::PaddingTally* tally) const;
@@ -381,7 +381,7 @@ void narrow_elements(CudaQueue const& queue, computed_type<W> const* in, std::si
 }  // namespace parallax
 
 // What operations are given beside rows: it needs them complete.
-#include "parallax/kernel/cuda/findings.hpp"
-#include "parallax/kernel/cuda/groups.hpp"
-#include "parallax/kernel/cuda/padded_batches.hpp"
-#include "parallax/kernel/cuda/shown.hpp"
+#include "parallax/detail/kernel/cuda/findings.hpp"
+#include "parallax/detail/kernel/cuda/groups.hpp"
+#include "parallax/detail/kernel/cuda/padded_batches.hpp"
+#include "parallax/detail/kernel/cuda/shown.hpp"

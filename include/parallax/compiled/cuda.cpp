@@ -1,2 +1,0 @@
-#define PARALLAX_DEVICE_ENGINE_ONCE template
-#include "parallax/compiled/cuda.hpp"

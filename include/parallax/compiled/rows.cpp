@@ -1,2 +1,0 @@
-#define PARALLAX_ROWS_ONCE template
-#include "parallax/compiled/rows.hpp"

@@ -1,0 +1,445 @@
+// An owner at work: it takes the workers' letters, makes updates of their pushes, and answers their pulls as soon as the
+// consistency lets it. The session's core has one, and lets it go on in every wait and poll of a rank that owns something.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/async/consistency.hpp"
+#include "parallax/detail/async/keeper.hpp"
+#include "parallax/detail/async/options.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/pointer.hpp"
+
+namespace parallax::detail {
+
+// Refers to the world, the traffic, the variables and the rule. Nothing waits in it. A worker is heard in the order of its
+// letters: while its pull is parked, or as many pushes of it wait for a commit as there is room for, no further letter is taken,
+// so that the mailbox's window bounds what lies here.
+// What an owner does follows from the order in which it takes letters. Where the rule has a quorum, the first owner, who leads,
+// tells the others its order, and they take their letters in the same one: so all commits have the same members, and every pull
+// reads one clock. Nobody waits by that for ever: of all that any owner still has to take, the letter that comes first in the order
+// is there, or on its way, for what could lie before it in its worker's window comes before it in the order, too.
+template <Communicator C>
+class Service {
+ public:
+  Service(Topology<C> const& topology, Traffic& traffic, std::vector<Owned<Keeper>>& keepers, ConsistencyRule const& rule,
+          AsyncOptions const& options)
+      : topology_{&topology},
+        world_{&topology.world()},
+        traffic_{&traffic},
+        keepers_{&keepers},
+        rule_{&rule},
+        scale_{options.scale},
+        record_{options.record},
+        replay_{options.replay} {}
+
+  // Local. Training begins: the workers are these ranks, each at this clock. `owners`: their ranks, the first one leads.
+  void begin(std::vector<int> const& workers, std::vector<int> const& owners, std::int64_t clock);
+  // Takes what has come, some letters of each worker in turn; true if there was any. Throws Error (mismatch) for a letter that
+  // cannot be read, and what the world throws.
+  bool poll();
+  // Whether all workers have left, all that they have pushed is in the parameters, and all orders are sent or followed.
+  bool over() const { return left_ == peers_.size() && stashed_ == 0 && unsent() == 0 && (leader_ < 0 || ordered_ == served_); }
+  // A rank for which others may be waiting: of the workers that have not left the one with the least clock, or whom an order
+  // names, or who gives the orders; -1: none.
+  int slowest() const;
+  // Local, once all is over. Throws Error (mismatch) where entries of a followed log are left.
+  void check_followed() const {
+    if (replay_ && next_ < replay_->size()) refuse_log(next_, "it goes on, and all workers have left");
+  }
+  // So far.
+  ServiceCounts const& counts() const { return counts_; }
+
+ private:
+  static constexpr std::size_t most_ages = 64;
+  // So many letters of one worker are taken before the next one's turn.
+  static constexpr int most_at_once = 64;
+  // So many of its pushes wait for a commit at most.
+  static constexpr std::size_t most_stashed = 2;
+  // So many orders go into one letter.
+  static constexpr std::size_t most_orders = 512;
+  static constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
+
+  // A push that waits for a commit, and how many came before it, of all workers.
+  struct Stashed {
+    Letter letter;
+    std::uint64_t number;
+  };
+  // A worker, as this owner knows it.
+  struct Peer {
+    int rank;
+    // Of pushes that came: what a commit has taken goes first.
+    std::vector<Stashed> stash;
+    // Its pull, which may not be answered yet.
+    Letter pull;
+    bool parked = false, left = false;
+  };
+
+  // Takes letters of one worker.
+  bool hear(std::size_t worker);
+  // One letter that has been taken into `letter_`.
+  void handle(std::size_t worker);
+  // Letters in the order of a log, as far as they are here: of the one to replay, or of the leader's orders.
+  bool follow();
+  // Of a worker, its next letter into `letter_`; false: none has come.
+  bool fetch(std::size_t worker);
+  // Takes what the leader's rank has sent: its orders, and what its worker asks and brings.
+  void hear_leader();
+  // Sends the other owners what was noted since, as far as there is room for it.
+  void give_orders();
+  std::size_t unsent() const {
+    std::size_t sum = 0;
+    for (std::size_t const told : told_) sum += orders_.size() - told;
+    return sum;
+  }
+  // By what a push is multiplied that was pushed after `version` updates were read.
+  double scale_of(std::size_t worker, std::int64_t version);
+  // By clock: commits whose pushes are all here.
+  bool commit_clocks();
+  // One update of every variable that these pushes name, in their order.
+  void commit(Slice<Letter const* const> pushes, double scale);
+  // A push that comes too late: it is read, and nothing becomes of it.
+  void drop(std::size_t worker, Letter const& push);
+  // The pulls that may be answered now.
+  void answer_parked();
+  // The parked pull of this worker.
+  void answer(std::size_t worker);
+  void note(std::size_t worker, RunLog::Kind kind, std::int64_t clock) {
+    if (record_) record_->add({static_cast<int>(worker), kind, clock});
+    if (!told_.empty()) orders_.add({static_cast<int>(worker), kind, clock});
+    ++served_;
+  }
+  Clocks clocks() const;
+  [[noreturn]] void refuse_log(std::size_t at, std::string const& why) const {
+    throw Error{Errc::mismatch, world_->rank(), "train", "", joined({"the log cannot be followed at entry ", at, ": ", why})};
+  }
+  Keeper& keeper(LetterReader const& letter, std::uint32_t number) const {
+    if (number >= keepers_->size()) letter.broken("it names a variable that is not there");
+    return *(*keepers_)[number];
+  }
+
+  Topology<C> const* topology_;
+  C* world_;
+  Traffic* traffic_;
+  std::vector<Owned<Keeper>>* keepers_;
+  ConsistencyRule const* rule_;
+  PushScale scale_;
+  RunLog* record_;
+  RunLog const* replay_;
+  std::size_t next_ = 0;  // of the log
+  ServiceCounts counts_;
+  std::vector<Peer> peers_;
+  // By worker; infinite of one that has left.
+  std::vector<std::int64_t> clock_;
+  // Commits, or pushes: the version of the parameters.
+  std::int64_t committed_ = 0;
+  std::size_t first_ = 0, left_ = 0, stashed_ = 0;
+  bool by_clock_ = false;
+  // Pushes of a clock that make its update, and whether there are such that come too late.
+  std::size_t quorum_ = 0;
+  bool has_quorum_ = false;
+  std::uint64_t pushes_ = 0;
+  // Of the leader: the orders that not all have, and by follower how many it has. Of a follower: those that it has got, of which
+  // it has followed some.
+  RunLog orders_;
+  std::vector<int> followers_;
+  std::vector<std::size_t> told_;
+  // Of a follower, the leader's rank; else -1.
+  int leader_ = -1;
+  std::size_t at_ = 0;                      // in `orders_`
+  std::uint64_t ordered_ = 0, served_ = 0;  // so many orders have come; so many entries were done
+  std::vector<Letter> held_;                // of the worker at the leader's rank
+  Letter letter_;
+  LetterDraft draft_;
+  // Scratch of commits: by variable, its parts.
+  std::vector<std::vector<PushedPart>> parts_;
+  std::vector<Letter const*> brought_by_;
+  std::vector<std::size_t> members_;
+  std::vector<Letter const*> pushed_;
+};
+
+template <Communicator C>
+void Service<C>::begin(std::vector<int> const& workers, std::vector<int> const& owners, std::int64_t clock) {
+  peers_.clear();
+  for (int const rank : workers) peers_.push_back({rank, {}, {}, false, false});
+  clock_.assign(workers.size(), clock);
+  by_clock_ = rule_->by_clock();
+  if (by_clock_) committed_ = clock;
+  left_ = stashed_ = first_ = 0;
+  auto const quorum = rule_->quorum(static_cast<std::int64_t>(workers.size()));
+  has_quorum_ = quorum.has_value();
+  quorum_ = quorum ? static_cast<std::size_t>(*quorum) : workers.size();
+  orders_.clear();
+  at_ = 0;
+  ordered_ = served_ = 0;
+  bool const first = world_->rank() == owners[0];
+  leader_ = has_quorum_ && !first ? owners[0] : -1;
+  followers_.clear();
+  if (has_quorum_ && first) followers_.assign(owners.begin() + 1, owners.end());
+  told_.assign(followers_.size(), 0);
+  counts_.ages.resize(workers.size(), std::vector<std::uint64_t>(most_ages + 1));
+  counts_.waits.resize(workers.size());
+  counts_.taken.resize(workers.size());
+  counts_.dropped.resize(workers.size());
+}
+
+template <Communicator C>
+bool Service<C>::poll() {
+  if (leader_ >= 0) hear_leader();
+  bool any = false;
+  if (replay_ || leader_ >= 0) {
+    any = follow();
+  } else {
+    for (std::size_t i = 0; i < peers_.size(); ++i) any |= hear((first_ + i) % peers_.size());
+    if (!peers_.empty()) first_ = (first_ + 1) % peers_.size();
+    if (by_clock_) any |= commit_clocks();
+    if (any) answer_parked();
+  }
+  if (!told_.empty()) give_orders();
+  return any;
+}
+
+template <Communicator C>
+int Service<C>::slowest() const {
+  if (leader_ >= 0 && !replay_)
+    return at_ < orders_.size() ? peers_[static_cast<std::size_t>(orders_[at_].worker)].rank : leader_;
+  auto const least = std::min_element(clock_.begin(), clock_.end());
+  return least == clock_.end() || *least == far ? -1 : peers_[static_cast<std::size_t>(least - clock_.begin())].rank;
+}
+
+template <Communicator C>
+bool Service<C>::hear(std::size_t worker) {
+  Peer& peer = peers_[worker];
+  for (int taken = 0; taken < most_at_once; ++taken) {
+    if (peer.parked || peer.left || peer.stash.size() >= most_stashed) return taken > 0;
+    if (!world_->take(LetterLane::requests, peer.rank, letter_)) return taken > 0;
+    handle(worker);
+  }
+  return true;
+}
+
+template <Communicator C>
+void Service<C>::handle(std::size_t worker) {
+  Peer& peer = peers_[worker];
+  LetterReader const letter{letter_};
+  switch (letter.header().kind) {
+    case LetterKind::pull:
+      std::swap(peer.pull, letter_);
+      peer.parked = true;
+      break;
+    case LetterKind::push:
+      if (letter.header().clock != clock_[worker]) letter.broken("it is of another clock than the one that comes next");
+      ++clock_[worker];
+      if (by_clock_ && letter.header().clock < committed_) {
+        drop(worker, letter_);
+      } else if (by_clock_) {
+        peer.stash.push_back({std::move(letter_), pushes_++});
+        letter_ = {};
+        ++stashed_;
+      } else {
+        Letter const* const alone = &letter_;
+        commit({&alone, 1}, scale_of(worker, letter.header().version));
+        ++counts_.taken[worker];
+      }
+      note(worker, RunLog::Kind::push, clock_[worker] - 1);
+      break;
+    case LetterKind::leave:
+      peer.left = true;
+      clock_[worker] = far;
+      ++left_;
+      letter.end(*topology_, *traffic_);
+      note(worker, RunLog::Kind::leave, letter.header().clock);
+      break;
+    default: letter.broken("it is of no kind that an owner knows");
+  }
+  if (has_quorum_) commit_clocks();  // before the next letter, which might belong to another clock then
+  if (letter.header().kind != LetterKind::pull || replay_ || leader_ >= 0) return;
+  if (rule_->may_read(letter.header().clock, clocks())) answer(worker);
+  else ++counts_.waits[worker];
+}
+
+template <Communicator C>
+void Service<C>::hear_leader() {
+  while (world_->take(LetterLane::requests, leader_, letter_)) {
+    LetterReader letter{letter_};
+    if (letter.header().kind != LetterKind::orders) {
+      held_.push_back(std::move(letter_));
+      letter_ = {};
+      continue;
+    }
+    for (std::uint64_t const number :
+         letter.run<std::uint64_t>(static_cast<std::uint64_t>(letter.header().clock), Payload::control)) {
+      if (!replay_) orders_.add(number);
+      ++ordered_;
+    }
+    letter.end(*topology_, *traffic_);
+  }
+}
+
+template <Communicator C>
+void Service<C>::give_orders() {
+  auto const& numbers = orders_.numbers();
+  for (std::size_t i = 0; i < told_.size(); ++i)
+    while (told_[i] < numbers.size()) {
+      std::size_t const count = std::min(most_orders, numbers.size() - told_[i]);
+      draft_.begin({LetterKind::orders, 0, static_cast<std::int64_t>(count)});
+      draft_.run(std::span<std::uint64_t const>{numbers.data() + told_[i], count}, Payload::control);
+      if (!draft_.post(*topology_, LetterLane::requests, followers_[i], *traffic_)) break;
+      told_[i] += count;
+    }
+  if (unsent() > 0) return;
+  orders_.clear();
+  told_.assign(told_.size(), 0);
+}
+
+template <Communicator C>
+bool Service<C>::fetch(std::size_t worker) {
+  if (peers_[worker].rank != leader_) return world_->take(LetterLane::requests, peers_[worker].rank, letter_);
+  if (held_.empty()) return false;
+  letter_ = std::move(held_.front());
+  held_.erase(held_.begin());
+  return true;
+}
+
+// A parked pull is answered at the entry that says so; nothing else waits for anything but its turn.
+template <Communicator C>
+bool Service<C>::follow() {
+  RunLog const& log = replay_ ? *replay_ : orders_;
+  std::size_t& at = replay_ ? next_ : at_;
+  auto const refuse = [&](std::string const& why) { refuse_log(at, why); };
+  bool any = false;
+  while (!over()) {
+    if (at == log.size()) {
+      for (std::size_t worker = 0; replay_ && worker < peers_.size(); ++worker)
+        if (!peers_[worker].left && fetch(worker)) refuse(joined({"it ends, and worker ", worker, " goes on"}));
+      if (!replay_) orders_.clear(), at_ = 0;
+      return any;
+    }
+    RunLog::Entry const entry = log[at];
+    auto const worker = static_cast<std::size_t>(entry.worker);
+    if (worker >= peers_.size()) refuse(joined({"there is no worker ", worker}));
+    if (peers_[worker].left) refuse(joined({"worker ", worker, " has left"}));
+    if (!fetch(worker)) return any;
+    auto const header = LetterReader{letter_}.header();
+    LetterKind const kind = entry.kind == RunLog::Kind::push     ? LetterKind::push
+                            : entry.kind == RunLog::Kind::answer ? LetterKind::pull
+                                                                 : LetterKind::leave;
+    if (header.kind != kind || header.clock != entry.clock)
+      refuse(joined({"worker ", worker, " does something else, after ", header.clock, " pushes"}));
+    handle(worker);
+    if (by_clock_) commit_clocks();
+    if (entry.kind == RunLog::Kind::answer) answer(worker);
+    ++at;
+    any = true;
+  }
+  return any;
+}
+
+template <Communicator C>
+double Service<C>::scale_of(std::size_t worker, std::int64_t version) {
+  std::int64_t const age = committed_ - version;
+  ++counts_.ages[worker][age < 0 ? 0 : std::min(static_cast<std::size_t>(age), most_ages)];
+  return scale_ == PushScale::by_staleness && age > 1 ? 1 / static_cast<double>(age) : 1;
+}
+
+// A clock is complete when its quorum has pushed it, or all that may still push it have: who has left does not.
+template <Communicator C>
+bool Service<C>::commit_clocks() {
+  for (bool any = false;; any = true) {
+    members_.clear();
+    bool more = false;
+    for (std::size_t worker = 0; worker < peers_.size(); ++worker) {
+      if (!peers_[worker].stash.empty()) members_.push_back(worker);
+      else more |= !peers_[worker].left;
+    }
+    if (members_.empty() || (more && members_.size() < quorum_)) return any;
+    auto const front = [&](std::size_t worker) -> Stashed& { return peers_[worker].stash.front(); };
+    auto const in_vain = [&](std::size_t worker) {  // others are enough, and came before
+      if (members_.size() <= quorum_) return false;
+      std::size_t before = 0;
+      for (std::size_t const other : members_) before += front(other).number < front(worker).number;
+      return before >= quorum_;
+    };
+    pushed_.clear();
+    for (std::size_t const worker : members_) {
+      if (in_vain(worker)) continue;
+      pushed_.push_back(&front(worker).letter);
+      ++counts_.taken[worker];
+    }
+    commit({pushed_.data(), pushed_.size()}, 1);
+    for (std::size_t const worker : members_)
+      if (in_vain(worker)) drop(worker, front(worker).letter);
+    for (std::size_t const worker : members_) peers_[worker].stash.erase(peers_[worker].stash.begin());
+    stashed_ -= members_.size();
+  }
+}
+
+template <Communicator C>
+void Service<C>::drop(std::size_t worker, Letter const& push) {
+  LetterReader letter{push};
+  for (std::uint32_t i = 0; i < letter.header().sections; ++i) {
+    SectionHeader const section = letter.section();
+    keeper(letter, section.variable).pushed(letter, section.count);
+  }
+  letter.end(*topology_, *traffic_);
+  ++counts_.dropped[worker];
+}
+
+template <Communicator C>
+void Service<C>::commit(Slice<Letter const* const> pushes, double scale) {
+  parts_.resize(keepers_->size());
+  for (auto& parts : parts_) parts.clear();
+  brought_by_.assign(keepers_->size(), nullptr);
+  for (Letter const* const push : pushes) {
+    LetterReader letter{*push};
+    for (std::uint32_t i = 0; i < letter.header().sections; ++i) {
+      SectionHeader const section = letter.section();
+      Keeper& variable = keeper(letter, section.variable);
+      if (std::exchange(brought_by_[section.variable], push) == push) letter.broken("it brings a variable twice");
+      parts_[section.variable].push_back(variable.pushed(letter, section.count));
+    }
+    letter.end(*topology_, *traffic_);
+  }
+  for (std::size_t variable = 0; variable < parts_.size(); ++variable) {
+    if (parts_[variable].empty()) continue;
+    (*keepers_)[variable]->next_settings();
+    (*keepers_)[variable]->commit({parts_[variable].data(), parts_[variable].size()}, scale);
+  }
+  ++committed_;
+}
+
+template <Communicator C>
+void Service<C>::answer_parked() {
+  for (std::size_t worker = 0; worker < peers_.size(); ++worker)
+    if (peers_[worker].parked && rule_->may_read(LetterReader{peers_[worker].pull}.header().clock, clocks())) answer(worker);
+}
+
+template <Communicator C>
+void Service<C>::answer(std::size_t worker) {
+  LetterReader letter{peers_[worker].pull};
+  std::uint32_t const sections = letter.header().sections;
+  std::int64_t const least = clocks().least;
+  draft_.begin({LetterKind::rows, sections, letter.header().clock, committed_, least});
+  for (std::uint32_t i = 0; i < sections; ++i) {
+    SectionHeader const section = letter.section();
+    keeper(letter, section.variable).answer(letter, section.count, draft_);
+  }
+  letter.end(*topology_, *traffic_);
+  draft_.post(*topology_, LetterLane::answers, letter.from(), *traffic_);
+  peers_[worker].parked = false;
+  if (has_quorum_) clock_[worker] = std::max(clock_[worker], committed_);
+  note(worker, RunLog::Kind::answer, letter.header().clock);
+}
+
+template <Communicator C>
+Clocks Service<C>::clocks() const {
+  auto const least = std::min_element(clock_.begin(), clock_.end());
+  return {{clock_.data(), clock_.size()}, least == clock_.end() ? far : *least, committed_};
+}
+
+}  // namespace parallax::detail

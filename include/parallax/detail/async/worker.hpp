@@ -1,0 +1,223 @@
+// A worker: what the body of `AsyncSession::train` pulls and pushes by. The session makes one for each rank that trains.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/async/core.hpp"
+#include "parallax/detail/async/shard_letters.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/session/pull.hpp"
+#include "parallax/step/grad.hpp"
+
+namespace parallax {
+
+namespace detail {
+
+// What a worker's push takes, an update or a range of them, and what it refuses in a sentence each.
+template <class U>
+inline constexpr bool is_one_update = false;
+template <class S, class F>
+inline constexpr bool is_one_update<DenseUpdate<S, F>> = true;
+template <class S, class Id, class F>
+inline constexpr bool is_one_update<RowUpdate<S, Id, F>> = true;
+template <class U>
+inline constexpr bool is_transformed = false;
+template <class S, class F>
+inline constexpr bool is_transformed<DenseUpdate<S, F>> = !std::is_same_v<F, NoTransform>;
+template <class S, class Id, class F>
+inline constexpr bool is_transformed<RowUpdate<S, Id, F>> = !std::is_same_v<F, NoTransform>;
+template <class U>
+inline constexpr bool is_clip_group = false;
+template <class... Updates>
+inline constexpr bool is_clip_group<ClipGroup<Updates...>> = true;
+
+}  // namespace detail
+
+// The handle of a worker's pull, which knows how old its rows are. What `grad` takes of a pull, it takes of this.
+template <class Handle>
+class Aged : public Handle {
+ public:
+  Aged() = default;
+  // By the worker, once all owners have answered.
+  Aged(Handle handle, std::int64_t version, std::int64_t staleness)
+      : Handle{std::move(handle)}, version_{version}, staleness_{staleness} {}
+
+  // Updates that were in the rows, at the owner that had fewest: clocks, where the pushes of one are an update, else pushes.
+  std::int64_t version() const { return version_; }
+  // How many pushes the slowest worker that still trains was behind this one, as the owner knew it that was furthest behind; 0: none.
+  std::int64_t staleness() const { return staleness_; }
+
+ private:
+  std::int64_t version_ = 0, staleness_ = 0;
+};
+
+// One rank that trains, in an AsyncSession. Everything is local: what is wrong with an argument is thrown here alone, before
+// anything is sent, and the worker goes on. Error (timeout) names the rank that others wait for, and ends the session.
+// C: the edge to the communicator.
+template <Communicator C>
+class Worker {
+ public:
+  // By `train`. Refers to the session's engine.
+  explicit Worker(detail::AsyncCore<C>& core) : core_{&core} {}
+  Worker(Worker const&) = delete;
+  Worker& operator=(Worker const&) = delete;
+
+  // Among the ranks that train, from 0: what shard, shard_block and shard_cyclic deal by.
+  int rank() const { return core_->worker(); }
+  // How many ranks train.
+  int size() const { return core_->workers(); }
+  // Pushes of this worker so far, those of an earlier `train` included.
+  std::int64_t clock() const { return core_->clock(); }
+
+  // Asks the owners for rows, `table.at(ids)` or `table.bags(ids, offsets…)`, and for dense variables, whose memory has the owners'
+  // parts once this returns. Waits until the consistency lets each owner answer; meanwhile this rank serves. Returns the handles of
+  // the tables, an Aged each, as a tuple if there are several; nothing if there is none.
+  // Errors: bad_id, as of a Session's pull; invalid_argument for offsets of bags; misuse for a variable of another session.
+  template <class... Arguments>
+  auto pull(Arguments const&... arguments) {
+    constexpr bool right = (true && ... && (detail::NamesRows<Arguments> || detail::DenseVariable<Arguments>));
+    static_assert(right, "parallax: a worker pulls table.at(ids), table.bags(ids, offsets) and Dense variables");
+    if constexpr (right) return pull_all(std::index_sequence_for<Arguments...>{}, arguments...);
+    else return detail::Mistaken{};
+  }
+  // The same of one table.
+  template <detail::SparseVariable V, class Ids>
+    requires(!detail::AnyVariable<Ids> && !detail::NamesRows<Ids>)
+  auto pull(V const& variable, Ids const& ids) { return pull(variable.at(ids)); }
+
+  // Brings the owners gradients, which ends a clock: grad(…), and ranges of them (px::Updates), of each variable once. They are
+  // sent, or copied, when it returns.
+  // False: a gradient is not finite, NonFinite::skip_step, and the clock ends without any. Errors, after which the clock has not
+  // ended: invalid_argument, bad_id, non_finite, misuse.
+  template <class... Updates>
+  bool push(Updates const&... updates) {
+    static_assert((true && ... && !detail::is_clip_group<Updates>),
+                  "parallax: a norm over all ranks is known to none of them alone: an AsyncSession has no clip_by_global_norm");
+    static_assert((true && ... && (detail::is_one_update<detail::update_in<Updates>> || detail::is_clip_group<Updates>)),
+                  "parallax: a worker pushes grad(...), of each variable once, and ranges of grad(...)");
+    static_assert((true && ... && !detail::is_transformed<detail::update_in<Updates>>),
+                  "parallax: a transform is called with the sum of all ranks, at its owner: an AsyncSession has none");
+    if constexpr ((true && ... &&
+                   (detail::is_one_update<detail::update_in<Updates>> && !detail::is_transformed<detail::update_in<Updates>>)))
+      return push_all(std::index_sequence_for<Updates...>{}, updates...);
+    else return false;
+  }
+
+  // Lets this rank's share serve others; call it between layers where every rank owns rows.
+  void poll() {
+    core_->core().waiting.guarded("poll", [&] { core_->serve(); });
+  }
+
+ private:
+  // The state that an argument of a pull is about.
+  template <detail::DenseVariable V>
+  static auto& state_of(V const& variable) {
+    return variable.state();
+  }
+  template <detail::NamesRows Indices>
+  static auto& state_of(Indices const& indices) {
+    return *indices.state;
+  }
+  // What its policy makes of the arguments of a pull and a push.
+  template <class State>
+  using Letters = typename State::policy::template letters<typename State::kind>;
+  template <class Argument>
+  using Asks =
+      typename Letters<std::remove_cvref_t<decltype(state_of(std::declval<Argument const&>()))>>::template Asks<C, Argument>;
+  template <class Update>
+  using Brings = typename Letters<typename Update::State>::template Brings<C, Update>;
+  // What an argument of a push becomes: one, or as many as the range has.
+  template <class Argument>
+  using Seats = std::conditional_t<UpdateRange<Argument>, std::vector<Owned<Brings<detail::update_in<Argument>>>>,
+                                   std::optional<Brings<detail::update_in<Argument>>>>;
+
+  // What is thrown before anything is sent is this rank's refusal: the session goes on.
+  template <class Body>
+  void prepare(char const* operation, Body&& body) {
+    try {
+      body();
+    } catch (...) {
+      throw detail::Refused{current_error(core_->core().topology.rank(), operation, core_->core().waiting.current)};
+    }
+  }
+
+  template <std::size_t... Nth, class... Arguments>
+  auto pull_all(std::index_sequence<Nth...>, Arguments const&... arguments) {
+    return core_->guarded(Operation::pull, [&] {
+      auto const& topology = core_->core().topology;
+      std::tuple<std::optional<Asks<Arguments>>...> seats;
+      prepare("pull", [&] {
+        [[maybe_unused]] auto const one = [&](auto& seat, auto const& argument) {
+          auto& state = state_of(argument);
+          core_->core().waiting.current = state.name();
+          auto const number = core_->keeper_of(state.registration(), "pull").number;
+          seat.emplace(topology, argument);
+          seat->variable = number;
+        };
+        (one(std::get<Nth>(seats), arguments), ...);
+      });
+      Asked* const asked[] = {&*std::get<Nth>(seats)..., nullptr};
+      auto const answered = core_->ask({asked, sizeof...(Nth)});
+      auto const behind = std::max<std::int64_t>(0, core_->clock() - answered.least);
+      auto handles = std::tuple_cat(handle_of(*std::get<Nth>(seats), answered.version, behind)...);
+      if constexpr (std::tuple_size_v<decltype(handles)> == 1) return std::get<0>(std::move(handles));
+      else if constexpr (std::tuple_size_v<decltype(handles)> > 1) return handles;
+    });
+  }
+  template <class Seat>
+  static auto handle_of(Seat& seat, std::int64_t version, std::int64_t behind) {
+    if constexpr (requires { seat.finish(); }) return std::tuple{Aged{seat.finish(), version, behind}};
+    else return std::tuple<>{};
+  }
+
+  template <std::size_t... Nth, class... Arguments>
+  bool push_all(std::index_sequence<Nth...>, Arguments const&... arguments) {
+    return core_->guarded(Operation::push, [&] {
+      bool finite = true;
+      std::tuple<Seats<Arguments>...> seats;
+      std::vector<Brought*> brought;
+      prepare("push", [&] { (bring_all(std::get<Nth>(seats), arguments, brought, finite), ...); });
+      core_->bring({brought.data(), finite ? brought.size() : 0});
+      return finite;
+    });
+  }
+  // Makes what an argument brings, and enters it in `brought`.
+  template <class Argument>
+  void bring_all(Seats<Argument>& seats, Argument const& argument, std::vector<Brought*>& brought, bool& finite) {
+    auto const enter = [&](auto& seat, auto const& update) {
+      seat.variable = core_->keeper_of(update.state->registration(), "push").number;
+      for (Brought const* const other : brought)
+        if (other->variable == seat.variable) throw refusal("a push brings a variable twice: it has each once");
+      brought.push_back(&seat);
+      finite = finite && seat.finite;
+    };
+    auto const check = [&](auto const& update) {
+      if (!update.state) throw refusal("a gradient is of an empty handle, whose rows were moved or never pulled");
+      core_->core().waiting.current = update.state->name();
+    };
+    [[maybe_unused]] auto const& topology = core_->core().topology;
+    auto const non_finite = core_->options.non_finite;
+    if constexpr (UpdateRange<Argument>) {
+      for (auto const& update : argument) {
+        check(update);
+        seats.push_back(make_owned<Brings<detail::update_in<Argument>>>(topology, update, non_finite));
+        enter(*seats.back(), update);
+      }
+    } else {
+      check(argument);
+      seats.emplace(topology, argument, non_finite);
+      enter(*seats, argument);
+    }
+  }
+  Error refusal(char const* why) const { return {Errc::misuse, core_->core().topology.rank(), "push", "", why}; }
+
+  detail::AsyncCore<C>* core_;
+};
+
+}  // namespace parallax

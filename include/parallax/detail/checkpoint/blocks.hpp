@@ -1,0 +1,171 @@
+// The blocks of a generation's files, each read and compared with its checksum. Restoring reads its arrays by them, and so does
+// the tool parallax-checkpoint.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/checkpoint/manifest.hpp"
+
+namespace parallax::detail {
+
+// A slab: the rows of an array that one file has.
+struct Slab {
+  std::size_t shard, tensor;
+  RowNumbers numbers;
+  std::int64_t rows, blocks,
+      first_block;  // blocks: of this slab; first_block: the number of the first, among those of all slabs
+};
+
+// Which rows of an array have come.
+class RowsSeen {
+ public:
+  void begin(std::size_t rows) {
+    words_.assign((rows + 63) / 64, 0);
+    count_ = 0;
+  }
+  // Marks rows [first, first + count), which the array has. False where one has come before.
+  bool take(std::size_t first, std::size_t count) {
+    count_ += count;
+    bool fresh = true;
+    while (count > 0) {
+      std::size_t const bit = first % 64, here = std::min(count, 64 - bit);
+      std::uint64_t const mask = (here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1) << bit;
+      fresh = fresh && (words_[first / 64] & mask) == 0;
+      words_[first / 64] |= mask;
+      first += here, count -= here;
+    }
+    return fresh;
+  }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::size_t count_ = 0;
+};
+
+// Opens a generation's files as they are needed. Refers to the manifest.
+class BlockReader {
+ public:
+  BlockReader(Generation const& manifest, std::string folder)
+      : manifest_{&manifest}, folder_{std::move(folder)}, files_(manifest.shards().size()), right_(files_.size()) {}
+
+  // The slabs of an array, in the order of the files, and how many rows they have together. `all`: how many the array has; -1
+  // before, and where no file has it. Throws FormatError where files say so otherwise.
+  std::vector<Slab> slabs(std::string_view key, std::int64_t& all, std::int64_t& together) const {
+    std::vector<Slab> slabs;
+    std::int64_t blocks = 0;
+    all = -1, together = 0;
+    for (std::size_t shard = 0; shard < manifest_->shards().size(); ++shard) {
+      ShardFile const& file = manifest_->shards()[shard];
+      std::size_t const at = file.header().find(key);
+      if (at == file.header().size()) continue;
+      std::int64_t rows = 0;
+      RowNumbers numbers = file.numbers(at, rows, manifest_->path());
+      bool const first = slabs.empty();
+      if (!first && (rows != all || file.row_bytes(at) != row_bytes(slabs[0])))
+        throw FormatError(manifest_->path(), joined({"the files have ", shown(key), " in several shapes"}));
+      all = rows;
+      std::int64_t const here = blocks_of(file.rows(at), file.row_bytes(at), manifest_->facts().block_bytes);
+      slabs.push_back({shard, at, std::move(numbers), file.rows(at), here, blocks});
+      blocks += here, together += file.rows(at);
+    }
+    return slabs;
+  }
+  std::uint64_t row_bytes(Slab const& slab) const { return manifest_->shards()[slab.shard].row_bytes(slab.tensor); }
+  // How many rows a block of the slab has, but for the last.
+  std::int64_t rows_of(Slab const& slab) const { return rows_of_block(row_bytes(slab), manifest_->facts().block_bytes); }
+  // How many bytes a block has, and where in the bytes of the whole slab they are.
+  std::size_t bytes(Slab const& slab, std::int64_t block) const {
+    return static_cast<std::size_t>(rows_in(slab, block).second) * static_cast<std::size_t>(row_bytes(slab));
+  }
+  std::span<std::byte> in(Slab const& slab, std::int64_t block, std::span<std::byte> all) const {
+    auto const first = static_cast<std::size_t>(rows_in(slab, block).first) * static_cast<std::size_t>(row_bytes(slab));
+    return all.subspan(first, bytes(slab, block));
+  }
+  // A tensor of a rank's own, as the one slab that there is of it.
+  Slab own_slab(std::size_t shard, std::size_t tensor) const {
+    ShardFile const& file = manifest_->shards()[shard];
+    return {shard,
+            tensor,
+            {},
+            file.rows(tensor),
+            blocks_of(file.rows(tensor), file.row_bytes(tensor), manifest_->facts().block_bytes),
+            0};
+  }
+  // Returns a tensor of a file, of any owner, but for a list of rows. Throws FormatError.
+  Slab slab(std::size_t shard, std::size_t tensor) const {
+    Slab slab = own_slab(shard, tensor);
+    std::int64_t all = 0;
+    ShardFile const& file = manifest_->shards()[shard];
+    if (!file.is_own(tensor)) slab.numbers = file.numbers(tensor, all, manifest_->path());
+    return slab;
+  }
+  // Which rows of the slab its block number `block` has: from this one on, so many.
+  std::pair<std::int64_t, std::int64_t> rows_in(Slab const& slab, std::int64_t block) const {
+    std::int64_t const in_block = rows_of(slab), first = block * in_block;
+    return {first, std::min(in_block, slab.rows - first)};
+  }
+
+  // Reads block number `block` of a slab: its rows, and their numbers where the file lists them. Returns the numbers, which are
+  // valid until the next call; none where they are in runs. Throws FormatError of what is damaged, and FileError.
+  std::span<std::int64_t const> read(Slab const& slab, std::int64_t block, std::span<std::byte> rows) {
+    ShardFile const& shard = manifest_->shards()[slab.shard];
+    safetensors::Tensor const tensor = shard.header().tensor(slab.tensor);
+    ReadFile const& file = opened(slab.shard);
+    auto const [first, count] = rows_in(slab, block);
+    std::uint64_t const at = tensor.begin + static_cast<std::uint64_t>(first) * row_bytes(slab);
+    file.read(at, rows);
+    numbers_.clear();
+    if (slab.numbers.listed()) {
+      std::size_t const list = shard.header().find(ShardFile::list_of(tensor.name));
+      if (list == shard.header().size() || shard.rows(list) != slab.rows || shard.row_bytes(list) != 8)
+        throw FormatError(file.path(), "tensor " + shown(tensor.name) + ": there is no list of its rows");
+      numbers_.resize(static_cast<std::size_t>(count));
+      file.read(shard.header().tensor(list).begin + static_cast<std::uint64_t>(first) * 8,
+                std::as_writable_bytes(std::span{numbers_}));
+    }
+    if (block_sum(rows, numbers_) != manifest_->sum(slab.shard, shard.first_sum(slab.tensor) + block))
+      throw FormatError(file.path(), joined({"tensor ", shown(tensor.name), ": the checksum of ", rows.size(),
+                                             " bytes from byte ", at, " on is wrong: they are damaged"}));
+    return numbers_;
+  }
+
+ private:
+  static constexpr std::size_t most_open = 64;
+
+  // A rank's file, whose beginning is compared with what the manifest knows of it.
+  ReadFile const& opened(std::size_t shard) {
+    if (files_[shard]) return *files_[shard];
+    if (open_++ == most_open) {
+      for (auto& file : files_) file.reset();
+      open_ = 1;
+    }
+    auto& file = files_[shard].emplace(folder_ + "/" + shard_name(static_cast<int>(shard)));
+    if (right_[shard]) return file;
+    auto const text = manifest_->shards()[shard].text();
+    std::vector<std::byte> there(text.size());
+    file.read(0, there);
+    if (std::memcmp(there.data(), text.data(), text.size()) != 0)
+      throw FormatError(file.path(), "its header is not that which was written with this generation");
+    right_[shard] = true;
+    return file;
+  }
+
+  Generation const* manifest_;
+  std::string folder_;
+  std::vector<std::optional<ReadFile>> files_;  // by rank, and so is the next
+  std::vector<bool> right_;                     // whose headers have been compared
+  std::size_t open_ = 0;
+  std::vector<std::int64_t> numbers_;
+};
+
+}  // namespace parallax::detail

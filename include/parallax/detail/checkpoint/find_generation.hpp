@@ -1,0 +1,253 @@
+// Which generations are complete, and what of one means anything here: looked at before anything changes. `Session::restore` calls it,
+// and so does the tool parallax-checkpoint.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/archive.hpp"
+#include "parallax/detail/checkpoint/manifest.hpp"
+#include "parallax/detail/checkpoint/options.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/variable/registration.hpp"
+
+namespace parallax::detail {
+
+// The manifest of a generation, read and checked. Throws FormatError of one that is damaged, or of another generation, and FileError.
+inline Generation open_generation(std::string const& directory, std::int64_t number) {
+  ReadFile const file{directory + "/" + generation_name(number) + "/" + std::string{manifest_name}};
+  if (file.size() > most_manifest_bytes)
+    throw FormatError(file.path(),
+                      joined({"it has ", file.size(), " bytes, and a manifest has at most ", most_manifest_bytes}));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
+  file.read(0, bytes);
+  Generation manifest{std::move(bytes), file.path()};
+  if (manifest.facts().number != number)
+    throw FormatError(file.path(), joined({"it is the manifest of generation ", manifest.facts().number}));
+  return manifest;
+}
+
+// Throws FormatError of a file of a rank that has another size than was written, and FileError of one that is not there.
+inline void check_shard(Generation const& manifest, std::string const& directory, std::size_t rank) {
+  ReadFile const shard{directory + "/" + generation_name(manifest.facts().number) + "/" + shard_name(static_cast<int>(rank))};
+  if (shard.size() != manifest.shards()[rank].size())
+    throw FormatError(shard.path(),
+                      joined({"it has ", shard.size(), " bytes, and ", manifest.shards()[rank].size(), " were written"}));
+}
+inline void check_shards(Generation const& manifest, std::string const& directory) {
+  for (std::size_t rank = 0; rank < manifest.shards().size(); ++rank) {
+    try {
+      check_shard(manifest, directory, rank);
+    } catch (FileError const& error) {
+      if (error.code() != ENOENT || manifest.facts().homes.empty()) throw;
+      throw FormatError(error.path(), "it is in another host's folder; copied into one, the folders of all hosts are complete");
+    }
+  }
+}
+
+// Why generations were passed over for older ones.
+class PassedOver {
+ public:
+  void add(std::string_view why) {
+    if (++count_ <= 5) append(text_, {text_.empty() ? ": " : "; ", why});
+  }
+  // Throws FormatError: there is none left.
+  [[noreturn]] void fail(std::string const& directory) const {
+    std::string text = "it has no complete generation of a checkpoint" + text_;
+    if (count_ > 5) append(text, {"; and ", count_ - 5, " more"});
+    throw FormatError(directory, text);
+  }
+
+ private:
+  std::string text_;
+  int count_ = 0;
+};
+
+// What `open` returns of a generation, unless it is one to be passed over: where a file is missing or damaged. Nothing then, and `why`
+// says why. What cannot be read, or is newer than this library, is not passed over, and neither is what was `wanted` by its number.
+template <class Open>
+auto unless_passed(bool wanted, std::string& why, Open&& open) -> std::optional<decltype(open())> {
+  try {
+    return open();
+  } catch (NewerFormat const&) {
+    throw;
+  } catch (FileError const& error) {
+    if (wanted || error.code() != ENOENT) throw;
+    why = error.what();
+  } catch (FormatError const& error) {
+    if (wanted) throw;
+    why = error.what();
+  }
+  return std::nullopt;
+}
+
+// The manifest of the generation asked for, or of the newest that is complete in this folder, as far as names and sizes tell. Throws
+// FormatError, and FileError.
+inline Generation find_generation(std::string const& directory, std::int64_t wanted) {
+  auto const open = [&](std::int64_t number) {
+    Generation manifest = open_generation(directory, number);
+    check_shards(manifest, directory);
+    return manifest;
+  };
+  if (wanted > 0) return open(wanted);
+  PassedOver passed;
+  for (std::int64_t const number : generations_in(directory)) {
+    std::string why;
+    if (auto found = unless_passed(false, why, [&] { return open(number); })) return std::move(*found);
+    passed.add(why);
+  }
+  passed.fail(directory);
+}
+
+// By what manifests of a generation are told apart: the checksum in it, unread otherwise. 0 where there is none, or none that is whole.
+// Throws FileError.
+inline std::uint64_t manifest_tag(std::string const& directory, std::int64_t number) {
+  try {
+    ReadFile const file{directory + "/" + generation_name(number) + "/" + std::string{manifest_name}};
+    std::uint64_t header = 0, tag = 0;
+    file.read(0, std::as_writable_bytes(std::span{&header, 1}));
+    if (header > file.size()) return 0;
+    file.read(8 + header, std::as_writable_bytes(std::span{&tag, 1}));
+    return tag;
+  } catch (FileError const& error) {
+    if (error.code() != ENOENT) throw;
+  } catch (FormatError const&) {  // who opens it says what is wrong
+  }
+  return 0;
+}
+
+// What of a manifest is meant by the items of this session.
+class Meaning {
+ public:
+  Meaning(Generation const& manifest, RestoreOptions const& options, std::vector<int> const& hosts,
+          List<RegistrationPtr> const& variables)
+      : manifest_{&manifest}, options_{&options} {
+    as_many_ = manifest.shards().size() == hosts.size();
+    alike_ = manifest.facts().hosts == hosts;
+    for (auto const& known : variables)
+      if (!known->gone && made(manifest.signature(there(known->name))) == made(known->signature)) equal_.push_back(known->name);
+  }
+
+  // Whether there are as many ranks as files.
+  bool as_many() const { return as_many_; }
+  // How the checkpoint calls the variable.
+  std::string_view there(std::string_view variable) const {
+    for (auto const& [now, then] : options_->names)
+      if (now == variable) return then;
+    return variable;
+  }
+  std::string key(Item const& item) const { return key_of(there(item.variable), item.name, item.share == Share::own); }
+  // Whether the item of the checkpoint means anything here.
+  bool applies(Item const& item) const {
+    if (item.share == Share::world) return alike_ && made_alike(item.variable);
+    if (item.share == Share::own) return as_many_ && made_alike(item.variable);
+    return true;
+  }
+  // Whether the variable may keep what it has.
+  bool left_out(std::string_view variable) const {
+    return options_->partial && !variable.empty() && manifest_->signature(there(variable)).empty();
+  }
+
+ private:
+  // A signature without the first values, which are over.
+  static std::string_view made(std::string_view signature) { return signature.substr(0, signature.find(", initial ")); }
+  bool made_alike(std::string_view variable) const {
+    return variable.empty() || std::find(equal_.begin(), equal_.end(), variable) != equal_.end();
+  }
+
+  Generation const* manifest_;
+  RestoreOptions const* options_;
+  bool as_many_ = false, alike_ = false;
+  std::vector<std::string> equal_;
+};
+
+// The first look at what is restored, an archive that changes nothing: whether the checkpoint has each item, as it is here.
+class RestoreCheck {
+ public:
+  static constexpr bool reads = false;
+
+  RestoreCheck(Generation const& manifest, Meaning const& meaning) : manifest_{&manifest}, meaning_{&meaning} {}
+
+  void item(Item const& item, std::span<std::byte const> bytes) {
+    if (meaning_->left_out(item.variable)) return;
+    std::string const key = meaning_->key(item);
+    if (!meaning_->applies(item)) {
+      if (item.share != Share::own || item.name.ends_with(".length")) return;
+      std::string_view const name = item.variable.empty() ? value_of(item.name) : item.name;
+      std::string said = joined({item.variable, item.variable.empty() ? "" : "/", name});
+      if (lost.empty() || lost.back() != said) lost.push_back(std::move(said));
+      return;
+    }
+    if (std::string_view{item.name}.starts_with("session.decision")) return;
+    safetensors::Tensor tensor;
+    std::int64_t rows = -1;
+    auto const* const small = manifest_->small(key, tensor);
+    if (small) {
+      rows = static_cast<std::int64_t>(tensor.shape[0]);
+    } else {
+      for (ShardFile const& shard : manifest_->shards()) {
+        std::size_t const at = shard.header().find(key);
+        if (at == shard.header().size()) continue;
+        tensor = shard.header().tensor(at);
+        if (item.share == Share::own) rows = shard.rows(at);
+        else shard.numbers(at, rows, manifest_->path());
+        break;
+      }
+    }
+    if (rows < 0) {
+      if (item.list || item.rows == 0) return;  // of none nothing is kept
+      // A search may have begun since the save. It ends by the restored files, and need not be there.
+      if (std::string_view{item.name}.starts_with("search.")) return;
+      auto const none = [&](char const* kind, std::string_view name) {
+        throw Error{Errc::mismatch, -1, "restore", item.variable, joined({"the checkpoint has no ", kind, " ", shown(name)})};
+      };
+      std::string_view const there = meaning_->there(item.variable);
+      if (!item.variable.empty() && manifest_->signature(there).empty()) none("variable", there);
+      if (item.variable.empty()) none("value", value_of(item.name));
+      throw item_error(item.variable, item.name, joined({"the checkpoint has no ", shown(key)}));
+    }
+    if (item.name == "optimizer.name" && small) {
+      std::string_view const there{reinterpret_cast<char const*>(small->data()), small->size()};
+      std::string_view const here{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+      if (there != here)
+        throw item_error(item.variable, item.name, joined({"it is of ", shown(there), ", not of ", shown(here)}));
+    }
+    if (item.list || item.name == "optimizer.name.length" || item.share == Share::own) return;
+    auto const shape = shape_of(item.type, item.rows, item.width);
+    if (tensor.dtype != dtype_of(item.type) || rows != item.rows || tensor.shape[1] != shape[1])
+      throw item_error(item.variable, item.name,
+                       joined({"it is ", rows, " x ", tensor.shape[1], " of ", safetensors::to_string(tensor.dtype), ", not ",
+                               item.rows, " x ", shape[1], " of ", safetensors::to_string(dtype_of(item.type))}));
+    if (!small && item.share != Share::part && item.count == item.rows && bytes.size() <= most_alike_bytes)
+      alike.push_back(key);
+  }
+
+  // What ranks had of their own, and is not given back.
+  std::vector<std::string> lost;
+  // The small arrays that all ranks have alike, as the checkpoint calls them.
+  std::vector<std::string> alike;
+
+ private:
+  // The name of the value that an item is of.
+  static std::string_view value_of(std::string_view name) {
+    if (name.starts_with("value.")) name.remove_prefix(6);
+    if (name.ends_with(".length")) name.remove_suffix(7);
+    return name.substr(0, name.find('/'));
+  }
+
+  static constexpr std::size_t most_alike_bytes = std::size_t{1} << 20;
+
+  Generation const* manifest_;
+  Meaning const* meaning_;
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,269 @@
+// Which generation all ranks restore, and who reads which of its files: ranks need not see the same folder. `Session::restore` calls
+// `find_for_all`.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/checkpoint/blocks.hpp"
+#include "parallax/detail/checkpoint/common.hpp"
+#include "parallax/detail/checkpoint/find_generation.hpp"
+#include "parallax/detail/transfer/dense.hpp"
+
+namespace parallax::detail {
+
+// Who reads which file of a generation: ranks that see the same files read those together. The same on all ranks.
+class Readers {
+ public:
+  // All ranks see all files.
+  Readers(std::size_t ranks, std::size_t files) : group_of_file_(files, 0), groups_(1) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) groups_[0].push_back(rank);
+  }
+  // seen[r][f]: whether rank r sees file f. A file is read by the ranks that see what the first of them sees.
+  explicit Readers(std::vector<std::vector<std::byte>> seen) : seen_{std::move(seen)} {
+    std::vector<std::size_t> group_of_rank(seen_.size(), none);
+    for (std::size_t file = 0; file < seen_[0].size(); ++file) {
+      std::size_t const first = first_reader(file);
+      if (first == none) {
+        group_of_file_.push_back(none);
+        continue;
+      }
+      if (group_of_rank[first] == none) {
+        std::vector<std::size_t> group;
+        for (std::size_t rank = first; rank < seen_.size(); ++rank)
+          if (seen_[rank] == seen_[first]) group.push_back(rank), group_of_rank[rank] = groups_.size();
+        groups_.push_back(std::move(group));
+      }
+      group_of_file_.push_back(group_of_rank[first]);
+    }
+  }
+
+  // Each file has a group of readers.
+  std::vector<std::vector<std::size_t>> const& groups() const { return groups_; }
+  std::size_t group_of(std::size_t file) const { return group_of_file_[file]; }
+  // Whether a rank sees a file, and the first that does; -1 as a number where none does.
+  bool sees(std::size_t rank, std::size_t file) const { return seen_.empty() || seen_[rank][file] != std::byte{}; }
+  std::size_t first_reader(std::size_t file) const {
+    for (std::size_t rank = 0; rank < seen_.size(); ++rank)
+      if (sees(rank, file)) return rank;
+    return seen_.empty() ? 0 : none;
+  }
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+ private:
+  std::vector<std::vector<std::byte>> seen_;  // empty: all
+  std::vector<std::size_t> group_of_file_;
+  std::vector<std::vector<std::size_t>> groups_;
+};
+
+// What all ranks restore.
+struct ReadableGeneration {
+  Generation manifest;
+  Readers readers;
+  std::vector<std::string> passed_over{};  // reasons for each newer one that was passed over
+};
+
+// The work of `find_for_all`.
+template <Communicator C>
+class GenerationFinder {
+ public:
+  GenerationFinder(SessionCore<C>& core, std::string const& directory, std::int64_t wanted, bool whole)
+      : core_{&core}, directory_{&directory}, wanted_{wanted}, whole_{whole}, rank_{core.topology.rank()} {}
+
+  ReadableGeneration find() {
+    std::optional<Error> error = caught(rank_, "restore", [&] {
+      if (wanted_ == 0) mine_ = generations_in(*directory_);
+    });
+    agree_so_far(*core_, "restore", error);
+    PassedOver passed;
+    std::vector<std::string> passed_over;
+    for (std::int64_t below = most_generations; next(below); below = number_) {
+      std::string why;
+      if (auto found = look(why); found && (!whole_ || is_whole(*found, why))) {
+        found->passed_over = std::move(passed_over);
+        return std::move(*found);
+      }
+      passed.add(why);
+      passed_over.push_back(std::move(why));
+    }
+    error = caught(rank_, "restore", [&] { passed.fail(*directory_); });
+    agree_so_far(*core_, "restore", error);
+    throw Error{*error};
+  }
+
+ private:
+  // Collective. The newest generation below that number that any rank sees, or the one that is wanted; who sees the manifest that the
+  // first of these sees. False where there is none.
+  bool next(std::int64_t below) {
+    auto const at = std::find_if(mine_.begin(), mine_.end(), [&](std::int64_t number) { return number < below; });
+    std::int64_t const newest = wanted_ > 0 ? wanted_ : at == mine_.end() ? 0 : *at;
+    std::uint64_t tag = 0;
+    std::optional<Error> const error = caught(rank_, "restore", [&] {
+      if (newest > 0) tag = manifest_tag(*directory_, newest);
+    });
+    agree_so_far(*core_, "restore", error);
+    double const word = wanted_ > 0 ? 1.0 : static_cast<double>(newest);  // any number may be wanted
+    core_->rounds.words = {word, static_cast<double>(tag >> 32), static_cast<double>(tag & 0xffff'ffffu)};
+    core_->rounds.tell_all("restore", [] { return std::string{}; });
+    double most = 0;
+    for (int rank = 0; rank < core_->topology.size(); ++rank) most = std::max(most, core_->rounds.told(rank)[0]);
+    number_ = wanted_ > 0 ? wanted_ : static_cast<std::int64_t>(most);
+    // Of those that see it, the first that sees a manifest in it leads.
+    leader_ = -1;
+    auto const told = [&](int rank) { return core_->rounds.told(rank); };
+    auto const sees = [&](int rank) { return told(rank)[0] == most; };
+    auto const has = [&](int rank) { return sees(rank) && (told(rank)[1] != 0 || told(rank)[2] != 0); };
+    for (int rank = core_->topology.size() - 1; rank >= 0; --rank)
+      if (has(rank) || (sees(rank) && (leader_ < 0 || !has(leader_)))) leader_ = rank;
+    all_see_ = true, sees_ = false;
+    for (int rank = 0; number_ > 0 && rank < core_->topology.size(); ++rank) {
+      bool const alike = sees(rank) && told(rank)[1] == told(leader_)[1] && told(rank)[2] == told(leader_)[2];
+      all_see_ = all_see_ && alike;
+      if (rank == rank_) sees_ = alike;
+    }
+    return number_ > 0;
+  }
+
+  // Collective. That generation, unless it is passed over.
+  std::optional<ReadableGeneration> look(std::string& why) {
+    std::optional<Generation> manifest;
+    std::optional<Error> error = caught(rank_, "restore", [&] {
+      if (rank_ != leader_) return;
+      auto read = unless_passed(wanted_ > 0, why, [&] {
+        Generation opened = open_generation(*directory_, number_);
+        if (in_one_folder(opened)) check_shards(opened, *directory_);
+        return opened;
+      });
+      if (read) manifest.emplace(std::move(*read));
+    });
+    agree_so_far(*core_, "restore", error);
+    core_->rounds.words.assign(1, manifest ? 1.0 : 0.0);
+    core_->rounds.tell_all("restore", [] { return std::string{}; });
+    bool const passed = core_->rounds.told(leader_)[0] == 0;
+    auto told = gathered_bytes(*core_, "restore",
+                               manifest ? std::span{std::as_const(*manifest).bytes()} : std::as_bytes(std::span{why}), true);
+    std::vector<std::byte>& leaders = told[static_cast<std::size_t>(leader_)];
+    if (passed) {
+      why.assign(reinterpret_cast<char const*>(leaders.data()), leaders.size());
+      return std::nullopt;
+    }
+    error = caught(rank_, "restore", [&] {
+      if (!manifest) manifest.emplace(std::move(leaders), *directory_ + "/" + generation_name(number_));
+    });
+    agree_so_far(*core_, "restore", error);
+    if (!in_one_folder(*manifest)) return apart(std::move(*manifest), why);
+    Readers all{static_cast<std::size_t>(core_->topology.size()), manifest->shards().size()};
+    return ReadableGeneration{std::move(*manifest), std::move(all)};
+  }
+
+  // Whether all ranks see all files in one folder.
+  bool in_one_folder(Generation const& manifest) const { return all_see_ && manifest.facts().homes.empty(); }
+
+  // Collective. Each rank looks which files it sees; each has to be seen by one.
+  std::optional<ReadableGeneration> apart(Generation&& manifest, std::string& why) {
+    std::vector<std::byte> seen(manifest.shards().size());
+    std::string own_why;
+    std::optional<Error> const error = caught(rank_, "restore", [&] {
+      for (std::size_t file = 0; sees_ && file < seen.size(); ++file) {
+        std::string other;
+        bool const there =
+            unless_passed(false, other, [&] { return check_shard(manifest, *directory_, file), true; }).has_value();
+        seen[file] = static_cast<std::byte>(there);
+      }
+    });
+    agree_so_far(*core_, "restore", error);
+    Readers readers{gathered_bytes(*core_, "restore", seen, true)};
+    for (std::size_t file = 0; file < seen.size(); ++file) {
+      if (readers.group_of(file) != Readers::none) continue;
+      std::optional<Error> const missing = caught(rank_, "restore", [&] {
+        FormatError const none{*directory_ + "/" + generation_name(number_) + "/" + shard_name(static_cast<int>(file)),
+                               "no rank sees it as it was written"};
+        if (wanted_ > 0) throw none;
+        why = none.what();
+      });
+      agree_so_far(*core_, "restore", missing);
+      return std::nullopt;
+    }
+    return ReadableGeneration{std::move(manifest), std::move(readers)};
+  }
+
+  // Collective. Returns whether every block of every file is as it was written. Each rank reads a part of the blocks that it
+  // sees. A wanted generation that is not whole is refused.
+  bool is_whole(ReadableGeneration const& found, std::string& why) {
+    std::string damage;
+    std::optional<Error> error = caught(rank_, "restore", [&] {
+      try {
+        read_part(found);
+      } catch (FileError const& failed) {
+        if (failed.code() != EIO) throw;
+        damage = failed.what();
+      } catch (FormatError const& failed) {
+        damage = failed.what();
+      }
+    });
+    agree_so_far(*core_, "restore", error);
+    for (auto const& told : gathered_bytes(*core_, "restore", std::as_bytes(std::span{damage}), true)) {
+      if (told.empty()) continue;
+      why.assign(reinterpret_cast<char const*>(told.data()), told.size());
+      break;
+    }
+    if (why.empty()) return true;
+    if (wanted_ == 0) return false;
+    throw Refused{{Errc::file, rank_, "restore", "", why}};
+  }
+  // Local. Reads this rank's part of the blocks. Throws FormatError of a damaged block, and FileError.
+  void read_part(ReadableGeneration const& found) const {
+    auto const rank = static_cast<std::size_t>(rank_);
+    BlockReader blocks{found.manifest, *directory_ + "/" + generation_name(found.manifest.facts().number)};
+    auto const each_slab = [&](auto&& f) {
+      for (std::size_t file = 0; file < found.manifest.shards().size(); ++file) {
+        auto const& readers = found.readers.groups()[found.readers.group_of(file)];
+        auto const at = std::find(readers.begin(), readers.end(), rank);
+        ShardFile const& shard = found.manifest.shards()[file];
+        for (std::size_t tensor = 0; at != readers.end() && tensor < shard.header().size(); ++tensor)
+          if (!shard.is_list(tensor)) f(blocks.slab(file, tensor), at - readers.begin(), readers.size());
+      }
+    };
+    std::int64_t all = 0, number = 0;
+    each_slab([&](Slab const& slab, std::ptrdiff_t, std::size_t) { all += slab.blocks; });
+    std::vector<std::byte> rows;
+    each_slab([&](Slab const& slab, std::ptrdiff_t at, std::size_t of) {
+      auto const begin = [&](std::ptrdiff_t part) {
+        return static_cast<std::int64_t>(
+            part_begin(static_cast<std::size_t>(all), static_cast<int>(part), static_cast<int>(of)));
+      };
+      for (std::int64_t block = 0; block < slab.blocks; ++block, ++number) {
+        if (number < begin(at) || number >= begin(at + 1)) continue;
+        rows.resize(blocks.bytes(slab, block));
+        blocks.read(slab, block, rows);
+      }
+    });
+  }
+
+  SessionCore<C>* core_;
+  std::string const* directory_;
+  std::int64_t wanted_;
+  bool whole_;
+  int rank_;
+  std::vector<std::int64_t> mine_;     // the generations that this rank sees, from the newest on
+  std::int64_t number_ = 0;            // the one that is looked at
+  int leader_ = 0;                     // who reads its manifest
+  bool all_see_ = true, sees_ = true;  // that manifest: all ranks, and this one
+};
+
+// Collective. Finds the generation `wanted`, or for 0 the newest of which every file is seen by a rank. With `whole` each block
+// is as it was written. All ranks find the same one. Throws Error (file), as a refusal, after which the session goes on.
+template <Communicator C>
+ReadableGeneration find_for_all(SessionCore<C>& core, std::string const& directory, std::int64_t wanted, bool whole) {
+  return GenerationFinder<C>{core, directory, wanted, whole}.find();
+}
+
+}  // namespace parallax::detail

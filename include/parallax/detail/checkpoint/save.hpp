@@ -1,0 +1,326 @@
+// `Session::save`: every rank writes what it holds, and the first rank of each folder makes a generation of it. The session calls `run`
+// of CheckpointWork.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/checkpoint/common.hpp"
+#include "parallax/detail/checkpoint/folder_lock.hpp"
+#include "parallax/detail/checkpoint/shard.hpp"
+#include "parallax/detail/core/birth.hpp"
+#include "parallax/detail/core/math.hpp"
+
+namespace parallax::detail {
+
+// A folder of an unfinished generation, or a file that is there for a moment. It is gone with this object, unless it is kept,
+// or this is a forked child.
+class UnfinishedFolder {
+ public:
+  UnfinishedFolder() = default;
+  explicit UnfinishedFolder(std::string path) : path_{std::move(path)} {}
+  UnfinishedFolder(UnfinishedFolder&& other) noexcept : path_{std::exchange(other.path_, {})}, birth_{other.birth_} {}
+  UnfinishedFolder& operator=(UnfinishedFolder&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(birth_, other.birth_);
+    return *this;
+  }
+  ~UnfinishedFolder() {
+    if (!path_.empty() && !birth_.in_child()) remove_folder(path_);
+  }
+  void keep() noexcept { path_.clear(); }
+
+ private:
+  std::string path_;
+  Birth birth_;
+};
+
+// Local. Returns a line for each variable that every rank of this session has whole, in memory of the host, with the checksum
+// of its values and slots. Ranks compare the lines before they save, so that replicas which differ take no good checkpoint's
+// place. Variables that were never updated are left to their first update. Tables with rows that are behind are left to
+// SessionOptions::compare_replicas_every.
+template <Communicator C>
+std::string compared_replicas(SessionCore<C>& core) {
+  std::string lines;
+  if (!core.options.compare_replicas || core.topology.size() == 1) return lines;
+  std::uint64_t sum = 0;
+  for (auto const& known : core.registry.variables())
+    if (known->state && !known->gone && known->updates(known->state) > 0 && known->replica(known->state, sum, false))
+      append(lines, {"\n", known->name, "\tvalues and slots of checksum ", number_text(sum)});
+  return lines;
+}
+
+// Which ranks see the same folder: those of a home. By rank, the first rank of its home, which leads it.
+struct Homes {
+  bool one() const {
+    return std::all_of(leaders.begin(), leaders.end(), [](int leader) { return leader == 0; });
+  }
+  int leader_of(int rank) const { return leaders[static_cast<std::size_t>(rank)]; }
+  bool leads(int rank) const { return leader_of(rank) == rank; }
+
+  std::vector<int> leaders;
+};
+
+// A generation that is being made: what all ranks know of it, and the leaders' folders.
+struct NewGeneration {
+  // The name of a rank's file in the folder that is being filled.
+  std::string shard(int rank) const { return making + "/" + shard_name(rank); }
+  // Whether older generations may be removed.
+  bool removes() const { return keep > 0 || keep_for > 0; }
+
+  GenerationFacts facts;
+  Homes homes;
+  std::string directory, path, making;  // path: where it will be; making: where its files are until then
+  std::size_t keep = 0;                 // how many generations stay; 0: all
+  double keep_for = 0;                  // and for how many seconds; 0: for ever
+  std::vector<SmallItem> small;
+  std::vector<std::pair<std::string, std::string>> signatures;
+  UnfinishedFolder folder;
+};
+
+// Local, on a leader, once the files of its home are on the disk. `shards`: by rank. The generation has its manifest. Throws FileError.
+inline void write_manifest(NewGeneration const& made, std::span<WrittenShard const> shards) {
+  auto const manifest = Generation::encoded(made.facts, made.small, made.signatures, shards);
+  NewFile file{made.making + "/" + std::string{manifest_name}, manifest.size()};
+  file.write(0, manifest);
+  file.finish();
+  sync_folder(made.making);
+}
+// Local, on a leader. The generation has its name. Throws FileError; of what is thrown once it has it, it is there all the same.
+inline void give_name(NewGeneration& made) {
+  if (::rename(made.making.c_str(), made.path.c_str()) != 0) throw FileError(made.path, "rename", errno);
+  made.folder.keep();
+  sync_folder(made.directory);
+}
+
+// Local, on a leader, once it has its name everywhere. What is too old loses its own; `complete`: the numbers of what is not in part.
+inline std::vector<std::int64_t> unname_old(NewGeneration const& made, std::span<std::int64_t const> complete) {
+  return unname_old(made.directory, made.facts.number, made.keep, made.keep_for, complete);
+}
+
+// Collective. The ranks of each home remove what its leader has taken the names from, at the same time: of a large file that takes long.
+template <Communicator C>
+void remove_together(SessionCore<C>& core, char const* operation, NewGeneration const& made,
+                     std::span<std::int64_t const> gone) {
+  int const rank = core.topology.rank(), leader = made.homes.leader_of(rank);
+  auto const all = gathered_bytes(core, operation, std::as_bytes(gone), true);
+  std::size_t turn = 0, turns = 0;
+  for (int r = 0; r < core.topology.size(); ++r)
+    if (made.homes.leader_of(r) == leader) turn += r < rank, ++turns;
+  auto const numbers = values_of<std::int64_t>(all[static_cast<std::size_t>(leader)]);
+  for (std::int64_t const number : numbers) remove_files(made.directory, number, turn, turns);
+  if (std::all_of(all.begin(), all.end(), [](auto const& bytes) { return bytes.empty(); })) return;
+  agree_so_far(core, operation, std::nullopt);
+  if (rank != leader) return;
+  for (std::int64_t const number : numbers)
+    remove_folder(made.directory + "/" + generation_name(number) + std::string{unfinished});
+}
+
+// Collective. Every rank has written its file, of which it tells `mine`, or has met `error`; the leaders make a generation of all. In
+// several homes each step is done in all before the next begins: the manifests, the names, and what is too old, which stays until the
+// new generation has its name everywhere.
+template <Communicator C>
+void make_generations(SessionCore<C>& core, char const* operation, NewGeneration& made, WrittenShard const& mine,
+                      std::optional<Error> error) {
+  int const rank = core.topology.rank();
+  bool const leads = made.homes.leads(rank), apart = !made.homes.one();
+  agree_so_far(core, operation, error);
+  auto texts = gathered_bytes(core, operation, mine.text, apart);
+  auto const sums = gathered_bytes(core, operation, std::as_bytes(std::span{mine.sums}), apart);
+  auto const sizes = gathered_bytes(core, operation, std::as_bytes(std::span{&mine.size, 1}), apart);
+  std::vector<WrittenShard> shards(leads ? made.facts.hosts.size() : 0);
+  auto const by_leaders = [&](auto&& body) {
+    error = caught(rank, operation, [&] {
+      if (leads) body();
+    });
+    agree_so_far(core, operation, error);
+  };
+  auto const put_together = [&] {
+    for (std::size_t r = 0; r < shards.size(); ++r) {
+      shards[r].text = std::move(texts[r]);
+      shards[r].sums = values_of<std::uint64_t>(sums[r]);
+      std::memcpy(&shards[r].size, sizes[r].data(), 8);
+    }
+  };
+  std::vector<std::int64_t> complete, gone;  // complete: those that are in all homes
+  if (!apart) {
+    by_leaders([&] {
+      put_together(), write_manifest(made, shards), give_name(made);
+      if (made.removes()) gone = unname_old(made, generations_in(made.directory));
+    });
+    if (made.removes()) remove_together(core, operation, made, gone);
+    return;
+  }
+  by_leaders([&] { put_together(), write_manifest(made, shards); });
+  by_leaders([&] { give_name(made); });
+  if (!made.removes()) return;
+  by_leaders([&] { complete = generations_in(made.directory); });
+  auto const all = gathered_bytes(core, operation, std::as_bytes(std::span{complete}), true);
+  by_leaders([&] {
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      if (!made.homes.leads(static_cast<int>(r))) continue;
+      auto const there = values_of<std::int64_t>(all[r]);
+      std::erase_if(complete,
+                    [&](std::int64_t number) { return std::find(there.begin(), there.end(), number) == there.end(); });
+    }
+    gone = unname_old(made, complete);
+  });
+  remove_together(core, operation, made, gone);
+}
+
+// Collective. Finds out who sees whose folder: rank 0 makes a file, and each rank that does not see it makes one as well.
+// Afterwards the folder is there, without left files of earlier saves, and the session has its lock. `id`: of the save, for the
+// names of these files.
+template <Communicator C>
+Homes find_homes(SessionCore<C>& core, char const* operation, std::string const& directory, std::uint64_t id) {
+  int const rank = core.topology.rank(), ranks = core.topology.size();
+  auto const file = [&](int of) { return directory + "/" + sign_name(id, of); };
+  UnfinishedFolder sign;
+  auto const make = [&](bool makes) {
+    std::optional<Error> const error = caught(rank, operation, [&] {
+      if (!makes) return;
+      make_folder(directory);
+      if (rank == 0) hold_folder(core, directory), remove_unfinished(directory);
+      if (ranks == 1) return;
+      Descriptor const made = make_file(file(rank), 0);
+      if (!made.is_open()) throw FileError(file(rank), "open", errno);
+      sign = UnfinishedFolder{file(rank)};
+    });
+    agree_so_far(core, operation, error);
+  };
+  auto const seen = [&](int of) {
+    if (rank == of) return true;
+    struct ::stat status;
+    if (::stat(file(of).c_str(), &status) == 0) return true;
+    if (errno != ENOENT) throw FileError(file(of), "stat", errno);
+    return false;
+  };
+  Homes homes{std::vector<int>(static_cast<std::size_t>(ranks), 0)};
+  auto const tell = [&](auto&& find) {
+    int leader = rank;
+    std::optional<Error> const error = caught(rank, operation, [&] { leader = find(); });
+    agree_so_far(core, operation, error);
+    core.rounds.words.assign(1, static_cast<double>(leader));
+    core.rounds.tell_all(operation, [] { return std::string{}; });
+    for (int r = 0; r < ranks; ++r) homes.leaders[static_cast<std::size_t>(r)] = static_cast<int>(core.rounds.told(r)[0]);
+  };
+  make(rank == 0);
+  if (ranks == 1) return homes;
+  tell([&] { return seen(0) ? 0 : rank; });
+  if (homes.one()) return homes;
+  std::vector<int> const first = homes.leaders;
+  int const leader = first[static_cast<std::size_t>(rank)];
+  make(leader == rank && rank != 0);
+  tell([&] {
+    for (int r = 1; r < leader; ++r)
+      if (first[static_cast<std::size_t>(r)] == r && seen(r)) return r;
+    return leader;
+  });
+  return homes;
+}
+
+// Collective. The beginning of a save, in the background or not: all ranks mean the same, nothing else goes on behind the steps, this
+// rank's part is planned, and the leaders have made the folders.
+template <Communicator C, class... Things>
+NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string const& directory, SaveOptions const& options,
+                         SavePlan& plan, Things&... things) {
+  char const* const word = to_string(operation).data();
+  int const rank = core.topology.rank();
+  std::string const text = joined({word, " in '", directory, "', ", fields_text(options), compared_replicas(core)});
+  begin_checkpoint(core, operation, text, [&] {
+    auto const refuse = [&](char const* why) { throw Error{Errc::invalid_argument, rank, word, "", why}; };
+    if (directory.empty()) refuse("the folder has no name");
+    if (options.keep < 0) refuse("at least one generation is kept");
+    if (!is_not_negative(options.keep_for)) refuse("keep_for is a time");
+    if (options.block_bytes < 1 || options.block_bytes > (1 << 20)) refuse("block_bytes is from 1 to 1 MiB");
+    if (!is_positive(options.at_most)) refuse("at_most is a time");
+    check_things(core, word, false, things...);
+    visit_things(core, plan, things...);
+  });
+  core.settle_behind(word);
+  core.waiting.allow(patience(options.at_most));
+
+  NewGeneration made;
+  std::random_device random;
+  std::uint64_t const mine = (std::uint64_t{random()} << 32 | random()) >> 12;  // exact as a double
+  auto const agreed = [&](double value) {
+    core.rounds.words.assign(1, value);
+    core.rounds.tell_all(word, [] { return std::string{}; });
+  };
+  agreed(static_cast<double>(mine));
+  made.facts = {0, core.steps, options.block_bytes, static_cast<std::uint64_t>(core.rounds.told(0)[0]), {}, {}};
+  made.directory = directory, made.keep = static_cast<std::size_t>(options.keep), made.keep_for = options.keep_for;
+  made.homes = find_homes(core, word, directory, made.facts.id);
+  bool const leads = made.homes.leads(rank);
+
+  // A number that no home has.
+  std::int64_t newest = 0;
+  std::optional<Error> error = caught(rank, word, [&] {
+    if (!leads) return;
+    if (rank != 0) hold_folder(core, directory), remove_unfinished(directory);
+    auto const numbers = numbers_in(directory);
+    if (!numbers.empty()) newest = numbers.front();
+  });
+  agree_so_far(core, word, error);
+  agreed(static_cast<double>(newest));
+  for (double const told : core.rounds.all_told()) newest = std::max(newest, static_cast<std::int64_t>(told));
+  made.facts.number = newest + 1;
+  made.path = directory + "/" + generation_name(made.facts.number);
+  made.making = made.path + std::string{unfinished};
+  error = caught(rank, word, [&] {
+    for (int const host : core.topology.hosts()) made.facts.hosts.push_back(host);
+    if (!made.homes.one()) made.facts.homes = made.homes.leaders;
+    if (!leads) return;
+    if (::mkdir(made.making.c_str(), 0777) != 0) throw FileError(made.making, "mkdir", errno);
+    made.folder = UnfinishedFolder{made.making};
+    made.small = plan.small();
+    for (auto const& known : core.registry.variables())
+      if (!known->gone) made.signatures.emplace_back(known->name, known->signature);
+  });
+  agree_so_far(core, word, error);
+  return made;
+}
+
+// The work of `Session::save`.
+template <>
+struct CheckpointWork<Operation::save> {
+  // Collective. Called by the session.
+  template <class S, class... Things>
+  static Saved run(S& session, std::string const& directory, SaveOptions const& options, Things&... things) {
+    if constexpr (check_saved<Things...>())
+      return session.core().waiting.guarded("save", [&] { return save(session.core(), directory, options, things...); });
+    else return {};
+  }
+
+ private:
+  template <Communicator C, class... Things>
+  static Saved save(SessionCore<C>& core, std::string const& directory, SaveOptions const& options, Things&... things) {
+    int const rank = core.topology.rank();
+    SavePlan plan{rank, core.topology.size()};
+    NewGeneration made = begin_save(core, Operation::save, directory, options, plan, things...);
+
+    // All write, and say what they have written.
+    WrittenShard mine;
+    std::optional<Error> error = caught(rank, "save", [&] {
+      ShardDraft draft{std::move(plan), made.facts.id, options.block_bytes};
+      ShardWriter writer{made.shard(rank), draft};
+      ShardRows rows{draft, writer};
+      visit_things(core, rows, things...);
+      writer.finish();
+      mine = std::move(draft.shard());
+    });
+    make_generations(core, "save", made, mine, std::move(error));
+    return {made.facts.number, made.facts.step, made.path};
+  }
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,142 @@
+// Signals as a wish to save and to end. Checkpoints asks a SignalWatch after each step, if its trainer wants that.
+#pragma once
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <utility>
+
+#include "parallax/detail/core/birth.hpp"
+#include "parallax/detail/core/clock.hpp"
+
+namespace parallax {
+
+// A set of signals by which a process is asked to save and to end: `false`, `true`, or a list, {SIGTERM, SIGUSR1}.
+class Signals {
+ public:
+  // Makes the empty set, or that of the signals by which schedulers, terminals and users ask: SIGTERM, SIGINT and SIGHUP, and,
+  // as far as nobody else in the process handles them, SIGUSR1, SIGUSR2 and SIGXCPU.
+  template <std::same_as<bool> Asked>
+  constexpr Signals(Asked asked) : usual_{asked} {
+    if (asked)
+      for (int const number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) add(number);
+  }
+  // Takes just these, by their numbers; a number of no signal is left out. A template, so that {true} is no list of signal 1.
+  template <std::same_as<int> Number>
+  constexpr Signals(std::initializer_list<Number> numbers) {
+    for (int const number : numbers) add(number);
+  }
+
+  // One more than the highest number of a signal.
+  static constexpr int end = 65;
+  // Returns whether a number is of the set.
+  constexpr bool has(int number) const { return number > 0 && number < end && ((numbers_ >> (number - 1)) & 1) != 0; }
+  // Returns whether any is.
+  constexpr bool any() const { return numbers_ != 0; }
+  // Returns whether a signal that others handle is left to them.
+  constexpr bool leaves(int number) const { return usual_ && number != SIGTERM && number != SIGINT && number != SIGHUP; }
+
+ private:
+  constexpr void add(int number) {
+    if (number > 0 && number < end) numbers_ |= std::uint64_t{1} << (number - 1);
+  }
+
+  std::uint64_t numbers_ = 0;
+  bool usual_ = false;
+};
+
+namespace detail {
+
+// A watch for signals. While one lives in the process, a signal of its set is remembered, and given to the handler that was
+// there before. The first SIGTERM, SIGINT or SIGHUP ends nothing. A further one of them ends the process as if nobody had asked
+// for it, but for those within a second of the first: launchers send on the one of a terminal as well. Other signals are
+// warnings, however many come: of SIGXCPU the system sends one each second. A signal that was ignored stays ignored.
+//
+// A forked child saves nothing. A signal from its parent, or from itself, does there what it did before. One from elsewhere may
+// be for the whole group, as terminals and schedulers send it: the child lives through what its parent lives through, for the
+// parent's next step may need a batch of it.
+class SignalWatch {
+ public:
+  // Begins to watch. Throws nothing; several watches in a process are one, of all their signals.
+  explicit SignalWatch(Signals const& wanted) {
+    Guard const turn{&turns};
+    if (watches++ == 0) first = 0, asked = false, birth = {}, process = ::getpid();
+    for (int number = 1; number < Signals::end; ++number) {
+      auto const i = static_cast<std::size_t>(number);
+      if (!wanted.has(number) || held[i] || ::sigaction(number, nullptr, &before[i]) != 0) continue;
+      bool const plain = !(before[i].sa_flags & SA_SIGINFO);
+      if (plain && before[i].sa_handler == SIG_IGN) continue;
+      if (wanted.leaves(number) && !(plain && before[i].sa_handler == SIG_DFL)) continue;
+      struct ::sigaction mine {};
+      mine.sa_sigaction = &handle;
+      mine.sa_flags = SA_SIGINFO | SA_RESTART;
+      ::sigemptyset(&mine.sa_mask);
+      held[i] = ::sigaction(number, &mine, nullptr) == 0;
+    }
+  }
+  SignalWatch(SignalWatch&&) = delete;
+  // The last one gives back the handlers that were there before.
+  ~SignalWatch() {
+    Guard const turn{&turns};
+    if (--watches > 0) return;
+    for (int number = 1; number < Signals::end; ++number) {
+      auto const i = static_cast<std::size_t>(number);
+      struct ::sigaction now;
+      if (!std::exchange(held[i], false) || ::sigaction(number, nullptr, &now) != 0) continue;
+      if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == &handle) ::sigaction(number, &before[i], nullptr);
+    }
+  }
+
+  // Whether this process was sent one.
+  bool seen() const { return asked; }
+
+ private:
+  static std::int64_t clock() {
+    ::timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  }
+  // Calls nothing that a handler may not call.
+  static void handle(int signal, ::siginfo_t* info, void* context) {
+    int const error = errno;
+    struct ::sigaction const& there = before[static_cast<std::size_t>(signal)];
+    if (birth.in_child() && (info->si_pid == ::getppid() || info->si_pid == ::getpid() || process != ::getppid())) {
+      ::sigaction(signal, &there, nullptr);
+      ::raise(signal);  // once this returns
+      errno = error;
+      return;
+    }
+    std::int64_t none = 0;
+    std::int64_t const now = clock();
+    bool const ends = signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+    asked = true;
+    if (ends && !first.compare_exchange_strong(none, now) && now - none > 1'000'000'000) {
+      ::signal(signal, SIG_DFL);
+      ::raise(signal);  // once this returns
+    } else {
+      if (there.sa_flags & SA_SIGINFO) there.sa_sigaction(signal, info, context);
+      else if (there.sa_handler != SIG_DFL && there.sa_handler != SIG_IGN) there.sa_handler(signal);
+    }
+    errno = error;
+  }
+
+  static inline SpinLock turns;
+  static inline int watches = 0;
+  static inline Birth birth;
+  static inline ::pid_t process = 0;  // in which the first of the watches was made
+  static inline std::array<struct ::sigaction, Signals::end> before{};
+  static inline std::array<bool, Signals::end> held{};
+  static inline std::atomic<std::int64_t> first{0};  // when one came that ends a process; 0: never
+  static inline std::atomic<bool> asked{false};
+};
+
+}  // namespace detail
+}  // namespace parallax

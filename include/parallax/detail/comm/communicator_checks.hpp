@@ -1,0 +1,75 @@
+// What a type lacks of a communicator, in one sentence: a Session includes it, and the suites of the room `conformance`, which
+// refuse such a type when they are compiled.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/detail/core/clock.hpp"
+
+namespace parallax::detail {
+
+// The members of the core, and what its requests need; `mutability`: the type is const. `nothing`: it is a communicator.
+enum class CommunicatorLack { nothing, mutability, rank, size, ialltoallv, movable, test, waiting_for, abort, deadline };
+
+// The first member that is missing, in the order of the concept.
+// Each member is asked for only where those before it are there, so that the answer names one.
+template <class C>
+consteval CommunicatorLack communicator_lacks() {
+  if constexpr (std::is_const_v<C>) {
+    return CommunicatorLack::mutability;
+  } else if constexpr (!requires(C const& view) { { view.rank() } -> std::same_as<int>; }) {
+    return CommunicatorLack::rank;
+  } else if constexpr (!requires(C const& view) { { view.size() } -> std::same_as<int>; }) {
+    return CommunicatorLack::size;
+  } else if constexpr (!requires(C& comm, Transfer const& transfer) { comm.ialltoallv(0, transfer); }) {
+    return CommunicatorLack::ialltoallv;
+  } else {
+    using R = decltype(std::declval<C&>().ialltoallv(0, std::declval<Transfer const&>()));
+    if constexpr (!std::movable<R>) return CommunicatorLack::movable;
+    else if constexpr (!requires(R& request) { { request.test() } -> std::same_as<bool>; }) return CommunicatorLack::test;
+    else if constexpr (!requires(R const& request) { { request.waiting_for() } -> std::same_as<int>; })
+      return CommunicatorLack::waiting_for;
+    else if constexpr (!requires(C& comm, Error const& reason) { comm.abort(reason); }) return CommunicatorLack::abort;
+    else if constexpr (!requires(C const& view) { { view.deadline() } -> std::convertible_to<std::chrono::nanoseconds>; })
+      return CommunicatorLack::deadline;
+    else return CommunicatorLack::nothing;
+  }
+}
+
+// One of its assertions fails where C is no communicator.
+template <class C>
+struct check_communicator {
+  // What each assertion looks at.
+  static constexpr CommunicatorLack lack = communicator_lacks<C>();
+  static_assert(lack != CommunicatorLack::mutability,
+                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this one is const");
+  static_assert(lack != CommunicatorLack::rank,
+                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
+                "int rank() const");
+  static_assert(lack != CommunicatorLack::size,
+                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
+                "int size() const");
+  static_assert(lack != CommunicatorLack::ialltoallv,
+                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
+                "ialltoallv(channel, transfer)");
+  static_assert(lack != CommunicatorLack::movable,
+                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and what this one's "
+                "ialltoallv(channel, transfer) returns is not movable");
+  static_assert(lack != CommunicatorLack::test,
+                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and what this one's "
+                "ialltoallv(channel, transfer) returns lacks bool test()");
+  static_assert(lack != CommunicatorLack::waiting_for,
+                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and what this one's "
+                "ialltoallv(channel, transfer) returns lacks int waiting_for() const");
+  static_assert(lack != CommunicatorLack::abort,
+                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
+                "abort(reason)");
+  static_assert(lack != CommunicatorLack::deadline,
+                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
+                "deadline() const");
+};
+
+}  // namespace parallax::detail

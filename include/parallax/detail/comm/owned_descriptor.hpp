@@ -1,0 +1,39 @@
+// A file descriptor that closes itself, for the headers of the room that call the system: sockets (detail/transport/socket/descriptor.hpp) and pipes
+// (detail/launch/output.hpp).
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace parallax::detail {
+
+// Owns a file descriptor, or none.
+class OwnedDescriptor {
+ public:
+  OwnedDescriptor() = default;
+  explicit OwnedDescriptor(int number) : number_{number} {}
+  OwnedDescriptor(OwnedDescriptor&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
+  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept {
+    if (this != &other) {
+      close();
+      number_ = std::exchange(other.number_, -1);
+    }
+    return *this;
+  }
+  ~OwnedDescriptor() { close(); }
+
+  // The system's number of it; -1 where there is none.
+  int get() const { return number_; }
+  // Whether there is one.
+  explicit operator bool() const { return number_ >= 0; }
+  // Gives it back to the system.
+  void close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+
+ private:
+  int number_ = -1;
+};
+
+}  // namespace parallax::detail

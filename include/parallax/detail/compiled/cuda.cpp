@@ -1,0 +1,2 @@
+#define PARALLAX_DEVICE_ENGINE_ONCE template
+#include "parallax/detail/compiled/cuda.hpp"

@@ -1,0 +1,249 @@
+// What the suites of communicators are made of: random exchanges whose every byte is known, and the Failure that they throw.
+// Every suite of communicators includes it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/detail/comm/communicator_checks.hpp"
+
+namespace parallax_conformance {
+
+// What a suite throws where a communicator does not do what it must: one sentence, with the check, the seed and the rank.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Throws a Failure of this sentence unless it holds. Called by checks, on any rank.
+inline void require(bool holds, std::string const& sentence) {
+  if (!holds) throw Failure{sentence};
+}
+
+// A well-mixed function of a number: the step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Seeds are made by it, so that
+// all ranks make the same.
+inline std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+// The same of several numbers, in which their order matters.
+template <class... More>
+std::uint64_t mix(std::uint64_t first, std::uint64_t second, More... more) {
+  return mix(mix(first) ^ second, static_cast<std::uint64_t>(more)...);
+}
+
+// Random numbers that are a function of the seed: ranks with the same seed draw the same.
+class Dice {
+ public:
+  // Draws from this seed on.
+  explicit Dice(std::uint64_t seed) : state_{seed} {}
+  // The next number, in [0, limit); `limit` is positive. Not quite even, which does not matter here.
+  std::size_t below(std::size_t limit) { return static_cast<std::size_t>((state_ = mix(state_)) % limit); }
+  // The numbers 0 … count - 1 in a random order.
+  std::vector<int> shuffled(int count) {
+    std::vector<int> order(static_cast<std::size_t>(count));
+    std::iota(order.begin(), order.end(), 0);
+    // From the last to the first: exchanged with one of those before it, or with itself (R. A. Fisher and F. Yates).
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[below(i)]);
+    return order;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// One rank's part of one operation. Sizes and contents of all blocks are functions of (seed, source, target), so every rank
+// knows what it must receive. Blocks lie in random order with gaps between them; the gaps must not change. Owns all memory,
+// which the transfer refers to.
+class Exchange {
+ public:
+  // The part of `rank` of `size` ranks. `bytes(source, target)` is the size of a block, the same on both.
+  template <class Bytes>
+  Exchange(std::uint64_t seed, int rank, int size, Bytes const& bytes) : seed_{seed}, rank_{rank} {
+    // Where blocks lie is this rank's own; sizes and contents are common.
+    Dice dice{mix(seed, static_cast<std::uint64_t>(rank))};
+    auto const lay_out = [&](std::vector<parallax::ByteRange>& blocks, std::vector<std::byte>& memory,
+                             auto const& bytes_of) {
+      blocks.resize(static_cast<std::size_t>(size));
+      std::size_t end = dice.below(9);
+      for (int const peer : dice.shuffled(size)) {
+        blocks[static_cast<std::size_t>(peer)] = {end, bytes_of(peer)};
+        end += bytes_of(peer) + dice.below(9);
+      }
+      memory.assign(end, gap);
+    };
+    lay_out(to_, send_, [&](int target) { return bytes(rank, target); });
+    lay_out(from_, receive_, [&](int source) { return bytes(source, rank); });
+    // Gaps are to stay as they are.
+    expected_ = receive_;
+    for (int peer = 0; peer < size; ++peer) {
+      fill(send_.data() + to_[static_cast<std::size_t>(peer)].offset, to_[static_cast<std::size_t>(peer)].bytes, rank,
+           peer);
+      fill(expected_.data() + from_[static_cast<std::size_t>(peer)].offset, from_[static_cast<std::size_t>(peer)].bytes,
+           peer, rank);
+    }
+    sent_ = send_;
+  }
+  Exchange(Exchange const&) = delete;
+  Exchange& operator=(Exchange const&) = delete;
+
+  // The transfer to be posted, once. Refers to the memory of this object, which must outlive the request.
+  parallax::Transfer transfer() const { return {send_.data(), to_, const_cast<std::byte*>(receive_.data()), from_}; }
+
+  // Called once the request is complete. Throws a Failure unless every block arrived and nothing else changed.
+  void check() const {
+    // The first byte that is wrong is enough to tell.
+    if (receive_ != expected_) {
+      auto const at = static_cast<std::size_t>(
+          std::mismatch(receive_.begin(), receive_.end(), expected_.begin()).first - receive_.begin());
+      require(false, "rank " + std::to_string(rank_) + ": " + place(at) + " is " +
+                         std::to_string(std::to_integer<int>(receive_[at])) + ", expected " +
+                         std::to_string(std::to_integer<int>(expected_[at])));
+    }
+    require(send_ == sent_, "rank " + std::to_string(rank_) + ": the memory that is sent from was changed");
+  }
+
+ private:
+  // What lies between blocks, and must stay.
+  static constexpr std::byte gap{0xA5};
+
+  // Words, not bytes, for these tests run under sanitizers.
+  void fill(std::byte* block, std::size_t bytes, int source, int target) const {
+    std::uint64_t word = mix(seed_, static_cast<std::uint64_t>(source), target);
+    for (std::size_t i = 0; i < bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
+      std::memcpy(block + i, &word, std::min(sizeof word, bytes - i));
+  }
+  // In words, which block a byte of the received memory is in.
+  std::string place(std::size_t at) const {
+    for (std::size_t source = 0; source < from_.size(); ++source)
+      if (at >= from_[source].offset && at < from_[source].offset + from_[source].bytes)
+        return "byte " + std::to_string(at - from_[source].offset) + " of " + std::to_string(from_[source].bytes) +
+               " from rank " + std::to_string(source);
+    return "byte " + std::to_string(at) + ", which lies outside all blocks,";
+  }
+
+  std::uint64_t seed_;
+  int rank_;
+  // Where blocks lie, to each rank and from each.
+  std::vector<parallax::ByteRange> to_, from_;
+  // What is sent, what arrives, what must arrive, and what was to be sent: the last two to compare with.
+  std::vector<std::byte> send_, receive_, expected_, sent_;
+};
+
+// Waits for a request, aborting the communicator should that fail, and checks that a request that is complete stays so.
+template <class C, class R>
+void complete(C& comm, R& request) {
+  try {
+    parallax::wait(comm, request, "a conformance check");
+  } catch (parallax::Error const& error) {
+    // Peers wait for this rank, which will not come any more.
+    comm.abort(error);
+    throw;
+  }
+  require(request.test(), "a request that was complete is not any more");
+  require(request.waiting_for() == -1, "a complete request waits for rank " + std::to_string(request.waiting_for()));
+}
+
+// Collective: tells every rank where `words` lie, and returns where those of each rank do.
+template <class C>
+std::vector<std::uint64_t const*> told_places(C& comm, std::vector<std::uint64_t> const& words) {
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  std::uint64_t const* const own = words.data();
+  std::vector<std::uint64_t const*> all(ranks);
+  std::vector<parallax::ByteRange> const to(ranks, {0, sizeof own});
+  std::vector<parallax::ByteRange> from(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof own, sizeof own};
+  auto request =
+      comm.ialltoallv(0, {reinterpret_cast<std::byte const*>(&own), to, reinterpret_cast<std::byte*>(all.data()), from});
+  complete(comm, request);
+  return all;
+}
+// Collective: returns once all ranks have read what they were told the place of.
+template <class C>
+void await_turns(C& comm) {
+  comm.take_turn();
+  for (parallax::Patience<C> patience{comm}; comm.unread() >= 0;)
+    require(patience.pause(), "rank " + std::to_string(comm.unread()) + " does not end its turn");
+}
+
+// One whole operation on a channel: posts it, waits for it, and checks it. Collective.
+template <class C>
+void exchange(C& comm, int channel, Exchange const& part) {
+  auto request = comm.ialltoallv(channel, part.transfer());
+  complete(comm, request);
+  part.check();
+}
+
+// Runs exchanges of which the first has a size on which two ranks disagree, and one of the two is 0. An Error of that, or of
+// waiting for what never comes, is right; bytes that are not those of the exchange, or another Error, are not, and the Failure
+// says what a communicator has to do.
+template <class Body>
+void require_numbered_blocks(Body const& body) {
+  try {
+    body();
+  } catch (parallax::Error const& error) {
+    if (error.code() != parallax::Errc::mismatch && error.code() != parallax::Errc::timeout) throw;
+  } catch (Failure const& failure) {
+    throw Failure{failure.what() + std::string{": every block must carry the number of its operation on the channel, so that it "
+                                               "is not taken for one of another operation, and operations whose block has no bytes "
+                                               "count, too"}};
+  }
+}
+
+// A size between nothing and some kilobytes; powers of ten often, for they are where chunks of such a size end.
+inline std::size_t ragged(std::uint64_t seed, int source, int target) {
+  Dice dice{mix(seed, 77u, source, target)};
+  switch (dice.below(8)) {
+    case 0:
+    case 1: return 0;
+    case 2: return 1;
+    case 3: return 8;
+    case 4: return 1000;
+    case 5: return 1000 * dice.below(4);
+    case 6: return dice.below(300);
+    default: return dice.below(5000);
+  }
+}
+
+// One whole operation of ragged sizes on a channel. Collective: all ranks give the same seed.
+template <class C>
+void exchange_ragged(C& comm, int channel, std::uint64_t seed) {
+  Exchange const part{seed, comm.rank(), comm.size(),
+                      [&](int source, int target) { return ragged(seed, source, target); }};
+  exchange(comm, channel, part);
+}
+
+// Runs body(comm) on every rank of a fresh communicator by the model; of a type that is none one assertion says what it lacks.
+template <class Model, class Body>
+void on_every_rank(Model const& model, std::chrono::nanoseconds deadline, Body const& body) {
+  model.run(deadline, [&](auto& comm) {
+    using C = std::remove_reference_t<decltype(comm)>;
+    if constexpr (parallax::Communicator<C>) body(comm);
+    else static_assert(sizeof(parallax::detail::check_communicator<C>) > 0);
+  });
+}
+
+// One check on all ranks of a fresh communicator: body(comm, seed) on each. Throws a Failure with the name of the check and the
+// seed.
+template <class Model, class Body>
+void check(Model const& model, std::uint64_t seed, std::chrono::nanoseconds deadline, std::string const& name,
+           Body const& body) {
+  try {
+    on_every_rank(model, deadline, [&](auto& comm) { body(comm, seed); });
+  } catch (std::exception const& error) {
+    throw Failure{"communicator conformance, «" + name + "» [seed " + std::to_string(seed) + "]: " + error.what()};
+  }
+}
+
+}  // namespace parallax_conformance

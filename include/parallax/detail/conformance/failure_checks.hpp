@@ -1,0 +1,234 @@
+// What `check_failures` runs on every rank: ranks that disagree, abort, stay away or leave in the middle of an exchange. Each
+// check is an object that is called with the communicator and a seed, and throws a Failure.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallax/detail/conformance/exchange.hpp"
+#include "parallax/detail/transfer/lent_hop.hpp"
+
+namespace parallax_conformance {
+
+// Runs `body` and returns the Error that it throws. Throws a Failure that names the rank if there is none.
+template <class Body>
+parallax::Error error_of(int rank, Body const& body) {
+  try {
+    body();
+  } catch (parallax::Error const& error) {
+    return error;
+  }
+  throw Failure{"rank " + std::to_string(rank) + " got no error"};
+}
+
+// Throws a Failure unless the rank has seen the Error that it must: the same in all but the report.
+inline void require_same(int rank, parallax::Error const& seen, parallax::Error const& expected) {
+  require(seen.code() == expected.code() && seen.rank() == expected.rank() &&
+              seen.operation() == expected.operation() && seen.variable() == expected.variable() &&
+              seen.detail() == expected.detail(),
+          "rank " + std::to_string(rank) + " got «" + seen.what() + "» instead of «" + expected.what() + "»");
+}
+
+// Checks that ranks which disagree on a size are told: rank 0 sends `sent` bytes where the last rank expects `expected`. The
+// last rank is told so, and tells the others.
+struct DifferentSizesAreAMismatch {
+  std::size_t sent,  // bytes that rank 0 sends
+      expected;      // bytes that the last rank expects
+
+  // On each rank but a single one: demands a mismatch that blames rank 0 and names the size.
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if (comm.size() == 1) return;
+    int const source = 0, target = comm.size() - 1;
+    Exchange const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
+                          return s != source || t != target ? std::size_t{10} : comm.rank() == source ? sent : expected;
+                        }};
+    // Who is not concerned waits on another channel until it is told.
+    Exchange const never{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
+    auto const error = error_of(comm.rank(), [&] {
+      exchange(comm, 0, part);
+      exchange(comm, 1, never);
+    });
+    std::string const what = "rank " + std::to_string(comm.rank()) + " got «" + error.what() + "»";
+    require(error.code() == parallax::Errc::mismatch, what + ", no mismatch");
+    require(error.rank() == source, what + ", which does not blame the sender");
+    require(error.detail().find(std::to_string(expected)) != std::string::npos,
+            what + ", which does not name the size");
+  }
+};
+
+// Checks a disagreement in which one of the two sizes is 0: an error is best; what must not happen is that a block is taken for
+// another operation's.
+struct ABlockOfNothingIsNotConfused {
+  std::size_t sent,  // bytes that rank 0 sends
+      expected;      // bytes that the last rank expects
+
+  // On each rank: that operation, and another one on the same channel.
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    int const source = 0, target = comm.size() - 1;
+    Exchange const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
+                          return s != source || t != target ? std::size_t{0} : comm.rank() == source ? sent : expected;
+                        }};
+    Exchange const next{mix(seed), comm.rank(), comm.size(), [&](int, int) { return std::max(sent, expected); }};
+    require_numbered_blocks([&] {
+      exchange(comm, 0, part);
+      exchange(comm, 0, next);
+    });
+  }
+};
+
+// Checks aborts: one rank aborts while the others wait for it, and all get the reason, now and in every later operation.
+struct AnAbortWakesAll {
+  // The rank that aborts.
+  int aborter;
+
+  // On each rank: demands the same Error three times, the last time after an abort for another reason.
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    parallax::Error const reason{parallax::Errc::user_exception, aborter, "step", "words", "the reason"};
+    auto const bytes = [](int, int) { return std::size_t{32}; };
+    Exchange const part{seed, comm.rank(), comm.size(), bytes}, other{mix(seed), comm.rank(), comm.size(), bytes};
+    if (comm.rank() == aborter) {
+      // By then the others wait.
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+      comm.abort(reason);
+    } else {
+      require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 0, part); }), reason);
+    }
+    // An operation that begins after the abort gets the reason, too.
+    require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 1, other); }), reason);
+    // A later reason does not replace the first one.
+    comm.abort(parallax::Error{parallax::Errc::misuse, comm.rank(), "", "", "a later reason"});
+    require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 2, other); }), reason);
+  }
+};
+
+// Checks absence: a rank stays away longer than the deadline. The others get a timeout that names it, and so does it when it
+// comes.
+struct ARankThatStaysAwayIsNamed {
+  // The rank that stays away.
+  int missing;
+
+  // On each rank: demands such a timeout, and not much later than the deadline.
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    Exchange const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{32}; }};
+    if (comm.rank() == missing) std::this_thread::sleep_for(3 * std::chrono::nanoseconds{comm.deadline()});
+    auto const begin = std::chrono::steady_clock::now();
+    auto const error = error_of(comm.rank(), [&] { exchange(comm, 0, part); });
+    std::string const what = "rank " + std::to_string(comm.rank()) + " got «" + error.what() + "»";
+    require(error.code() == parallax::Errc::timeout && error.rank() == missing,
+            what + ", no timeout that names rank " + std::to_string(missing));
+    require(std::chrono::steady_clock::now() - begin < 2 * std::chrono::nanoseconds{comm.deadline()}, what + " late");
+  }
+};
+
+// Checks memory that goes too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any
+// more (sanitizers watch).
+struct AbandonedMemoryIsLeftAlone {
+  // On each rank: a few exchanges, in one of which the culprit, chosen by the seed, may abort; all then get an Error that names
+  // it.
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
+    auto const bytes = [](int, int) { return std::size_t{20000}; };
+    int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
+    try {
+      for (std::uint64_t i = 0; i < 4; ++i) {
+        // Each operation has memory of its own, which goes with an error.
+        auto const part = std::make_unique<Exchange>(mix(seed, i), comm.rank(), comm.size(), bytes);
+        auto request = comm.ialltoallv(0, part->transfer());
+        // So that the culprit leaves at different moments of an operation.
+        for (std::size_t polls = dice.below(30); polls > 0; --polls) request.test();
+        if (comm.rank() == culprit && dice.below(3) == 0)
+          comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+        complete(comm, request);
+        part->check();
+      }
+      if (comm.rank() == culprit) comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+    } catch (parallax::Error const& error) {
+      require(error.rank() == culprit, error.what());
+    }
+  }
+};
+
+// Checks ranks that leave, and free what they have told others the place of, while these read it (sanitizers watch).
+struct AbandonedWordsAreLeftAlone {
+  // On each rank: a few turns, in one of which the culprit may abort; nothing where ranks do not read in place.
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if constexpr (parallax::ReadsInPlace<C>) {
+      if (!comm.reads_in_place()) return;
+      auto const ranks = static_cast<std::size_t>(comm.size());
+      auto const culprit = static_cast<int>(mix(seed) % ranks);
+      Dice dice{mix(seed, 1u)};
+      std::vector<std::uint64_t> own(20'000, 1);
+      try {
+        for (int turn = 0; turn < 3; ++turn) {
+          auto const all = told_places(comm, own);
+          if (comm.rank() == culprit && (turn == 2 || dice.below(2) == 0))
+            comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+          comm.begin_reading();
+          std::uint64_t sum = 0;
+          for (auto const* words : all) sum = std::accumulate(words, words + own.size(), sum);
+          comm.end_reading();
+          require(sum == ranks * own.size(), "what was told is gone while it is read");
+          await_turns(comm);
+        }
+        require(false, "an abort is not seen by who begins to read");
+      } catch (parallax::Error const& error) {
+        require(error.rank() == culprit, error.what());
+      }
+      comm.await_readers();
+    }
+  }
+};
+
+// Checks loans that end too early. Ranks leave, and free what they have lent, while others sum in it (sanitizers watch). Sums
+// that are complete are right.
+struct AbandonedLoansAreLeftAlone {
+  // On each rank: a few sums in lent memory, in one of which the culprit may abort; nothing where ranks do not lend.
+  template <class C>
+  void operator()(C& comm, std::uint64_t seed) const {
+    if constexpr (parallax::LendsMemory<C>) {
+      constexpr std::size_t words = 200'000;
+      Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
+      int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
+      parallax::Traffic traffic;
+      parallax::Topology<C> topology{comm};
+      if (!topology.hops()[0].lends) return;  // what is behind a type-erased edge may not be able to
+      std::vector<std::size_t> offsets;
+      for (int owner = 0; owner <= comm.size(); ++owner) offsets.push_back(parallax::part_begin(words, owner, comm.size()));
+      try {
+        for (int i = 0; i < 3; ++i) {
+          std::vector<float> values(words, 1.0f);
+          parallax::LentHop<float, C> sum;
+          parallax::Lane<C> lane{topology, 0, traffic};
+          sum.start(offsets, words, {values.data(), nullptr, values.data()});
+          bool done = false;
+          for (std::size_t polls = dice.below(40); polls > 0 && !done; --polls) done = sum.poll(lane, topology.hops()[0]);
+          if (comm.rank() == culprit && dice.below(2) == 0)
+            comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+          while (!done) {
+            done = sum.poll(lane, topology.hops()[0]);
+            std::this_thread::yield();
+          }
+          require(values[dice.below(words)] == static_cast<float>(comm.size()), "a sum that was complete is wrong");
+        }
+        if (comm.rank() == culprit) comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+      } catch (parallax::Error const& error) {
+        require(error.rank() == culprit, error.what());
+      }
+    }
+  }
+};
+
+}  // namespace parallax_conformance

@@ -1,0 +1,49 @@
+// The calling thread's way of rounding, and of flushing subnormal numbers to zero: ranks that differ in it compute other bits.
+// Each agreement of an engine compares it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/text.hpp"
+
+namespace parallax::detail {
+
+// Returns the bits of the processor's control word by which results differ: those of rounding and of subnormal numbers, not
+// those of exceptions. 0 is IEEE 754's default, and the answer where the word is not known. Read anew at each call, for a
+// library that is loaded later may set them.
+inline std::uint64_t float_mode() noexcept {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return __builtin_ia32_stmxcsr() & 0xe040u;  // rounding control, FTZ; DAZ
+#elif defined(__aarch64__) && defined(__GNUC__)
+  std::uint64_t word;
+  asm volatile("mrs %0, fpcr" : "=r"(word));
+  return word & 0x3c80007u;  // RMode, FZ, DN, FZ16; NEP, AH, FIZ
+#else
+  return 0;
+#endif
+}
+
+// Returns a mode in words, for ranks that differ in it: "rounds to nearest, keeps subnormal numbers".
+PARALLAX_COLD std::string float_mode_text(std::uint64_t mode);
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE std::string float_mode_text(std::uint64_t mode) {
+  if (mode == 0) return "rounds to nearest, keeps subnormal numbers";
+#if defined(__aarch64__)
+  std::uint64_t const rounding = mode >> 22 & 3, flushes = mode & 0x1080001u;
+  char const* const words[] = {"rounds to nearest", "rounds up", "rounds down", "rounds towards zero"};
+#else
+  std::uint64_t const rounding = mode >> 13 & 3, flushes = mode & 0x8040u;
+  char const* const words[] = {"rounds to nearest", "rounds down", "rounds up", "rounds towards zero"};
+#endif
+  char bits[17] = {};
+  char* first = bits + 16;
+  for (; mode != 0; mode >>= 4) *--first = "0123456789abcdef"[mode & 15];
+  return joined({words[rounding], flushes ? ", flushes subnormal numbers to zero" : ", keeps subnormal numbers",
+                 " (control bits 0x", first, ")"});
+}
+#endif
+
+}  // namespace parallax::detail

@@ -1,0 +1,273 @@
+// Lists that own their elements. What sessions, policies and communicators keep is in these; what users hand over and are handed
+// is in a std::vector or a span. A std::vector costs a compiler some forty functions for each type of elements, of which the
+// engine has forty: a trainer with these takes a fifth less to compile, and its front end a quarter.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/slice.hpp"
+
+namespace parallax {
+
+namespace detail {
+
+// The memory of a list, and what is done to it by the size of an element, `each`, whatever its type is. Where std::bad_alloc is
+// thrown nothing has changed.
+class ListMemory {
+ public:
+  // How many elements there are.
+  std::size_t size() const noexcept { return size_; }
+  // Whether there is none.
+  bool empty() const noexcept { return size_ == 0; }
+  // How many elements there can be without an allocation.
+  std::size_t capacity() const noexcept { return capacity_; }
+
+ protected:
+  // Moves `n` elements to memory that has none, and ends those it moved from; null for elements that move as bytes do.
+  using Mover = void (*)(void* from, std::size_t n, void* to) noexcept;
+
+  ListMemory() = default;
+  ListMemory(ListMemory const&) = delete;
+  ListMemory& operator=(ListMemory const&) = delete;
+  ~ListMemory() = default;
+
+  // Makes room for `least` elements, and for twice as many as there was room for.
+  void grow(std::size_t least, std::size_t each, Mover mover);
+  // Makes room for `room` elements, no fewer than there are. Throws std::bad_alloc also where no memory has so many bytes.
+  void move_to(std::size_t room, std::size_t each, Mover mover);
+  // Of elements that are bytes: there are `n` from now on, of which new ones are copies of `*value`.
+  void fill_up(std::size_t n, void const* value, std::size_t each);
+  // The same: `n` elements more, which are copies of those at `from`, elsewhere.
+  void append_bytes(void const* from, std::size_t n, std::size_t each);
+  // Exchanges what the lists have.
+  void exchange(ListMemory& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
+
+  void* memory_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace detail
+
+// Elements in a row that it owns, as of a std::vector, with those of a vector's functions that the library needs. T moves without
+// an exception. What refers to elements is invalid after the list has grown. Ranges are preconditions, which nothing checks.
+template <class T>
+class List : public detail::ListMemory {
+  static_assert(std::is_nothrow_move_constructible_v<T> || !std::is_move_constructible_v<T>);
+  static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+
+ public:
+  // The type of an element.
+  using value_type = T;
+
+  List() noexcept = default;  // the others begin with it: where one of them throws, what was made is ended
+  // `n` elements, each a T{}.
+  explicit List(std::size_t n) : List() { resize(n); }
+  // `n` copies of `value`.
+  List(std::size_t n, T const& value) : List() { assign(n, value); }
+  // Copies of the elements of a range.
+  template <class It>
+    requires requires(It it) { *it; }
+  List(It first, It last) : List() { append(first, last); }
+  // These elements.
+  List(std::initializer_list<T> elements) : List() { append(elements.begin(), elements.end()); }
+  // Copies of the elements.
+  List(List const& other) : List() { append(other.begin(), other.end()); }
+  // Takes the elements, and leaves `other` empty.
+  List(List&& other) noexcept { exchange(other); }
+  // Copies of the other's elements in place of its own.
+  List& operator=(List const& other) {
+    if (this != &other) assign(other.begin(), other.end());
+    return *this;
+  }
+  // The other's elements in place of its own.
+  List& operator=(List&& other) noexcept {
+    List taken{std::move(other)};
+    exchange(taken);
+    return *this;
+  }
+  // Ends the elements.
+  ~List() {
+    clear();
+    ::operator delete(memory_);
+  }
+
+  // The first element; null as long as nothing was ever allocated.
+  T* data() noexcept { return static_cast<T*>(memory_); }
+  // The same, for reading.
+  T const* data() const noexcept { return static_cast<T const*>(memory_); }
+  // The first element, for loops.
+  T* begin() noexcept { return static_cast<T*>(memory_); }
+  // The same, for reading.
+  T const* begin() const noexcept { return static_cast<T const*>(memory_); }
+  // Behind the last element.
+  T* end() noexcept { return static_cast<T*>(memory_) + size_; }
+  // The same, for reading.
+  T const* end() const noexcept { return static_cast<T const*>(memory_) + size_; }
+  // Element i, 0 <= i < size().
+  T& operator[](std::size_t i) noexcept { return static_cast<T*>(memory_)[i]; }
+  // The same, for reading.
+  T const& operator[](std::size_t i) const noexcept { return static_cast<T const*>(memory_)[i]; }
+  // The first element of a list that is not empty.
+  T& front() noexcept { return *static_cast<T*>(memory_); }
+  // The same, for reading.
+  T const& front() const noexcept { return *static_cast<T const*>(memory_); }
+  // The last element of a list that is not empty.
+  T& back() noexcept { return static_cast<T*>(memory_)[size_ - 1]; }
+  // The same, for reading.
+  T const& back() const noexcept { return static_cast<T const*>(memory_)[size_ - 1]; }
+
+  // Ends all elements, and keeps their memory.
+  void clear() noexcept {
+    if constexpr (!std::is_trivially_destructible_v<T>)
+      while (size_ > 0) pop_back();
+    size_ = 0;
+  }
+  // Ends the last element of a list that is not empty.
+  void pop_back() noexcept { data()[--size_].~T(); }
+  // Makes room for `n` elements in all.
+  void reserve(std::size_t n) {
+    if (n > capacity_) move_to(n, sizeof(T), mover());
+  }
+  // One more element, a copy of any, also of one of the list's.
+  void push_back(T const& value) { push_back(T(value)); }
+  // The same of one that is none of the list's, and moves.
+  void push_back(T&& value) {
+    if (size_ == capacity_) grow(size_ + 1, sizeof(T), mover());
+    new (data() + size_) T(std::move(value));
+    ++size_;
+  }
+  // One more element, made from the arguments.
+  template <class... Arguments>
+  T& emplace_back(Arguments&&... arguments) {
+    push_back(T(std::forward<Arguments>(arguments)...));
+    return back();
+  }
+  // `n` elements: the last ones end, or new ones are each a T{}.
+  void resize(std::size_t n) {
+    if constexpr (is_bytes) {
+      T const value{};
+      fill_up(n, &value, sizeof(T));
+    } else {
+      while (size_ > n) pop_back();
+      if (n > capacity_) make_room(n);
+      for (; size_ < n; ++size_) new (data() + size_) T();
+    }
+  }
+  // `n` elements: the last ones end, or new ones are copies of `value`, which is none of the list's.
+  void resize(std::size_t n, T const& value) {
+    if constexpr (is_bytes) {
+      fill_up(n, &value, sizeof(T));
+    } else {
+      while (size_ > n) pop_back();
+      reserve(n);
+      for (; size_ < n; ++size_) new (data() + size_) T(value);
+    }
+  }
+  // `n` copies of `value`, which is none of the list's, in place of the elements.
+  void assign(std::size_t n, T const& value) {
+    clear();
+    resize(n, value);
+  }
+  // Copies of a range, which is none of the list's, in place of the elements.
+  template <class It>
+    requires requires(It it) { *it; }
+  void assign(It first, It last) {
+    clear();
+    append(first, last);
+  }
+  // Copies of the elements of a range behind the others.
+  template <class It>
+  void append(It first, It last) {
+    if constexpr (is_bytes && std::is_pointer_v<It> && std::is_same_v<std::remove_cv_t<std::remove_pointer_t<It>>, T>)
+      append_bytes(first, static_cast<std::size_t>(last - first), sizeof(T));
+    else
+      for (; first != last; ++first) push_back(T(*first));
+  }
+  // Takes `n` elements out, or none, from element i on; those behind them keep their order.
+  void drop(std::size_t i, std::size_t n = 1) {
+    for (; n > 0 && i + n < size_; ++i) data()[i] = std::move(data()[i + n]);
+    for (; n > 0; --n) pop_back();
+  }
+  // Exchanges the elements of the two.
+  void swap(List& other) noexcept { exchange(other); }
+
+  // Whether the elements are equal, one by one.
+  friend bool operator==(List const& a, List const& b) { return a == Slice<T const>{b}; }
+  // The same, of elements that lie in another run.
+  friend bool operator==(List const& a, Slice<T const> b) {
+    if (a.size() != b.size()) return false;
+    for (std::size_t i = 0; i < b.size(); ++i)
+      if (!(a[i] == b[i])) return false;
+    return true;
+  }
+
+ private:
+  // Whether an element is copied as bytes are.
+  static constexpr bool is_bytes = std::is_trivially_copyable_v<T>;
+  static constexpr Mover mover() {
+    if constexpr (is_bytes) return nullptr;
+    else return move_elements;
+  }
+  static void move_elements(void* from, std::size_t n, void* to) noexcept {
+    for (std::size_t i = 0; i < n; ++i) {
+      T& element = static_cast<T*>(from)[i];
+      new (static_cast<T*>(to) + i) T(std::move(element));
+      element.~T();
+    }
+  }
+  // Elements that cannot move are made once, in a list without any.
+  void make_room(std::size_t n) {
+    if constexpr (std::is_move_constructible_v<T>) grow(n, sizeof(T), mover());
+    else move_to(n, sizeof(T), nullptr);
+  }
+};
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE void detail::ListMemory::grow(std::size_t least, std::size_t each, Mover mover) {
+  move_to(least > 2 * capacity_ ? least : 2 * capacity_, each, mover);
+}
+
+PARALLAX_INLINE void detail::ListMemory::move_to(std::size_t room, std::size_t each, Mover mover) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(room, each, &bytes)) throw std::bad_alloc{};
+  void* const memory = ::operator new(bytes);
+  if (mover) mover(memory_, size_, memory);
+  else if (size_ > 0) __builtin_memcpy(memory, memory_, size_ * each);
+  ::operator delete(memory_);
+  memory_ = memory;
+  capacity_ = room;
+}
+
+PARALLAX_INLINE void detail::ListMemory::fill_up(std::size_t n, void const* value, std::size_t each) {
+  if (n > capacity_) grow(n, each, nullptr);
+  if (n > size_) {
+    char* const first = static_cast<char*>(memory_) + size_ * each;
+    std::size_t const all = (n - size_) * each;
+    __builtin_memcpy(first, value, each);
+    for (std::size_t done = each; done < all;) {  // what is there already, once more
+      std::size_t const next = done < all - done ? done : all - done;
+      __builtin_memcpy(first + done, first, next);
+      done += next;
+    }
+  }
+  size_ = n;
+}
+
+PARALLAX_INLINE void detail::ListMemory::append_bytes(void const* from, std::size_t n, std::size_t each) {
+  if (n == 0) return;
+  if (size_ + n > capacity_) grow(size_ + n, each, nullptr);
+  __builtin_memcpy(static_cast<char*>(memory_) + size_ * each, from, n * each);
+  size_ += n;
+}
+#endif
+
+}  // namespace parallax

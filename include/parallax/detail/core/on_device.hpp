@@ -1,0 +1,61 @@
+// Indices in the memory of a device, for tables that are there, and where bags of them begin, and their weights: a trainer marks
+// them by `on_device` and passes them to `at`, `bags`, `pull` or `grad`.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "parallax/core/fields.hpp"
+#include "parallax/detail/core/config.hpp"
+
+namespace parallax {
+
+namespace detail {
+// What may lie on a device by a mark on its type: indices and offsets, and weights.
+template <class T>
+concept Arithmetic = std::is_arithmetic_v<T>;
+}  // namespace detail
+
+// An index, or a weight, that the host cannot read: a mark on the type, with the bytes of the Id.
+template <detail::Arithmetic Id>
+struct OnDevice {
+  // The number of a row, or what it is multiplied by, to be read by work on the device alone.
+  Id index;
+};
+
+// Does not own. Indices in memory of the device on which their table is, written by work that the session's queue has before:
+// session.pull(words, px::on_device(ids)). They may be written again once the call that was given them has returned. Made into
+// a plan on the device, by one sort; the host gets the plan by one copy, for which it waits under the communicator's deadline.
+// Where a kernel cannot tell the owners of rows (a layout without `on_device`: Greedy), the host gets the indices instead.
+// Errors, by the call: those of indices in the host's memory; of the device, device, out_of_memory and timeout.
+// Weights of bags, floats or doubles, are copied there.
+template <detail::Arithmetic Id>
+std::span<OnDevice<Id> const> on_device(std::span<Id const> ids) {
+  static_assert(sizeof(OnDevice<Id>) == sizeof(Id));
+  return {reinterpret_cast<OnDevice<Id> const*>(ids.data()), ids.size()};
+}
+// The same of indices that the caller may write.
+template <detail::Arithmetic Id>
+std::span<OnDevice<Id> const> on_device(std::span<Id> ids) {
+  return on_device(std::span<Id const>{ids});
+}
+
+namespace detail {
+
+// Whether a type is an index on a device: what `at` and `grad` choose the way of the ids by.
+template <class Id>
+inline constexpr bool is_on_device = false;
+template <class Id>
+inline constexpr bool is_on_device<OnDevice<Id>> = std::integral<Id>;
+
+// The row that an id outside a table stands for under BadIds::hash, of `rows` > 0.
+PARALLAX_HOST_DEVICE constexpr std::int64_t hashed_row(std::uint64_t id, std::int64_t rows) {
+  Fingerprint hash;
+  hash.add(id);
+  return static_cast<std::int64_t>(hash.value() % static_cast<std::uint64_t>(rows));
+}
+
+}  // namespace detail
+}  // namespace parallax

@@ -1,0 +1,74 @@
+// A thread that only its own process waits for. Leaves with threads include it.
+#pragma once
+
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/detail/core/birth.hpp"
+#include "parallax/detail/core/pointer.hpp"
+#include "parallax/detail/core/published.hpp"
+
+namespace parallax::detail {
+
+// A request to stop, as the thread that is to stop sees it. Without an OwnThread it is never made. Refers to the OwnThread's memory.
+class StopToken {
+ public:
+  StopToken() = default;
+  // Made by OwnThread.
+  explicit StopToken(Published<bool> const& requested) : requested_{&requested} {}
+  // Returns whether the thread is to stop.
+  bool stop_requested() const noexcept { return requested_ && requested_->seen(); }
+
+ private:
+  Published<bool> const* requested_ = nullptr;
+};
+
+// A thread that is asked to stop, and waited for, where this goes: as std::jthread, which not every standard library has. A forked
+// child does not have it: there, the destructor lets it be. Move-only.
+class OwnThread {
+ public:
+  // Begins the thread, which calls body(StopToken, arguments…), or body(arguments…) where that takes no token. Throws Error
+  // (out_of_memory) where the system makes none.
+  template <class... Arguments>
+  explicit OwnThread(Arguments&&... arguments)
+      : stop_{make_owned<Published<bool>>()}, thread_{made(StopToken{*stop_}, std::forward<Arguments>(arguments)...)} {}
+  // Takes the thread over.
+  OwnThread(OwnThread&& other) noexcept
+      : birth_{other.birth_}, stop_{std::move(other.stop_)}, thread_{std::move(other.thread_)} {}
+  OwnThread& operator=(OwnThread&&) = delete;
+  // Asks the thread to stop, and waits for its end.
+  ~OwnThread() {
+    if (birth_.in_child()) return;
+    if (thread_.joinable()) {
+      stop_->publish(true);
+      thread_.join();
+    }
+    thread_.~thread();
+  }
+
+ private:
+  template <class Body, class... Arguments>
+  static std::thread made(StopToken stop, Body&& body, Arguments&&... arguments) {
+    try {
+      if constexpr (std::is_invocable_v<std::decay_t<Body>, StopToken, std::decay_t<Arguments>...>)
+        return std::thread{std::forward<Body>(body), stop, std::forward<Arguments>(arguments)...};
+      else return std::thread{std::forward<Body>(body), std::forward<Arguments>(arguments)...};
+    } catch (std::system_error const& error) {
+      refuse(error);
+    }
+  }
+  [[noreturn]] PARALLAX_COLD static void refuse(std::system_error const& why) {
+    throw Error{Errc::out_of_memory, -1, "", "",
+                joined({"no thread can be made: ", why.code().message(), " (limits: ulimit -u, pids.max)"})};
+  }
+
+  Birth birth_;
+  Owned<Published<bool>> stop_;
+  union {
+    std::thread thread_;  // whose destructor would end a child
+  };
+};
+
+}  // namespace parallax::detail

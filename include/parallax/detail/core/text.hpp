@@ -1,0 +1,83 @@
+// Texts of errors and reports, put together out of line: a sentence costs whoever says it a list of fragments and a call.
+// Whatever throws an Error includes it.
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "parallax/detail/core/config.hpp"
+
+namespace parallax {
+
+// A fragment of a text: words, which it refers to, or one character, or a number: the shortest text from which the same number
+// is read again, so that different numbers have different texts.
+class TextFragment {
+ public:
+  // Words, up to the NUL.
+  constexpr TextFragment(char const* words) : words_{words} {}
+  // Words, which must outlive the fragment.
+  constexpr TextFragment(std::string_view words) : words_{words} {}
+  // Words, which must outlive the fragment.
+  TextFragment(std::string const& words) : words_{words} {}
+  // An integer in decimal digits; a char as the character.
+  template <class Number>
+    requires std::is_integral_v<Number>
+  constexpr TextFragment(Number number)
+      : number_{static_cast<std::uint64_t>(number)},
+        kind_{std::is_same_v<Number, char> ? Kind::character
+              : std::is_signed_v<Number>   ? Kind::signed_number
+                                           : Kind::number} {}
+
+  // A number by the shortest text that reads as the same float.
+  constexpr TextFragment(float number) : value_{number}, kind_{Kind::single} {}
+  // A number by the shortest text that reads as the same double.
+  constexpr TextFragment(double number) : value_{number}, kind_{Kind::real} {}
+
+  // Appends the fragment's text. Called by `joined` and `append`.
+  void append_to(std::string& text) const;
+
+ private:
+  enum class Kind : unsigned char { words, character, signed_number, number, single, real };
+
+  std::string_view words_;
+  std::uint64_t number_ = 0;
+  double value_ = 0;
+  Kind kind_ = Kind::words;
+};
+
+// A new text of the fragments, one after the other.
+PARALLAX_COLD std::string joined(std::initializer_list<TextFragment> fragments);
+// Appends the fragments to `text`, one after the other.
+PARALLAX_COLD void append(std::string& text, std::initializer_list<TextFragment> fragments);
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE void TextFragment::append_to(std::string& text) const {
+  char digits[32];
+  char* end = digits;
+  auto const write = [&](auto number) { end = std::to_chars(digits, digits + sizeof digits, number).ptr; };
+  switch (kind_) {
+    case Kind::words: text += words_; return;
+    case Kind::character: text += static_cast<char>(number_); return;
+    case Kind::signed_number: write(static_cast<std::int64_t>(number_)); break;
+    case Kind::number: write(number_); break;
+    case Kind::single: write(static_cast<float>(value_)); break;
+    case Kind::real: write(value_); break;
+  }
+  text.append(digits, static_cast<std::size_t>(end - digits));
+}
+PARALLAX_INLINE void append(std::string& text, std::initializer_list<TextFragment> fragments) {
+  for (TextFragment const& fragment : fragments) fragment.append_to(text);
+}
+PARALLAX_INLINE std::string joined(std::initializer_list<TextFragment> fragments) {
+  std::string text;
+  append(text, fragments);
+  return text;
+}
+#endif
+
+}  // namespace parallax

@@ -1,0 +1,374 @@
+// Whole files for formats of tensors: one mapped into memory, one written under another name until it is complete, and the
+// exception of both. safetensors.hpp, npy.hpp and npz.hpp include it.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/core/birth.hpp"
+#include "parallax/detail/core/system.hpp"
+
+namespace parallax {
+
+static_assert(std::endian::native == std::endian::little, "the files are little-endian, and this machine is not");
+
+// Thrown where a file is not what its format says, where it is asked for something that it does not hold, and by a writer that
+// is given something wrong. `what()` is "PATH: DETAIL".
+class FormatError : public std::runtime_error {
+ public:
+  // `path` as the caller named the file; `detail` names the tensor or field and the offending value.
+  FormatError(std::string_view path, std::string_view detail)
+      : std::runtime_error(std::string{path}.append(": ").append(detail)), path_{path}, detail_{detail} {}
+
+  // The file, as the caller named it.
+  std::string const& path() const noexcept { return path_; }
+  // The sentence without the path.
+  std::string const& detail() const noexcept { return detail_; }
+
+ private:
+  std::string path_, detail_;
+};
+
+// Thrown where a system call failed: "PATH: CALL: TEXT OF ERRNO".
+class FileError : public FormatError {
+ public:
+  // `call` is the system call, `code` what it left in errno.
+  FileError(std::string_view path, std::string_view call, int code)
+      : FormatError(path, std::string{call}.append(": ").append(std::generic_category().message(code))), code_{code} {}
+
+  // What the system call left in errno.
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_;
+};
+
+namespace detail {
+
+// The position of the first byte that belongs to no character of UTF-8 (RFC 3629), or the text's size.
+inline std::size_t end_of_utf8(std::string_view text) noexcept {
+  auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  std::size_t at = 0;
+  while (at < text.size()) {
+    unsigned const first = byte(at);
+    std::size_t const more = first < 0x80                     ? 0
+                             : first >= 0xc2 && first <= 0xdf ? 1
+                             : (first & 0xf0) == 0xe0         ? 2
+                             : first >= 0xf0 && first <= 0xf4 ? 3
+                                                              : text.size();
+    if (text.size() - at <= more) return at;
+    unsigned const least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;  // less would be longer than need be
+    unsigned const most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;   // more would be a surrogate, or no character
+    if (more > 0 && (byte(at + 1) < least || byte(at + 1) > most)) return at;
+    for (std::size_t i = 2; i <= more; ++i)
+      if ((byte(at + i) & 0xc0) != 0x80) return at;
+    at += more + 1;
+  }
+  return at;
+}
+
+// Text of a file as messages show it: in quotes, at most 64 bytes, without control characters.
+inline std::string shown(std::string_view text) {
+  bool const is_utf8 = end_of_utf8(text) == text.size();
+  std::size_t length = text.size() > 64 ? 64 : text.size();
+  while (is_utf8 && length > 0 && length < text.size() && (text[length] & 0xc0) == 0x80) --length;
+  std::string result = "'";
+  for (char const c : text.substr(0, length)) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f && (byte < 0x80 || is_utf8)) result.push_back(c);
+    else result.append("\\x").append(1, "0123456789abcdef"[byte >> 4]).append(1, "0123456789abcdef"[byte & 15]);
+  }
+  return result.append(length < text.size() ? "…'" : "'");
+}
+
+// a · b, false where that is above 2^64 - 1.
+inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept {
+  return !__builtin_mul_overflow(a, b, &product);
+}
+
+// Sorts in place by `less`, in O(n log n) whatever the order was. Not stable.
+template <class T, class Less>
+void heap_sort(std::span<T> list, Less const& less) {
+  auto const sink = [&](std::size_t at, std::size_t size) {
+    for (std::size_t child; (child = 2 * at + 1) < size; at = child) {
+      if (child + 1 < size && less(list[child], list[child + 1])) ++child;
+      if (!less(list[at], list[child])) return;
+      std::swap(list[at], list[child]);
+    }
+  };
+  for (std::size_t i = list.size() / 2; i-- > 0;) sink(i, list.size());
+  for (std::size_t size = list.size(); size-- > 1;) {
+    std::swap(list[0], list[size]);
+    sink(0, size);
+  }
+}
+
+// Bytes of a file as elements of T. `subject` says what they are, for the message where they are not aligned for T.
+template <class T>
+std::span<T const> elements(std::span<std::byte const> bytes, std::string_view path, std::string_view subject) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(T) != 0)
+    throw FormatError(path, std::string{subject}
+                                .append(": the data begin at an address that no multiple of ")
+                                .append(std::to_string(alignof(T)))
+                                .append(" is: copy the bytes"));
+  return {reinterpret_cast<T const*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// A file descriptor, which it closes.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) noexcept : number_{number} {}
+  Descriptor(Descriptor&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+
+  int number() const noexcept { return number_; }
+  bool is_open() const noexcept { return number_ >= 0; }
+  // Closes, and gives the result of close().
+  int close() noexcept { return ::close(std::exchange(number_, -1)); }
+
+ private:
+  int number_;
+};
+
+// Opens a file. If that fails, the descriptor is not open, and errno says why.
+inline Descriptor open_file(std::string const& path, int flags) noexcept {
+  return Descriptor{open_descriptor(path.c_str(), flags)};
+}
+
+// Makes a file that was not there, to be written; likewise.
+inline Descriptor make_file(std::string const& path, ::mode_t mode) noexcept {
+  return Descriptor{make_descriptor(path.c_str(), O_WRONLY, mode)};
+}
+
+// Brings the names in a folder to the disk, as far as its mount has that: a folder that cannot be opened to be read, or cannot
+// be brought to the disk at all, is left to the system. Throws FileError of what went wrong.
+inline void sync_folder(std::string const& folder) {
+  auto const check = [&](int result, std::string_view call) {
+    if (result >= 0) return;
+    for (int const has_none : {EACCES, EPERM, EBADF, EINVAL, EISDIR, ENOSYS, EOPNOTSUPP, EROFS})
+      if (errno == has_none) return;
+    throw FileError(folder, call, errno);
+  };
+  Descriptor const opened = open_file(folder, O_RDONLY | O_DIRECTORY);
+  check(opened.number(), "open");
+  if (opened.is_open()) check(uninterrupted([&] { return ::fsync(opened.number()); }), "fsync");
+}
+
+// Says of what is no regular file what it is.
+inline void check_regular(struct ::stat const& status, std::string_view path) {
+  if (S_ISREG(status.st_mode)) return;
+  throw FormatError(path, S_ISDIR(status.st_mode)    ? "this is a directory, and no regular file"
+                          : S_ISFIFO(status.st_mode) ? "this is a FIFO, and no regular file"
+                          : S_ISSOCK(status.st_mode) ? "this is a socket, and no regular file"
+                                                     : "this is a device, and no regular file");
+}
+
+// Which bytes of a file were written: in any order, any number of times.
+class Intervals {
+ public:
+  void add(std::uint64_t begin, std::uint64_t end) {
+    if (begin == end) return;
+    if (!list_.empty() && begin >= list_.back().begin && begin <= list_.back().end) {
+      if (end > list_.back().end) list_.back().end = end;
+      return;
+    }
+    list_.push_back({begin, end});
+    if (list_.size() < limit_) return;
+    merge();
+    limit_ = 2 * list_.size() + 1024;  // so that all merging together takes n log n
+  }
+
+  // The first byte of [0, size) that was not written, or `size`.
+  std::uint64_t first_missing(std::uint64_t size) {
+    merge();
+    return list_.empty() || list_[0].begin > 0 ? 0 : list_[0].end < size ? list_[0].end : size;
+  }
+
+ private:
+  struct Interval {
+    std::uint64_t begin, end;
+  };
+
+  void merge() {
+    heap_sort(std::span{list_}, [](Interval const& a, Interval const& b) { return a.begin < b.begin; });
+    std::size_t kept = 0;
+    for (Interval const& next : list_) {
+      if (kept > 0 && next.begin <= list_[kept - 1].end) {
+        if (next.end > list_[kept - 1].end) list_[kept - 1].end = next.end;
+      } else {
+        list_[kept++] = next;
+      }
+    }
+    list_.resize(kept);
+  }
+
+  std::vector<Interval> list_;
+  std::size_t limit_ = 1024;
+};
+
+}  // namespace detail
+
+// A regular file mapped into memory, to be read. Owns the mapping, not the file: who cuts the file while it is mapped gets
+// SIGBUS from the kernel, as with every mapping. Only pages that are touched take memory.
+class MappedFile {
+ public:
+  // Opens, checks and maps. Symbolic links are followed. Never blocks: a FIFO, a directory, a socket and a device are refused
+  // by FormatError, a system call that fails by FileError.
+  explicit MappedFile(std::string path) : path_{std::move(path)} {
+    detail::Descriptor const file = detail::open_file(path_, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (!file.is_open()) throw FileError(path_, "open", errno);
+    struct ::stat status;
+    if (::fstat(file.number(), &status) != 0) throw FileError(path_, "fstat", errno);
+    detail::check_regular(status, path_);
+    if (status.st_size == 0) return;  // nothing is mapped of an empty file
+    void* const begin = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file.number(), 0);
+    if (begin == MAP_FAILED) throw FileError(path_, "mmap", errno);
+    bytes_ = {static_cast<std::byte const*>(begin), static_cast<std::size_t>(status.st_size)};
+  }
+  // Views of `other`'s bytes stay valid.
+  MappedFile(MappedFile&& other) noexcept : path_{std::move(other.path_)}, bytes_{std::exchange(other.bytes_, {})} {}
+  // Likewise; `other` takes over what was mapped here.
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~MappedFile() {
+    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+
+  // As the caller named it.
+  std::string const& path() const noexcept { return path_; }
+  // The whole file. Valid until this object is destroyed.
+  std::span<std::byte const> bytes() const noexcept { return bytes_; }
+
+ private:
+  std::string path_;
+  std::span<std::byte const> bytes_;
+};
+
+// A file of known size that is written in pieces, in any order, as PATH.part, and is PATH once it is complete. One object a
+// path at a time; a PATH.part that was left behind is removed. Not thread-safe.
+class NewFile {
+ public:
+  // Creates PATH.part, which will have `size` bytes. Refuses a PATH that is something else than a regular file. `early`: the
+  // disk begins with written bytes while the rest is still to come. finish() then waits for less; meanwhile it takes more of
+  // other threads' time. FileError: a system call failed, or the process may write no file of this size (RLIMIT_FSIZE: EFBIG,
+  // no signal).
+  NewFile(std::string path, std::uint64_t size, bool early = false)
+      : path_{std::move(path)}, part_{path_ + ".part"}, size_{size}, early_{early} {
+    struct ::stat status;
+    if (::stat(path_.c_str(), &status) == 0) detail::check_regular(status, path_);
+    if (size > static_cast<std::uint64_t>(std::numeric_limits<::off_t>::max()))
+      throw FormatError(path_, "a file has no " + std::to_string(size) + " bytes");
+    if (!detail::may_have_bytes(size)) throw FileError(part_, "pwrite", EFBIG);
+    if (::unlink(part_.c_str()) != 0 && errno != ENOENT) throw FileError(part_, "unlink", errno);
+    file_ = detail::make_file(part_, 0666);
+    if (!file_.is_open()) throw FileError(part_, "open", errno);
+  }
+  // Leaves `other` as after finish().
+  NewFile(NewFile&& other) noexcept = default;
+  NewFile& operator=(NewFile&& other) = delete;
+  // Removes what was written if there was no finish(), and leaves a file that PATH named before as it was. In a forked child it
+  // does nothing.
+  ~NewFile() {
+    if (file_.is_open() && !birth_.in_child() && is_ours()) ::unlink(part_.c_str());
+  }
+
+  // As the caller named it.
+  std::string const& path() const noexcept { return path_; }
+  // How many bytes the file will have.
+  std::uint64_t size() const noexcept { return size_; }
+  // The first byte that was not written yet, or size().
+  std::uint64_t first_missing() { return written_.first_missing(size_); }
+
+  // Writes `bytes` at byte `at` of the file. A byte that is written again has its last value. FormatError: behind the end, or
+  // after finish(). FileError: the disk is full, …; the piece can be written once more.
+  void write(std::uint64_t at, std::span<std::byte const> bytes) {
+    if (!file_.is_open()) throw FormatError(path_, "written to after finish()");
+    if (at > size_ || bytes.size() > size_ - at)
+      throw FormatError(path_, std::to_string(bytes.size()) + " bytes at byte " + std::to_string(at) + " of a file of " +
+                                   std::to_string(size_));
+    std::uint64_t const begin = at;
+    std::uint64_t const end = at + bytes.size();
+    while (!bytes.empty()) {
+      if (!detail::may_have_bytes(at + 1)) throw FileError(part_, "pwrite", EFBIG);
+      auto const count =
+          detail::uninterrupted([&] { return ::pwrite(file_.number(), bytes.data(), bytes.size(), static_cast<::off_t>(at)); });
+      if (count <= 0) throw FileError(part_, "pwrite", count < 0 ? errno : EIO);
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+      at += static_cast<std::uint64_t>(count);
+    }
+    written_.add(begin, end);
+    if (early_) begin_writing_back(end - begin);
+  }
+
+  // Brings the file to the disk (fsync), names it PATH, and brings that name to the disk where the mount has that. A file
+  // that PATH named before is replaced at once or not at all. FormatError: bytes are missing, or somebody else replaced
+  // PATH.part. FileError: a system call failed. Either leaves PATH as it was, unless it was the folder's fsync.
+  void finish() {
+    hand_over();
+    std::size_t const slash = path_.rfind('/');
+    detail::sync_folder(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
+  }
+  // As finish(), but the name need not be on the disk, and the folder is not touched behind it. For a file whose reader may take
+  // it away, folder and all, as soon as it is there.
+  void hand_over() {
+    if (!file_.is_open()) throw FormatError(path_, "finished already");
+    if (std::uint64_t const missing = first_missing(); missing < size_)
+      throw FormatError(path_, "byte " + std::to_string(missing) + " of " + std::to_string(size_) + " was not written");
+    if (detail::uninterrupted([&] { return ::fsync(file_.number()); }) != 0) throw FileError(part_, "fsync", errno);
+    if (!is_ours()) throw FormatError(path_, "another writer replaced " + part_);
+    if (::rename(part_.c_str(), path_.c_str()) != 0) throw FileError(path_, "rename", errno);
+    if (file_.close() != 0 && errno != EINTR) throw FileError(path_, "close", errno);
+  }
+
+ private:
+  // Whether PATH.part still names what this object opened.
+  bool is_ours() const noexcept {
+    struct ::stat opened, named;
+    return ::fstat(file_.number(), &opened) == 0 && ::lstat(part_.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+  }
+  // Lets the disk begin with what was written, some megabytes at a time. Of what goes wrong there fsync says so.
+  void begin_writing_back(std::uint64_t bytes) noexcept {
+    waiting_ += bytes;
+    if (waiting_ < most_waiting) return;
+    waiting_ = 0;
+#if defined(__linux__) && defined(SYNC_FILE_RANGE_WRITE)
+    static_cast<void>(::sync_file_range(file_.number(), 0, 0, SYNC_FILE_RANGE_WRITE));
+#endif
+  }
+  static constexpr std::uint64_t most_waiting = std::uint64_t{8} << 20;
+
+  std::string path_, part_;
+  std::uint64_t size_, waiting_ = 0;
+  bool early_;
+  detail::Birth birth_;
+  detail::Descriptor file_;
+  detail::Intervals written_;
+};
+
+}  // namespace parallax

@@ -1,0 +1,88 @@
+// What a step must know of rows on a CUDA device before it goes on: sought by kernels, and brought to the host in one copy. For
+// every compiler; kernel/cuda/row_ops.hpp includes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "parallax/detail/kernel/findings.hpp"
+#include "parallax/kernel/cuda/row_ops.hpp"
+
+namespace parallax {
+
+// All answers lie in one block of memory, and come to pinned memory in one copy, by which a step waits for them once at most.
+// Rows are of float or double, and lie on the device.
+template <>
+class Findings<CudaSpace> {
+ public:
+  // Forgets what was sought, and keeps the memory.
+  void clear() { sought_.clear(), bytes_ = 0; }
+  // Local. Remembers what is sought of `rows`, and returns the number by which the answer is asked for.
+  template <class T>
+  std::uint32_t seek(Sought what, RowsView<T const> rows) {
+    sought_.push_back({what, rows, bytes_});
+    bytes_ += what == Sought::squares ? sizeof(double) : sizeof(NonFiniteElement);
+    return static_cast<std::uint32_t>(sought_.size() - 1);
+  }
+  // Starts all searches in the order of the stream, and the copy that brings their answers; called once after the last
+  // `seek`. Throws Error (device, out_of_memory).
+  void start(RowOps<CudaSpace> const& ops) {
+    if (sought_.empty()) return;
+    there_.resize_with_slack(bytes_);
+    here_.resize_with_slack(bytes_);
+    if (!brought_at_) brought_at_.emplace();
+    for (Search const& search : sought_) std::visit([&](auto rows) { look(ops, search, rows); }, search.rows);
+    device::copy(here_.data(), there_.data(), bytes_, cudaMemcpyDeviceToHost, ops.stream());
+    brought_at_->record(ops.stream());
+  }
+  // Whether the answers are here, asked without waiting; true where nothing was sought. Throws Error (device).
+  bool arrived() const { return sought_.empty() || brought_at_->reached(); }
+
+  // Of all rows together, in double, with the bits of the host's. Only once it has `arrived`.
+  template <class>
+  double sum_of_squares(std::size_t number) const {
+    return *here<double>(number);
+  }
+  // The first in the order of rows; none where all are finite. Only once it has `arrived`.
+  template <class>
+  std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
+    NonFiniteElement const first = *here<NonFiniteElement>(number);
+    if (first.row == std::visit([](auto rows) { return rows.rows; }, sought_[number].rows)) return std::nullopt;
+    return first;
+  }
+
+ private:
+  // One thing that is sought, and where its answer lies in the block of memory, in bytes from its beginning.
+  struct Search {
+    Sought what;
+    std::variant<RowsView<float const>, RowsView<double const>> rows;
+    std::size_t place;
+  };
+  // Where a kernel writes an answer, on the device.
+  template <class T>
+  T* there(Search const& search) {
+    return reinterpret_cast<T*>(there_.data() + search.place);
+  }
+  // Where the host reads it.
+  template <class T>
+  T const* here(std::size_t number) const {
+    return reinterpret_cast<T const*>(here_.data() + sought_[number].place);
+  }
+  // Puts one search in the stream.
+  template <class T>
+  void look(RowOps<CudaSpace> const& ops, Search const& search, RowsView<T const> rows) {
+    if (search.what == Sought::squares) ops.sum_of_row_squares(rows, there<double>(search));
+    else ops.first_non_finite(rows, there<NonFiniteElement>(search));
+  }
+
+  std::vector<Search> sought_;
+  std::size_t bytes_ = 0;
+  Buffer<std::byte, CudaSpace> there_;
+  Buffer<std::byte, PinnedSpace> here_;
+  std::optional<CudaEvent> brought_at_;
+};
+
+}  // namespace parallax

@@ -1,0 +1,239 @@
+// Keys grouped on a CUDA device, of which the host learns how many there are, and more only if it asks; or grouped by the host,
+// and sent there. For every compiler; kernel/cuda/row_ops.hpp includes it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "parallax/detail/kernel/cuda/shown.hpp"
+#include "parallax/detail/kernel/groups.hpp"
+
+namespace parallax {
+
+// Groups of either origin. What the device has made is brought to the host in parts, each by one copy, for which the host waits
+// as long as the queue's `await` does. All memory stays for the next batch. Everything may throw Error (device, out_of_memory).
+template <class Index>
+class Groups<Index, CudaSpace> {
+  using Ops = RowOps<CudaSpace>;
+
+ public:
+  // Refers to the distinct keys of groups, as long as these stay as they are.
+  class Keys {
+   public:
+    Keys() = default;  // of no groups: there is no key
+    // By `named`, of groups that outlive it.
+    explicit Keys(Groups& groups) : groups_{&groups} {}
+    // How many there are; the host waits for the number where it does not have it.
+    std::size_t size() const { return groups_ ? groups_->size() : 0; }
+    // At most so many; nothing is waited for.
+    std::size_t most() const { return groups_ ? groups_->most() : 0; }
+    // In the host's memory, where they are brought if they are not there.
+    std::span<Index const> here() const { return groups_->keys_here(); }
+    // In device memory, with room for `most()`: the first of them are keys, as many as `count` says.
+    std::span<Index const> there(Ops const& ops) const { return {groups_->keys_there(ops), groups_->most()}; }
+    // How many there are, in device memory.
+    std::uint32_t const* count(Ops const& ops) const { return groups_->there(ops).distinct; }
+
+   private:
+    Groups* groups_ = nullptr;
+  };
+
+  // Groups keys of the host's, there: the device is sent the groups when operations ask for them.
+  void group_here(Ops const& ops, std::span<Index const> keys, std::int64_t bound, SortScratch<Index>& scratch) {
+    ops_.emplace(ops);
+    RowOps<HostSpace>::unique_with_inverse(keys, bound, host_, scratch);
+    count_ = keys.size(), distinct_ = host_.size();
+    here_ = Here::all, there_ = made_there_ = false;
+  }
+  // Puts in the queue the grouping of `count` keys in [0, bound], which lie in device memory until it is done. Of none the host
+  // makes the groups, and `scratch` is for it.
+  void group(Ops const& ops, Index const* keys, std::size_t count, std::int64_t bound, SortScratch<Index>& scratch) {
+    if (count == 0) return group_here(ops, {}, bound, scratch);
+    begin_there(ops, count);
+    ops.group_keys(keys, bound + 1, view_);
+  }
+  // The same, cut at bases[first], bases[first + stride], … and padded, so that each owner has as many places: a place is what was
+  // a distinct key, and `size()` is known. Nothing is brought to the host. `wrongs` and `tally` lie in device memory.
+  void group_padded(Ops const& ops, Index const* keys, std::size_t count, Index const* bases, std::size_t first,
+                    std::size_t stride, std::int64_t bound, device::Padding const& padding,
+                    std::span<std::uint32_t const> wrongs, device::PaddingTally* tally) {
+    begin_there(ops, count);
+    std::size_t const places = padding.owners * (std::size_t{padding.capacity} + 1);
+    padded_.resize_with_slack(bytes_of(places, count));
+    auto const padded = arrays(padded_.data(), places, count);
+    view_.order = padded.order;  // both have the same
+    if (count > 0) ops.group_keys(keys, bound + 1, view_);
+    else ops.clear(made_.data(), bytes_of(0, 0));
+    told_.resize_with_slack(padding.owners + 4);
+    ops.cut_groups(view_, bases, first, stride, padding.owners + 1, bound, wrongs, told_.data());
+    ops.pad_groups(view_, told_.data(), padding, bound, padded, tally);
+    view_ = padded, whole_ = padded_.data(), room_ = places;
+    distinct_ = places;
+  }
+  // Of groups of padded keys, which have arrived: `bound` and what is above are no keys.
+  void drop_padding(std::int64_t bound) { ops_->drop_padding(view_, bound); }
+  // The last key, grouped here, stands for indices that take no part: its run stays in `order`, and it is no distinct key.
+  void drop_last() {
+    host_.keys.resize(host_.keys.size() - 1);
+    --*distinct_;
+  }
+  // Whether the device has made them, and not the host.
+  bool made_there() const { return made_there_; }
+
+  // Of groups that the device has made. Puts in the queue: where runs of keys begin that bases[first], bases[first + stride], …
+  // cut, `cuts` of them, in device memory; and how many keys are below `bound`, for the last one may be that, which stands for
+  // indices that take no part. By one copy the host gets these numbers, and the sum of `wrongs`, which lie there.
+  void cut(Index const* bases, std::size_t first, std::size_t stride, std::size_t cuts, std::int64_t bound,
+           std::span<std::uint32_t const> wrongs) {
+    told_.resize_with_slack(cuts + 3);
+    ops_->cut_groups(view_, bases, first, stride, cuts, bound, wrongs, told_.data());
+    bring(told_.data(), (cuts + 3) * sizeof(std::uint32_t));
+  }
+  // Whether the host has the numbers of the last `cut`; asked without waiting.
+  bool cut_is_here() const { return brought_at_->reached(); }
+  // The same, waited for.
+  void await_cut() const { ops_->await(*brought_at_); }
+  // What else a cut tells.
+  struct Told {
+    // How many indices take no part.
+    std::size_t none;
+    // The sum of the numbers that were given.
+    std::size_t wrong;
+  };
+  // Once they are here: writes where the runs begin.
+  Told take_cut(std::span<std::size_t> begins) {
+    auto const* const numbers = brought<std::uint32_t>();
+    std::copy_n(numbers, begins.size(), begins.data());
+    distinct_ = numbers[begins.size()];
+    return {numbers[begins.size() + 1], numbers[begins.size() + 2]};
+  }
+
+  // The number of keys that were grouped.
+  std::size_t count() const { return count_; }
+  // At most so many of them are distinct.
+  std::size_t most() const { return distinct_ ? *distinct_ : count_; }
+  // How many are distinct; the host waits for the number where it does not have it.
+  std::size_t size() const {
+    if (!distinct_) {
+      bring(view_.distinct, sizeof(std::uint32_t));
+      ops_->await(*brought_at_);
+      distinct_ = *brought<std::uint32_t>();
+    }
+    return *distinct_;
+  }
+
+  // All of it in the host's memory; brought, and waited for, where it is not there.
+  Grouping<Index> const& here() {
+    if (here_ == Here::all) return host_;
+    std::size_t const u = size();
+    bring(whole_, bytes_of(room_, count_));
+    ops_->await(*brought_at_);
+    auto const copy = arrays(brought_.data(), room_, count_);
+    take(copy.keys, u, host_.keys), take(copy.offsets, u + 1, host_.offsets);
+    take(copy.order, count_, host_.order), take(copy.inverse, count_, host_.inverse);
+    here_ = Here::all;
+    return host_;
+  }
+  // The distinct keys alone, likewise.
+  std::span<Index const> keys_here() {
+    if (here_ == Here::nothing) {
+      std::size_t const u = size();
+      bring(view_.keys, u * sizeof(Index));
+      ops_->await(*brought_at_);
+      take(brought<Index>(), u, host_.keys);
+      here_ = Here::keys;
+    }
+    return host_.keys.span();
+  }
+  // As operations find it, for work that is put in the stream of `ops` from now on; valid until other keys are grouped.
+  device::GroupingView<Index> const& there(Ops const& ops) {
+    if (!there_) send(ops);
+    return view_;
+  }
+  // The distinct keys, ascending, likewise.
+  Index const* keys_there(Ops const& ops) { return there(ops).keys; }
+  // A reference to them.
+  Keys named() { return Keys{*this}; }
+
+ private:
+  // How much of it the host has.
+  enum class Here : unsigned char { nothing, keys, all };
+
+  // The arrays of so many keys in one block of memory, one after the other; of the distinct keys there are `named`.
+  static device::GroupingView<Index> arrays(std::byte* block, std::size_t named, std::size_t count) {
+    auto* const numbers = reinterpret_cast<std::uint32_t*>(block + named * sizeof(Index));
+    return {reinterpret_cast<Index*>(block),
+            numbers,
+            numbers + named + 1,
+            numbers + named + 1 + count,
+            numbers + named + 1 + 2 * count,
+            static_cast<std::uint32_t>(count)};
+  }
+  // The bytes of that block.
+  static std::size_t bytes_of(std::size_t named, std::size_t count) {
+    return named * sizeof(Index) + (named + 2 + 2 * count) * sizeof(std::uint32_t);
+  }
+
+  // Room for the groups of so many keys that the device is going to make.
+  void begin_there(Ops const& ops, std::size_t count) {
+    ops_.emplace(ops);
+    count_ = room_ = count, distinct_.reset();
+    here_ = Here::nothing, there_ = made_there_ = true;
+    made_.resize_with_slack(bytes_of(count, count));
+    view_ = arrays(made_.data(), count, count);
+    whole_ = made_.data();
+  }
+  // The host's groups go to the device in one copy.
+  void send(Ops const& ops) {
+    std::size_t const named = host_.size();
+    std::byte* const room = upload_.room(bytes_of(named, count_));
+    auto const sent = arrays(room, named, count_);
+    std::copy_n(host_.keys.data(), named, sent.keys);
+    std::copy_n(host_.offsets.data(), named + 1, sent.offsets);
+    std::copy_n(host_.order.data(), count_, sent.order);
+    std::copy_n(host_.inverse.data(), count_, sent.inverse);
+    *sent.distinct = static_cast<std::uint32_t>(named);
+    // What operations read of it they do not write.
+    view_ = arrays(const_cast<std::byte*>(upload_.start(ops.stream())), named, count_);
+    there_ = true;
+  }
+  // Puts in the queue a copy to pinned memory, and an event behind it.
+  void bring(void const* from, std::size_t bytes) const {
+    brought_.resize_with_slack(bytes);
+    if (!brought_at_) brought_at_.emplace();
+    device::copy(brought_.data(), from, bytes, cudaMemcpyDeviceToHost, ops_->stream());
+    brought_at_->record(ops_->stream());
+  }
+  // What was brought, as elements.
+  template <class E>
+  E const* brought() const {
+    return reinterpret_cast<E const*>(brought_.data());
+  }
+  template <class E>
+  static void take(E const* from, std::size_t n, Buffer<E>& to) {
+    to.resize_with_slack(n);
+    std::copy_n(from, n, to.data());
+  }
+
+  // Of the queue in which the groups were made.
+  std::optional<Ops> ops_;
+  Grouping<Index> host_;
+  device::GroupingView<Index> view_;
+  device::Upload upload_;
+  Buffer<std::byte, CudaSpace> made_, padded_;
+  std::byte const* whole_ = nullptr;       // of both the one that `view_` is of
+  std::size_t room_ = 0;                   // for how many distinct keys it has room
+  Buffer<std::uint32_t, CudaSpace> told_;  // what `cut` has found
+  // What was brought last, and when: a number that is asked for is waited for at once.
+  mutable Buffer<std::byte, PinnedSpace> brought_;
+  mutable std::optional<CudaEvent> brought_at_;
+  std::size_t count_ = 0;
+  mutable std::optional<std::size_t> distinct_ = 0;
+  Here here_ = Here::nothing;
+  bool there_ = false, made_there_ = false;  // whether `view_` is of these keys, and whether the device has grouped them
+};
+
+}  // namespace parallax

@@ -1,0 +1,227 @@
+// PARALLAX_CUDA_INSTANTIATE: all that variables on a CUDA device need of the kernels, for files that nvcc does not compile. A
+// program includes it, through kernel/cuda.cuh, in one file that nvcc compiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/detail/core/view.hpp"
+#include "parallax/detail/kernel/cuda/operands.hpp"
+#include "parallax/detail/kernel/cuda/row_ops.cuh"
+#include "parallax/detail/partition/block.hpp"
+#include "parallax/detail/partition/cyclic.hpp"
+#include "parallax/detail/partition/hash.hpp"
+#include "parallax/optimizer/optimizer.hpp"
+
+// In one file that nvcc compiles, outside of all namespaces: what variables of a scalar type, whose tables are indexed by
+// `Index`, under each of the optimizers call of kernels, so that all other files of the program need only
+// kernel/cuda/row_ops.hpp and an ordinary compiler.
+//   PARALLAX_CUDA_INSTANTIATE(float, std::int64_t, parallax::Sgd, parallax::Adagrad)
+// std::int64_t is the index of variables that name none. Further scalars, indices and optimizers: further lines, which may
+// overlap, but not be the same. Where one is missing the linker misses functions of parallax::RowOps<parallax::CudaSpace>,
+// whose names have the scalar, the index or the optimizer's rule that is to be added.
+#define PARALLAX_CUDA_INSTANTIATE(...) template struct ::parallax::device::Instantiated<__VA_ARGS__>;
+
+namespace parallax {
+namespace device {
+namespace detail {
+
+// Whose functions the lists below are of.
+using Ops = RowOps<CudaSpace>;
+
+// The functions of all variables of a scalar.
+template <class T>
+constexpr auto functions_of_scalar() {
+  return std::tuple{&Ops::fill<T>,
+                    &Ops::copy_all<CopyList>,
+                    &Ops::add_to<T>,
+                    &Ops::put_bytes<ByteList>,
+                    &Ops::scale_down<T>,
+                    &Ops::scale_rows_down<T>,
+                    &Ops::scale_counted_rows_down<T>,
+                    &Ops::sum_terms<T>,
+                    &Ops::first_non_finite<T>,
+                    &Ops::sum_of_row_squares<T>};
+}
+
+// Those of tables: sums of gradients by key, and rows gathered and scattered.
+template <class T, class Index>
+constexpr auto functions_of_table() {
+  return std::tuple{&Ops::coalesce<T, Index>,
+                    &Ops::gather_rows<T, Index const>,
+                    &Ops::gather_rows<T, std::uint32_t const>,
+                    &Ops::scatter_rows<T, Index const>,
+                    &Ops::group_keys<Index>,
+                    &Ops::cut_groups<Index>,
+                    &Ops::pad_groups<Index>,
+                    &Ops::take_keys<Index>,
+                    &Ops::drop_padding<Index>,
+                    &Ops::run_lengths<Index>,
+                    &Ops::sum_counts<Index>,
+                    &Ops::fill<std::uint32_t>,
+                    &Ops::place_in_bags<T, Index>};
+}
+// Those of ids on a device, of 32 or 64 bits with a sign.
+template <class Index, class Layout>
+constexpr auto functions_of_ids() {
+  return std::tuple{&Ops::place_ids<std::int32_t, Layout, Index>, &Ops::place_ids<std::int64_t, Layout, Index>,
+                    &Ops::take_offsets<std::int32_t>, &Ops::take_offsets<std::int64_t>, &Ops::rows_of_keys<Layout, Index>};
+}
+
+// The functions that set an optimizer's slots to their first values.
+template <class T, class... S>
+constexpr auto filling(slot_types<S...>) {
+  return std::tuple{&Ops::fill<parallax::detail::slot_type<S, T>>...};
+}
+// apply_elements for a rule, its slots and a kind of scale.
+template <class T, class Scale, class Rule, class... S>
+constexpr auto updating_elements(slot_types<S...>) {
+  using Function = void (Ops::*)(std::int64_t, T*, T const*, Scale, Rule const&, parallax::detail::slot_type<S, T>*...) const;
+  return static_cast<Function>(&Ops::apply_elements);
+}
+// apply_rows, for a rule and its slots of elements and of rows.
+template <class T, class Index, class Rule, class... S, class... R>
+constexpr auto updating_rows(slot_types<S...>, slot_types<R...>) {
+  using C = computed_type<T>;
+  using Function = void (Ops::*)(std::span<Index const>, std::uint32_t const*, Directory<Index>, RowsView<T>, C const*, C,
+                                 Rule const&,
+                                 Slots<parallax::detail::slot_type<S, C>...> const&,
+                                 Slots<parallax::detail::slot_type<R, C>...> const&) const;
+  return static_cast<Function>(&Ops::apply_rows);
+}
+// apply_runs, likewise.
+template <class T, class Index, class Rule, class... S, class... R>
+constexpr auto updating_runs(slot_types<S...>, slot_types<R...>) {
+  using C = computed_type<T>;
+  using Function = void (Ops::*)(RowsView<C const>, GroupingView<Index> const&, Directory<Index>, C, std::uint32_t const*,
+                                 RowsView<T>, Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
+                                 Slots<parallax::detail::slot_type<R, C>...> const&) const;
+  return static_cast<Function>(&Ops::apply_runs);
+}
+// apply_spaced_rows, likewise; it knows no index.
+template <class T, class Rule, class... S, class... R>
+constexpr auto updating_spaced_rows(slot_types<S...>, slot_types<R...>) {
+  using C = computed_type<T>;
+  using Function =
+      void (Ops::*)(RowsView<T>, RowsView<C const>, bool, C, Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
+                    Slots<parallax::detail::slot_type<R, C>...> const&) const;
+  return static_cast<Function>(&Ops::apply_spaced_rows);
+}
+
+// settle_rows and settle_all_rows, for optimizers that move rows which no step has named.
+template <class T, class Index, class Rule, class... S, class... R>
+constexpr auto settling_rows(slot_types<S...>, slot_types<R...>) {
+  using C = computed_type<T>;
+  using Of = Slots<parallax::detail::slot_type<S, C>...> const&;
+  using OfRows = Slots<parallax::detail::slot_type<R, C>...> const&;
+  using Some = void (Ops::*)(std::span<Index const>, std::uint32_t const*, Directory<Index>, RowAges<Rule> const&, RowsView<T>,
+                             Of, OfRows) const;
+  using All = void (Ops::*)(RowAges<Rule> const&, RowsView<T>, Of, OfRows) const;
+  return std::tuple{static_cast<Some>(&Ops::settle_rows), static_cast<All>(&Ops::settle_all_rows), &Ops::fill<std::int64_t>};
+}
+
+// Instantiates apply_elements of a rule that adopts parameters. They may be of 16 bits for tables.
+template <class T, class Rule, class... S>
+constexpr auto adopting(slot_types<S...>) {
+  using Function = void (Ops::*)(std::int64_t, T*, T const*, Unscaled, PlacedRule<AdoptingRule<Rule>> const&,
+                                 parallax::detail::slot_type<S, computed_type<T>>*...) const;
+  return static_cast<Function>(&Ops::apply_elements);
+}
+
+// What a rule needs that measures a whole tensor: its sums, the rule made of them, and that one applied.
+template <class T, std::size_t sums, class Rule, class... S>
+constexpr auto measuring(slot_types<S...>) {
+  using Function =
+      void (Ops::*)(std::int64_t, T*, T const*, T, Rule const&, double*, parallax::detail::slot_type<S, T>*...) const;
+  using Finished = Ops::Finished<sums, Rule>;
+  return std::tuple{static_cast<Function>(&Ops::measure_elements), &Ops::finish_rule<sums, Rule>,
+                    updating_elements<T, T, DeviceBuffer<Finished>>(slot_types<S...>{})};
+}
+
+// Those of an optimizer: for its slots, for dense variables where it works on elements or the tensor, and for rows.
+template <class T, class O>
+constexpr auto functions_of_elements() {
+  using Rule = PlacedRule<decltype(std::declval<O const&>().at(std::int64_t{1}))>;
+  using ElementSlots = typename O::element_slots;
+  if constexpr (unit<O> == Unit::element)
+    return std::tuple{updating_elements<T, T, Rule>(ElementSlots{}), updating_elements<T, Averaged<T>, Rule>(ElementSlots{})};
+  else if constexpr (unit<O> == Unit::tensor) return measuring<T, measure_count<O, T>, Rule>(ElementSlots{});
+  else return std::tuple{};
+}
+// For sparse variables, whatever the unit of the optimizer.
+template <class T, class Index, class O>
+constexpr auto functions_of_rows() {
+  using Bare = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  using Rule = PlacedRule<Bare>;
+  std::tuple const updating{updating_rows<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
+                            updating_runs<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
+                            updating_spaced_rows<T, Rule>(typename O::element_slots{}, row_slots<O>{})};
+  auto const settling = [] {
+    if constexpr (untouched<O> == Untouched::moves)
+      return settling_rows<T, Index, Bare>(typename O::element_slots{}, row_slots<O>{});
+    else return std::tuple{};
+  }();
+  if constexpr (adopts<O, computed_type<T>>)
+    return std::tuple_cat(updating, settling, std::tuple{adopting<T, Bare>(typename O::element_slots{})});
+  else return std::tuple_cat(updating, settling);
+}
+// All functions that an optimizer needs.
+template <class T, class Index, class O>
+constexpr auto functions_of_optimizer() {
+  using C = computed_type<T>;
+  auto const filled = std::tuple_cat(filling<C>(typename O::element_slots{}), filling<C>(row_slots<O>{}));
+  if constexpr (is_short_float<T>) return std::tuple_cat(filled, functions_of_rows<T, Index, O>());
+  else return std::tuple_cat(filled, functions_of_elements<T, O>(), functions_of_rows<T, Index, O>());
+}
+// What tables of 16 bits need besides: rows that are widened, or sent as they are.
+template <class T, class Index>
+constexpr auto functions_of_short_table() {
+  if constexpr (is_short_float<T>)
+    return std::tuple{&Ops::widen_rows<T, Index const>, &Ops::gather_rows<T, Index const>, &Ops::widen_elements<T>,
+                      &Ops::narrow_elements<T>};
+  else return std::tuple{};
+}
+
+// What `calibrate` measures with, for tables under Auto.
+constexpr auto functions_of_calibration() {
+  return std::tuple{&Ops::fill<float>, &Ops::add_to<float>, &Ops::gather_rows<float, std::int64_t const>};
+}
+
+// A type of the elements of variables, and one that numbers rows.
+template <class T>
+inline constexpr bool is_scalar = std::is_same_v<T, float> || std::is_same_v<T, double> || is_short_float<T>;
+template <class Index>
+inline constexpr bool is_index = std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>;
+// Whether the arguments of the macro are what it takes.
+template <class T, class Index, class... O>
+inline constexpr bool instantiable = is_scalar<T> && is_index<Index> && (true && ... && Optimizer<O>);
+// All functions of one line of the macro; none where its arguments are wrong, so that one sentence says so.
+template <class T, class Index, class... O>
+constexpr auto functions_of_variables() {
+  if constexpr (instantiable<T, Index, O...>)
+    return std::tuple_cat(functions_of_scalar<computed_type<T>>(), functions_of_table<computed_type<T>, Index>(),
+                          functions_of_short_table<T, Index>(), functions_of_calibration(),
+                          functions_of_ids<Index, Cyclic::Layout>(), functions_of_ids<Index, Hash::Layout>(),
+                          functions_of_ids<Index, Block::Layout>(), functions_of_optimizer<T, Index, O>()...);
+  else return std::tuple{};
+}
+
+}  // namespace detail
+
+// See PARALLAX_CUDA_INSTANTIATE. An instantiation holds the address of every function, so that the compiler keeps them all.
+template <class T, class Index, class... O>
+struct Instantiated {
+  static_assert(
+      detail::instantiable<T, Index, O...>,
+      "parallax: PARALLAX_CUDA_INSTANTIATE is given a scalar (float, double; of tables BFloat16, Float16), the index of "
+      "tables (std::int32_t, std::int64_t) and optimizers");
+  // Addresses of all functions, which nobody reads.
+  static constexpr auto functions = detail::functions_of_variables<T, Index, O...>();
+};
+
+}  // namespace device
+}  // namespace parallax

@@ -1,0 +1,88 @@
+// How kernels are launched, on a stream and in no other way, and the few constants of the machine that grids are planned by.
+// Every launcher of the room goes through it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/memory/cuda.hpp"
+
+// Before a loop that is written out as far as it should be: device compilers unroll it no further, which would cost registers.
+#if defined(__CUDACC__)
+#define PARALLAX_DETAIL_AS_WRITTEN _Pragma("unroll 1")
+#else
+#define PARALLAX_DETAIL_AS_WRITTEN
+#endif
+
+namespace parallax::device {
+
+// Threads of a warp, on every CUDA device so far.
+inline constexpr unsigned warp_lanes = 32;
+inline constexpr unsigned block_threads = 256;  // of most kernels
+// Blocks that a multiprocessor has room for, at least, of kernels that sum or update `pack` neighbouring elements a thread, in
+// C: they use at most 64 registers, or 80 for doubles, for packs of 16-bit numbers, each of which is a float by then, and where
+// elements are `stored` in fewer bytes than that.
+template <class C>
+constexpr unsigned resident_blocks(int pack, std::size_t stored = sizeof(C)) {
+  return pack > 4 || sizeof(C) > 4 || stored < sizeof(C) ? 3 : 4;
+}
+
+// Called by the launchers, on the host. Launches a kernel of `blocks` blocks on a stream, nothing where there are none, and
+// returns at once. Throws Error (device) where that fails. What the kernel does wrong shows later, in a call that waits.
+// Another compiler than CUDA's finds a `<cuda_runtime.h>` that runs kernels on the host (tests/cuda/emulator).
+template <class... P>
+void launch(cudaStream_t stream, unsigned blocks, unsigned threads, std::size_t shared_bytes, void (*kernel)(P...),
+            std::type_identity_t<P>... arguments) {
+  if (blocks == 0) return;
+#if defined(__CUDACC__)
+  void* pointers[] = {&arguments...};
+  check(cudaLaunchKernel(reinterpret_cast<void const*>(kernel), dim3{blocks}, dim3{threads}, pointers, shared_bytes, stream),
+        "cudaLaunchKernel");
+#else
+  check(parallax_emulator::launch(stream, blocks, threads, shared_bytes, kernel, arguments...), "cudaLaunchKernel");
+#endif
+}
+
+namespace detail {
+
+// The dynamic shared memory of a block, of the size that its launch has named, aligned to 16 bytes.
+template <class T>
+__device__ inline T* shared_memory() {
+#if defined(__CUDACC__)
+  extern __shared__ uint4 parallax_shared_memory[];
+  return reinterpret_cast<T*>(parallax_shared_memory);
+#else
+  return static_cast<T*>(parallax_emulator::shared_memory());
+#endif
+}
+
+// A thread's number in its grid, and how many threads the grid has: where a loop over elements begins, and its stride.
+__device__ inline std::uint64_t thread_number() { return std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline std::uint64_t thread_count() { return std::uint64_t{gridDim.x} * blockDim.x; }
+
+// a / b, rounded up: how many blocks, tiles or steps of b hold a.
+PARALLAX_HOST_DEVICE constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+// Multiprocessors of the current device; 0 where there is none. Asked of the runtime each time: it answers from its memory.
+inline unsigned multiprocessors() {
+  int device = 0, count = 0;
+  if (cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess)
+    return static_cast<unsigned>(count);
+  static_cast<void>(cudaGetLastError());  // what is handled here is no error of the launch that follows
+  return 0;
+}
+
+// Blocks for `work` blocks' worth of work, of kernels that stride over it: at most as many as fill the device `waves` times
+// over at eight blocks a multiprocessor, so that a device-side count below `work` leaves few blocks without any.
+inline unsigned grid_for(std::uint64_t work, unsigned waves = 4) {
+  return static_cast<unsigned>(std::min<std::uint64_t>(work, std::max(1u, multiprocessors() * 8 * waves)));
+}
+
+}  // namespace detail
+}  // namespace parallax::device

@@ -1,0 +1,123 @@
+// How threads share rows: several neighbouring elements a thread, several threads a row, several rows a block. The kernels of
+// rows, sums and updates are written in its terms.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/view.hpp"
+#include "parallax/detail/kernel/cuda/launch.cuh"
+#include "parallax/detail/kernel/cuda/strict.cuh"
+
+namespace parallax::device::detail {
+
+// Neighbouring elements, moved in one load and one store where they have 16 bytes.
+template <class T, int N>
+struct alignas(N * sizeof(T)) Pack {
+  T at[N];
+};
+
+inline constexpr std::size_t widest_access = 16;  // bytes
+// How many elements of T the widest access moves.
+template <class T>
+inline constexpr int pack_size = widest_access / sizeof(T);
+
+// The machine's word of so many bytes: a load or store of one is one instruction. Packs of 32 bytes are two words of 16. Stores
+// are asked for by name (__stwb, a plain store), for compilers take others apart again.
+template <std::size_t bytes>
+struct word_of {
+  using type = uint4;
+};
+template <>
+struct word_of<8> {
+  using type = uint2;
+};
+template <>
+struct word_of<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct word_of<2> {
+  using type = std::uint16_t;
+};
+
+// N neighbouring elements, read by whole words. `from` is aligned to all of them, as in_packs has made sure.
+template <int N, class T>
+__device__ inline Pack<T, N> load(T const* from) {
+  using Word = typename word_of<sizeof(Pack<T, N>)>::type;
+  constexpr std::size_t words = sizeof(Pack<T, N>) / sizeof(Word);
+  Word held[words];
+  for (std::size_t i = 0; i < words; ++i) held[i] = reinterpret_cast<Word const*>(from)[i];
+  Pack<T, N> pack;
+  __builtin_memcpy(&pack, held, sizeof pack);
+  return pack;
+}
+// Writes N neighbouring elements by whole words, to where `load` could read them.
+template <int N, class T>
+__device__ inline void store(T* to, Pack<T, N> const& pack) {
+  using Word = typename word_of<sizeof(Pack<T, N>)>::type;
+  constexpr std::size_t words = sizeof(Pack<T, N>) / sizeof(Word);
+  Word held[words];
+  __builtin_memcpy(held, &pack, sizeof pack);
+  for (std::size_t i = 0; i < words; ++i) __stwb(reinterpret_cast<Word*>(to) + i, held[i]);
+}
+
+// Whether every row of a table, and every pack of it, begins at a multiple of `bytes`.
+template <class T>
+bool rows_aligned(RowsView<T> table, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(table.data) % bytes == 0 &&
+         static_cast<std::size_t>(table.stride) * sizeof(T) % bytes == 0 &&
+         static_cast<std::size_t>(table.width) * sizeof(T) % bytes == 0;
+}
+
+// Whether rows of tables of unlike elements can be read pack by pack, N elements of each.
+template <int N, class... T>
+bool in_packs(RowsView<T>... tables) {
+  return (rows_aligned(tables, N * sizeof(T)) && ...);
+}
+
+// Launchers choose their kernel by it, on the host. Calls f with std::integral_constant of how many elements of each
+// table a thread moves at once: as many of the largest as 16 bytes hold, where all tables lie so, else 1.
+template <class F, class... T>
+void with_packs(F const& f, RowsView<T>... tables) {
+  constexpr std::size_t largest = std::max({sizeof(T)...});
+  constexpr int n = static_cast<int>(widest_access / largest);
+  if (in_packs<n>(tables...)) f(std::integral_constant<int, n>{});
+  else f(std::integral_constant<int, 1>{});
+}
+
+// Threads that share a row: the fewest that need as many steps as 32 would.
+inline unsigned lanes_for(std::int64_t packs) {
+  if (packs < 1) return 1;
+  std::uint64_t const steps = ceil_div(static_cast<std::uint64_t>(packs), warp_lanes);
+  return static_cast<unsigned>(ceil_div(static_cast<std::uint64_t>(packs), steps));
+}
+inline unsigned teams_for(unsigned lanes) { return block_threads / lanes; }  // in a block
+
+// A thread's place among teams of `lanes` threads: which of all teams, which lane. Threads left over at a block's end have
+// none.
+struct Team {
+  std::uint64_t number, count;
+  unsigned lane;
+  bool idle;
+
+  __device__ explicit Team(unsigned lanes) {
+    unsigned const teams = blockDim.x / lanes, team = threadIdx.x / lanes;
+    number = std::uint64_t{blockIdx.x} * teams + team;
+    count = std::uint64_t{gridDim.x} * teams;
+    lane = threadIdx.x - team * lanes;
+    idle = team >= teams;
+  }
+};
+
+// How many there are of something: `most`, or as many as a number in device memory says that a kernel before has left there.
+struct Count {
+  std::uint64_t most;
+  std::uint32_t const* actual = nullptr;
+
+  __device__ std::uint64_t operator()() const { return actual ? *actual : most; }
+};
+
+}  // namespace parallax::device::detail

@@ -1,0 +1,152 @@
+// Padded batches of a table on a CUDA device: the tally of what was wrong with them, and the host's copy of it.
+// kernel/cuda/row_ops.hpp includes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "parallax/core/error.hpp"
+#include "parallax/detail/core/kind.hpp"
+#include "parallax/detail/core/pointer.hpp"
+#include "parallax/detail/core/text.hpp"
+#include "parallax/detail/kernel/padded_batches.hpp"
+#include "parallax/kernel/cuda/row_ops.hpp"
+
+namespace parallax {
+
+// Kernels add to a tally, and now and then a copy of it comes to the host, never two at once. Its numbers only grow, so that no
+// copy is missed. A State is the table's, which has this. Everything may throw Error (device, out_of_memory).
+template <>
+class PaddedBatches<CudaSpace> {
+  using Ops = RowOps<CudaSpace>;
+
+ public:
+  // By the constructor of a padded table, before anything else: so many keys go to each owner, and `most_rows` are those that the
+  // index type can number. Throws Error (invalid_argument) for a capacity that makes no sense, and for more rows than leave room for
+  // two more keys.
+  template <class State>
+  void begin(State const& state, std::uint32_t capacity, std::int64_t most_rows, int rank) {
+    auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", state.name(), why}; };
+    if (capacity == 0 || capacity > 0x7ffffffe) refuse(joined({"batches are padded to ", capacity, " rows of a rank"}));
+    if (state.rows() > most_rows - 2)
+      refuse(joined({state.rows(), " rows leave the index type no room for the keys of padding"}));
+    capacity_ = capacity;
+    there(state.ops());  // all zeros from here on
+  }
+  // Whether batches are padded.
+  bool on() const { return capacity_ > 0; }
+
+  // By what plans, where batches are padded: see RowPlan::pad_there. What there was no place for is going to be told by `tell`.
+  template <class State, class Plan, class Place>
+  void pad(State& state, Plan& plan, std::size_t count, Place&& place) {
+    Ops const& ops = state.ops();
+    device::Padding const padding{0, capacity_, state.bad_ids() != BadIds::drop_and_count};
+    plan.pad_there(ops, count, state.bases_there().data(), state.rows(), padding, there(ops), place);
+    bring(ops);
+  }
+
+  // By what plans: tells what was wrong with earlier batches, as far as it is known, and throws Error (misuse) for indices of a padded
+  // table that are not `given_there`, in device memory. Of a table that is not padded for batches of a step that is captured: the
+  // host has to know how many rows go where.
+  template <class State>
+  void check(State& state, bool given_there, int rank, std::string_view operation) {
+    auto const refuse = [&](std::string_view why) { throw Error{Errc::misuse, rank, operation, state.name(), why}; };
+    if (!on() && device::is_captured(state.ops().stream()))
+      refuse("only batches of padded tables are captured, see px::Padded: of others the host waits for how many rows go where");
+    tell(state, rank, operation, false);
+    if (on() && !given_there) refuse("a padded table is indexed on its device: px::on_device(ids)");
+  }
+  // Throws the error of earlier batches, which is told once; of what has come to the host so far, or, where it `waits`, of all of
+  // them. The state counts what was dropped.
+  template <class State>
+  void tell(State& state, int rank, std::string_view operation, bool waits) {
+    if (!on()) return;
+    auto const news = news_of(state.ops(), waits);
+    state.count_dropped(news.dropped);
+    auto const refuse = [&](Errc code, std::string_view why) {
+      throw Error{code, rank, operation, state.name(),
+                  joined({why, "; their updates of the table were left out on all ranks"})};
+    };
+    if (news.refused > 0)
+      refuse(Errc::bad_id, joined({"earlier batches named ", news.refused, " indices that are outside the table"}));
+    if (news.wrong > 0)
+      refuse(Errc::invalid_argument, "earlier batches had offsets of bags that do not ascend from 0 to the number of indices");
+    if (news.overflows > 0)
+      refuse(Errc::invalid_argument, joined({"earlier batches named more rows of one rank than the ", capacity_,
+                                             " of px::Padded, up to ", news.longest}));
+  }
+
+  // Where the step is captured, its graph holds the plan, which a state has just taken, and tells of its launches.
+  template <class State, class Plan>
+  void keep(State& state, Plan& plan) {
+    auto* const capture = device::Capture::of(state.ops().stream());
+    if (capture) capture->keep(Owned<device::Kept>{new KeptPlan<State, Plan>{state, plan}});
+  }
+
+ private:
+  // A plan of a state, which nobody else takes.
+  template <class State, class Plan>
+  class KeptPlan final : public device::Kept {
+   public:
+    KeptPlan(State& state, Plan& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
+    KeptPlan(KeptPlan const&) = delete;
+    ~KeptPlan() override { --plan_->users; }
+    void launched() override { state_->padded().launched(state_->ops()); }
+
+   private:
+    Shared<State> state_;
+    Plan* plan_;
+  };
+
+  // A graph was launched whose kernels add to the tally.
+  void launched(Ops const& ops) {
+    behind_ = true;
+    bring(ops);
+  }
+  // Where kernels add to the tally, in device memory: all zeros before the first of them.
+  device::PaddingTally* there(Ops const& ops) {
+    if (there_.empty()) {
+      there_.resize_with_slack(sizeof(device::PaddingTally));
+      ops.clear(there_.data(), there_.size());
+    }
+    behind_ = true;
+    return reinterpret_cast<device::PaddingTally*>(there_.data());
+  }
+  // Puts a copy in the queue, unless one is on its way or the step is captured.
+  void bring(Ops const& ops) {
+    if (coming_ || there_.empty() || device::is_captured(ops.stream())) return;
+    here_.resize_with_slack(sizeof(device::PaddingTally));
+    if (!come_) come_.emplace();
+    device::copy(here_.data(), there_.data(), here_.size(), cudaMemcpyDeviceToHost, ops.stream());
+    come_->record(ops.stream());
+    coming_ = true, behind_ = false;
+  }
+  // What has come since the last call, `longest` excepted.
+  device::PaddingTally news_of(Ops const& ops, bool wait) {
+    if (coming_ && (wait || come_->reached())) take(ops);
+    if (wait && behind_) bring(ops), take(ops);
+    device::PaddingTally const before = std::exchange(told_, known_);
+    return {known_.dropped - before.dropped, known_.refused - before.refused, known_.wrong - before.wrong,
+            known_.overflows - before.overflows, known_.longest};
+  }
+  // Waits for the copy that is on its way, if one is.
+  void take(Ops const& ops) {
+    if (!coming_) return;
+    ops.await(*come_);
+    std::memcpy(&known_, here_.data(), sizeof known_);
+    coming_ = false;
+  }
+
+  std::uint32_t capacity_ = 0;
+  Buffer<std::byte, CudaSpace> there_;
+  Buffer<std::byte, PinnedSpace> here_;
+  std::optional<CudaEvent> come_;
+  bool coming_ = false, behind_ = false;  // a copy is on its way; kernels have added since the last one was put in the queue
+  device::PaddingTally known_, told_;     // as of the last copy, and of the last call of `news_of`
+};
+
+}  // namespace parallax

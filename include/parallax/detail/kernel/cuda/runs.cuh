@@ -1,0 +1,131 @@
+// What is read off a grouping on a CUDA device: lengths of runs, sums of counts, and where sorted keys are cut. Plans that a device
+// makes are cut by it, for their journeys, and where rows are counted their counts are made and summed by it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "parallax/detail/kernel/cuda/groups.cuh"
+#include "parallax/detail/kernel/cuda/launch.cuh"
+#include "parallax/detail/kernel/cuda/packs.cuh"
+
+namespace parallax::device {
+namespace detail {
+
+// Grid: threads stride over the runs. Memory: offsets are read, lengths written.
+template <class Index>
+__global__ void __launch_bounds__(block_threads)
+    run_lengths_kernel(GroupingView<Index> groups, std::uint32_t first, std::uint32_t last, std::uint32_t* out) {
+  std::uint64_t const runs = *groups.distinct, end = last < runs ? last : runs;
+  for (std::uint64_t k = first + thread_number(); k < end; k += thread_count())
+    out[k - first] = groups.offsets[k + 1] - groups.offsets[k];
+}
+
+// Grid: warps stride over the runs; the lanes of a warp share a run. Memory: order is read, counts at its positions; sums
+// written, and 1 for runs that are asked for and are not there.
+template <class Index>
+__global__ void __launch_bounds__(block_threads)
+    sum_counts_kernel(std::uint32_t const* counts, GroupingView<Index> groups, std::uint32_t first, std::uint32_t last,
+                      std::uint32_t* out) {
+  std::uint64_t const runs = *groups.distinct, end = last == ~0u ? runs : last;
+  for (std::uint64_t k = first + thread_number() / warp_lanes; k < end; k += thread_count() / warp_lanes) {
+    if (k >= runs) {
+      if (lane_number() == 0) out[k - first] = 1;
+      continue;
+    }
+    std::uint32_t sum = 0;
+    for (std::uint64_t i = std::uint64_t{groups.offsets[k]} + lane_number(); i < groups.offsets[k + 1]; i += warp_lanes)
+      sum += counts[groups.order[i]];
+    for (int with = warp_lanes / 2; with > 0; with /= 2) sum += __shfl_xor_sync(all_lanes, sum, with);
+    if (lane_number() == 0) out[k - first] = sum;
+  }
+}
+
+// The number of the first of n ascending keys that is not below `base`.
+template <class Key>
+__device__ std::uint32_t first_not_below(Key const* keys, std::uint32_t n, Key base) {
+  std::uint32_t first = 0;
+  for (std::uint32_t left = n; left > 0;) {
+    std::uint32_t const half = left / 2;
+    bool const below = keys[first + half] < base;
+    if (below) first += half + 1;
+    left = below ? left - half - 1 : half;
+  }
+  return first;
+}
+
+// Grid: a thread a boundary. Memory: the keys on the way of a binary search.
+template <class Key>
+__global__ void __launch_bounds__(block_threads)
+    bucket_kernel(Key const* keys, Count count, Key const* bases, std::uint32_t boundaries, std::uint32_t* begins) {
+  std::uint64_t const k = thread_number();
+  if (k >= boundaries) return;
+  auto const n = static_cast<std::uint32_t>(count());
+  begins[k] = k + 1 < boundaries ? first_not_below(keys, n, bases[k]) : n;
+}
+
+// Grid: one block. Memory: the keys on the way of a binary search for each cut, and the last one.
+template <class Index>
+__global__ void __launch_bounds__(block_threads)
+    cut_groups_kernel(GroupingView<Index> groups, Index const* bases, std::uint64_t first, std::uint64_t stride,
+                      std::uint64_t cuts, std::int64_t bound, std::uint32_t const* wrong, std::uint32_t wrongs,
+                      std::uint32_t* told) {
+  __shared__ std::uint32_t sums[warp_lanes];
+  std::uint32_t const keys = *groups.distinct;
+  bool const last_is_none = keys > 0 && static_cast<std::int64_t>(groups.keys[keys - 1]) >= bound;
+  std::uint32_t const distinct = keys - last_is_none;
+  for (std::uint64_t k = threadIdx.x; k < cuts; k += blockDim.x)
+    told[k] = first_not_below(groups.keys, distinct, bases[first + k * stride]);
+  std::uint32_t all_wrong = 0;  // behind the barrier all have read how many keys there are
+  block_prefix(threadIdx.x < wrongs ? wrong[threadIdx.x] : 0, sums, all_wrong);
+  if (threadIdx.x > 0) return;
+  told[cuts] = *groups.distinct = distinct;
+  told[cuts + 1] = groups.count - groups.offsets[distinct];
+  told[cuts + 2] = all_wrong;
+}
+
+}  // namespace detail
+
+// out[k - first] = the number of positions of distinct key k, for all u of them, or those with numbers in [first, last); `out` has
+// room for as many.
+template <class Index>
+void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::uint32_t* out, std::uint32_t first = 0,
+                 std::uint32_t last = ~0u) {
+  std::uint32_t const most = groups.most(first, last);
+  launch(stream, detail::grid_for(detail::ceil_div(most, block_threads)), block_threads, 0, detail::run_lengths_kernel<Index>,
+         groups, first, last, out);
+}
+
+// out[k - first] = the sum of `counts` (one per position) over the positions of distinct key k, modulo 2^32; likewise, but 1 of
+// keys in [first, last) that are not there.
+template <class Index>
+void sum_counts(cudaStream_t stream, std::uint32_t const* counts, GroupingView<Index> const& groups, std::uint32_t* out,
+                std::uint32_t first = 0, std::uint32_t last = ~0u) {
+  std::uint32_t const most = groups.most(first, last);
+  launch(stream, detail::grid_for(detail::ceil_div(most, block_threads / warp_lanes)), block_threads, 0,
+         detail::sum_counts_kernel<Index>, counts, groups, first, last, out);
+}
+
+// told[k] = the number of the first distinct key >= bases[first + k * stride], for k below `cuts`; told[cuts] = how many distinct
+// keys are below `bound`, told[cuts + 1] = how many positions the others have, told[cuts + 2] = the sum of `wrongs` numbers, at most a block's threads. There is one other key at most, the last, and it is
+// no distinct key from here on; no base is above it. All arrays are on the device.
+template <class Index>
+void cut_groups(cudaStream_t stream, GroupingView<Index> const& groups, Index const* bases, std::uint64_t first,
+                std::uint64_t stride, std::uint64_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs,
+                std::uint32_t* told) {
+  launch(stream, 1, block_threads, 0, detail::cut_groups_kernel<Index>, groups, bases, first, stride, cuts, bound,
+         wrongs.data(), static_cast<std::uint32_t>(wrongs.size()), told);
+}
+
+// Cuts ascending keys at ascending boundaries: begins[k] = the first position whose key is >= bases[k], the last one the number
+// of keys; bucket k is [begins[k], begins[k + 1]). All arrays are on the device. There are `most` keys, or *count of them.
+template <class Key>
+void bucket(cudaStream_t stream, Key const* sorted_keys, std::uint32_t most, std::type_identity_t<Key> const* bases,
+            std::uint32_t boundaries, std::uint32_t* begins, std::uint32_t const* count = nullptr) {
+  launch(stream, static_cast<unsigned>(detail::ceil_div(boundaries, block_threads)), block_threads, 0,
+         detail::bucket_kernel<Key>, sorted_keys, detail::Count{most, count}, bases, boundaries, begins);
+}
+
+}  // namespace parallax::device

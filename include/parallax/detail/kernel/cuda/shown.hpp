@@ -1,0 +1,91 @@
+// How operations on a CUDA device find what lies in the host's memory: sent there in one copy, over pinned memory. For every
+// compiler; kernel/cuda/row_ops.hpp includes it.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "parallax/detail/kernel/row_ops.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+#include "parallax/memory/cuda.hpp"
+
+namespace parallax {
+namespace device {
+
+// Owns. Bytes on their way to the device, over pinned memory that is written again once the device has read it. A Shown has
+// one and fills it again in every step; it allocates only when there is more to send than ever before.
+class Upload {
+ public:
+  // Room for so many bytes, to be filled. Waits for the last `start`, should the device not have come that far.
+  std::byte* room(std::size_t bytes) {
+    if (reached_) reached_->synchronize();
+    pinned_.resize_with_slack(bytes);
+    device_.resize_with_slack(bytes);
+    return pinned_.data();
+  }
+  // Sends what was filled in, by one copy in the order of `stream`. Returns where it will be on the device, for what is put
+  // in the stream from now on. Throws Error (device).
+  std::byte const* start(cudaStream_t stream) {
+    if (!reached_) reached_.emplace();
+    if (!pinned_.empty())
+      check(cudaMemcpyAsync(device_.data(), pinned_.data(), pinned_.size(), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+    reached_->record(stream);
+    return device_.data();
+  }
+  // Where the last `start` has sent it; the address changes only by `room`.
+  std::byte const* there() const { return device_.data(); }
+
+ private:
+  Buffer<std::byte, PinnedSpace> pinned_;
+  Buffer<std::byte, CudaSpace> device_;
+  std::optional<CudaEvent> reached_;
+};
+
+}  // namespace device
+
+// Elements of the host's memory on the device, sent in one copy when they are asked for and were renewed.
+template <class T>
+class Shown<T, CudaSpace> {
+ public:
+  // The elements in device memory, for work that is put in the stream of `ops` from now on; valid until the next `of` after a
+  // `renew`. Throws Error (device, out_of_memory).
+  std::span<T const> of(RowOps<CudaSpace> const& ops, std::span<T const> host);
+  // Sends n elements that `fill` writes, called with where; they are valid until the next call. Errors as of `of`.
+  template <class Fill>
+  std::span<T const> write(RowOps<CudaSpace> const& ops, std::size_t n, Fill&& fill);
+  // The host has changed its elements: the next `of` sends them again.
+  void renew() { stale_ = true; }
+
+ private:
+  device::Upload upload_;
+  bool stale_ = true;
+};
+
+}  // namespace parallax
+
+// Operations complete; what they include at its end needs the above.
+#include "parallax/kernel/cuda/row_ops.hpp"
+
+namespace parallax {
+
+template <class T>
+std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::span<T const> host) {
+  if (stale_) {
+    write(ops, host.size(), [&](T* to) {
+      if (!host.empty()) std::memcpy(to, host.data(), host.size_bytes());
+    });
+    stale_ = false;
+  }
+  return {reinterpret_cast<T const*>(upload_.there()), host.size()};
+}
+
+template <class T>
+template <class Fill>
+std::span<T const> Shown<T, CudaSpace>::write(RowOps<CudaSpace> const& ops, std::size_t n, Fill&& fill) {
+  fill(reinterpret_cast<T*>(upload_.room(n * sizeof(T))));
+  return {reinterpret_cast<T const*>(upload_.start(ops.stream())), n};
+}
+
+}  // namespace parallax

@@ -1,0 +1,116 @@
+// What ranks that are processes write, on its way to who started them: pipes, and lines with the rank before each. Only launchers
+// include it (detail/launch/launcher.hpp, detail/launch/mpiexec.hpp).
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "parallax/core/error.hpp"
+#include "parallax/detail/comm/owned_descriptor.hpp"
+#include "parallax/detail/core/system.hpp"
+
+namespace parallax::detail {
+
+// Makes a pipe, of which no program that is started inherits an end: `from` reads what is written into `to`. Throws Error (transport).
+inline void join_pipe(OwnedDescriptor& from, OwnedDescriptor& to) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw Error{Errc::transport, -1, "launch", "", joined({"no pipe can be made (errno ", errno, ")"})};
+  from = OwnedDescriptor{ends[0]}, to = OwnedDescriptor{ends[1]};
+}
+
+// Writes all, waiting. Nothing is said of who does not read any more.
+inline void write_all(int to, std::string_view bytes) { static_cast<void>(write_all(to, bytes.data(), bytes.size())); }
+
+// Makes a descriptor another name of an open file.
+inline void redirect(int descriptor, OwnedDescriptor const& to) {
+  static_cast<void>(uninterrupted([&] { return ::dup2(to.get(), descriptor); }));
+}
+
+// What a rank writes into one file, line by line. Of a line that was begun anew by a carriage return, as bars of progress do, the last
+// state is shown. A line of more than 64 KiB is parted.
+class PrefixedLines {
+ public:
+  // `to`: the file that lines go to.
+  explicit PrefixedLines(int to) : to_{to} {}
+
+  // Before anything is added. `heard`: whether lines are shown at all.
+  void begin(std::string prefix, bool heard) { prefix_ = std::move(prefix), heard_ = heard; }
+  void add(std::string_view bytes) {
+    if (!heard_) return;
+    while (!bytes.empty()) {
+      std::size_t const stop = bytes.find_first_of("\r\n");
+      std::string_view const part = bytes.substr(0, stop);
+      if (!part.empty() && std::exchange(anew_, false)) line_.clear();
+      line_ += part;
+      bytes.remove_prefix(part.size());
+      if (line_.size() > most) show();
+      if (bytes.empty()) return;
+      if (bytes[0] == '\n') show();
+      else anew_ = true;
+      bytes.remove_prefix(1);
+    }
+  }
+  // Shows a line that has no end yet.
+  void end() {
+    if (!line_.empty()) show();
+  }
+
+ private:
+  static constexpr std::size_t most = std::size_t{1} << 16;
+
+  // In one call, so that lines of several ranks do not mix.
+  void show() {
+    line_.insert(0, prefix_), line_ += '\n';
+    write_all(to_, line_);
+    line_.clear(), anew_ = false;
+  }
+
+  int to_;
+  bool heard_ = true, anew_ = false;
+  std::string prefix_, line_;
+};
+
+// From now on what this process writes to standard output and error goes through another process, which puts `prefix` before each line, or
+// drops it where it is not `heard`. That one is nobody's child, so that no wait finds it, and lasts as long as anybody can write to it.
+// Throws Error (transport) where no process can be made.
+inline void pass_on_lines(std::string const& prefix, bool heard) {
+  std::array<OwnedDescriptor, 2> from, to;
+  for (std::size_t i = 0; i < 2; ++i) join_pipe(from[i], to[i]);
+  ::pid_t const child = ::fork();
+  if (child < 0) throw Error{Errc::transport, -1, "launch", "", joined({"no process can be made (errno ", errno, ")"})};
+  if (child > 0) {
+    for (std::size_t i = 0; i < 2; ++i) redirect(static_cast<int>(i) + 1, to[i]);
+    static_cast<void>(uninterrupted([&] { return ::waitpid(child, nullptr, 0); }));
+    return;
+  }
+  if (::fork() != 0) ::_exit(0);
+  ::setpgid(0, 0);  // who ends the rank by its group lets its last words pass
+  for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) ::signal(number, SIG_IGN);
+  std::array<PrefixedLines, 2> lines{PrefixedLines{STDOUT_FILENO}, PrefixedLines{STDERR_FILENO}};
+  std::array<::pollfd, 2> polled{};
+  for (std::size_t i = 0; i < 2; ++i) to[i].close(), lines[i].begin(prefix, heard), polled[i] = {from[i].get(), POLLIN, 0};
+  char bytes[16384];
+  for (int open = 2; open > 0;) {
+    if (uninterrupted([&] { return ::poll(polled.data(), polled.size(), -1); }) < 0) break;
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (polled[i].fd < 0 || polled[i].revents == 0) continue;
+      auto const count = uninterrupted([&] { return ::read(polled[i].fd, bytes, sizeof(bytes)); });
+      if (count > 0) lines[i].add({bytes, static_cast<std::size_t>(count)});
+      if (count <= 0) lines[i].end(), polled[i].fd = -1, --open;
+    }
+  }
+  ::_exit(0);
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,155 @@
+// A step that is captured: what a thread puts in a stream becomes a graph, which is launched again and again with other rules of
+// optimizers. A session begins one; operations on rows, plans and communicators ask whether one is under way.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallax/core/error.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/pointer.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+#include "parallax/memory/cuda.hpp"
+
+namespace parallax::device {
+
+// Bytes that a kernel is handed by value and writes to device memory: nothing has to be sent ahead of it, and nothing waited for.
+struct ByteList {
+  // How many it has room for: within the 4 KiB that a kernel's arguments may take.
+  static constexpr std::uint32_t capacity = 3072;
+
+  // The first `count`, a multiple of 4, are to be written.
+  alignas(16) std::byte bytes[capacity];
+  // How many there are.
+  std::uint32_t count = 0;
+};
+
+// What a graph refers to, held as long as there is the graph; of a plan, that nobody else uses it.
+class Kept {
+ public:
+  virtual ~Kept() = default;
+  // The graph was launched: local, whatever is to be put in the stream behind it.
+  virtual void launched() = 0;
+};
+
+// Owns a graph of what one thread has put in one stream between `begin` and `end`, the memory in which its kernels find the rules
+// of optimizers, and what it refers to. A kernel that is captured has its arguments for ever: a rule, which is another one in every
+// step, is therefore read from a place in device memory, and put there before each launch. Where the graph's own scratch lies is
+// the runtime's to know. One thread at a time; the stream is another's, and outlives it.
+class Capture {
+ public:
+  // How many bytes of rules there is room for: of about a thousand variables.
+  static constexpr std::size_t room = std::size_t{64} << 10;
+
+  // Takes the memory for the rules. Throws Error (out_of_memory, device).
+  explicit Capture(cudaStream_t stream) : stream_{stream}, places_(room) {}
+  Capture(Capture const&) = delete;
+  Capture& operator=(Capture const&) = delete;
+  ~Capture() {
+    abandon();
+    Buffer<std::byte, CudaSpace>{}.swap(places_);  // the device has done what it was given
+    if (graph_) ignore(cudaGraphExecDestroy(graph_));
+  }
+
+  // The capture of the calling thread in this stream, or null.
+  static Capture* of(cudaStream_t stream) noexcept { return is_captured(stream) ? detail::capturing.capture : nullptr; }
+
+  // What the thread puts in the stream from now on is captured. Throws Error (device; misuse where the thread captures already).
+  void begin() {
+    if (detail::capturing.capture)
+      throw Error{Errc::misuse, -1, "capture", "", "another step is being captured by this thread"};
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+    detail::capturing = {stream_, this};
+  }
+  // From now on it runs again. Makes the graph that `launch` puts in the stream. Throws Error (device), also where something was
+  // asked of the stream meanwhile that cannot be captured.
+  void end() {
+    cudaGraph_t graph = nullptr;
+    detail::capturing = {};
+    check(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
+    cudaError_t const made = cudaGraphInstantiateWithFlags(&graph_, graph, 0);
+    ignore(cudaGraphDestroy(graph));
+    check(made, "cudaGraphInstantiateWithFlags");
+  }
+  // The same, and what was captured is forgotten. Nothing where nothing is being captured.
+  void abandon() noexcept {
+    if (of(stream_) != this) return;
+    detail::capturing = {};
+    cudaGraph_t graph = nullptr;
+    ignore(cudaStreamEndCapture(stream_, &graph));
+    if (graph) ignore(cudaGraphDestroy(graph));
+  }
+  // Puts the graph in the stream, behind the rules. Throws Error (device).
+  void launch() {
+    check(cudaGraphLaunch(graph_, stream_), "cudaGraphLaunch");
+    for (auto const& kept : kept_) kept->launched();
+  }
+
+  // While it captures: where kernels find the rule of the next update of a state, which says by `next_rule` what that is, whenever
+  // the graph is about to be launched, and outlives the capture. Of one state it is one place. Throws Error (misuse) where there
+  // are too many.
+  template <class Rule, class State>
+  Rule const* place(State const& state) {
+    static_assert(std::is_trivially_copyable_v<Rule> && sizeof(Rule) <= ByteList::capacity);
+    for (Placed const& placed : rules_)
+      if (placed.state == &state) return reinterpret_cast<Rule const*>(places_.data() + placed.at);
+    constexpr std::size_t alignment = 16, part = ByteList::capacity;
+    std::size_t at = (used_ + alignment - 1) / alignment * alignment;
+    if (at / part != (at + sizeof(Rule) - 1) / part) at = (at / part + 1) * part;
+    if (at + sizeof(Rule) > room) throw Error{Errc::misuse, -1, "capture", "", "the step updates too many variables"};
+    rules_.push_back({&state, at, [](void const* known, std::byte* out) {
+                        Rule const rule = static_cast<State const*>(known)->next_rule();
+                        std::memcpy(out, &rule, sizeof rule);
+                      }});
+    used_ = at + sizeof(Rule);
+    renew(rules_.back());  // that of the step which is captured, and is taken by the first launch
+    return reinterpret_cast<Rule const*>(places_.data() + at);
+  }
+  // While it captures: what the graph refers to stays as long as it.
+  void keep(Owned<Kept> kept) { kept_.push_back(std::move(kept)); }
+
+  // Asks all states for their rules. Throws what an optimizer's `at` throws.
+  void renew() {
+    for (Placed const& placed : rules_) renew(placed);
+  }
+  // The rules as `renew` has left them, and where they belong in device memory: calls f(list, there) for each part of them, for
+  // who puts them in the stream.
+  template <class F>
+  void each_part(F&& f) {
+    for (std::size_t at = 0; at < bytes_.size(); at += ByteList::capacity) {
+      ByteList list;
+      list.count = static_cast<std::uint32_t>(std::min<std::size_t>(bytes_.size() - at, ByteList::capacity));
+      std::memcpy(list.bytes, bytes_.data() + at, list.count);
+      f(list, places_.data() + at);
+    }
+  }
+
+ private:
+  // The rule of a state, and where it lies in both memories.
+  struct Placed {
+    void const* state;
+    std::size_t at;
+    void (*write)(void const* state, std::byte* out);
+  };
+
+  void renew(Placed const& placed) {
+    bytes_.resize((used_ + 3) / 4 * 4);
+    placed.write(placed.state, bytes_.data() + placed.at);
+  }
+
+  cudaStream_t stream_;
+  cudaGraphExec_t graph_ = nullptr;
+  Buffer<std::byte, CudaSpace> places_;
+  std::size_t used_ = 0;
+  std::vector<Placed> rules_;
+  std::vector<std::byte> bytes_;
+  std::vector<Owned<Kept>> kept_;
+};
+
+}  // namespace parallax::device

@@ -1,0 +1,173 @@
+// Files without a name in memory, which processes of a host map together. SharedSpace makes its blocks of them
+// (memory/shared.hpp), and communicators the memory through which ranks of a host exchange (detail/transport/host/memory.hpp).
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#if defined(__linux__)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+#include "parallax/detail/core/birth.hpp"
+#include "parallax/detail/core/clock.hpp"
+#include "parallax/detail/memory/place.hpp"
+
+#if defined(__linux__)
+#include "parallax/detail/core/system.hpp"
+#endif
+
+namespace parallax::detail {
+
+// One mapping of such a file into this process: of its own, or of one of another process, which it finds by the file's Place,
+// through the list of open files of its owner. Nothing is left behind, however a process ends. At the end lies a page that says
+// which file it is, and when its owner has given it back. A plain value, which frees nothing by itself.
+struct NamelessFile {
+  // The bytes of the page at the end, and the unit that sizes are rounded up to: a page of the system, or several. Pages of 64
+  // KiB, which kernels for ARM and POWER have, are the largest. A mark in one page with given-back memory would go along with
+  // it.
+  static constexpr std::size_t page = 65536;
+
+  // What the page at the end says to all processes. `id`: which file it is. `gone`: not 0 once its owner has given it back.
+  struct Mark {
+    std::uint64_t id, gone;
+  };
+
+  // Null where the file could not be had.
+  std::byte* memory = nullptr;
+  // Without the page at the end.
+  std::size_t bytes = 0;
+  // Unique on the host.
+  std::uint64_t id = 0;
+  // The open descriptor of an own file; -1 of one that was found, and where it is closed.
+  int file = -1;
+  // The process that made or found it.
+  Birth birth;
+
+  // Local. Makes a file of this process, of at least so many bytes, all zeros. Null where that fails, with the reason in
+  // `errno`, as of `find`.
+  static NamelessFile make(std::size_t at_least);
+  // Local. The file in which a place lies, of this process or another one.
+  static NamelessFile find(Place const& place);
+
+  // Of memory inside this process's own file.
+  Place place_of(std::byte const* at) const { return {id, static_cast<std::uint64_t>(at - memory), bytes, process(), file}; }
+  Mark& mark() const { return *reinterpret_cast<Mark*>(memory + bytes); }
+  // Ends this process's mapping alone; those of others stay.
+  void unmap() const noexcept;
+  // Nobody can find it any more; mappings stay.
+  void close() const noexcept;
+  // Own files only: the same bytes at the same address, in another file, as which this one is known from now on. Who has found
+  // it before has the old one. False where that cannot be had; then nothing has changed.
+  bool renew() noexcept;
+  // Marks it as given back, and frees its pages at once for all processes that have mapped it. In a forked child of its process
+  // it does nothing.
+  void give_back() const noexcept;
+
+ private:
+  static std::int32_t process();
+  // Maps the bytes and the page at the end; null where the system refuses.
+  void map(int from);
+};
+
+// How many this process has made; counted by twos.
+inline std::uint64_t nameless_files = 0;
+
+#if defined(__linux__)
+inline std::int32_t NamelessFile::process() { return static_cast<std::int32_t>(::getpid()); }
+
+inline void NamelessFile::map(int from) {
+  void* const at = ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_SHARED, from, 0);
+  memory = at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+}
+
+inline NamelessFile NamelessFile::make(std::size_t at_least) {
+  NamelessFile made;
+  made.bytes = (at_least + page - 1) / page * page;
+  auto const size = static_cast<off_t>(made.bytes + page);
+  if (may_have_bytes(made.bytes + page)) made.file = uninterrupted([] { return ::memfd_create("parallax", MFD_CLOEXEC); });
+  else errno = EFBIG;
+  if (made.file >= 0 && uninterrupted([&] { return ::ftruncate(made.file, size); }) == 0) made.map(made.file);
+  if (!made.memory) {
+    int const why = errno;
+    made.close();
+    errno = why;
+    return {};
+  }
+  // Of the process, the time and a counter, scrambled.
+  auto const time = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  made.id = (time << 20) + __atomic_add_fetch(&nameless_files, 2, __ATOMIC_RELAXED);
+  made.id ^= static_cast<std::uint64_t>(process()) * 0x9e3779b97f4a7c15u;
+  made.id |= 1;
+  made.mark().id = made.id;
+  return made;
+}
+
+// The mark is compared with the place, for the owner may have given the descriptor to another file since; and of another
+// container's process it may be any file.
+inline NamelessFile NamelessFile::find(Place const& place) {
+  NamelessFile found;
+  found.bytes = static_cast<std::size_t>(place.bytes);
+  found.id = place.id;
+  char name[64];
+  std::snprintf(name, sizeof name, "/proc/%d/fd/%d", static_cast<int>(place.process), static_cast<int>(place.file));
+  int const file = place.id ? open_descriptor(name, O_RDWR | O_NONBLOCK) : -1;
+  if (file < 0) {
+    if (!place.id) errno = ENOENT;
+    return {};
+  }
+  int why = ENOENT;
+  if (::lseek(file, 0, SEEK_END) == static_cast<off_t>(found.bytes + page)) found.map(file), why = found.memory ? why : errno;
+  ::close(file);
+  if (found.memory && found.mark().id == found.id) return found;
+  found.unmap();
+  errno = why;
+  return {};
+}
+
+inline void NamelessFile::unmap() const noexcept {
+  if (memory) ::munmap(memory, bytes + page);
+}
+
+inline void NamelessFile::close() const noexcept {
+  if (file >= 0) ::close(file);
+}
+
+inline bool NamelessFile::renew() noexcept {
+  NamelessFile fresh = make(bytes);
+  if (!fresh.memory) return false;
+  std::memcpy(fresh.memory, memory, bytes);
+  if (::mremap(fresh.memory, bytes + page, bytes + page, MREMAP_MAYMOVE | MREMAP_FIXED, memory) == MAP_FAILED) {
+    fresh.unmap();
+    fresh.close();
+    return false;
+  }
+  close();
+  id = fresh.id;
+  file = fresh.file;
+  birth = fresh.birth;
+  return true;
+}
+
+inline void NamelessFile::give_back() const noexcept {
+  if (birth.in_child()) return;
+  __atomic_store_n(&mark().gone, 1, __ATOMIC_RELEASE);
+  static_cast<void>(::madvise(memory, bytes, MADV_REMOVE));
+}
+#else
+inline std::int32_t NamelessFile::process() { return 0; }
+inline void NamelessFile::map(int) {}
+inline NamelessFile NamelessFile::make(std::size_t) { return {}; }
+inline NamelessFile NamelessFile::find(Place const&) { return {}; }
+inline void NamelessFile::unmap() const noexcept {}
+inline void NamelessFile::close() const noexcept {}
+inline bool NamelessFile::renew() noexcept { return false; }
+inline void NamelessFile::give_back() const noexcept {}
+#endif
+
+}  // namespace parallax::detail

@@ -1,0 +1,81 @@
+// Row-wise Adagrad: one accumulator for a row, as embedding tables of many rows use it (Naumov et al., arXiv 1906.00091;
+// FBGEMM's EXACT_ROWWISE_ADAGRAD). Included by parallax.hpp; a variable calls the rule for each row, first to measure it and
+// then to move it.
+#pragma once
+
+#include <tuple>
+
+#include "parallax/detail/core/math.hpp"
+#include "parallax/optimizer/optimizer.hpp"
+
+namespace parallax {
+
+PARALLAX_STRICT_ARITHMETIC_BEGIN
+
+// For each row: sum += mean of g² over the row, p -= learning_rate / (sqrt(sum) + epsilon) · g. The state is one number a row.
+// Rows that a step does not touch rest.
+struct RowwiseAdagrad {
+  // The option's axis.
+  using axis = optimizer_axis;
+  // Nothing for an element.
+  using element_slots = slot_types<>;
+  // One number a row.
+  using row_slots = slot_types<scalar>;
+  // sum, of the means of the squares of the row's gradients so far.
+  static constexpr std::string_view row_slot_names[] = {"sum"};
+  // The type's name, in messages and archives.
+  static constexpr std::string_view name = "RowwiseAdagrad";
+  // A row is measured before it moves; a dense variable that was bound without rows is one row.
+  static constexpr Unit unit = Unit::row;
+  // The settings as messages name them.
+  static constexpr std::string_view field_names[] = {"learning_rate", "initial_accumulator", "epsilon"};
+
+  // The rate of the first steps: 0.01 to 0.1.
+  double learning_rate = 0.01;
+  // What every row's sum begins with: 0 to 0.1.
+  double initial_accumulator = 0.0;
+  // Keeps the root from vanishing: 1e-10 to 1e-7.
+  double epsilon = 1e-10;
+
+  // The first value of sum, which the variable asks for as it is made.
+  auto row_initial() const { return std::tuple{initial_accumulator}; }
+
+  // The rule of the elements of one row in one step: what `Rule::finish` returns.
+  template <class T>
+  struct RowRule {
+    // learning_rate / (sqrt(sum) + epsilon), the same for the whole row.
+    T factor;
+
+    // Moves p by the row's factor.
+    PARALLAX_HOST_DEVICE void operator()(auto& p, auto g) const noexcept {
+      PARALLAX_NO_CONTRACT
+      p -= factor * g;
+    }
+  };
+  // What one step measures of a row, and makes of it.
+  struct Rule {
+    double rate,  // learning_rate
+        epsilon;  // as the setting
+
+    // The square of g, as double; leaves p alone.
+    template <class T>
+    PARALLAX_HOST_DEVICE Measures<1> measure(T& /*p*/, T g) const noexcept {
+      PARALLAX_NO_CONTRACT
+      return {static_cast<double>(g) * static_cast<double>(g)};
+    }
+    // Adds the mean of `count` squares to the row's sum, and returns the rule of its elements. A row of no elements adds
+    // nothing.
+    template <class T>
+    PARALLAX_HOST_DEVICE RowRule<T> finish(Measures<1> const& squares, std::int64_t count, T& sum) const noexcept {
+      PARALLAX_NO_CONTRACT
+      if (count > 0) sum += static_cast<T>(squares[0] / static_cast<double>(count));
+      return {static_cast<T>(rate) / (parallax::sqrt(sum) + static_cast<T>(epsilon))};
+    }
+  };
+  // The rule of a step, which depends on the settings alone.
+  Rule at(std::int64_t /*step*/) const { return {learning_rate, epsilon}; }
+};
+
+PARALLAX_STRICT_ARITHMETIC_END
+
+}  // namespace parallax

@@ -1,0 +1,211 @@
+// AllGather: every rank holds the whole table; ids and rows of all ranks are gathered and merged by every rank. The way of
+// Horovod and DDP. Variables name it, and a step takes its ways.
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "parallax/detail/core/list.hpp"
+#include "parallax/policy/all_reduce.hpp"
+
+namespace parallax {
+
+// Sparse: each rank gives its rows to all others, which merge and apply them alike. A pull sends nothing. There is no dense
+// form.
+struct AllGather {
+  // It stands among a variable's options for its policy.
+  using axis = policy_axis;
+  // What messages and `describe` call it.
+  static constexpr std::string_view name = "AllGather";
+
+  // For Sparse below. For Dense an assertion, and what the compiler can go on with.
+  template <class Kind>
+  struct exchange : AllReduce::exchange<Dense> {
+    static_assert(std::same_as<Kind, Sparse>,
+                  "parallax: AllGather gathers indexed rows and has no dense form: use AllReduce or PsShard for a Dense "
+                  "variable");
+  };
+};
+
+// The journey of rows to everybody. On two levels they climb to the slots of their host, are gathered by all ranks of a slot's
+// hop and merged, and what a slot has merged is spread to all ranks of its host. On a flat topology: one gathering. `RowsWay`
+// calls it, phase by phase; W is the wire of the rows. Of u distinct rows a rank of N, in a flat topology, sends u (N - 1).
+template <class C, class Index, class T, class Space, class W>
+class GatherPush : public RowJourney<Index, T, Space> {
+  using Base = RowJourney<Index, T, Space>;
+  using Base::arrived_, Base::counted_, Base::finished_, Base::own_, Base::plan_, Base::rows_;
+
+ public:
+  // Every rank ends with all rows of the sum.
+  static constexpr bool gathers = true;
+
+  // Local, after `begin`: the first leg is the gathering, or, on two levels, the climb to it.
+  void prepare() {
+    leg_ = flat() ? Leg::gather : Leg::climb;
+    gather_leg_.expected.assign(plan_->hops.front().sources.size(), 0);
+  }
+  // On a flat topology every rank hears how many rows it is going to get from each.
+  template <class Tell>
+  void tell(Tell&& tell) const {
+    if (!flat()) return Base::tell(tell);
+    for (int const rank : plan_->hops.front().targets) tell(rank, plan_->size());
+  }
+  // From each rank that gives to this one, how many rows; on two levels, the runs of hop 0.
+  template <class Told>
+  void hear(Told&& told) {
+    if (!flat()) return Base::hear(told);
+    auto const& sources = plan_->hops.front().sources;
+    for (std::size_t s = 0; s < sources.size(); ++s) gather_leg_.expected[s] = told(sources[s]);
+  }
+
+  // Opens the leg that `read` has left as the next one: at most climb, sizes, gathering, sizes, spreading.
+  bool next(Mails<C>& mail) {
+    if (finished_) return false;
+    switch (leg_) {
+      case Leg::climb:
+        keys_leg_.open(mail, *plan_, 0);
+        rows_leg_.open(mail, *plan_, 0, this->width(), counted_);
+        break;
+      case Leg::gather_sizes:
+      case Leg::spread_sizes: gather_leg_.open_sizes(mail.of(), true, takers(), givers()); break;
+      case Leg::gather:
+      case Leg::spread: gather_leg_.open(mail, gives(), takers(), givers(), this->width(), counted_); break;
+    }
+    return true;
+  }
+  // Rows are summed by key as they are written, up to the gathering. What is spread is a slot's sums, as they are. Rows that go
+  // to many ranks are written once.
+  void write(Mails<C>& mail) {
+    switch (leg_) {
+      case Leg::climb:
+        keys_leg_.write(mail, this->ops(), *plan_, 0);
+        rows_leg_.write(mail, this->ops(), *plan_, 0, own_, arrived_, counted_);
+        break;
+      case Leg::gather_sizes:
+      case Leg::spread_sizes: gather_leg_.write_size(mail.of(), gives()); break;
+      case Leg::gather: {
+        auto const rows = [&](T* out) { write_level(this->ops(), *plan_, level(), own_, arrived_, 0, gives(), out); };
+        auto const counts = [&](std::uint32_t* out) {
+          write_level_counts(this->ops(), *plan_, level(), arrived_, 0, gives(), out);
+        };
+        std::span<Index const> const keys{plan_->level(level()).keys_there(this->ops()), gives()};
+        gather_leg_.write(mail, {keys, rows, counts}, counted_);
+        break;
+      }
+      case Leg::spread: {
+        auto const& merged = this->reduced_;
+        auto const rows = [&](T* out) { this->ops().copy_bytes(out, merged.rows, gives() * this->row_bytes()); };
+        auto const counts = [&](std::uint32_t* out) {
+          this->ops().copy_bytes(out, merged.counts, gives() * sizeof(std::uint32_t));
+        };
+        gather_leg_.write(mail, {{groups_.keys_there(this->ops()), gives()}, rows, counts}, counted_);
+        break;
+      }
+    }
+  }
+  // Takes what came in, and says which leg is next. On two levels a slot merges what it has gathered here, to spread it.
+  void read(Mails<C>& mail) {
+    switch (leg_) {
+      case Leg::climb:
+        rows_leg_.read(mail, *plan_, 0, arrived_, counted_);
+        keys_leg_.read(mail, this->ops(), *plan_, 0, rows_);
+        leg_ = Leg::gather_sizes;
+        break;
+      case Leg::gather_sizes:
+        gather_leg_.read_sizes(mail.of(), givers());
+        leg_ = Leg::gather;
+        break;
+      case Leg::gather:
+        gather_leg_.read(mail, givers(), arrived_, counted_);
+        if (flat()) {
+          finished_ = true;
+          break;
+        }
+        merge();
+        leg_ = Leg::spread_sizes;
+        break;
+      case Leg::spread_sizes:
+        gather_leg_.read_sizes(mail.of(), givers());
+        leg_ = Leg::spread;
+        break;
+      case Leg::spread:
+        gather_leg_.read(mail, givers(), arrived_, counted_);
+        finished_ = true;
+        break;
+    }
+  }
+
+  // Local, after arrival. On a flat topology rows of all ranks are merged; what was spread is the result, slot after slot. On a
+  // device it is grouped, too, for there keys are those of groups.
+  void reduce() {
+    if constexpr (Space::host_readable)
+      if (leg_ == Leg::spread) return this->keep(gather_leg_.arrived_keys());  // slots ascend, so their keys do
+    merge();
+  }
+
+ private:
+  // The leg at hand. Sizes go before what they are of; on a flat topology the agreement has them.
+  enum class Leg : unsigned char { climb, gather_sizes, gather, spread_sizes, spread };
+
+  bool flat() const { return plan_->hops.size() == 1; }
+  bool spreading() const { return leg_ == Leg::spread_sizes || leg_ == Leg::spread; }
+  std::size_t level() const { return plan_->hops.size() - 1; }  // what climbed so far
+  // How many rows this rank gives in the gathering, or in the spreading.
+  std::size_t gives() const { return spreading() ? this->reduced_.keys.size() : plan_->level(level()).size(); }
+  // In the gathering the ranks of the last hop give to each other; in the spreading every slot gives to its host.
+  List<int> const& givers() const { return spreading() ? plan_->hops.front().targets : plan_->hops.back().sources; }
+  List<int> const& takers() const {
+    static List<int> const nobody;
+    Hop const &within = plan_->hops.front(), &last = plan_->hops.back();
+    return spreading() ? (within.self >= 0 ? within.sources : nobody) : (last.self >= 0 ? last.targets : nobody);
+  }
+
+  // Groups what was gathered by key, and sums it, on a device too: what follows needs the rows.
+  void merge() {
+    auto const keys = gather_leg_.arrived_keys();
+    groups_.group(this->ops(), keys.data(), keys.size(), rows_, plan_->sort);
+    this->sum_by(groups_);
+    this->sum_up();
+  }
+
+  Leg leg_ = Leg::gather;
+  KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
+  RowsLeg<C, Index, T, Space, W> rows_leg_;
+  GatherLeg<C, Index, T, Space, W> gather_leg_;
+  // Of the keys that were gathered.
+  Groups<Index, Space> groups_;
+};
+
+// Of tables.
+template <>
+struct AllGather::exchange<Sparse> {
+  // Every rank has all rows and slots.
+  static constexpr bool sharded = false;
+  // Rows travel as rows, by GatherPush.
+  template <Communicator C, class Update>
+  using way = RowsWay<C, Update, GatherPush>;
+
+  // The closed form of the bytes is that of the counters, the means of `use` put in.
+  static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
+    double const b = table.row_bytes, h = shape.hosts, g = shape.per_host, pair = table.sent_bytes() + table.id_bytes;
+    double const slot = use.by_host / g;  // rows that a slot has merged for its host
+    Bill bill{costs, shape};
+    bill.keys(std::max(use.pushed, use.pulled));
+    bill.rows(use.pushed, b);  // occurrences of a row summed
+    if (g > 1) {
+      bill.within_host(1, shape.out_within() * use.pushed * pair);
+      bill.keys(use.pushed);
+      bill.within_host(2, (g - 1) * use.by_all / g * pair);
+      bill.rows(use.pushed + use.by_all, b);
+    }
+    bill.between_hosts(g > 1 ? 2 : 1, (h - 1) * slot * pair);
+    bill.keys(h * slot);
+    bill.streamed(h * slot * b);
+    bill.rows(h * slot + use.pulled, b);
+    bill.rows(use.by_all, 2 * table.state_bytes);
+    return bill.sum();
+  }
+};
+
+}  // namespace parallax

@@ -1,0 +1,159 @@
+// What a step does, as its last act, for tables under Auto: choices are made from what all ranks told, and rows are moved.
+// Seats call it for the variables of their updates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/core/algorithm.hpp"
+
+#include "parallax/detail/core/function_ref.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/partition/search.hpp"
+#include "parallax/detail/policy/auto/choice.hpp"
+#include "parallax/detail/policy/auto/costs.hpp"
+#include "parallax/detail/policy/auto/row_move.hpp"
+
+namespace parallax::detail {
+
+// What variables need of the session when a step has ended: the costs, and the means to move rows and to note why. Refers to
+// what the session owns, for the time of one step's last act.
+template <Communicator C>
+struct Adapting {
+  // The session's.
+  Topology<C> const& topology;
+  AutoOptions const& options;
+  // By this session, where the options have none.
+  Costs &measured, &measured_on_device;
+  // The number of the step at hand in its session.
+  std::int64_t step;
+  // On which rows move.
+  Lane<C>& lane;
+  // Collective. drive(variable, poll): waits, as the session waits, until `poll` is true.
+  FunctionRef<void(std::string const&, FunctionRef<bool()>)> drive;
+  // Collective. all(variable, mine): whether `mine` is true on every rank.
+  FunctionRef<bool(std::string const&, bool)> all;
+  // The session's, to which `note` adds.
+  std::vector<Decision>& decisions;
+
+  // Collective where they have to be measured. Of tables in the space's memory.
+  template <MemorySpace Space>
+  Costs const& costs() {
+    Costs const& given = Space::host_readable ? options.costs : options.device_costs;
+    if (given.measured()) return given;
+    Costs& own = Space::host_readable ? measured : measured_on_device;
+    if (!own.measured()) own = calibrate<Space>(topology);
+    return own;
+  }
+  // Local, on every rank alike.
+  void note(std::string const& variable, std::string text) { decisions.push_back({step, variable, std::move(text)}); }
+};
+
+// Where the rows of a table are going to be, as a step's last act.
+template <class P>
+struct PlannedMove {
+  std::size_t choice;  // number of the policy among those that are chosen from
+  P partitioner;
+  std::string reason;
+};
+
+// Collective, by a choice or by a search, after the commit of a step. Moves the rows, or, where a rank cannot prepare it, for
+// want of memory, leaves them on all ranks; true if they were moved. Where all rows are on every rank before and after, only
+// the policy changes.
+template <Communicator C, class S, class P>
+bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
+  if (!state.shards() && !state.choices()[plan.choice].sharded) {  // every rank has all rows already
+    state.change_choice(plan.choice);
+    by.note(state.name(), plan.reason);
+    return true;
+  }
+  std::optional<typename S::Moved> moved;
+  try {
+    moved.emplace(state.begin_move(by.topology, plan.choice, plan.partitioner));
+  } catch (std::exception const&) {  // of the heap, or an Error of another space; the others are told
+  }
+  if (!by.all(state.name(), moved.has_value())) {
+    by.note(state.name(), plan.reason + "; not done, for want of memory");
+    return false;
+  }
+  {
+    RowMove<C, typename S::index_type, typename S::space> exchange{state.ops(), moved->route, moved->arrays};
+    by.drive(state.name(), [&] { return exchange.poll(by.lane); });
+    state.end_move(std::move(*moved), plan.partitioner.pieces != state.partitioner().pieces);
+    moved.reset();
+  }
+  // A device's memory is given back when all that the device was given is done, which may be what waits for another rank.
+  if constexpr (!S::space::host_readable) static_cast<void>(by.all(state.name(), true));
+  by.note(state.name(), plan.reason);
+  return true;
+}
+
+// What the ranks tell each other of a table under Auto at the end of a step, as so many words: its use, and how long the step
+// took while a search is on.
+template <class S>
+struct Adaptation {
+  // How many words `tell` will add. The same on all ranks.
+  static std::size_t words(S const& state) { return Chooser::words + static_cast<bool>(state.search); }
+  // How many words the last `tell` has added, for each update of the table: `conclude`, which is for the first of them, may end
+  // the search.
+  static std::size_t told(S const& state) { return state.told_words; }
+
+  // Local, before the commit, with which the words travel: also where this rank refuses there, for all ranks then begin the time
+  // of the next step. `now`: seconds of the session's clock.
+  static void tell(S& state, List<double>& words, double now) {
+    state.told_words = Adaptation::words(state);
+    words.push_back(state.seen.pushed), words.push_back(state.seen.pulled);
+    words.push_back(state.seen.merged), words.push_back(state.seen.owned);
+    if (state.search) words.push_back(now - std::exchange(state.step_began, now));
+  }
+
+  // Collective, after the commit: once for each variable, by its first update. `words_of(rank)`: what that rank told of this
+  // table. All ranks come to the same conclusion.
+  template <Communicator C>
+  static void conclude(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
+    choose(state, by, words_of);
+    if (state.search) go_on(state, by, words_of);
+    state.seen = {};
+  }
+
+ private:
+  using P = std::remove_cvref_t<decltype(std::declval<S&>().partitioner())>;
+
+  // Takes in the step, and goes over to another policy where that is due and worth it. While a search is on the policy stays.
+  template <Communicator C>
+  static void choose(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
+    RankShape const shape{by.topology};
+    state.chooser.observe(state.choices()[state.choice()], state.facts(), shape, by.topology.size(), words_of);
+    if (state.search || by.topology.serves() || !state.chooser.due(by.options)) return;  // servers keep what they serve
+    AutoOptions options = by.options;
+    options.costs = by.template costs<typename S::space>();
+    if (auto change = state.chooser.choose(state.choices(), state.choice(), state.facts(), shape, options))
+      state.chooser.moved(move_rows(state, PlannedMove<P>{change->to, state.partitioner(), std::move(change->reason)}, by));
+  }
+
+  // The search for a number of pieces hears how long the step took on the slowest rank. Once it has tried a number, the table
+  // is dealt by the next one; a search that cannot move the rows is given up.
+  template <Communicator C>
+  static void go_on(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
+    double seconds = 0;
+    for (int rank = 0; rank < by.topology.size(); ++rank) seconds = std::max(seconds, words_of(rank)[Chooser::words]);
+    PieceSearch& search = *state.search;
+    std::int64_t const before = search.pieces();
+    std::size_t const probes = search.probes().size();
+    search.add(seconds);
+    if (search.probes().size() == probes) return;
+    std::string reason = joined({before, " pieces took ", short_text(1e3 * search.probes().back().seconds),
+                                 " ms a step; the search ", (search.done() ? "ends with " : "tries "), search.pieces()});
+    P partitioner = state.partitioner();
+    partitioner.pieces = search.pieces();
+    bool const moved = search.pieces() == before;
+    if (moved) by.note(state.name(), std::move(reason));
+    else if (!move_rows(state, PlannedMove<P>{state.choice(), partitioner, std::move(reason)}, by)) state.search = {};
+    if (state.search && search.done()) state.search = {};
+  }
+};
+
+}  // namespace parallax::detail

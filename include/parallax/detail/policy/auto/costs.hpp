@@ -1,0 +1,262 @@
+// What moving and touching bytes costs on the machine and communicator in use: measured once, used to choose policies. Users
+// call `calibrate`, or the session does when a table under Auto first needs it.
+#pragma once
+
+#include <locale.h>
+#include <stdlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "parallax/comm/collectives.hpp"
+#include "parallax/core/fields.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/uninterrupted.hpp"
+#include "parallax/detail/kernel/host.hpp"
+#include "parallax/detail/policy/prediction.hpp"
+
+namespace parallax {
+
+namespace detail {
+
+// Median seconds of a call of `work`, over `rounds` rounds, of which each is the mean of `repeats` calls. By the communicator's
+// clock, if it has one of its own.
+template <Communicator C, class Work>
+double median_seconds(C const& comm, int rounds, int repeats, Work&& work) {
+  List<double> times(static_cast<std::size_t>(rounds));
+  for (double& time : times) {
+    auto const begin = now(comm);
+    for (int i = 0; i < repeats; ++i) work();
+    time = std::chrono::duration<double>{now(comm) - begin}.count() / repeats;
+  }
+  return median(times.data(), times.size());
+}
+
+// Until a device has done what it was given.
+template <class Space, class Ops>
+void wait_for([[maybe_unused]] Ops const& ops) {
+  if constexpr (!Space::host_readable) ops.wait();
+}
+
+// The exchange of a hop with so many bytes for each of its targets, from and to memory of the space. `measure_hop` times it.
+// Owns its memory; its traffic is not the session's.
+template <Communicator C, MemorySpace Space>
+class Probe {
+ public:
+  Probe(Topology<C> const& topology, Hop const& hop, std::size_t bytes)
+      : ops_{queue_of<Space>(topology.world())}, lane_{topology, collectives_channel, traffic_}, hop_{&hop}, bytes_{bytes} {
+    out_.resize(bytes * hop.targets.size());
+    in_.resize(bytes * hop.sources.size());
+    ops_.clear(out_.data(), out_.size());
+    ops_.clear(in_.data(), in_.size());
+  }
+
+  // Collective. Waits as long as the communicator's deadline says; throws Error (timeout), and aborts the communicator.
+  void exchange() {
+    Topology<C> const& topology = lane_.topology();
+    lane_.clear();
+    for (std::size_t t = 0; t < hop_->targets.size(); ++t)
+      if (hop_->targets[t] != topology.rank()) lane_.send(hop_->targets[t], t * bytes_, bytes_, Payload::control);
+    for (std::size_t s = 0; s < hop_->sources.size(); ++s)
+      if (hop_->sources[s] != topology.rank()) lane_.expect(hop_->sources[s], s * bytes_, bytes_, Payload::control);
+    lane_.template post<Space>(out_.data(), in_.data());
+    Patience<C> patience{topology.world()};
+    while (!lane_.test()) {
+      if (patience.pause()) continue;
+      Error const error = timeout_error(topology.world(), lane_.waiting_for(), "calibrate");
+      topology.world().abort(error);
+      throw error;
+    }
+    wait_for<Space>(ops_);
+  }
+
+ private:
+  [[no_unique_address]] RowOps<Space> ops_;
+  Traffic traffic_;
+  Lane<C> lane_;
+  Hop const* hop_;
+  std::size_t bytes_;
+  Buffer<std::byte, Space> out_, in_;
+};
+
+// Seconds of a round over one hop, and of a byte that a rank sends in it; zeros where this rank has no other to send to.
+struct HopCosts {
+  double round = 0, per_byte = 0;
+};
+
+// Collective, also on ranks that take no part in the hop. A round has 8 bytes for each peer. What one of 1 MB in all takes
+// longer is divided by its bytes.
+template <MemorySpace Space, Communicator C>
+HopCosts measure_hop(Topology<C> const& topology, Hop const& hop) {
+  constexpr std::size_t large = std::size_t{1} << 20;  // bytes that a rank sends
+  std::size_t const peers = std::max<std::size_t>(hop.targets.size(), 2) - 1, each = large / peers;
+  Probe<C, Space> small{topology, hop, 8}, big{topology, hop, each};
+  small.exchange();
+  big.exchange();
+  double const one = median_seconds(topology.world(), 15, 8, [&] { small.exchange(); });
+  double const many = median_seconds(topology.world(), 9, 1, [&] { big.exchange(); });
+  if (hop.targets.size() < 2) return {};
+  return {one, std::max(many - one, 0.0) / static_cast<double>(peers * (each - 8))};
+}
+
+// Seconds of local work, named as in Costs.
+struct WorkCosts {
+  double per_key, per_row, per_row_byte, per_stream_byte;
+};
+
+// On 32 MB, so that rows come from memory as they do in training. Ids are grouped by the host; a device is given its work many
+// times before it is waited for. Local. Rows of 128 and of 4 elements tell what a row and what a byte of it takes.
+template <MemorySpace Space, class T = float, class Index = std::int64_t, Communicator C>
+WorkCosts measure_work(C& comm) {
+  constexpr std::size_t elements = std::size_t{1} << 23, n = std::size_t{1} << 12, wide = 128, narrow = 4;
+  constexpr int times = Space::host_readable ? 1 : 16;
+  RowOps<Space> const ops{queue_of<Space>(comm)};
+  Buffer<T, Space> table{elements}, some{n * wide};
+  Buffer<Index> ids{n};
+  ops.fill(table.data(), elements, T{1});
+  ops.fill(some.data(), n * wide, T{1});
+  for (std::size_t i = 0; i < n; ++i) {
+    Fingerprint hash;
+    hash.add(static_cast<std::uint64_t>(i));
+    ids[i] = static_cast<Index>(hash.value() % (elements / wide));
+  }
+  std::span<Index const> const named{ids.span()};
+  Grouping<Index> groups;
+  SortScratch<Index> scratch;
+  auto const group = [&] { RowOps<HostSpace>::unique_with_inverse(named, elements / wide, groups, scratch); };
+  double const sorting = median_seconds(comm, 5, 2, group);
+  auto const seconds = [&](auto&& work) {
+    return median_seconds(comm, 5, 1, [&] {
+             for (int i = 0; i < times; ++i) work();
+             wait_for<Space>(ops);
+           }) / times;
+  };
+  Shown<Index, Space> shown;
+  auto const there = shown.of(ops, named);
+  auto const rowwise = [&](std::size_t width) {
+    auto const stride = static_cast<std::int64_t>(elements / (elements / wide));
+    RowsView<T> const view{table.data(), static_cast<std::int64_t>(elements / wide), static_cast<std::int64_t>(width), stride};
+    return seconds([&] {
+             if constexpr (Space::host_readable) ops.scatter_add_rows(view, there, {}, some.data());
+             else ops.template gather_rows<T>(view, there, {}, some.data());
+           }) / static_cast<double>(n);
+  };
+  double const wide_row = rowwise(wide), narrow_row = std::min(rowwise(narrow), wide_row);
+  double const per_row_byte = (wide_row - narrow_row) / static_cast<double>((wide - narrow) * sizeof(T));
+  std::size_t const half = elements / 2;
+  double const streaming =
+      seconds([&] { ops.template add_to<T>(table.data(), table.data() + half, static_cast<std::int64_t>(half)); });
+  return {sorting / static_cast<double>(n), std::max(narrow_row - per_row_byte * narrow * sizeof(T), 0.0), per_row_byte,
+          streaming / static_cast<double>(half * sizeof(T))};
+}
+
+// The numbers of which `Costs` consist, in the order of its members: to be sent, and to be written as text.
+struct CostNumbers {
+  static constexpr std::size_t count = sizeof(Costs) / sizeof(double);
+  double values[count] = {};
+
+  CostNumbers() = default;
+  explicit CostNumbers(Costs const& costs) {
+    std::size_t i = 0;
+    visit_fields(costs, [&](double value) { values[i++] = value; });
+  }
+  Costs costs() const {
+    double const* const v = values;
+    return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
+  }
+};
+
+// Takes a number, as `number_text` writes those that are not negative, from the beginning of a text. Returns whether there is one. Not by
+// std::from_chars, which libc++ has for whole numbers alone, nor by the locale that the program has set.
+inline bool take_number(std::string_view& text, double& number) {
+  std::size_t const length = std::min(text.find_first_not_of("0123456789.e+-"), text.size());
+  char digits[32] = {};
+  if (length == 0 || length >= sizeof digits || text[0] < '0' || text[0] > '9') return false;
+  text.copy(digits, length);
+  static ::locale_t const plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  char* end = nullptr;
+  number = ::strtod_l(digits, &end, plain);
+  text.remove_prefix(static_cast<std::size_t>(end - digits));
+  return true;
+}
+
+// Collective. Each number becomes the largest that a rank brings, so that the ranks go by the slowest of them.
+template <Communicator C>
+void agree_on_largest(Topology<C> const& topology, CostNumbers& numbers) {
+  for (CostNumbers const& other : allgather(topology.world(), numbers))
+    for (std::size_t i = 0; i < CostNumbers::count; ++i) numbers.values[i] = std::max(numbers.values[i], other.values[i]);
+}
+
+}  // namespace detail
+
+// Collective, over a topology's communicator; takes a fraction of a second and returns the same on all ranks: the slowest
+// rank's medians. Uses the channel of the free collectives. `Space`: of the tables that the costs are of, which the
+// communicator carries. Errors: timeout; of a device, device and out_of_memory.
+template <MemorySpace Space = HostSpace, Communicator C>
+Costs calibrate(Topology<C> const& topology) {
+  auto const& hops = topology.hops();
+  detail::HopCosts within, between = detail::measure_hop<Space>(topology, hops.back());
+  if (hops.size() > 1) within = detail::measure_hop<Space>(topology, hops.front());
+  auto const work = detail::measure_work<Space>(topology.world());
+  detail::CostNumbers numbers{Costs{between.round, between.per_byte, within.round, within.per_byte, work.per_key, work.per_row,
+                                    work.per_row_byte, work.per_stream_byte}};
+  detail::agree_on_largest(topology, numbers);
+  return numbers.costs();
+}
+// The same over a flat topology of the communicator.
+template <MemorySpace Space = HostSpace, Communicator C>
+Costs calibrate(C& world) {
+  return calibrate<Space>(Topology<C>{world});
+}
+
+// Local. Costs as a line of text, each number exact: `parallax costs 1`, and the numbers in the order of the members.
+template <class Text = std::string>
+Text to_text(Costs const& costs) {
+  Text text = "parallax costs 1";
+  for (double const value : detail::CostNumbers{costs}.values) (text += ' ') += number_text(value);
+  return text + '\n';
+}
+// Local. Costs from such a line, bit for bit. What is no such line is all zero: not measured.
+inline Costs costs_from_text(std::string_view text) {
+  constexpr std::string_view begin = "parallax costs 1";
+  if (!text.starts_with(begin)) return {};
+  text.remove_prefix(begin.size());
+  detail::CostNumbers numbers;
+  for (double& value : numbers.values) {
+    if (!text.starts_with(' ')) return {};
+    text.remove_prefix(1);
+    if (!detail::take_number(text, value) || value >= 1e9) return {};
+  }
+  return text == "\n" || text.empty() ? numbers.costs() : Costs{};
+}
+
+// Collective. What rank 0 finds in the file `path`; where it finds nothing that it can use, what is measured now, which rank 0
+// writes there. Whether the file belongs to this machine, number of ranks and memory space is the caller's affair. A file that
+// cannot be written is no error. Errors: those of the measurement.
+template <MemorySpace Space = HostSpace, Communicator C>
+Costs calibrate(Topology<C> const& topology, std::string const& path) {
+  Costs costs;
+  if (topology.rank() == 0)
+    if (std::FILE* const file = detail::uninterrupted([&] { return std::fopen(path.c_str(), "r"); })) {
+      char text[1024];
+      costs = costs_from_text({text, std::fread(text, 1, sizeof text, file)});
+      std::fclose(file);
+    }
+  detail::CostNumbers numbers{costs};
+  broadcast<double>(topology.world(), {numbers.values, numbers.count}, 0);
+  costs = numbers.costs();
+  if (costs.measured()) return costs;
+  costs = calibrate<Space>(topology);
+  if (topology.rank() == 0)
+    if (std::FILE* const file = detail::uninterrupted([&] { return std::fopen(path.c_str(), "w"); })) {
+      std::fputs(to_text(costs).c_str(), file);
+      std::fclose(file);
+    }
+  return costs;
+}
+
+}  // namespace parallax

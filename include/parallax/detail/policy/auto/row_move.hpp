@@ -1,0 +1,258 @@
+// A table's rows on their way to new owners: parameters and optimizer's state, array by array, without ids on the wire. The
+// table's state makes the route when `Auto`, or a search for a number of pieces, moves it; the step's last act polls the move.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/kernel/host.hpp"
+#include "parallax/detail/partition/placement.hpp"
+#include "parallax/detail/transfer/lane.hpp"
+
+namespace parallax {
+
+// Which of its rows a rank sends to each rank, and which rows come from each: both sides list them in the order in which the
+// receiver keeps them, so that they need no names.
+template <class Index>
+struct MoveRoute {
+  // Old local rows, by receiver. Without `out_begin` each rank is sent all of them.
+  List<Index> out, in;  // new local rows, by sender
+  // ranks + 1 begins in `out`, or none.
+  List<std::size_t> out_begin, in_begin;  // ranks + 1 begins in `in`
+  // No list of any rank is longer; alike on all ranks. 0 where nothing is sent.
+  std::size_t longest = 0;
+};
+
+namespace detail {
+
+// Rows of the owner that has most. O(owners), and the same on all ranks.
+template <class Index, class P>
+std::size_t largest_shard(Placement<Index, P> const& placement) {
+  std::int64_t largest = 0;
+  for (int owner = 0; owner < placement.owners(); ++owner) largest = std::max(largest, placement.local_rows(owner));
+  return static_cast<std::size_t>(largest);
+}
+
+// Calls f(rank, owner) for every rank ascending; owner -1 for one that owns nothing.
+template <Communicator C, class F>
+void for_each_rank(Topology<C> const& topology, F&& f) {
+  List<int> owners(static_cast<std::size_t>(topology.size()), -1);
+  for (int owner = 0; owner < topology.owners(); ++owner) owners[static_cast<std::size_t>(topology.owner_rank(owner))] = owner;
+  for (int rank = 0; rank < topology.size(); ++rank) f(rank, owners[static_cast<std::size_t>(rank)]);
+}
+
+}  // namespace detail
+
+// From shards to shards of another placement. Local, O(rows of this rank · log). Each row that this rank has is in `out` once,
+// and each that it is going to have is in `in` once.
+template <Communicator C, class Index, class P>
+MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> const& from, Placement<Index, P> const& to) {
+  MoveRoute<Index> route;
+  int const owner = topology.owner();
+  std::int64_t const old_rows = from.local_rows(owner), new_rows = to.local_rows(owner);
+  route.longest = detail::largest_shard(from);
+  Buffer<Index> keys{static_cast<std::size_t>(old_rows)};
+  for (std::int64_t local = 0; local < old_rows; ++local)
+    keys[static_cast<std::size_t>(local)] = to.key(from.global_row(owner, local));
+  Grouping<Index> sorted;
+  SortScratch<Index> scratch;
+  RowOps<HostSpace>::unique_with_inverse(std::span<Index const>{keys.span()}, from.rows(), sorted, scratch);
+  detail::for_each_rank(topology, [&](int, int other) {
+    route.out_begin.push_back(route.out.size());
+    if (other < 0) return;
+    auto const keyed = std::span<Index const>{sorted.keys.span()};
+    auto const begin = std::lower_bound(keyed.begin(), keyed.end(), to.base(other)) - keyed.begin();
+    auto const end =
+        begin + (std::lower_bound(keyed.begin() + begin, keyed.end(), to.base(other + 1)) - (keyed.begin() + begin));
+    for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end); ++at)
+      route.out.push_back(static_cast<Index>(sorted.order[at]));
+  });
+  route.out_begin.push_back(route.out.size());
+
+  List<int> senders(static_cast<std::size_t>(new_rows));
+  route.in_begin.assign(static_cast<std::size_t>(topology.size()) + 1, 0);
+  for (std::int64_t local = 0; local < new_rows; ++local) {
+    int const sender = topology.owner_rank(from.owner(to.global_row(owner, local)));
+    senders[static_cast<std::size_t>(local)] = sender;
+    ++route.in_begin[static_cast<std::size_t>(sender) + 1];
+  }
+  for (std::size_t rank = 1; rank < route.in_begin.size(); ++rank) route.in_begin[rank] += route.in_begin[rank - 1];
+  route.in.resize(senders.size());
+  auto next = route.in_begin;
+  for (std::size_t local = 0; local < senders.size(); ++local)
+    route.in[next[static_cast<std::size_t>(senders[local])]++] = static_cast<Index>(local);
+  return route;
+}
+
+// From shards to the whole table on every rank. Local, O(rows of the table).
+template <Communicator C, class Index, class P>
+MoveRoute<Index> route_to_all(Topology<C> const& topology, Placement<Index, P> const& from) {
+  MoveRoute<Index> route;
+  std::int64_t const own = from.local_rows(topology.owner());
+  route.longest = detail::largest_shard(from);
+  for (std::int64_t local = 0; local < own; ++local) route.out.push_back(static_cast<Index>(local));
+  detail::for_each_rank(topology, [&](int, int other) {
+    route.in_begin.push_back(route.in.size());
+    for (std::int64_t local = 0; local < from.local_rows(other); ++local)
+      route.in.push_back(static_cast<Index>(from.global_row(other, local)));
+  });
+  route.in_begin.push_back(route.in.size());
+  return route;  // without out_begin: every rank is sent all of `out`
+}
+
+// From the whole table on every rank to shards: nothing is sent. Local, O(rows that this rank is going to own).
+template <Communicator C, class Index, class P>
+MoveRoute<Index> route_to_own(Topology<C> const& topology, Placement<Index, P> const& to) {
+  MoveRoute<Index> route;
+  std::int64_t const own = to.local_rows(topology.owner());
+  for (std::int64_t local = 0; local < own; ++local) {
+    route.out.push_back(static_cast<Index>(to.global_row(topology.owner(), local)));
+    route.in.push_back(static_cast<Index>(local));
+  }
+  for (int rank = 0; rank <= topology.size(); ++rank) {
+    route.out_begin.push_back(rank > topology.rank() ? route.out.size() : 0);
+    route.in_begin.push_back(rank > topology.rank() ? route.in.size() : 0);
+  }
+  return route;
+}
+
+// An array whose rows move: `row_bytes` of each. In the table's memory space.
+struct MovingArray {
+  // Row `out[i]` of the route lies at `from + out[i] * row_bytes`. Does not own.
+  std::byte const* from;
+  // Row `in[i]` is put at `to + in[i] * row_bytes`; other memory than `from`.
+  std::byte* to;
+  // Of one row, without gaps.
+  std::size_t row_bytes;
+};
+
+// The exchange, as an operation that progresses when polled: rounds in which a rank sends and takes in at most 16 MB of one
+// array, or one row for each rank. Owns its scratch. Rows that stay with this rank are copied, and not sent.
+template <Communicator C, class Index, MemorySpace Space = HostSpace>
+class RowMove {
+  using Ops = RowOps<Space>;
+
+ public:
+  // Local. Arrays and route must stay until `poll` is true; every rank gives as many arrays, of the same bytes per row.
+  RowMove(Ops const& ops, MoveRoute<Index> const& route, List<MovingArray> arrays)
+      : ops_{ops}, route_{&route}, arrays_{std::move(arrays)} {}
+
+  // Collective in the order of the lane. True once every row is where it belongs, on a device in the order of its queue.
+  bool poll(Lane<C>& lane) {
+    std::size_t const longest = lane.topology().size() > 1 ? route_->longest : 0;
+    while (array_ < arrays_.size()) {
+      if (lane.in_flight()) {
+        if (!lane.test()) return false;
+        unpack(lane.topology());
+        ++round_;
+      }
+      if (round_ == 0) move_own(lane.topology().rank());
+      if (round_ * round_rows(lane.topology()) < longest) {
+        post(lane);
+      } else {
+        round_ = 0;
+        ++array_;
+      }
+    }
+    return true;
+  }
+
+ private:
+  // A run in `out` or `in` of the route.
+  struct Rows {
+    std::size_t begin, end;
+  };
+
+  // The array that is moving.
+  MovingArray const& array() const { return arrays_[array_]; }
+  // Whether every rank is sent the same rows.
+  bool to_all() const { return route_->out_begin.empty(); }
+  // Rows of a list in one round, at least one. The same on all ranks, which so take as many rounds.
+  std::size_t round_rows(Topology<C> const& topology) const {
+    constexpr std::size_t bytes = std::size_t{16} << 20;
+    return std::max<std::size_t>(
+        bytes / std::max<std::size_t>(array().row_bytes, 1) / static_cast<std::size_t>(topology.size()), 1);
+  }
+  // What goes to that rank in all rounds.
+  Rows all_out(int rank) const {
+    auto const r = static_cast<std::size_t>(rank);
+    return to_all() ? Rows{0, route_->out.size()} : Rows{route_->out_begin[r], route_->out_begin[r + 1]};
+  }
+  // What comes from that rank in all rounds.
+  Rows all_in(int rank) const {
+    auto const r = static_cast<std::size_t>(rank);
+    return {route_->in_begin[r], route_->in_begin[r + 1]};
+  }
+  // The part of a list that travels in this round; empty where the list has ended.
+  Rows of_round(Rows rows, std::size_t length) const {
+    std::size_t const begin = std::min(rows.end, rows.begin + round_ * length);
+    return {begin, std::min(rows.end, begin + length)};
+  }
+
+  // Rows that stay with this rank, once for each array.
+  void move_own(int rank) {
+    Rows const out = all_out(rank), in = all_in(rank);
+    auto copies = ops_.copies();
+    for (std::size_t i = 0; i < out.end - out.begin; ++i)
+      copies.add(array().to + row(route_->in[in.begin + i]), array().from + row(route_->out[out.begin + i]), array().row_bytes);
+    copies.start();
+  }
+
+  // Packs what goes out in this round, and begins its transfer. What goes to all is packed once.
+  void post(Lane<C>& lane) {
+    Topology<C> const& topology = lane.topology();
+    std::size_t const length = round_rows(topology), bytes = array().row_bytes;
+    lane.clear();
+    std::size_t sent = 0, received = 0, packed = 0;
+    auto const others = [&](auto&& f) {
+      for (int rank = 0; rank < topology.size(); ++rank)
+        if (rank != topology.rank()) f(rank);
+    };
+    others([&](int rank) {
+      Rows const rows = of_round(all_out(rank), length);
+      packed = to_all() ? rows.end - rows.begin : packed + rows.end - rows.begin;
+    });
+    sent_.resize_with_slack(packed * bytes);
+    auto copies = ops_.copies();
+    others([&](int rank) {
+      Rows const out = of_round(all_out(rank), length), in = of_round(all_in(rank), length);
+      bool const fresh = !to_all() || sent == 0;
+      if (to_all()) sent = 0;
+      lane.send(rank, sent, (out.end - out.begin) * bytes, Payload::rows);
+      for (std::size_t i = out.begin; i < out.end; ++i, sent += bytes)
+        if (fresh) copies.add(sent_.data() + sent, array().from + row(route_->out[i]), bytes);
+      lane.expect(rank, received, (in.end - in.begin) * bytes, Payload::rows);
+      received += (in.end - in.begin) * bytes;
+    });
+    copies.start();
+    received_.resize_with_slack(received);
+    lane.template post<Space>(sent_.data(), received_.data());
+  }
+
+  // Puts what came in this round where it belongs. The senders' rows lie rank after rank.
+  void unpack(Topology<C> const& topology) {
+    std::byte const* at = received_.data();
+    auto copies = ops_.copies();
+    for (int rank = 0; rank < topology.size(); ++rank) {
+      if (rank == topology.rank()) continue;
+      Rows const in = of_round(all_in(rank), round_rows(topology));
+      for (std::size_t i = in.begin; i < in.end; ++i, at += array().row_bytes)
+        copies.add(array().to + row(route_->in[i]), at, array().row_bytes);
+    }
+    copies.start();
+  }
+
+  // Where a row of this number begins, in bytes.
+  std::size_t row(Index number) const { return static_cast<std::size_t>(number) * array().row_bytes; }
+
+  [[no_unique_address]] Ops ops_;
+  MoveRoute<Index> const* route_;
+  List<MovingArray> arrays_;
+  // The array at hand, and its round.
+  std::size_t array_ = 0, round_ = 0;
+  // Packed, as the transfer at hand has them.
+  Buffer<std::byte, Space> sent_, received_;
+};
+
+}  // namespace parallax

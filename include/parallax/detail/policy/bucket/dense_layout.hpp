@@ -1,0 +1,262 @@
+// How dense segments are fused into parcels and dealt to owners, in numbers: no memory, no ranks. A DenseBucket closes one in
+// each step, and moves bytes by it.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/slice.hpp"
+
+namespace parallax {
+
+// How dense gradients travel. A variable of at least `direct_bytes`, or one alone, is exchanged where it lies; smaller ones are
+// fused into parcels of up to `fusion_bytes`. Rounds of `round_bytes` per owner bound the scratch: a parcel of b bytes needs
+// b / N for its sum and N · min(round_bytes, b / N) for what arrives, and, if fused or gathered, b for the whole, which may be
+// the memory of gradients that are given in_place; scratch that grows from step to step grows by half more than it must.
+// None of these numbers changes a bit of a result.
+struct FusionOptions {
+  // Bytes of the largest parcel that small segments are fused into.
+  std::size_t fusion_bytes = std::size_t{4} << 20;
+  // Bytes from which on a segment is exchanged where it lies.
+  std::size_t direct_bytes = std::size_t{1} << 20;
+  // Bytes of each owner's part that one round moves, at most.
+  std::size_t round_bytes = std::size_t{4} << 20;
+
+  bool operator==(FusionOptions const&) const = default;
+};
+
+// How a parcel's elements lie in its memory.
+enum class Packing : unsigned char {
+  none,        // one segment, as it is
+  by_segment,  // segment after segment
+  by_owner,    // owner after owner, and within an owner's part segment after segment
+};
+
+// Segments dealt to owners: each owner has a part of every segment. Phases: `clear`, `add` all segments, `close`, look, and
+// `allot` where memory has to be had. While the segments of each update have the same sizes and units, and the terms are the
+// same, the layout stays as it is. All sizes and places are in elements, except where bytes are named.
+class DenseLayout {
+ public:
+  // What a layout follows from, besides the segments.
+  struct Terms {
+    // Among how many the segments are dealt, at least 1.
+    std::size_t owners = 1;
+    std::size_t element = 1;            // bytes of one
+    Packing fused = Packing::by_owner;  // of parcels of several segments
+    // Where parcels end. Those of the session, the same on all ranks.
+    FusionOptions options = {};
+    bool operator==(Terms const&) const = default;
+  };
+  // The gradient of one update, as a bucket adds it.
+  struct Segment {
+    // Elements of all of it, on every rank.
+    std::size_t size = 0, unit = 1;  // elements that stay with one owner
+    // The number of the parcel that it travels in.
+    std::size_t parcel = 0, place = 0;  // its first element in that parcel, packed by segment
+  };
+  // Segments that travel together: one reduction, then one gathering, for all of them.
+  struct Parcel {
+    // The number of its first segment.
+    std::size_t first, last;  // behind the number of its last segment
+    // How its elements lie where they are put together; `none` where it is one segment.
+    Packing packing = Packing::none;
+    // Elements of all its segments.
+    std::size_t size = 0;
+    std::size_t begins = 0;  // index into the parts' begins: owners + 1 of them
+    std::size_t own_at = 0,  // this rank's part, in scratch as `allot` has placed it
+        staged_at = 0,       // the packed parcel, likewise
+        whole_at = 0;        // the whole of a parcel that is not packed, likewise
+  };
+  // Elements [begin, end) of a segment or of a parcel.
+  struct Range {
+    // The first one.
+    std::size_t begin, end;  // behind the last one
+    // How many elements they are; an owner may have none.
+    std::size_t size() const { return end - begin; }
+  };
+
+  // The segments of the next update follow. What was laid out stays, for as long as `add` repeats it.
+  void clear() { added_ = 0; }
+  // Whether no segment was added since `clear`.
+  bool empty() const { return added_ == 0; }
+  // Returns the segment's number. Parts are whole multiples of `unit` elements, which divides `size`; 0 is like 1.
+  std::size_t add(std::size_t size, std::size_t unit);
+
+  // Local; allocates. False if all is as it was when it was closed before. Otherwise it lays out anew, in a time that grows
+  // with the number of segments times owners.
+  PARALLAX_COLD bool close(Terms const& terms);
+
+  // Nothing is laid out: called for a bucket that stays empty in this step.
+  void forget() {
+    laid_out_ = 0;
+    parcels_.clear();
+  }
+
+  // Of the terms that it was closed by.
+  std::size_t owners() const { return terms_.owners; }
+  // Of the terms likewise.
+  FusionOptions const& options() const { return terms_.options; }
+  // The segments laid out, in the order of `add`.
+  Slice<Segment const> segments() const { return {segments_.data(), laid_out_}; }
+  // The segment of this number, which `add` has returned.
+  Segment const& segment(std::size_t s) const { return segments_[s]; }
+  // The parcels, in the order of their segments, which is the order in which they travel.
+  Slice<Parcel const> parcels() const { return parcels_; }
+  // The parcel that a segment travels in.
+  Parcel const& parcel_of(std::size_t segment) const { return parcels_[segments_[segment].parcel]; }
+
+  // The part of a segment that an owner has.
+  Range part(std::size_t segment, std::size_t owner) const {
+    std::size_t const cut = at(segment, owner) + segment;  // a segment has one more than there are owners
+    return {cuts_[cut], cuts_[cut + 1]};
+  }
+  // Where that part begins in its parcel, packed by owner.
+  std::size_t place(std::size_t segment, std::size_t owner) const { return offsets_[at(segment, owner)]; }
+  // Where the owners' parts of a parcel begin, packed by owner, and the end.
+  Slice<std::size_t const> begins(Parcel const& parcel) const { return {begins_.data() + parcel.begins, owners() + 1}; }
+  // The part of a parcel that an owner has, packed by owner: of each of its segments one part, one after the other.
+  Range part(Parcel const& parcel, std::size_t owner) const {
+    return {begins_[parcel.begins + owner], begins_[parcel.begins + owner + 1]};
+  }
+
+  // Calls f(segment, first element, count, place in the parcel) for every run of elements that lie in a row in a segment and in
+  // its parcel as it is packed, in the order of the parcel's memory.
+  template <class F>
+  void each_run(Parcel const& parcel, F&& f) const {
+    std::size_t place = 0;
+    std::size_t const owners = terms_.owners, stride = owners + 1, last = parcel.last;
+    if (parcel.packing != Packing::by_owner) {
+      Segment const* const segments = segments_.data();
+      for (std::size_t s = parcel.first; s < last; ++s) {
+        std::size_t const size = segments[s].size;
+        f(s, std::size_t{0}, size, place);
+        place += size;
+      }
+      return;
+    }
+    std::size_t const* const cuts = cuts_.data();
+    for (std::size_t owner = 0; owner < owners; ++owner) {
+      std::size_t cut = parcel.first * stride + owner;
+      for (std::size_t s = parcel.first; s < last; ++s) {
+        std::size_t const begin = cuts[cut], size = cuts[cut + 1] - begin;
+        f(s, begin, size, place);
+        place += size;
+        cut += stride;
+      }
+    }
+  }
+
+  // How much scratch is needed: for the parts of one owner, for parcels that are packed, for the whole of those that are not.
+  struct Scratch {
+    std::size_t own = 0,  // this rank's parts; all three in elements
+        staged = 0,       // parcels that are packed
+        whole = 0;        // the wholes of parcels that are not
+  };
+  // Gives every parcel its place in scratch. `owner`: whose parts, or -1 for nobody's. Of parcels for which `elsewhere(parcel)`
+  // holds there is a part only; and there are wholes if `wholes`.
+  template <class Elsewhere>
+  Scratch allot(int owner, bool wholes, Elsewhere&& elsewhere) {
+    Scratch scratch;
+    for (Parcel& parcel : parcels_) {
+      bool const here = !elsewhere(parcel), packed = parcel.packing != Packing::none;
+      parcel.own_at = scratch.own;
+      parcel.staged_at = scratch.staged;
+      parcel.whole_at = scratch.whole;
+      if (owner >= 0) scratch.own += part(parcel, static_cast<std::size_t>(owner)).size();
+      if (here && packed) scratch.staged += parcel.size;
+      if (here && !packed && wholes) scratch.whole += parcel.size;
+    }
+    return scratch;
+  }
+
+ private:
+  // Where a table by segment, then owner has an entry.
+  std::size_t at(std::size_t segment, std::size_t owner) const { return segment * terms_.owners + owner; }
+
+  // The parcel that a segment goes into: the last one, if both are small and it has room.
+  void assign(std::size_t s);
+  // The begins of all owners' parts of a segment, and its end: part_begin of whole units, by one division.
+  void cut(Segment const& s);
+  // Where each owner's part of a parcel begins, packed by owner, and where the parts of its segments lie in it.
+  void deal(Parcel& parcel);
+
+  Terms terms_;
+  std::size_t added_ = 0;     // segments of this update
+  std::size_t laid_out_ = 0;  // segments of the layout that stands, 0 without one
+  List<Segment> segments_;
+  List<Parcel> parcels_;
+  List<std::size_t> begins_;   // of the parcels' parts, by parcel, then owner
+  List<std::size_t> offsets_;  // of the segments' parts in their parcels, by segment, then owner
+  List<std::size_t> cuts_;     // of the segments, by segment, then owner: where the parts begin, and the end
+};
+
+#if PARALLAX_BODIES
+// A segment unlike that of the last update ends what stands: all from there on is laid out anew.
+PARALLAX_INLINE std::size_t DenseLayout::add(std::size_t size, std::size_t unit) {
+  if (added_ >= laid_out_ || segments_[added_].size != size || segments_[added_].unit != unit) {
+    laid_out_ = 0;
+    segments_.resize(added_);
+    segments_.push_back({.size = size, .unit = unit});
+  }
+  return added_++;
+}
+
+PARALLAX_INLINE bool DenseLayout::close(Terms const& terms) {
+  if (added_ > 0 && added_ == laid_out_ && terms == terms_) return false;
+  laid_out_ = 0;
+  terms_ = terms;
+  segments_.resize(added_);
+  parcels_.clear();
+  begins_.clear();
+  cuts_.clear();
+  offsets_.assign(added_ * terms.owners, 0);
+  for (std::size_t s = 0; s < added_; ++s) assign(s), cut(segments_[s]);
+  for (Parcel& parcel : parcels_) {
+    if (parcel.last - parcel.first == 1) parcel.packing = Packing::none;  // nothing to fuse it with
+    deal(parcel);
+  }
+  laid_out_ = added_;
+  return true;
+}
+
+PARALLAX_INLINE void DenseLayout::assign(std::size_t s) {
+  std::size_t const bytes = segments_[s].size * terms_.element;
+  bool const large = bytes >= terms_.options.direct_bytes;
+  bool const fits = !large && !parcels_.empty() && parcels_.back().packing != Packing::none &&
+                    parcels_.back().size * terms_.element + bytes <= terms_.options.fusion_bytes;
+  if (!fits) parcels_.push_back({s, s, large ? Packing::none : terms_.fused});
+  Parcel& parcel = parcels_.back();
+  segments_[s].parcel = parcels_.size() - 1;
+  segments_[s].place = parcel.size;
+  parcel.last = s + 1;
+  parcel.size += segments_[s].size;
+}
+
+PARALLAX_INLINE void DenseLayout::cut(Segment const& s) {
+  std::size_t const unit = std::max<std::size_t>(s.unit, 1), units = unit == 1 ? s.size : s.size / unit;
+  std::size_t const each = units / terms_.owners, more = units % terms_.owners;
+  std::size_t begin = 0, due = 0;
+  for (std::size_t owner = 0; owner <= terms_.owners; ++owner, begin += each) {
+    cuts_.push_back(begin * unit);
+    if ((due += more) >= terms_.owners) due -= terms_.owners, ++begin;
+  }
+}
+
+PARALLAX_INLINE void DenseLayout::deal(Parcel& parcel) {
+  parcel.begins = begins_.size();
+  std::size_t place = 0;
+  for (std::size_t owner = 0; owner < terms_.owners; ++owner) {
+    begins_.push_back(place);
+    for (std::size_t s = parcel.first; s < parcel.last; ++s) {
+      offsets_[at(s, owner)] = place;
+      place += part(s, owner).size();
+    }
+  }
+  begins_.push_back(place);
+}
+#endif
+
+}  // namespace parallax

@@ -1,0 +1,322 @@
+// A batch of indices made into a plan, for a pull or for an update that brings indices: keys by the variable's rule for bad
+// ids, and bags. Fetches call it, and the ways of rows in their `prepare`. All of it is local.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/detail/core/kind.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/on_device.hpp"
+#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/kernel/host/bags.hpp"
+#include "parallax/detail/policy/journey/row_plan.hpp"
+#include "parallax/partition/partitioner.hpp"
+#include "parallax/policy/policy.hpp"
+
+namespace parallax {
+
+// The hops by which a policy's batches are planned: those of the topology, or the direct one past all hosts. The topology keeps
+// them.
+template <class E, Communicator C>
+Slice<Hop const> route_of(Topology<C> const& topology) {
+  return is_direct<E> ? topology.direct() : topology.hops();
+}
+
+// Does not own: a variable and the indices of one batch, for one call of `pull` or the like. Variable and indices must outlive
+// that call.
+template <class State, class Id>
+struct IndicesOf {
+  // The state of the table's variable.
+  using state_type = State;
+  // The type of an index.
+  using id_type = Id;
+  // That of the variable.
+  State* state;
+  // The rows' numbers in the table, in any order, some perhaps twice.
+  std::span<Id const> ids;
+};
+// Types follow from what is named.
+template <class State, class Id>
+IndicesOf(State*, std::span<Id const>) -> IndicesOf<State, Id>;
+
+// Does not own: indices in bags, for a pull that pools the rows of each.
+template <class State, class Id, class Offset>
+struct BagsOf : IndicesOf<State, Id> {
+  // The type of an offset.
+  using offset_type = Offset;
+  // Where each bag begins among the indices, and the end of the last.
+  std::span<Offset const> offsets;
+  // A weight for each index, where `weighted`.
+  std::span<typename State::scalar_type const> weights;
+  // How the rows of a bag become one.
+  Pool pool;
+  // Whether rows are multiplied by weights before they are added.
+  bool weighted;
+  // Whether the weights lie on the table's device.
+  bool weights_there = false;
+};
+
+namespace detail {
+
+// Rows that indices are numbers in: the whole, or one of a stack's tables.
+struct RowRange {
+  // The first of them in the whole, and how many there are.
+  std::int64_t first, rows;
+  // The table's number in its stack; -1 of the whole.
+  std::int64_t table = -1;
+
+  // The range of a stack's table; where there is one table alone, the whole.
+  template <class State>
+  static RowRange of_table(State const& state, std::size_t table) {
+    std::int64_t const first = state.first_row(table);
+    return {first, state.first_row(table + 1) - first, state.tables() == 1 ? -1 : static_cast<std::int64_t>(table)};
+  }
+};
+
+// The key of an id outside its range, by the variable's `BadIds`: it is counted in the plan as dropped, stands for the row of the
+// range that its hash chooses, or is an Error (bad_id), which it is under `hash`, too, where there are no rows. Nothing else of a
+// plan depends on `BadIds`. `position` is the id's in the batch; `operation` is for the error.
+template <class State, class Id>
+PARALLAX_COLD typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id,
+                                                     std::size_t position, RowRange range, int rank, char const* operation) {
+  if (state.bad_ids() == BadIds::drop_and_count) {
+    ++plan.dropped;
+    return static_cast<typename State::index_type>(state.rows());
+  }
+  if (state.bad_ids() == BadIds::error || range.rows == 0)
+    throw Error{Errc::bad_id, rank, operation, state.name(),
+                joined({"index ", id, " at position ", position, " is outside [0, ", range.rows, ")",
+                        range.table < 0 ? "" : joined({" of table ", range.table})})};
+  return state.placement().key(range.first + hashed_row(static_cast<std::uint64_t>(id), range.rows));
+}
+
+// Fills `plan.keys` with a key for each id of a batch of the host's: of a stack its bags say in which table an id is a number.
+// `assign` and `scale` call it for plans of their own.
+template <class State, class Id>
+void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank, char const* operation) {
+  plan.keys.resize_with_slack(ids.size());
+  bool const stacked = state.tables() > 1 && plan.bags.count > 0;
+  std::size_t const tables = stacked ? state.tables() : 1;
+  for (std::size_t table = 0, i = 0; table < tables; ++table) {
+    RowRange const range = stacked ? RowRange::of_table(state, table) : RowRange{0, state.rows()};
+    std::size_t const end = stacked ? plan.bags.begins_here(state.ops())[(table + 1) * (plan.bags.count / tables)] : ids.size();
+    auto const rows = static_cast<std::uint64_t>(range.rows);
+    for (; i < end; ++i) {
+      bool const inside = static_cast<std::uint64_t>(ids[i]) < rows;
+      plan.keys[i] = inside ? state.placement().key(range.first + static_cast<std::int64_t>(ids[i]))
+                            : key_outside(state, plan, ids[i], i, range, rank, operation);
+    }
+  }
+}
+
+// Puts in the queue the making of keys of ids in a device's memory, of their groups, and of the lengths of their runs.
+template <class State, class Id>
+void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
+  auto const& ops = state.ops();
+  auto const* const bases = state.bases_there().data();
+  auto const layout = state.placement().layout();
+  bool const hashes = state.bad_ids() == BadIds::hash;
+  bool const stacked = state.tables() > 1 && plan.bags.count > 0;
+  auto const stack = stacked ? ops.stack(state.firsts_there(), plan.bags.begins_there(ops))
+                             : ops.stack(std::span<typename State::index_type const>{}, {});
+  auto const place = [&](auto* keys) {
+    ops.place_ids(reinterpret_cast<Id const*>(ids.data()), ids.size(), layout, bases, stack, hashes, keys);
+  };
+  if constexpr (State::can_pad)
+    if (state.padded().on()) return state.padded().pad(state, plan, ids.size(), place);
+  plan.group_there(ops, ids.size(), state.rows(), place);
+  plan.begin_cut(0, bases, state.rows());
+}
+// Waits for the lengths of their runs, under the communicator's deadline: the device may be behind what waits for a peer. Past it
+// the communicator is aborted, and Error (timeout) thrown.
+template <Communicator C, class State>
+void await_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan, char const* operation) {
+  Patience<C> patience{topology.world()};
+  while (!plan.cut_is_here(0)) {
+    if (patience.pause()) continue;
+    Error const error = timeout_error(topology.world(), -1, operation, state.name());
+    topology.world().abort(error);
+    throw error;
+  }
+}
+// Refuses the first of the ids outside the table, once the groups that a device has made of `count` ids are known, where the variable
+// refuses them. `id_at` returns the one at a position.
+template <class State, class IdAt>
+void check_groups(State& state, typename State::Plan& plan, std::size_t count, IdAt const& id_at, int rank,
+                  char const* operation) {
+  if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
+  std::size_t const position = plan.groups.here().order[count - plan.dropped];
+  RowRange range{0, state.rows()};
+  if (state.tables() > 1 && plan.bags.count > 0) {
+    auto const begins = plan.bags.begins_here(state.ops());
+    std::size_t table = 0;
+    while (begins[(table + 1) * (plan.bags.count / state.tables())] <= position) ++table;
+    range = RowRange::of_table(state, table);
+  }
+  static_cast<void>(key_outside(state, plan, id_at(position), position, range, rank, operation));
+}
+
+// Whether a device can plan batches of the variable's; and whether it plans one of so many indices: of those that lie there all, of
+// the host's where they are so many that to send them takes less time. The rest is planned by the host.
+template <class State>
+inline constexpr bool can_plan_there = !State::space::host_readable && State::placed_there;
+template <class Id, class State>
+bool is_planned_there(State& state, std::size_t count) {
+  if constexpr (is_on_device<Id>) return count > 0 || state.padded().on();
+  else return count > State::Plan::Ops::most_planned_by_host;
+}
+
+// Local. As many bags as the offsets of a pull say, which begin where they say. Those of the host are checked here, where they
+// do not fit the indices; those of a device are there, and `finish_plan` checks them; with `brings` the host takes them. Throws Error
+// (invalid_argument).
+template <class Bags, class Offset>
+void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::span<Offset const> offsets, int rank,
+                [[maybe_unused]] bool brings = false) {
+  auto const refuse = [&](std::string const& why) {
+    throw Error{Errc::invalid_argument, rank, "pull", given.state->name(), why};
+  };
+  std::size_t const n = given.ids.size(), tables = given.state->tables();
+  if (given.weighted && given.weights.size() != n) refuse(joined({given.weights.size(), " weights for ", n, " indices"}));
+  if (offsets.size() > std::numeric_limits<std::uint32_t>::max()) refuse(joined({offsets.size() - 1, " bags"}));
+  if (!offsets.empty() && (offsets.size() - 1) % tables != 0)
+    refuse(joined({offsets.size() - 1, " bags for a stack of ", tables, " tables, which have as many each"}));
+  plan.bags.mean = given.pool == Pool::mean;
+  if constexpr (is_on_device<Offset>) {
+    using Number = decltype(Offset::index);
+    auto const* const there = reinterpret_cast<Number const*>(offsets.data());
+    if constexpr (Bags::state_type::placed_there)
+      if (!brings && n > 0 && !offsets.empty()) return plan.bags.begin_there(given.state->ops(), there, offsets.size() - 1, n);
+    List<Number> here(offsets.size());  // of what the host plans
+    given.state->ops().to_host(here.data(), there, here.size());
+    begin_bags(given, plan, std::span<Number const>{here}, rank);
+  } else {
+    if (offsets.empty() || offsets.front() != 0 || static_cast<std::uint64_t>(offsets.back()) != n)
+      refuse(joined({"offsets of bags begin with 0 and end with the number of indices, ", n}));
+    for (std::size_t bag = 0; bag + 1 < offsets.size(); ++bag)  // all of them before any is followed
+      if (offsets[bag] > offsets[bag + 1])
+        refuse(joined({"the offsets of bags descend from ", offsets[bag], " to ", offsets[bag + 1], " at bag ", bag}));
+    plan.bags.begin_here(offsets);
+  }
+}
+
+// Waits for the groups of a batch that a device plans, and refuses what is wrong with its indices and offsets.
+template <Communicator C, class Indices>
+void take_groups(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
+                 char const* operation) {
+  using Id = typename Indices::id_type;
+  auto& state = *given.state;
+  await_groups(topology, state, plan, operation);
+  [[maybe_unused]] bool const in_order = plan.end_cut(0);
+  if constexpr (requires { requires is_on_device<typename Indices::offset_type>; })
+    if (!in_order) begin_bags(given, plan, given.offsets, topology.rank(), true);  // which refuses them
+  auto const id_at = [&](std::size_t position) {
+    if constexpr (!is_on_device<Id>) return given.ids[position];
+    else return state.ops().read(reinterpret_cast<decltype(Id::index) const*>(given.ids.data()) + position);
+  };
+  check_groups(state, plan, given.ids.size(), id_at, topology.rank(), operation);
+}
+
+// Local. A plan for a batch of indices, of IndicesOf or BagsOf: its distinct keys, and which of them go to whom on the first hop.
+// In two parts, between which a device makes the plans of other batches, too; many indices of the host's are sent there. Errors as of
+// the second part.
+template <Communicator C, class Indices>
+void begin_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
+                [[maybe_unused]] char const* operation) {
+  auto& state = *given.state;
+  plan.prepare(state.padded().on() ? topology.direct() : route_of<typename Indices::state_type::Exchange>(topology));
+  if constexpr (!Indices::state_type::space::host_readable)
+    state.padded().check(state, is_on_device<typename Indices::id_type>, topology.rank(), operation);
+  if constexpr (requires { given.offsets; }) begin_bags(given, plan, given.offsets, topology.rank());
+  using Id = typename Indices::id_type;
+  if constexpr (can_plan_there<typename Indices::state_type>)
+    if (is_planned_there<Id>(state, given.ids.size())) {
+      if constexpr (is_on_device<Id>) return group_there(state, plan, given.ids);
+      else return group_there(state, plan, plan.send(state.ops(), given.ids));
+    }
+  if constexpr (!is_on_device<Id>) make_keys(state, plan, given.ids, topology.rank(), operation);
+}
+// The second part: the groups of the ids, the runs of the first hop, and what of bags belongs to indices. Ids on a device that
+// cannot place them are brought to the host, and keyed there. Throws Error: bad_id for an id outside the table, if the variable
+// refuses them; invalid_argument for offsets or weights that do not fit the ids.
+template <Communicator C, class Indices>
+void finish_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
+                 [[maybe_unused]] char const* operation) {
+  using State = typename Indices::state_type;
+  using Id = typename Indices::id_type;
+  State& state = *given.state;
+  bool there = false;
+  if constexpr (can_plan_there<State>) {
+    there = is_planned_there<Id>(state, given.ids.size());
+    if (there && !plan.padded)
+      take_groups(topology, given, plan, operation);  // of what is padded nothing is known here, nor asked
+  }
+  if (!there) {
+    if constexpr (is_on_device<Id>) {
+      using Number = decltype(Id::index);
+      List<Number> here(given.ids.size());
+      state.ops().to_host(here.data(), reinterpret_cast<Number const*>(given.ids.data()), here.size());
+      make_keys(state, plan, std::span<Number const>{here}, topology.rank(), operation);
+    }
+    plan.group(state.ops(), given.ids.size(), state.rows());
+    plan.cut(0, state.ops(), state.placement().bases(), state.rows());
+  }
+  state.count_dropped(plan.dropped);
+  if constexpr (requires { given.offsets; })
+    plan.bags.template place<typename State::scalar_type>(state.ops(), plan.groups, given.weights, given.weighted,
+                                                          given.weights_there);
+}
+// Both parts.
+template <Communicator C, class Indices>
+void make_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
+               char const* operation) {
+  begin_plan(topology, given, plan, operation);
+  finish_plan(topology, given, plan, operation);
+}
+
+// Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
+// or per distinct one, which keeps how many indices named it.
+template <Communicator C, class State>
+PARALLAX_COLD void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan,
+                               typename State::Plan& old, bool per_distinct) {
+  plan.prepare(route_of<typename State::Exchange>(topology));
+  std::size_t const count = per_distinct ? old.size() : old.indices();
+  plan.keys.resize_with_slack(count);
+  auto const& groups = old.groups.here();
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t const number = per_distinct ? i : groups.inverse[i];
+    plan.dropped += number == old.size();
+    plan.keys[i] = number == old.size() ? static_cast<typename State::index_type>(state.rows())
+                                        : state.placement().key(old.retired_rows[number]);
+  }
+  plan.group(state.ops(), count, state.rows());
+  plan.cut(0, state.ops(), state.placement().bases(), state.rows());
+  if (per_distinct) {
+    plan.named.resize_with_slack(count);
+    if (old.named.empty()) RowOps<HostSpace>::run_lengths(groups, 0, count, plan.named.data());
+    else RowOps<HostSpace>::sum_counts(old.named.span(), groups, 0, count, plan.named.data());
+  }
+  if (old.bags.count > 0) plan.bags.copy_from(state.ops(), old.bags);
+}
+
+}  // namespace detail
+
+// The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank. tell(rank, count) for every target.
+template <class Plan, class Tell>
+void tell_plan(Plan const& plan, Tell&& tell) {
+  auto const& targets = plan.hops.front().targets;
+  for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], plan.sent(0, t));
+}
+// The same from the other side: told(rank) is how many keys come from it, asked for every source in order. Then hop 0 can
+// travel.
+template <class Plan, class Told>
+void hear_plan(Plan& plan, Told&& told) {
+  auto const& sources = plan.hops.front().sources;
+  for (std::size_t s = 0; s < sources.size(); ++s) plan.expect(0, s, told(sources[s]));
+}
+
+}  // namespace parallax

@@ -1,0 +1,240 @@
+// The plan of a batch by itself: which distinct keys its indices name, and in which bags they lie. Made by a pull, or by an
+// update that brings indices; nothing here knows where keys travel.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+#include "parallax/detail/core/algorithm.hpp"
+
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/on_device.hpp"
+#include "parallax/detail/kernel/groups.hpp"
+
+namespace parallax {
+
+// The bags of a pull: the indices of bag b are at positions begins[b] … begins[b + 1] - 1. Where they begin is known where the
+// offsets were given, by the host or on a device; what belongs to each index is in memory of the space.
+template <MemorySpace Space>
+struct BagPlan {
+  // What moves and sums rows in memory of the space.
+  using Ops = RowOps<Space>;
+
+  // How many bags the pull has; 0 where rows are pulled one by one.
+  std::size_t count = 0;
+  // Whether indices have factors: their weights, or those of a mean.
+  bool factored = false, mean = false;    // whether a bag is the mean of the rows that it has kept
+  Buffer<std::uint32_t, Space> of_index;  // by index: the number of its bag
+  Buffer<std::uint32_t, Space> kept;      // by bag: its indices that were not dropped, 1 if there are none
+  Buffer<std::byte, Space> factors;       // by index, of the variable's scalar type
+  Buffer<std::byte, Space> pooled;        // the rows of each bag as one
+
+  // There are no bags, until some begin.
+  void clear() { count = 0, begin_there_ = false; }
+  // Local. As many bags as the offsets say, which are in order: each begins where the host says.
+  template <class Offset>
+  void begin_here(std::span<Offset const> offsets) {
+    count = offsets.size() - 1;
+    begins_.resize_with_slack(offsets.size());
+    std::transform(offsets.begin(), offsets.end(), begins_.data(),
+                   [](auto const offset) { return static_cast<std::uint32_t>(offset); });
+    shown_begins_.renew();
+    begin_there_ = false;
+  }
+  // Local. On a device: puts in the queue that `bags` of them begin where the `offsets` say, which lie there; and whether these
+  // are in order, for so many indices. `wrongs` tells it.
+  template <class Offset>
+  void begin_there(Ops const& ops, Offset const* offsets, std::size_t bags, std::size_t indices) {
+    count = bags;
+    made_.resize_with_slack(count + 1 + ops.blocks_of_offsets(count));
+    ops.take_offsets(offsets, count, indices, made_.data());
+    begin_there_ = true;
+  }
+  // Of bags that a device has made, numbers in its memory: zeros where their offsets were right. Else they begin anywhere within
+  // the indices. None of bags that the host has made.
+  std::span<std::uint32_t const> wrongs() const {
+    return begin_there_ ? made_.span().subspan(count + 1) : std::span<std::uint32_t const>{};
+  }
+
+  // Local. Fills what belongs to indices, once where bags begin is made, and the groups of the indices. Without weights, by which a
+  // mean is none; `there`: these lie in memory of the space.
+  template <class T, class Index>
+  void place(Ops const& ops, Groups<Index, Space>& groups, std::span<T const> weights, bool weighted, bool there) {
+    std::size_t const n = groups.count();
+    factored = weighted || mean;
+    of_index.resize_with_slack(n);
+    kept.resize_with_slack(count);
+    factors.resize_with_slack(factored ? n * sizeof(T) : 0);
+    T* const own = reinterpret_cast<T*>(factors.data());
+    T* const shares = mean && !weighted ? own : nullptr;
+    if constexpr (Space::host_readable)
+      ops.place_in_bags(begins_there(ops), groups.there(ops), of_index.data(), kept.data(), shares);
+    else ops.place_in_bags(begins_there(ops), groups.there(ops), of_index.data(), kept.data(), shares, wrongs());
+    if (!weighted) return;
+    shown_weights_.renew();
+    std::span<std::byte const> const given{reinterpret_cast<std::byte const*>(weights.data()), weights.size_bytes()};
+    bool const here = Space::host_readable || !there;
+    ops.copy_bytes(factors.data(), here ? shown_weights_.of(ops, given).data() : given.data(), given.size());
+  }
+  // The rows of bags as terms of a sum, one for each index: its factor times row `of_index` of `rows`, which has one for each
+  // bag. In memory of the space.
+  template <class T>
+  RowTerms<T> terms(RowsView<T const> rows) const {
+    return {rows, of_index.data(), factor_list<T>()};
+  }
+  // The factors alone, one for each index; null where there are none.
+  template <class T>
+  T const* factor_list() const {
+    return factored ? reinterpret_cast<T const*>(factors.data()) : nullptr;
+  }
+  // Where bags begin, and the end of the last: where operations in the space find it.
+  std::span<std::uint32_t const> begins_there(Ops const& ops) {
+    if constexpr (!Space::host_readable)
+      if (begin_there_) return {made_.data(), count + 1};
+    return shown_begins_.of(ops, begins_.span());
+  }
+  // The same in the host's memory; of bags that a device has made, for which the stream is waited for, it is a copy.
+  std::span<std::uint32_t const> begins_here([[maybe_unused]] Ops const& ops) {
+    if constexpr (!Space::host_readable)
+      if (begin_there_) {
+        begins_.resize_with_slack(count + 1);
+        ops.to_host(begins_.data(), made_.data(), count + 1);
+      }
+    return std::as_const(begins_).span();  // not converted, which would cost every compiler 60 M instructions
+  }
+
+  // Local. All but `pooled`, for a plan that is made again for the update of the same batch.
+  PARALLAX_COLD void copy_from(Ops const& ops, BagPlan const& other) {
+    count = other.count, factored = other.factored, mean = other.mean;
+    begins_.resize_with_slack(other.begins_.size());
+    std::copy_n(other.begins_.data(), begins_.size(), begins_.data());
+    begin_there_ = other.begin_there_;
+    auto const copy = [&](auto const& from, auto& to) {
+      to.resize_with_slack(from.size());
+      ops.copy_bytes(to.data(), from.data(), from.size() * sizeof(*from.data()));
+    };
+    if constexpr (!Space::host_readable) copy(other.made_, made_);
+    copy(other.of_index, of_index), copy(other.kept, kept), copy(other.factors, factors);
+    shown_begins_.renew();
+  }
+
+ private:
+  Buffer<std::uint32_t> begins_;       // count + 1, of offsets that the host was given
+  Buffer<std::uint32_t, Space> made_;  // of others: count + 1, and `wrongs` behind
+  bool begin_there_ = false;
+  Shown<std::uint32_t, Space> shown_begins_;
+  Shown<std::byte, Space> shown_weights_;
+};
+
+// The distinct keys of a batch, and which of its indices named each. The plan is made where the indices are: by the host, or on a
+// device, which tells the host no more than how many keys go where. Rows, and what moves and sums them, are in memory of the
+// space. Owns its memory; pooled and reused.
+template <class Index, MemorySpace Space = HostSpace>
+struct BatchPlan {
+  // What moves and sums rows in memory of the space.
+  using Ops = RowOps<Space>;
+
+  // The distinct keys, ascending and so owner after owner, and which indices named each.
+  Groups<Index, Space> groups;
+  Buffer<Index> keys;               // scratch: keys of the host's before grouping
+  Buffer<std::byte, Space> values;  // the rows after a pull: size() rows
+  // Of a pull whose rows the trainer changes: the copy that it changes.
+  Buffer<std::byte, Space> edited, differences;  // what it has changed: the rows of its gradient
+  // Scratch of grouping, here and at the levels above.
+  SortScratch<Index> sort;
+  std::size_t dropped = 0;  // indices outside the table that take no part; their inverse is size()
+  int users = 0;            // handles and updates that hold this plan
+  bool padded = false;      // its keys have places, see `px::Padded`: of how many of them keys are is not known
+  bool stepped = false;     // a step has applied gradients of its rows
+  bool retired = false;     // its keys are those of an earlier placement; `retired_rows` the table rows
+  // By distinct key: the table row that it meant under the earlier placement. Of a retired plan only.
+  Buffer<Index> retired_rows;
+  Buffer<std::uint32_t> named;  // of a plan made again of distinct rows: how many indices named each; empty otherwise
+  // The bags of its indices, where the pull has some.
+  BagPlan<Space> bags;
+
+  // Indices of the batch, also those that were dropped.
+  std::size_t indices() const { return groups.count(); }
+  // Distinct keys: so many rows travel for this rank, however often an index repeats.
+  std::size_t size() const { return groups.size(); }
+
+  // How many indices named each of the keys [first, last), written to memory of the space.
+  void times_named(Ops const& ops, std::size_t first, std::size_t last, std::uint32_t* out) {
+    if (named.empty()) ops.run_lengths(groups.there(ops), first, last, out);
+    else ops.sum_counts(shown_named_.of(ops, named.span()), groups.there(ops), first, last, out);
+  }
+  // Other indices are `named`, or none.
+  void renew_named() { shown_named_.renew(); }
+
+  // Where operations in the space find keys, or numbers of rows, which may be others in every call: the host's, or some that are
+  // there.
+  template <class Keys>
+  std::span<Index const> shown_keys(Ops const& ops, Keys const& given) {
+    if constexpr (requires { given.there(ops); }) {
+      return given.there(ops);
+    } else {
+      shown_keys_.renew();
+      return shown_keys_.of(ops, given);
+    }
+  }
+
+  // Local. The placement is about to change: what still holds this plan finds its rows by number.
+  template <class RowOf>
+  PARALLAX_COLD void retire(RowOf&& row_of) {
+    if (retired) return;
+    retired_rows.resize_with_slack(size());
+    auto const known = groups.keys_here();
+    for (std::size_t i = 0; i < size(); ++i) retired_rows[i] = row_of(known[i]);
+    retired = true;
+  }
+
+  // Local. Groups the first `count` of `keys`; a key of `rows` stands for an index that was dropped.
+  void group(Ops const& ops, std::size_t count, std::int64_t rows) {
+    groups.group_here(ops, std::span<Index const>{keys.data(), count}, rows + (dropped > 0), sort);
+    if (dropped > 0) groups.drop_last();
+  }
+  // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table, and they are grouped.
+  template <class Place>
+  void group_there(Ops const& ops, std::size_t count, std::int64_t rows, Place&& place) {
+    groups.group(ops, place_there(count, place), count, rows, sort);
+  }
+  // Where `place` has written the keys of so many indices.
+  template <class Place>
+  Index const* place_there(std::size_t count, Place&& place) {
+    placed_.resize_with_slack(count);
+    place(placed_.data());
+    return placed_.data();
+  }
+  // On a device: sends it indices of the host's, by one copy. They are valid until the next `send`.
+  template <class Id>
+  auto send(Ops const& ops, std::span<Id const> ids) {
+    using Number =
+        std::conditional_t<(sizeof(Id) < sizeof(std::int32_t) || std::is_same_v<Id, std::int32_t>), std::int32_t, std::int64_t>;
+    auto const sent = sent_ids_.write(ops, ids.size() * sizeof(Number), [&](std::byte* to) {
+      auto* const numbers = reinterpret_cast<Number*>(to);
+      for (std::size_t i = 0; i < ids.size(); ++i) numbers[i] = static_cast<Number>(ids[i]);
+    });
+    return on_device(std::span{reinterpret_cast<Number const*>(sent.data()), ids.size()});
+  }
+  // A row of zeros behind the pulled ones, which is what dropped indices get. May allocate.
+  void append_zeros(Ops const& ops, std::size_t row_bytes) {
+    std::size_t const bytes = size() * row_bytes;
+    if (values.capacity() < bytes + row_bytes) {
+      Buffer<std::byte, Space> larger{bytes + row_bytes};
+      ops.copy_bytes(larger.data(), values.data(), bytes);
+      values.swap(larger);
+    }
+    values.resize(bytes + row_bytes);
+    ops.clear(values.data() + bytes, row_bytes);
+  }
+
+ private:
+  Shown<Index, Space> shown_keys_;
+  Shown<std::uint32_t, Space> shown_named_;
+  Shown<std::byte, Space> sent_ids_;
+  Buffer<Index, Space> placed_;  // scratch: keys before grouping, on a device
+};
+
+}  // namespace parallax

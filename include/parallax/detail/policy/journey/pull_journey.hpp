@@ -1,0 +1,249 @@
+// The journey of a pull: what `Session::pull` sends to the owners of rows, and what they answer. A fetch has one for each of
+// its tables, and calls its legs as `carry` asks for them.
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/policy/journey/legs.hpp"
+#include "parallax/detail/policy/journey/lent.hpp"
+
+namespace parallax {
+
+// How the owner of a table reads the rows that are asked for, in memory of its space. A fetch has one for each of its tables, so
+// that journeys do not depend on how a table is updated. E: what its elements are kept as.
+template <class Index, class T, class E, MemorySpace Space>
+class RowSource {
+ public:
+  // Where rows lie, for ranks that read them there.
+  struct Lent {
+    // Row 0.
+    E const* rows;
+    // From keys to rows.
+    Directory<Index> directory;
+  };
+
+  // Brings rows up to date that were asked for.
+  virtual void touch(typename Groups<Index, Space>::Keys const& keys) = 0;
+  // Whether `touch` does anything, alike on all ranks.
+  virtual bool touches() const = 0;
+  // Writes the rows of `keys`, shown, to `out`, packed, of the type that PullJourney::Gathered says.
+  virtual void gather(std::span<Index const> keys, void* out) const = 0;
+  // Valid until rows change.
+  virtual Lent lent() const = 0;
+
+ protected:
+  ~RowSource() = default;
+};
+
+// The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way. Where ranks read
+// each other's memory, and nobody passes rows on, `lend` takes the place of all legs: owners read the keys, and those who asked
+// read the rows, where they lie.
+template <Communicator C, class Index, class T, class E, MemorySpace Space, class W = IdentityWire>
+class PullJourney {
+  using Plan = RowPlan<Index, Space>;
+  using Ops = RowOps<Space>;
+  using Source = RowSource<Index, T, E, Space>;
+
+ public:
+  // Whether owners keep rows as the wire has them.
+  static constexpr bool kept_as_sent = encodes<W> && std::same_as<typename W::template element<T>, E>;
+  // The elements that owners gather.
+  using Gathered = std::conditional_t<kept_as_sent, E, T>;
+  // Written by the fetch: whether this journey has a leg in the transfer at hand.
+  bool travelling = false;
+
+  // Whether rows of this type could be read where they lie.
+  static constexpr bool can_lend = Space::host_readable && !encodes<W> && std::same_as<E, T>;
+
+  // Local, before the agreement; the plan's level 0 holds the keys, and hop 0 is cut. Notes what each rank is told: where the keys
+  // for it are, and where this rank's rows.
+  void lend(Plan& plan, Source const& table, int ranks) requires can_lend {
+    plan_ = &plan;
+    plan.lent = true;
+    plan.lent_words.resize_with_slack(static_cast<std::size_t>(ranks) * sizeof(Word));
+    Word own;
+    own.lent = table.lent();
+    for (int rank = 0; rank < ranks; ++rank) new (told_to(rank)) Word{own};
+    auto const& targets = plan.hops[0].targets;
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      Word& word = *told_to(targets[t]);
+      word.keys = plan.groups.keys.data() + plan.runs[0].sent[t];
+      word.count = plan.sent(0, t);
+    }
+  }
+  // Calls tell(rank, address) for every rank.
+  template <class Tell>
+  void tell_lent(Tell&& tell) const {
+    for (int rank = 0; told_to(rank) != told_end(); ++rank) tell(rank, address_of(told_to(rank)));
+  }
+  // Once all have agreed: told(rank) is what that rank has told.
+  template <class Told>
+  void hear_lent(Told&& told) {
+    plan_->heard_words.clear();
+    for (int rank = 0; told_to(rank) != told_end(); ++rank) plan_->heard_words.push_back(record_at<Word>(told(rank)));
+  }
+  // Local, after `start`, as this rank reads: takes the keys as an owner. Where it has to bring their rows up to date it does, and
+  // says so: then rows are read once all owners have.
+  bool take_keys() requires can_lend {
+    auto const& sources = plan_->hops[0].sources;
+    plan_->copy_received([&](std::size_t s) -> LentKeys<Index> const* { return &word_of(sources[s]); });
+    if (!table_->touches()) return false;
+    plan_->merge_received(*ops_, 0, rows_);
+    if (owner_ >= 0) table_->touch(plan_->top().named());
+    return true;
+  }
+  // Likewise: reads the rows that were asked for.
+  void take_rows() requires can_lend {
+    Hop const& hop = plan_->hops[0];
+    plan_->values.resize_with_slack(plan_->size() * width_ * sizeof(T));
+    T* const out = reinterpret_cast<T*>(plan_->values.data());
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      std::size_t const first = plan_->runs[0].sent[t], n = plan_->sent(0, t);
+      if (n == 0) continue;
+      auto const& lent = word_of(hop.targets[t]).lent;
+      std::span<Index const> const keys{plan_->groups.keys.data() + first, n};
+      ops_->gather_rows(RowsView<T const>{lent.rows, rows_, static_cast<std::int64_t>(width_)}, keys, lent.directory,
+                        out + first * width_);
+    }
+  }
+  // Local, once this rank has read: what needs none of the others' memory. Counts as if keys and rows had been sent; the journey is
+  // over.
+  void end_lent(Lane<C>& lane) requires can_lend {
+    if (!table_->touches()) plan_->merge_received(*ops_, 0, rows_);
+    count_lent_runs(lane, *plan_, sizeof(Index), Payload::ids, true);
+    count_lent_runs(lane, *plan_, width_ * sizeof(T), Payload::rows, false);
+    finished_ = true;
+  }
+
+  // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys have
+  // arrived the journey rests, as one that is over, until `release`.
+  void start(Plan& plan, Source& table, Ops const& ops, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
+             int owner, bool held = false) {
+    plan_ = &plan;
+    table_ = &table;
+    ops_.emplace(ops);
+    bases_ = bases;
+    rows_ = rows;
+    width_ = static_cast<std::size_t>(width);
+    owner_ = owner;
+    hop_ = 0;
+    leg_ = Leg::keys;
+    finished_ = false;
+    held_ = held;
+  }
+  // Local. Rows may come down: the owners' tables are as the pull is to see them. Of a journey that is not held nothing
+  // changes.
+  void release() { held_ = false; }
+  // Local. There is nothing to travel: every rank has all rows of this table, and reads its own.
+  void stop() { finished_ = true; }
+
+  // Declares the next leg: keys on hop 0, then counts and keys on each hop above, then rows on each hop down. False where it has
+  // arrived, or is held.
+  bool next(Mails<C>& mail) {
+    if (finished_ || (held_ && leg_ == Leg::rows)) return false;
+    if (leg_ == Leg::counts) counts_.open(mail.of(), *plan_, hop_);
+    if (leg_ == Leg::keys) keys_.open(mail, *plan_, hop_);
+    if (leg_ == Leg::rows) open_rows(mail.template of<Space>());
+    return true;
+  }
+
+  // Fills the leg. Before rows an owner brings those that were asked for up to date, and gathers them.
+  void write(Mails<C>& mail) {
+    if (leg_ == Leg::counts) counts_.write(mail.of(), *plan_, hop_);
+    if (leg_ == Leg::keys) keys_.write(mail, *ops_, *plan_, hop_);
+    if (leg_ == Leg::rows && hop_ + 1 == plan_->hops.size() && owner_ >= 0) table_->touch(plan_->top().named());
+    if (leg_ == Leg::rows) write_rows(mail.template of<Space>());
+  }
+
+  // Takes what came in: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After the last leg
+  // the plan's `values` have a row for each of its distinct keys, in their order.
+  void read(Mails<C>& mail) {
+    switch (leg_) {
+      case Leg::counts:
+        counts_.read(mail.of(), *plan_, hop_);
+        leg_ = Leg::keys;
+        return;
+      case Leg::keys:
+        keys_.read(mail, *ops_, *plan_, hop_, rows_);
+        if (hop_ + 1 == plan_->hops.size()) {
+          leg_ = Leg::rows;
+        } else {
+          plan_->cut(++hop_, *ops_, bases_, rows_);
+          leg_ = Leg::counts;
+        }
+        return;
+      case Leg::rows:
+        rows_slip_.take(mail.template of<Space>(), plan_->hops[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
+        if (hop_-- == 0) finished_ = true;
+        return;
+    }
+  }
+
+ private:
+  // What the next transfer carries. Rows go down the hops that counts and keys went up.
+  enum class Leg : unsigned char { counts, keys, rows };
+
+  // What a rank tells another: keys of rows that it asks that one for, and where its own rows lie.
+  struct Word : LentKeys<Index> {
+    typename Source::Lent lent{};
+  };
+
+  // Of this rank, in memory of the plan; then what that rank has told.
+  Word* told_to(int rank) const { return reinterpret_cast<Word*>(plan_->lent_words.data()) + rank; }
+  Word* told_end() const { return reinterpret_cast<Word*>(plan_->lent_words.data() + plan_->lent_words.size()); }
+  Word const& word_of(int rank) const { return *static_cast<Word const*>(plan_->heard_words[static_cast<std::size_t>(rank)]); }
+
+  // Rows go to the sources of the hop, and come from its targets: the keys' way, backwards.
+  void open_rows(Mail<C, Space>& mail) {
+    Hop const& hop = plan_->hops[hop_];
+    rows_slip_.open(mail, Payload::rows);
+    for (std::size_t s = 0; s < hop.sources.size(); ++s)
+      rows_slip_.send(mail, hop.sources[s], plan_->received_from(hop_, s) * width_);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) rows_slip_.expect(mail, hop.targets[t], plan_->sent(hop_, t) * width_);
+  }
+
+  // At the top the rows come from the owner's table, further down from the rows that just arrived.
+  void write_rows(Mail<C, Space>& mail) {
+    Hop const& hop = plan_->hops[hop_];
+    auto& level = plan_->level(hop_ + 1);
+    Ops const& ops = *ops_;
+    bool const top = hop_ + 1 == plan_->hops.size();
+    auto const part = [&](auto const& all, std::size_t first, std::size_t last) {
+      List<std::size_t> const& begins = plan_->runs[hop_].received;
+      return all.subspan(begins[first], begins[last] - begins[first]);
+    };
+    auto const gather = [&](std::size_t first, std::size_t last, auto* out) {
+      table_->gather(part(plan_->received_keys(), first, last), out);
+    };
+    if constexpr (kept_as_sent)
+      if (top) return rows_slip_.write_runs_encoded(mail, hop.sources, gather);
+    rows_slip_.write_runs(mail, hop.sources, [&](std::size_t first, std::size_t last, T* out) {
+      if (top) return gather(first, last, out);
+      auto const* const below = reinterpret_cast<T const*>(plan_->below.data());
+      RowsView<T const> const rows{below, static_cast<std::int64_t>(level.size()), static_cast<std::int64_t>(width_)};
+      ops.gather_rows(rows, part(ops.inverse(level.there(ops)), first, last), {}, out);
+    });
+  }
+
+  // Not owned, like the table: the handle of the pull keeps both.
+  Plan* plan_ = nullptr;
+  Source* table_ = nullptr;
+  std::optional<Ops> ops_;  // by the table's queue, from `start` on
+  std::span<Index const> bases_;
+  std::int64_t rows_ = 0;
+  std::size_t width_ = 0, hop_ = 0;
+  int owner_ = -1;
+  WireSlip<W, T, Space> rows_slip_;
+  Leg leg_ = Leg::keys;
+  bool finished_ = true,     // nothing is left to travel
+      held_ = false;         // rows wait for `release`
+  CountsLeg<C, Plan> counts_;
+  KeysLeg<C, Plan> keys_;
+};
+
+}  // namespace parallax

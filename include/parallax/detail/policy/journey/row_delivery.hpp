@@ -1,0 +1,139 @@
+// The journey of rows to all ranks that hold them, each row as it is: what `Session::assign` and `Session::scale` send, and how
+// they find rows that contradict each other.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/policy/journey/legs.hpp"
+
+namespace parallax {
+
+// Two rows that are given for one key and differ: by their positions in what was grouped. Or none.
+struct RowConflict {
+  // Whether there are such rows; the other members mean something only then.
+  bool found = false;
+  std::size_t key = 0;  // its number among the distinct ones
+  // The position of the row that the other one is held against, the first of its key.
+  std::uint32_t first = 0, second = 0;  // of the other one
+  // The first column in which they differ.
+  std::int64_t column = 0;
+};
+
+// The first two rows of one key that do not have the same bits, key after key. `rows` has a row for each position that was
+// grouped, in memory of the host. Local: a rank looks at its own rows before they travel, and at what has arrived.
+template <class Index, class T>
+RowConflict conflict_in(Grouping<Index> const& groups, RowsView<T const> rows) {
+  for (std::size_t key = 0; key < groups.size(); ++key) {
+    std::uint32_t const first = groups.order[groups.offsets[key]];
+    for (std::uint32_t at = groups.offsets[key] + 1; at < groups.offsets[key + 1]; ++at) {
+      std::uint32_t const second = groups.order[at];
+      for (std::int64_t column = 0; column < rows.width; ++column)
+        if (std::memcmp(rows.row(first) + column, rows.row(second) + column, sizeof(T)) != 0)
+          return {true, key, first, second, column};
+    }
+  }
+  return {};
+}
+
+// Distinct keys, each with a row, go to the rows' owners, past all levels, or, of a table of which every rank has all rows, to
+// all ranks. A leg of counts goes before. Nothing is summed: the plan's top level groups what all ranks gave.
+template <Communicator C, class Index, class T>
+class RowDelivery final : public Traveller<C> {
+ public:
+  // Of keys and rows in the host's memory.
+  using Plan = RowPlan<Index>;
+
+  // Local. The plan is cut for the topology's direct hop; `rows` has a row for each of its keys, in memory of the host, or of
+  // no width, where the keys alone matter. Both outlive the journey. `table_rows` is the bound of the keys; `to_owners`:
+  // whether the table is sharded, alike on all ranks.
+  RowDelivery(Topology<C> const& topology, Plan& plan, RowsView<T const> rows, std::int64_t table_rows, bool to_owners)
+      : plan_{&plan}, own_{rows, RowsPer::distinct}, rows_{table_rows}, to_owners_{to_owners} {
+    for (int rank = 0; rank < topology.size(); ++rank) everyone_.push_back(rank);
+  }
+
+  // Two legs: how many keys follow, then the keys with their rows.
+  bool next(Mails<C>& mail) override {
+    if (leg_ == Leg::none) return false;
+    if (leg_ == Leg::counts && to_owners_) {
+      counts_leg_.open(mail.of(), *plan_, 0);
+    } else if (leg_ == Leg::counts) {
+      gather_leg_.open_sizes(mail.of(), true, everyone_, everyone_);
+    } else if (to_owners_) {
+      keys_leg_.open(mail, *plan_, 0);
+      rows_leg_.open(mail, *plan_, 0, own_.values.width, false);
+    } else {
+      gather_leg_.open(mail, plan_->size(), everyone_, everyone_, own_.values.width, false);
+    }
+    return true;
+  }
+  // Its own: to the owners what is theirs, or all of it to everybody.
+  void write(Mails<C>& mail) override {
+    if (leg_ == Leg::counts && to_owners_) {
+      counts_leg_.write(mail.of(), *plan_, 0);
+    } else if (leg_ == Leg::counts) {
+      gather_leg_.write_size(mail.of(), plan_->size());
+    } else if (to_owners_) {
+      keys_leg_.write(mail, {}, *plan_, 0);
+      rows_leg_.write(mail, {}, *plan_, 0, own_, arrived_, false);
+    } else {
+      auto const rows = [&](T* out) { write_level<Index, T, HostSpace>({}, *plan_, 0, own_, arrived_, 0, plan_->size(), out); };
+      gather_leg_.write(mail, {plan_->groups.keys.span(), rows, [](std::uint32_t*) {}}, false);
+    }
+  }
+  // The other ranks': the keys that arrived make the plan's top level, their rows stay as they came.
+  void read(Mails<C>& mail) override {
+    if (leg_ == Leg::counts) {
+      if (to_owners_) counts_leg_.read(mail.of(), *plan_, 0);
+      else gather_leg_.read_sizes(mail.of(), everyone_);
+      leg_ = Leg::rows;
+      return;
+    }
+    if (to_owners_) {
+      keys_leg_.read(mail, {}, *plan_, 0, rows_);
+      rows_leg_.read(mail, *plan_, 0, arrived_, false);
+    } else {
+      gather_leg_.read(mail, everyone_, arrived_, false);
+      std::swap(plan_->received, gather_leg_.keys);
+      plan_->runs.front().received.assign(everyone_.size() + 1, 0);
+      for (std::size_t giver = 0; giver < everyone_.size(); ++giver) plan_->expect(0, giver, gather_leg_.expected[giver]);
+      plan_->merge_received({}, 0, rows_);
+    }
+    leg_ = Leg::none;
+  }
+
+  // Local, once it is over: all rows that arrived, rank after rank, as the plan's top level groups them.
+  RowsView<T const> arrived() const {
+    return {arrived_.first(), static_cast<std::int64_t>(plan_->top().count()), own_.values.width};
+  }
+  // The rank that gave the row at this position of `arrived`. Local, for messages.
+  int giver(std::uint32_t position) const {
+    std::size_t source = 0, end = expected(0);
+    while (end <= position) end += expected(++source);
+    return to_owners_ ? plan_->hops.front().sources[source] : everyone_[source];
+  }
+
+ private:
+  enum class Leg : unsigned char { counts, rows, none };
+
+  // Keys that a source has announced, which are as many as its rows.
+  std::size_t expected(std::size_t source) const {
+    return to_owners_ ? plan_->received_from(0, source) : gather_leg_.expected[source];
+  }
+
+  Plan* plan_;      // not owned
+  OwnRows<T> own_;  // not owned
+  std::int64_t rows_;
+  bool to_owners_;
+  Leg leg_ = Leg::counts;
+  List<int> everyone_;  // all ranks, who give and take where every rank has all rows
+  CountsLeg<C, Plan> counts_leg_;
+  KeysLeg<C, Plan> keys_leg_;
+  RowsLeg<C, Index, T, HostSpace> rows_leg_;
+  GatherLeg<C, Index, T, HostSpace> gather_leg_;
+  ArrivedRows<T, HostSpace> arrived_;
+};
+
+}  // namespace parallax

@@ -1,0 +1,196 @@
+// A batch's plan and its route: who needs which rows from whom, made once by a pull and used again by the push. Journeys travel
+// by it. A table's pool owns plans, and handles and updates hold them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "parallax/comm/topology.hpp"
+#include "parallax/detail/core/function_ref.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/policy/journey/batch_plan.hpp"
+#include "parallax/detail/policy/journey/lent.hpp"
+
+namespace parallax {
+
+// What a leg over one hop looked like: contiguous runs of this rank's sorted keys to the targets, and of received keys from
+// the sources.
+struct HopRuns {
+  List<std::size_t> sent;      // targets + 1 begins in the keys of the level below
+  List<std::size_t> received;  // sources + 1 begins in the received keys
+};
+
+// The route of a batch over the hops of a topology. Levels of distinct keys: level 0 are this rank's own, the batch's; level
+// k + 1 those that arrived over hop k, merged. Every level keeps the grouping by which rows are summed on the way up and spread
+// on the way down. Keys travel in memory of the space, and are merged there; the host knows the lengths of their runs. Owns its
+// memory.
+template <class Index, MemorySpace Space = HostSpace>
+struct Route {
+  // What moves and sums rows in memory of the space.
+  using Ops = RowOps<Space>;
+
+  // The topology's, which must outlive the plan: the first one from this rank, the last one to the owners.
+  Slice<Hop const> hops;
+  List<Groups<Index, Space>> arrived;  // by hop: level k + 1
+  // By hop; known as far as `agreed` says.
+  List<HopRuns> runs;
+  Buffer<std::byte, Space> received;  // scratch: keys as they arrived
+  Buffer<std::byte, Space> below;     // scratch: rows on their way down, between two hops
+  std::size_t agreed = 0;             // hops whose runs are known on all their ranks
+  bool lent = false;                  // other ranks may have read the groups where they lie
+  Buffer<std::byte> lent_words;       // records of what this rank lends, by rank
+  List<void const*> heard_words;      // where those that other ranks have told it of lie, by rank
+
+  // The keys that arrived last, in memory of the space. At the owner a pull gathers rows by them.
+  std::span<Index const> received_keys() const {
+    return {reinterpret_cast<Index const*>(received.data()), received.size() / sizeof(Index)};
+  }
+
+  // Keys that go to a target of hop k, by its place in `targets`. Valid once the hop is cut.
+  std::size_t sent(std::size_t k, std::size_t target) const { return runs[k].sent[target + 1] - runs[k].sent[target]; }
+  // Keys that come from a source of hop k, by its place in `sources`. Valid once they were expected.
+  std::size_t received_from(std::size_t k, std::size_t source) const {
+    return runs[k].received[source + 1] - runs[k].received[source];
+  }
+  // So many keys are going to come from a source of hop k: said of source after source, in their order.
+  void expect(std::size_t k, std::size_t source, std::size_t count) {
+    runs[k].received[source + 1] = runs[k].received[source] + count;
+  }
+
+ protected:
+  // Local. The runs of `keys`, a level's in ascending order, that go to the targets of hop k, by the host. `bases` has the first
+  // key of every owner, and the end. What the sources send is not known yet.
+  void cut_here(std::size_t k, std::span<Index const> keys, std::span<Index const> bases) {
+    Hop const& hop = hops[k];
+    bounds_.clear();
+    for (std::size_t t = 0; t <= hop.targets.size(); ++t)
+      bounds_.push_back(bases[static_cast<std::size_t>(hop.base) + t * static_cast<std::size_t>(hop.stride)]);
+    List<std::size_t>& begins = runs_of(k).sent;
+    if (!hop.targets.empty()) RowOps<HostSpace>::bucket(keys, bounds_, begins);
+  }
+  // The runs of hop k, none of them known yet.
+  HopRuns& runs_of(std::size_t k) {
+    runs[k].sent.assign(hops[k].targets.size() + 1, 0);
+    runs[k].received.assign(hops[k].sources.size() + 1, 0);
+    return runs[k];
+  }
+
+ private:
+  List<Index> bounds_;  // scratch: the keys at which a hop cuts
+};
+
+// Both in one, as handles and updates hold them: `users` counts who does, and a plan without users is free for another batch.
+// Prepared, grouped and cut for its first hop it is ready to travel.
+template <class Index, MemorySpace Space = HostSpace>
+struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
+  // The integer that holds a key, the table's.
+  using index_type = Index;
+  // Where keys and rows of it travel.
+  using space = Space;
+  // What moves and sums rows in memory of the space.
+  using Ops = RowOps<Space>;
+
+  // Local. For a new batch, over these hops: nothing of the last one counts, and all memory stays.
+  void prepare(Slice<Hop const> route) {
+    if constexpr (Space::host_readable)
+      if (std::exchange(this->lent, false))
+        take_back(this->groups.keys), take_back(this->groups.offsets), take_back(this->groups.order);
+    this->hops = route;
+    this->arrived.resize(route.size());
+    this->runs.resize(route.size());
+    this->agreed = this->dropped = 0;
+    this->bags.clear();
+    this->stepped = this->retired = this->padded = false;
+    this->named.resize(0);
+    this->renew_named();
+    bases_.renew();
+  }
+
+  // The groups of level k: this rank's own keys at 0, what has arrived over hop k - 1 above. The highest level is hops.size().
+  Groups<Index, Space>& level(std::size_t k) { return k == 0 ? this->groups : this->arrived[k - 1]; }
+  // The groups at the owner: all keys that were asked of this rank, or given to it. Empty on a rank that owns nothing.
+  Groups<Index, Space>& top() { return this->arrived.back(); }
+  // Local. Keys of hop 0 lie where the sources have told, by place `run(s)`, or null of one that has none: copied as if they had
+  // arrived.
+  [[gnu::noinline]] void copy_received(FunctionRef<LentKeys<Index> const*(std::size_t)> run) {
+    std::size_t const sources = this->hops[0].sources.size();
+    for (std::size_t s = 0; s < sources; ++s) this->expect(0, s, run(s) ? run(s)->count : 0);
+    List<std::size_t> const& begins = this->runs[0].received;
+    this->received.resize_with_slack(begins.back() * sizeof(Index));
+    for (std::size_t s = 0; s < sources; ++s)
+      if (this->received_from(0, s) > 0)
+        std::memcpy(this->received.data() + begins[s] * sizeof(Index), run(s)->keys, run(s)->count * sizeof(Index));
+  }
+  // Local. Keys of hop k have arrived, `received`: merged into level k + 1, each less than `rows`. From here on the ranks of
+  // the hop know its runs.
+  void merge_received(Ops const& ops, std::size_t k, std::int64_t rows) {
+    auto const came = this->received_keys();
+    if constexpr (Space::host_readable) {
+      this->arrived[k].group_runs(ops, came.data(), this->runs[k].received, rows, this->sort);
+    } else {
+      this->arrived[k].group(ops, came.data(), came.size(), rows + this->padded, this->sort);
+      if (this->padded) this->arrived[k].drop_padding(rows);
+    }
+    this->agreed = k + 1;
+  }
+  // Local. Cuts level k for its hop, by the placement's `bases`, of `rows` rows. For 0 as the plan is made, then by the journey
+  // when a level has arrived. Keys that a device has grouped are cut there: then the lengths are waited for, as long as the queue's
+  // communicator waits.
+  void cut(std::size_t k, [[maybe_unused]] Ops const& ops, std::span<Index const> bases, [[maybe_unused]] std::int64_t rows) {
+    if constexpr (!Space::host_readable)
+      if (level(k).made_there()) {
+        begin_cut(k, bases_.of(ops, bases).data(), rows);
+        return static_cast<void>(end_cut(k));
+      }
+    this->cut_here(k, level(k).keys_here(), bases);
+  }
+  // On a device: `place` writes there the keys of so many indices; they are grouped, cut for the first hop and padded, and the
+  // lengths of runs are those of `padding`, whatever the batch names.
+  template <class Padding, class Tally, class Place>
+  void pad_there(Ops const& ops, std::size_t count, Index const* bases, std::int64_t rows, Padding padding, Tally* tally,
+                 Place&& place) {
+    Hop const& hop = this->hops.front();
+    padding.owners = static_cast<std::uint32_t>(hop.targets.size());
+    this->groups.group_padded(ops, this->place_there(count, place), count, bases, static_cast<std::size_t>(hop.base),
+                              static_cast<std::size_t>(hop.stride), rows, padding, this->bags.wrongs(), tally);
+    auto& sent = this->runs_of(0).sent;
+    for (std::size_t t = 0; t < sent.size(); ++t) sent[t] = t * (std::size_t{padding.capacity} + 1);
+    this->padded = true;
+  }
+  // Both halves of it for keys that a device has grouped, of plans there alone. The first one puts it in the queue; `bases` lie in
+  // the device's memory.
+  void begin_cut([[maybe_unused]] std::size_t k, [[maybe_unused]] Index const* bases, [[maybe_unused]] std::int64_t rows) {
+    if constexpr (!Space::host_readable) {
+      Hop const& hop = this->hops[k];
+      level(k).cut(bases, static_cast<std::size_t>(hop.base), static_cast<std::size_t>(hop.stride), cuts(k), rows,
+                   k == 0 ? this->bags.wrongs() : std::span<std::uint32_t const>{});
+    }
+  }
+  // Whether the second half has nothing to wait for.
+  bool cut_is_here([[maybe_unused]] std::size_t k) {
+    if constexpr (!Space::host_readable) return level(k).cut_is_here();
+    else return true;
+  }
+  // The second half. At level 0 what was dropped is counted; false where the bags of the batch are none, as its offsets were wrong.
+  bool end_cut([[maybe_unused]] std::size_t k) {
+    bool in_order = true;
+    if constexpr (!Space::host_readable) {
+      level(k).await_cut();
+      auto const told = level(k).take_cut({this->runs_of(k).sent.data(), cuts(k)});
+      if (k == 0) this->dropped = told.none;
+      in_order = told.wrong == 0;
+    }
+    return in_order;
+  }
+
+ private:
+  // Where hop k cuts its level: before, between and behind its targets.
+  std::size_t cuts(std::size_t k) const { return this->hops[k].targets.empty() ? 0 : this->hops[k].targets.size() + 1; }
+
+  Shown<Index, Space> bases_;
+};
+
+}  // namespace parallax

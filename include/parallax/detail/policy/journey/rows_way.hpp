@@ -1,0 +1,321 @@
+// The way of a sparse gradient whose rows travel as rows: a policy gives it a journey and names it in its `exchange<Sparse>`,
+// the step calls its phases.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/policy/journey/row_journey.hpp"
+#include "parallax/policy/exchange.hpp"
+
+namespace parallax {
+
+// What the ways of sparse updates share: the plan, made here where the update brings indices, and the rows, kept where they
+// must. RowsWay derives from it, and so does a way that sends a table's rows in another form.
+template <Communicator C, class Update>
+class RowWayBase : public WayBase<C, Update> {
+  using Base = WayBase<C, Update>;
+
+ public:
+  // What a rank holds of the variable, a SparseState.
+  using S = typename Base::State;
+  // Where the variable's rows and gradients are.
+  using typename Base::Space;
+  // The variable's scalar.
+  using typename Base::T;
+  // The integer that holds a key, the variable's.
+  using Index = typename S::index_type;
+
+ protected:
+  // The variable's, from `prepare` to `close`.
+  using Base::state_;
+
+  // Local, called first in `prepare`. Takes the plan of a pull, or makes one of the indices that the update brings; of a pull
+  // whose rows have moved since, it makes the plan anew. `every_occurrence`: rows that are kept are not summed by index. Throws
+  // Error: bad_id for an index outside the table; invalid_argument for rows that do not fit the batch; misuse where a rank that
+  // has joined names indices.
+  void prepare_rows(Update const& update, Topology<C> const& topology, Preparing how, int clip, bool every_occurrence = false) {
+    this->begin(update, clip);
+    bool const usable = update.plan && !update.plan->retired;
+    typename S::Plan& plan = usable ? *update.plan : state_->take_plan();
+    plan_ = &plan;
+    ++plan.users;
+    own_ = {update.rows, update.per};
+    if (!update.plan) {
+      detail::make_plan(topology, IndicesOf{&*state_, update.ids}, plan, "step");
+    } else if (!usable) {
+      detail::remake_plan(topology, *state_, plan, *update.plan, own_.distinct());
+      if (own_.distinct()) own_.per = RowsPer::index;
+    }
+    count(state_->seen.pushed, pushed_, plan.size());
+    if (how.joined && plan.indices() > 0)
+      throw this->refusal(Errc::misuse, topology.rank(),
+                          joined({"a rank that has joined has no data, but names ", plan.indices(), " indices"}));
+    if (how.joined) own_ = {{nullptr, 0, state_->width()}, RowsPer::index};
+    given_ = own_.values;
+    if (how.joined) return;
+    BatchSize const size{plan.indices(), plan.size(), plan.bags.count};
+    if (!size.fits(own_.values, own_.per, state_->width()))
+      throw this->refusal(Errc::invalid_argument, topology.rank(),
+                          size.misfit(own_.values.rows, own_.values.width, own_.per, state_->width()));
+    given_ = own_.values;
+    if (how.keep) keep_rows(every_occurrence);
+  }
+
+ public:
+  // The rows as the user gave them, one for each index, distinct index or bag; none on a rank that has joined.
+  RowsView<T const> gradient() const { return given_; }
+  // Also the handle of the batch is of no later step.
+  void settled() noexcept {
+    if (plan_) plan_->stepped = true;
+    Base::settled();
+  }
+  // Also what the update was counted as using of the table is taken back: rows that no step applies are given again, most often.
+  void refused() noexcept {
+    if (state_) state_->seen.pushed -= pushed_, state_->seen.merged -= merged_;
+    Base::refused();
+  }
+  // Also the plan is given back to the variable's pool, which may give it to another batch.
+  void close() noexcept {
+    if (plan_) --plan_->users;
+    plan_ = nullptr;
+    pushed_ = merged_ = 0;
+    Base::close();
+  }
+
+ protected:
+  // Past the call, rows lie in memory of the update: summed by index, or all occurrences where the policy sends them all.
+  void keep_rows(bool every_occurrence) {
+    std::int64_t const width = state_->width();
+    bool const all = own_.distinct() || every_occurrence;
+    std::size_t const count = all ? static_cast<std::size_t>(own_.values.rows) : plan_->size();
+    kept_.resize_with_slack(count * static_cast<std::size_t>(width));
+    if (all) state_->ops().pack_rows(own_.values, 0, count, kept_.data());
+    else write_level(state_->ops(), *plan_, 0, own_, ArrivedRows<T, Space>{}, 0, count, kept_.data());
+    own_ = {{kept_.data(), static_cast<std::int64_t>(count), width}, every_occurrence ? own_.per : RowsPer::distinct};
+  }
+
+  // Adds `rows` to a number of the table's use, and notes them as this update's.
+  static void count(double& seen, double& own, std::size_t rows) {
+    own = static_cast<double>(rows);
+    seen += own;
+  }
+
+  // "row r, column c", as messages call an element of a gradient or of a sum.
+  static std::string place_text(std::int64_t row, NonFiniteElement const& found) {
+    return joined({"row ", row, ", column ", found.column});
+  }
+
+  // The batch: whose its distinct keys are, and how its rows travel. Held from `prepare` to `close`.
+  typename S::Plan* plan_ = nullptr;
+  // This rank's rows on their way: the user's memory, or `kept_`.
+  OwnRows<T> own_;
+  // The rows as they were given, which stay the user's.
+  RowsView<T const> given_;
+  // Rows that outlive the call; the memory is used again.
+  Buffer<T, Space> kept_;
+  // What this update has added to the variable's use, from `prepare` to `close`.
+  double pushed_ = 0,  // rows that this rank has pushed for the update
+      merged_ = 0;     // and of those that its host has merged
+};
+
+// The way of a sparse update whose rows travel as rows, by a policy's Journey: JourneyOf<C, Index, T, Space, W>, of which W is
+// the exchange's wire. A journey's parameters are unconstrained: clang 14 cannot precompile a header that matches constrained
+// ones.
+template <Communicator C, class Update, template <class, class, class, class, class> class JourneyOf>
+class RowsWay : public RowWayBase<C, Update> {
+  using Base = RowWayBase<C, Update>;
+  using Base::state_, Base::leader_, Base::function_, Base::plan_, Base::own_;
+  using F = typename Base::Function;
+
+ public:
+  // The integer that holds a key, the variable's.
+  using typename Base::Index;
+  // Where the variable's rows and gradients are.
+  using typename Base::Space;
+  // The variable's scalar.
+  using typename Base::T;
+  // The policy's journey for this variable: a RowJourney with legs and a `reduce`.
+  using Journey = JourneyOf<C, Index, T, Space, wire_of<typename Base::S::Exchange>>;
+
+  // Local. Plan and rows as `prepare_rows` takes them, and the journey begins. Throws what that throws, and Error where the
+  // policy cannot: invalid_argument for rows by distinct index if it sends every occurrence, misuse on a topology with servers
+  // if it gathers at every rank.
+  void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
+    this->prepare_rows(update, topology, how, clip, Journey::every_occurrence);
+    if (Journey::every_occurrence && own_.distinct())
+      throw this->refusal(Errc::invalid_argument, topology.rank(),
+                          std::string{Base::S::policy::name} + " pushes every occurrence: give one gradient row per index");
+    if (Journey::gathers && topology.serves())
+      throw this->refusal(
+          Errc::misuse, topology.rank(),
+          std::string{Base::S::policy::name} + " gathers at every rank, and in this topology only servers own rows");
+    bool const in_place = topology.reads_in_place() && static_cast<std::size_t>(topology.size()) <= sum_chunk;
+    journey_.begin(state_->ops(), *plan_, own_, state_->placement().bases(), state_->rows(), state_->counted(), in_place);
+    journey_.prepare();
+  }
+
+  // Every rank knows alike whether the plan was agreed by a pull, which is part of the update's hash. A gathering asks nothing
+  // of a pull, and another one may be on its way.
+  NamedRows named() const { return !gathers && journey_.known() ? NamedRows::of_a_pull : NamedRows::by_index; }
+  // 1 where the journey asks the agreement to carry how many keys go to each rank, else 0, because they have told each other
+  // before.
+  std::size_t counts() const { return journey_.asks() ? 1 : 0; }
+  // Passes on the journey's numbers, for the agreement that is about to be posted.
+  template <class Tell>
+  void tell(Topology<C> const&, Tell&& tell) const {
+    journey_.tell(tell);
+  }
+  // Passes on the numbers of the other ranks to the journey, once all have agreed.
+  template <class Told>
+  void hear(Topology<C> const&, Told&& told) {
+    journey_.hear(told);
+  }
+  // The journey's next leg; rows of all updates of a step share its transfers.
+  bool next(Mails<C>& mail) { return journey_.next(mail); }
+  // Fills the journey's leg.
+  void write(Mails<C>& mail) { journey_.write(mail); }
+  // Gives the journey what came in on its leg.
+  void read(Mails<C>& mail) { journey_.read(mail); }
+  // Local, after the last leg: the journey sums what has arrived. On two levels the variable notes, for `Auto`, how many
+  // distinct rows this rank's host has handed to it.
+  void reduce() {
+    journey_.reduce();
+    if (plan_->hops.size() > 1) Base::count(state_->seen.merged, this->merged_, plan_->level(1).size());
+  }
+
+  // The journey's result enters the variable, and the first one leads. Of one that does not lead the sums are made at once.
+  // Throws Error (misuse) for updates of one variable in different clip groups.
+  void deposit(int clip) {
+    if (state_->merging.first) journey_.sum_up();
+    this->enter(journey_.reduced(), clip);
+  }
+  // By the leader: the results of all its variable's updates become one, which is averaged. A result that nobody looks at
+  // before it is applied is summed as it is, where sums are put off, or averaged then. Throws what the optimizer's `at` throws.
+  void merge() {
+    if (!leader_) return;
+    state_->reserve_update();
+    auto& [sum, others, clip] = state_->merging;
+    bool const looked_at = transforms<F> || clip >= 0;
+    if (looked_at || !others.empty()) sum_up();
+    if (!others.empty()) sum = sum_of(*sum, others);
+    put_off_ = looked_at ? 0 : state_->average_by_scale(this->divisor());
+    if (!journey_.puts_off() && put_off_ == 0) state_->average(*sum, this->divisor());
+    if constexpr (Base::S::adaptive || Space::host_readable) state_->seen.owned = static_cast<double>(sum->keys.size());
+    if constexpr (gathers && Space::host_readable) rows_ = state_->rows_named(sum->keys);  // before the commit: it may throw
+  }
+  // Calls the user's function, if there is one, with the averaged rows that this rank has and their numbers in the table.
+  void transform() {
+    if constexpr (transforms<F>) {
+      auto const& result = *state_->merging.first;
+      RowsView<T> const values{result.rows, static_cast<std::int64_t>(result.keys.size()), state_->width()};
+      (*function_)(RowsGradient<Index, T>{state_->rows_of(keys_here(result.keys)), values});
+    }
+  }
+  // All rows that this rank has of the result, for the step to look at; sums that were put off are made and averaged for it. On a
+  // device rows of zeros may follow.
+  RowsView<T const> result() {
+    auto const& sums = *state_->merging.first;
+    bool const averages = journey_.puts_off() || std::exchange(put_off_, 0) != 0;
+    if (journey_.puts_off()) sum_up();
+    if (averages) state_->average(sums, this->divisor());
+    return {sums.rows, static_cast<std::int64_t>(most_of(sums.keys)), state_->width()};
+  }
+  // Names an element of a gradient by its row in what was given, and one of a sum by its row in the table.
+  std::string place_of(NonFiniteElement const& found, bool of_result) const {
+    if (!of_result) return this->place_text(found.row, found);
+    return this->place_text(
+        state_->placement().row(keys_here(state_->merging.first->keys)[static_cast<std::size_t>(found.row)]), found);
+  }
+  // Where every rank has all rows, each looks at its share of them.
+  RowsView<T const> clipped(Topology<C> const& topology) const {
+    auto const& result = *state_->merging.first;
+    std::size_t begin = 0, end = most_of(result.keys);
+    if constexpr (gathers) {
+      end = result.keys.size();
+      begin = part_begin(end, topology.rank(), topology.size());
+      end = part_begin(result.keys.size(), topology.rank() + 1, topology.size());
+    }
+    auto const width = static_cast<std::size_t>(state_->width());
+    return as_row(std::span{result.rows + begin * width, (end - begin) * width});
+  }
+  // By the leader, last: the optimizer's rule over the rows of the result, each times `scale`. On a device, rows whose sums
+  // were put off are summed, averaged and applied in one.
+  void apply(double scale) noexcept(Space::host_readable) {
+    auto const& result = *state_->merging.first;
+    if (put_off_ != 0) scale *= put_off_;
+    if constexpr (gathers && Space::host_readable) {
+      state_->apply(rows_, result.rows, static_cast<T>(scale));
+    } else if constexpr (gathers) {
+      state_->apply(state_->rows_named(result.keys), result.rows, static_cast<T>(scale));
+    } else if constexpr (Space::host_readable) {
+      state_->apply(result.keys, result.rows, static_cast<T>(scale));
+    } else {
+      if (journey_.puts_off()) state_->apply_runs(result, journey_.addends(), journey_.groups(), this->divisor());
+      else state_->apply(result.keys, result.rows, static_cast<T>(scale));
+    }
+    state_->end_update();
+  }
+
+ private:
+  // Whether the result has all rows that any rank has named, and not only those that this rank owns.
+  static constexpr bool gathers = Journey::gathers;
+
+  // Makes sums that were put off, and shows the variable's result where they are.
+  void sum_up() {
+    journey_.sum_up();
+    *state_->merging.first = journey_.reduced();
+  }
+  // The results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates. A device takes
+  // as many rows of each as there may be; those that no key has are of no key of the sum.
+  ReducedRows<Index, T, Space> sum_of(ReducedRows<Index, T, Space> const& first,
+                                      List<ReducedRows<Index, T, Space>> const& others) {
+    std::size_t n = most_of(first.keys);
+    auto const width = static_cast<std::size_t>(state_->width());
+    for (auto const& other : others) n += most_of(other.keys);
+    all_keys_.resize_with_slack(n);
+    all_rows_.resize_with_slack(n * width);
+    all_counts_.resize_with_slack(n);
+    std::size_t at = 0;
+    auto const& ops = state_->ops();
+    auto const append = [&](ReducedRows<Index, T, Space> const& result) {
+      std::size_t const u = most_of(result.keys);
+      auto const keys = keys_there(ops, result.keys);
+      if constexpr (Space::host_readable) ops.copy_bytes(all_keys_.data() + at, keys.data(), u * sizeof(Index));
+      else ops.take_keys(keys.data(), u, result.keys.count(ops), static_cast<Index>(state_->rows()), all_keys_.data() + at);
+      ops.copy_from(all_rows_.data() + at * width, result.rows, static_cast<std::int64_t>(u * width));
+      if (result.counts) ops.copy_bytes(all_counts_.data() + at, result.counts, u * sizeof(std::uint32_t));
+      at += u;
+    };
+    append(first);
+    std::for_each(others.begin(), others.end(), append);
+    groups_.group(ops, all_keys_.data(), n, state_->rows() + !Space::host_readable, plan_->sort);
+    if constexpr (!Space::host_readable)
+      if (n > 0) groups_.drop_padding(state_->rows());
+    std::size_t const u = most_of(groups_.named());
+    merged_rows_.resize_with_slack(u * width);
+    merged_counts_.resize_with_slack(u);
+    RowsView<T const> const rows{all_rows_.data(), static_cast<std::int64_t>(n), state_->width()};
+    ops.coalesce(rows, groups_.there(ops), 0, u, merged_rows_.data());
+    if (state_->counted()) ops.sum_counts(all_counts_.span(), groups_.there(ops), 0, u, merged_counts_.data());
+    return {groups_.named(), merged_rows_.data(), state_->counted() ? merged_counts_.data() : nullptr};
+  }
+
+  // Kept from step to step, with its memory.
+  Journey journey_;
+  // The scale that stands for an average which was put off; 0 where it is made.
+  double put_off_ = 0;
+  // Of the rows that `apply` updates in the host's memory, where every rank has all rows: their numbers.
+  std::span<Index const> rows_;
+  // Below: what merging several updates of one variable needs.
+  Groups<Index, Space> groups_;
+  Buffer<Index, Space> all_keys_;
+  Buffer<T, Space> all_rows_, merged_rows_;
+  Buffer<std::uint32_t, Space> all_counts_, merged_counts_;
+};
+
+}  // namespace parallax

@@ -1,0 +1,47 @@
+// One word for a whole model: a preset stands where a policy stands and resolves by the variable's kind. Users name it among
+// the options of a Variable, which asks `policy_for` what it means.
+#pragma once
+
+#include <type_traits>
+
+#include "parallax/detail/policy/all_gather.hpp"
+#include "parallax/policy/all_reduce.hpp"
+#include "parallax/policy/ps_shard.hpp"
+
+namespace parallax::presets {
+
+// The rule of Parallax (Kim et al., EuroSys 2019): Dense -> AllReduce, Sparse -> PsShard. What a Variable has that names no
+// policy.
+struct hybrid {
+  // It stands among a variable's options for its policy.
+  using axis = policy_axis;
+  // AllReduce or PsShard, by the kind.
+  template <class Kind>
+  using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, PsShard>;
+};
+// Replicas everywhere: Dense -> AllReduce, and Sparse -> AllReduce, which sends a gradient of the whole table.
+struct all_reduce {
+  // It stands among a variable's options for its policy.
+  using axis = policy_axis;
+  // AllReduce, whatever the kind.
+  template <class Kind>
+  using resolve = AllReduce;
+};
+// Optimizers' state with the owners only: Dense -> PsShard, Sparse -> PsShard.
+struct parameter_server {
+  // It stands among a variable's options for its policy.
+  using axis = policy_axis;
+  // PsShard, whatever the kind.
+  template <class Kind>
+  using resolve = PsShard;
+};
+// Horovod's and DDP's rule: Dense -> AllReduce, Sparse -> AllGather.
+struct all_gather {
+  // It stands among a variable's options for its policy.
+  using axis = policy_axis;
+  // AllReduce or AllGather, by the kind.
+  template <class Kind>
+  using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, AllGather>;
+};
+
+}  // namespace parallax::presets

@@ -1,0 +1,216 @@
+// What was named ahead: batches whose ids the next step takes along, and whose rows follow it. `Session::prefetch` adds to it;
+// a step's flight carries it, and every wait polls it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "parallax/detail/core/algorithm.hpp"
+
+#include "parallax/comm/any.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/pull/fetch.hpp"
+#include "parallax/detail/transfer/agreement/agreement.hpp"
+
+namespace parallax {
+namespace detail {
+
+// The fetches that were named ahead and are not pulled yet, in the order of their naming, which is the same on all ranks. What
+// the next step does for them it does for all. A session's core owns one; it shares the fetches with the pool, and with who is
+// to pull them.
+template <Communicator C>
+class Ahead final : public Traveller<C> {
+  using Base = FetchBase<C>;
+  using Stage = typename Base::Stage;
+
+ public:
+  // By `prefetch`, once the ids were planned.
+  void add(Shared<Base> fetch) { fetches_.push_back(std::move(fetch)); }
+  // By the `pull` of it.
+  void remove(Base const& fetch) {
+    detail::drop_if(fetches_, [&](auto const& known) { return known.get() == &fetch; });
+  }
+  // False for a fetch of another session, or one that was pulled before.
+  bool has(Base const& fetch) const {
+    return detail::any_of(fetches_, [&](auto const& known) { return known.get() == &fetch; });
+  }
+  // Whether rows are on their way, so that the session must not be destroyed or visited.
+  bool falling() const { return falling_; }
+
+  // What all ranks must have in common in a step, and how it is told where they have not.
+  std::uint64_t hash() const;
+  std::string describe() const;
+
+  // In a step: whether this rank can send the ids of all. Where one rank cannot, none sends any in this step, and the pull of a
+  // batch sends its ids itself.
+  bool planned() const;
+  // In a step, by its flight: how many numbers ride in the agreement for those that no step has taken along yet.
+  std::size_t counts() const;
+  // Their numbers go into the agreement, from place `which` on: lengths of runs, for each table and rank of the first hop.
+  void tell(Agreement<C>& agreement, std::size_t which) const;
+  // Once the ranks agreed: takes the numbers of the others, from place `which` on, and lets the ids begin to travel.
+  void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology);
+  // As a journey, by the mail of the flight: the ids of all. False once every id is with its owner.
+  bool next(Mails<C>& mail) override;
+  // Writes the leg of those fetches that have one.
+  void write(Mails<C>& mail) override;
+  // Reads the leg of those fetches that had one.
+  void read(Mails<C>& mail) override;
+  // The ids have arrived: by the flight, once its mail is done.
+  void arrive() {
+    named([](Base& fetch) { fetch.stage = Stage::climbed; });
+  }
+
+  // After a step that was not refused: the rows of climbed ids begin to travel, by the mail of pulls.
+  void release(Mails<C>& mail);
+  // Lets rows progress; true once no row is on its way. They travel together, so that the first are here when the last are.
+  bool poll(Mails<C>& mail);
+
+  // Forgets those that nobody is going to pull, unless their rows are on their way.
+  void sweep();
+
+ private:
+  // Calls f with the fetches that no step has taken along yet.
+  template <class F>
+  void named(F&& f) const {
+    for (auto const& fetch : fetches_)
+      if (fetch->stage == Stage::named) f(*fetch);
+  }
+
+  List<Shared<Base>> fetches_;
+  List<Traveller<C>*> travellers_;  // scratch of `poll`
+  bool falling_ = false;
+};
+
+template <Communicator C>
+std::uint64_t Ahead<C>::hash() const {
+  Fingerprint hash;
+  for (auto const& fetch : fetches_) {
+    hash.add(fetch->hash());
+    hash.add(static_cast<std::uint64_t>(fetch->stage));
+  }
+  return hash.value();
+}
+
+template <Communicator C>
+std::string Ahead<C>::describe() const {
+  std::string lines;
+  for (auto const& fetch : fetches_) lines += "\tnamed ahead\n" + fetch->describe();
+  return lines;
+}
+
+template <Communicator C>
+bool Ahead<C>::planned() const {
+  return detail::all_of(fetches_, [](auto const& fetch) { return !fetch->error.has_value() && !fetch->outdated(); });
+}
+
+template <Communicator C>
+std::size_t Ahead<C>::counts() const {
+  std::size_t sum = 0;
+  named([&](Base const& fetch) { sum += fetch.counts(); });
+  return sum;
+}
+
+template <Communicator C>
+void Ahead<C>::tell(Agreement<C>& agreement, std::size_t which) const {
+  named([&](Base const& fetch) {
+    fetch.tell([&](int rank, std::size_t mine, std::uint64_t count) { agreement.tell(rank, which + mine, count); });
+    which += fetch.counts();
+  });
+}
+
+template <Communicator C>
+void Ahead<C>::climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
+  named([&](Base& fetch) {
+    fetch.hear([&](int rank, std::size_t mine) { return agreement.told(rank, which + mine); });
+    fetch.begin(topology, true);
+    which += fetch.counts();
+  });
+}
+
+template <Communicator C>
+bool Ahead<C>::next(Mails<C>& mail) {
+  bool any = false;
+  named([&](Base& fetch) { any |= fetch.travelling = fetch.next(mail); });
+  return any;
+}
+
+template <Communicator C>
+void Ahead<C>::write(Mails<C>& mail) {
+  named([&](Base& fetch) {
+    if (fetch.travelling) fetch.write(mail);
+  });
+}
+
+template <Communicator C>
+void Ahead<C>::read(Mails<C>& mail) {
+  named([&](Base& fetch) {
+    if (fetch.travelling) fetch.read(mail);
+  });
+}
+
+template <Communicator C>
+void Ahead<C>::release(Mails<C>& mail) {
+  sweep();
+  for (auto const& fetch : fetches_)
+    if (fetch->stage == Stage::climbed && fetch->release()) fetch->stage = Stage::falling, falling_ = true;
+  poll(mail);
+}
+
+template <Communicator C>
+bool Ahead<C>::poll(Mails<C>& mail) {
+  if (!falling_) return true;
+  travellers_.clear();
+  for (auto const& fetch : fetches_)
+    if (fetch->stage == Stage::falling) travellers_.push_back(fetch.get());
+  if (!carry<C>(mail, travellers_)) return false;
+  for (auto const& fetch : fetches_)
+    if (fetch->stage == Stage::falling) fetch->stage = Stage::here;
+  falling_ = false;
+  return true;
+}
+
+template <Communicator C>
+void Ahead<C>::sweep() {
+  detail::drop_if(fetches_, [](auto const& fetch) {
+    bool const gone = fetch->dropped && fetch->stage != Stage::falling;
+    if (gone) fetch->clear();
+    return gone;
+  });
+}
+
+}  // namespace detail
+
+// A batch that was named ahead: `Session::pull` turns it into what a pull of the same indices returns. Move-only. One that is
+// dropped instead must be dropped on all ranks. C: a session's edge to its communicator.
+template <Communicator C, class... Handles>
+class BasicPrefetched {
+ public:
+  // By `Session::prefetch`: one more hold on a fetch of the session's pool.
+  explicit BasicPrefetched(Shared<detail::Fetch<C, Handles...>> fetch) : fetch_{std::move(fetch)} {}
+  BasicPrefetched(BasicPrefetched&&) noexcept = default;
+  // Drops the batch that it has held; all ranks do so alike.
+  BasicPrefetched& operator=(BasicPrefetched&& other) noexcept {
+    BasicPrefetched gone{std::move(other)};
+    std::swap(fetch_, gone.fetch_);
+    return *this;
+  }
+  // Local. Tells the session that nobody is going to pull it: a later step, pull or finish lets it go, once no row of it is on
+  // its way.
+  ~BasicPrefetched() {
+    if (fetch_) fetch_->dropped = true;
+  }
+
+  // For `Session::pull`, which takes the fetch; the batch is empty then.
+  Shared<detail::Fetch<C, Handles...>> release() { return std::move(fetch_); }
+
+ private:
+  Shared<detail::Fetch<C, Handles...>> fetch_;
+};
+
+// What `prefetch` of a session over C returns.
+template <Communicator C, class... Handles>
+using Prefetched = BasicPrefetched<detail::edge_of<C>, Handles...>;
+
+}  // namespace parallax

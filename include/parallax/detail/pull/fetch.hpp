@@ -1,0 +1,413 @@
+// A pull on its way: batches of indices planned, agreed on and fetched. `Session::pull` makes one and awaits it; one of
+// `prefetch` is brought by a step. The room `pull` fetches rows of tables, and has the handles by which trainers read them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/core/function_ref.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/pointer.hpp"
+#include "parallax/detail/policy/journey/pull_journey.hpp"
+#include "parallax/detail/pull/handle.hpp"
+
+namespace parallax {
+namespace detail {
+
+// Local, once the rows of a pull are here: what a handle shows of them. Behind the rows lies one of zeros where indices were
+// dropped, to which `inverse` leads.
+template <class State>
+void finish_pull(PulledRows<State> const& handle) {
+  if (handle.dropped() > 0 || handle.plan()->padded)
+    handle.plan()->append_zeros(handle.state().ops(),
+                                static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
+}
+// The same of bags: their rows are pooled, summed in the order of the indices, times weights or divided by how many were kept.
+template <class State>
+void finish_pull(PulledBags<State> const& handle) {
+  using T = typename State::scalar_type;
+  finish_pull(handle.rows());
+  auto& plan = *handle.plan();
+  auto& bags = plan.bags;
+  auto const& ops = handle.state().ops();
+  bags.pooled.resize_with_slack(bags.count * static_cast<std::size_t>(handle.width()) * sizeof(T));
+  T* const out = reinterpret_cast<T*>(bags.pooled.data());
+  RowTerms<T> const terms{handle.rows().values(), ops.inverse(plan.groups.there(ops)).data(),
+                          bags.mean ? nullptr : bags.template factor_list<T>()};
+  ops.sum_term_runs(terms, bags.begins_there(ops), out);
+  if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.kept.span());
+}
+
+// One pull of one or several tables, without their types: what a session's `pull` and what was named ahead call. As a journey
+// (see `carry`) it is theirs together. Counted: the pool holds those of `prefetch`, beside who is going to pull them.
+template <Communicator C>
+class FetchBase : public Counted, public Traveller<C> {
+ public:
+  // How far a fetch has come that was named ahead: its ids climb to the owners with a step, its rows come after that step.
+  enum class Stage : unsigned char { named, climbed, falling, here };
+
+  virtual ~FetchBase() = default;
+
+  virtual std::size_t counts() const = 0;  // numbers that ride in an agreement
+  // Local, once it is planned. True, and from here on the agreement is told where keys and rows lie, where ranks can read those of
+  // all its tables there; the same on every rank.
+  virtual bool lend(Topology<C> const&) = 0;
+  // Calls the function with ranks, the table's number, and what they are told: each of the first hop, how many keys go there.
+  virtual void tell(FunctionRef<void(int rank, std::size_t which, std::uint64_t number)>) const = 0;
+  // Asks the function for what ranks have told, likewise, by the table's number.
+  virtual void hear(FunctionRef<std::uint64_t(int rank, std::size_t which)>) = 0;
+  // The ids begin to travel; with `held`, what comes after them waits for `release`.
+  virtual void begin(Topology<C> const&, bool held) = 0;
+  // As this rank reads: owners take the keys of what is lent. Whether rows may have changed by it.
+  virtual bool take_keys() = 0;
+  // Likewise: reads the rows.
+  virtual void take_rows() = 0;
+  // Once this rank has read.
+  virtual void end_lent(Lane<C>&) = 0;
+  // Whether rows have moved since they were named: then no ids are sent, and its pull plans anew.
+  virtual bool outdated() const = 0;
+  // The rows begin to travel. False, and nothing happens, where rows have moved since the ids began to.
+  virtual bool release() = 0;
+  // Tables of which every rank has all rows: reads them, as they are now.
+  virtual void read_replicas() = 0;
+  // What the handles show of the rows, once they are here.
+  virtual void finish() = 0;
+  // Whether no update has changed a row since `release`.
+  virtual bool current() const = 0;
+  // Plans the same ids anew, where rows have moved since.
+  virtual void plan_again(Topology<C> const&) = 0;
+
+  // Gives back what it holds of the tables.
+  virtual void clear() = 0;
+
+  // Of the tables, which all ranks must have in common.
+  virtual std::uint64_t hash() const = 0;
+  // The tables' names, for errors and reports.
+  virtual std::string names() const = 0;
+  // For the journal, which has room for one.
+  virtual std::string_view first_name() const = 0;
+  // A line for each table, for the error of ranks that differ.
+  virtual std::string describe() const = 0;
+
+  std::optional<Error> error;  // this rank's refusal
+  Stage stage = Stage::named;
+  bool dropped = false;  // nobody is going to pull it
+};
+
+// One table of a fetch: its state, held until the fetch is cleared, the handle that is going to be returned, and the journey of its
+// ids and rows.
+template <Communicator C, class Handle, class State = typename Handle::state_type>
+struct FetchSlot final
+    : RowSource<typename State::index_type, typename State::scalar_type, typename State::stored_type, typename State::space> {
+  // The integer that holds a key, and where rows are.
+  using Index = typename State::index_type;
+  using Space = typename State::space;
+  // Of the table's integers, of its scalar, as it is and as it is kept, and of its wire.
+  using Journey =
+      PullJourney<C, Index, typename State::scalar_type, typename State::stored_type, Space, typename State::PullWire>;
+
+  // What a rank keeps of the table.
+  Shared<State> state;
+  Handle handle;
+  Journey journey;
+
+  // As RowSource has them, of the state.
+  void touch(typename Groups<Index, Space>::Keys const& keys) override { state->touch(keys); }
+  bool touches() const override { return State::touches; }
+  void gather(std::span<Index const> keys, void* out) const override {
+    state->gather(keys, static_cast<typename Journey::Gathered*>(out));
+  }
+  typename FetchSlot::Lent lent() const override {
+    auto const where = state->lent();
+    return {where.rows, where.directory};
+  }
+};
+
+// The tables of a fetch in their order: of several types, whose handles are returned as a tuple.
+template <Communicator C, class... Handles>
+class FetchSlots {
+ public:
+  // Takes hold of the tables that are named.
+  template <class... Indices>
+  void hold(Indices const&... indices) {
+    each([](std::size_t, auto& slot, auto const& named) { slot.state = Shared{named.state}; }, indices...);
+  }
+  // Calls f(number, slot, its argument of `more`…) for each table.
+  template <class F, class... More>
+  void each(F&& f, More&... more) {
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(slots_), more), ...); }
+    (std::index_sequence_for<Handles...>{});
+  }
+  template <class F>
+  void each(F&& f) {
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(slots_)), ...); }
+    (std::index_sequence_for<Handles...>{});
+  }
+  // How many tables there are.
+  std::size_t size() const { return sizeof...(Handles); }
+  // The handles, which leave their slots.
+  std::tuple<Handles...> take() {
+    return std::apply([](auto&... slot) { return std::tuple<Handles...>{std::move(slot.handle)...}; }, slots_);
+  }
+  // Lets go of all tables; memory of journeys stays.
+  void clear() {
+    each([](std::size_t, auto& slot) { slot.state = {}, slot.handle = {}; });
+  }
+
+ private:
+  std::tuple<FetchSlot<C, Handles>...> slots_;
+};
+
+// The same of a list of tables of one type, of any length: handles are returned as a list.
+template <Communicator C, class Handle>
+class FetchSlots<C, std::vector<Handle>> {
+ public:
+  // Takes hold of the tables that are named.
+  template <class List>
+  void hold(List const& list) {
+    slots_.resize(list.size());
+    each([](std::size_t, auto& slot, auto const& named) { slot.state = Shared{named.state}; }, list);
+  }
+  // Calls f(number, slot, its element of `list`) for each table.
+  template <class F, class List>
+  void each(F&& f, List& list) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) f(i, slots_[i], list[i]);
+  }
+  template <class F>
+  void each(F&& f) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) f(i, slots_[i]);
+  }
+  // How many tables there are.
+  std::size_t size() const { return slots_.size(); }
+  // The handles, which leave their slots. Allocates the list.
+  std::vector<Handle> take() {
+    std::vector<Handle> handles;
+    handles.reserve(slots_.size());
+    for (auto& slot : slots_) handles.push_back(std::move(slot.handle));
+    return handles;
+  }
+  // Lets go of all tables; memory of journeys and of the list stays.
+  void clear() {
+    for (auto& slot : slots_) slot.state = {}, slot.handle = {};
+  }
+
+ private:
+  List<FetchSlot<C, Handle>> slots_;
+};
+
+// A fetch that knows its tables, by the handles that it is going to return: of a list of tables std::vector<Handle>. `plan` begins
+// it, and `take` ends it; in between the session calls it by FetchBase. Holds the tables' states until it is cleared.
+template <Communicator C, class... Handles>
+class Fetch final : public FetchBase<C> {
+ public:
+  // Local. `check(state)` may throw; what goes wrong is kept for the agreement. `current` names the table at hand, for errors.
+  template <class Check, class... Indices>
+  void plan(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const&... indices) {
+    this->error.reset();
+    this->stage = FetchBase<C>::Stage::named;
+    this->dropped = false;
+    lends_ = false;
+    slots_.hold(indices...);
+    try {
+      // All tables first: a device then sorts the ids of one table while the next begins.
+      slots_.each([&](std::size_t, auto& slot, auto const& named) { begin_one(topology, check, current, named, slot.handle); },
+                  indices...);
+      slots_.each([&](std::size_t, auto& slot, auto const& named) { finish_one(topology, current, named, slot.handle); },
+                  indices...);
+    } catch (...) {
+      this->error = current_error(topology.rank(), "pull", current);
+    }
+  }
+  // Hands the handles out, with the plans that they hold; the fetch may be used again.
+  auto take() {
+    auto taken = slots_.take();
+    clear();
+    return taken;
+  }
+  void clear() override { slots_.clear(); }
+
+  std::size_t counts() const override { return slots_.size(); }
+  bool lend(Topology<C> const& topology) override {
+    lends_ = topology.reads_in_place() && topology.hops().size() == 1;
+    slots_.each(
+        [&]<class Slot>(std::size_t, Slot& slot) { lends_ = lends_ && (Slot::Journey::can_lend || !slot.state->shards()); });
+    if (!this->error) lent([&](auto& slot) { slot.journey.lend(*slot.handle.plan(), slot, topology.size()); });
+    return lends_;
+  }
+  void tell(FunctionRef<void(int, std::size_t, std::uint64_t)> tell) const override {
+    if (!this->error)
+      slots_.each([&](std::size_t which, auto& slot) {
+        auto const one = [&](int rank, std::uint64_t number) { tell(rank, which, number); };
+        if (is_lent(slot)) slot.journey.tell_lent(one);
+        else tell_plan(*slot.handle.plan(), one);
+      });
+  }
+  void hear(FunctionRef<std::uint64_t(int, std::size_t)> told) override {
+    slots_.each([&](std::size_t which, auto& slot) {
+      auto const one = [&](int rank) { return told(rank, which); };
+      if (is_lent(slot)) slot.journey.hear_lent(one);
+      else hear_plan(*slot.handle.plan(), one);
+    });
+  }
+  void begin(Topology<C> const& topology, bool held) override {
+    slots_.each([&](std::size_t, auto& slot) {
+      auto& state = *slot.state;
+      if (!state.shards()) return slot.journey.stop();
+      slot.journey.start(*slot.handle.plan(), slot, state.ops(), state.placement().bases(), state.rows(), state.width(),
+                         topology.owner(), held);
+    });
+    moves_ = moves();
+  }
+  bool take_keys() override {
+    bool changed = false;
+    lent([&](auto& slot) { changed |= slot.journey.take_keys(); });
+    return changed;
+  }
+  void take_rows() override {
+    lent([](auto& slot) { slot.journey.take_rows(); });
+  }
+  void end_lent(Lane<C>& lane) override {
+    lent([&](auto& slot) { slot.journey.end_lent(lane); });
+  }
+  bool outdated() const override {
+    bool any = false;
+    number([&](std::size_t, auto const& handle, auto&) { any = any || handle.plan()->retired; });
+    return any;
+  }
+  bool release() override {
+    if (moves_ != moves()) return false;
+    changes_ = changes();
+    number([](std::size_t, auto&, auto& journey) { journey.release(); });
+    return true;
+  }
+  void read_replicas() override {
+    number([](std::size_t, auto& handle, auto&) {
+      auto& state = handle.state();
+      auto& plan = *handle.plan();
+      using T = typename std::remove_cvref_t<decltype(state)>::scalar_type;
+      if (state.shards()) return;
+      plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
+      auto const rows = state.rows_named(plan.groups.named());
+      state.touch(rows);
+      state.gather(plan.shown_keys(state.ops(), rows).first(plan.size()), reinterpret_cast<T*>(plan.values.data()));
+    });
+  }
+  void finish() override {
+    number([](std::size_t, auto& handle, auto&) { finish_pull(handle); });
+  }
+  bool current() const override { return changes_ == changes(); }
+  void plan_again(Topology<C> const& topology) override {
+    number([&](std::size_t, auto& handle, auto&) {
+      auto& state = handle.state();
+      auto& plan = *handle.plan();
+      plan.agreed = 0;
+      if (!plan.retired) return;
+      auto& fresh = state.take_plan();
+      remake_plan(topology, state, fresh, plan, false);
+      handle = {state, fresh};
+    });
+  }
+
+  bool next(Mails<C>& mail) override {
+    bool any = false;
+    number([&](std::size_t, auto&, auto& journey) { any |= journey.travelling = journey.next(mail); });
+    return any;
+  }
+  void write(Mails<C>& mail) override {
+    number([&](std::size_t, auto&, auto& journey) {
+      if (journey.travelling) journey.write(mail);
+    });
+  }
+  void read(Mails<C>& mail) override {
+    number([&](std::size_t, auto&, auto& journey) {
+      if (journey.travelling) journey.read(mail);
+    });
+  }
+
+  std::uint64_t hash() const override {
+    Fingerprint hash;
+    each_state([&](auto const& state) { hash.add(state.registration()->hash); });
+    return hash.value();
+  }
+  std::string names() const override {
+    std::string list;
+    each_state([&](auto const& state) { (list += list.empty() ? "" : ", ") += state.name(); });
+    return list;
+  }
+  std::string_view first_name() const override {
+    std::string_view first;
+    each_state([&](auto const& state) { first = first.empty() ? std::string_view{state.name()} : first; });
+    return first;
+  }
+  std::string describe() const override {
+    std::string lines;
+    each_state([&](auto const& state) { ((lines += state.name() + "\t") += state.registration()->signature) += '\n'; });
+    return lines;
+  }
+
+ private:
+  // Local, by `plan`: takes a plan and begins it.
+  template <class Check, class Indices, class Handle>
+  static void begin_one(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const& indices,
+                        Handle& handle) {
+    current = indices.state->name();
+    check(*indices.state);
+    handle = {*indices.state, indices.state->take_plan()};
+    begin_plan(topology, indices, *handle.plan(), "pull");
+  }
+  // Local, by `plan`: finishes the plan, with its bags where there are some, and counts its use.
+  template <class Indices, class Handle>
+  static void finish_one(Topology<C> const& topology, std::string_view& current, Indices const& indices, Handle& handle) {
+    current = indices.state->name();
+    finish_plan(topology, indices, *handle.plan(), "pull");
+    indices.state->seen.pulled += static_cast<double>(handle.plan()->size());
+  }
+  // Calls f with the number, the handle and the journey of each table.
+  template <class F>
+  void number(F&& f) const {
+    slots_.each([&](std::size_t which, auto& slot) { f(which, slot.handle, slot.journey); });
+  }
+  // Whether the agreement says where keys and rows of this table lie.
+  template <class Slot>
+  bool is_lent(Slot const& slot) const {
+    return Slot::Journey::can_lend && lends_ && slot.state->shards();
+  }
+  // Calls f with the slot of each table of which that is so.
+  template <class F>
+  void lent(F&& f) const {
+    slots_.each([&]<class Slot>(std::size_t, Slot& slot) {
+      if constexpr (Slot::Journey::can_lend)
+        if (is_lent(slot)) f(slot);
+    });
+  }
+  // Calls f with each table's state, also where planning has failed.
+  template <class F>
+  void each_state(F&& f) const {
+    slots_.each([&](std::size_t, auto& slot) { f(*slot.state); });
+  }
+  // Grows with every change of a row of the tables; the same on all ranks.
+  std::int64_t changes() const {
+    std::int64_t sum = 0;
+    each_state([&](auto const& state) { sum += state.changes(); });
+    return sum;
+  }
+  // Grows with every move of rows to other owners; the same on all ranks.
+  std::int64_t moves() const {
+    std::int64_t sum = 0;
+    each_state([&](auto const& state) { sum += state.moves(); });
+    return sum;
+  }
+
+  mutable FetchSlots<C, Handles...> slots_;  // what is asked of a fetch leaves them as they are
+  std::int64_t changes_ = -1;                // of the tables, when the rows began to travel
+  std::int64_t moves_ = -1;                  // when the ids did
+  bool lends_ = false;                       // ranks may read in place what this fetch tells them
+};
+
+}  // namespace detail
+}  // namespace parallax

@@ -1,0 +1,37 @@
+// `Session::bind_step`: the agreement on which a BoundStep stands. The session calls it, once its assertions have passed.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "parallax/detail/session/core.hpp"
+#include "parallax/detail/step/bound_step.hpp"
+
+namespace parallax::detail {
+
+// Collective. All ranks agree on the variables, their optimizers' settings and that each gradient fits; then each makes its
+// BoundStep, which is collective as well. `world`: the communicator itself, past the edge that the engine works on.
+template <Communicator Edge, Communicator C, class... Updates>
+auto bind_step(SessionCore<Edge>& core, C& world, Updates const&... updates) {
+  return core.waiting.guarded("bind_step", [&] {
+    auto const names = [&] {
+      std::string list;
+      ((list += (list.empty() ? "" : ", ") + updates.state->name()), ...);
+      return list;
+    };
+    Fingerprint hash = core.begin(Operation::bind_step);
+    (updates.state->add_update(hash), ...);
+    std::optional<Error> error;
+    try {
+      (check_binding(core.topology, updates), ...);
+      (core.check_owned(*updates.state, "bind_step"), ...);
+    } catch (...) {
+      error = current_error(core.topology.rank(), "bind_step", core.waiting.current);
+    }
+    core.rounds.agreement.begin(hash.value(), !error, core.joined, 0);
+    core.rounds.agree("bind_step", error, names, [&] { return (updates.state->registration()->update_lines("") + ...); });
+    return BoundStep<C, Updates...>{world, updates...};
+  });
+}
+
+}  // namespace parallax::detail

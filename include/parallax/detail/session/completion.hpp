@@ -1,0 +1,81 @@
+// The proof that a run came to its end on every rank: `Session::finish` makes it, and a launcher reads the file that it saves.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "parallax/core/error.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/version.hpp"
+
+namespace parallax {
+
+// What one rank had done when it finished.
+struct RankRecord {
+  // Steps that were applied.
+  std::int64_t steps = 0;
+  // Collective operations that were begun, `finish` included.
+  std::uint64_t operations = 0;
+  // Bytes of payload, all but control words: what this rank has sent to other ranks in the session.
+  std::uint64_t sent = 0, received = 0;  // the same of what came in
+};
+
+// What `finish` returns: the records of all ranks, alike on all of them. A launcher's exit status proves less: mpiexec may
+// return 0 for a job of which a rank left half way. Where this exists, none did.
+struct Completion {
+  // The rank that holds this copy.
+  int rank = 0;
+  // One for each rank, by its number.
+  List<RankRecord> records;
+
+  // Local. One JSON object in one line: the version of the library, the number of ranks, and the records in the order of ranks.
+  std::string text() const {
+    std::string text = joined({"{\"parallax\": \"", PARALLAX_VERSION_MAJOR, '.', PARALLAX_VERSION_MINOR, '.',
+                               PARALLAX_VERSION_PATCH, "\", \"ranks\": ", records.size(), ", \"records\": ["});
+    for (std::size_t r = 0; r < records.size(); ++r) {
+      RankRecord const& record = records[r];
+      append(text, {r > 0 ? ", " : "", "{\"steps\": ", record.steps, ", \"operations\": ", record.operations,
+                    ", \"bytes_sent\": ", record.sent, ", \"bytes_received\": ", record.received, '}'});
+    }
+    return text += "]}\n";
+  }
+
+  // Local. Rank 0 writes the text to `path`, whole or not at all; the others do nothing. Throws Error (invalid_argument) where
+  // it cannot be written, with the name of the failed call and the reason; then nothing is left of it.
+  void save(std::string const& path) const {
+    if (rank != 0) return;
+    std::string const draft = joined({path, ".part"}), all = text();
+    auto const write = [&] {  // the name of the call that fails and has set errno
+      std::FILE* const file = std::fopen(draft.c_str(), "wb");
+      if (!file) return "open";
+      bool const written = std::fwrite(all.data(), 1, all.size(), file) == all.size();
+      int const code = errno;
+      bool const closed = std::fclose(file) == 0;
+      if (!written) errno = code;
+      return !written ? "write" : !closed ? "close" : std::rename(draft.c_str(), path.c_str()) != 0 ? "rename" : nullptr;
+    };
+    char const* call;
+    do call = write();
+    while (call && errno == EINTR);
+    if (!call) return;
+    std::string const why = std::strerror(errno);
+    if (std::string_view{call} != "open") std::remove(draft.c_str());
+    throw Error{Errc::invalid_argument, rank, "save", "",
+                joined({"the record of completion cannot be written to ", path, ": ", call, ": ", why})};
+  }
+};
+
+namespace detail {
+
+// Where the session of rank 0 ended, and it was not by `finish`: the ranks that forget it do so together.
+inline void tell_unfinished() noexcept {
+  std::fputs("parallax: the session was destroyed without finish: nothing proves that every rank has completed its steps\n",
+             stderr);
+}
+
+}  // namespace detail
+}  // namespace parallax

@@ -1,0 +1,260 @@
+// What the operations of a session work on: made by `Session`, and put together of how ranks wait, agree, and use again. Each
+// file of the room that has an operation includes it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/pointer.hpp"
+#include "parallax/detail/engine/beside.hpp"
+#include "parallax/detail/engine/rounds.hpp"
+#include "parallax/detail/engine/waiting.hpp"
+#include "parallax/detail/session/completion.hpp"
+#include "parallax/detail/session/pools.hpp"
+#include "parallax/detail/step/flights.hpp"
+#include "parallax/detail/variable/registry.hpp"
+
+namespace parallax::detail {
+
+// Who captures a step of a session, see `capture`, and is shown each that is taken meanwhile.
+template <Communicator C>
+class Capturing {
+ public:
+  // Local. The step's updates are prepared. Has the flight refuse what cannot be captured.
+  virtual void prepared(Flight<C>& own) = 0;
+
+ protected:
+  ~Capturing() = default;
+};
+
+// The engine of a session, which owns one; every operation is a function that takes it first. Its waits let what is under way
+// progress: the flights that were started, and the rows that were named ahead. C: the edge to the communicator.
+//
+// Members stand in the order in which they refer to each other. What operations use again stays allocated in them: `rounds`,
+// `mail`, `dense`, `pools` and the scratch at the end.
+template <Communicator C>
+class SessionCore final : private Underway {
+ public:
+  // Channels of the communicator. `control`: all agreements but those of starts, so that ranks which call different operations
+  // meet. `step_rows`, `step_dense`: the flight of a step itself, and `broadcast`. `pull_rows`: pulls, rows ahead, `assign` and
+  // `scale`. From `first_flight` on each started flight has two, one for agreement and rows, one for dense gradients.
+  enum Channel : int { control = 0, step_rows = 1, step_dense = 2, pull_rows = 3, first_flight = 4 };
+  // So many started flights have channels of their own; a further one takes those of the earliest, once that has arrived.
+  static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
+
+  // Local. The topology is part of what every agreement compares; the journal of this rank is open from here until `finish`.
+  PARALLAX_COLD SessionCore(Topology<C> given, SessionOptions const& given_options);
+  SessionCore(SessionCore&&) = delete;
+
+  // Local. An operation begins: enters it into the journal, and returns what every agreement about it includes. The caller adds
+  // what is its own, and begins `rounds.agreement` with that. `variable`: the first one concerned.
+  Fingerprint begin(Operation operation, std::string_view variable = {});
+  // Collective, within an operation, after its agreement. Returns once nothing goes on behind the steps.
+  void settle_behind(char const* operation) {
+    if (behind) behind->settle(operation);
+  }
+  // Collective, once this rank has taken a turn: returns once all have.
+  void await_turns(char const* operation, FunctionRef<std::string()> names);
+  // Collective. What was started has arrived, or was refused, on all ranks.
+  void await_started(char const* operation);
+  // Local. Throws Error (misuse) for a variable of another session.
+  template <class State>
+  void check_owned(State const& state, char const* operation) const {
+    registry.check_owned(*state.registration(), topology.rank(), operation);
+  }
+  // Local. Throws the error of batches that a device has found wrong, of any variable; where it `waits`, for devices that have such
+  // batches. Called as a session finishes, as it begins a checkpoint, and by replays.
+  PARALLAX_COLD void check_late(char const* operation, bool waits = true) const {
+    for (auto const& variable : registry.variables())
+      if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation, waits);
+  }
+  // Collective. An agreement about one operation on one variable, before anything is done. `text` says what this rank is about
+  // to do, for an error where ranks differ; `more`: what else they must have in common.
+  template <class State>
+  void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more) {
+    agree_on(state, operation, text, more, [] {});
+  }
+  // The same with something to prepare before the ranks agree. `prepare` is local: what it throws is this rank's refusal.
+  template <class State, class Prepare>
+  void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more, Prepare&& prepare) {
+    auto const word = to_string(operation).data();
+    Fingerprint hash = begin(operation);
+    hash.add(more);
+    std::optional<Error> error;
+    try {
+      check_owned(state, word);
+      prepare();
+    } catch (...) {
+      error = current_error(topology.rank(), word, state.name());
+    }
+    rounds.agreement.begin(hash.value(), !error, joined, 0);
+    rounds.agree(
+        word, error, [&] { return state.name(); }, [&] { return state.name() + "\t" + text + '\n'; });
+  }
+
+  // Collective: this rank can take no part in the operation. Whatever its peers call meets this refusal in their agreement.
+  // Throws Refused, by which `Waiting::guarded` ends the operation. `as`: what the error calls the operation.
+  [[noreturn]] void refuse(Operation operation, char const* as, std::string const& why);
+
+  // Collective. Waits until the rows that an earlier step has sent on their way are here, and forgets batches that nobody
+  // pulls. Called first by `pull`, `step`, `assign`, `scale` and `finish`.
+  void await_rows(char const* operation);
+  // For a flight that is made or used again: it refers to this core, which outlives it.
+  FlightRoom<C> flight_room() { return {topology, options, joined, this, traffic, waiting.current}; }
+
+  // As the options have them, or as they were measured.
+  Costs const& costs_of(bool on_device) const;
+
+  // Leaves: called by the destructor of the session. Does nothing in a forked child. An end by exception takes the peers along;
+  // so does one with updates in flight. One without `finish` is told of. Returns once no peer touches this rank's memory.
+  void leave() noexcept;
+
+  // What was started, and rows that were fetched ahead. Called by every wait at each poll, and by `Session::poll`.
+  void progress() override;
+
+  Topology<C> topology;
+  SessionOptions options;
+  Traffic traffic;
+  std::int64_t steps = 0;
+  bool finished = false, joined = false;  // joined: this rank has no data any more
+  bool all_joined = false;                // as of the last step
+  // What this rank tells all with the next step's commit, as bits: that it has something to do which all are to do, and that what goes
+  // on behind its steps is busy. And what any rank has told, as of the last.
+  enum Wish : unsigned { to_meet = 1, busy = 2 };
+  unsigned wish = 0, wished = 0;
+  Wishful* wishful = nullptr;  // owned by nobody here
+  Owned<Held> held;
+  Registry registry;
+  Waiting<C> waiting;
+  Rounds<C> rounds;
+  Lane<C> dense;
+  Mails<C> mail;
+  Pools<C> pools;
+  Flights<C> flights;
+  Ahead<C> ahead;
+  Costs own_costs, own_device_costs;  // as they were measured
+  std::vector<Decision> decisions;
+  List<double> norms, told_uses;      // scratch of steps
+  List<std::size_t> begins;           // scratch of broadcasts: the owners' parts
+  Owned<Behind> behind;               // null until there is something
+  Capturing<C>* capturing = nullptr;  // while a step is captured
+
+ private:
+  // Collective. What was started arrives, or is refused, and nobody completes it: all ranks forget it.
+  void drop(char const* operation) override;
+  // After an abort, or as the session is destroyed: all channels are at rest once it returns.
+  void withdraw() noexcept override;
+  std::string settings() const override { return "options " + fields_text(options); }
+
+  SessionOptions hashed_;  // the options, as they were hashed last
+  std::uint64_t options_hash_ = fields_hash(hashed_);
+};
+
+template <Communicator C>
+SessionCore<C>::SessionCore(Topology<C> given, SessionOptions const& given_options)
+    : topology{std::move(given)},
+      options{given_options},
+      registry{this},
+      waiting{topology, traffic, *this},
+      rounds{topology, control, traffic, waiting, registry},
+      dense{topology, step_dense, traffic},
+      mail{topology, pull_rows, traffic},
+      flights{most_flights} {
+  Fingerprint hash;
+  for (int const host : topology.hosts()) hash.add(static_cast<std::uint64_t>(host));
+  hash.add(static_cast<std::uint64_t>(topology.hops().size()));
+  registry.add(hash.value());
+  registry.tells(waiting);
+  waiting.journal().open(true);
+}
+
+template <Communicator C>
+Fingerprint SessionCore<C>::begin(Operation operation, std::string_view variable) {
+  if (std::exchange(finished, false)) waiting.journal().open(true);
+  if (!(options == hashed_)) options_hash_ = fields_hash(hashed_ = options);
+  return rounds.begin(operation, steps, options_hash_, variable);
+}
+
+template <Communicator C>
+void SessionCore<C>::refuse(Operation operation, char const* as, std::string const& why) {
+  Error const error{Errc::misuse, topology.rank(), as, "", why};
+  rounds.agreement.begin(begin(operation).value(), false, joined, 0);
+  rounds.agree(
+      as, error, [] { return std::string{}; }, [] { return std::string{}; });
+  throw Refused{error};
+}
+
+template <Communicator C>
+void SessionCore<C>::await_rows(char const* operation) {
+  auto const names = [&] { return ahead.describe(); };
+  waiting.drive(operation, [&] { return ahead.poll(mail); }, {mail, names});
+  ahead.sweep();
+}
+
+template <Communicator C>
+Costs const& SessionCore<C>::costs_of(bool on_device) const {
+  Costs const& given = on_device ? options.choice.device_costs : options.choice.costs;
+  return given.measured() ? given : on_device ? own_device_costs : own_costs;
+}
+
+template <Communicator C>
+void SessionCore<C>::leave() noexcept {
+  if (waiting.in_child()) return;
+  try {
+    if (waiting.unwinding() && !finished && !waiting.ended()) topology.world().abort(waiting.left());
+    else if ((flights.any_started() || ahead.falling()) && !waiting.ended())
+      topology.world().abort({Errc::misuse, topology.rank(), "session",
+                              flights.any_started() ? flights.started().front()->names() : std::string{},
+                              "the session was destroyed with updates or rows in flight"});
+    else if (rounds.operations() > 0 && !finished && !waiting.ended() && topology.rank() == 0) tell_unfinished();
+  } catch (...) {}
+  if (rounds.operations() == 0) waiting.journal().open(false);
+  withdraw();
+  flights.close(false);
+}
+
+template <Communicator C>
+void SessionCore<C>::progress() {
+  flights.poll_started();
+  ahead.poll(mail);
+}
+
+template <Communicator C>
+void SessionCore<C>::await_turns(char const* operation, FunctionRef<std::string()> names) {
+  struct Turns {
+    C& world;
+    int waiting_for() const { return world.unread(); }
+  } const turns{topology.world()};
+  if (turns.waiting_for() >= 0) waiting.drive(operation, [&] { return turns.waiting_for() < 0; }, {turns, names});
+}
+
+// Other ranks may read what was started here for a while after this one has read theirs.
+template <Communicator C>
+void SessionCore<C>::await_started(char const* operation) {
+  auto const names = [&] { return flights.names(); };
+  waiting.drive(operation, [&] { return flights.poll_started(); }, {flights, names});
+  topology.world().take_turn();
+  await_turns(operation, names);
+}
+
+template <Communicator C>
+void SessionCore<C>::drop(char const* operation) {
+  await_started(operation);
+  flights.close(false);
+}
+
+template <Communicator C>
+void SessionCore<C>::withdraw() noexcept {
+  rounds.withdraw();
+  dense.withdraw();
+  mail.withdraw();
+  pools.withdraw();
+  topology.world().await_readers();
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,33 @@
+// `Session::join`: for ranks that run out of data before others. The session calls it; the iteration that it is given calls the
+// session.
+#pragma once
+
+#include <cstdint>
+
+#include "parallax/detail/session/core.hpp"
+
+namespace parallax::detail {
+
+// Collective by what `body` calls. While it runs, `core.joined` marks this rank in its agreements, so that its updates count as
+// none. It ends once a step has found that all ranks are marked. Where `body` called no operation this rank refuses whatever
+// its peers call, for it would hang otherwise.
+template <Communicator C, class Body>
+void join(SessionCore<C>& core, Body& body) {
+  struct Joined {
+    bool& flag;
+    ~Joined() { flag = false; }
+  } const leaving{core.joined};
+  core.joined = true;
+  do {
+    std::uint64_t const before = core.rounds.operations();
+    core.all_joined = false;
+    body();
+    if (core.rounds.operations() == before)
+      core.waiting.guarded("join", [&] {
+        core.await_rows("join");
+        core.refuse(Operation::step, "join", "the body given to join called no operation of the session");
+      });
+  } while (!core.all_joined);
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,37 @@
+// `Session::start` and `Session::poll`: updates that are under way while the backward pass goes on. The session calls both.
+#pragma once
+
+#include "parallax/detail/session/core.hpp"
+
+namespace parallax::detail {
+
+// Collective: posts the agreement of this flight, and returns before it is reached. Waits only where its channels are still
+// those of an earlier flight. The flight keeps what it was given, and the refusal of this rank if there is one, until the step
+// that completes it.
+template <Communicator C, class... Updates>
+void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
+  core.waiting.guarded("start", CallerOrder::beside, [&] {
+    auto& flights = core.flights;
+    if (auto* const earlier = flights.before_next())  // its channels are free once it has arrived
+      core.waiting.drive("start", [&] { return earlier->poll(); }, {*earlier, [&] { return earlier->names(); }});
+    using Core = SessionCore<C>;
+    int const rows = static_cast<int>(Core::first_flight + 2 * (flights.started().size() % Core::most_flights));
+    auto& flight = core.pools.template flight<FlightOf<C, Updates...>>(core.flight_room(), {rows, rows, rows + 1});
+    InCallersStream copying{core.topology.world()};
+    flight.prepare(true, updates...);
+    copying.end();
+    flight.set_priority(priority);
+    flights.start(flight);
+    std::uint64_t const context = core.begin(Operation::start, flight.first_name()).value();
+    flight.post(context, core.waiting.journal().changed());
+    flights.poll_started();
+  });
+}
+
+// Local. One round of progress; waits for nobody.
+template <Communicator C>
+void poll(SessionCore<C>& core) {
+  core.waiting.guarded("poll", CallerOrder::beside, [&] { core.progress(); });
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,79 @@
+// How the buckets of a flight take turns on its dense lane: reduced, then gathered. A flight owns one DenseExchange.
+#pragma once
+
+#include <cstddef>
+
+#include "parallax/detail/policy/bucket/buckets.hpp"
+
+namespace parallax::detail {
+
+// Refers to the buckets. The flight polls `exchange` after its ranks agreed, and the step what is gathered after its commit.
+// One bucket at a time is on the lane, in the order of the flight's buckets, which is the same on every rank.
+template <Communicator C>
+class DenseExchange {
+ public:
+  DenseExchange(Topology<C> const& topology, int channel, Traffic& traffic, Buckets<C>& buckets)
+      : lane_{topology, channel, traffic}, buckets_{&buckets} {}
+
+  // Also for what a flight gathers itself, as measures, while no bucket is on it.
+  Lane<C>& lane() { return lane_; }
+  Lane<C> const& lane() const { return lane_; }
+
+  // Local. `gathers`: the sums reach all ranks as soon as they are formed, for nobody needs to see them before.
+  void begin(bool gathers);
+  // Collective in the order of the lane; true once all that can be done before the commit is.
+  bool exchange();
+  // Collective in the order of the lane, after the commit: sums of replicated variables reach all ranks. True once all have.
+  bool gather_gradients() { return pass(Which::replicated, &Bucket<C>::gather_gradients); }
+  // Collective likewise, after the optimizers: what owners of sharded variables have updated reaches all ranks. True once all
+  // has.
+  bool gather_parameters() { return pass(Which::sharded, &Bucket<C>::gather_parameters); }
+
+ private:
+  enum class Stage : unsigned char { reducing, gathering, exchanged };
+  // Which buckets take part: replicated ones gather gradients, sharded ones parameters.
+  enum class Which : unsigned char { all, replicated, sharded };
+
+  // The buckets take turns on the lane; true once all have passed.
+  bool pass(Which which, bool (Bucket<C>::*phase)(Lane<C>&));
+
+  Lane<C> lane_;
+  Buckets<C>* buckets_;
+  Stage stage_ = Stage::exchanged;
+  bool gathers_ = false;
+  std::size_t bucket_ = 0;  // whose turn it is
+};
+
+template <Communicator C>
+void DenseExchange<C>::begin(bool gathers) {
+  stage_ = Stage::reducing;
+  gathers_ = gathers;
+  bucket_ = 0;
+}
+
+template <Communicator C>
+bool DenseExchange<C>::exchange() {
+  if (stage_ == Stage::reducing) {
+    if (!pass(Which::all, &Bucket<C>::reduce)) return false;
+    stage_ = gathers_ ? Stage::gathering : Stage::exchanged;
+  }
+  if (stage_ == Stage::gathering) {
+    if (!pass(Which::replicated, &Bucket<C>::gather_sums)) return false;
+    stage_ = Stage::exchanged;
+  }
+  return true;
+}
+
+template <Communicator C>
+bool DenseExchange<C>::pass(Which which, bool (Bucket<C>::*phase)(Lane<C>&)) {
+  auto const& buckets = buckets_->all();
+  for (; bucket_ < buckets.size(); ++bucket_) {
+    Bucket<C>& bucket = *buckets[bucket_];
+    bool const mine = which == Which::all || (which == Which::sharded) == bucket.sharded;
+    if (mine && !bucket.empty() && !(bucket.*phase)(lane_)) return false;
+  }
+  bucket_ = 0;
+  return true;
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,469 @@
+// A flight: updates under way together, agreed on in one round and exchanged in shared transfers. `Session::start` and
+// `Session::step` fill one each; the step asks its seats for their phases.
+// The room `step` brings the updates of a step through their phases, whatever their types and policies.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/core/math.hpp"
+#include "parallax/detail/pull/ahead.hpp"
+#include "parallax/detail/step/dense_exchange.hpp"
+#include "parallax/detail/step/options.hpp"
+#include "parallax/detail/step/overwritten.hpp"
+#include "parallax/detail/step/seat.hpp"
+#include "parallax/detail/transfer/mail.hpp"
+
+namespace parallax::detail {
+
+// The channels of a flight: of its agreement, its rows and its dense gradients. The agreement of a step travels on the channel
+// of all other agreements, so that ranks which call different operations meet there and find out.
+struct FlightChannels {
+  int agreement, rows, dense;
+};
+
+// What flights need of their session. `joined`: this rank has no data any more. `session`: the one whose variables may be
+// updated. `current` names the variable at which a phase failed.
+template <Communicator C>
+struct FlightRoom {
+  Topology<C> const& topology;
+  SessionOptions const& options;
+  bool const& joined;
+  void const* session;
+  Traffic& traffic;
+  std::string_view& current;
+};
+
+// The updates of one `start` or of one `step`, without their types: what is theirs in common, and the order of their phases up
+// to the commit. The pool of a session owns it, from step to step; it refers to the session's core by a FlightRoom. `prepare`
+// of FlightOf begins it, `close` ends it; in between it is asked by `Flights` together with all others of the step. Sums and
+// rows travel as soon as the ranks agreed, and enter variables only in the step that completes them.
+template <Communicator C>
+class Flight {
+ public:
+  // Local; by the pool, for one list of argument types.
+  Flight(FlightRoom<C> const& room, FlightChannels route);
+  Flight(Flight&&) = delete;
+  virtual ~Flight() = default;
+
+  // Calls f(seat, number of its clip group in the step or -1) for every argument; for none while all ranks have joined.
+  template <class F>
+  void seats(F&& f) const {
+    if (stage_ == Stage::idle) return;
+    for (Seat<C>* const seat : seats_) f(*seat, seat->clip < 0 ? -1 : first_clip_ + seat->clip);
+  }
+  // Local. The number of its first clip group in the step; returns that of the next flight's.
+  int number_clips(int first);
+
+  // Collective: posts the agreement about these updates, with what this rank refuses and how many keys it will send. `context`
+  // is what else the ranks must have in common; `clock`: ns of this rank's clock.
+  void post(std::uint64_t context, std::int64_t clock);
+
+  // Lets it progress; true once everything arrived, or was refused.
+  bool poll();
+  // Collective, polled after the commit: true once the sums of replicated variables are everywhere.
+  bool gather_gradients() { return dense_.gather_gradients(); }
+  // Collective, polled after the optimizers: true once the parameters of sharded dense variables are everywhere.
+  bool gather_parameters() { return dense_.gather_parameters(); }
+
+  // Local, once everything is merged. Begins to look for the norms of clip groups and, if `finite` is asked for, for what is
+  // not; what is measured of whole tensors gets its place. The findings are there once all of it has arrived.
+  void seek(bool finite);
+  // Local. Whether what was sought can be asked for: at once in the host's memory, once its queue is that far on a device.
+  bool findings_arrived();
+  // Local. The first number that is not finite: of a gradient that this rank brought, or of a sum.
+  std::optional<Error> non_finite(bool in_gradient);
+  // Whether owners measure what others must know.
+  bool shares_measures() const { return manifest_.measured.shared(); }
+  // Collective, polled: true once every rank has the sums that optimizers measured.
+  bool gather_measures() { return manifest_.measured.gather(dense_.lane()); }
+
+  // Local, before `prepare`. The ids of these fetches travel with the updates.
+  void bring(Ahead<C>& ahead) { ahead_ = &ahead; }
+  // Local. This rank refuses what it has prepared.
+  void refuse(Error error) {
+    if (!error_) error_ = std::move(error);
+  }
+  // Local, the last call of a step: the updates give back what they hold, and the pool may use the flight again. `applied`: by
+  // the step that completed them.
+  void close(bool applied) noexcept;
+  // After an abort: waits until no peer reads our memory.
+  void withdraw() noexcept;
+
+  // By `start`, before the agreement, which includes it.
+  void set_priority(Priority priority) { priority_ = priority.value; }
+  int priority() const { return priority_; }
+  // Whether the agreement is under way.
+  bool agreeing() const { return stage_ == Stage::agreeing; }
+  // Returns rank 0's clock as it was when that rank posted the agreement. Valid once that is over.
+  ToldClock first_clock() const { return agreement_.first_clock(); }
+  // Whether all ranks have agreed and something is still on its way.
+  bool exchanging() const { return stage_ == Stage::exchanging; }
+  // False once a rank has refused these updates, or the ranks have found that they differ.
+  bool unanimous() const { return stage_ != Stage::refused; }
+  // Whether no rank has data: then nothing is exchanged, and nothing applied.
+  bool idle() const { return stage_ == Stage::idle; }
+  // Whether a step or start holds it, so that the pool must not hand it out.
+  bool busy() const { return stage_ != Stage::free; }
+  bool adapts() const {  // variables under Auto are among those it updates
+    return detail::any_of(seats_, [](Seat<C> const* seat) { return seat->adapts; });
+  }
+  // This rank's refusal, if it has one.
+  std::optional<Error> const& error() const { return error_; }
+  List<double> const& limits() const { return limits_; }  // max_norm by clip group
+  // What there is to say of each update, in the order of the arguments. Valid until the flight is prepared again.
+  List<UpdateRecord> const& records() const { return manifest_.records; }
+
+  // Of the updates as they are now.
+  // What ranks compare of a flight that was started, when a step completes it.
+  std::uint64_t hash() const;
+  // A line for each update, for the error of ranks that differ; nothing where this rank refuses.
+  std::string describe() const;
+  // The names of all variables, for errors and reports.
+  std::string names() const;
+  // The name that the journal has room for.
+  std::string_view first_name() const {
+    return manifest_.records.empty() ? std::string_view{} : manifest_.records.front().registration->name;
+  }
+  // The name of a variable that was destroyed, or null.
+  std::string const* gone() const;
+  // A rank that has not delivered, or -1: of the agreement, else of rows, else of dense gradients.
+  int waiting_for() const;
+
+ protected:
+  // Local. Checks and prepares all updates; what goes wrong is kept for the agreement. `keep`: the updates outlive the call,
+  // and what can be done before the step completes them is. `fill` prepares the seats.
+  void prepare_seats(bool keep, FunctionRef<void()> fill);
+
+  // What the seats of a FlightOf write down as they prepare.
+  Manifest<C>& manifest() { return manifest_; }
+  // Filled once, by the constructor of FlightOf.
+  List<Seat<C>*>& seat_list() { return seats_; }
+  // The number of a new clip group of this flight.
+  int open_clip(double max_norm);
+
+ private:
+  // `free`: nobody uses it. `refused`, `idle` (all ranks have joined), `arrived`: nothing is on its way any more.
+  enum class Stage : unsigned char { free, prepared, agreeing, refused, idle, exchanging, arrived };
+
+  // Forgets the updates of the last use; what they were prepared in stays allocated.
+  void clear();
+  // Lays the buckets out once all updates have joined them, and decides when ranks may have their sums.
+  void close_buckets();
+  // Looks only where gradients have moved since it last looked.
+  void refuse_shared_memory();
+
+  // In every space, for those findings that `which` chooses of it.
+  template <class Which>
+  void start_looking(Which which) {
+    manifest_.findings.each([&]<class In>(In& findings) {
+      using Space = typename In::space;
+      which(findings).start(RowOps<Space>{queue_of<Space>(topology_->world())});
+    });
+  }
+  // Adds what is the flight's own: limits, priority, and whether sums spread early.
+  std::uint64_t hash_with(Fingerprint hash) const;
+
+  // Local. The ranks have agreed, or have not: chooses the next stage, and takes from the agreement what others are going to
+  // send.
+  void agreed();
+  // The journeys of all seats go together, leg by leg, and with them the ids that were named ahead.
+  void carry_rows();
+
+  Topology<C> const* topology_;
+  SessionOptions const* options_;
+  bool const* joined_;
+  Manifest<C> manifest_;
+  Agreement<C> agreement_;
+  Mails<C> mail_;
+  DenseExchange<C> dense_;
+  List<Traveller<C>*> travellers_;  // scratch of `carry_rows`
+  List<Seat<C>*> seats_;            // by argument; those of a clip group one after the other
+  List<GradientMemory> gradient_memory_;
+  std::size_t looked_at_ = 0;  // updates, when that was last found to be each one's own
+  List<double> limits_;
+  std::optional<Error> error_;  // this rank's refusal
+  Ahead<C>* ahead_ = nullptr;
+  int priority_ = 0, first_clip_ = 0;
+  Stage stage_ = Stage::free;
+  bool carried_ = true;
+};
+
+template <Communicator C>
+Flight<C>::Flight(FlightRoom<C> const& room, FlightChannels route)
+    : topology_{&room.topology},
+      options_{&room.options},
+      joined_{&room.joined},
+      manifest_{room.topology, room.session, room.current},
+      agreement_{room.topology, route.agreement, room.traffic},
+      mail_{room.topology, route.rows, room.traffic},
+      dense_{room.topology, route.dense, room.traffic, manifest_.buckets} {}
+
+template <Communicator C>
+int Flight<C>::number_clips(int first) {
+  first_clip_ = first;
+  return first + static_cast<int>(limits_.size());
+}
+
+template <Communicator C>
+void Flight<C>::post(std::uint64_t context, std::int64_t clock) {
+  bool const refused = error_.has_value();
+  Fingerprint hash;
+  hash.add(context);
+  hash.add(hash_with(refused ? Fingerprint{} : manifest_.prepared));
+  agreement_.begin(hash.value(), !refused, *joined_, refused ? 0 : manifest_.counts, !ahead_ || ahead_->planned());
+  stage_ = Stage::agreeing;
+  std::size_t which = 0;
+  if (!refused) {
+    if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.tell(agreement_, which); });
+    if (ahead_) ahead_->tell(agreement_, which);
+  }
+  agreement_.post(clock);
+}
+
+template <Communicator C>
+bool Flight<C>::poll() {
+  if (stage_ == Stage::agreeing && agreement_.poll()) agreed();
+  if (stage_ == Stage::exchanging) {
+    if (!carried_) carry_rows();
+    bool const dense = dense_.exchange();
+    if (carried_ && dense) stage_ = Stage::arrived;
+  }
+  return stage_ != Stage::agreeing && stage_ != Stage::exchanging;
+}
+
+template <Communicator C>
+void Flight<C>::seek(bool finite) {
+  manifest_.measured.clear();
+  if (detail::any_of(seats_, [](Seat<C> const* seat) { return seat->measures; })) {
+    seats([](auto& seat, int) { seat.enrol(); });
+    manifest_.measured.open(*topology_);
+  }
+  if (limits_.empty() && !finite) return;
+  seats([&](auto& seat, int) { seat.seek(finite); });
+  start_looking([](auto& findings) -> auto& { return findings.of_sums; });
+}
+
+template <Communicator C>
+bool Flight<C>::findings_arrived() {
+  bool all = true;
+  manifest_.findings.each([&](auto& findings) { all = all && findings.of_gradients.arrived() && findings.of_sums.arrived(); });
+  return all;
+}
+
+template <Communicator C>
+std::optional<Error> Flight<C>::non_finite(bool in_gradient) {
+  std::optional<Error> found;
+  seats([&](auto& seat, int) {
+    if (!found) found = seat.non_finite(in_gradient);
+  });
+  return found;
+}
+
+template <Communicator C>
+void Flight<C>::close(bool applied) noexcept {
+  for (Seat<C>* const seat : seats_) {
+    applied&& stage_ != Stage::idle ? seat->settled() : seat->refused();
+    seat->close();
+  }
+  for (auto& bucket : manifest_.buckets.all()) bucket->drop();
+  stage_ = Stage::free;
+}
+
+template <Communicator C>
+void Flight<C>::withdraw() noexcept {
+  agreement_.withdraw();
+  mail_.withdraw();
+  dense_.lane().withdraw();
+}
+
+template <Communicator C>
+std::uint64_t Flight<C>::hash() const {
+  Fingerprint updates;
+  if (!error_)
+    for (UpdateRecord const& record : manifest_.records) record.add_to(updates, *record.registration);
+  return hash_with(updates);
+}
+
+template <Communicator C>
+std::string Flight<C>::describe() const {
+  std::string lines;
+  if (error_) return lines;
+  for (UpdateRecord const& record : manifest_.records) {
+    Registration const& known = *record.registration;
+    std::string more;
+    if (record.rows == NamedRows::of_a_pull) more += ", rows of a pull";
+    if (record.rows == NamedRows::by_index) more += ", rows by index";
+    if (record.transformed) more += ", transformed";
+    if (record.clip >= 0) append(more, {", clipped to ", number_text(limits_[static_cast<std::size_t>(record.clip)])});
+    if (priority_ != 0) append(more, {", priority ", priority_});
+    lines += known.update_lines(more);
+  }
+  return lines;
+}
+
+template <Communicator C>
+std::string Flight<C>::names() const {
+  std::string list;
+  for (UpdateRecord const& record : manifest_.records) append(list, {list.empty() ? "" : ", ", record.registration->name});
+  return list;
+}
+
+template <Communicator C>
+std::string const* Flight<C>::gone() const {
+  for (UpdateRecord const& record : manifest_.records)
+    if (record.registration->gone) return &record.registration->name;
+  return nullptr;
+}
+
+template <Communicator C>
+int Flight<C>::waiting_for() const {
+  if (agreement_.in_flight()) return agreement_.waiting_for();
+  int const rank = mail_.waiting_for();
+  return rank >= 0 ? rank : dense_.lane().waiting_for();
+}
+
+template <Communicator C>
+void Flight<C>::prepare_seats(bool keep, FunctionRef<void()> fill) {
+  bool const finite = options_->non_finite == NonFinite::error;
+  clear();
+  manifest_.how = {keep, *joined_, finite};
+  manifest_.spreads_early = keep || topology_->spreads();
+  try {
+    fill();
+    if (manifest_.overwrites) refuse_shared_memory();
+    if (ahead_) manifest_.counts += ahead_->counts();
+    close_buckets();
+    if (finite) start_looking([](auto& findings) -> auto& { return findings.of_gradients; });
+    agreement_.reserve(manifest_.counts);
+  } catch (...) {
+    auto const& records = manifest_.records;
+    error_ = current_error(topology_->rank(), "step", records.empty() ? std::string_view{} : records.back().name());
+  }
+}
+
+template <Communicator C>
+int Flight<C>::open_clip(double max_norm) {
+  if (!is_not_negative(max_norm))
+    throw Error{Errc::invalid_argument, topology_->rank(), "step", "",
+                joined({"the bound of clip_by_global_norm is ", max_norm, ", and has to be a finite number, 0 or more"})};
+  limits_.push_back(max_norm);
+  return static_cast<int>(limits_.size()) - 1;
+}
+
+template <Communicator C>
+void Flight<C>::clear() {
+  stage_ = Stage::prepared;
+  priority_ = 0;
+  error_.reset();
+  limits_.clear();
+  manifest_.records.clear();
+  manifest_.prepared = {};
+  manifest_.counts = 0;
+  manifest_.overwrites = false;
+  for (auto& bucket : manifest_.buckets.all()) bucket->clear();
+  manifest_.findings.each([](auto& findings) { findings.of_gradients.clear(), findings.of_sums.clear(); });
+}
+
+template <Communicator C>
+void Flight<C>::close_buckets() {
+  Spread const spread = !manifest_.spreads_early ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
+  for (auto& bucket : manifest_.buckets.all()) bucket->close(*topology_, options_->fusion, spread);
+}
+
+template <Communicator C>
+void Flight<C>::refuse_shared_memory() {
+  if (!manifest_.moved && looked_at_ == manifest_.records.size()) return;
+  gradient_memory_.clear();
+  seats([&](auto& seat, int) { seat.list_memory(gradient_memory_); });
+  auto const shared = shared_memory(gradient_memory_);
+  if (!shared) {
+    manifest_.moved = false;
+    looked_at_ = manifest_.records.size();
+    return;
+  }
+  throw Error{
+      Errc::invalid_argument, topology_->rank(), "step", shared.overwritten->variable,
+      joined({"its gradient was given in_place, and the gradient of ", shared.other->variable, " shares memory with it"})};
+}
+
+template <Communicator C>
+std::uint64_t Flight<C>::hash_with(Fingerprint hash) const {
+  for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
+  hash.add(manifest_.spreads_early);
+  hash.add(static_cast<std::uint64_t>(priority_));
+  return hash.value();
+}
+
+template <Communicator C>
+void Flight<C>::agreed() {
+  int const active = agreement_.active();
+  manifest_.divisors = {options_->join_divisor == JoinDivisor::active ? active : topology_->size(), active};
+  if (!agreement_.unanimous()) {
+    stage_ = Stage::refused;
+  } else if (active == 0) {
+    for (auto& bucket : manifest_.buckets.all()) bucket->clear();
+    stage_ = Stage::idle;
+  } else {
+    stage_ = Stage::exchanging;
+    carried_ = false;
+    dense_.begin(manifest_.spreads_early);
+    std::size_t which = 0;
+    if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.hear(agreement_, which); });
+    if (ahead_ && agreement_.ahead()) ahead_->climb(agreement_, which, *topology_);
+  }
+}
+
+template <Communicator C>
+void Flight<C>::carry_rows() {
+  bool const climbs = ahead_ && agreement_.ahead();
+  travellers_.assign(seats_.begin(), seats_.end());
+  if (climbs) travellers_.push_back(ahead_);
+  carried_ = carry<C>(mail_, travellers_);
+  if (carried_ && climbs) ahead_->arrive();
+}
+
+// A flight with the seats of arguments of these types. Only what prepares them depends on a step's list of arguments, and is
+// instantiated for each list; all else is Flight's. Owns the seats.
+template <Communicator C, class... Arguments>
+class FlightOf final : public Flight<C> {
+ public:
+  // Local; by the pool. Seats keep their place as long as the flight.
+  FlightOf(FlightRoom<C> const& room, FlightChannels route) : Flight<C>{room, route} {
+    each([&](auto& seat) {
+      seat.attach(this->manifest());
+      this->seat_list().push_back(&seat);
+    });
+  }
+
+  // Local: what goes wrong is kept, and refused by the agreement. By `step` and, with `keep`, by `start`.
+  void prepare(bool keep, Arguments const&... arguments) {
+    each([](auto& seat) { seat.vacate(); });
+    this->prepare_seats(keep, [&] {
+      [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (take(std::get<Nth>(seats_), arguments), ...); }
+      (std::index_sequence_for<Arguments...>{});
+    });
+  }
+
+ private:
+  // Opens a clip group where the argument is one, and has its seats prepare it.
+  template <class Seats, class Argument>
+  void take(Seats& seats, Argument const& argument) {
+    int clip = -1;
+    if constexpr (requires { argument.max_norm; }) clip = this->open_clip(argument.max_norm);
+    seats.prepare(argument, clip);
+  }
+  template <class F>
+  void each(F&& f) {
+    std::apply([&](auto&... seats) { (each_seat(seats, f), ...); }, seats_);
+  }
+
+  std::tuple<typename SeatsOf<C, Arguments>::type...> seats_;
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,384 @@
+// The seat of one argument of a step: the ways of its updates, kept from step to step. A flight asks seats for their phases by
+// one indirect call for each argument, whatever an argument is: one update, or a range of a thousand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/policy/way_checks.hpp"
+#include "parallax/detail/step/record.hpp"
+#include "parallax/detail/transfer/agreement/agreement.hpp"
+#include "parallax/policy/auto.hpp"
+#include "parallax/policy/exchange.hpp"
+#include "parallax/step/grad.hpp"
+
+namespace parallax::detail {
+
+// What seats write down of their updates as they prepare them, and what they share with the other seats of a flight.
+template <Communicator C>
+struct Manifest {
+  Manifest(Topology<C> const& its_topology, void const* its_session, std::string_view& its_current)
+      : topology{&its_topology}, session{its_session}, current{&its_current} {}
+
+  Topology<C> const* topology;
+  void const* session;        // whose variables may be updated
+  std::string_view* current;  // names the variable at which a phase failed
+  Preparing how{};
+  Buckets<C> buckets;
+  BySpace<C, FindingsIn> findings;
+  MeasuredSums<C> measured;
+  List<UpdateRecord> records;  // of the updates prepared, in the order of the arguments
+  Fingerprint prepared;        // of them as they were then
+  std::size_t counts = 0;      // numbers that ride in the agreement
+  Divisors divisors;
+  bool spreads_early = false;  // whether sums may reach all ranks before the step completes
+  bool overwrites = false;     // a gradient was given in_place
+  bool moved = false;          // a gradient lies elsewhere than in the last step, since memory was looked at
+};
+
+// The phases of the updates of one argument, those of policy/exchange.hpp, without their types.
+template <Communicator C>
+class Seat : public Traveller<C> {
+ public:
+  virtual ~Seat() = default;
+
+  // The clip group of the flight, -1 for none; set by `prepare`, as the next two.
+  int clip = -1;
+  bool adapts = false;    // holds variables under Auto
+  bool measures = false;  // holds variables whose optimizer measures whole tensors
+
+  // Local, as the flight posts its agreement: numbers of all ways, from place `which` on, which moves past them.
+  virtual void tell(Agreement<C>&, std::size_t& which) = 0;
+  // Local, once the ranks agreed: what the others told of the same places.
+  virtual void hear(Agreement<C>&, std::size_t& which) = 0;
+  // Local, once everything has arrived, and the first phase of a step's second half: reduce, divide_by and deposit, way by way.
+  // `number`: of the clip group in the step.
+  virtual void reduce(int number) = 0;
+  // Local, after all seats have reduced: leaders sum what others have deposited, and form the mean.
+  virtual void merge() = 0;
+  // Local, after all have merged: the user's functions of reduced gradients.
+  virtual void transform() = 0;
+  // Local, only where something is measured: leaders get places for the sums of whole tensors.
+  virtual void enrol() = 0;
+  // Local: leaders say what is to be looked for in their results.
+  virtual void seek(bool finite) = 0;
+  // Local, once findings are there: adds this rank's part of the squared norm of a clip group.
+  virtual void norm(double& squared) = 0;
+  // Where a gradient is not finite: in what this rank was given, or in a sum over ranks.
+  virtual std::optional<Error> non_finite(bool in_gradient) = 0;
+  // Local, after the commit, only where `measures`. `scale`: of the clip group.
+  virtual void measure(double scale) = 0;
+  // Local, after the commit: leaders run their optimizers.
+  virtual void apply(double scale) = 0;
+  // The step was applied on all ranks. Local, as the next two.
+  virtual void settled() noexcept = 0;
+  // It was refused or skipped on all ranks.
+  virtual void refused() noexcept = 0;
+  // After either: every way gives back what it holds, and the seat is vacant.
+  virtual void close() noexcept = 0;
+
+  // Of tables under Auto: see Adaptation.
+  // How many numbers the tables of this seat tell with the commit; `tell_use` appends them, and `adapt`, as a step's last act,
+  // reads those of every rank from place `at` on, which moves past them.
+  virtual std::size_t use_words() = 0;
+  virtual void tell_use(List<double>& words, double now) = 0;
+  virtual void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) = 0;
+
+  // Local: where the dense gradients of this seat lie, for the flight's look at shared memory.
+  virtual void list_memory(List<GradientMemory>&) = 0;
+};
+
+// The seat of one update or of a range of updates: calls the phases of its ways by their types. Owns the ways, as many as the
+// longest range had; a way is made once and prepared again in every step.
+template <Communicator C, class Argument>
+class SeatOf final : public Seat<C> {
+  static constexpr bool ranges = UpdateRange<Argument>;
+  using Update = update_in<Argument>;
+  using State = typename Update::State;
+  using Scalar = typename State::scalar_type;
+  using W = way_of<C, Update>;
+  static constexpr bool adaptive = is_adaptive<typename State::Exchange>;
+  // Whether the way has legs of its own, or its `next` is that of WayBase.
+  static constexpr bool travels = [] {
+    if constexpr (requires { &W::next; })
+      return !std::same_as<decltype(&W::next), bool (WayBase<C, Update>::*)(Mails<C>&) const>;
+    else return true;
+  }();
+
+ public:
+  // By the flight, once, before anything else.
+  void attach(Manifest<C>& manifest) { manifest_ = &manifest; }
+  // Before a flight is prepared and after it was closed: no way counts as prepared.
+  void vacate() {
+    if (sought_) each([](auto& way) { way.sought = {}; });
+    sought_ = false;
+    used_ = 0;
+  }
+
+  // Local, may throw; updates before the one that fails are prepared.
+  void prepare(Argument const& argument, int number) {
+    this->clip = number;
+    this->adapts = adaptive;
+    this->measures = State::measures;
+    if constexpr (ranges) {
+      std::size_t made = ways_.size();
+      for (auto const& update : argument) {
+        if (used_ == made) ways_.emplace_back(), ++made;
+        prepare_one(ways_[used_], update);
+      }
+    } else {
+      prepare_one(ways_, argument);
+    }
+  }
+
+  void tell(Agreement<C>& agreement, std::size_t& which) override {
+    each([&](auto& way) {
+      if (way.counts() == 0) return;
+      way.tell(topology(), [&](int rank, std::size_t count) { agreement.tell(rank, which, count); });
+      which += way.counts();
+    });
+  }
+  void hear(Agreement<C>& agreement, std::size_t& which) override {
+    each([&](auto& way) {
+      if (way.counts() == 0) return;
+      way.hear(topology(), [&](int rank) { return static_cast<std::size_t>(agreement.told(rank, which)); });
+      which += way.counts();
+    });
+  }
+  bool next(Mails<C>& mail) override {
+    bool any = false;
+    if constexpr (travels) each([&](auto& way) { any |= way.travelling = way.next(mail); });
+    return any;
+  }
+  void write(Mails<C>& mail) override {
+    each([&](auto& way) {
+      if (way.travelling) way.write(mail);
+    });
+  }
+  void read(Mails<C>& mail) override {
+    each([&](auto& way) {
+      if (way.travelling) way.read(mail);
+    });
+  }
+  void reduce(int number) override {
+    named([&](auto& way) {
+      way.reduce();
+      way.divide_by(manifest_->divisors);
+      way.deposit(number);
+    });
+  }
+  void merge() override {
+    named([](auto& way) { way.merge(); });
+  }
+  void transform() override {
+    named([](auto& way) { way.transform(); });
+  }
+  void enrol() override {
+    each([&](auto& way) {
+      if (way.leader()) way.enrol(manifest_->measured);
+    });
+  }
+  void seek(bool finite) override {
+    if (!finite && this->clip < 0) return;
+    sought_ = true;
+    named([&](auto& way) {
+      if (!way.leader()) return;
+      auto& findings = findings_of(way).of_sums;
+      if (way.clip() >= 0) way.sought.squares = findings.seek(Sought::squares, way.clipped(topology()));
+      if (finite) way.sought.in_sums = findings.seek(Sought::non_finite, way.result());
+    });
+  }
+  void norm(double& squared) override {
+    each([&](auto& way) {
+      if (way.leader()) squared += findings_of(way).of_sums.template sum_of_squares<Scalar>(way.sought.squares);
+    });
+  }
+  std::optional<Error> non_finite(bool in_gradient) override {
+    std::optional<Error> found;
+    each([&](auto& way) {
+      auto const place = in_gradient ? way.sought.in_gradient : way.sought.in_sums;
+      if (found || place == SoughtOf::none) return;
+      auto const& findings = findings_of(way);
+      auto const element = (in_gradient ? findings.of_gradients : findings.of_sums).template first_non_finite<Scalar>(place);
+      if (element) found = non_finite_error(way, *element, in_gradient);
+    });
+    return found;
+  }
+  void measure(double scale) override {
+    each([&](auto& way) {
+      if (way.leader()) way.measure(scale);
+    });
+  }
+  void apply(double scale) override {
+    each([&](auto& way) {
+      if (way.leader()) way.apply(scale);
+    });
+  }
+  void settled() noexcept override {
+    each([](auto& way) { way.settled(); });
+  }
+  void refused() noexcept override {
+    each([](auto& way) { way.refused(); });
+  }
+  void close() noexcept override {
+    each([](auto& way) { way.close(); });
+    vacate();
+  }
+
+  std::size_t use_words() override {
+    std::size_t sum = 0;
+    if constexpr (adaptive) each([&](auto& way) { sum += Adaptation<State>::words(way.state()); });
+    return sum;
+  }
+  void tell_use([[maybe_unused]] List<double>& words, [[maybe_unused]] double now) override {
+    if constexpr (adaptive) each([&](auto& way) { Adaptation<State>::tell(way.state(), words, now); });
+  }
+  void adapt([[maybe_unused]] Adapting<C>& by, [[maybe_unused]] FunctionRef<double const*(int)> words_of,
+             [[maybe_unused]] std::size_t& at) override {
+    if constexpr (adaptive)
+      each([&](auto& way) {
+        auto const told = [&words_of, begin = at](int rank) { return words_of(rank) + begin; };
+        at += Adaptation<State>::told(way.state());
+        if (way.leader()) Adaptation<State>::conclude(way.state(), by, told);
+      });
+  }
+
+  void list_memory(List<GradientMemory>& memory) override {
+    each([&](auto& way) {
+      if (auto const own = way.memory(); own.begin) memory.push_back(own);
+    });
+  }
+
+ private:
+  Topology<C> const& topology() const { return *manifest_->topology; }
+
+  // The first three phases of one update: checks it and writes its record, prepares its way, looks at its gradient, and lets it
+  // join a bucket. `used_` counts it before its way is prepared, so that `refused` reaches a way that has thrown half way.
+  void prepare_one(W& given, Update const& update) {
+    if (!update.state) refuse_empty_handle();
+    Registration const& known = *update.state->registration();
+    if (known.session != manifest_->session) known.refuse_stranger(topology().rank(), "step");
+    if constexpr (requires { update.plan->stepped; })
+      if (update.plan && update.plan->stepped) known.refuse_stepped(topology().rank());
+    manifest_->records.push_back({&known, this->clip, transforms<decltype(update.function)>, NamedRows::none});
+    UpdateRecord& record = manifest_->records.back();
+    ++used_;
+    given.prepare(update, topology(), manifest_->how, this->clip);
+    with_way(given, [&](auto& way) {
+      manifest_->overwrites |= update_overwrites(update);
+      manifest_->moved |= way.moved();
+      record.rows = way.named();
+      record.add_to(manifest_->prepared, *update.state);
+      look_at_gradient(way);
+      way.join(manifest_->buckets);
+      manifest_->spreads_early = manifest_->spreads_early && way.gathers_early();
+      manifest_->counts += way.counts();
+    });
+  }
+  // An update of an empty handle has no state; `grad` lets it through, so that all ranks refuse it.
+  [[noreturn]] void refuse_empty_handle() const {
+    throw Error{Errc::misuse, topology().rank(), "step", "", "a handle is empty: nothing was pulled, or it was moved"};
+  }
+  // Whether the gradient was given in_place.
+  static bool update_overwrites([[maybe_unused]] Update const& update) {
+    if constexpr (requires { update.in_place; }) return update.in_place != nullptr;
+    else return false;
+  }
+
+  // In the host's memory a gradient is looked at before it is sent; elsewhere with all others, when the step is to be
+  // completed.
+  template <class Way>
+  void look_at_gradient(Way& way) {
+    if (!manifest_->how.finite || manifest_->how.joined) return;
+    if constexpr (State::space::host_readable) {
+      if (auto const found = first_non_finite(way.gradient())) throw non_finite_error(way, *found, true);
+    } else {
+      sought_ = true;
+      way.sought.in_gradient = findings_of(way).of_gradients.seek(Sought::non_finite, way.gradient());
+    }
+  }
+  // The findings of the flight in the memory space of the variable.
+  template <class Way>
+  auto& findings_of(Way const&) {
+    return manifest_->findings.template of<typename State::space>();
+  }
+  // Names variable, element and value, of a gradient of this rank or of a sum over ranks.
+  template <class Way>
+  PARALLAX_COLD Error non_finite_error(Way& way, NonFiniteElement const& found, bool in_gradient) const {
+    return {Errc::non_finite, topology().rank(), "step", way.state().name(),
+            std::string{in_gradient ? "of the gradient, " : "of the sum over ranks, "} + way.place_of(found, !in_gradient) +
+                " is " + number_text(static_cast<typename State::scalar_type>(found.value))};
+  }
+
+  // Calls f with every way that was prepared.
+  template <class F>
+  void each(F&& f) {
+    if constexpr (ranges) {
+      W* const end = ways_.data() + used_;
+      for (W* way = ways_.data(); way != end; ++way) with_way(*way, f);
+    } else {
+      if (used_ > 0) with_way(ways_, f);
+    }
+  }
+  // The same, where errors are to name the variable: phases that may throw.
+  template <class F>
+  void named(F&& f) {
+    State const* at = nullptr;
+    try {
+      each([&](auto& way) {
+        at = &way.state();
+        f(way);
+      });
+    } catch (...) {
+      if (at) *manifest_->current = at->name();
+      throw;
+    }
+  }
+
+  Manifest<C>* manifest_ = nullptr;
+  std::conditional_t<ranges, List<W>, W> ways_;
+  std::size_t used_ = 0;
+  bool sought_ = false;  // places in findings, by some way
+};
+
+// The seats of one argument: of a clip group those of its updates, which share its number.
+template <Communicator C, class Argument>
+struct SeatsOf {
+  using type = SeatOf<C, Argument>;
+};
+// By the flight, with an argument that is a clip group: all seats of it get the number that its flight has given it.
+template <Communicator C, class... Updates>
+struct ClippedSeats {
+  std::tuple<typename SeatsOf<C, std::remove_cvref_t<Updates>>::type...> seats;
+
+  void prepare(ClipGroup<Updates...> const& clipped, int clip) {
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) {
+      (std::get<Nth>(seats).prepare(std::get<Nth>(clipped.updates), clip), ...);
+    }
+    (std::index_sequence_for<Updates...>{});
+  }
+};
+// A clip group is an argument of several seats.
+template <Communicator C, class... Updates>
+struct SeatsOf<C, ClipGroup<Updates...>> {
+  using type = ClippedSeats<C, Updates...>;
+};
+// Calls f with the seat of an argument, or with each seat of a clip group, groups within it included.
+template <Communicator C, class Argument, class F>
+void each_seat(SeatOf<C, Argument>& seat, F&& f) {
+  f(seat);
+}
+template <Communicator C, class... Updates, class F>
+void each_seat(ClippedSeats<C, Updates...>& clipped, F&& f) {
+  std::apply([&](auto&... seats) { (each_seat(seats, f), ...); }, clipped.seats);
+}
+
+}  // namespace parallax::detail

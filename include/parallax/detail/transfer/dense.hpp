@@ -1,0 +1,387 @@
+// Reduce-scatter and allgather of a dense vector over the hops of a topology, as operations that progress when polled. The ways
+// of dense gradients call them, and the collectives on spans.
+#pragma once
+
+#include <cstring>
+
+#include "parallax/comm/wire.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+#include "parallax/detail/transfer/lane.hpp"
+#include "parallax/detail/transfer/lent_hop.hpp"
+
+namespace parallax {
+
+// The sum over ranks of a vector laid out owner after owner: every owner ends with the sum of its own part. Order of sums:
+// ranks of a host ascending, then hosts; the first addend is copied. Source of the two phases: Rabenseifner, ICCS 2004.
+// At most two hops. In memory of another space than the host's, what works on it is found by the space's queue: copy_bytes, and
+// add_elements(queue, out, in, n).
+// Works in rounds of at most `round_size` elements per part, so that the scratch is (ranks of a hop - 1) x round_size elements;
+// of fewer where a hop stays within shared memory, so that what a round brings is still in the cache when it is added. Where
+// the wire encodes, a rank's own addend is encoded and decoded as well, also on a rank that is alone; (targets of a hop) x
+// round_size elements that go out are in scratch.
+template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
+class ReduceScatter {
+  using Element = typename detail::Travelling<T, Space, W>::type;
+  static constexpr bool on_host = std::same_as<Space, HostSpace>;
+
+ public:
+  // Collective in the order of the lane. `offsets` has owners + 1 entries; `input` (offsets.back() elements), `result`
+  // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done, unless the
+  // wire encodes. `result` may be where this part lies in `input`, else they do not overlap. Where the topology spreads sums
+  // and the wire does not encode, `whole` (null, or as many elements as the input, which it may be) ends with all of them; else
+  // it is not touched.
+  void start(T const* input, Slice<std::size_t const> offsets, std::size_t round_size, T* result, T* whole = nullptr);
+
+  // Makes progress on `lane`; true once `result` holds the sum.
+  bool poll(Lane<C>& lane);
+
+ private:
+  static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
+
+  // Whether owners sum where the addends lie, so that no elements are sent.
+  static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
+  // Called once for each hop, before its first poll: where its sums go, and in which rounds.
+  void open_hop(Lane<C>& lane, Hop const& hop);
+  bool poll_lent(Lane<C>& lane, Hop const& hop) { return lent_.poll(lane, hop); }
+  // Round by round as messages: posts one, adds what it brings, posts the next.
+  bool poll_rounds(Lane<C>& lane, Hop const& hop);
+
+  void post_round(Lane<C>& lane, Hop const& hop);
+  // From where the addends lie: nothing is packed.
+  void send(Lane<C>& lane, Hop const& hop);
+  // Encoded for all targets, this rank too, and packed one after the other.
+  void send_encoded(Lane<C>& lane, Hop const& hop);
+  // As `add_round`, tile by tile, where the wire encodes.
+  void add_decoded_round(Hop const& hop);
+
+  // Adds what the round has brought to this rank's part, in the order of sums: on the host, tile by tile.
+  void add_round(Hop const& hop);
+
+  // The same in the order of a device's queue, addend by addend.
+  template <class Queue>
+  void add_round(Hop const& hop, Queue const& queue) {
+    if (hop.self < 0) return;
+    Round const round = round_of(own_size(hop));
+    T* const out = output_ + round.begin;
+    std::size_t slot = 0;
+    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+      T const* const addend =
+          hop.sources[s] != rank_
+              ? received_.data() + slot++ * round.count
+              : input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) + round.begin;
+      if (s == 0) copy_bytes(queue, out, addend, round.count * sizeof(T));
+      else add_elements(queue, out, addend, round.count);
+    }
+  }
+
+  // The part just summed becomes the input of the next hop.
+  void close_hop(Hop const& hop);
+
+  // One more addend of a tile.
+  static void add(T* __restrict out, T const* __restrict in, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
+  }
+  // Elements of a round: of fewer than asked for where ranks share memory, so that they stay in the cache.
+  std::size_t round_size_of(Hop const& hop) const;
+  bool last_hop(Lane<C> const& lane) const { return hop_ + 1 == lane.topology().hops().size(); }
+  std::size_t own_size(Hop const& hop) const { return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self)); }
+  // The elements of a part that a round moves: from which on, and how many.
+  struct Round {
+    std::size_t begin, count;
+  };
+  Round round_of(std::size_t size) const;
+
+  // The addends of the hop at hand: the user's, then the sums of the hop before.
+  T const* input_ = nullptr;
+  std::size_t origin_ = 0;  // the offset that input_[0] stands for
+  Slice<std::size_t const> offsets_;
+  std::size_t largest_round_ = 1, round_size_ = 1, hop_ = 0, round_ = 0;
+  int rank_ = 0;
+  bool begun_ = false;
+  T *result_ = nullptr, *output_ = nullptr, *whole_ = nullptr;
+  // The round of all other ranks, one behind the other; below, the sums between two hops.
+  Buffer<Element, Space> received_;
+  Buffer<T, Space> partial_;
+  LentHop<T, C> lent_;
+  // Of a wire that encodes: one round of the addends for all targets.
+  struct Encoded {
+    Buffer<Element, Space> addends;
+    std::size_t own = 0;  // where this rank's are among them
+  };
+  [[no_unique_address]] detail::IfEncodes<W, Encoded> encoded_;
+};
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::start(T const* input, Slice<std::size_t const> offsets, std::size_t round_size, T* result,
+                                          T* whole) {
+  input_ = input;
+  result_ = result;
+  whole_ = whole;
+  origin_ = 0;
+  offsets_ = offsets;
+  largest_round_ = std::max<std::size_t>(round_size, 1);
+  hop_ = 0;
+  begun_ = false;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool ReduceScatter<T, C, Space, W>::poll(Lane<C>& lane) {
+  auto const& hops = lane.topology().hops();
+  for (; hop_ < hops.size() && (encodes<W> || lane.topology().size() > 1); close_hop(hops[hop_])) {
+    if (!begun_) open_hop(lane, hops[hop_]);
+    bool const done = lends(hops[hop_]) ? poll_lent(lane, hops[hop_]) : poll_rounds(lane, hops[hop_]);
+    if (!done) return false;
+  }
+  return true;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::open_hop(Lane<C>& lane, Hop const& hop) {
+  begun_ = true;
+  round_ = 0;
+  round_size_ = round_size_of(hop);
+  if (hop.self >= 0) {
+    if (!last_hop(lane)) partial_.resize_with_slack(own_size(hop));
+    output_ = last_hop(lane) ? result_ : partial_.data();
+  }
+  if (lends(hop) && !hop.targets.empty())
+    lent_.start(offsets_, largest_round_,
+                {input_ + (detail::digit_begin(offsets_, hop, 0) - origin_), hop.self >= 0 ? output_ : nullptr,
+                 lane.topology().spreads() ? whole_ : nullptr});
+  else if (lends(hop)) lent_.start(offsets_, largest_round_, {});
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool ReduceScatter<T, C, Space, W>::poll_rounds(Lane<C>& lane, Hop const& hop) {
+  while (true) {
+    if (lane.in_flight()) {
+      if (!lane.test()) return false;
+      if constexpr (encodes<W>) add_decoded_round(hop);
+      else if constexpr (on_host) add_round(hop);
+      else add_round(hop, queue_of<Space>(lane.topology().world()));
+      ++round_;
+    }
+    if (round_ * round_size_ >= detail::largest_digit(offsets_, hop)) return true;
+    post_round(lane, hop);
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::post_round(Lane<C>& lane, Hop const& hop) {
+  lane.clear();
+  if constexpr (encodes<W>) send_encoded(lane, hop);
+  else send(lane, hop);
+  if (hop.self >= 0) {
+    std::size_t const count = round_of(own_size(hop)).count;
+    received_.resize_with_slack(count * (hop.sources.size() - 1));
+    std::size_t slot = 0;
+    for (int const source : hop.sources)
+      if (source != lane.topology().rank())
+        lane.expect(source, slot++ * count * sizeof(Element), count * sizeof(Element), Payload::dense);
+    rank_ = lane.topology().rank();
+  }
+  if constexpr (encodes<W>) lane.template post<Space>(encoded_.addends.data(), received_.data());
+  else lane.template post<Space>(input_, received_.data());
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::send(Lane<C>& lane, Hop const& hop) {
+  for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+    if (static_cast<int>(t) == hop.self) continue;
+    auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
+    std::size_t const first = detail::digit_begin(offsets_, hop, t) - origin_ + begin;
+    lane.send(hop.targets[t], first * sizeof(T), count * sizeof(T), Payload::dense);
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::send_encoded(Lane<C>& lane, Hop const& hop) {
+  if constexpr (encodes<W>) {
+    std::size_t size = 0, at = 0;
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) size += round_of(detail::digit_size(offsets_, hop, t)).count;
+    encoded_.addends.resize_with_slack(size);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
+      W::encode(input_ + (detail::digit_begin(offsets_, hop, t) - origin_ + begin), count, encoded_.addends.data() + at);
+      if (static_cast<int>(t) == hop.self) encoded_.own = at;
+      else lane.send(hop.targets[t], at * sizeof(Element), count * sizeof(Element), Payload::dense);
+      at += count;
+    }
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::add_decoded_round(Hop const& hop) {
+  if constexpr (encodes<W>) {
+    if (hop.self < 0) return;
+    Round const round = round_of(own_size(hop));
+    T* const out = output_ + round.begin;
+    T decoded[tile];
+    for (std::size_t first = 0; first < round.count; first += tile) {
+      std::size_t const n = std::min(tile, round.count - first);
+      std::size_t slot = 0;
+      for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+        bool const own = hop.sources[s] == rank_;
+        Element const* const addend = own ? encoded_.addends.data() + encoded_.own : received_.data() + slot++ * round.count;
+        W::decode(addend + first, n, s == 0 ? out + first : decoded);
+        if (s > 0) add(out + first, decoded, n);
+      }
+    }
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::add_round(Hop const& hop) {
+  if (hop.self < 0) return;
+  Round const round = round_of(own_size(hop));
+  T* const out = output_ + round.begin;
+  T const* const own =
+      input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) + round.begin;
+  T kept[tile];  // of this rank's addend, where it is overwritten before its turn
+  for (std::size_t first = 0; first < round.count; first += tile) {
+    std::size_t const n = std::min(tile, round.count - first);
+    bool const keeps = out == own && hop.sources.size() > 2;
+    if (keeps) std::memcpy(kept, own + first, n * sizeof(T));
+    std::size_t slot = 0;
+    auto const addend = [&](std::size_t s) -> T const* {
+      if (hop.sources[s] != rank_) return received_.data() + slot++ * round.count + first;
+      return keeps ? kept : own + first;
+    };
+    if (hop.sources.size() == 1) {
+      std::memmove(out + first, addend(0), n * sizeof(T));
+      continue;
+    }
+    T const *const a = addend(0), *const b = addend(1);
+    for (std::size_t i = 0; i < n; ++i) out[first + i] = a[i] + b[i];
+    for (std::size_t s = 2; s < hop.sources.size(); ++s) add(out + first, addend(s), n);
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void ReduceScatter<T, C, Space, W>::close_hop(Hop const& hop) {
+  if (hop.self >= 0) {
+    origin_ = detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
+    input_ = output_;
+  }
+  ++hop_;
+  begun_ = false;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+std::size_t ReduceScatter<T, C, Space, W>::round_size_of(Hop const& hop) const {
+  constexpr std::size_t in_cache = std::size_t{256} << 10;  // bytes
+  std::size_t const fits = in_cache / sizeof(T) / static_cast<std::size_t>(hop.fan_out);
+  return hop.in_memory ? std::clamp(fits, std::size_t{1}, largest_round_) : largest_round_;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+typename ReduceScatter<T, C, Space, W>::Round ReduceScatter<T, C, Space, W>::round_of(std::size_t size) const {
+  std::size_t const begin = std::min(size, round_ * round_size_);
+  return {begin, std::min(size - begin, round_size_)};
+}
+
+// The converse: every owner's part of a vector laid out owner after owner reaches every rank, in place. Where the wire encodes,
+// each part is encoded once, by its owner, and decoded by all ranks, the owner too: all end with the same bits. The encoded
+// vector is in scratch.
+template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
+class Allgather {
+  using Element = typename detail::Travelling<T, Space, W>::type;
+  static constexpr bool on_host = std::same_as<Space, HostSpace>;
+
+ public:
+  // Collective in the order of the lane. The part of this rank in `values` is what it gives; all others are overwritten, and,
+  // where the wire encodes, this one as well.
+  void start(T* values, Slice<std::size_t const> offsets);
+
+  // Makes progress on `lane`; true once all of `values` is here, on this rank, and its part has left it.
+  bool poll(Lane<C>& lane);
+
+ private:
+  static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
+  // Called once for each hop, in the opposite order of a reduction: posts what the hop carries.
+  void open_hop(Lane<C>& lane, Hop const& hop);
+
+  // Before the first hop. An owner number below 0 stands for a rank that owns nothing.
+  void encode_own_part(int owner);
+
+  // The converse of a lent reduction: there are no addends, and owners write their parts to all.
+  void lend_hop(Hop const& hop);
+
+  // Declares what this rank has by now of its digit, for one rank of the hop.
+  void give(Lane<C>& lane, Hop const& hop, int rank);
+
+  static constexpr std::size_t whole_round = std::size_t{1} << 20;  // elements
+
+  T* values_ = nullptr;
+  Slice<std::size_t const> offsets_;
+  std::size_t hop_ = 0;  // those behind us
+  bool begun_ = false;
+  LentHop<T, C> lent_;
+  [[no_unique_address]] detail::IfEncodes<W, Buffer<Element, Space>> encoded_;
+};
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::start(T* values, Slice<std::size_t const> offsets) {
+  values_ = values;
+  offsets_ = offsets;
+  hop_ = 0;
+  begun_ = false;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+bool Allgather<T, C, Space, W>::poll(Lane<C>& lane) {
+  auto const& hops = lane.topology().hops();
+  for (; hop_ < hops.size() && (encodes<W> || lane.topology().size() > 1); ++hop_, begun_ = false) {
+    Hop const& hop = hops[hops.size() - 1 - hop_];
+    if (!begun_) open_hop(lane, hop);
+    if (lends(hop) ? !lent_.poll(lane, hop) : !lane.test()) return false;
+  }
+  if constexpr (encodes<W>) W::decode(encoded_.data(), offsets_.back(), values_);
+  return true;
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::open_hop(Lane<C>& lane, Hop const& hop) {
+  begun_ = true;
+  if (lends(hop)) return lend_hop(hop);
+  if constexpr (encodes<W>)
+    if (hop_ == 0) encode_own_part(lane.topology().owner());
+  lane.clear();
+  if (hop.self >= 0)
+    for (int const source : hop.sources)
+      if (source != lane.topology().rank()) give(lane, hop, source);
+  for (std::size_t t = 0; t < hop.targets.size(); ++t)
+    if (static_cast<int>(t) != hop.self)
+      lane.expect(hop.targets[t], detail::digit_begin(offsets_, hop, t) * sizeof(Element),
+                  detail::digit_size(offsets_, hop, t) * sizeof(Element), Payload::dense);
+  if constexpr (encodes<W>) lane.template post<Space>(encoded_.data(), encoded_.data());
+  else lane.template post<Space>(values_, values_);
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::encode_own_part(int owner) {
+  if constexpr (encodes<W>) {
+    encoded_.resize_with_slack(offsets_.back());
+    if (owner < 0) return;
+    std::size_t const begin = offsets_[static_cast<std::size_t>(owner)], end = offsets_[static_cast<std::size_t>(owner) + 1];
+    W::encode(values_ + begin, end - begin, encoded_.data() + begin);
+  }
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::lend_hop(Hop const& hop) {
+  if (hop.targets.empty()) return lent_.start(offsets_, whole_round, {});
+  T* const own = hop.self < 0 ? nullptr : values_ + detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
+  lent_.start(offsets_, whole_round, {nullptr, own, values_ + detail::digit_begin(offsets_, hop, 0)});
+}
+
+template <class T, Communicator C, MemorySpace Space, Wire<T> W>
+void Allgather<T, C, Space, W>::give(Lane<C>& lane, Hop const& hop, int rank) {
+  auto const digit = static_cast<std::size_t>(hop.self);
+  lane.send(rank, detail::digit_begin(offsets_, hop, digit) * sizeof(Element),
+            detail::digit_size(offsets_, hop, digit) * sizeof(Element), Payload::dense);
+}
+
+}  // namespace parallax

@@ -1,0 +1,369 @@
+// A transfer being put together, posted, counted and awaited: the only place where spans are handed to the transport. Mails,
+// agreements and the collectives on spans each hold one, and a dense exchange works on its caller's.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "parallax/comm/topology.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+
+namespace parallax {
+
+// What the bytes of a transfer are: elements of dense vectors, rows of tables, the indices that name them, how many
+// indices named each row, or what ranks tell each other about all of these.
+enum class Payload : unsigned char { dense, rows, ids, counts, control };
+// The number of kinds.
+inline constexpr std::size_t payloads = 5;
+
+// Counted bytes, by payload. Bytes that a rank sends to itself do not count; `between_hosts` counts those that cross a host
+// boundary of the declared topology (without one, every rank is a host).
+struct Traffic {
+  // Bytes of one kind, in one direction.
+  struct Bytes {
+    // To or from other ranks.
+    std::uint64_t all = 0, between_hosts = 0;  // those of `all` that cross
+  };
+  // By kind, since this object was made.
+  std::array<Bytes, payloads> sent{}, received{};  // the same of what came in
+  std::uint64_t messages = 0;                      // non-empty blocks sent to other ranks
+  std::uint64_t transfers = 0;                     // operations posted
+
+  // Adds the payload that was carried between two readings of an object that counts it.
+  void add_payload(Traffic const& before, Traffic const& after) {
+    for (std::size_t p = 0; p < payloads; ++p) {
+      if (p == static_cast<std::size_t>(Payload::control)) continue;
+      add(sent[p], before.sent[p], after.sent[p]);
+      add(received[p], before.received[p], after.received[p]);
+    }
+  }
+
+  // Of one kind, to other ranks.
+  Bytes const& sent_of(Payload payload) const { return sent[static_cast<std::size_t>(payload)]; }
+  // Of one kind, from other ranks.
+  Bytes const& received_of(Payload payload) const { return received[static_cast<std::size_t>(payload)]; }
+  // Bytes to other ranks, without control.
+  std::uint64_t payload_sent() const { return sum(sent, &Bytes::all); }
+  // Bytes from other ranks, without control.
+  std::uint64_t payload_received() const { return sum(received, &Bytes::all); }
+  // Bytes that leave this rank's host, without control.
+  std::uint64_t payload_sent_between_hosts() const { return sum(sent, &Bytes::between_hosts); }
+  // Bytes that come from other hosts, without control.
+  std::uint64_t payload_received_between_hosts() const { return sum(received, &Bytes::between_hosts); }
+
+ private:
+  // What one count has grown by, added to another.
+  static void add(Bytes& to, Bytes const& before, Bytes const& after) {
+    to.all += after.all - before.all;
+    to.between_hosts += after.between_hosts - before.between_hosts;
+  }
+  // Over all kinds but control.
+  static std::uint64_t sum(std::array<Bytes, payloads> const& counts, std::uint64_t Bytes::*member) {
+    std::uint64_t total = 0;
+    for (std::size_t p = 0; p < payloads; ++p)
+      if (p != static_cast<std::size_t>(Payload::control)) total += counts[p].*member;
+    return total;
+  }
+};
+
+namespace detail {
+
+// What ranks tell each other of what they lend, and what an owner makes of it.
+struct LoanRoom {
+  // As it travels: the loan's number at the lender, bytes of its vector and of an element, places of the addends, of the result
+  // and of the window, and whether the first two pass through the window.
+  struct Loan {
+    std::uint64_t number, bytes, unit;
+    Place input, whole, window;
+    bool stages_input, stages_whole;
+  };
+  // As the owner uses it: the same as addresses of its own, null where nothing is lent.
+  struct Peer {
+    int rank;
+    std::uint64_t number;
+    void const* input;
+    void *whole, *window;  // `window`: the slots of this owner's part
+    bool stages_input, stages_whole;
+  };
+
+  // One entry for each rank. Of the tokens the first two go out, and behind them lie two from each rank.
+  explicit LoanRoom(std::size_t ranks) : tokens(2 * ranks + 2) {
+    heard.resize(ranks);
+    peers.resize(ranks);
+  }
+
+  // What this rank tells every owner of a hop.
+  Loan mine{};
+  Buffer<Loan> heard;
+  Buffer<Peer> peers;
+  List<std::byte> tokens;
+};
+
+// A loan of this rank's on a channel, as long as it lives: of communicators that lend.
+// Move-only; a Lane holds one, which is open from the first step of a LentHop to its last.
+template <Communicator C>
+class OpenLoan {
+ public:
+  OpenLoan() = default;
+  OpenLoan(OpenLoan&& other) noexcept : world_{std::exchange(other.world_, nullptr)}, channel_{other.channel_} {}
+  OpenLoan& operator=(OpenLoan&& other) noexcept {
+    close();
+    world_ = std::exchange(other.world_, nullptr);
+    channel_ = other.channel_;
+    return *this;
+  }
+  ~OpenLoan() { close(); }
+
+  // Returns its number.
+  std::uint64_t open(C& world, int channel) {
+    close();
+    world_ = &world;
+    channel_ = channel;
+    return world.lend(channel);
+  }
+  // Returns once no peer holds it.
+  void close() noexcept {
+    if constexpr (LendsMemory<C>)
+      if (world_) world_->reclaim(channel_);
+    world_ = nullptr;
+  }
+
+ private:
+  C* world_ = nullptr;
+  int channel_ = 0;
+};
+
+// In place of a queue that is not there, after an assertion has said so.
+struct AnyQueue {
+  // Stands for any queue, so that the assertion is the only message.
+  template <class Q>
+  operator Q() const;
+};
+
+// Of communicators that carry no device memory: so that a Lane has one form.
+template <class C>
+struct DeviceRequestOf {
+  struct type {  // never made
+    bool test() { return true; }
+    int waiting_for() const { return -1; }
+  };
+};
+template <CarriesDevice C>
+struct DeviceRequestOf<C> {
+  using type = device_request_of<C>;
+};
+
+}  // namespace detail
+
+// Whether the communicator carries memory of this space: every one carries the host's.
+template <class C, class Space>
+concept Carries = std::same_as<Space, HostSpace> ||(CarriesDevice<C>&& std::same_as<typename C::device_space, Space>);
+// Local. The queue of this rank's work on memory of the space, which copies and kernels are given: of the host's, an empty
+// HostQueue.
+template <MemorySpace Space, Communicator C>
+auto queue_of([[maybe_unused]] C& world) {
+  static_assert(
+      Carries<C, Space>,
+      "parallax: this communicator carries no memory of the variable's space: take one that does (CudaThreadCommunicator, "
+      "Staged, NcclCommunicator)");
+  if constexpr (std::same_as<Space, HostSpace>) return HostQueue{};
+  else if constexpr (Carries<C, Space>) return world.queue();
+  else return detail::AnyQueue{};
+}
+
+// One channel of a topology's communicator and the transfer on it. Blocks are declared with `send` and `expect` (several
+// for one rank must be adjacent), then `post` hands them over. The memory given to `post` must stay until `test` is true.
+template <Communicator C>
+class Lane {
+ public:
+  // Local. Refers to the topology and to the counts, which must outlive it. Nothing else may use the channel while something is
+  // in flight.
+  Lane(Topology<C> const& topology, int channel, Traffic& traffic);
+
+  // Of the ranks that the lane leads to.
+  Topology<C> const& topology() const { return *topology_; }
+  // Of the topology's communicator, from 0 to `channels` - 1.
+  int channel() const { return channel_; }
+
+  // Local, before the first block of a transfer: no blocks, and nothing to count.
+  void clear();
+  // Local. `bytes` at `offset` of what `post` is given to send go to that rank, which may be this one.
+  void send(int rank, std::size_t offset, std::size_t bytes, Payload payload);
+  // Local. `bytes` from that rank come to `offset` of what `post` is given to receive into.
+  void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload);
+
+  // Local. Counts what the rank and this one read and write in each other's memory as if it were sent.
+  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload);
+
+  // Of memory of the space, which the communicator carries.
+  // Collective in the order of the channel. Counts the transfer; throws what the communicator throws.
+  template <class Space = HostSpace>
+  void post(void const* send, void* receive) {
+    Transfer const transfer{static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_};
+    if constexpr (std::same_as<Space, HostSpace>) request_.emplace(topology_->world().ialltoallv(channel_, transfer));
+    else device_request_.emplace(topology_->world().ialltoallv_device(channel_, transfer));
+    for (int rank = 0; rank < topology_->size(); ++rank)
+      traffic_->messages += rank != topology_->rank() && to_[static_cast<std::size_t>(rank)].bytes > 0;
+    count();
+  }
+
+  // The vendor's all-reduce. What crosses the wire is the vendor's affair; counted is what an optimal one sends and
+  // receives (Patarasuk and Yuan, JPDC 2009): 2 (N - 1) / N of the buffer.
+  // Collective in the order of the channel, with the same count on all ranks. `send` and `receive` are the same or do not
+  // overlap.
+  template <class Space, class T>
+  void post_allreduce(T const* send, T* receive, std::size_t count_of_values) {
+    clear();
+    if constexpr (std::same_as<Space, HostSpace>)
+      request_.emplace(topology_->world().iallreduce(channel_, send, receive, count_of_values));
+    else device_request_.emplace(topology_->world().iallreduce_device(channel_, send, receive, count_of_values));
+    auto const ranks = static_cast<std::size_t>(topology_->size());
+    std::size_t const bytes = 2 * (ranks - 1) * count_of_values * sizeof(T) / ranks;
+    sent_[static_cast<std::size_t>(Payload::dense)] = received_[static_cast<std::size_t>(Payload::dense)] = {bytes, bytes};
+    tallied_ = 1u << static_cast<unsigned>(Payload::dense);
+    count();
+  }
+
+  // Whether something was posted that `test` has not seen to be complete.
+  bool in_flight() const { return request_.has_value() || device_request_.has_value(); }
+  // Makes progress; true once nothing is in flight. Throws what a Request's `test` throws.
+  bool test();
+  // A rank that has not delivered, or -1.
+  int waiting_for() const;
+  // Legal after an abort. Returns once no peer touches the memory of the transfer, or what is lent, any more.
+  void withdraw() noexcept;
+
+  // Local. Opens a loan on the channel and returns its number; `reclaim` ends it once no peer uses it.
+  std::uint64_t lend() requires LendsMemory<C>;
+  // Returns once no peer holds what this rank lends on the channel; nothing happens where no loan is open.
+  void reclaim() noexcept { loan_.close(); }
+  // Scratch of the LentHop at hand; of communicators that lend nothing it has no room for a rank.
+  detail::LoanRoom& loan_room() { return loan_room_; }
+
+ private:
+  using Counts = std::array<Traffic::Bytes, payloads>;
+
+  // Adds to a block what lies behind it, or makes it begin there where it is empty.
+  static void extend(ByteRange& block, std::size_t offset, std::size_t bytes);
+  // Adds bytes that go to, or come from, another rank; those of this rank for itself do not count.
+  void add(Counts& counts, int rank, std::size_t bytes, Payload payload) const;
+  // Notes them for the transfer at hand.
+  void tally(Counts& counts, int rank, std::size_t bytes, Payload payload);
+  // The lowest kind of payload that is noted, where any is.
+  std::size_t first_tallied() const { return static_cast<std::size_t>(std::countr_zero(tallied_)); }
+  // Adds what is noted to the Traffic: once for each transfer posted.
+  void count();
+
+  Topology<C> const* topology_;
+  Traffic* traffic_;
+  int channel_;
+  // The blocks of the transfer at hand, by rank: the request refers to them.
+  List<ByteRange> to_, from_;
+  Counts sent_{}, received_{};
+  unsigned tallied_ = 0;  // a bit for each payload that is in them
+  detail::LoanRoom loan_room_;
+  std::optional<request_of<C>> request_;
+  std::optional<typename detail::DeviceRequestOf<C>::type> device_request_;
+  detail::OpenLoan<C> loan_;
+};
+
+template <Communicator C>
+Lane<C>::Lane(Topology<C> const& topology, int channel, Traffic& traffic)
+    : topology_{&topology},
+      traffic_{&traffic},
+      channel_{channel},
+      to_(static_cast<std::size_t>(topology.size())),
+      from_(static_cast<std::size_t>(topology.size())),
+      loan_room_{static_cast<std::size_t>(LendsMemory<C> ? topology.size() : 0)} {}
+
+template <Communicator C>
+void Lane<C>::clear() {
+  std::fill(to_.begin(), to_.end(), ByteRange{});
+  std::fill(from_.begin(), from_.end(), ByteRange{});
+  for (; tallied_; tallied_ &= tallied_ - 1) sent_[first_tallied()] = received_[first_tallied()] = {};
+}
+
+template <Communicator C>
+void Lane<C>::send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
+  extend(to_[static_cast<std::size_t>(rank)], offset, bytes);
+  tally(sent_, rank, bytes, payload);
+}
+
+template <Communicator C>
+void Lane<C>::expect(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
+  extend(from_[static_cast<std::size_t>(rank)], offset, bytes);
+  tally(received_, rank, bytes, payload);
+}
+
+template <Communicator C>
+void Lane<C>::count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
+  add(traffic_->sent, rank, sent, payload);
+  add(traffic_->received, rank, received, payload);
+}
+
+template <Communicator C>
+bool Lane<C>::test() {
+  if (request_ && request_->test()) request_.reset();
+  if constexpr (CarriesDevice<C>)
+    if (device_request_ && device_request_->test()) device_request_.reset();
+  return !in_flight();
+}
+
+template <Communicator C>
+int Lane<C>::waiting_for() const {
+  if constexpr (CarriesDevice<C>)
+    if (device_request_) return device_request_->waiting_for();
+  return request_ ? request_->waiting_for() : -1;
+}
+
+template <Communicator C>
+void Lane<C>::withdraw() noexcept {
+  request_.reset();
+  device_request_.reset();
+  loan_.close();
+}
+
+template <Communicator C>
+std::uint64_t Lane<C>::lend() requires LendsMemory<C> {
+  return loan_.open(topology_->world(), channel_);
+}
+
+template <Communicator C>
+void Lane<C>::extend(ByteRange& block, std::size_t offset, std::size_t bytes) {
+  if (block.bytes == 0) block.offset = offset;
+  block.bytes += bytes;
+}
+
+template <Communicator C>
+void Lane<C>::tally(Counts& counts, int rank, std::size_t bytes, Payload payload) {
+  tallied_ |= 1u << static_cast<unsigned>(payload);
+  add(counts, rank, bytes, payload);
+}
+
+template <Communicator C>
+void Lane<C>::add(Counts& counts, int rank, std::size_t bytes, Payload payload) const {
+  if (bytes == 0 || rank == topology_->rank()) return;
+  auto& entry = counts[static_cast<std::size_t>(payload)];
+  entry.all += bytes;
+  if (!topology_->same_host(rank)) entry.between_hosts += bytes;
+}
+
+template <Communicator C>
+void Lane<C>::count() {
+  ++traffic_->transfers;
+  for (unsigned rest = tallied_; rest; rest &= rest - 1) {
+    auto const p = static_cast<std::size_t>(std::countr_zero(rest));
+    traffic_->sent[p].all += sent_[p].all;
+    traffic_->sent[p].between_hosts += sent_[p].between_hosts;
+    traffic_->received[p].all += received_[p].all;
+    traffic_->received[p].between_hosts += received_[p].between_hosts;
+  }
+}
+
+}  // namespace parallax

@@ -1,0 +1,107 @@
+// Scratch of dense exchanges, in memory that a communicator can lend where that makes a difference.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/comm/topology.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+#include "parallax/detail/memory/space.hpp"
+
+namespace parallax {
+
+// Scratch where peers reach it, if ranks lend each other their memory; else, and where that cannot be had, on the heap.
+// Of a device no memory is lent, and none to an exchange that is not `direct`.
+template <class T, Communicator C, MemorySpace Space = HostSpace, bool direct = true>
+class LentBuffer {
+ public:
+  // As Buffer has it: what was there may be lost.
+  void resize_with_slack(Topology<C> const&, std::size_t size) { memory_.resize_with_slack(size); }
+  // Of as many elements as were asked for last; moves when it grows.
+  T* data() { return memory_.data(); }
+  // The same, to read.
+  T const* data() const { return memory_.data(); }
+  // Whether that memory serves as well as this.
+  static bool can_be(Topology<C> const&, void const*) { return true; }
+
+ private:
+  Buffer<T, Space> memory_;
+};
+// A block of a communicator's LentMemory, which it owns.
+class LentBlock {
+ public:
+  LentBlock() = default;
+  // Takes the memory over; `other` has none afterwards.
+  LentBlock(LentBlock&& other) noexcept
+      : memory_{std::exchange(other.memory_, nullptr)}, bytes_{std::exchange(other.bytes_, 0)}, from_{other.from_} {}
+  // Exchanges the memory of both.
+  LentBlock& operator=(LentBlock&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(from_, other.from_);
+    return *this;
+  }
+  ~LentBlock() {
+    if (memory_) from_.deallocate(memory_, bytes_);
+  }
+
+  // Makes it at least so large, where it is smaller; then what was there is lost. Throws what the allocation throws, and keeps
+  // the block as it was.
+  void reserve(detail::LentMemory const& from, std::size_t bytes) {
+    if (bytes <= bytes_) return;
+    bytes += bytes / 2;
+    LentBlock fresh;
+    fresh.memory_ = from.allocate(bytes);
+    fresh.bytes_ = bytes;
+    fresh.from_ = from;
+    *this = std::move(fresh);
+  }
+  // Null as long as nothing was reserved.
+  void* data() const { return memory_; }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+  detail::LentMemory from_{};
+};
+
+// Of host memory, for exchanges that lend: what the communicator can lend, where that makes a difference.
+template <class T, Communicator C>
+class LentBuffer<T, C, HostSpace, true> {
+ public:
+  // Decides where it lies, then as Buffer. Where the lent space has no room, the heap is used, and the exchange stages.
+  void resize_with_slack(Topology<C> const& topology, std::size_t size) {
+    shared_ = wants_block(topology);
+    if (shared_) try {
+        return block_.reserve(detail::lent_memory(topology.world()), size * sizeof(T));
+      } catch (Error const&) {
+        shared_ = false;
+      }
+    heap_.resize_with_slack(size);
+  }
+  // Of as many elements as were asked for last; moves when it grows.
+  T* data() { return shared_ ? static_cast<T*>(block_.data()) : heap_.data(); }
+  // The same, to read.
+  T const* data() const { return shared_ ? static_cast<T const*>(block_.data()) : heap_.data(); }
+  // Whether `memory` need not be copied into this first: peers can reach it, or need not, or nobody lends.
+  static bool can_be(Topology<C> const& topology, [[maybe_unused]] void const* memory) {
+    if constexpr (LendsMemory<C>) {
+      auto const& hops = topology.hops();
+      bool const lends = detail::any_of(hops, [](Hop const& hop) { return hop.lends; });
+      return topology.size() == 1 || !lends || topology.world().place_of(memory).id;
+    }
+    return true;
+  }
+
+ private:
+  // Whether the heap is out of the peers' reach.
+  bool wants_block(Topology<C> const& topology) const { return !can_be(topology, this); }  // not where all memory can be lent
+
+  Buffer<T> heap_;
+  LentBlock block_;
+  bool shared_ = false;
+};
+
+}  // namespace parallax

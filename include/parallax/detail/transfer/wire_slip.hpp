@@ -1,0 +1,129 @@
+// One slip of a mail for elements that a wire encodes: what a leg opens, fills and takes for its rows.
+#pragma once
+
+#include "parallax/comm/wire.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/transfer/mail.hpp"
+
+namespace parallax {
+
+// All numbers are of elements T. A leg calls `open` (or `open_shared`), `send` and `expect` before the mail is laid out,
+// `write` (or `write_shared`) before it is posted, and `take` after it has arrived. Owns the scratch in which a wire that
+// encodes finds and leaves elements; under IdentityWire there is none, and all calls are the mail's own.
+template <class W, class T, MemorySpace Space = HostSpace>
+  requires Wire<W, T>
+class WireSlip {
+ public:
+  // What travels for one T.
+  using Element = typename detail::Travelling<T, Space, W>::type;
+
+  // Local, once for each leg: a slip with a run of its own for every rank.
+  template <Communicator C>
+  void open(Mail<C, Space>& mail, Payload payload) {
+    slip_ = mail.open(sizeof(Element), payload);
+  }
+  // Local, in place of `open`: all ranks that get anything get the same run.
+  template <Communicator C>
+  void open_shared(Mail<C, Space>& mail, Payload payload) {
+    slip_ = mail.open_shared(sizeof(Element), payload);
+  }
+  // `n` elements go to that rank.
+  template <Communicator C>
+  void send(Mail<C, Space>& mail, int rank, std::size_t n) const {
+    mail.send(slip_, rank, n * sizeof(Element));
+  }
+  // `n` elements come from that rank.
+  template <Communicator C>
+  void expect(Mail<C, Space>& mail, int rank, std::size_t n) const {
+    mail.expect(slip_, rank, n * sizeof(Element));
+  }
+
+  // `fill(T*)` writes as many elements as were declared for the rank. It is not called for none.
+  template <Communicator C, class Fill>
+  void write(Mail<C, Space>& mail, int rank, Fill&& fill) {
+    std::size_t const n = mail.outgoing_bytes(slip_, rank) / sizeof(Element);
+    if (n > 0) fill_run(mail, mail.template outgoing<Element>(slip_, rank), n, fill);
+  }
+  // The runs of several ranks, which whoever writes them has one behind the other: `fill(first, last, T*)` writes those of ranks
+  // number `first` to `last` - 1 of the list. They are neighbours in the mail, as far as may be, so that a device is given few
+  // kernels; what a wire encodes is encoded for each rank, as it decodes it.
+  template <Communicator C, class Ranks, class Fill>
+  void write_runs(Mail<C, Space>& mail, Ranks const& ranks, Fill&& fill) {
+    if constexpr (encodes<W>) {
+      for (std::size_t at = 0; at < ranks.size(); ++at) write(mail, ranks[at], [&](T* out) { fill(at, at + 1, out); });
+    } else {
+      each_neighbours(mail, ranks, [&](std::size_t first, std::size_t last, Element* run, std::size_t n) {
+        fill_run(mail, run, n, [&](T* out) { fill(first, last, out); });
+      });
+    }
+  }
+  // The same where the elements are there already as they travel: `fill(first, last, Element*)` writes them.
+  template <Communicator C, class Ranks, class Fill>
+  void write_runs_encoded(Mail<C, Space>& mail, Ranks const& ranks, Fill&& fill) {
+    each_neighbours(mail, ranks,
+                    [&](std::size_t first, std::size_t last, Element* run, std::size_t) { fill(first, last, run); });
+  }
+  // The same for a shared slip: it is filled, and encoded, once.
+  template <Communicator C, class Fill>
+  void write_shared(Mail<C, Space>& mail, Fill&& fill) {
+    std::size_t n = 0;
+    for (int rank = 0; rank < mail.topology().size(); ++rank)
+      n = std::max(n, mail.outgoing_bytes(slip_, rank) / sizeof(Element));
+    mail.template write_shared<Element>(slip_, [&](Element* run) { fill_run(mail, run, n, fill); });
+  }
+
+  // How many elements came from the rank.
+  template <Communicator C>
+  std::size_t arrived(Mail<C, Space> const& mail, int rank) const {
+    return mail.incoming_bytes(slip_, rank) / sizeof(Element);
+  }
+  // Everything that came in, decoded, run after run in the order of `ranks`: as many bytes as the elements T have.
+  template <Communicator C, class Ranks>
+  void take(Mail<C, Space>& mail, Ranks const& ranks, Buffer<std::byte, Space>& into) {
+    if constexpr (encodes<W>) {
+      std::size_t n = 0;
+      for (int const rank : ranks) n += arrived(mail, rank);
+      into.resize_with_slack(n * sizeof(T));
+      T* out = reinterpret_cast<T*>(into.data());
+      for (int const rank : ranks) {
+        Element const* const run = mail.template incoming<Element>(slip_, rank);
+        if constexpr (Space::host_readable) W::decode(run, arrived(mail, rank), out);
+        else W::decode(queue_of<Space>(mail.topology().world()), run, arrived(mail, rank), out);
+        out += arrived(mail, rank);
+      }
+    } else {
+      mail.take(slip_, ranks, into);
+    }
+  }
+
+ private:
+  // Calls f(first, last, run, n) for ranks whose runs lie one behind the other in the mail, n elements in all, and not for none.
+  template <Communicator C, class Ranks, class F>
+  void each_neighbours(Mail<C, Space>& mail, Ranks const& ranks, F&& f) const {
+    for (std::size_t first = 0, last = 0; first < ranks.size(); first = last) {
+      Element* const run = mail.template outgoing<Element>(slip_, ranks[first]);
+      std::size_t n = 0;
+      for (; last < ranks.size() && mail.template outgoing<Element>(slip_, ranks[last]) == run + n; ++last)
+        n += mail.outgoing_bytes(slip_, ranks[last]) / sizeof(Element);
+      if (n > 0) f(first, last, run, n);
+    }
+  }
+  // Writes a run where the mail has it, by way of the scratch where the wire encodes.
+  template <Communicator C, class Fill>
+  void fill_run([[maybe_unused]] Mail<C, Space>& mail, Element* run, std::size_t n, Fill&& fill) {
+    if constexpr (encodes<W>) {
+      scratch_.resize_with_slack(n);
+      fill(scratch_.data());
+      if constexpr (Space::host_readable) W::encode(scratch_.data(), n, run);
+      else W::encode(queue_of<Space>(mail.topology().world()), scratch_.data(), n, run);
+    } else {
+      fill(run);
+    }
+  }
+
+  // In the mail at hand; each leg opens another.
+  int slip_ = -1;
+  [[no_unique_address]] detail::IfEncodes<W, Buffer<T, Space>> scratch_;
+};
+
+}  // namespace parallax

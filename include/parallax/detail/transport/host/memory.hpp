@@ -1,0 +1,129 @@
+// Memory that the ranks of a host map together, and how they come to it. Backends whose ranks are processes include it: each
+// brings a meeting of its own.
+#pragma once
+
+#include <cstddef>
+
+#include "parallax/detail/core/clock.hpp"
+#include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/memory/nameless_file.hpp"
+#include "parallax/detail/memory/place.hpp"
+
+namespace parallax::detail {
+
+// What the ranks of a host can do together before they share memory. Both are collective over them, and may throw.
+class HostMeeting {
+ public:
+  // What each rank has to show, by place on the host; `mine` is this one's.
+  virtual List<Place> gather(Place const& mine) = 0;
+  // Whether all say yes: the same answer on every rank.
+  virtual bool all(bool mine) = 0;
+
+ protected:
+  ~HostMeeting() = default;
+};
+
+// What this process has mapped of such memory, once for all of its ranks where these are threads: so that whoever watches
+// memory by its address, as sanitizers do, sees them meet. Under any thread.
+class HostMappings {
+ public:
+  // One more rank has what is at that place; none where it cannot be found.
+  NamelessFile find(Place const& place);
+  // A rank does without it; after the last one it is unmapped.
+  void drop(NamelessFile const& file) noexcept;
+
+ private:
+  struct Mapping {
+    NamelessFile file;
+    int ranks;
+  };
+  SpinLock lock_;
+  List<Mapping> all_;
+};
+
+inline HostMappings host_mappings;
+
+// Holds its mapping. It is a file without a name, of the host's first rank: nothing of it is left behind, however the job ends.
+// What is in it stays until the last rank has gone.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  // Collective over the ranks of the host, of which this one has place `self`. Zeros. `data` is null on all of them where one
+  // could not find what another one shows: then none reaches memory of others.
+  PARALLAX_COLD HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes);
+  HostMemory(HostMemory const&) = delete;
+  HostMemory& operator=(HostMemory const&) = delete;
+  ~HostMemory();
+
+  // At another address in every process; null where there is none.
+  std::byte* data() const { return mapping_.memory; }
+
+ private:
+  // Takes back what this rank shows, and does without the memory.
+  void hide() noexcept;
+  void leave() noexcept;
+
+  NamelessFile mapping_;
+  NamelessFile
+      shown_;  // until all have found it: of the first rank the memory itself, of another one what it can be reached by
+};
+
+#if PARALLAX_BODIES
+PARALLAX_INLINE NamelessFile HostMappings::find(Place const& place) {
+  Guard const guard{lock_};
+  for (Mapping& mapping : all_)
+    if (mapping.file.id == place.id) {
+      ++mapping.ranks;
+      return mapping.file;
+    }
+  all_.reserve(all_.size() + 1);
+  NamelessFile const found = NamelessFile::find(place);
+  if (found.memory) all_.push_back({found, 1});
+  return found;
+}
+
+PARALLAX_INLINE void HostMappings::drop(NamelessFile const& file) noexcept {
+  Guard const guard{lock_};
+  for (Mapping& mapping : all_) {
+    if (mapping.file.id != file.id) continue;
+    if (--mapping.ranks > 0) return;
+    mapping.file.unmap();
+    mapping = all_.back();
+    return all_.pop_back();
+  }
+}
+
+PARALLAX_INLINE HostMemory::HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes) : HostMemory{} {
+  shown_ = NamelessFile::make(self == 0 ? bytes : 1);
+  List<Place> const places = host.gather(shown_.memory ? shown_.place_of(shown_.memory) : Place{});
+  bool found = true;
+  for (Place const& place : places) {
+    NamelessFile const other = NamelessFile::find(place);
+    found = found && other.memory;
+    if (other.memory) other.unmap();
+  }
+  if (found) mapping_ = host_mappings.find(places[0]);
+  bool const all = host.all(mapping_.memory != nullptr);
+  hide();
+  if (!all) leave();
+}
+
+PARALLAX_INLINE HostMemory::~HostMemory() {
+  hide();
+  leave();
+}
+
+PARALLAX_INLINE void HostMemory::hide() noexcept {
+  if (shown_.memory) shown_.unmap();
+  shown_.close();
+  shown_ = {};
+}
+
+PARALLAX_INLINE void HostMemory::leave() noexcept {
+  if (mapping_.memory) host_mappings.drop(mapping_);
+  mapping_ = {};
+}
+#endif
+
+}  // namespace parallax::detail

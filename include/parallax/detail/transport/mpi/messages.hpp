@@ -1,0 +1,209 @@
+// Blocks and vendors' sums on their way as messages of MPI, by channel. An MpiEndpoint owns one, for ranks with which it shares
+// no memory.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/list.hpp"
+#include "parallax/detail/transport/mpi/bodies.hpp"
+#include "parallax/detail/transport/mpi/job.hpp"
+
+namespace parallax::detail {
+
+// The tag of a message modulo this many is its channel.
+inline constexpr int mpi_tags = channels;
+
+// Does not own the communicator. Errors as MpiCommunicator has them.
+class MpiMessages {
+ public:
+  // `largest`: bytes; what is larger travels in chunks.
+  // Local. Called once, before anything else, with the same number on all ranks.
+  void join(MPI_Comm comm, std::size_t largest);
+
+  // Operation number `number` of the channel sends a block, or receives one.
+  void send(int channel, std::uint64_t number, int peer, std::byte const* from, std::size_t bytes);
+  // The memory must stay until the channel has no messages any more.
+  void receive(int channel, std::uint64_t number, int peer, std::byte* to, std::size_t bytes);
+  // By MPI_Iallreduce over `ranks`, of which no other channel makes use.
+  template <class T>
+  void sum(int channel, MPI_Comm ranks, MPI_Datatype type, T const* from, T* to, std::size_t count) {
+    std::size_t const chunk = std::max<std::size_t>(1, largest_ / sizeof(T));
+    for (std::size_t begin = 0; begin < count; begin += chunk) {
+      int const part = mpi_count(std::min(chunk, count - begin));
+      void const* const addend = from == to ? MPI_IN_PLACE : from + begin;
+      mpi_check(MPI_Iallreduce(addend, to + begin, part, type, MPI_SUM, ranks, add(channel, {})), "iallreduce");
+    }
+  }
+
+  bool any() const { return in_flight_ > 0; }  // on any channel
+  // Whether the channel has none.
+  bool none(int channel) const { return of(channel).messages.empty(); }
+
+  // True once all of the channel's have arrived. Every test of a message drives all of them; so a poll looks at a few of those
+  // that are missing, in turn.
+  bool progress(int channel);
+  // A rank of whom a message is missing, else one that has not taken one, or -1.
+  int waiting_for(int channel) const;
+
+  // What has not begun to come is not received any more.
+  void cancel(int channel) noexcept;
+  // Forgets messages that have ended, in whatever way. The rank of one that has not, or -1.
+  int forget(int channel) noexcept;
+
+  // Throws Error (mismatch): what a peer sent, in words, and what this rank expected, in bytes.
+  [[noreturn]] void disagree(int peer, std::string const& sent, std::size_t expected) const;
+
+ private:
+  // Bytes [begin, begin + bytes) of a block of `block` bytes, or part of a sum (peer -1).
+  struct Message {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int peer = -1, bytes = 0;
+    std::size_t begin = 0, block = 0;
+    bool receive = false;
+  };
+  // The messages of one channel, in no certain order.
+  struct Lane {
+    List<Message> messages;
+    std::size_t next = 0;  // is looked at first
+  };
+  // By channel, which the endpoint has checked.
+  Lane& of(int channel) { return lanes_[static_cast<std::size_t>(channel)]; }
+  Lane const& of(int channel) const { return lanes_[static_cast<std::size_t>(channel)]; }
+
+  // Notes a message before it is started. The address is good until the next one is noted.
+  MPI_Request* add(int channel, Message const& message);
+
+  // A block travels as chunks of `largest` bytes and a last one that is smaller, even if empty: so two ranks that disagree on
+  // its size always meet at a message whose size gives it away. The tag carries the operation's number beside the channel, so
+  // that no message is ever taken for one of another operation.
+  template <class Start>
+  void each_chunk(int channel, std::uint64_t number, int peer, std::size_t block, bool receive, Start&& start) {
+    int const tag = static_cast<int>(number % tags_per_channel_) * mpi_tags + channel;
+    for (std::size_t begin = 0; block > 0; begin += largest_) {
+      std::size_t const left = block - begin;
+      int const bytes = mpi_count(std::min(left, largest_));
+      MPI_Request* const request = add(channel, {MPI_REQUEST_NULL, peer, bytes, begin, block, receive});
+      mpi_check(start(begin, bytes, tag, request), "ialltoallv", peer);
+      if (left < largest_) break;
+    }
+  }
+
+  // Accepts a message that has ended, if it ended well and has the size that this rank expected.
+  void finish(Message const& message, int code, MPI_Status const& status) const;
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::size_t largest_ = 1;
+  int rank_ = 0;
+  // Operations of a channel that differ in their tags, by MPI's largest tag: after so many, tags come again.
+  std::uint64_t tags_per_channel_ = 32768 / mpi_tags;
+  std::array<Lane, channels> lanes_;
+  std::size_t in_flight_ = 0;
+};
+
+#if PARALLAX_MPI_BODIES
+PARALLAX_MPI_INLINE void MpiMessages::join(MPI_Comm comm, std::size_t largest) {
+  comm_ = comm;
+  largest_ = largest;
+  MPI_Comm_rank(comm, &rank_);
+  int* limit = nullptr;
+  int found = 0;
+  mpi_check(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&limit), &found), "MPI_Comm_get_attr");
+  if (found) tags_per_channel_ = (static_cast<std::uint64_t>(*limit) + 1) / mpi_tags;
+}
+
+PARALLAX_MPI_INLINE void MpiMessages::send(int channel, std::uint64_t number, int peer, std::byte const* from,
+                                           std::size_t bytes) {
+  each_chunk(channel, number, peer, bytes, false, [&](std::size_t begin, int count, int tag, MPI_Request* request) {
+    return MPI_Isend(from + begin, count, MPI_BYTE, peer, tag, comm_, request);
+  });
+}
+
+PARALLAX_MPI_INLINE void MpiMessages::receive(int channel, std::uint64_t number, int peer, std::byte* to, std::size_t bytes) {
+  each_chunk(channel, number, peer, bytes, true, [&](std::size_t begin, int count, int tag, MPI_Request* request) {
+    return MPI_Irecv(to + begin, count, MPI_BYTE, peer, tag, comm_, request);
+  });
+}
+
+PARALLAX_MPI_INLINE bool MpiMessages::progress(int channel) {
+  constexpr int looks = 16;  // also at one message alone: the library moves more than that one on
+  auto& [messages, next] = of(channel);
+  MpiErrorsAreReturned const returned;
+  for (int missing = 0; !messages.empty();) {
+    if (next >= messages.size()) next = 0;
+    int complete = 0;
+    MPI_Status status;
+    int const code = MPI_Test(&messages[next].request, &complete, &status);
+    if (code == MPI_SUCCESS && !complete) {
+      next = (next + 1) % messages.size();
+      if (++missing >= looks) return false;
+      continue;
+    }
+    Message const done = std::exchange(messages[next], messages.back());
+    messages.pop_back();
+    --in_flight_;
+    finish(done, code, status);
+  }
+  return true;
+}
+
+PARALLAX_MPI_INLINE int MpiMessages::waiting_for(int channel) const {
+  auto const& messages = of(channel).messages;
+  if (messages.empty()) return -1;
+  for (Message const& message : messages)
+    if (message.receive) return message.peer;
+  return messages.front().peer;
+}
+
+PARALLAX_MPI_INLINE void MpiMessages::cancel(int channel) noexcept {
+  for (Message& message : of(channel).messages)
+    if (message.receive) MPI_Cancel(&message.request);
+}
+
+PARALLAX_MPI_INLINE int MpiMessages::forget(int channel) noexcept {
+  auto& messages = of(channel).messages;
+  MpiErrorsAreReturned const returned;
+  for (; !messages.empty(); messages.pop_back(), --in_flight_) {
+    int complete = 0;
+    int const code = MPI_Test(&messages.back().request, &complete, MPI_STATUS_IGNORE);
+    if (!complete && code == MPI_SUCCESS) return messages.back().peer;
+  }
+  return -1;
+}
+
+PARALLAX_MPI_INLINE void MpiMessages::disagree(int peer, std::string const& sent, std::size_t expected) const {
+  mpi_fail({Errc::mismatch, peer, "ialltoallv", "",
+            "rank " + std::to_string(peer) + " sent " + sent + " bytes where " + std::to_string(expected) +
+                " were expected by rank " + std::to_string(rank_)});
+}
+
+PARALLAX_MPI_INLINE MPI_Request* MpiMessages::add(int channel, Message const& message) {
+  of(channel).messages.push_back(message);
+  ++in_flight_;
+  return &of(channel).messages.back().request;
+}
+
+PARALLAX_MPI_INLINE void MpiMessages::finish(Message const& message, int code, MPI_Status const& status) const {
+  if (code != MPI_SUCCESS) {
+    int kind = MPI_ERR_OTHER;
+    MPI_Error_class(code, &kind);
+    if (kind == MPI_ERR_TRUNCATE && message.receive)
+      disagree(message.peer, "more than " + std::to_string(message.block), message.block);
+    mpi_check(code, message.peer < 0 ? "iallreduce" : "ialltoallv", message.peer);
+  }
+  if (!message.receive) return;
+  int bytes = 0;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  if (bytes != message.bytes)
+    disagree(message.peer, std::to_string(message.begin + static_cast<std::size_t>(bytes)), message.block);
+}
+#endif
+
+}  // namespace parallax::detail

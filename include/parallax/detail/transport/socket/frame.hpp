@@ -1,0 +1,139 @@
+// What two ranks say to each other over a connection: frames of a header and at most some hundred kilobytes. Connections
+// (detail/transport/socket/connection.hpp) read and write them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/core/crc32c.hpp"
+
+namespace parallax::detail {
+
+// What a frame carries. The order is part of what ranks agree on.
+enum class FrameKind : std::uint8_t {
+  block,      // of an operation on a channel
+  request,    // a letter
+  answer,     // a letter, likewise
+  credit,     // nothing: so many requests (`number`) were taken, since the beginning
+  question,   // the RankStatus of a rank that asks for its peer's
+  status,     // the RankStatus of a rank that was asked, or announces a pause
+  directory,  // by rank 0: where every rank listens
+  abort,      // an Error: the communicator has failed; what was in flight is given up (`number`: a bit for each channel)
+  goodbye,    // nothing: the rank ends its communicator, and all is well
+  place,      // a Place: what the rank shows to those of its host
+  found,      // nothing: whether the rank has found what those of its host show (`number`: 1 or 0)
+  bell,       // nothing: something has changed in memory that both ranks share
+};
+inline constexpr auto last_frame_kind = FrameKind::bell;
+
+// Returns a kind of frame as errors name it.
+inline char const* name_of(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::block: return "a block";
+    case FrameKind::request: return "a request";
+    case FrameKind::answer: return "an answer";
+    case FrameKind::credit: return "a credit of requests";
+    case FrameKind::question: return "a question after its journal";
+    case FrameKind::status: return "a status";
+    case FrameKind::directory: return "a directory of ranks";
+    case FrameKind::abort: return "an abort";
+    case FrameKind::goodbye: return "a goodbye";
+    case FrameKind::place: return "a place in memory";
+    case FrameKind::found: return "word of what it has found";
+    case FrameKind::bell: return "a bell";
+  }
+  return "a frame of no kind";
+}
+
+// The bytes of a message in one frame at most. A begun frame must be ended: an abort waits for so much, and so much is copied
+// of a withdrawn block.
+inline constexpr std::size_t frame_bytes = std::size_t{256} << 10;
+
+// The header of a frame, in the order of bytes that both ends share. A message of `total` bytes travels as frames with the same
+// header, one behind the other. All but the last have `frame_bytes` of it. Behind the bytes of a frame comes their sum where
+// `summed` says so: the CRC-32C of this header and of all bytes of the message up to there.
+struct FrameHeader {
+  std::uint32_t check = 0;  // the CRC-32C of the bytes behind it
+  FrameKind kind = FrameKind::block;
+  std::uint8_t channel = 0;  // of a block
+  std::uint8_t summed = 0;   // 1 or 0; of a message without bytes nothing is summed
+  std::uint8_t unused = 0;   // always 0
+  std::uint64_t number = 0;  // of the operation on the channel, from 1; of what has no bytes, its meaning
+  std::uint64_t total = 0;   // bytes of the message
+
+  // Returns what `check` must be.
+  std::uint32_t own_check() const {
+    return crc32c(0, reinterpret_cast<std::byte const*>(this) + sizeof check, sizeof *this - sizeof check);
+  }
+  // Returns the bytes of the message in a frame that has so many before it.
+  std::size_t bytes_behind(std::uint64_t before) const {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(frame_bytes, total - before));
+  }
+};
+static_assert(sizeof(FrameHeader) == 24);
+
+using FrameSum = std::uint32_t;
+// Returns a sum as errors show it.
+inline std::string in_digits(FrameSum sum) {
+  std::string digits = "0x00000000";
+  for (std::size_t i = digits.size(); sum != 0; sum >>= 4) digits[--i] = "0123456789abcdef"[sum & 15];
+  return digits;
+}
+
+// Returns the bytes that a message takes on its connection: its own, and of each frame the header, and with `summed` the sum.
+inline constexpr std::uint64_t bytes_of_frames(std::uint64_t total, bool summed) {
+  std::uint64_t const frames = total > 0 ? (total - 1) / frame_bytes + 1 : 1;
+  return total + frames * (sizeof(FrameHeader) + (summed && total > 0 ? sizeof(FrameSum) : 0));
+}
+
+// Makes room for so many bytes of a message: it is kept until all of it is there. The bytes read so far bound the memory, not
+// the message's own word of its size: of a long one that is never twice as much.
+inline std::byte* grow(std::vector<std::byte>& memory, std::size_t bytes, std::uint64_t total) {
+  if (bytes > memory.capacity())
+    memory.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(total, std::max(bytes, 2 * memory.size()))));
+  memory.resize(bytes);
+  return memory.data();
+}
+
+// A queue which keeps its memory: steady use allocates nothing.
+template <class T>
+class Fifo {
+ public:
+  bool empty() const { return first_ == items_.size(); }
+  std::size_t size() const { return items_.size() - first_; }
+  T& front() { return items_[first_]; }
+  T& back() { return items_.back(); }
+  // The i-th from the front.
+  T& operator[](std::size_t i) { return items_[first_ + i]; }
+  void push(T item) {
+    if (first_ > 0 && items_.size() == items_.capacity()) {
+      items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(first_));
+      first_ = 0;
+    }
+    items_.push_back(std::move(item));
+  }
+  T pop() {
+    T item = std::move(items_[first_++]);
+    if (empty()) clear();
+    return item;
+  }
+  // Keeps the first `count` alone.
+  void cut(std::size_t count) {
+    items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(first_ + count), items_.end());
+    if (empty()) clear();
+  }
+  void clear() {
+    items_.clear();
+    first_ = 0;
+  }
+
+ private:
+  std::vector<T> items_;
+  std::size_t first_ = 0;  // those before it were taken
+};
+
+}  // namespace parallax::detail

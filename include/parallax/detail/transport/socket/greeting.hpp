@@ -1,0 +1,195 @@
+// How two processes that meet over a connection prove that they are ranks of one job: each sends a number that was never used
+// before, and proves that it knows the key by a code of both numbers and of what it says about itself. Meetings
+// (detail/transport/socket/meeting.hpp) have one for each connection that is not known yet. Nothing here blocks.
+#pragma once
+
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/transport/socket/descriptor.hpp"
+#include "parallax/detail/transport/socket/sha256.hpp"
+
+namespace parallax::detail {
+
+// What a rank says about itself.
+struct RankFacts {
+  std::int32_t rank = 0, size = 0;
+  std::int32_t window = 0;         // of its mailbox
+  std::uint16_t port = 0;          // where it listens
+  std::uint8_t shared_memory = 0;  // 1 where it was given that option
+  std::uint8_t checksums = 0;      // likewise
+  std::uint64_t largest = 0;       // of its mailbox
+  std::uint64_t communicator = 0;  // by chance: another one each time
+  std::array<char, 64> boot{};     // of its host: since when it runs,
+  std::array<char, 64> name{};     // and its name, both to be compared
+};
+static_assert(std::is_trivially_copyable_v<RankFacts> && sizeof(RankFacts) == 160);
+
+// Fills in bytes that nobody can guess. Error (transport).
+inline void fill_by_chance(void* bytes, std::size_t size) {
+  if (::getentropy(bytes, size) != 0) throw system_error("getentropy");
+}
+
+// Puts a text into an array, cut to fit.
+inline void set_text(std::array<char, 64>& to, std::string_view text) {
+  to.fill('\0');
+  text = text.substr(0, to.size() - 1);
+  std::memcpy(to.data(), text.data(), text.size());
+}
+
+// Says of which host this process is one.
+inline void set_host(RankFacts& facts) {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  set_text(facts.name, name.data());
+  OwnedDescriptor const file{open_descriptor("/proc/sys/kernel/random/boot_id", O_RDONLY)};
+  if (!file && is_lack()) throw system_error("open", facts.rank);  // else it would be taken for a host of its own
+  std::array<char, 64> boot{};
+  if (file && read_all(file.get(), boot.data(), boot.size() - 1) > 0) boot[std::strcspn(boot.data(), "\n")] = '\0';
+  set_text(facts.boot, boot.data());
+}
+
+// One end of a handshake: a caller's, which speaks first, or that of who was called, which proves itself last.
+class Greeting {
+ public:
+  enum class State { pending, done, failed };
+
+  // `key`: may be empty, and is copied; `mine` is when it is told. `until`: after that it has failed.
+  Greeting(OwnedDescriptor socket, bool calls, std::string_view key, RankFacts const& mine, Moment until)
+      : socket_{std::move(socket)}, calls_{calls}, key_{key}, mine_{&mine}, until_{until} {
+    fill_by_chance(my_hello_.number.data(), my_hello_.number.size());
+    if (calls_) say(&my_hello_, sizeof my_hello_);
+    hear(&their_hello_, sizeof their_hello_);
+  }
+  Greeting(Greeting const&) = delete;
+  Greeting& operator=(Greeting const&) = delete;
+
+  // The connection, and what to ask of a poll.
+  int socket() const { return socket_.get(); }
+  short wants() const { return static_cast<short>(said_ < to_say_.size() ? POLLOUT : POLLIN); }
+  // Says and hears what can be said and heard now.
+  State move_on();
+  // Whether the other end speaks this protocol.
+  bool greeted() const { return greeted_; }
+  // Why it has failed.
+  std::string const& why() const { return why_; }
+  // Returns whether that is because the other end speaks another version of the protocol.
+  bool is_of_another_version() const { return another_version_; }
+  // What the other end has said, once it is done.
+  RankFacts const& theirs() const { return their_proof_.facts; }
+  // Gives the connection away.
+  OwnedDescriptor take() { return std::move(socket_); }
+
+ private:
+  // Of this protocol and its version, and of an order of bytes.
+  struct Hello {
+    std::array<char, 8> protocol{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x'};
+    std::uint32_t version = 3, order = 0x01020304;
+    std::array<std::byte, 32> number{};
+  };
+  struct Proof {
+    RankFacts facts;
+    Digest code{};
+  };
+  static_assert(sizeof(Hello) == 48 && sizeof(Proof) == 192);
+
+  void say(void const* bytes, std::size_t size) {
+    auto const* const first = static_cast<std::byte const*>(bytes);
+    to_say_.assign(first, first + size);
+    said_ = 0;
+  }
+  void hear(void* to, std::size_t size) {
+    to_hear_ = {static_cast<std::byte*>(to), size};
+    heard_ = 0;
+  }
+  State fail(std::string_view why) {
+    why_ = why;
+    return State::failed;
+  }
+  // What proves the facts of one end to the other: `by_caller` says whose they are.
+  Digest code_of(RankFacts const& facts, bool by_caller) const {
+    Hmac hmac{std::as_bytes(std::span{key_.data(), key_.size()})};
+    std::byte const who{static_cast<unsigned char>(by_caller ? 1 : 2)};
+    hmac.add({&who, 1});
+    hmac.add((calls_ ? my_hello_ : their_hello_).number);  // the caller's first
+    hmac.add((calls_ ? their_hello_ : my_hello_).number);
+    hmac.add(std::as_bytes(std::span{&facts, 1}));
+    return hmac.code();
+  }
+  void say_proof() {
+    Proof const proof{*mine_, code_of(*mine_, calls_)};
+    say(&proof, sizeof proof);
+  }
+  // The message that was heard, in turn: a hello, then a proof.
+  State understand();
+
+  OwnedDescriptor socket_;
+  bool calls_;
+  std::string key_;
+  RankFacts const* mine_;
+  Moment until_;
+  Hello my_hello_, their_hello_;
+  Proof their_proof_;
+  std::vector<std::byte> to_say_;
+  std::span<std::byte> to_hear_;
+  std::size_t said_ = 0, heard_ = 0;
+  bool greeted_ = false, proven_ = false;  // the other end has said hello, and proved itself
+  bool another_version_ = false;
+  std::string why_;
+};
+
+inline Greeting::State Greeting::understand() {
+  if (!std::exchange(greeted_, true)) {
+    Hello const expected;
+    if (their_hello_.protocol != expected.protocol) return fail("speaks another language");
+    if (their_hello_.order != expected.order) return fail("has another order of bytes");
+    if (their_hello_.version != expected.version) {
+      another_version_ = true;
+      if (!calls_) {  // so that the caller can tell, too
+        [[maybe_unused]] auto const said = ::send(socket_.get(), &my_hello_, sizeof my_hello_, MSG_NOSIGNAL);
+      }
+      return fail(joined({"speaks version ", their_hello_.version, " of the protocol, and this rank version ", expected.version,
+                          ": build the programs of all ranks with one version of parallax"}));
+    }
+    hear(&their_proof_, sizeof their_proof_);
+    if (calls_) say_proof();
+    else say(&my_hello_, sizeof my_hello_);
+    return State::pending;
+  }
+  if (!same_code(their_proof_.code, code_of(their_proof_.facts, !calls_))) return fail("does not know the key of this job");
+  proven_ = true;
+  their_proof_.facts.boot.back() = their_proof_.facts.name.back() = '\0';
+  if (!calls_) say_proof();
+  return State::pending;
+}
+
+inline Greeting::State Greeting::move_on() {
+  for (;;) {
+    bool const speaks = said_ < to_say_.size();
+    if (!speaks && proven_) return State::done;
+    auto const count = speaks ? ::send(socket_.get(), to_say_.data() + said_, to_say_.size() - said_, MSG_NOSIGNAL)
+                              : ::recv(socket_.get(), to_hear_.data() + heard_, to_hear_.size() - heard_, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN))
+      return std::chrono::steady_clock::now() < until_ ? State::pending : fail("says nothing");
+    if (count < 0) return fail(std::strerror(errno));
+    if (count == 0)
+      return fail(greeted_ ? "hangs up: perhaps it has another key (PARALLAX_JOB_KEY)"
+                  : calls_ ? "hangs up: perhaps it has an older version of parallax"
+                           : "hangs up");
+    (speaks ? said_ : heard_) += static_cast<std::size_t>(count);
+    if (!speaks && heard_ == to_hear_.size() && understand() == State::failed) return State::failed;
+  }
+}
+
+}  // namespace parallax::detail

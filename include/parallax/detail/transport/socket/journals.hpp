@@ -1,0 +1,96 @@
+// The journals of ranks over sockets: this rank's own, and what others told of theirs. An endpoint (detail/transport/socket/endpoint.hpp)
+// owns one, and sends what it says.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/comm/journal.hpp"
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/transport/socket/words.hpp"
+
+namespace parallax::detail {
+
+// Who asks tells its own as well. Times are those of this rank's clock.
+class SocketJournals {
+ public:
+  // This rank's own.
+  Journal journal;
+
+  // Called once, before anything else.
+  void join(int size) { peers_.resize(static_cast<std::size_t>(size)); }
+
+  // What a peer has told last: `fresh`, if that answers a question, or a pause that it has announced.
+  std::optional<RankStatus> status_of(int other, bool& fresh) const {
+    Peer const& peer = at(other);
+    fresh = peer.answered;
+    return fresh || peer.paused() ? peer.heard : std::nullopt;
+  }
+  // Whether that rank is to be asked now, which it is once.
+  bool asks(int other) {
+    if (std::exchange(at(other).asked, true)) return false;
+    at(other).answered = false;
+    return true;
+  }
+  // Whether that rank waits for an answer, which is given now.
+  bool owes(int other) { return std::exchange(at(other).waits, false); }
+
+  // Returns room for the status that begins to come from that rank.
+  std::byte* begin(int from) { return reinterpret_cast<std::byte*>(&at(from).arriving); }
+  // All of it is there.
+  void come(int from, bool question) {
+    Peer& peer = at(from);
+    RankStatus told = checked(peer.arriving);
+    std::int64_t const late =
+        std::chrono::steady_clock::now().time_since_epoch().count() - told.told;  // as if its clock were ours
+    for (JournalEntry& entry : told.last) entry.began += late, entry.changed += late;
+    told.told += late;
+    peer.heard = told;
+    peer.answered = true;
+    peer.waits = peer.waits || question;
+  }
+  // Of those that peers have announced.
+  std::chrono::nanoseconds longest_pause() const {
+    std::int64_t longest = 0;
+    for (Peer const& peer : peers_)
+      if (peer.paused()) longest = std::max(longest, peer.heard->pause);
+    return std::chrono::nanoseconds{longest};
+  }
+
+ private:
+  struct Peer {
+    std::optional<RankStatus> heard;
+    RankStatus arriving;
+    bool asked = false, answered = false, waits = false;  // answered: since it was asked
+    bool paused() const { return heard && heard->pause > 0; }
+  };
+
+  // Returns a rank's status with words that end and can be shown, and with a rank of the world.
+  RankStatus checked(RankStatus told) const {
+    auto const check = [](auto& word) {
+      std::span const text{reinterpret_cast<char*>(&word), sizeof word};
+      text.back() = '\0';
+      make_printable(text.first(std::strlen(text.data())));
+    };
+    for (JournalEntry& entry : told.last) {
+      check(entry.operation), check(entry.phase), check(entry.variable);
+      entry.done = reinterpret_cast<unsigned char const&>(entry.done) != 0;
+    }
+    check(told.pausing);
+    if (told.waiting_for < -1 || told.waiting_for >= static_cast<int>(peers_.size())) told.waiting_for = -1;
+    return told;
+  }
+
+  Peer& at(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  Peer const& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+
+  std::vector<Peer> peers_;  // by rank
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,104 @@
+// What a rank over sockets lends to those of its host, and what it holds of theirs. The endpoint (detail/transport/socket/endpoint.hpp) has
+// one with the memory that they share.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/birth.hpp"
+#include "parallax/detail/transport/host/loans.hpp"
+#include "parallax/detail/transport/socket/peers.hpp"
+#include "parallax/memory/shared.hpp"
+
+namespace parallax::detail {
+
+// Memory of SharedSpace is lent where it lies. A rank that gets a loan back waits for who holds it, but not for a process that
+// has ended, nor for long: then it takes other pages for what it has lent.
+class SocketLending {
+ public:
+  // `here`: the ranks of the host, whose loans these are. Before that, nobody holds anything. Both must outlive this object.
+  void join(Loans& loans, std::vector<int> const& here) {
+    loans_ = &loans;
+    here_ = &here;
+    cut_off_.resize(here.size());
+  }
+
+  // As LendsMemory has them.
+  Place place_of(void const* memory) {
+    Place const place = shared_blocks.place_of(memory);
+    if (place.id && std::find(shown_.begin(), shown_.end(), place.id) == shown_.end()) shown_.push_back(place.id);
+    return place;
+  }
+  std::byte* window(int channel, std::size_t bytes) {
+    auto& window = windows_[static_cast<std::size_t>(channel)];
+    window.resize_with_slack(bytes);
+    return window.data();
+  }
+  std::uint64_t lend(int channel) {
+    lent_[static_cast<std::size_t>(channel)].swap(shown_);
+    shown_.clear();
+    return loans_ ? loans_->open(channel) : 0;
+  }
+  bool hold(int channel, int rank, std::uint64_t number) { return !loans_ || loans_->hold(channel, place(rank), number); }
+  void release(int channel, int rank) noexcept {
+    if (loans_) loans_->release(channel, place(rank));
+  }
+  // Takes back the channel's lent memory. Does nothing in a forked child, which has lent nothing.
+  void reclaim(int channel, SocketPeers& peers) noexcept;
+  // Returns the address of a place; null where its memory has gone, or never was. Error (transport) that names `rank`, this
+  // one, for its own lack.
+  std::byte* address_of(Place const& place, int rank) const {
+    std::byte* const memory = shared_blocks.address_of(place);
+    if (memory || !is_lack()) return memory;
+    throw Error{Errc::transport, rank, "lending", "",
+                joined({place.bytes, " bytes that another rank lends cannot be mapped: ", std::strerror(errno)})};
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds patience{100};  // with a holder, which sums for less than one
+
+  std::size_t place(int rank) const {
+    return static_cast<std::size_t>(std::find(here_->begin(), here_->end(), rank) - here_->begin());
+  }
+  // Whether that rank may still touch what is lent.
+  bool held(int channel, std::size_t holder, SocketPeers& peers) {
+    return loans_->held(channel, holder) && !cut_off_[holder] && !peers.connection((*here_)[holder]).ended();
+  }
+  // What is lent on a channel lies on other pages from now on. False where there is no memory for that.
+  bool renew(int channel) noexcept {
+    auto const& blocks = lent_[static_cast<std::size_t>(channel)];
+    return std::all_of(blocks.begin(), blocks.end(), [](std::uint64_t id) { return shared_blocks.renew(id); });
+  }
+
+  Birth birth_;
+  Loans* loans_ = nullptr;
+  std::vector<int> const* here_ = nullptr;
+  std::vector<char> cut_off_;  // by place: it holds something on pages that this rank has left
+  std::array<SharedBuffer<std::byte>, channels> windows_;
+  std::vector<std::uint64_t> shown_;                       // the blocks of places that were asked for since the last loan
+  std::array<std::vector<std::uint64_t>, channels> lent_;  // those of the channel's loan
+};
+
+inline void SocketLending::reclaim(int channel, SocketPeers& peers) noexcept {
+  if (!loans_ || birth_.in_child()) return;
+  loans_->close(channel);
+  for (std::size_t holder = 0; holder < here_->size(); ++holder) {
+    auto const began = std::chrono::steady_clock::now();
+    while (held(channel, holder, peers)) {
+      rest();
+      if (std::chrono::steady_clock::now() - began < patience) continue;
+      try {
+        peers.move_on();  // which sees whether its process has ended
+      } catch (...) {}    // no memory: the next time, perhaps
+      cut_off_[holder] = held(channel, holder, peers) && renew(channel);
+    }
+  }
+}
+
+}  // namespace parallax::detail

@@ -1,0 +1,100 @@
+// Letters between ranks over sockets: those that came and were not taken, and the credits of requests. An endpoint
+// (detail/transport/socket/endpoint.hpp) owns one, and sends what it says.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "parallax/comm/communicator.hpp"
+#include "parallax/detail/comm/letter_queue.hpp"
+#include "parallax/detail/transport/socket/frame.hpp"
+
+namespace parallax::detail {
+
+// Does not send anything itself. What a rank writes to itself stays here.
+class SocketMailbox {
+ public:
+  MailboxBounds bounds;
+
+  // Called once, before anything else.
+  void join(int rank, int size, MailboxBounds const& given) {
+    bounds = given;
+    rank_ = rank;
+    peers_.resize(static_cast<std::size_t>(size));
+  }
+
+  // Whether one more request to that rank would exceed the window.
+  bool full(int to) const {
+    Peer const& peer = at(to);
+    return peer.posted - peer.credited >= static_cast<std::uint64_t>(bounds.window);
+  }
+  // A request was sent to that rank.
+  void posted(int to) { ++at(to).posted; }
+  // Notes that a rank has taken so many requests since the beginning. False where that cannot be.
+  bool credit(int from, std::uint64_t taken) {
+    Peer& peer = at(from);
+    bool const can_be = taken >= peer.credited && taken <= peer.posted;
+    if (can_be) peer.credited = taken;
+    return can_be;
+  }
+
+  // This rank's letters to itself: as LetterQueue has it.
+  bool post_own(LetterLane lane, LetterParts parts) { return own_[lane_index(lane)].post(parts, lane, bounds.window); }
+
+  // Returns whether that rank may send one more request: as many may wait as the window has.
+  bool expects_request(int from) const {
+    return at(from).letters[lane_index(LetterLane::requests)].size() < static_cast<std::size_t>(bounds.window);
+  }
+  // Returns the room for a letter that begins to come, or goes on, with the first bytes of it.
+  std::byte* grow(int from, std::size_t bytes, std::uint64_t total) { return detail::grow(at(from).arriving, bytes, total); }
+  // All of it is there.
+  void come(int from, LetterLane lane) { at(from).letters[lane_index(lane)].push(std::exchange(at(from).arriving, spare())); }
+
+  // The next letter of that rank, or of any in turn (-1). False where there is none.
+  bool take(LetterLane lane, int from, Letter& letter) {
+    int const size = static_cast<int>(peers_.size());
+    for (int k = 0; k < (from < 0 ? size : 1); ++k) {
+      int const writer = from < 0 ? (turns_[lane_index(lane)] + k) % size : from;
+      if (writer == rank_ ? !own_[lane_index(lane)].take(letter.bytes) : !take_one(lane, writer, letter)) continue;
+      letter.from = writer;
+      if (from < 0) turns_[lane_index(lane)] = (writer + 1) % size;
+      return true;
+    }
+    return false;
+  }
+  // Of the request that was just taken of that rank: what its credit says.
+  std::uint64_t taken(int from) { return ++at(from).taken; }
+
+ private:
+  struct Peer {
+    std::uint64_t posted = 0, credited = 0, taken = 0;    // requests
+    std::array<Fifo<std::vector<std::byte>>, 2> letters;  // by lane
+    std::vector<std::byte> arriving;
+  };
+
+  static std::size_t lane_index(LetterLane lane) { return static_cast<std::size_t>(lane); }
+  Peer& at(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  Peer const& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+
+  // The first letter of a peer, in exchange for the memory of the letter before.
+  bool take_one(LetterLane lane, int writer, Letter& letter) {
+    auto& letters = at(writer).letters[lane_index(lane)];
+    if (letters.empty()) return false;
+    letters.front().swap(letter.bytes);
+    spare_ = letters.pop();
+    return true;
+  }
+  // Memory for the next letter, of one that was taken.
+  std::vector<std::byte> spare() { return std::exchange(spare_, {}); }
+
+  int rank_ = 0;
+  std::vector<Peer> peers_;         // by rank
+  std::array<LetterQueue, 2> own_;  // by lane
+  std::array<int, 2> turns_{};      // by lane: who is looked at first
+  std::vector<std::byte> spare_;
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,77 @@
+// What a name of a host stands for, without waiting for the system's resolver; and which addresses this host has itself. What
+// finds rank 0 (detail/transport/socket/rendezvous.hpp) includes it.
+#pragma once
+
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/transport/socket/descriptor.hpp"
+
+namespace parallax::detail {
+
+// Looks a name up, again and again. The system's resolver may take longer than any deadline: it has a thread of its own, which
+// is left to itself where nobody waits for it any more. Digits need no thread.
+class NameLookUp {
+ public:
+  using Resolver = std::vector<SocketAddress> (*)(HostAndPort const&);
+  // Who is asked. Tests have one of their own.
+  static inline Resolver resolver = &addresses_of;
+
+  explicit NameLookUp(HostAndPort name) : name_{std::move(name)}, digits_{addresses_in_digits(name_)} {}
+
+  // Waits a moment at most. All addresses that the name stood for when it was looked up last, the system's best first; empty
+  // where nobody knows it (yet).
+  std::vector<SocketAddress> look() {
+    if (!digits_.empty()) return digits_;
+    if (!answer_.valid()) begin();
+    if (answer_.wait_for(moment) != std::future_status::ready) return {};
+    return answer_.get();  // the next call asks anew
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds moment{20};
+
+  void begin() {
+    std::packaged_task<std::vector<SocketAddress>()> task{[ask = resolver, name = name_] { return ask(name); }};
+    answer_ = task.get_future();
+    try {
+      std::thread{std::move(task)}.detach();
+    } catch (std::system_error const&) {  // no thread can be had: then it takes as long as it takes
+      std::promise<std::vector<SocketAddress>> here;
+      here.set_value(resolver(name_));
+      answer_ = here.get_future();
+    }
+  }
+
+  HostAndPort name_;
+  std::vector<SocketAddress> digits_;
+  std::future<std::vector<SocketAddress>> answer_;
+};
+
+// At which addresses other hosts may reach this one, those of IPv4 first: of all interfaces that are up, but for loopback and
+// those of one link alone. Ports are 0.
+inline std::vector<SocketAddress> own_addresses() {
+  std::vector<SocketAddress> found;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return found;
+  for (int const family : {AF_INET, AF_INET6})
+    for (ifaddrs const* one = all; one; one = one->ifa_next) {
+      if (!one->ifa_addr || one->ifa_addr->sa_family != family || (one->ifa_flags & IFF_UP) == 0) continue;
+      SocketAddress address;
+      address.length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      std::memcpy(&address.storage, one->ifa_addr, address.length);
+      if (!address.loopback() && !address.of_one_link()) found.push_back(address.at(0));
+    }
+  ::freeifaddrs(all);
+  return found;
+}
+
+}  // namespace parallax::detail

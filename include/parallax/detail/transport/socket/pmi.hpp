@@ -1,0 +1,341 @@
+// How a process asks the launcher that started it, by PMI-1's protocol of lines and without a library: over a socket that it
+// inherited (PMI_FD: mpiexec of MPICH and its relatives, srun --mpi=pmi2, flux run), or at a port (PMI_PORT: mpiexec
+// -pmi-port). Ranks over sockets find rank 0 so (detail/transport/socket/rendezvous.hpp).
+#pragma once
+
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/core/birth.hpp"
+#include "parallax/detail/core/system.hpp"
+#include "parallax/detail/launch/guard.hpp"
+#include "parallax/detail/transport/socket/descriptor.hpp"
+
+namespace parallax::detail {
+
+// The most bytes of a line that a launcher may send.
+inline constexpr std::size_t most_pmi_line = std::size_t{1} << 14;
+// The most that is sent in one, with its end: what launchers read at once.
+inline constexpr std::size_t most_pmi_request = 1000;
+
+// A whole number in decimal digits; none for anything else.
+inline std::optional<int> whole_number(std::string_view text) {
+  int number = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// What a line of the protocol says of a key: "cmd=get_result rc=0 value=x". Nothing, where it says nothing of it. Refers to the
+// line.
+inline std::optional<std::string_view> pmi_value(std::string_view line, std::string_view key) {
+  while (!line.empty()) {
+    std::size_t const length = std::min(line.find(' '), line.size());
+    std::string_view const pair = line.substr(0, length);
+    if (pair.size() > key.size() && pair.starts_with(key) && pair[key.size()] == '=') return pair.substr(key.size() + 1);
+    line.remove_prefix(std::min(length + 1, line.size()));
+  }
+  return std::nullopt;
+}
+
+// One line for people: what is no visible character is shown as a question mark, and what is long is cut.
+inline std::string shown_line(std::string_view line) {
+  constexpr std::size_t most = 120;
+  std::string shown{line.substr(0, most)};
+  for (char& c : shown)
+    if (c < ' ' || c > '~') c = '?';
+  return line.size() > most ? shown + "..." : shown;
+}
+
+// The conversation of a process with its launcher. Each call waits for the answer until a moment. Error: timeout after it,
+// transport where the launcher hangs up, refuses, or answers what is no answer; its words name the rank, the request and what
+// came.
+class PmiClient {
+ public:
+  // `socket`: to the launcher. It is closed by `finalize` alone, and otherwise by the end of the process: launchers tell by
+  // that whether a rank has crashed. `rank`: for errors.
+  PmiClient(OwnedDescriptor socket, int rank) : socket_{std::move(socket)}, rank_{rank} {}
+
+  // This process's number, and how many there are.
+  struct Identity {
+    int rank = 0, size = 1;
+  };
+  // At a port, first: `id` is what PMI_ID says.
+  Identity identify(std::string_view id, Moment until);
+  // Begins, and learns what the launcher can hold.
+  void begin(Moment until);
+  // The most bytes of a value; known once it has begun.
+  std::size_t largest_value() const { return largest_; }
+  // Leaves a word, without spaces, for whoever gets it after the next barrier.
+  void put(std::string_view key, std::string_view word, Moment until);
+  // All ranks.
+  void barrier(Moment until) { ask("barrier_in", "barrier_out", "", until); }
+  // What was left there.
+  std::string get(std::string_view key, Moment until);
+  // The launcher is asked nothing more, and this rank may end as it likes.
+  void finalize(Moment until) {
+    ask("finalize", "finalize_ack", "", until);
+    socket_.close();
+  }
+  // Says so without memory, and waits a second at most for an answer, whatever that is.
+  void finalize_last() noexcept {
+    constexpr std::string_view request = "cmd=finalize\n";
+    auto const said = uninterrupted([&] { return ::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL); });
+    if (said != static_cast<::ssize_t>(request.size())) return;
+    pollfd polled{socket_.get(), POLLIN, 0};
+    char answer[256];
+    if (uninterrupted([&] { return ::poll(&polled, 1, 1000); }) > 0)
+      static_cast<void>(::recv(socket_.get(), answer, sizeof answer, MSG_DONTWAIT));
+    socket_.close();
+  }
+
+ private:
+  // Says a request, and hears its answer. Error as above.
+  std::string ask(std::string_view command, std::string_view answer, std::string_view more, Moment until) {
+    say(command, more, until);
+    return hear(command, answer, until);
+  }
+  void say(std::string_view command, std::string_view more, Moment until);
+  std::string hear(std::string_view command, std::string_view answer, Moment until);
+  // The line that comes next, without its end.
+  std::string line(std::string_view command, Moment until);
+  // Waits until the socket can be read, or written. Error (timeout).
+  void wait(std::string_view command, short event, Moment until);
+  // What an answer has to say. Error (transport) where it does not, or where a number is less than `least`.
+  std::string_view value(std::string_view command, std::string_view line, std::string_view key) const;
+  int number(std::string_view command, std::string_view line, std::string_view key, int least) const;
+  [[noreturn]] void fail(std::string_view command, std::string_view what, Errc code = Errc::transport) const {
+    throw Error{code, rank_, "SocketCommunicator", "",
+                joined({rank_ < 0 ? std::string{"a process"} : joined({"rank ", rank_}), " asked its launcher by PMI for '",
+                        command, "', which ", what})};
+  }
+
+  OwnedDescriptor socket_;
+  int rank_;
+  std::string heard_, store_;
+  std::size_t largest_ = 0;
+};
+
+inline void PmiClient::wait(std::string_view command, short event, Moment until) {
+  std::vector<pollfd> polled{{socket_.get(), event, 0}};
+  while (polled[0].revents == 0) {
+    if (std::chrono::steady_clock::now() >= until)
+      fail(command,
+           command == "barrier_in" ? "was not answered within the deadline: another rank has not come"
+                                   : "was not answered within the deadline",
+           Errc::timeout);
+    poll_until(polled, until);
+  }
+}
+
+inline void PmiClient::say(std::string_view command, std::string_view more, Moment until) {
+  std::string const text = joined({"cmd=", command, more.empty() ? "" : " ", more, "\n"});
+  if (text.size() > most_pmi_request)
+    fail(command, joined({"would take ", text.size(), " bytes; ", most_pmi_request, " are the most"}));
+  for (std::string_view rest = text; !rest.empty();) {
+    wait(command, POLLOUT, until);
+    auto const count = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) continue;
+    if (count < 0) fail(command, joined({"cannot be said: ", std::strerror(errno)}));
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+inline std::string PmiClient::line(std::string_view command, Moment until) {
+  for (;;) {
+    if (std::size_t const end = heard_.find('\n'); end != heard_.npos) {
+      std::string one = heard_.substr(0, end);
+      heard_.erase(0, end + 1);
+      return one;
+    }
+    if (heard_.size() > most_pmi_line)
+      fail(command, joined({"was answered by a line without an end: '", shown_line(heard_), "'"}));
+    wait(command, POLLIN, until);
+    std::array<char, 1024> bytes;
+    auto const count = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) continue;
+    if (count < 0) fail(command, joined({"was not answered: ", std::strerror(errno)}));
+    if (count == 0)
+      fail(command, heard_.empty() ? "hangs up" : joined({"hangs up in the middle of its answer: '", shown_line(heard_), "'"}));
+    heard_.append(bytes.data(), static_cast<std::size_t>(count));
+  }
+}
+
+inline std::string PmiClient::hear(std::string_view command, std::string_view answer, Moment until) {
+  std::string one = line(command, until);
+  auto const refuse = [&](std::string_view how) { fail(command, joined({how, ": '", shown_line(one), "'"})); };
+  if (!one.starts_with("cmd=") || pmi_value(one, "cmd") != answer) refuse("was answered by something else");
+  auto const rc = pmi_value(one, "rc");
+  if (rc && !whole_number(*rc)) refuse("was answered without a number");
+  if (rc && *whole_number(*rc) != 0) refuse("refused it");
+  return one;
+}
+
+inline std::string_view PmiClient::value(std::string_view command, std::string_view line, std::string_view key) const {
+  auto const found = pmi_value(line, key);
+  if (!found || found->empty()) fail(command, joined({"was answered without '", key, "': '", shown_line(line), "'"}));
+  return *found;
+}
+
+inline int PmiClient::number(std::string_view command, std::string_view line, std::string_view key, int least) const {
+  auto const found = whole_number(value(command, line, key));
+  if (!found || *found < least)
+    fail(command, joined({"was answered without a number from ", least, " on as '", key, "': '", shown_line(line), "'"}));
+  return *found;
+}
+
+inline PmiClient::Identity PmiClient::identify(std::string_view id, Moment until) {
+  ask("initack", "initack", joined({"pmiid=", id}), until);
+  Identity own;
+  bool sized = false, ranked = false;
+  for (int k = 0; k < 3; ++k) {  // size, rank, and whether to debug
+    std::string const one = hear("initack", "set", until);
+    if (pmi_value(one, "size")) own.size = number("initack", one, "size", 1), sized = true;
+    if (pmi_value(one, "rank")) own.rank = number("initack", one, "rank", 0), ranked = true;
+  }
+  if (!sized || !ranked || own.rank >= own.size) fail("initack", "said no rank of its processes");
+  rank_ = own.rank;
+  return own;
+}
+
+inline void PmiClient::begin(Moment until) {
+  ask("init", "response_to_init", "pmi_version=1 pmi_subversion=1", until);
+  std::string const most = ask("get_maxes", "maxes", "", until);
+  largest_ = static_cast<std::size_t>(number("get_maxes", most, "vallen_max", 1));
+  std::string const own = ask("get_my_kvsname", "my_kvsname", "", until);
+  store_ = value("get_my_kvsname", own, "kvsname");
+}
+
+inline void PmiClient::put(std::string_view key, std::string_view word, Moment until) {
+  ask("put", "put_result", joined({"kvsname=", store_, " key=", key, " value=", word}), until);
+}
+
+inline std::string PmiClient::get(std::string_view key, Moment until) {
+  std::string const found = ask("get", "get_result", joined({"kvsname=", store_, " key=", key}), until);
+  return std::string{value("get", found, "value")};
+}
+
+// The variable by which a launcher that speaks PMI-1 tells how it is asked, or null.
+inline char const* pmi_claims(Environment variable) {
+  if (char const* const socket = variable("PMI_FD"); socket && variable("PMI_RANK") && variable("PMI_SIZE")) return socket;
+  return variable("PMI_ID") ? variable("PMI_PORT") : nullptr;
+}
+
+// The launcher of this process, of which it is asked once: for the ranks of one SocketCommunicator.
+class OwnLauncher {
+ public:
+  // Who this process is, as its variables tell, or, at a port, the launcher. Error: invalid_argument for variables that make no
+  // sense, misuse where PMI_FD is no socket; and as PmiClient has it.
+  static PmiClient::Identity identity(Environment variable, Moment until) {
+    auto const number = [&](char const* name) {
+      char const* const text = variable(name);
+      auto const found = whole_number(text ? text : "");
+      if (!found || *found < 0) refuse(name, text);
+      return *found;
+    };
+    if (!variable("PMI_FD")) return by_port(variable, until);
+    PmiClient::Identity const own{number("PMI_RANK"), number("PMI_SIZE")};
+    if (own.rank >= own.size) refuse("PMI_RANK", variable("PMI_RANK"));
+    if (own.size > 1 && !client_) {
+      int const descriptor = number("PMI_FD");
+      struct stat facts {};
+      if (::fstat(descriptor, &facts) != 0 || !S_ISSOCK(facts.st_mode))
+        throw Error{Errc::misuse, own.rank, "SocketCommunicator", "",
+                    joined({"PMI_FD=", descriptor,
+                            " is no socket of a launcher here: was this program started by a rank, as its tool?"})};
+      ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // what this rank starts is no rank
+      client_.emplace(OwnedDescriptor{descriptor}, own.rank);
+    }
+    return own;
+  }
+  // To be asked, after `identity`, once. Error (misuse).
+  static PmiClient& client() {
+    if (!client_ || std::exchange(spent_, true))
+      throw Error{
+          Errc::misuse, -1, "SocketCommunicator", "",
+          "the address 'pmi:' is for a process that a launcher of PMI has started, and for its first SocketCommunicator"};
+    return *client_;
+  }
+  // This rank needs it no more. Error as PmiClient has it.
+  static void finalize(Moment until) {
+    if (!client_) return;
+    try {
+      client_->finalize(until);
+    } catch (std::bad_alloc const&) {
+      client_->finalize_last();
+    }
+  }
+
+ private:
+  [[noreturn]] static void refuse(char const* name, char const* text) {
+    throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "",
+                joined({"the launcher's variable ", name, "='", text ? text : "", "' makes no sense"})};
+  }
+  static PmiClient::Identity by_port(Environment variable, Moment until) {
+    if (client_) return identity_;
+    HostAndPort const place = split_address(variable("PMI_PORT"));
+    auto const addresses = addresses_of(place);
+    if (addresses.empty())
+      throw Error{Errc::transport, -1, "SocketCommunicator", "",
+                  joined({"the launcher is to be asked at PMI_PORT='", variable("PMI_PORT"),
+                          "', and nobody here knows the name '", place.host, "': /etc/hosts lacks the name of its machine"})};
+    OwnedDescriptor socket = new_socket(addresses[0].storage.ss_family);
+    if (!begin_connecting(socket, addresses[0]))
+      throw system_error(joined({"connect to the launcher at PMI_PORT=", variable("PMI_PORT")}));
+    client_.emplace(std::move(socket), -1);
+    try {
+      return identity_ = client_->identify(variable("PMI_ID"), until);
+    } catch (...) {
+      client_.reset();  // it is asked anew
+      throw;
+    }
+  }
+
+  static inline std::optional<PmiClient> client_;
+  static inline PmiClient::Identity identity_;
+  static inline bool spent_ = false;
+};
+
+// Tells the launcher that has joined the ranks, when it is destroyed, that this one needs it no more: a rank that dies without
+// that has crashed, and mpiexec ends the others. An end by an exception has told them why, and is let speak. A forked child
+// tells it nothing. Move-only.
+class LauncherFarewell {
+ public:
+  LauncherFarewell() = default;
+  LauncherFarewell(LauncherFarewell&& other) noexcept : due_{std::exchange(other.due_, false)}, birth_{other.birth_} {}
+  LauncherFarewell& operator=(LauncherFarewell&& other) noexcept {
+    std::swap(due_, other.due_);
+    std::swap(birth_, other.birth_);
+    return *this;
+  }
+  ~LauncherFarewell() {
+    try {
+      if (due_ && !birth_.in_child()) OwnLauncher::finalize(std::chrono::steady_clock::now() + std::chrono::seconds{5});
+    } catch (...) {  // the launcher has gone, and will not miss this rank
+    }
+  }
+
+  // The ranks are together.
+  void becomes_due() { due_ = true; }
+
+ private:
+  bool due_ = false;
+  Birth birth_;
+};
+
+}  // namespace parallax::detail

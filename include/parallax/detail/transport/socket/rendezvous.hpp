@@ -1,0 +1,213 @@
+// How ranks over sockets learn where rank 0 listens: at an address that all were told, or from what rank 0 leaves in a file
+// ("file:PATH") or with the launcher ("pmi:"). A meeting (detail/transport/socket/meeting.hpp) has one.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallax/detail/core/birth.hpp"
+#include "parallax/detail/transport/socket/names.hpp"
+#include "parallax/detail/transport/socket/options.hpp"
+#include "parallax/detail/transport/socket/place.hpp"
+#include "parallax/detail/transport/socket/pmi.hpp"
+
+namespace parallax::detail {
+
+// Error (file) of a file where ranks meet.
+inline Error place_file_error(std::string const& path, std::string_view what) {
+  return {Errc::file, -1, "SocketCommunicator", "",
+          joined({"the file '", path, "', in which rank 0 says where it listens, ", what})};
+}
+
+// The word in that file, without its end; nothing, where it is not there (yet). Only the user's own file is read, which nobody
+// else can read: who may write it decides with whom this process talks. Error (file).
+inline std::optional<std::string> word_in_file(std::string const& path) {
+  OwnedDescriptor const file{open_descriptor(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)};
+  if (!file && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
+  struct stat facts {};
+  if (!file || ::fstat(file.get(), &facts) != 0)
+    throw place_file_error(path, joined({"cannot be read: ", std::strerror(errno)}));
+  if (!S_ISREG(facts.st_mode)) throw place_file_error(path, "is no file");
+  if (facts.st_uid != ::geteuid()) throw place_file_error(path, "belongs to another user");
+  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) throw place_file_error(path, "can be read by others: its mode must be 0600");
+  std::string word(most_place_bytes + 2, '\0');
+  auto const bytes = read_all(file.get(), word.data(), word.size());
+  word.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+  if (word.ends_with('\n')) word.pop_back();
+  return word;
+}
+
+// Rank 0's file. It is there, all at once, from its construction on, and gone with it, unless another job has written it since,
+// or this is a forked child. Move-only.
+class PlaceFile {
+ public:
+  // Error (file) where it cannot be written.
+  PlaceFile(std::string path, std::string const& word) : path_{std::move(path)} {
+    std::string const fresh = joined({path_, ".", new_key()}), line = word + "\n";
+    file_ = OwnedDescriptor{make_descriptor(fresh.c_str(), O_WRONLY | O_NOFOLLOW, S_IRUSR | S_IWUSR)};
+    bool const fits = may_have_bytes(line.size());
+    bool const written = file_ && fits && write_all(file_.get(), line.data(), line.size()) &&
+                         uninterrupted([&] { return ::fsync(file_.get()); }) == 0 &&
+                         ::rename(fresh.c_str(), path_.c_str()) == 0;
+    int const error = file_ && !fits ? EFBIG : errno;
+    if (!written && file_) ::unlink(fresh.c_str());
+    if (!written) throw place_file_error(path_, joined({"cannot be written: ", std::strerror(error)}));
+  }
+  PlaceFile(PlaceFile&& other) noexcept
+      : path_{std::exchange(other.path_, {})}, file_{std::move(other.file_)}, birth_{other.birth_} {}
+  PlaceFile& operator=(PlaceFile&&) = delete;
+  // Removes the file if it is still there. An open file tells that: reading it would take a descriptor, and there may be none.
+  ~PlaceFile() {
+    struct stat own {};
+    struct stat there {};
+    if (path_.empty() || birth_.in_child() || ::fstat(file_.get(), &own) != 0 || ::lstat(path_.c_str(), &there) != 0) return;
+    if (own.st_dev == there.st_dev && own.st_ino == there.st_ino) ::unlink(path_.c_str());
+  }
+
+ private:
+  std::string path_;
+  OwnedDescriptor file_;
+  Birth birth_;
+};
+
+// Refers to the options, and to what this rank says about itself.
+class Rendezvous {
+ public:
+  // Error (invalid_argument) for what is no address.
+  Rendezvous(SocketOptions const& options, RankFacts const& mine, Moment until)
+      : options_{&options}, mine_{&mine}, until_{until}, key_{options.key} {
+    std::string_view const address = options.address;
+    if (address == "pmi:") way_ = Way::launcher;
+    else if (address.starts_with("file:")) way_ = Way::file, path_ = address.substr(5);
+    else name_.emplace(split_address(address));
+    if (way_ == Way::file && path_.empty())
+      throw Error{Errc::invalid_argument, options.rank, "SocketCommunicator", "", "'file:' names no file"};
+  }
+
+  // Whether rank 0 leaves word of where it listens.
+  bool leaves_word() const { return way_ != Way::address; }
+  // By rank 0, if so: the others will find it at this address, or at all of its host's where it listens everywhere, and have a key. Error: file, or of the launcher.
+  void leave_word(SocketAddress const& listener);
+  // By others, and by rank 0 of an address that all were told: the addresses of rank 0 that are known now, to be called in this
+  // order. It may be empty. Error: file for one that must not be trusted, or of the launcher.
+  std::vector<SocketAddress> look();
+  // Why nothing was found.
+  std::string const& why() const { return why_; }
+  // Of the job; empty: there is none.
+  std::string const& key() const { return key_; }
+  // The world is together, and rank 0's word may be taken away.
+  void close() { file_.reset(); }
+  // Whether the launcher brings ranks together that have these options.
+  static bool by_launcher(SocketOptions const& options) { return options.address == "pmi:" && options.size > 1; }
+
+ private:
+  enum class Way { address, file, launcher };
+  static constexpr std::string_view key_of_word = "parallax-rank-0";
+
+  // The launcher, which has heard that this rank begins.
+  PmiClient& launcher() {
+    if (!client_) client_ = &OwnLauncher::client(), client_->begin(until_);
+    return *client_;
+  }
+  // What rank 0 has left; nothing, where it is not there.
+  std::optional<MeetingPlace> find_place();
+  // In which order this rank calls rank 0.
+  std::vector<SocketAddress> in_order(MeetingPlace const& place);
+
+  SocketOptions const* options_;
+  RankFacts const* mine_;
+  Moment until_;
+  std::string key_, path_, why_ = "has an address that nobody knows";
+  Way way_ = Way::address;
+  std::optional<NameLookUp> name_;  // as all were told, or as rank 0 says
+  std::optional<PlaceFile> file_;
+  PmiClient* client_ = nullptr;
+  std::string word_;  // that was found last
+};
+
+inline void Rendezvous::leave_word(SocketAddress const& listener) {
+  MeetingPlace place;
+  place.port = listener.port();
+  place.host = host_mark(*mine_);
+  if (key_.empty()) key_ = place.key = new_key();
+  if (!listener.anywhere()) {
+    place.addresses = {host_of(listener)};
+  } else {
+    for (SocketAddress const& address : own_addresses())
+      if (address.storage.ss_family == AF_INET || listener.storage.ss_family == AF_INET6)
+        place.addresses.push_back(host_of(address));
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) == 0) place.addresses.emplace_back(name.data());
+  }
+  if (way_ == Way::file) {
+    file_.emplace(path_, word_of(place, most_place_bytes));
+  } else {
+    constexpr std::size_t around = 400;  // of a request to put, names and all
+    launcher().put(key_of_word, word_of(place, std::min(launcher().largest_value(), most_pmi_request - around)), until_);
+    launcher().barrier(until_);
+  }
+}
+
+inline std::optional<MeetingPlace> Rendezvous::find_place() {
+  if (way_ == Way::launcher && word_.empty()) {
+    launcher().barrier(until_);
+    word_ = launcher().get(key_of_word, until_);
+    if (!place_in(word_))
+      throw Error{Errc::transport, 0, "SocketCommunicator", "",
+                  joined({"the launcher has, as what rank 0 says of its address: '", shown_line(word_), "'"})};
+  } else if (way_ == Way::file) {
+    auto const found = word_in_file(path_);
+    why_ = "is not there yet";
+    if (!found) return std::nullopt;
+    if (word_ != *found) name_.reset();
+    word_ = *found;
+    why_ = "says no address";
+  }
+  return place_in(word_);
+}
+
+inline std::vector<SocketAddress> Rendezvous::look() {
+  if (way_ == Way::address) return name_->look();
+  auto const place = find_place();
+  if (!place) return {};
+  key_ = options_->key.empty() ? place->key : options_->key;
+  return in_order(*place);
+}
+
+// On rank 0's own host by the loopback device. Elsewhere an address that is this host's own is none of rank 0, as containers'
+// networks have the same on each host. The name is looked up last: often nobody needs it.
+inline std::vector<SocketAddress> Rendezvous::in_order(MeetingPlace const& place) {
+  std::vector<SocketAddress> found;
+  bool const here = place.host == host_mark(*mine_);
+  std::string const port = std::to_string(place.port);
+  if (here) found = addresses_in_digits({"127.0.0.1", port});
+  auto const own = own_addresses();
+  auto const is_own = [&](SocketAddress const& address) {
+    return std::any_of(own.begin(), own.end(), [&](SocketAddress const& one) { return host_of(one) == host_of(address); });
+  };
+  for (std::string const& word : place.addresses) {
+    auto const digits = addresses_in_digits({word, port});
+    if (digits.empty()) {
+      if (!name_) name_.emplace(HostAndPort{word, port});  // in the next round
+      else
+        for (SocketAddress const& address : name_->look()) found.push_back(address);
+    } else if (here || !is_own(digits[0])) {
+      found.push_back(digits[0]);
+    }
+  }
+  return found;
+}
+
+}  // namespace parallax::detail

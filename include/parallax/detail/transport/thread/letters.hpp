@@ -1,0 +1,60 @@
+// The letters of a group of threads: a queue for each lane and pair of ranks, which comm/thread.hpp posts to and takes from.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+
+#include "parallax/detail/comm/letter_queue.hpp"
+
+namespace parallax::detail {
+
+// Shared by the ranks. The queues are made when the first letter is posted: who writes none pays for none.
+class ThreadLetters {
+ public:
+  ThreadLetters(int size, MailboxBounds const& given) : bounds{given}, size_{size} {}
+
+  // By the writer: as LetterQueue has it.
+  bool post(LetterLane lane, int from, int to, LetterParts parts) {
+    return made()[at(lane, from, to)].post(parts, lane, bounds.window);
+  }
+  // The next letter to rank `to`: of `from`, or, where that is -1, of the first rank that has one, from `turn` on.
+  bool take(LetterLane lane, int from, int to, int& turn, Letter& letter) {
+    LetterQueue* const queues = queues_.load(std::memory_order_acquire);
+    if (!queues) return false;
+    for (int k = 0; k < (from < 0 ? size_ : 1); ++k) {
+      int const writer = from < 0 ? (turn + k) % size_ : from;
+      if (!queues[at(lane, writer, to)].take(letter.bytes)) continue;
+      letter.from = writer;
+      if (from < 0) turn = (writer + 1) % size_;
+      return true;
+    }
+    return false;
+  }
+
+  MailboxBounds const bounds;
+
+ private:
+  // Which queue: by lane, writer and reader.
+  std::size_t at(LetterLane lane, int from, int to) const {
+    return static_cast<std::size_t>((static_cast<int>(lane) * size_ + from) * size_ + to);
+  }
+  // The queues, which the first writer of any rank makes: two for each pair of ranks.
+  LetterQueue* made() {
+    if (LetterQueue* const queues = queues_.load(std::memory_order_acquire)) return queues;
+    std::lock_guard const lock{mutex_};
+    auto const ranks = static_cast<std::size_t>(size_);
+    if (!owned_) owned_ = std::make_unique<LetterQueue[]>(2 * ranks * ranks);
+    queues_.store(owned_.get(), std::memory_order_release);
+    return owned_.get();
+  }
+
+  int const size_;
+  std::mutex mutex_;
+  // Readers see what lies behind it, by `queues_`, as soon as it is there.
+  std::unique_ptr<LetterQueue[]> owned_;
+  std::atomic<LetterQueue*> queues_{nullptr};
+};
+
+}  // namespace parallax::detail

@@ -1,0 +1,145 @@
+// Lending the user's memory to a variable: a trainer calls `bind` and its kin, and gives the constructor of a Variable what
+// they return.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/core/error.hpp"
+#include "parallax/core/tensor_traits.hpp"
+#include "parallax/detail/policy/update.hpp"
+
+namespace parallax {
+
+// Does not own: the elements of a dense variable, which the user also reads and writes between steps. `row`: how many of them
+// are a row to an optimizer that measures rows, 0 for all of them.
+template <class T>
+struct FlatBinding {
+  // The elements, which the variable updates in place.
+  std::span<T> values;
+  // Elements of a row, or 0.
+  std::size_t row = 0;
+};
+
+// Does not own: the whole table of a replicated sparse variable, rows contiguous.
+template <class T>
+struct TableBinding {
+  // The table, [rows x width]; the variable refuses one whose rows lie apart.
+  RowsView<T> values;
+};
+
+// Where an owner-sharded table takes its memory from: allocate(rows) returns room for rows x width elements, which the
+// user owns and which outlives the variable.
+template <class Allocate>
+struct ShardBinding {
+  // The shape of the whole table, of all ranks together.
+  std::int64_t rows, width;  // elements of a row
+  // Called once, by the variable's constructor, with the number of this rank's rows.
+  Allocate allocate;
+};
+
+namespace detail {
+
+// Memory that a variable may write. What is const is told by the assertion, and passed on as if it were not.
+template <class T>
+auto writable(std::span<T> values) {
+  static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
+  return std::span{const_cast<std::remove_const_t<T>*>(values.data()), values.size()};
+}
+// The same of a table.
+template <class T>
+auto writable(RowsView<T> rows) {
+  static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
+  return RowsView{const_cast<std::remove_const_t<T>*>(rows.data), rows.rows, rows.width, rows.stride};
+}
+
+// A binding as a variable over T takes it. One of another type is told by the assertion, and an empty one goes on in its place.
+template <class T, template <class> class Binding, class U>
+Binding<T> binding_of(Binding<U> const& binding) {
+  static_assert(std::same_as<T, U>, "parallax: the bound memory is not of the variable's scalar type");
+  if constexpr (std::same_as<T, U>) return binding;
+  else return {};
+}
+
+}  // namespace detail
+
+// A tensor whose elements are contiguous as the memory of a Dense variable, or a table that knows its shape as that of a Sparse
+// one (see tensor_traits). Local; copies nothing. The memory must outlive the variable and not move. `row` elements are a row
+// to an optimizer that measures rows; 0: all are one.
+template <class Tensor>
+  requires(FlatTensor<Tensor> || RowTensor<Tensor>)
+auto bind(Tensor&& tensor, std::size_t row = 0) {
+  if constexpr (FlatTensor<Tensor>) {
+    auto const values = detail::writable(flat_view(tensor));
+    return FlatBinding<typename decltype(values)::element_type>{values, row};
+  } else {
+    auto const rows = detail::writable(detail::traits_for<Tensor>::rows(tensor));
+    return TableBinding<typename decltype(rows)::value_type>{rows};
+  }
+}
+
+// The `count` elements at `values`, a pointer to memory of the variable's space, as the memory of a Dense variable. `row` as
+// above.
+template <class Pointer>
+  requires detail::ElementPointer<Pointer>
+auto bind(Pointer&& values, std::size_t count, std::size_t row = 0) { return bind(std::span{values, count}, row); }
+// Of a pointer alone, which an assertion refuses: it does not say how many elements there are.
+template <class Pointer>
+  requires detail::ElementPointer<Pointer>
+detail::Mistaken bind(Pointer&&) {
+  static_assert(detail::never<Pointer>, "parallax: a pointer is bound with the number of elements that lie there: bind(p, n)");
+  return {};
+}
+
+// Of anything else, which an assertion refuses.
+template <class Tensor>
+  requires(!FlatTensor<Tensor> && !RowTensor<Tensor> && !detail::ElementPointer<Tensor>)
+detail::Mistaken bind(Tensor&&, std::size_t = 0) {
+  static_assert(detail::never<Tensor>,
+                "parallax: bind takes a tensor, which is a contiguous range or a type of which "
+                "px::tensor_traits is specialised (see core/tensor_traits.hpp)");
+  return {};
+}
+
+// A table in the user's memory, for a Sparse variable of a policy that replicates: all its rows, alike on all ranks.
+template <class T>
+auto bind(RowsView<T> table) {
+  return TableBinding<std::remove_const_t<T>>{detail::writable(table)};
+}
+
+// The same of a row-major run of elements, `width` of them a row. Throws Error (invalid_argument) where they are no whole number
+// of rows.
+template <class Tensor>
+  requires FlatTensor<Tensor>
+auto bind_rows(Tensor&& tensor, std::int64_t width) {
+  auto const values = flat_view(tensor);
+  using T = typename decltype(values)::element_type;
+  auto const count = static_cast<std::int64_t>(values.size());
+  if (width > 0 && count % width != 0)
+    throw Error{Errc::invalid_argument, -1, "bind_rows", "",
+                joined({count, " elements are no whole number of rows of ", width})};
+  return bind(RowsView<T>{values.data(), width > 0 ? count / width : 0, width});
+}
+
+// Of what is no run of elements, which an assertion refuses.
+template <class Tensor>
+  requires(!FlatTensor<Tensor>)
+detail::Mistaken bind_rows(Tensor&&, std::int64_t) {
+  static_assert(detail::never<Tensor>,
+                "parallax: bind_rows takes a contiguous range, or a type whose px::tensor_traits has "
+                "flat (see core/tensor_traits.hpp)");
+  return {};
+}
+
+// The user's memory for this rank's shard of a table of `rows` rows in all. `allocate(local rows)` is called as the variable is
+// made, and returns a pointer to local rows x `width` elements in memory of the variable's space, with their first values in
+// it. The user owns them, and they outlive the variable.
+template <class Allocate>
+auto bind_shard(std::int64_t rows, std::int64_t width, Allocate allocate) {
+  return ShardBinding<Allocate>{rows, width, std::move(allocate)};
+}
+
+}  // namespace parallax

@@ -1,0 +1,28 @@
+// Several updates of one variable in one step become one. Each state has a Merging, which the ways of a flight fill and empty.
+#pragma once
+
+#include <optional>
+
+#include "parallax/detail/core/list.hpp"
+
+namespace parallax {
+
+// What the updates of one variable ended with, in their order, while a step collects them; the first one leads: the others
+// are added to its result, which is transformed, measured and applied once.
+template <class Result>
+struct Merging {
+  // The leader's result, while a step collects or applies.
+  std::optional<Result> first;
+  // What is added to it, in the order of the updates.
+  List<Result> others;
+  int clip = -1;  // the clip group, -1 for none
+
+  // Back to what it is between steps. Called when the leader's way is done with or given up.
+  void clear() noexcept {
+    first.reset();
+    others.clear();
+    clip = -1;
+  }
+};
+
+}  // namespace parallax

@@ -1,0 +1,113 @@
+// The steps that have passed rows of a table by: as of which step each row is, and by which rules it takes those since then. TableRows
+// of an optimizer with exact semantics has one, and asks it before rows are read or moved.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/kernel/row_ops.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+#include "parallax/detail/variable/extent.hpp"
+#include "parallax/detail/variable/made_rules.hpp"
+#include "parallax/detail/variable/optimizer_history.hpp"
+#include "parallax/detail/variable/rules_there.hpp"
+#include "parallax/optimizer/optimizer.hpp"
+
+namespace parallax {
+
+// Owns. Rules are made once a step, and kept for rows that are behind; on a device in its own memory. All functions are local; on
+// a device they put work in the queue of `ops`.
+template <Optimizer O, MemorySpace Space>
+class PassedSteps {
+  using Ops = RowOps<Space>;
+  using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
+  static constexpr bool on_host = Space::host_readable;
+
+ public:
+  // A step as the graph of a device finds it.
+  using Launched = LaunchedStep<Rule>;
+  // A flag: rows may rest.
+  static constexpr bool rests = on_host && MadeRule<Rule>::rests;
+
+  // Rows that no step has passed by, and the settings of the first one.
+  PassedSteps(Ops const& ops, std::size_t rows, O const& optimizer) : settled_{rows} {
+    ops.fill(settled_.data(), rows, std::int64_t{0});
+    history_.note(1, optimizer);
+  }
+
+  // Notes the settings of the step that may be taken next, and its rule.
+  void note(std::int64_t step, O const& optimizer, [[maybe_unused]] Rule const& rule) {
+    if (!history_.last_is(optimizer)) history_.note(step, optimizer);
+    if constexpr (on_host) rules_.put(step, rule);
+  }
+  // Returns the notes of settings, by which old rows are settled.
+  OptimizerHistory<O>& history() { return history_; }
+  // Returns up to which step rows are to be settled, for the sake of notes, or of the rules that a device keeps.
+  std::int64_t goal() const {
+    if constexpr (on_host) return history_.goal();
+    else return std::max(history_.goal(), rules_.goal());
+  }
+  // Notes that from now on no row here is as of an earlier step than this.
+  void settled_to(std::int64_t step) {
+    history_.settled_to(step);
+    if constexpr (!on_host) rules_.settled_to(step);
+  }
+
+  // In memory of the host: the last step that has moved a row.
+  std::int64_t& of(std::int64_t row) { return settled_[static_cast<std::size_t>(row)]; }
+  // Returns the rules of steps there.
+  MadeRules<O>& rules() { return rules_; }
+
+  // On a device: what settle_rows and its kin are told, of rows from `first` on, to be brought up to step `last`. `next`, `updates`: see
+  // device::RowAges. Puts the rules there that are missing; none are while a step is captured, if this was called for its session's
+  // last step before.
+  auto ages(Ops const& ops, std::int64_t first, std::int64_t last, Launched const* next, bool updates) {
+    know(ops, last);
+    return typename Ops::template Ages<Rule>{settled_.data() + first, rules_.kept(), last, next, updates};
+  }
+  // Likewise: puts the rules there of all steps up to `last`.
+  void know(Ops const& ops, std::int64_t last) { rules_.know(ops, history_, last); }
+  // Likewise: what a graph is told whose step has this number and rule.
+  Launched launched(std::int64_t step, Rule const& rule) const { return {{step, rule}, rules_.kept()}; }
+
+  // Other rows are here, all as of step `settled`; `room` is for their numbers.
+  void enter(Ops const& ops, Buffer<std::int64_t, Space>&& room, std::int64_t settled) {
+    settled_ = std::move(room);
+    ops.fill(settled_.data(), settled_.size(), settled);
+    settled_to(settled);
+  }
+
+  // Shows an archive all of it, of a variable that has taken `last` steps. Where steps were read that it cannot have: an Error
+  // (mismatch).
+  template <class A>
+  void visit(Items<A>& items, Ops const& ops, Extent const& extent, std::int64_t last) {
+    visit_rows(items, ops, "settled", settled_.data(), 1, extent);
+    std::int64_t least = on_host || A::reads ? last : history_.oldest(), most = 0;
+    auto const look = [&](std::span<std::int64_t const> steps) {
+      for (std::int64_t const step : steps) least = std::min(least, step), most = std::max(most, step);
+    };
+    if constexpr (on_host) {
+      look(settled_.span());
+    } else if constexpr (A::reads) {
+      Buffer<std::int64_t> here{settled_.size()};
+      ops.to_host(here.data(), settled_.data(), here.size());
+      look(here.span());
+    }
+    if (least < 0 || most > last) throw item_error(items.variable(), "settled", "its steps are not those of the variable");
+    history_.visit(items, least, last);
+    if constexpr (A::reads) {
+      if constexpr (on_host) rules_.restored(history_, least, last);
+      else rules_.restored(least);
+    }
+  }
+
+ private:
+  Buffer<std::int64_t, Space> settled_;  // by row: the last step that has moved it
+  OptimizerHistory<O> history_;
+  std::conditional_t<on_host, MadeRules<O>, RulesThere<O, Space>> rules_;
+};
+
+}  // namespace parallax

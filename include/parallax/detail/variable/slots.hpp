@@ -1,0 +1,362 @@
+// The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor.
+// DenseState and TableRows each have one, for what they update.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "parallax/detail/core/checksum.hpp"
+#include "parallax/detail/kernel/host.hpp"
+#include "parallax/detail/memory/buffer.hpp"
+#include "parallax/detail/variable/extent.hpp"
+#include "parallax/detail/variable/resting_rows.hpp"
+#include "parallax/optimizer/optimizer.hpp"
+
+namespace parallax {
+
+// The arrays of one list of slots, `slot_types<S...>`; the specialisation below is all of it.
+template <class T, class Slots, MemorySpace Space = HostSpace>
+class SlotArrays;
+
+// Owns. Arrays of `count` entries in memory of the space, one array per slot, each filled with its entry of `initial`, a tuple,
+// or with zeros.
+template <class T, class... S, MemorySpace Space>
+class SlotArrays<T, slot_types<S...>, Space> {
+ public:
+  // Allocates and fills, by `ops`. An `initial` of another length than the list is as none. Throws std::bad_alloc, or what the
+  // space throws.
+  template <class Initial>
+  SlotArrays([[maybe_unused]] RowOps<Space> const& ops, [[maybe_unused]] Initial const& initial,
+             [[maybe_unused]] std::size_t count)
+      : arrays_{Buffer<detail::slot_type<S, T>, Space>{count}...} {
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) {
+      if constexpr (std::tuple_size_v<Initial> == sizeof...(S))
+        (ops.fill(std::get<Nth>(arrays_).data(), count, static_cast<detail::slot_type<S, T>>(std::get<Nth>(initial))), ...);
+      else (ops.fill(std::get<Nth>(arrays_).data(), count, detail::slot_type<S, T>{}), ...);
+    }
+    (std::index_sequence_for<S...>{});
+  }
+
+  // The entries of slot number Nth, in memory of the space. Of use to tests.
+  template <std::size_t Nth>
+  auto span() const {
+    return std::get<Nth>(arrays_).span();
+  }
+
+  // How many slots there are.
+  static constexpr std::size_t number = sizeof...(S);
+  // Bytes of one entry of each slot, together.
+  static constexpr std::size_t entry_bytes = (0 + ... + sizeof(detail::slot_type<S, T>));
+
+  // Calls f(memory, bytes of an entry) with every array, in the order of the slots. For moves, which copy bytes.
+  template <class F>
+  void each(F&& f) {
+    std::apply([&](auto&... array) { (f(reinterpret_cast<std::byte*>(array.data()), sizeof(*array.data())), ...); }, arrays_);
+  }
+
+  // Calls f(number, first entry) with every array.
+  template <class F>
+  void each_slot(F&& f) {
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(arrays_).data()), ...); }
+    (std::index_sequence_for<S...>{});
+  }
+
+  // Asks for `count` entries of every array, from entry `at` on, in memory of the host.
+  [[gnu::always_inline]] void ask_for(std::size_t at, std::int64_t count) {
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
+      (detail::prefetch_row<detail::Access::write>(std::get<Nth>(arrays_).data() + at, count), ...);
+    }
+    (std::index_sequence_for<S...>{});
+  }
+
+  // Calls f with a pointer to entry `at` of every array, and returns what it returns.
+  template <class F>
+  decltype(auto) from(std::size_t at, F&& f) {
+    return std::apply([&](auto&... array) -> decltype(auto) { return f(array.data() + at...); }, arrays_);
+  }
+
+ private:
+  std::tuple<Buffer<detail::slot_type<S, T>, Space>...> arrays_;
+};
+
+// Owns. All state that an optimizer keeps beside `rows` rows of `width` elements, and its rule applied to them. Which steps
+// there were is the owner's to know: it hands the rule in. All functions are local. On a device they put work in the queue of
+// `ops`.
+template <class T, Optimizer O, MemorySpace Space = HostSpace>
+class OptimizerState {
+  using Ops = RowOps<Space>;
+  static constexpr bool on_host = Space::host_readable;
+
+ public:
+  // Allocates all slots, at their first values by `optimizer`.
+  OptimizerState(Ops const& ops, O const& optimizer, std::size_t rows, std::size_t width)
+      : ops_{ops},
+        count_{rows},
+        width_{width},
+        elements_{ops, initial(optimizer), rows * width},
+        rows_{ops, row_initial(optimizer), rows} {}
+
+  // Element slot number Nth, [rows x width]. Of use to tests.
+  template <std::size_t Nth>
+  auto span() const {
+    return elements_.template span<Nth>();
+  }
+  // Row slot number Nth, one entry a row. Of use to tests.
+  template <std::size_t Nth>
+  auto row_span() const {
+    return rows_.template span<Nth>();
+  }
+
+  // The slot of this name, of S in memory of the space, by rows; of row slots the width is 1. Of another name or type: Error
+  // (invalid_argument).
+  template <class S>
+  RowsView<S> slot(std::string_view name, std::string const& variable) {
+    std::optional<RowsView<S>> found;
+    std::string kept, of_type;
+    auto const look = [&](std::string const& its_name, auto* memory, std::size_t width) {
+      (kept += kept.empty() ? "" : ", ") += its_name;
+      if (its_name != name) return;
+      using Kept = std::remove_pointer_t<decltype(memory)>;
+      if constexpr (std::same_as<Kept, S>)
+        found.emplace(memory, static_cast<std::int64_t>(count_), static_cast<std::int64_t>(width));
+      else of_type = type_text(element_type<Kept>);
+    };
+    elements_.each_slot([&](std::size_t i, auto* memory) { look(slot_name<O>(i), memory, width_); });
+    rows_.each_slot([&](std::size_t i, auto* memory) { look(row_slot_name<O>(i), memory, 1); });
+    if (found) return *found;
+    throw Error{
+        Errc::invalid_argument, -1, "slot", variable,
+        of_type.empty()
+            ? optimizer_name<O>() + " has no slot '" + std::string{name} + "'; its slots: " + (kept.empty() ? "none" : kept)
+            : "slot '" + std::string{name} + "' is of " + of_type + ", not of " + type_text(element_type<S>)};
+  }
+
+  // Shows every slot, whose rows lie as `extent` says.
+  template <class A>
+  void visit(Items<A>& items, Extent const& extent) {
+    elements_.each_slot([&](std::size_t i, auto* memory) {
+      visit_rows(items, ops_, "slot." + slot_name<O>(i), memory, static_cast<std::int64_t>(width_), extent);
+    });
+    rows_.each_slot(
+        [&](std::size_t i, auto* memory) { visit_rows(items, ops_, "slot." + row_slot_name<O>(i), memory, 1, extent); });
+  }
+
+  // Bytes beside a row's parameters.
+  static constexpr std::size_t row_bytes(std::size_t width) {
+    return width * SlotArrays<T, typename O::element_slots, Space>::entry_bytes +
+           SlotArrays<T, row_slots<O>, Space>::entry_bytes;
+  }
+  // How many arrays lie like the table's rows: as often does `each_row_array` call.
+  static constexpr std::size_t arrays =
+      SlotArrays<T, typename O::element_slots, Space>::number + SlotArrays<T, row_slots<O>, Space>::number;
+  // Calls f with every array that lies like the table's rows: its memory and the bytes of a row.
+  template <class F>
+  void each_row_array(F&& f) {
+    elements_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry * width_); });
+    rows_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry); });
+  }
+
+  // Returns the checksum of all slots, in memory of the host, behind a given one.
+  std::uint64_t checksum(std::uint64_t sum) {
+    Fingerprint all;
+    all.fold(sum);
+    each_row_array([&](std::byte const* memory, std::size_t bytes) { all.fold(detail::checksum(memory, count_ * bytes)); });
+    return all.value();
+  }
+
+  // Moves elements [0, count) of `parameters`, whose slots begin with number `first`, by `rule`. What measures rows is given
+  // whole ones. `scale`: a T, Unscaled or Averaged. Linear in `count`; each element, gradient and slot is read once, or twice
+  // where rows are measured.
+  template <class Scale, class Rule>
+  void apply(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
+             Rule const& rule) noexcept(on_host) {
+    if constexpr (unit<O> == Unit::element) {
+      finish(parameters, gradients, count, first, scale, rule);
+    } else if constexpr (!on_host) {
+      if (width_ == 0) return;
+      auto const rows = static_cast<std::int64_t>(count / width_), width = static_cast<std::int64_t>(width_);
+      apply_spaced_rows(static_cast<std::int64_t>(first / width_), RowsView<T const>{gradients, rows, width}, false,
+                        RowsView<T>{parameters - first, rows, width}, scale, rule);
+    } else if (width_ > 0) {
+      for (std::size_t at = 0; at < count; at += width_)
+        rows_.from((first + at) / width_, [&](auto*... row_slots) {
+          Measures<measure_count<O, T>> sums{};
+          measure(parameters + at, gradients + at, width_, first + at, scale, rule, sums.sums);
+          finish(parameters + at, gradients + at, width_, first + at, scale,
+                 rule.finish(sums, static_cast<std::int64_t>(width_), *row_slots...));
+        });
+    }
+  }
+  // The first of its two halves, for a unit that is measured in parts: writes to `out` the sums of what the rule measures of
+  // some of its elements. May move slots.
+  template <class Rule>
+  void measure(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule,
+               double* out) noexcept(on_host) {
+    elements_.from(first, [&](auto*... slot) {
+      ops_.measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, out, slot...);
+    });
+  }
+  // The second half: moves the elements by `rule`, which was made of all sums (RowOps::finish_rule). Also all of it, for rules
+  // by element.
+  template <class Scale, class Rule>
+  void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
+              Rule const& rule) noexcept(on_host) {
+    elements_.from(first, [&](auto*... slot) {
+      ops_.apply_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, slot...);
+    });
+  }
+
+  // Has the rule adopt elements [0, count) of `parameters`, whose slots begin with number `first`: see AdoptingRule. On a
+  // device they may be of fewer bits.
+  template <class E, class Rule>
+  PARALLAX_COLD void adopt(E* parameters, std::size_t count, std::size_t first, Rule const& rule) noexcept(on_host) {
+    auto const each = [&](E* some, E const* gradients, std::size_t number, auto const& adopting) {
+      elements_.from(first + static_cast<std::size_t>(some - parameters), [&](auto*... slot) {
+        ops_.apply_elements(static_cast<std::int64_t>(number), some, gradients, Unscaled{}, adopting, slot...);
+      });
+    };
+    if constexpr (on_host) {
+      constexpr std::size_t part = 256;
+      E const zeros[part] = {};
+      for (std::size_t at = 0; at < count; at += part)
+        each(parameters + at, zeros, count - at < part ? count - at : part, AdoptingRule<Rule>{rule});
+    } else {
+      each(parameters, parameters, count,
+           typename Ops::template Placed<AdoptingRule<Rule>>{{rule}});  // no gradient is looked at
+    }
+  }
+  // Returns, on the host, by a rule that is `Resting`, whether a row of these parameters rests in a step.
+  template <class Rule>
+  bool rests(T const* parameters, std::int64_t row, Rule const& rule) noexcept {
+    return elements_.from(first_of(row), [&](auto*... slot) { return detail::all_rest(rule, width_, parameters, slot...); });
+  }
+  // Takes, likewise, the slots of a resting row through so many steps by rules that are alike.
+  template <class Rule>
+  void fade(std::int64_t row, Rule const& rule, std::int64_t steps) noexcept {
+    elements_.each_slot([&](std::size_t i, auto* memory) { detail::fade(rule, i, steps, width_, memory + first_of(row)); });
+  }
+  // Returns, likewise, whether the slots of a row are all 0.
+  bool blank(std::int64_t row) noexcept {
+    return elements_.from(first_of(row),
+                          [&](auto*... slot) { return (detail::is_blank(slot, width_ * sizeof(*slot)) && ...); });
+  }
+
+  // Asks for the entries of a row that will be moved soon, in memory of the host. Inlined by force, see prefetch_row.
+  [[gnu::always_inline]] void ask_for(std::size_t row) { elements_.ask_for(row * width_, static_cast<std::int64_t>(width_)); }
+
+  // Moves rows directory(keys[i]) of the table by row i of `gradients`, packed, times `scale`; the state lies like the table.
+  // Keys may not repeat.
+  // On a device the table may be of fewer bits, and only the first *count of the keys be some.
+  template <class Index, class E, class Rule>
+  void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<E> table, T const* gradients, T scale,
+                  Rule const& rule, [[maybe_unused]] std::uint32_t const* count = nullptr) noexcept(on_host) {
+    if constexpr (!Space::host_readable) {
+      elements_.from(0, [&](auto*... slot) {
+        rows_.from(0, [&](auto*... row_slots) {
+          ops_.apply_rows(keys, count, directory, table, gradients, scale, rule,
+                          ops_.slot_tables(RowsView{slot, table.rows, table.width}...),
+                          ops_.slot_tables(RowsView{row_slots, table.rows, std::int64_t{1}}...));
+        });
+      });
+    } else if constexpr (unit<O> == Unit::element) {
+      elements_.from(0, [&](auto*... slot) {
+        ops_.apply_rows(keys, directory, table, gradients, scale, rule, RowsView{slot, table.rows, table.width}...);
+      });
+    } else {
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        auto const row = directory(keys[i]);
+        apply(table.row(row), gradients + i * width_, width_, static_cast<std::size_t>(row) * width_, scale, rule);
+      }
+    }
+  }
+
+  // On a device: moves rows of the table by the sums of the rows of `values` by `groups`, which are never stored, divided by
+  // `counts`, of device memory, one a key, or where those are null by `divisor`.
+  template <class Groups, class Index, class E, class Rule>
+  void apply_runs(RowsView<T const> values, Groups const& groups, Directory<Index> directory, T divisor,
+                  std::uint32_t const* counts, RowsView<E> table, Rule const& rule) {
+    elements_.from(0, [&](auto*... slot) {
+      rows_.from(0, [&](auto*... row_slots) {
+        ops_.apply_runs(values, groups, directory, divisor, counts, table, rule,
+                        ops_.slot_tables(RowsView{slot, table.rows, table.width}...),
+                        ops_.slot_tables(RowsView{row_slots, table.rows, std::int64_t{1}}...));
+      });
+    });
+  }
+  // Moves rows first, first + 1, … of the table by gradients that lie gradients.stride apart. With `skips` the element behind a
+  // gradient says how many named its row: where none did, the row is left alone.
+  template <class E, class Rule>
+  void apply_spaced_rows(std::int64_t first, RowsView<T const> gradients, bool skips, RowsView<E> table, T scale,
+                         Rule const& rule) noexcept(on_host) {
+    if constexpr (!on_host) {
+      auto const part = [&]<class Entry>(Entry* memory, std::int64_t width) {
+        return RowsView<Entry>{memory + first * width, gradients.rows, width};
+      };
+      elements_.from(0, [&](auto*... slot) {
+        rows_.from(0, [&](auto*... row_slots) {
+          ops_.apply_spaced_rows(part(table.data, table.width), gradients, skips, scale, rule,
+                                 ops_.slot_tables(part(slot, table.width)...), ops_.slot_tables(part(row_slots, 1)...));
+        });
+      });
+    } else {
+      for (std::int64_t i = 0; i < gradients.rows; ++i) {
+        T const* const gradient = gradients.row(i);
+        if (skips && gradient[width_] == T{0}) continue;
+        apply(table.row(first + i), gradient, width_, static_cast<std::size_t>(first + i) * width_, scale, rule);
+      }
+    }
+  }
+
+  // On a device: rows directory(keys[i]) of the table take the steps that have passed them by, see RowOps<CudaSpace>. Of keys only the
+  // first *count are some, where that is not null.
+  template <class Index, class Ages, class E>
+  void settle_rows(std::span<Index const> keys, std::uint32_t const* count, Directory<Index> directory, Ages const& ages,
+                   RowsView<E> table) {
+    elements_.from(0, [&](auto*... slot) {
+      rows_.from(0, [&](auto*... row_slots) {
+        ops_.settle_rows(keys, count, directory, ages, table, ops_.slot_tables(RowsView{slot, table.rows, table.width}...),
+                         ops_.slot_tables(RowsView{row_slots, table.rows, std::int64_t{1}}...));
+      });
+    });
+  }
+  // The same for rows first, first + 1, … of the table, which are all of `part`; `ages` are theirs.
+  template <class Ages, class E>
+  void settle_all_rows(std::int64_t first, Ages const& ages, RowsView<E> part) {
+    auto const beside = [&]<class Entry>(Entry* memory, std::int64_t width) {
+      return RowsView<Entry>{memory + first * width, part.rows, width};
+    };
+    elements_.from(0, [&](auto*... slot) {
+      rows_.from(0, [&](auto*... row_slots) {
+        ops_.settle_all_rows(ages, part, ops_.slot_tables(beside(slot, part.width)...),
+                             ops_.slot_tables(beside(row_slots, 1)...));
+      });
+    });
+  }
+
+ private:
+  // Returns the number of a row's first entry.
+  std::size_t first_of(std::int64_t row) const { return static_cast<std::size_t>(row) * width_; }
+  // First values of element slots, or none where the optimizer names none.
+  static auto initial(O const& optimizer) {
+    if constexpr (requires { optimizer.initial(); }) return optimizer.initial();
+    else return std::tuple{};
+  }
+  // First values of row slots, likewise.
+  static auto row_initial(O const& optimizer) {
+    if constexpr (requires { optimizer.row_initial(); }) return optimizer.row_initial();
+    else return std::tuple{};
+  }
+
+  [[no_unique_address]] Ops ops_;
+  std::size_t count_, width_;
+  SlotArrays<T, typename O::element_slots, Space> elements_;
+  SlotArrays<T, row_slots<O>, Space> rows_;
+};
+
+}  // namespace parallax
