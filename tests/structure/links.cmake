@@ -1,5 +1,6 @@
 # cmake -D source=<folder> -P links.cmake: reads the links of the documents under <folder> and fails with one line for each
-# relative one that names no file of the sources, or no heading of the page. Links to other sites are not followed.
+# relative one that names no file of the sources, or no heading of the page. Links to other sites are not followed. Nor may a page name a
+# header that there is not, and each door, a header of include/parallax outside detail/, is named by a page.
 cmake_minimum_required(VERSION 3.25)
 
 file(REAL_PATH ${source} source)
@@ -102,6 +103,40 @@ foreach(page IN LISTS pages)
       math(EXPR broken "${broken} + 1")
     endif()
   endforeach()
+endforeach()
+
+# Headers that pages name by a path, and those that a folder of the sources has. A page may leave out the first folders.
+file(GLOB_RECURSE headers RELATIVE ${source} ${source}/include/*.hpp ${source}/include/*.cuh ${source}/examples/*.hpp ${source}/examples/*.cuh
+  ${source}/benchmarks/*.hpp ${source}/tests/*.hpp)
+list(TRANSFORM headers PREPEND "/")
+set(named)
+foreach(page IN LISTS pages)
+  if(page STREQUAL "CHANGELOG.md")
+    continue()  # it names what was, too
+  endif()
+  file(STRINGS ${source}/${page} lines REGEX "[a-z0-9_]/[a-z0-9_]+[.](hpp|cuh)|parallax[.]hpp|version[.]hpp")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCHALL "[a-z0-9_./-]*[.](hpp|cuh)" paths "${line}")
+    foreach(path IN LISTS paths)
+      list(APPEND named ${path})
+      string(REGEX REPLACE "([.+])" "[\\1]" pattern "${path}")
+      set(found ${headers})
+      list(FILTER found INCLUDE REGEX "/${pattern}$")
+      if(path MATCHES "/" AND NOT path MATCHES "^[.]|my_|yours" AND NOT found)
+        message("${page}: there is no header ${path}")
+        math(EXPR broken "${broken} + 1")
+      endif()
+    endforeach()
+  endforeach()
+endforeach()
+foreach(header IN LISTS headers)
+  if(NOT header MATCHES "^/include/parallax/detail/" AND header MATCHES "^/include/parallax/(.*)$")
+    set(door ${CMAKE_MATCH_1})
+    if(NOT door IN_LIST named AND NOT parallax/${door} IN_LIST named)
+      message("no page names the door ${door}")
+      math(EXPR broken "${broken} + 1")
+    endif()
+  endif()
 endforeach()
 if(broken)
   message(FATAL_ERROR "${broken} of ${followed} links lead nowhere")
