@@ -57,6 +57,8 @@ struct BasicFtrl {
 
   // What one step does to an element.
   struct Rule {
+    // A hint to a device: a thread holds z as it was, and z as it is made of p.
+    static constexpr bool large = Semantics == Untouched::rests;
     double rate,  // learning_rate
         inverse,  // 1 / learning_rate
         beta,     // as the setting

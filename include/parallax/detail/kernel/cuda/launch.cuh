@@ -25,11 +25,11 @@ namespace parallax::device {
 inline constexpr unsigned warp_lanes = 32;
 inline constexpr unsigned block_threads = 256;  // of most kernels
 // Blocks that a multiprocessor has room for, at least, of kernels that sum or update `pack` neighbouring elements a thread, in
-// C: they use at most 64 registers, or 80 for doubles, for packs of 16-bit numbers, each of which is a float by then, and where
-// elements are `stored` in fewer bytes than that.
+// C: they use at most 64 registers, or 80 for doubles, for packs of 16-bit numbers, each of which is a float by then, where
+// elements are `stored` in fewer bytes than that, and for `large` rules.
 template <class C>
-constexpr unsigned resident_blocks(int pack, std::size_t stored = sizeof(C)) {
-  return pack > 4 || sizeof(C) > 4 || stored < sizeof(C) ? 3 : 4;
+constexpr unsigned resident_blocks(int pack, std::size_t stored = sizeof(C), bool large = false) {
+  return pack > 4 || sizeof(C) > 4 || stored < sizeof(C) || large ? 3 : 4;
 }
 
 // Called by the launchers, on the host. Launches a kernel of `blocks` blocks on a stream, nothing where there are none, and

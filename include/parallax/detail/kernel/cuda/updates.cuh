@@ -132,10 +132,16 @@ __device__ void update_ahead(Rule const& given, Get const& get, Loaded<T, N> par
   update_pack(settled(given), gradients, parameters, slot...);
 }
 
+// True of a rule with more intermediate results than 64 registers hold beside a pack.
+template <class Rule>
+inline constexpr bool is_large = requires { requires Rule::large; };
+template <class Rule>
+inline constexpr bool is_large<PlacedRule<Rule>> = is_large<Rule>;
+
 // Grid: a team of `lanes` threads a row, all teams stride over the rows. Memory: gradients are read once, and the rows of the
 // table and of its slots read and written once; sums of gradients stay in registers.
 template <int N, class Source, class C, class T, class Index, class Rule, class ElementSlots>
-__global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)))
+__global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T), is_large<Rule>))
     update_rows_kernel(Source source, Index const* indices, Directory<Index> directory, Count count, Scaling<C> scaling,
                        RowsView<T> table, Rule rule, ElementSlots element_slots, unsigned lanes) {
   Team const team{lanes};
