@@ -74,7 +74,7 @@ inline long passed(FileCall const& call, px::FunctionRef<long()> done, px::Funct
   return result;
 }
 inline void note(std::string const& path, bool dirty) {
-  if (!is_below(path)) return;
+  if (!is_below(path) || path.ends_with("/checkpoint.lock")) return;  // a lock is worth nothing after a loss of power
   std::lock_guard const lock{mutex};
   if (dirty) unsynced.insert(path);
   else unsynced.erase(path);

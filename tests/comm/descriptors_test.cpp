@@ -38,9 +38,10 @@ bool has(char const* text, char const* words) { return std::string{text}.find(wo
 
 }  // namespace
 
-// Clang's look at the type of an object opens a pipe, and takes any object for a wrong one where it cannot.
+// Clang's look at the type of an object opens a pipe, and takes any object for a wrong one where it cannot. And ThreadSanitizer does
+// not see how libstdc++ counts the owners of an exception, which the resolver's thread hands over here.
 #if defined(__has_feature)
-#if __has_feature(undefined_behavior_sanitizer)
+#if __has_feature(undefined_behavior_sanitizer) || __has_feature(thread_sanitizer)
 #define PARALLAX_LOOKS_NEED_DESCRIPTORS 1
 #endif
 #endif

@@ -44,6 +44,8 @@ int lazy_differences(int ranks, int steps, O const& given) {
     }
     O optimizer = given;
     rate_of(optimizer) = rate_at(step, true);
+    if constexpr (px::adopts<O, float>)  // slots follow first values, by the rule of the first step
+      if (step == 0) state.adopt(expected.data(), expected.size(), 0, optimizer.at(1));
     for (auto const& [id, sum] : sums)
       state.apply(expected.data() + id * width, sum.data(), width, static_cast<std::size_t>(id * width), 1.0f,
                   optimizer.at(step + 1));
