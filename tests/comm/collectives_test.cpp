@@ -33,6 +33,32 @@ TEST_CASE("a span of a wrong size is a misuse that names rank and sizes", "[comm
   CHECK_THROWS_AS(px::reduce_scatter(self, std::span<float const>{values}, std::span{part}), px::Error);
 }
 
+TEST_CASE("a root that is no rank, and counts for too few or too many ranks, are refused", "[comm][collectives]") {
+  std::vector<int> named(2);
+  px::run_threads(2, [&](px::ThreadCommunicator& world) {
+    std::vector<int> values(4, world.rank());
+    std::vector<int> const sent(2);
+    std::size_t const one[] = {2}, two[] = {1, 1}, three[] = {1, 1, 1};
+    std::span<std::size_t const> const too_few{one}, right{two}, too_many{three};
+    auto const expect = [&](std::string const& words, auto&& call) {
+      try {
+        call();
+      } catch (px::Error const& error) {
+        bool const typed = error.code() == px::Errc::invalid_argument && error.rank() == world.rank();
+        named[static_cast<std::size_t>(world.rank())] += typed && std::string{error.what()}.find(words) != std::string::npos;
+      }
+    };
+    expect("the root is -1, and", [&] { px::broadcast(world, std::span{values}, -1); });
+    expect("the root is 2, and ranks are from 0 to 1", [&] { px::broadcast(world, std::span{values}, 2); });
+    expect("send_counts has 1 elements", [&] { px::alltoallv<int>(world, sent, too_few, values, right); });
+    expect("receive_counts has 3", [&] { px::alltoallv<int>(world, sent, right, values, too_many); });
+    expect("counts has 3 elements", [&] { px::allgatherv<int>(world, sent, values, too_many); });
+    px::broadcast(world, std::span{values}, 1);
+    named[static_cast<std::size_t>(world.rank())] += values == std::vector<int>(4, 1);
+  });
+  CHECK(named == std::vector<int>(2, 6));
+}
+
 TEST_CASE("sums over threads have the bits of the documented order, of any size and in any memory", "[comm][collectives]") {
   for (int const ranks : {1, 2, 3, 4}) {
     std::vector<std::string> wrong(static_cast<std::size_t>(ranks));

@@ -15,24 +15,24 @@
 
 namespace parallax {
 
-// All functions here are collective over the communicator, blocking, and use one channel of their own, so that they may stand
-// between the operations of a session. They throw what the communicator throws, after its deadline Error (timeout). Sums are
+// All functions here are collective over the communicator, blocking, and use one channel of their own, so they may stand
+// between the operations of a session. They throw the communicator's errors, and after its deadline Error (timeout). Sums are
 // formed in the order of ranks from a copy of the first addend: the same bits on every communicator.
 
 namespace detail {
 
 // One blocking collective: a flat topology over the caller's communicator, a lane on the channel of collectives, and the name
-// that an error of it bears. Every function below makes one, declares its blocks on the lane, and drives it to its end.
+// for its errors. Every function below makes one, declares its blocks on the lane, and drives it to its end.
 template <Communicator C>
 class Round {
  public:
   // Local. Refers to the communicator and to the text of the name.
   Round(C& comm, std::string_view name) : topology_{comm}, lane_{topology_, collectives_channel, traffic_}, name_{name} {}
 
-  // Where blocks are declared before `exchange`, in bytes of what is given to it.
+  // Returns the lane, on which blocks are declared before `exchange`, in bytes of its arguments.
   Lane<C>& lane() { return lane_; }
-  // Calls `poll` until it is true. Past the deadline: aborts the communicator and throws Error (timeout), which names a rank
-  // that has not delivered.
+  // Calls `poll` until it is true. Past the deadline: aborts the communicator and throws Error (timeout) with a rank still to
+  // deliver.
   template <class Poll>
   void drive(Poll&& poll) {
     Patience<C> patience{topology_.world()};
@@ -50,7 +50,7 @@ class Round {
   }
 
  private:
-  // The lane refers to the topology and to the counts, which nobody reads.
+  // The lane refers to the topology and to the counts, read by nobody.
   Topology<C> topology_;
   Traffic traffic_;
   Lane<C> lane_;
@@ -64,7 +64,7 @@ inline List<std::size_t> even_parts(std::size_t n, int ranks) {
   return begins;
 }
 
-// Throws Error (invalid_argument) where a span has another number of elements than the call needs. Local, before anything is
+// Throws Error (invalid_argument) unless a span has the number of elements needed by the call. Local, before anything is
 // posted.
 template <class T>
 void require_size(std::span<T> given, std::size_t needed, int rank, char const* operation, char const* what) {
@@ -75,7 +75,7 @@ void require_size(std::span<T> given, std::size_t needed, int rank, char const* 
 
 }  // namespace detail
 
-// Returns when every rank has called it.
+// Returns after every rank's call.
 template <Communicator C>
 void barrier(C& comm) {
   detail::Round<C> round{comm, "barrier"};
@@ -88,11 +88,15 @@ void barrier(C& comm) {
   round.exchange(sent.data(), received.data());
 }
 
-// What each rank has for each rank, packed in the order of ranks: send_counts[r] elements of `send` go to rank r, and
-// receive_counts[r] elements of `receive` come from it.
+// Sends each rank its elements, packed in the order of ranks: send_counts[r] elements of `send` go to rank r, and
+// receive_counts[r] elements of `receive` come from rank r. Throws Error (invalid_argument), before anything is sent, unless both
+// lists have a count for each rank, and both spans as many elements as their counts add up to.
 template <class T, Communicator C>
 void alltoallv(C& comm, std::span<T const> send, std::span<std::size_t const> send_counts, std::span<T> receive,
                std::span<std::size_t const> receive_counts) {
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  detail::require_size(send_counts, ranks, comm.rank(), "alltoallv", "send_counts");
+  detail::require_size(receive_counts, ranks, comm.rank(), "alltoallv", "receive_counts");
   detail::Round<C> round{comm, "alltoallv"};
   std::size_t out = 0, in = 0;
   for (int rank = 0; rank < comm.size(); ++rank) {
@@ -107,9 +111,11 @@ void alltoallv(C& comm, std::span<T const> send, std::span<std::size_t const> se
   round.exchange(send.data(), receive.data());
 }
 
-// Every rank's values to every rank, packed in the order of ranks: counts[r] elements from rank r, known on all ranks.
+// Sends every rank's values to every rank, packed in the order of ranks: counts[r] elements from rank r, known on all ranks.
+// Throws Error (invalid_argument), before anything is sent, unless there is a count for each rank and the spans fit the counts.
 template <class T, Communicator C>
 void allgatherv(C& comm, std::span<T const> send, std::span<T> receive, std::span<std::size_t const> counts) {
+  detail::require_size(counts, static_cast<std::size_t>(comm.size()), comm.rank(), "allgatherv", "counts");
   detail::Round<C> round{comm, "allgatherv"};
   std::size_t in = 0;
   for (int rank = 0; rank < comm.size(); ++rank) {
@@ -166,8 +172,8 @@ void reduce_scatter(C& comm, std::span<T const> values, std::span<T> part) {
   round.drive([&] { return scatter.poll(round.lane()); });
 }
 
-// In place: every rank ends with the sum over ranks. By the vendor where the communicator was told to, else by
-// reduce-scatter and allgather in the order of ranks.
+// In place: every rank ends with the sum over ranks. By the vendor if the communicator was told so, else by reduce-scatter and
+// allgather in the order of ranks.
 template <std::floating_point T, Communicator C>
 void allreduce(C& comm, std::span<T> values) {
   if (comm.size() == 1) return;
@@ -189,16 +195,20 @@ void allreduce(C& comm, std::span<T> values) {
   round.drive([&] { return gather.poll(round.lane()); });
 }
 
-// The same of an array: a span of so many elements as its type says.
+// Overload for an array: a span of as many elements as its type says.
 template <std::floating_point T, std::size_t N, Communicator C>
   requires(N != std::dynamic_extent)
 void allreduce(C& comm, std::span<T, N> values) {
   allreduce(comm, std::span<T>{values});
 }
 
-// In place: every rank ends with the values of rank `root`.
+// In place: every rank ends with the values of rank `root`. Throws Error (invalid_argument), before anything is sent, for a
+// root that is no rank.
 template <class T, Communicator C>
 void broadcast(C& comm, std::span<T> values, int root = 0) {
+  if (root < 0 || root >= comm.size())
+    throw Error{Errc::invalid_argument, comm.rank(), "broadcast", "",
+                joined({"the root is ", root, ", and ranks are from 0 to ", comm.size() - 1})};
   detail::Round<C> round{comm, "broadcast"};
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (comm.rank() == root && rank != root) round.lane().send(rank, 0, values.size_bytes(), Payload::dense);
@@ -206,7 +216,7 @@ void broadcast(C& comm, std::span<T> values, int root = 0) {
   }
   round.exchange(values.data(), values.data());
 }
-// The same of an array.
+// Overload for an array.
 template <class T, std::size_t N, Communicator C>
   requires(N != std::dynamic_extent)
 void broadcast(C& comm, std::span<T, N> values, int root = 0) {
