@@ -1,7 +1,7 @@
 // Everything but the backends: variables, policies, optimizers, partitioners, sessions and the communicator of one rank. A
-// trainer includes it, and beside it the header of its communicator (comm/thread.hpp, comm/mpi.hpp, comm/nccl.hpp) and of what
-// else it needs: of devices (memory/cuda.hpp), of Eigen (interop/eigen.hpp). Begin with session/session.hpp for the operations,
-// variable/variable.hpp for what they work on, and step/grad.hpp for the arguments of a step.
+// trainer includes it, and beside it the header of its communicator (comm/thread.hpp, comm/mpi.hpp, comm/nccl.hpp) and headers
+// for further needs: for devices (memory/cuda.hpp), for Eigen (interop/eigen.hpp). Begin with session/session.hpp for the
+// operations, variable/variable.hpp for their operands, and step/grad.hpp for the arguments of a step.
 #pragma once
 
 #include "parallax/comm/collectives.hpp"
@@ -30,13 +30,13 @@
 #include "parallax/variable/variable.hpp"
 #include "parallax/version.hpp"
 
-// Defined by the CMake target parallax::compiled: the engine and the row operations are then in that library, and are only
-// declared here.
+// Defined by the CMake target parallax::compiled: the engine and the row operations are then in its library, and only declared
+// here.
 #if defined(PARALLAX_COMPILED)
 #include "parallax/detail/compiled/engine.hpp"
 #include "parallax/detail/compiled/rows.hpp"
 #endif
-// By the target parallax::compiled_cuda: so is that of devices.
+// Defined by the target parallax::compiled_cuda: its library has the engine and the row operations of devices.
 #if defined(PARALLAX_COMPILED_CUDA)
 #include "parallax/detail/compiled/cuda.hpp"
 #endif

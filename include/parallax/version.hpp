@@ -1,5 +1,5 @@
-// The version of parallax. This file is its only source: CMake and Conan read it from here, and a Completion is stamped with
-// it.
+// The version of parallax. This file is its only source: CMake and Conan read it from here, and a Completion bears this
+// version.
 #pragma once
 
 // The major number.

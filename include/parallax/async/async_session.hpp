@@ -1,5 +1,5 @@
-// Training without rounds: workers pull and push when they like, as far apart as a consistency lets them, and owners make updates
-// of what comes. Trainers include it beside parallax.hpp and make an AsyncSession in place of a Session.
+// Training without rounds: workers pull and push when they like, as far apart as a consistency lets them, and owners update
+// with incoming pushes. Trainers include it beside parallax.hpp and make an AsyncSession in place of a Session.
 #pragma once
 
 #include <concepts>
@@ -18,17 +18,17 @@
 
 namespace parallax {
 
-// Ranks that train at their own pace. Variables are made with it as with a Session, under PsShard: owners have the rows of tables
-// and the parts of dense variables, and workers ask for them by letters. A variable whose declaration names no Reduce is summed,
-// where pushes are updates of their own, and is the mean over the workers of a clock, where its pushes are one update together.
+// Ranks training at their own pace. Variables are made with it as with a Session, under PsShard: owners have the rows of tables
+// and the parts of dense variables, and workers ask for them by letters. A variable declared without a Reduce is summed if its
+// pushes are updates of their own, and is the mean over the workers of a clock if a clock's pushes are one update together.
 //   px::AsyncSession session{world, px::Ssp{3}, px::Servers{2}};   ranks 0 and 1 own; without Servers every rank owns and trains
-//   session.train([&](auto& worker) { … });       collective; a worker's body, in which it pulls and pushes
+//   session.train([&](auto& worker) { … });       collective; a worker's body, with its pulls and pushes
 //   session.together([&](auto& all) { … });       collective; all is quiet, and `all` is a Session of the same variables
 //   session.finish();                             collective; as a Session's
-// Nothing is agreed on within `train`: a worker's mistake is thrown there alone. A rank that leaves the body by an exception takes
-// the others along, with its words. Owners serve while they wait; a rank that owns and trains serves in `worker.poll()`, too.
+// Nothing is agreed on within `train`: a worker's mistake is thrown there alone. A rank that leaves the body by an exception
+// takes the others along, with its words. Owners serve while they wait; an owner in training serves in `worker.poll()`, too.
 //
-// Refers to the communicator, which must have a mailbox and outlive it. Not moved. One thread at a time.
+// Refers to the communicator, which must have a mailbox and outlive the session. Not moved. One thread at a time.
 template <Communicator C>
 class AsyncSession {
   using Edge = detail::edge_of<C>;
@@ -46,7 +46,7 @@ class AsyncSession {
       throw Error{Errc::invalid_argument, world.rank(), "AsyncSession", "",
                   joined({servers.count, " servers of ", world.size(), " ranks leave no worker"})};
   }
-  // Local. Over a topology that names dedicated servers, or hosts, the owners are those of a Session over it. The topology is
+  // Local. Over a topology with dedicated servers, or hosts, a Session's owners are also the owners here. The topology is
   // copied; its communicator is referred to. Letters go straight to owners. Pushes of a clock are summed in the order of ranks.
   template <Consistency Rule>
   AsyncSession(Topology<C> topology, Rule const& rule, AsyncOptions const& options = {})
@@ -56,20 +56,20 @@ class AsyncSession {
 
   // Local. This rank's number in the communicator, from 0.
   int rank() const { return inner_.rank(); }
-  // Local. How many ranks the communicator has, servers too.
+  // Local. The number of ranks in the communicator, servers too.
   int size() const { return inner_.size(); }
-  // Local. Who owns. Valid as long as the session.
+  // Local. The owners. Valid as long as the session.
   Topology<C> const& topology() const { return inner_.topology(); }
-  // Local. What this rank has sent and received: bytes of letters by payload. Never reset.
+  // Local. Bytes of letters sent and received by this rank, by payload. Never reset.
   Traffic const& traffic() const { return inner_.traffic(); }
-  // Local. What this rank has counted as an owner. Never reset; not to be read beside a ProgressThread that is at work.
+  // Local. Counts of this rank as an owner. Never reset; not to be read beside a ProgressThread at work.
   ServiceCounts const& counts() const { return core_.counts(); }
 
-  // Local, on all ranks alike, outside of `train`: from now on an owner calls set(optimizer, update) before each update of the variable,
-  // where `update` is the number of those before it, so that a rate goes by what the owner has made of all pushes:
+  // Local, on all ranks alike, outside of `train`: from now on an owner calls set(optimizer, update) before each update of the
+  // variable, with the number of updates before as `update`, so that a rate follows the owner's updates from all pushes:
   //   session.schedule(words, [=](px::Adagrad& rule, std::int64_t update) { rule.learning_rate = rate(update); });
-  // Whatever setting it changes it sets always. Ranks compare schedules at some updates when `train` begins. In `together` the
-  // settings are those of the next update. Error (misuse): within `train`, or for a variable of another session.
+  // Any setting it changes at all, it sets at each call. Ranks compare schedules at some updates when `train` begins. In
+  // `together` the settings are the next update's. Error (misuse): within `train`, or for a variable of another session.
   template <detail::AnyVariable V, class Set>
   void schedule(V& variable, Set set) {
     using State = typename V::State;
@@ -85,11 +85,10 @@ class AsyncSession {
     }
   }
 
-  // Collective. Calls body(worker) on each rank that trains, and returns when the body has and this rank has nothing to serve any
-  // more: servers when all workers have left. Worker is Worker<…>&. Its clock goes on where an earlier `train` has ended, on all
-  // ranks with the clock of the worker that had come furthest.
-  // Errors, on all ranks: mismatch, where variables, settings or the consistency differ. What the body throws is thrown on, and ends
-  // the session on all ranks.
+  // Collective. Calls body(worker) on each training rank, and returns after the body, once this rank has nothing to serve any
+  // more: servers when all workers have left. Worker is Worker<…>&. Its clock goes on from the end of an earlier `train`, on
+  // all ranks with the clock of the worker that had come furthest. Errors, on all ranks: mismatch for unequal variables,
+  // settings or consistencies. An exception of the body is thrown on, and ends the session on all ranks.
   template <class Body>
   void train(Body&& body) {
     constexpr bool right = std::is_invocable_v<Body&, Worker<Edge>&>;
@@ -99,21 +98,21 @@ class AsyncSession {
 
   // Collective. All is quiet: every push is in the parameters, and every rank's dense variables have the owners' values. Calls
   // body(session) with a Session of the same ranks, topology and variables, for evaluations, checkpoints and the like. Its
-  // steps() are the clocks of the worker that has come furthest, counted on from a restored step.
+  // steps() are the clocks of the foremost worker, counted on from a restored step.
   template <class Body>
   void together(Body&& body) {
     core_.meet();
     body(inner_);
   }
 
-  // Collective. Ends as it should: see Session::finish. The records' steps are clocks. Errors: likewise, and mismatch, where a
-  // followed log goes on.
+  // Collective. Ends as it should: see Session::finish. The records' steps are clocks. Errors: likewise, and mismatch for a
+  // followed log that goes on.
   Completion finish() {
     core_.meet(true);
     return inner_.finish();
   }
 
-  // For who expects a Session: assertions say what to call.
+  // For callers used to a Session: assertions name the call to make.
   template <class... Updates>
   detail::Mistaken step(Updates const&...) {
     static_assert(detail::never<std::tuple<Updates...>>,
@@ -164,7 +163,7 @@ class AsyncSession {
     return {};
   }
 
-  // For a ProgressThread, as of a Session: where this rank owns something, its share serves while the body computes. Local.
+  // For a ProgressThread, as of a Session: on an owner its share serves while the body computes. Local.
   void take_turns(bool on) { inner_.take_turns(on); }
   // Likewise, by the thread, first.
   void begin_help() const noexcept { inner_.begin_help(); }
@@ -194,11 +193,11 @@ class AsyncSession {
       core_.enter(make_owned<At>(Shared<State>{&state}));
     }
   }
-  // For the constructor of a variable that names no Reduce.
+  // For the constructor of a variable without a named Reduce.
   Reduce default_reduce() const { return core_.by_clock() ? Reduce::mean : Reduce::sum; }
 
  private:
-  // What leaves the body ends all ranks.
+  // Ends all ranks by any exception of the body.
   template <class Body>
   void train_by(Body& body) {
     core_.begin_training();
@@ -219,22 +218,22 @@ class AsyncSession {
   detail::AsyncCore<Edge> core_;
 };
 
-// A session over the communicator that it is given.
+// A session over a communicator.
 template <Communicator C, class Rule>
 AsyncSession(C&, Rule) -> AsyncSession<C>;
-// The same, with dedicated servers.
+// A session over a communicator, with dedicated servers.
 template <Communicator C, class Rule>
 AsyncSession(C&, Rule, Servers) -> AsyncSession<C>;
-// The same without, with options.
+// A session over a communicator, with options.
 template <Communicator C, class Rule>
 AsyncSession(C&, Rule, AsyncOptions) -> AsyncSession<C>;
-// Makes one over a topology, of these variables and rules.
+// A session over a topology.
 template <Communicator C, class Rule>
 AsyncSession(Topology<C>, Rule) -> AsyncSession<C>;
-// Makes one over a communicator, with options.
+// A session over a topology, with options.
 template <Communicator C, class Rule>
 AsyncSession(Topology<C>, Rule, AsyncOptions) -> AsyncSession<C>;
-// Makes one over a topology, with options.
+// A session over a communicator, with dedicated servers and options.
 template <Communicator C, class Rule>
 AsyncSession(C&, Rule, Servers, AsyncOptions) -> AsyncSession<C>;
 

@@ -1,5 +1,5 @@
-// `Session::save`, `Session::restore` and `Checkpoints`: checkpoints that come back on another number of ranks. A trainer that calls
-// them includes it.
+// `Session::save`, `Session::restore` and `Checkpoints`: checkpoints for any number of ranks, also another one than they were
+// saved by. Trainers that call them include this header.
 #pragma once
 
 #include "parallax/checkpoint/checkpoints.hpp"

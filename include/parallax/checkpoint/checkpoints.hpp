@@ -1,5 +1,5 @@
-// Checkpoints now and then: after so many steps, or so many seconds, or when the process is asked to end. A trainer makes one beside its
-// variables, and calls it after each step.
+// Checkpoints now and then: after so many steps, or so many seconds, or when the process is asked to end. A trainer makes one
+// beside its variables, and calls it after each step.
 #pragma once
 
 #include <algorithm>
@@ -17,34 +17,34 @@
 
 namespace parallax {
 
-// When a checkpoint is due, since the last one or the first call; of both, whichever comes first. The same on all ranks.
+// Interval from the last checkpoint, or the first call, to the next: the shorter of `steps` and `seconds`, alike on all ranks.
 struct Every {
-  // Steps that were applied; 0: however many.
+  // Applied steps between two checkpoints; 0: any number.
   std::int64_t steps = 0;
-  // Seconds by rank 0's clock; 0: however many. The ranks agree on the clock a few times between two checkpoints, and count steps
-  // otherwise, so that a checkpoint comes with the step that should reach the time.
+  // Seconds between two checkpoints by rank 0's clock; 0: any number. The ranks agree on the clock a few times in an interval,
+  // and count steps otherwise; the checkpoint comes with the step expected to reach the time.
   double seconds = 0;
-  // How many generations stay; 0: all.
+  // Number of generations kept; 0: all.
   int keep = 3;
-  // Seconds that a generation stays, as in SaveOptions; 0: for ever.
+  // Seconds a generation is kept, as in SaveOptions; 0: for ever.
   double keep_for = 0;
-  // Whether they are written behind the steps, as by `Session::save_async`; else each is a pause.
+  // True to write behind the steps, as `Session::save_async` does; false to pause training for each checkpoint.
   bool background = true;
-  // Signals that, sent to any rank, save after the next step. `stopping` tells of them then. `true`: those that schedulers
-  // send; or a list, {SIGUSR1}. They go to the handler that was there before as well. A second SIGTERM, SIGINT or SIGHUP, a
-  // second later or more, ends the process.
+  // Signals to save at: sent to any rank, one of them saves after the next step, and `stopping` returns true from then on.
+  // `true`: the signals of schedulers; or a list, {SIGUSR1}. Handlers installed before are called as well. A second SIGTERM,
+  // SIGINT or SIGHUP, a second later or more, ends the process.
   Signals on_signals = false;
 };
 
 namespace detail {
 
-// How a thing is kept whose forwarding reference is T&&: variables by reference, and what says where a value is as it is.
+// The type under which a thing given as T&& is kept: a reference for a variable, a copy for a description of a saved value.
 template <class T>
 using Kept = std::conditional_t<is_saved_value<std::remove_cvref_t<T>>, std::remove_cvref_t<T>, T>;
 
 }  // namespace detail
 
-// The checkpoints of a run in a folder. Refers to the session, the variables and the values, which outlive it.
+// The checkpoints of a run in a folder. Refers to the session, the variables and the values: all of them must outlive it.
 //   px::Checkpoints every{session, "run", {.steps = 1000, .seconds = 600}, words, softmax, px::shared_value("epoch", epoch)};
 //   every.resume();
 //   while (session.steps() < last) {
@@ -56,7 +56,7 @@ using Kept = std::conditional_t<is_saved_value<std::remove_cvref_t<T>>, std::rem
 template <class S, class... Things>
 class Checkpoints final : private detail::Wishful {
  public:
-  // Local. `things`: what Session::save takes. Throws Error (invalid_argument) for an interval that is none.
+  // Local. `things`: the arguments of Session::save. Throws Error (invalid_argument) unless `steps` or `seconds` is above 0.
   template <class... Given>
   Checkpoints(S& session, std::string directory, Every const& every, Given&&... things)
       : session_{&session}, directory_{std::move(directory)}, every_{every}, things_{std::forward<Given>(things)...} {
@@ -67,14 +67,14 @@ class Checkpoints final : private detail::Wishful {
     session.core().wishful = this;
   }
   Checkpoints(Checkpoints&&) = delete;
-  // Local. Lets a save go on that is being written behind the steps: it is the session's.
+  // Local. Leaves a save behind the steps to the session, its owner: the save goes on.
   ~Checkpoints() {
     auto& core = session_->core();
     if (core.wishful == this) core.wishful = nullptr;
   }
 
-  // Collective. Restores (Session::restore) the newest complete generation, or the one that the options ask for. Restores
-  // nothing where there is none at all, as in a first run. Errors: those of Session::restore.
+  // Collective. Restores (Session::restore) the newest complete generation, or the one named by the options. Returns nothing,
+  // and restores nothing, if the folder has no generation, as in a first run. Errors: as of Session::restore.
   std::optional<Restored> resume(RestoreOptions const& options = {}) {
     if (!any()) return std::nullopt;
     auto const restored =
@@ -83,9 +83,9 @@ class Checkpoints final : private detail::Wishful {
     return restored;
   }
 
-  // Collective, after a step: saves if it is due, or if a signal was sent to any rank. Returns a generation that is there as of this
-  // call: in the background that is the one before, if there was one. Errors: those of Session::save and, of a save in the background,
-  // what went wrong, after the step by which all ranks have heard of it; then it is due again an interval later.
+  // Collective, after a step. Saves if a checkpoint is due, or if a signal was sent to any rank. Returns a generation complete
+  // by this call: in the background the one before, if any. Errors: as of Session::save; a failure in the background is thrown
+  // after the step by which all ranks have heard of it, and the next checkpoint is due an interval later.
   std::optional<Saved> step() {
     auto& core = session_->core();
     if (core.steps < begun_) go_back();
@@ -98,7 +98,7 @@ class Checkpoints final : private detail::Wishful {
         tell();
         return saved;
       }
-      // All have told with a step after the cut that they have written.
+      // All ranks have told, with a step after the cut, of their finished writing.
       if (!(wished & core.busy) && cut_ != core.steps && core.behind && core.behind->together()) settle();
     }
     tell();
@@ -114,7 +114,7 @@ class Checkpoints final : private detail::Wishful {
     tell();
     return had ? std::optional{std::move(next)} : arrived();
   }
-  // Collective. Saves now, whatever is due, and returns when it is there: at the end of a run, for one. Errors: those of Session::save.
+  // Collective. Saves now, due or not, and returns when all is written: for the end of a run. Errors: as of Session::save.
   Saved save() {
     begin();
     has_next_ = false;
@@ -122,18 +122,18 @@ class Checkpoints final : private detail::Wishful {
     begin();
     return saved;
   }
-  // Local. Whether a signal was sent to any rank, and what it found is saved: the same on all ranks.
+  // Local. Returns true, alike on all ranks, once a signal was sent to any rank and the state it met is saved.
   bool stopping() const { return stopping_; }
 
  private:
-  // Local. What the next step's commit tells all.
+  // Local. Sets this rank's words to all in the next step's commit.
   void tell() { session_->core().wish = wishes(); }
   unsigned wishes() override {
     auto& core = session_->core();
     bool const meet = !stopping_ && ((watch_ && watch_->seen()) || (core.behind && core.behind->failed()));
     return (meet ? core.to_meet : 0u) | (core.behind && core.behind->busy() ? core.busy : 0u);
   }
-  // Collective. A save in the background ends by all together. Throws what went wrong.
+  // Collective. Ends a save in the background by all ranks together. Throws its failure.
   void settle() {
     auto& core = session_->core();
     has_next_ = false;
@@ -143,7 +143,7 @@ class Checkpoints final : private detail::Wishful {
     });
     arrived_ = std::move(next_);
   }
-  // What has come to its end by this call.
+  // Returns the generation completed since the last call, if any.
   std::optional<Saved> arrived() { return std::exchange(arrived_, std::nullopt); }
   template <class Save>
   auto saved_by(Save&& save) {
@@ -156,8 +156,7 @@ class Checkpoints final : private detail::Wishful {
     look_ = begun_ + 1;
     began_ = session_->core().waiting.seconds();
   }
-  // Moves the beginning of the interval back, where the session was restored by other means: by as many intervals as the
-  // session went back.
+  // Moves the beginning of the interval back, after a restore by other means: by as many intervals as the session went back.
   void go_back() {
     std::int64_t const was = begun_, steps = every_.steps;
     begin();
@@ -176,8 +175,8 @@ class Checkpoints final : private detail::Wishful {
         session_->steps() + std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(left, static_cast<double>(steps))));
     return false;
   }
-  // Collective, after a step by which a rank has wished for it. Throws what went wrong behind the steps; else whether a signal was sent
-  // to any rank.
+  // Collective, after a step with a rank's wish for it. Throws the failure of a save behind the steps; otherwise returns true
+  // if a signal was sent to any rank.
   bool hear() {
     auto& core = session_->core();
     return core.waiting.guarded("save", [&] {
@@ -201,7 +200,7 @@ class Checkpoints final : private detail::Wishful {
       return greatest ? *std::max_element(all.begin(), all.end()) : all[0];
     });
   }
-  // Collective. Whether any rank sees a generation in the folder.
+  // Collective. Returns true if any rank sees a generation in the folder.
   bool any() {
     bool found = false;
     try {
@@ -220,13 +219,13 @@ class Checkpoints final : private detail::Wishful {
   double began_ = 0;  // by the communicator's clock, in seconds
   Saved next_{};      // in the background
   bool has_next_ = false, stopping_ = false;
-  std::int64_t heard_ = 0;        // the last step after which this looked at what ranks have told
+  std::int64_t heard_ = 0;        // the last step after which this looked at the ranks' wishes
   std::int64_t cut_ = 0;          // of the save in the background
   std::optional<Saved> arrived_;  // since the last call
   std::optional<detail::SignalWatch> watch_;
 };
 
-// A Checkpoints that refers to what it is given.
+// A Checkpoints with references to its variables.
 template <class S, class... Things>
 Checkpoints(S&, std::string, Every, Things&&...) -> Checkpoints<S, detail::Kept<Things>...>;
 

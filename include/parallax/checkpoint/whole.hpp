@@ -1,5 +1,5 @@
-// `Session::gather` and `Session::scatter`: whole tables, layers and slots, out of a session and into it, some rows a call. A
-// trainer that calls them includes it; the session calls `CheckpointWork::run`.
+// `Session::gather` and `Session::scatter`: whole tables, layers and slots, out of a session and into it, some rows a call.
+// Trainers that call them include this header; the session calls `CheckpointWork::run`.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace parallax {
 
 namespace detail {
 
-// The rows of a variable, or of a slot: this rank's, packed from `here` on, and where all others are. Refers to all of it.
+// The rows of a variable, or of a slot: this rank's, packed from `here` on, and the places of all others. Owns nothing.
 template <class S, MemorySpace Space>
 struct WholeItem {
   RowOps<Space> ops;
@@ -35,8 +35,8 @@ struct WholeItem {
   FunctionRef<std::int64_t(std::int64_t)> number;  // of a row here
 };
 
-// Local. Calls f with the item that is meant, all of its rows settled. Throws Error (invalid_argument) for a slot that is not
-// there, which names those that are; and what f throws.
+// Local. Calls f with the item named by `slot` (empty: the values), all of its rows settled. Throws Error (invalid_argument)
+// for an unknown slot, with the names of the known ones; and the exceptions of f.
 template <Communicator C, class State, class F>
 void with_whole_item(SessionCore<C>& core, State& state, std::string const& slot, char const* operation, F const& f) {
   using T = typename State::scalar_type;
@@ -94,8 +94,8 @@ void with_whole_item(SessionCore<C>& core, State& state, std::string const& slot
 }
 
 // One gather or scatter of an item, after the ranks have agreed on it. All ranks go through the same rounds: in each they tell
-// all whether they have come so far, and rows travel that a receiver does not hold. Who sends what to whom follows from where
-// rows are, so that no numbers travel: every rank looks up the owner of every row that it takes or that others take.
+// all of their success so far, and rows travel to receivers without them. Senders and receivers follow from the places of rows,
+// so that no numbers travel: every rank looks up the owner of every row taken by itself or by others.
 template <bool gathers, Communicator C, class S, MemorySpace Space>
 class WholeRows {
  public:
@@ -116,7 +116,7 @@ class WholeRows {
     at_once_ = std::max<std::int64_t>(1, std::min(at_once_, item.rows));
   }
 
-  // Collective. Throws what one rank's `take` has thrown, on all of them, as a refusal.
+  // Collective. Throws an exception of one rank's `take` on all of them, as a refusal.
   void gather(FunctionRef<void(Numbers, RowsView<S const>)> take) {
     std::optional<Error> error = attempt([&] { make_room(); });
     for (std::int64_t round = 0; round < rounds(); ++round) {
@@ -130,7 +130,7 @@ class WholeRows {
     }
     agree(error);
   }
-  // Collective. Likewise of `give`; rows of earlier rounds have been set then, on all ranks that hold them.
+  // Collective. Likewise for `give`; rows of earlier rounds have been set then, on all of their holders.
   void scatter(FunctionRef<void(Numbers, RowsView<S>)> give) {
     std::optional<Error> error = attempt([&] { make_room(); });
     if (by_holders_) return set_own(error, give);
@@ -147,13 +147,13 @@ class WholeRows {
  private:
   static constexpr char const* operation = to_string(gathers ? Operation::gather : Operation::scatter).data();
   static constexpr bool on_host = Space::host_readable;
-  // Rows that a rank takes or gives in a round: they ascend by one.
+  // Rows taken or given by a rank in a round: they ascend by one.
   struct Window {
     std::int64_t first, count;
   };
 
   std::size_t elements(std::int64_t of_rows) const { return static_cast<std::size_t>(of_rows * item_.width); }
-  // What `body` throws, as this rank's error; a file's as Errc::file.
+  // Returns the exception of `body`, if any, as this rank's error; a file's as Errc::file.
   template <class Body>
   std::optional<Error> attempt(Body&& body) const {
     try {
@@ -164,7 +164,7 @@ class WholeRows {
       return current_error(rank_, operation, *name_);
     }
   }
-  // All that a rank will ever need, so that memory fails before anything has been done.
+  // Allocates all that a rank will ever need, so that memory fails before anything has been done.
   void make_room() {
     auto const most = static_cast<std::size_t>(at_once_), row = static_cast<std::size_t>(item_.width);
     std::size_t const all = at_ == WholeAt::parts ? static_cast<std::size_t>(ranks_) * most : most;  // of all ranks
@@ -179,7 +179,7 @@ class WholeRows {
     out_.resize(all * row);
     if constexpr (!on_host) moved_.resize(out_.size());
   }
-  // The same on all ranks: as many as the rank needs that takes or gives the most rows.
+  // Returns the number of rounds, alike on all ranks: as many as needed by the rank with the most rows to take or give.
   std::int64_t rounds() const {
     std::int64_t const most = at_ == WholeAt::parts ? item_.rows / ranks_ + (item_.rows % ranks_ > 0) : item_.rows;
     return most / at_once_ + (most % at_once_ > 0);
@@ -200,7 +200,7 @@ class WholeRows {
   }
   static std::uint64_t& of(std::vector<std::uint64_t>& list, int rank) { return list[static_cast<std::size_t>(rank)]; }
 
-  // Collective. Where a rank has an error all throw it; else all know each rank's `more` words.
+  // Collective. Throws the error of any rank on all ranks; without one, each rank's `more` words are known to all.
   void agree(std::optional<Error> const& error, std::initializer_list<double> more = {}) {
     auto& rounds = core_->rounds;
     rounds.words.assign(1, error ? 0.0 : 1.0);
@@ -215,10 +215,10 @@ class WholeRows {
     for (auto* const list : {&offsets_, &sizes_, &expected_}) std::fill(list->begin(), list->end(), 0);
   }
 
-  // Collective. The rows of this round's windows go to who takes them: those of this rank lie in `whole_` then.
+  // Collective. Sends the rows of this round's windows to their takers: this rank's lie in `whole_` then.
   void collect(std::int64_t round, Window const& mine) {
     begin_swap();
-    bool const alike = at_ == WholeAt::every_rank;  // all take the same rows, which are packed once
+    bool const alike = at_ == WholeAt::every_rank;  // all take the same rows, packed once
     for (int rank = 0; rank < (alike ? 1 : ranks_); ++rank) {
       Window const theirs = window(rank, round);
       std::size_t const begin = places_.size();
@@ -249,7 +249,7 @@ class WholeRows {
     }
   }
 
-  // Collective. The rows that rank 0 has in `whole_` go to their owners, which set them.
+  // Collective. Sends the rows in rank 0's `whole_` to their owners, and sets them there.
   void deal(Window const& given) {
     begin_swap();
     for (std::int64_t i = 0; i < given.count; ++i) {
@@ -271,7 +271,7 @@ class WholeRows {
     pack<true>(rank_ == 0 ? out_.data() : reinterpret_cast<S*>(in_.data()));
   }
 
-  // Collective. The rows that this round's givers have in `whole_` go to all ranks, which set them.
+  // Collective. Sends the rows in the `whole_` of this round's givers to all ranks, and sets them there.
   void spread(std::int64_t round, Window const& mine) {
     begin_swap();
     std::fill(sizes_.begin(), sizes_.end(), static_cast<std::uint64_t>(mine.count) * row_bytes_);
@@ -285,7 +285,7 @@ class WholeRows {
     }
   }
 
-  // Collective. Each rank gives the rows that it holds. Of what all hold they compare checksums, before they set it.
+  // Collective. Each rank gives its own rows. Checksums of the rows held by all are compared before these are set.
   void set_own(std::optional<Error>& error, FunctionRef<void(Numbers, RowsView<S>)> give) {
     bool any = true;
     for (std::int64_t first = 0; any; first += at_once_) {
@@ -336,19 +336,19 @@ class WholeRows {
   std::size_t row_bytes_;
   bool by_holders_, travels_;
   std::int64_t at_once_;                                   // rows of a call
-  std::vector<std::int64_t> numbers_, places_;             // of a call's rows; here, of rows that are packed
+  std::vector<std::int64_t> numbers_, places_;             // of a call's rows; here, of packed rows
   std::vector<int> owners_;                                // the holders' ranks, of a call's rows
   std::vector<std::uint64_t> offsets_, sizes_, expected_;  // by rank
-  Buffer<S> whole_, out_;                                  // the rows of a call as the callable sees them; what is sent
-  std::vector<std::byte> in_;                              // what has come
-  Buffer<S, Space> moved_;                                 // on a device: what is packed
+  Buffer<S> whole_, out_;                                  // the rows of a call as the callable sees them; outgoing rows
+  std::vector<std::byte> in_;                              // incoming rows
+  Buffer<S, Space> moved_;                                 // on a device: packed rows
 };
 
-// Whether a callable takes, or fills, rows of elements S.
+// True if a callable takes, or fills, rows of elements S.
 template <class Call, bool gathers, class S>
 inline constexpr bool calls_with_rows =
     std::is_invocable_v<Call&, std::span<std::int64_t const>, RowsView<std::conditional_t<gathers, S const, S>>>;
-// Whether it does of the elements of any item of a variable.
+// True if a callable takes, or fills, rows of the elements of any item of a variable.
 template <class State, class Call, bool gathers>
 consteval bool calls_with_some_rows() {
   using T = typename State::scalar_type;
@@ -359,7 +359,7 @@ consteval bool calls_with_some_rows() {
   }(std::type_identity<typename State::optimizer_type::element_slots>{},
          std::type_identity<row_slots<typename State::optimizer_type>>{});
 }
-// False where the assertion has told the user.
+// Returns false after an assertion has told the user.
 template <class V, class Call, bool gathers>
 consteval bool check_whole() {
   static_assert(AnyVariable<V>, "parallax: gather and scatter are given a variable, options, and what takes or gives its rows");
@@ -376,7 +376,7 @@ consteval bool check_whole() {
   return false;
 }
 
-// Collective. A gather or a scatter: the ranks agree, and then go through the rounds of the item that is meant.
+// Collective. Gathers or scatters: the ranks agree, and then go through the rounds of the item named by the options.
 template <bool gathers, Communicator C, class State, class Call>
 void move_whole(SessionCore<C>& core, State& state, WholeOptions const& options, Call& call) {
   constexpr Operation operation = gathers ? Operation::gather : Operation::scatter;
@@ -411,7 +411,7 @@ void move_whole(SessionCore<C>& core, State& state, WholeOptions const& options,
       WholeRows<gathers, C, S, Space> rows{core, state.name(), options, item};
       auto const called = [&](auto numbers, auto given) { static_cast<void>(call(numbers, given)); };
       if constexpr (gathers) return rows.gather(called);
-      bool const values = options.slot.empty();  // rows that were named ahead are old; slots that are given stay as they are
+      bool const values = options.slot.empty();  // rows named ahead are old; given slots stay as they are
       try {
         rows.scatter(called);
       } catch (...) {

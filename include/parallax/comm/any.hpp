@@ -1,5 +1,5 @@
-// The type-erased edge over any communicator, owned or referred to: every session works on one, and users take one whose
-// communicator is chosen at run time.
+// The type-erased edge over any communicator, owned or referred to: every session works on one, and users take one to choose
+// their communicator at run time.
 #pragma once
 
 #include <concepts>
@@ -19,7 +19,7 @@ namespace parallax {
 
 namespace detail {
 
-// Holds the request of the communicator inside in place; one of more than 48 bytes, or that may throw as it moves, on the heap.
+// Holds the inner communicator's request in place; one of more than 48 bytes, or that may throw as it moves, on the heap.
 class AnyRequest {
  public:
   // Takes over the request, and with it its duty to withdraw the operation when it is destroyed.
@@ -42,14 +42,14 @@ class AnyRequest {
 
   // Of the request inside; an empty one is complete.
   bool test() { return !table_ || table_->test(room_); }
-  // Of the request inside; -1 where there is none.
+  // Returns the answer of the request inside; -1 without one.
   int waiting_for() const { return table_ ? table_->waiting_for(room_) : -1; }
 
  private:
-  // Bytes of the request inside that need no allocation.
+  // Size, in bytes, up to which the request inside needs no allocation.
   static constexpr std::size_t capacity = 48;
 
-  // A request that lies on the heap.
+  // A request on the heap.
   template <class R>
   struct Box {
     bool test() { return request->test(); }
@@ -60,7 +60,7 @@ class AnyRequest {
   using Stored = std::conditional_t<sizeof(R) <= capacity && alignof(R) <= alignof(std::max_align_t) &&
                                       std::is_nothrow_move_constructible_v<R>, R, Box<R>>;
 
-  // What one kind of request can do, called with its address. One table for each type that was ever put inside.
+  // The functions of one kind of request, called with its address. One table for each type ever put inside.
   struct Table {
     bool (*test)(void*);
     int (*waiting_for)(void const*);
@@ -85,7 +85,7 @@ class AnyRequest {
     if (table_->relocate) table_->relocate(other.room_, room_);
     else std::memcpy(room_, other.room_, capacity);
   }
-  // Destroys the request inside, which withdraws it if it is not complete.
+  // Destroys the request inside, withdrawing it if it is not complete.
   void drop() noexcept {
     auto const* table = std::exchange(table_, nullptr);
     if (table && table->destroy) table->destroy(room_);
@@ -98,41 +98,41 @@ class AnyRequest {
 
 }  // namespace detail
 
-// Itself a communicator, at the price of an indirect call for each post and test. Move-only. Posting allocates nothing where
-// the Request inside has at most 48 bytes and moves without throwing.
+// Itself a communicator, at the price of an indirect call for each post and test. Move-only. Posting allocates nothing if the
+// Request inside has at most 48 bytes and moves without throwing.
 //   AnyCommunicator any{MpiCommunicator{}};     owns it
-//   AnyCommunicator any{std::ref(world)};       refers to it: `world` must outlive it and stay where it is
-// Abilities of the communicator inside (vendor's all-reduce, clock, oversubscription, mailbox) show through: where it has no
-// mailbox, the window is 0.
+//   AnyCommunicator any{std::ref(world)};       refers to it: `world` must outlive it and stay in its place
+// Abilities of the communicator inside (vendor's all-reduce, clock, oversubscription, mailbox) show through: without a mailbox,
+// the window is 0.
 class AnyCommunicator {
  public:
-  // Of any communicator inside; does not outlive it.
+  // The request of any communicator inside; does not outlive the communicator.
   using Request = detail::AnyRequest;
 
-  // Local. Owns the communicator, which is moved in.
+  // Local. Owns the communicator, moved in.
   template <class C>
     requires(!std::same_as<C, AnyCommunicator> && Communicator<C>)
   explicit AnyCommunicator(C comm)
       : lent_memory_{detail::lent_memory(comm)},
         keeps_journals_{KeepsJournals<C>},
         edge_{make_owned<EdgeOf<C, C>>(std::move(comm))} {}
-  // Local. Refers to the communicator, which is neither moved nor destroyed.
+  // Local. Refers to the communicator, neither moving nor destroying it.
   template <Communicator C>
   explicit AnyCommunicator(std::reference_wrapper<C> comm)
       : lent_memory_{detail::lent_memory(comm.get())},
         keeps_journals_{KeepsJournals<C>},
         edge_{make_owned<EdgeOf<C, C&>>(comm.get())} {}
 
-// Every function of the list, passed on to the edge: its contract is that of its concept in comm/communicator.hpp.
+// Every function of the list, passed on to the edge: its contract is found at its concept in comm/communicator.hpp.
 #define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
   result name parameters qualifiers { return edge_->name arguments; }
-// Every operation of the list, passed on to the edge. Error (misuse) where the communicator inside does not have it.
+// Every operation of the list, passed on to the edge. Error (misuse) if the communicator inside lacks it.
 #define PARALLAX_OPERATION(ability, name, parameters, arguments) \
   Request name parameters { return edge_->name arguments; }
 #include "parallax/detail/comm/abilities.hpp"
-  // Whether the communicator inside keeps journals; else there is a journal of this rank alone.
+  // Returns true if the communicator inside keeps journals; else there is a journal of this rank alone.
   bool keeps_journals() const { return keeps_journals_; }
-  // By the engine: allocates what the communicator inside can lend.
+  // Called by the engine: allocates memory that the communicator inside can lend.
   detail::LentMemory lent_memory() const { return lent_memory_; }
 
  private:
@@ -146,7 +146,7 @@ class AnyCommunicator {
 #define PARALLAX_OPERATION(ability, name, parameters, arguments) virtual Request name parameters = 0;
 #include "parallax/detail/comm/abilities.hpp"
   };
-  // The edge over one type: `Stored` is C where it is owned, and C& where it is referred to.
+  // The edge over one type: `Stored` is C for an owned communicator, and C& for one referred to.
   template <class C, class Stored>
   struct EdgeOf;
 
@@ -155,13 +155,13 @@ class AnyCommunicator {
   Owned<Edge> edge_;
 };
 
-// The edge over communicators of type C, made by the constructors of AnyCommunicator: it answers for abilities that C lacks.
+// The edge over communicators of type C, made by the constructors of AnyCommunicator: it answers for abilities absent from C.
 template <class C, class Stored>
 struct AnyCommunicator::EdgeOf final : Edge {
-  // Moves the communicator in, or binds to it.
+  // Moves the communicator in, or binds to an lvalue.
   explicit EdgeOf(Stored&& given) : comm{std::forward<Stored>(given)} {}
 
-// C's own function, or the list's last column where C does not model the concept.
+// C's own function, or the list's last column if C does not model the concept.
 #define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
   result name parameters qualifiers override {                                                \
     if constexpr (ability<C>) return comm.name arguments;                                     \
@@ -176,30 +176,30 @@ struct AnyCommunicator::EdgeOf final : Edge {
   }
 #include "parallax/detail/comm/abilities.hpp"
 
-  // Parameters that an answer does not need are not unused.
+  // Marks parameters not needed by an answer as used.
   static void ignore(auto const&...) {}
-  // Error (misuse). Returns bool only in the type, so that it fits into the list.
+  // Throws Error (misuse). Returns bool only in the type, to fit into the list.
   [[noreturn]] bool lacks(char const* operation, char const* what) const {
     throw Error{Errc::misuse, rank(), operation, "", joined({"the communicator inside has no ", what})};
   }
 
-  // The communicator inside, or a reference to it.
+  // The communicator inside, or a reference to that object.
   Stored comm;
   struct NoJournal {};
-  // Of this rank, where C keeps no journals: the session still writes one.
+  // Of this rank, if C keeps no journals: the session still writes one.
   std::conditional_t<KeepsJournals<C>, NoJournal, Journal> own_journal;
 };
 
-// A communicator that carries memory of a device, too, whose kind is chosen at run time. `Queue` is its queue's type. Refers to
-// the communicator inside, which must outlive it and stay where it is. Move-only.
+// A communicator of host and device memory, its kind chosen at run time. `Queue` is its queue's type. Refers to the
+// communicator inside, which must outlive it and stay in its place. Move-only.
 //   AnyDeviceCommunicator<CudaSpace, CudaQueue> any{std::ref(world)};
 template <MemorySpace Space, class Queue>
 class AnyDeviceCommunicator : public AnyCommunicator {
  public:
-  // The space that the communicator inside carries beside the host's.
+  // The space carried by the communicator inside beside the host's.
   using device_space = Space;
 
-  // Local. Every ability of C shows through, those of the host's memory by the base.
+  // Local. Every ability of C shows through; abilities of host memory do by the base.
   template <CarriesDevice C>
     requires(!std::derived_from<C, AnyCommunicator>)
   explicit AnyDeviceCommunicator(std::reference_wrapper<C> comm)
@@ -209,19 +209,19 @@ class AnyDeviceCommunicator : public AnyCommunicator {
   Queue queue() const { return edge_->queue(); }
   // As CarriesDevice has it, at the price of an indirect call.
   Request ialltoallv_device(int channel, Transfer const& transfer) { return edge_->ialltoallv_device(channel, transfer); }
-  // `fixed` where the communicator inside has no all-reduce of device memory.
+  // Returns `fixed` if the communicator inside has no all-reduce of device memory.
   SumOrder device_sum_order() const { return edge_->device_sum_order(); }
-  // As DeviceAllreduce has it. Error (misuse) where the communicator inside does not.
+  // As defined by DeviceAllreduce. Error (misuse) if the communicator inside has none.
   Request iallreduce_device(int channel, float const* send, float* receive, std::size_t count) {
     return edge_->iallreduce_device(channel, send, receive, count);
   }
-  // The same of doubles.
+  // Overload for doubles.
   Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) {
     return edge_->iallreduce_device(channel, send, receive, count);
   }
 
  private:
-  // What AnyCommunicator's edge does not have.
+  // The additions to AnyCommunicator's edge.
   struct Edge {
     virtual ~Edge() = default;
     virtual Queue queue() const = 0;
@@ -230,7 +230,7 @@ class AnyDeviceCommunicator : public AnyCommunicator {
     virtual Request iallreduce_device(int channel, float const* send, float* receive, std::size_t count) = 0;
     virtual Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) = 0;
   };
-  // The edge over communicators of type C, to which it refers.
+  // The edge over communicators of type C, by reference.
   template <class C>
   struct EdgeOf final : Edge {
     explicit EdgeOf(C& given) : comm{&given} {}
@@ -249,7 +249,7 @@ class AnyDeviceCommunicator : public AnyCommunicator {
     Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) override {
       return allreduce(channel, send, receive, count);
     }
-    // Both types of elements; Error (misuse) where C has no such all-reduce.
+    // Both types of elements; Error (misuse) if C has no such all-reduce.
     template <class T>
     Request allreduce(int channel, T const* send, T* receive, std::size_t count) {
       if constexpr (DeviceAllreduce<C>) return Request{comm->iallreduce_device(channel, send, receive, count)};
@@ -264,8 +264,8 @@ class AnyDeviceCommunicator : public AnyCommunicator {
 
 namespace detail {
 
-// What an engine sees of a communicator: one type for all that carry host memory, and one for all that carry a device's, too.
-// So nothing of an engine is compiled again for another communicator.
+// The communicator as seen by an engine: one type for all of host memory alone, and one for all of a device's memory, too. So
+// nothing of an engine is compiled again for another communicator.
 template <class C>
 struct EdgeTo {
   using type = AnyCommunicator;
@@ -279,10 +279,10 @@ template <std::derived_from<AnyCommunicator> C>
 struct EdgeTo<C> {
   using type = C&;
 };
-// What holds C inside an engine: an AnyCommunicator made over it, or a reference where C is one already.
+// The holder of C inside an engine: an AnyCommunicator made over it, or a reference if C is one already.
 template <Communicator C>
 using edge_to = typename EdgeTo<C>::type;
-// The type of communicator that an engine is compiled for, where the user's is a C.
+// The communicator type an engine is compiled for, given a user's C.
 template <Communicator C>
 using edge_of = std::remove_reference_t<edge_to<C>>;
 

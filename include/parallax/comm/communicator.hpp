@@ -1,6 +1,6 @@
-// What a communicator must offer to carry everything: one non-blocking exchange of bytes, and the means never to hang.
-// Every backend includes it and models the core and what abilities it has; all that exchanges is written against it.
-// The room `comm` carries bytes between ranks, and forms the sums and agreements that are made of them.
+// The concepts of communicators: one non-blocking exchange of bytes, carrying everything, and the means never to hang. Every
+// backend includes this header and models the core and its own abilities; all exchanges are written against these concepts. The
+// room `comm` carries bytes between ranks, and forms sums and agreements out of them.
 #pragma once
 
 #include <concepts>
@@ -24,23 +24,23 @@
 
 namespace parallax {
 
-// A run of bytes inside a transfer's memory: what goes to, or comes from, one rank.
+// A run of bytes inside a transfer's memory, going to or coming from one rank.
 struct ByteRange {
-  // Where the run begins: bytes from the start of the transfer's memory.
+  // The begin of the run: bytes from the start of the transfer's memory.
   std::size_t offset = 0, bytes = 0;  // how many from there on
 };
 
-// Does not own. One rank's part of an alltoallv: `to[r]` of `send` goes to rank r, `from[r]` of `receive` comes from it. Both
-// lists have `size` entries; to[r].bytes here equals from[this rank].bytes there. Blocks of `receive` do not overlap. Blocks
-// of 0 bytes send no message. The block for the rank itself is copied.
+// Does not own. One rank's part of an alltoallv: `to[r]` of `send` goes to rank r, `from[r]` of `receive` comes from rank r.
+// Both lists have `size` entries; to[r].bytes here equals from[this rank].bytes there. Blocks of `receive` do not overlap.
+// Blocks of 0 bytes send no message. The block for the rank itself is copied.
 struct Transfer {
-  // What goes out, read until the request is complete. Where every block of `to` has 0 bytes, it may be null.
+  // Outgoing data, read until the request is complete. May be null if every block of `to` has 0 bytes.
   std::byte const* send = nullptr;
-  // By receiver: the block of `send` that goes to it.
+  // By receiver: its block of `send`.
   Slice<ByteRange const> to;
-  // What comes in, written until the request is complete.
+  // Incoming data, written until the request is complete.
   std::byte* receive = nullptr;
-  // By sender: the block of `receive` that it fills.
+  // By sender: its block of `receive`.
   Slice<ByteRange const> from;
 };
 
@@ -49,10 +49,10 @@ struct Transfer {
 inline constexpr int channels = 32;
 inline constexpr int collectives_channel = channels - 1;  // of the free functions in comm/collectives.hpp
 
-// An operation in flight. `test` makes progress and says whether the operation is complete on this rank: everything arrived
-// and the memory of the transfer is this rank's again. It throws when the communicator was aborted or has failed.
-// `waiting_for` names a rank that has not delivered, or -1. Destroying an unfinished request withdraws it, which is legal
-// only after an abort, and returns once no peer touches the transfer's memory any more.
+// An operation in flight. `test` makes progress and returns true once the operation is complete on this rank: everything
+// arrived and the memory of the transfer is this rank's again. It throws when the communicator was aborted or has failed.
+// `waiting_for` names a rank still to deliver, or -1. Destroying an unfinished request withdraws it, is legal only after an
+// abort, and returns once no peer touches the transfer's memory any more.
 template <class R>
 concept Request = std::movable<R> && requires(R& request) {
   { request.test() } -> std::same_as<bool>;
@@ -61,15 +61,15 @@ concept Request = std::movable<R> && requires(R& request) {
 
 namespace detail {
 template <class>
-concept Core = true;  // in the list of abilities: what every communicator has
+concept Core = true;  // in the list of abilities: common to every communicator
 }  // namespace detail
 
-// The core that a backend writes. Everything else, optional abilities, is found by concepts of its own, below; what passes a
+// The core, written by a backend. Everything else, optional abilities, is found by concepts of its own, below; code passing a
 // communicator through reads all of it from detail/comm/abilities.hpp.
 //   rank, size   constant, local
 //   ialltoallv   collective on a channel: every rank posts as many operations per channel, in the same order. The transfer's
-//                memory and block lists must stay until the request's `test` returned true. A size on which sender and
-//                receiver disagree is an Error (mismatch), never silent.
+//                memory and block lists must stay until the request's `test` returned true. A size disputed between sender
+//                and receiver is an Error (mismatch), never silent.
 //   abort        local: makes every rank's pending and later operations fail with this error, or ends the job
 //   deadline     how long a wait may last before it is a failure
 template <class C>
@@ -81,7 +81,7 @@ concept Communicator = requires(C& comm, C const& view, int channel, Transfer co
   { view.deadline() } -> std::convertible_to<std::chrono::nanoseconds>;
 };
 
-// What a communicator throws for a second operation on a channel.
+// Error (misuse) of a communicator, for a second operation on a channel.
 PARALLAX_COLD Error busy_channel(int rank, std::string_view operation, int channel);
 #if PARALLAX_BODIES
 PARALLAX_INLINE Error busy_channel(int rank, std::string_view operation, int channel) {
@@ -91,10 +91,9 @@ PARALLAX_INLINE Error busy_channel(int rank, std::string_view operation, int cha
 }
 #endif
 
-// By a communicator, before it posts anything. Throws Error (invalid_argument) for a channel that is not there, and for lists of
-// another length than there are ranks.
+// Called by a communicator before it posts anything. Throws Error (invalid_argument) for a channel out of range.
 void check_channel(int rank, std::string_view operation, int channel);
-// Of the lists of a transfer.
+// Likewise. Throws Error (invalid_argument) unless both lists of the transfer have one entry per rank.
 void check_lists(int rank, int size, std::string_view operation, Transfer const& transfer);
 #if PARALLAX_BODIES
 PARALLAX_INLINE void check_channel(int rank, std::string_view operation, int channel) {
@@ -108,16 +107,16 @@ PARALLAX_INLINE void check_lists(int rank, int size, std::string_view operation,
 }
 #endif
 
-// What an exchange of C returns: the Request that whoever posts holds and polls.
+// The Request returned by an exchange of C, held and polled by the poster.
 template <Communicator C>
 using request_of = decltype(std::declval<C&>().ialltoallv(0, std::declval<Transfer const&>()));
 
-// How sums over ranks are formed: `fixed` in rank order by this library, the same bits everywhere; `vendor` by the
-// communicator's own all-reduce, in whatever order it likes.
+// The order of sums over ranks: `fixed` in rank order by this library, the same bits everywhere; `vendor` by the communicator's
+// own all-reduce, in whatever order it likes.
 enum class SumOrder : unsigned char { fixed, vendor };
 
-// Optional ability: the vendor's own all-reduce (sum) over float and double on a channel, from `send` to `receive`, which are
-// the same or do not overlap.
+// Optional ability: the vendor's own all-reduce (sum) over float and double on a channel, from `send` to `receive`: one range,
+// or two without overlap.
 template <class C>
 concept VendorAllreduce = Communicator<C> && requires(C& comm, C const& view, float* f, double* d, std::size_t count) {
   { view.sum_order() } -> std::same_as<SumOrder>;
@@ -125,7 +124,7 @@ concept VendorAllreduce = Communicator<C> && requires(C& comm, C const& view, fl
   { comm.iallreduce(0, static_cast<double const*>(d), d, count) } -> std::same_as<request_of<C>>;
 };
 
-// Local. How this communicator forms its sums: `fixed` where it has no all-reduce of its own.
+// Local. Returns this communicator's order of sums: `fixed` if it has no all-reduce of its own.
 template <Communicator C>
 SumOrder sum_order(C const& comm) {
   if constexpr (VendorAllreduce<C>) return comm.sum_order();
@@ -133,7 +132,7 @@ SumOrder sum_order(C const& comm) {
 }
 
 // Optional ability: the vendor's all-reduce with nothing in between, on a communicator of its own.
-//   bare()       collective: what has iallreduce(send, receive, count, request), collective, and test(request), local
+//   bare()       collective: an object with iallreduce(send, receive, count, request), collective, and test(request), local
 template <class B>
 concept BareSums = requires(B& bare, typename B::Request& request, float* f, double* d, std::size_t count) {
   bare.iallreduce(static_cast<float const*>(f), f, count, request);
@@ -151,20 +150,20 @@ concept OwnClock = requires(C const& comm) {
   { comm.now() } -> std::convertible_to<std::chrono::nanoseconds>;
 };
 
-// Local. The time by the communicator's clock, that of its deadlines and journals. Without one of its own: the steady clock.
+// Local. Returns the time by the communicator's clock, used for its deadlines and journals. By default: the steady clock.
 template <Communicator C>
 std::chrono::nanoseconds now(C const& comm) {
   if constexpr (OwnClock<C>) return comm.now();
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
-// Optional ability: every rank's journal can be asked for, so that a wait which takes too long says which ranks are behind and
-// which say nothing.
-//   journal()          local: this rank's own, which its session writes
-//   status_of(rank)    local: what that rank tells of itself; asks it where it must be asked, so that an answer may come with a
-//                      later call. `fresh`: it answered just now, from inside a wait. What is not fresh has the times of this
-//                      rank's clock
-//   answer()           local: answers those who asked. Called now and then while waiting
+// Optional ability: every rank's journal can be asked for, so that an overlong wait can list the ranks behind and the silent
+// ranks.
+//   journal()          local: this rank's own, written by its session
+//   status_of(rank)    local: that rank's own account of itself; asks the rank if need be, and the answer may come with a
+//                      later call. `fresh`: it answered just now, from inside a wait. A status not fresh has the times of
+//                      this rank's clock
+//   answer()           local: answers ranks that asked. Called now and then while waiting
 template <class C>
 concept KeepsJournals = requires(C& comm, int rank, bool& fresh) {
   { comm.journal() } -> std::same_as<Journal&>;
@@ -172,19 +171,19 @@ concept KeepsJournals = requires(C& comm, int rank, bool& fresh) {
   comm.answer();
 };
 
-// Optional ability: a rank that will be busy for a while says so, and is waited for as much longer than the deadline.
-//   announce()        local: the other ranks hear of the pause in this rank's journal, or that there is none any more
-//   longest_pause()   local: of those that other ranks have announced and not ended; 0: none
+// Optional ability: a rank announces a pause before being busy for a while, and peers wait longer than the deadline by as much.
+//   announce()        local: tells the other ranks of the pause in this rank's journal, or of its end
+//   longest_pause()   local: the longest announced by other ranks and not ended; 0: none
 template <class C>
 concept AnnouncesPauses = KeepsJournals<C> && requires(C& comm, C const& view) {
   comm.announce();
   { view.longest_pause() } -> std::convertible_to<std::chrono::nanoseconds>;
 };
 
-// A mailbox's lanes. Who asks may be refused, and comes again later; an answer is never refused, for who asked has made room.
+// A mailbox's lanes. A refused request is posted again later; an answer is never refused, for its asker has made room.
 enum class LetterLane : unsigned char { requests, answers };
 
-// A letter that was taken: the rank that wrote it, and its bytes. The next `take` into it uses its memory again.
+// A letter taken: its writer's rank, and its bytes. The next `take` into it uses its memory again.
 struct Letter {
   // The writer; -1 as long as nothing was taken.
   int from = -1;
@@ -192,11 +191,10 @@ struct Letter {
   std::vector<std::byte> bytes;
 };
 
-// What a letter is put together from, in this order.
+// The parts of a letter, in this order.
 using LetterParts = Slice<std::span<std::byte const> const>;
 
-// What a mailbox holds at most. `window`: requests from one rank to another that were not taken yet. `largest`: bytes of a
-// letter.
+// The capacity of a mailbox. `window`: requests from one rank to another not yet taken. `largest`: bytes of a letter.
 struct MailboxBounds {
   // Requests, at least 1: for each pair of writer and receiver.
   int window = 8;
@@ -204,16 +202,16 @@ struct MailboxBounds {
   std::size_t largest = std::size_t{64} << 20;
 };
 
-// Optional ability: letters from one rank to another, or to itself, which no operation expects.
+// Optional ability: letters from one rank to another, or to itself, expected by no operation.
 //   post(lane, to, parts)     local: sends the parts as one letter; they are copied. False, and nothing is sent, while
-//                             window() requests of this rank to that one have not been taken; answers are never refused.
+//                             window() requests of this rank to the receiver lie untaken; answers are never refused.
 //                             Error invalid_argument: more than largest() bytes, or no such rank
-//   take(lane, from, letter)  local: the next letter of that rank, or of any (-1). False where none has come: `letter` is as
-//                             it was. The letters of one rank on one lane come in the order of their posting; of any: from
+//   take(lane, from, letter)  local: the next letter of that rank, or of any (-1). False, with `letter` as it was, if none
+//                             has come. The letters of one rank on one lane come in the order of their posting; of any: from
 //                             rank to rank in turn. Makes progress: letters come while somebody takes
 //   window(), largest()       local, the same on every rank: as in MailboxBounds
-// Both throw the reason once the communicator was aborted, and neither ever waits. Letters that nobody took are lost with the
-// communicator. At most window() x largest() bytes of requests lie at a rank for each that writes to it.
+// Both throw the reason once the communicator was aborted, and neither ever waits. Letters not taken are lost with the
+// communicator. At most window() x largest() bytes of requests lie at a rank per writer.
 template <class C>
 concept Mailbox = Communicator<C> &&
     requires(C& comm, C const& view, LetterLane lane, int rank, LetterParts parts, Letter& letter) {
@@ -225,7 +223,7 @@ concept Mailbox = Communicator<C> &&
 
 namespace detail {
 
-// The bytes of one part, where it lies: of the elements of a contiguous range, or of the value itself. Called by `post_letter`.
+// Returns the bytes of one part, in place: of a contiguous range's elements, or of the value itself. Called by `post_letter`.
 template <class Part>
 std::span<std::byte const> letter_part(Part const& part) {
   if constexpr (requires { std::span{part}; }) {
@@ -238,59 +236,59 @@ std::span<std::byte const> letter_part(Part const& part) {
 
 }  // namespace detail
 
-// Posts a letter of these parts: values, or contiguous runs of values (vectors, spans, strings), which are told by their bytes.
+// Posts a letter of these parts: values, or contiguous runs of values (vectors, spans, strings), as their bytes.
 template <Mailbox C, class... Parts>
 bool post_letter(C& comm, LetterLane lane, int to, Parts const&... parts) {
   std::span<std::byte const> const runs[] = {std::span<std::byte const>{}, detail::letter_part(parts)...};
   return comm.post(lane, to, LetterParts{runs}.subspan(1));
 }
 
-// Optional ability: says that more ranks share this host than it has cores, so that waiting must yield at once.
+// Optional ability: `oversubscribed` is true if this host has more ranks than cores; waiting must then yield at once.
 template <class C>
 concept KnowsOversubscription = requires(C const& comm) {
   { comm.oversubscribed() } -> std::convertible_to<bool>;
 };
 
-// Optional ability: says whether other threads than the one that made it may use it, one at a time. Otherwise they may.
+// Optional ability: `serialized` is true if threads other than its maker may use it, one at a time. Without it, they may.
 template <class C>
 concept KnowsThreads = requires(C const& comm) {
   { comm.serialized() } -> std::convertible_to<bool>;
 };
 
-// Optional ability: a rank that waits may sleep in it, where what it waits for comes from outside of the process.
-//   sleep(at_most)   local: returns when something has come that a request's `test` would move on, or after so long; earlier
-//                    than that for any reason. Throws nothing
+// Optional ability: a waiting rank may sleep in it, woken by news from outside of the process.
+//   sleep(at_most)   local: returns when something has come to move a request's `test` on, or after so long; earlier
+//                    for any reason. Throws nothing
 template <class C>
 concept SleepsUntilNews = requires(C const& comm, std::chrono::nanoseconds at_most) {
   comm.sleep(at_most);
 };
 
-// Optional ability: tells of an abort to who is not waiting for a peer.
+// Optional ability: tells of an abort to a rank not waiting for a peer.
 //   check()   local: throws the reason once the communicator was aborted
 template <class C>
 concept TellsOfAborts = requires(C& comm) {
   comm.check();
 };
 
-// Optional ability: says between which ranks blocks go through memory, and not over a wire: the same on every rank that asks.
+// Optional ability: tells for two ranks if their blocks go through memory, and not over a wire: the same on every rank.
 template <class C>
 concept KnowsSharedMemory = requires(C const& comm, int one, int other) {
   { comm.shares_memory(one, other) } -> std::convertible_to<bool>;
 };
 
-// Optional ability: ranks that share memory read and write each other's where it lies. What a rank lends, peers find by its
-// Place, which travels between them as bytes.
-//   lends(one, other)      the same on every rank that asks: whether these two may lend to each other
-//   place_of(memory)       local: its place, for the peers; with id 0 where they cannot reach it
-//   window(channel, n)     local: n bytes that peers can reach, the channel's own; what was there is lost when it grows.
+// Optional ability: ranks that share memory read and write each other's in place. Lent memory is found by peers through its
+// Place, sent between them as bytes.
+//   lends(one, other)      true if these two may lend to each other: the same on every rank
+//   place_of(memory)       local: its place, for the peers; with id 0 if they cannot reach it
+//   window(channel, n)     local: n bytes within reach of peers, the channel's own; its contents are lost when it grows.
 //                          Error out_of_memory
-//   address_of(place)      local: where this rank finds what a peer lends. Error transport
-//   lend(channel)          local: opens a loan of this rank's on the channel, where none is open, and returns its number, which
-//                          its peers must hear
-//   hold(channel, rank, number)   local: whether that loan is still open. If so, what is lent stays until `release`
+//   address_of(place)      local: this rank's address of a peer's lent memory. Error transport
+//   lend(channel)          local: opens a loan of this rank's on the channel, which has none open, and returns its number;
+//                          its peers must hear the number
+//   hold(channel, rank, number)   local: true if this loan of that rank is still open. If so, its memory stays until `release`
 //   release(channel, rank)        local
 //   reclaim(channel)       local: closes the loan and returns once no peer holds it
-// Where not all memory can be lent, `lent_space` is the MemorySpace of that which can.
+// If only some memory can be lent, `lent_space` is its MemorySpace.
 template <class C>
 concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, int channel, int rank, void const* memory,
                                                        std::size_t bytes, Place const& place, std::uint64_t number) {
@@ -304,18 +302,18 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
   { comm.reclaim(channel) } noexcept;
 };
 
-// Optional ability: exchanges blocks that lie in memory of another space than the host's, in the order of that space's queue
-// (of CUDA: a stream).
+// Optional ability: exchanges blocks in memory of another space than the host's, in the order of that space's queue (of CUDA: a
+// stream).
 //   device_space                    the MemorySpace
-//   queue()                         local: this rank's; what RowOps<device_space> is made of. A ProgressThread begins by
-//                                   make_current(queue), and a session's calls by begin_call(queue), where such stand beside its
+//   queue()                         local: this rank's; RowOps<device_space> are made of it. A ProgressThread begins by
+//                                   make_current(queue), and a session's calls by begin_call(queue), if such stand beside its
 //                                   type (see CudaQueue)
-//   ialltoallv_device(channel, t)   as ialltoallv, of blocks in that memory. It sees what was put in the queue before; once
-//                                   `test` was true, what is put in the queue afterwards sees what arrived, and may change
-//                                   what was sent. `test` is true as soon as that order is certain: it does not wait for the
+//   ialltoallv_device(channel, t)   as ialltoallv, of blocks in that memory. It sees the effects of work queued before; after
+//                                   `test` was true, work queued afterwards sees the arrived data, and may change the data
+//                                   sent. `test` is true as soon as that order is certain: it does not wait for the
 //                                   device. Shares the channel's order with ialltoallv: at most one operation of either kind
-//                                   is in flight per channel. A rank's block for itself is sent from where it is received, or
-//                                   from memory that does not overlap
+//                                   is in flight per channel. A rank's block for itself is sent from the place of its receipt,
+//                                   or from memory without overlap
 template <class C>
 concept CarriesDevice = Communicator<C> && requires(C& comm, int channel, Transfer const& transfer) {
   requires MemorySpace<typename C::device_space>;
@@ -323,12 +321,12 @@ concept CarriesDevice = Communicator<C> && requires(C& comm, int channel, Transf
   { comm.ialltoallv_device(channel, transfer) } -> Request;
 };
 
-// What an exchange of device memory returns, where C carries such memory.
+// The Request returned by an exchange of device memory, for a C with such memory.
 template <CarriesDevice C>
 using device_request_of = decltype(std::declval<C&>().ialltoallv_device(0, std::declval<Transfer const&>()));
 
-// Optional ability: the vendor's own all-reduce (sum) over float and double in that memory, from `send` to `receive`, which are
-// the same or do not overlap; posted and ordered as ialltoallv_device. All ranks name the same count.
+// Optional ability: the vendor's own all-reduce (sum) over float and double in that memory, from `send` to `receive`: one
+// range, or two without overlap; posted and ordered as ialltoallv_device. All ranks name the same count.
 template <class C>
 concept DeviceAllreduce = CarriesDevice<C> && requires(C& comm, C const& view, float* f, double* d, std::size_t count) {
   { view.device_sum_order() } -> std::same_as<SumOrder>;
@@ -336,14 +334,14 @@ concept DeviceAllreduce = CarriesDevice<C> && requires(C& comm, C const& view, f
   { comm.iallreduce_device(0, static_cast<double const*>(d), d, count) } -> std::same_as<device_request_of<C>>;
 };
 
-// Optional ability: all ranks find memory of each other by its address. They tell each other addresses in an agreement, and read
-// what lies there. What a rank has told stays until it knows that all have read it.
+// Optional ability: all ranks find memory of each other by its address. They tell each other addresses in an agreement, and
+// read in place. Memory announced by a rank stays until the rank knows that all have read it.
 //   reads_in_place()                  the same on every rank
-//   begin_reading(), end_reading()    around what this rank reads; the first one throws the reason of an abort
+//   begin_reading(), end_reading()    around this rank's reading; the first one throws the reason of an abort
 //   await_readers()                   after an abort: returns once no rank reads
-//   take_turn()                       collective in its order: this rank has read all that it was told so far
-//   unread()                          a rank that has taken fewer turns than this one, else -1; throws the reason of an abort
-// What a rank did before it took a turn happens before what follows an `unread` of another that knows of it.
+//   take_turn()                       collective in its order: this rank has read all it was told of so far
+//   unread()                          a rank with fewer turns taken than this one, else -1; throws the reason of an abort
+// A rank's work before a turn happens before all work of another rank that follows an `unread` aware of this turn.
 template <class C>
 concept ReadsInPlace = requires(C& comm, C const& view) {
   { view.reads_in_place() } -> std::convertible_to<bool>;
@@ -354,7 +352,7 @@ concept ReadsInPlace = requires(C& comm, C const& view) {
   { view.unread() } -> std::convertible_to<int>;
 };
 
-// Local. Whether peers read each other's memory by its address, the same on every rank: false where C does not say.
+// Local. Returns true if peers read each other's memory by its address, the same on every rank: false if C is silent.
 template <Communicator C>
 bool reads_in_place(C const& comm) {
   if constexpr (ReadsInPlace<C>) return comm.reads_in_place();
@@ -363,7 +361,7 @@ bool reads_in_place(C const& comm) {
 
 namespace detail {
 
-// The space of what C can lend: its `lent_space`, or the host's memory where C names none and so lends all of that.
+// The space of the memory that C can lend: its `lent_space`; without one C lends all of the host's memory.
 template <class C>
 struct LentSpace {
   using type = HostSpace;
@@ -374,12 +372,12 @@ struct LentSpace<C> {
   using type = typename C::lent_space;
 };
 
-// The two functions of that space, so that an engine over an AnyCommunicator allocates what the communicator inside can lend.
+// The two functions of this space, for an engine over an AnyCommunicator: the communicator inside can lend their memory.
 struct LentMemory {
   void* (*allocate)(std::size_t bytes);
   void (*deallocate)(void* memory, std::size_t bytes) noexcept;
 };
-// Local. Those of a communicator: by its type, or as it says itself where it stands for another one.
+// Local. Returns the two functions of a communicator: by its type, or as told by one standing for another.
 template <class C>
 LentMemory lent_memory(C const& comm) {
   if constexpr (requires { comm.lent_memory(); }) {
@@ -393,25 +391,24 @@ LentMemory lent_memory(C const& comm) {
 
 }  // namespace detail
 
-// The back-off of a polling loop with a deadline: spins for some microseconds, which is longer than a peer in step with this
-// rank needs, then yields, and naps where yielding takes long or the wait does (detail::Rest); at once when oversubscribed. By
-// time, not by polls: a poll of a network may be a system call. If the communicator `SleepsUntilNews` it sleeps instead, in
-// naps that grow with the wait: of news from peers it is woken. Anything else, such as a device, is seen late by an eighth of
-// the wait at most.
+// The back-off of a polling loop with a deadline: spins for some microseconds, longer than a peer in step with this rank needs,
+// then yields, and naps if yielding or the wait takes long (detail::Rest); at once when oversubscribed. By time, not by polls:
+// a poll of a network may be a system call. If the communicator `SleepsUntilNews` it sleeps instead, in naps growing with the
+// wait: news from peers wakes it. Anything else, such as a device, is seen late by an eighth of the wait at most.
 template <Communicator C>
 class Patience {
  public:
-  // Local. Refers to the communicator, which must outlive it. One object serves one wait. `more`: so much longer than the
-  // communicator's deadline does it last.
+  // Local. Refers to the communicator, which must outlive this. One object serves one wait. `more`: an addition to the
+  // communicator's deadline.
   explicit Patience(C const& comm, std::chrono::nanoseconds more = {}) : comm_{&comm}, allowed_{more} {
     if constexpr (KnowsOversubscription<C>) spin_ = comm.oversubscribed() ? std::chrono::nanoseconds{-1} : spin_;
   }
 
-  // What the wait is for has come a part of the way: the deadline is counted from the next call of `pause`.
+  // Notes partial success of the wait: the deadline is counted from the next call of `pause`.
   void begin() { polls_ = 0, waited_ = more_ = looked_ = {}, paused_ = false, quiet_ = std::chrono::microseconds{100}; }
 
-  // Call after a poll that found nothing new. False once the communicator's deadline has passed since the first call, and
-  // the pause that another rank has announced, if one has; where that has ended meanwhile, another deadline.
+  // Call after a poll without news. False once the communicator's deadline, and another rank's announced pause, if any, have
+  // passed since the first call; a pause ended meanwhile is followed by another deadline.
   bool pause() {
     auto const time = now(*comm_);
     if (polls_++ == 0) started_ = time;
@@ -426,7 +423,7 @@ class Patience {
     return true;
   }
 
-  // True now and then, once the wait is a long one: every 64 polls, and in every turn of a rank that is given few of them.
+  // True now and then, once the wait is a long one: every 64 polls, and in every turn of a rank given few turns.
   bool idles() {
     if ((polls_ == 0 || polls_ % 64 != 0 || waited_ <= spin_) && waited_ < quiet_) return false;
     quiet_ = waited_ + std::chrono::microseconds{100};
@@ -435,7 +432,7 @@ class Patience {
 
   // The time at the latest `pause`; 0 before the first.
   std::chrono::nanoseconds paused_at() const { return started_ + waited_; }
-  // How long the wait has lasted since the first `pause`; 0 before.
+  // Duration of the wait since the first `pause`; 0 before.
   std::chrono::nanoseconds waited() const { return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_; }
 
  private:
@@ -446,12 +443,12 @@ class Patience {
     if constexpr (SleepsUntilNews<C>) comm_->sleep(at_most);
     else detail::rest(at_most);
   }
-  // Notes whether a rank is in a pause, now and then: one that ends before the deadline has passed is not seen by then.
+  // Looks for a rank in a pause, now and then: a pause ended before the deadline would not be seen later.
   void look() {
     looked_ = waited_;
     if constexpr (AnnouncesPauses<C>) paused_ = paused_ || comm_->longest_pause().count() > 0;
   }
-  // Asked again after another deadline, for the pause may have ended. Whose pause has ended gets a whole deadline to come.
+  // Asked again after another deadline, for the pause may have ended. A rank back from a pause gets a whole deadline to come.
   bool paused() {
     if constexpr (AnnouncesPauses<C>) {
       std::chrono::nanoseconds const longest = comm_->longest_pause();
@@ -468,8 +465,8 @@ class Patience {
   std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0}, quiet_{100'000}, more_{0}, looked_{0};
 };
 
-// The error of a wait that outlasted the deadline: names the operation, the variable, a rank that has not delivered, and how
-// far the operation had come.
+// Returns the error of a wait longer than the deadline: names the operation, the variable, a rank still to deliver, and the
+// operation's progress.
 template <Communicator C>
 PARALLAX_COLD Error timeout_error(C const& comm, int missing, std::string_view operation, std::string_view variable = {},
                                   std::string_view phase = {}, std::string_view report = {}) {
@@ -483,7 +480,8 @@ PARALLAX_COLD Error timeout_error(C const& comm, int missing, std::string_view o
   return {Errc::timeout, missing, operation, variable, said, report};
 }
 
-// Polls until the request is complete. Past the deadline, or when the request fails, aborts the communicator and throws.
+// Polls until the request is complete. Past the deadline aborts the communicator, and throws Error (timeout). Throws what
+// `test` of the request throws, without an abort of its own.
 template <Communicator C, Request R>
 void wait(C& comm, R& request, std::string_view operation) {
   Patience<C> patience{comm};

@@ -1,4 +1,4 @@
-// N ranks as threads of one process that share a CUDA device, each with a stream of its own: blocks are copied on the device.
+// N ranks as threads of one process on a shared CUDA device, each with a stream of its own: blocks are copied on the device.
 // Trainers call `run_cuda_threads`.
 #pragma once
 
@@ -17,14 +17,14 @@
 
 namespace parallax {
 
-// A rank's end of a group of threads, and exchanges of memory of the one device that is current for all of them. A rank tells
-// the others where its blocks lie and which event is behind what made them; the receiver copies, in the order of its stream,
-// and the sender's stream waits for that before it goes on. No host thread waits for the device. Refers to the host
-// communicator and the queue, which must outlive it. Move-only. Sizes that disagree are an Error (mismatch) of the receiver
-// that names the sender.
+// A rank's end of a group of threads, and exchanges of memory of the one device current for all of them. A rank tells the
+// others the places of its blocks and an event behind their making; the receiver copies, in the order of its stream, and the
+// sender's stream waits for the copy before it goes on. No host thread waits for the device. Refers to the host communicator
+// and the queue, which must outlive it. Move-only. Sizes that disagree are an Error (mismatch) of the receiver, naming the
+// sender.
 class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
  public:
-  // Memory of the device that is current for all ranks.
+  // Memory of the device current for all ranks.
   using device_space = CudaSpace;
 
   // Local. Refers to the rank's end of the group, and to the rank's stream and pool. The queue's device is the current one.
@@ -33,7 +33,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
 
   // This rank's stream and pool, as they were given, and waited for under the group's deadline.
   CudaQueue queue() const { return lanes_->queue; }
-  // As CarriesDevice has it. Takes two exchanges of the host: where blocks lie, then a byte for each block that was copied.
+  // As defined by CarriesDevice. Takes two exchanges of the host: the places of blocks, then a byte for each block copied.
   // Error: invalid_argument, misuse, mismatch, device, or the reason of an abort.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     lanes_->post(channel, transfer);
@@ -47,7 +47,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
     Lanes(ThreadCommunicator& host, CudaQueue given) : queue{given.awaited_by(*this)}, host_{&host} {}
     Lanes(Lanes const&) = delete;
     Lanes& operator=(Lanes const&) = delete;
-    // What is in flight is given up: its events must not go while a peer may use them.
+    // Gives up the operations in flight: their events must not go while a peer may use them.
     ~Lanes() {
       for (int channel = 0; channel < channels; ++channel)
         if (carries(channel)) withdraw(channel);
@@ -76,14 +76,14 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
                    transfer.to[self].bytes, cudaMemcpyDeviceToDevice, queue.stream);
     }
 
-    // As DeviceWaiter has it.
+    // As defined by DeviceWaiter.
     void await(CudaEvent const& event) override { detail::await_event(*host_, event); }
 
     CudaQueue const queue;
 
    private:
-    // What a rank tells another: where its block lies, and two events, both its own. `ready` it has recorded behind what made
-    // the block; `copied` the receiver records behind its copy. They are there as long as the loan is open.
+    // A rank's message to another: the place of its block, and two events, both its own. `ready` it has recorded behind the
+    // making of the block; `copied` the receiver records behind its copy. They are there as long as the loan is open.
     struct Offer {
       std::byte const* data;
       std::size_t bytes;
@@ -91,8 +91,8 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       std::uint64_t loan;
     };
 
-    // Of a channel. First offers are exchanged; then, for each block that was copied, a byte.
-    // `told` and `heard` are by rank; the first token goes out, and those behind it come in.
+    // Of a channel. First offers are exchanged; then, for each block copied, a byte. `told` and `heard` are by rank; the first
+    // token goes out, and those behind it come in.
     struct Lane {
       explicit Lane(std::size_t ranks) : to(ranks), from(ranks), told(ranks), heard(ranks), tokens(ranks + 1), copied(ranks) {}
 
@@ -107,10 +107,10 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
     };
 
     bool is_self(std::size_t rank) const { return static_cast<int>(rank) == host_->rank(); }
-    // Loans of blocks on the device do not meet those of host memory on the same channel.
+    // Keeps loans of blocks on the device apart from loans of host memory on the same channel.
     static int loan_of(int channel) { return channels + channel; }
 
-    // Offers, then copies and answers, then the stream waits for those who copied from here. True once that is in the stream.
+    // Exchanges offers, copies and answers, then makes the stream wait for ranks that copy from here. True once it does.
     bool advance(int channel) override {
       Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
       if (!lane.request->test()) return false;
@@ -127,7 +127,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       return true;
     }
 
-    // Error (mismatch) where a sender offers another size than this rank expects.
+    // Throws Error (mismatch) if a sender offers another size than this rank expects.
     void compare(Lane const& lane) const {
       for (std::size_t rank = 0; rank < lane.heard.size(); ++rank)
         if (!is_self(rank) && lane.heard[rank].bytes != lane.transfer.from[rank].bytes)
@@ -137,8 +137,8 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
                           std::to_string(host_->rank())};
     }
 
-    // A sender that has withdrawn its block lends it no more. It will read no answer either, so that this operation waits for
-    // it until the group is aborted.
+    // A sender with a withdrawn block lends it no more. It will read no answer either, so this operation waits for it until the
+    // group is aborted.
     void copy_blocks(int channel, Lane& lane) {
       for (int k = 1; k < host_->size(); ++k) {
         int const rank = (host_->rank() + k) % host_->size();
@@ -156,7 +156,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       }
     }
 
-    // Tells every sender that its block is copied, as far as the stream goes, and hears the same of this rank's blocks.
+    // Tells every sender that its block is copied, as far as the stream goes, and hears likewise of this rank's blocks.
     void answer(int channel, Lane& lane) {
       for (std::size_t rank = 0; rank < lane.to.size(); ++rank) {
         lane.to[rank] = {0, !is_self(rank) && lane.transfer.from[rank].bytes > 0 ? std::size_t{1} : 0};
@@ -171,20 +171,20 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       std::optional<Lane> const& lane = lanes_[static_cast<std::size_t>(channel)];
       return lane->request ? lane->request->waiting_for() : -1;
     }
-    // After an abort. Closes the loan, and waits on the host for copies that peers have begun.
+    // After an abort. Closes the loan, and waits on the host for copies begun by peers.
     void give_up(int channel) noexcept override {
       Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
       lane.request.reset();
       host_->reclaim(loan_of(channel));
-      for (std::size_t rank = 0; rank < lane.copied.size(); ++rank)  // what was copied has been recorded by now
+      for (std::size_t rank = 0; rank < lane.copied.size(); ++rank)  // all copies have been recorded by now
         if (!is_self(rank) && lane.transfer.to[rank].bytes > 0) lane.copied[rank].synchronize();
     }
 
     ThreadCommunicator* host_;
-    std::array<std::optional<Lane>, channels> lanes_;  // of those channels that were used
+    std::array<std::optional<Lane>, channels> lanes_;  // of the channels used
   };
 
-  // The base refers to the lanes, which are made before it and moved in after it.
+  // The base refers to the lanes, made before it and moved in afterwards.
   CudaThreadCommunicator(ThreadCommunicator& host, std::unique_ptr<Lanes> lanes)
       : Forwarding{host, lanes.get()}, lanes_{std::move(lanes)} {}
 
@@ -194,8 +194,8 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
 static_assert(CarriesDevice<CudaThreadCommunicator> && KeepsJournals<CudaThreadCommunicator> &&
               LendsMemory<CudaThreadCommunicator> && KnowsOversubscription<CudaThreadCommunicator>);
 
-// Runs `body(CudaThreadCommunicator&)` on `size` threads, as run_threads does, on the device that is current here. Every rank
-// owns a stream that does not wait for the default one, and a pool. A body that works in another stream says so:
+// Runs `body(CudaThreadCommunicator&)` on `size` threads, as run_threads does, on the device current here. Every rank owns a
+// stream, which does not wait for the default one, and a pool. A body working in another stream says so:
 // world.queue().caller->follow(stream).
 template <class Body>
 void run_cuda_threads(int size, Body&& body, ThreadOptions options = {}) {

@@ -1,5 +1,5 @@
-// A communicator over another one: all that the one inside can do shows through. Staged, NcclCommunicator and
-// CudaThreadCommunicator derive from it.
+// A communicator over another one: all abilities of the one inside show through. Staged, NcclCommunicator and
+// CudaThreadCommunicator derive from this class.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 namespace parallax {
 namespace detail {
 
-// What a communicator has under way beside the operations of the one inside.
+// The operations of a communicator beside those of the one inside.
 class Beside {
  public:
-  virtual void move_on() = 0;                   // makes progress; throws what a Request's `test` throws
-  virtual bool carries(int channel) const = 0;  // whether it has an operation in flight on the channel
+  virtual void move_on() = 0;                   // makes progress; throws the errors of a Request's `test`
+  virtual bool carries(int channel) const = 0;  // true if it has an operation in flight on the channel
 
  protected:
   ~Beside() = default;
@@ -24,30 +24,30 @@ class Beside {
 
 }  // namespace detail
 
-// Refers to the communicator inside, the host, which must outlive it and stay where it is, and to what goes on beside it, or
-// null. Made to be derived from. While an operation of the host's is polled, what goes on beside it moves on, too: a peer may
-// be waiting for it.
+// Refers to the communicator inside, the host, which must outlive it and stay in its place, and to the operations beside, or
+// null. Made to be derived from. While an operation of the host's is polled, the operations beside move on, too: a peer may be
+// waiting for one.
 template <Communicator Host>
 class Forwarding {
  public:
-  // Of the host: what it can lend, it lends through this as well.
+  // The host's: the host's lendable memory is lendable through this as well.
   using lent_space = typename detail::LentSpace<Host>::type;
 
   class Request;
 
   // The communicator inside.
   Host& host() const { return *host_; }
-  // By the engine: allocates what the host can lend.
+  // Called by the engine: allocates memory that the host can lend.
   detail::LentMemory lent_memory() const { return detail::lent_memory(*host_); }
 
-// Every function of the list that the host has, passed on to it; of those that it lacks there is none here.
+// Every function of the list in the host, passed on to it; functions absent there are absent here.
 #define PARALLAX_ABILITY(ability, result, name, parameters, arguments, qualifiers, otherwise) \
   result name parameters qualifiers                                                          \
     requires ability<Host>                                                                   \
   {                                                                                          \
     return host_->name arguments;                                                            \
   }
-// Every operation of the list that the host has. Error (misuse) where one on device memory is in flight on the channel.
+// Every operation of the list in the host. Error (misuse) while one on device memory is in flight on the channel.
 #define PARALLAX_OPERATION(ability, name, parameters, arguments) \
   Request name parameters                                        \
     requires ability<Host>                                       \
@@ -57,7 +57,7 @@ class Forwarding {
   }
 #include "parallax/detail/comm/abilities.hpp"
 
-  // What has a type of the host's own.
+  // Members with a type of the host's own.
   auto bare()
     requires BareAllreduce<Host>
   {
@@ -71,11 +71,11 @@ class Forwarding {
   }
 
  protected:
-  // Local. Called by derived classes, with what they have under way, or null.
+  // Local. Called by derived classes, with their own operations, or null.
   Forwarding(Host& host, detail::Beside* beside) : host_{&host}, beside_{beside} {}
 
  private:
-  // Host memory and device memory share the order of a channel: throws where the other has an operation there.
+  // Host memory and device memory share the order of a channel: throws if the other has an operation there.
   void refuse_busy(int channel, char const* operation) const {
     if (beside_ && beside_->carries(channel))
       throw Error{Errc::misuse, rank(), operation, "", "an operation on device memory is in flight on this channel"};
@@ -86,11 +86,11 @@ class Forwarding {
   detail::Beside* beside_;
 };
 
-// The host's request, which moves on what goes on beside it as long as it is not complete. Does not outlive the communicator.
+// The host's request, moving on the operations beside it until it is complete. Does not outlive the communicator.
 template <Communicator Host>
 class Forwarding<Host>::Request {
  public:
-  // Throws what the host's request throws, and what the operations beside it throw.
+  // Throws the errors of the host's request, and of the operations beside it.
   bool test() {
     if (inside_.test()) return true;
     if (beside_) beside_->move_on();

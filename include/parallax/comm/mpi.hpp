@@ -1,4 +1,4 @@
-// Ranks as MPI processes: trainers call `run_mpi`, or make an MpiCommunicator where MPI runs already. Blocks are non-blocking
+// Ranks as MPI processes: trainers call `run_mpi`, or make an MpiCommunicator if MPI runs already. Blocks are non-blocking
 // messages, or go through shared memory within a host; they are polled under a deadline from the main thread.
 #pragma once
 
@@ -29,40 +29,39 @@
 
 namespace parallax {
 
-// Runs `body(MpiCommunicator&)` on this rank of the job, and returns what the process is to exit with: what `body` returns, if
-// that is an int, else 0; `mpi_abort_code` if a session was left without `finish`. Initialises MPI, unless somebody has, and
-// finalises what it initialised. When a rank leaves by an exception, its words, with the rank, are the last line of the program
-// on stderr, and the job ends with `mpi_abort_code`, all ranks with it. So it does, before `body` runs, with an Error (misuse)
-// where MPI_COMM_WORLD is smaller than what was launched (detail/launch/guard.hpp). Throws Error (transport) where MPI cannot be
-// initialised.
+// Runs `body(MpiCommunicator&)` on this rank of the job, and returns the process's exit status: the result of `body` if an int,
+// else 0; `mpi_abort_code` if a session was left without `finish`. Initialises and finalises MPI, unless it was initialised
+// before. When a rank leaves by an exception, its words, with the rank, are the last line of the program on stderr, and the job
+// ends with `mpi_abort_code`, all ranks with it. So it does, before `body` runs, with an Error (misuse) if MPI_COMM_WORLD is
+// smaller than the number launched (detail/launch/guard.hpp). Throws Error (transport) if MPI cannot be initialised.
 //   int main(int argc, char** argv) {
 //     return px::run_mpi(argc, argv, [](px::MpiCommunicator& world) { … });
 //   }
 template <class Body>
 int run_mpi(int& argc, char**& argv, Body&& body, MpiOptions options = {});
 
-// One rank's end of a private duplicate of a user's MPI communicator. Owns the duplicate; move-only, also while
-// operations are in flight. MPI must be initialised (any thread level), every call comes from its main thread.
-//   constructing   collective over `comm`. A rank that does not come within the deadline ends the job. All options but the
+// One rank's end of a private duplicate of a user's MPI communicator. Owns the duplicate; move-only, also while operations are
+// in flight. MPI must be initialised (any thread level), every call comes from its main thread.
+//   constructing   collective over `comm`. A rank missing at the deadline ends the job. All options but the
 //                  deadline must be the same on all ranks (Error mismatch)
-//   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding; says
-//                  on stderr if a block has come that no operation expected
-//   abort          reports on stderr and ends the whole job with `mpi_abort_code`, within a second; returns only where the
-//                  reason is that an exception leaves (Errc::aborted), so that its handler can speak: destroy it then
-// Where ranks disagree: a block of another size than expected is a mismatch at the receiver. A block that only the
-// receiver knows of is waited for until the deadline, or, through shared memory, until the sender's next operation on the
-// channel, and is a mismatch then; one that only the sender knows of is reported when the communicator is destroyed, or, if it
-// is large, waited for by the sender until the deadline. Neither is ever taken for another operation's.
+//   destroying     frees the duplicate, unless MPI is finalised, the job is ending or an exception is unwinding; reports
+//                  on stderr a block expected by no operation
+//   abort          reports on stderr and ends the whole job with `mpi_abort_code`, within a second; returns only if the
+//                  reason is an exception leaving (Errc::aborted), so that its handler can speak: destroy it then
+// Ranks in disagreement: a block of another size than expected is a mismatch at the receiver. A block known only to the
+// receiver is waited for until the deadline, or, through shared memory, until the sender's next operation on the channel, and
+// is a mismatch then; one known only to the sender is reported when the communicator is destroyed, or, if it is large, waited
+// for by the sender until the deadline. Neither is ever taken for another operation's.
 class MpiCommunicator {
  public:
   // An operation in flight; see below.
   class Request;
-  // What is allocated here, ranks of the host can reach where it lies.
+  // Memory allocated here is within reach of the host's ranks, in place.
   using lent_space = SharedSpace;
 
   // Over all ranks of the job, with the options as they are by default.
   MpiCommunicator() : MpiCommunicator{MPI_COMM_WORLD} {}
-  // Collective over `comm`, which stays the caller's. Error: misuse where MPI is not usable, invalid_argument for a null
+  // Collective over `comm`, which stays the caller's. Error: misuse if MPI is not usable, invalid_argument for a null
   // communicator, an intercommunicator or an option out of bounds, mismatch, transport.
   explicit MpiCommunicator(MPI_Comm comm, MpiOptions options = {});
 
@@ -72,12 +71,12 @@ class MpiCommunicator {
   int size() const { return end_->size; }
   // As the options have it, 60 s by default.
   std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
-  // MPI_Wtime, whose clock need not be that of other ranks.
+  // MPI_Wtime; its clock need not be the one of other ranks.
   std::chrono::nanoseconds now() const;
-  // Whether this host has more ranks than hardware threads, so that waiting yields at once.
+  // True if this host has more ranks than hardware threads; waiting then yields at once.
   bool oversubscribed() const { return end_->oversubscribed; }
   bool serialized() const;  // MPI_THREAD_SERIALIZED or more
-  // Whether blocks between two ranks go through memory: where they are one, or of one host and it can be had.
+  // True if blocks between two ranks go through memory: of one rank, or of one host if memory can be shared there.
   bool shares_memory(int one, int other) const { return one == other || end_->meet(one, other); }
   // As the options have it: `fixed` by default.
   SumOrder sum_order() const { return end_->options.order; }
@@ -86,20 +85,20 @@ class MpiCommunicator {
   std::vector<int> const& hosts() const { return end_->hosts; }
 
   // Collective on a channel. Posts the receives, then the sends; the rank's own block is copied at once. Error:
-  // invalid_argument for lists of another length than `size` and for channels that are not there, misuse where the channel is
-  // busy, mismatch, transport.
+  // invalid_argument for lists of another length than `size` and for channels out of range, misuse for a busy channel,
+  // mismatch, transport.
   Request ialltoallv(int channel, Transfer const& transfer);
 
-  // Collective on a channel. By MPI_Iallreduce, in place where `send` is `receive`, which checks nothing: all ranks must name
-  // the same count and type. Error misuse unless constructed with order = vendor.
+  // Collective on a channel. By MPI_Iallreduce, in place if `send` is `receive`; nothing is checked: all ranks must name the
+  // same count and type. Error misuse unless constructed with order = vendor.
   Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
-  // The same of doubles.
+  // Overload for doubles.
   Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
 
-  // Collective. For steps that are checked once. Error transport.
+  // Collective. For steps checked once. Error transport.
   MpiBareSums bare() { return MpiBareSums{end_->comm}; }
 
-  // Local; mostly it does not return: see above. A rank that caused the error speaks first.
+  // Local; mostly it does not return: see above. The rank at fault speaks first.
   void abort(Error const& reason);
 
   // Letters have a duplicate of their own, and are MPI's messages also within a host.
@@ -107,35 +106,35 @@ class MpiCommunicator {
   int window() const { return end_->mailbox.bounds().window; }
   // Bytes of a letter, as the options say.
   std::size_t largest() const { return end_->mailbox.bounds().largest; }
-  // Local. A request goes by MPI_Issend, and counts in the window until its receiver has begun to take it. Error:
+  // Local. A request goes by MPI_Issend, and counts in the window until its receiver has begun to take the letter. Error:
   // invalid_argument, transport.
   bool post(LetterLane lane, int to, LetterParts parts) { return end_->mailbox.post(lane, to, parts); }
-  // Local. Moves MPI on, also where it finds nothing. Error: invalid_argument, transport.
+  // Local. Moves MPI on, also if no letter is there. Error: invalid_argument, transport.
   bool take(LetterLane lane, int from, Letter& letter) { return end_->mailbox.take(lane, from, letter); }
 
-  // Journals of other ranks are asked for by letters, too; who is not waiting does not answer.
+  // Journals of other ranks are asked for by letters, too; a rank not waiting does not answer.
   Journal& journal() { return end_->journals.journal; }
-  // Local. Asks that rank by a letter; what comes back is told by a later call.
+  // Local. Asks that rank by a letter; the answer is told by a later call.
   std::optional<RankStatus> status_of(int rank, bool& fresh) { return end_->journals.status_of(rank, fresh); }
-  // Local. Takes in questions and answers that have come, and answers the questions.
+  // Local. Takes in arrived questions and answers, and answers the questions.
   void answer() { end_->journals.answer(); }
   // Local. A letter to every other rank; waits up to a second for them to be gone.
   void announce() { end_->journals.announce(); }
-  // Local. Takes in what has come, first.
+  // Local. Takes in arrived letters, first.
   std::chrono::nanoseconds longest_pause() const { return end_->journals.longest_pause(); }
 
-  // What lies in SharedSpace is lent where it lies. A job that aborts ends, so that nothing needs to be held.
-  // Whether both are one, or of a host whose ranks can map each other's blocks.
+  // Memory in SharedSpace is lent in place. An aborting job ends, so nothing needs to be held.
+  // True if both are one, or of a host with ranks able to map each other's blocks.
   bool lends(int one, int other) const { return one == other || end_->meet(one, other); }
   // Of memory in SharedSpace; id 0 for any other.
   Place place_of(void const* memory) const { return detail::shared_blocks.place_of(memory); }
   // Local. In SharedSpace, kept until the communicator goes. Error (out_of_memory).
   std::byte* window(int channel, std::size_t bytes);
-  // Local. Maps a peer's block when it is first asked for. Error (transport) where that fails.
+  // Local. Maps a peer's block when it is first asked for. Error (transport) on failure.
   std::byte* address_of(Place const& place);
   // Always 0: loans are not told apart.
   std::uint64_t lend(int /*channel*/) const { return 0; }
-  // Always true: what is lent stays until the operation is complete, or the job ends.
+  // Always true: lent memory stays until the operation is complete, or the job ends.
   bool hold(int /*channel*/, int /*rank*/, std::uint64_t /*number*/) const { return true; }
   // Nothing to be done, as `hold` notes nothing.
   void release(int /*channel*/, int /*rank*/) const noexcept {}
@@ -147,30 +146,30 @@ class MpiCommunicator {
   template <class T>
   Request sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count);
 
-  // Requests refer to it, so that this object may move.
+  // On the heap, as requests refer to it and this object may move.
   Owned<detail::MpiEndpoint> end_;
 };
 
-// A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` returned
-// true, it cancels what has not begun, waits for the rest, and ends the job if that takes more than a second.
+// A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` returned true, it
+// cancels the messages not begun, waits for the rest, and ends the job after more than a second of it.
 class MpiCommunicator::Request {
  public:
   Request() = default;
   // `other` is complete afterwards, and withdraws nothing.
   Request(Request&& other) noexcept : end_{std::exchange(other.end_, nullptr)}, channel_{other.channel_} {}
-  // Withdraws the operation that it had, if that is not complete.
+  // Withdraws its former operation, unless complete.
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
-  // Moves on all that this rank has in flight; true once the operation is complete. Throws Error: mismatch, transport.
+  // Moves on all operations of this rank in flight; true once this one is complete. Throws Error: mismatch, transport.
   bool test();
-  // A rank that has not delivered, else one that has not taken; -1 once complete.
+  // Returns a rank still to deliver, else one still to take; -1 once complete.
   int waiting_for() const { return end_ ? end_->waiting_for(channel_) : -1; }
 
  private:
   friend class MpiCommunicator;
   Request(detail::MpiEndpoint* end, int channel) : end_{end}, channel_{channel} {}
-  // Withdraws what is not complete.
+  // Withdraws the operation unless complete.
   void drop() noexcept;
 
   detail::MpiEndpoint* end_ = nullptr;
@@ -202,7 +201,7 @@ PARALLAX_MPI_INLINE bool MpiCommunicator::serialized() const {
   return level >= MPI_THREAD_SERIALIZED;
 }
 
-// The ranks that leave by one error, of which one is the cause, say it once.
+// Ranks leaving by one error, caused by one of them, say it once.
 PARALLAX_MPI_INLINE void MpiCommunicator::abort(Error const& reason) {
   if (detail::mpi_process.in_child()) return;
   if (reason.code() != Errc::aborted) detail::end_mpi_job(rank(), reason);
@@ -291,14 +290,14 @@ static_assert(BareAllreduce<MpiCommunicator> && AnnouncesPauses<MpiCommunicator>
 
 namespace detail {
 
-// run_mpi of a body that is called by its address. `guarded`: what was launched is compared with what was joined.
+// run_mpi of a body called by its address. `guarded`: the number launched is compared with the number joined.
 int run_mpi_rank(int& argc, char**& argv, FunctionRef<int(MpiCommunicator&)> body, MpiOptions const& options, bool guarded);
 
-// MPI as an entrance of `run`, which every program knows that includes this header.
+// MPI as an entrance of `run`, known to every program with this header.
 int join_mpi(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
-// The first that is there of the variables of launchers: of PMI (mpiexec of MPICH and its relatives, srun), PMIx, and Open MPI.
+// Returns the first launcher's variable found: of PMI (mpiexec of MPICH and its relatives, srun), PMIx, and Open MPI.
 char const* mpi_claims(Environment variable);
-// What MPI says of itself, also before it is initialised.
+// Returns MPI's name and version in its own words, also before it is initialised.
 std::string mpi_library();
 inline constinit Entrance mpi_entrance{
     .name = "MPI", .precedence = 10, .claims = mpi_claims, .join = join_mpi, .library = mpi_library};
@@ -328,7 +327,7 @@ PARALLAX_MPI_INLINE int join_mpi(int& argc, char**& argv, RunOptions const& opti
   return run_mpi_rank(argc, argv, as_joined, {.deadline = options.deadline}, false);
 }
 
-// Error (misuse) where MPI_COMM_WORLD is smaller than what was launched.
+// Throws Error (misuse) if MPI_COMM_WORLD is smaller than the number launched.
 inline void check_mpi_start() {
   int size = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -352,7 +351,7 @@ PARALLAX_MPI_INLINE int run_mpi_rank(int& argc, char**& argv, FunctionRef<int(Mp
       end_child(mpi_process, rank);
       end_mpi_job(rank, current_error(rank, "the training of a rank"));
     }
-    if (mpi_job_is_ending) MpiEnd::await();  // `body` caught what had left a session
+    if (mpi_job_is_ending) MpiEnd::await();  // `body` caught the exception of a session
     mpi_body_is_run = false;
   }
   return MpiDebts::status(status);

@@ -1,5 +1,5 @@
-// Device memory by NCCL: exchanges and sums that devices make among themselves, under a deadline, beside a host communicator.
-// Made by trainers that have an ncclComm_t for each rank.
+// Device memory by NCCL: exchanges and sums among devices, under a deadline, beside a host communicator. Made by trainers with
+// an ncclComm_t for each rank.
 #pragma once
 
 #include <nccl.h>
@@ -22,26 +22,25 @@
 
 namespace parallax {
 
-// NCCL itself neither notices ranks that disagree nor ever gives up waiting. `compared`: before an operation is put in the
-// stream, the ranks tell each other, by the host communicator, which one it is and how large, so that none is begun on which
-// they disagree (Error mismatch) or that a rank has not come to, and all put operations of several channels in the stream in
-// the order in which rank 0 posted them. Otherwise it is put in the stream at once, which is only for those who post in one
-// order on all ranks, as a Session does not: what disagrees then ends by the deadline, or is undefined where NCCL says so. The
-// same on all ranks.
+// NCCL itself neither notices ranks in disagreement nor ever gives up waiting. `compared`: before an operation is put in the
+// stream, the ranks tell each other its kind and size, by the host communicator; none is begun in disagreement (Error mismatch)
+// or with a rank missing, and all ranks put operations of several channels in the stream in the order of their posting on rank
+// 0. Otherwise it is put in the stream at once, for programs posting in one order on all ranks, unlike a Session: a
+// disagreement then ends by the deadline, or is undefined as by NCCL's manual. The option is the same on all ranks.
 struct NcclOptions {
   // Costs one exchange by the host communicator for each operation.
   bool compared = true;
 };
 
-// The host communicator, for all that is the host's, and exchanges of device memory by the user's ncclComm_t, whose ranks are
-// the host's. Refers to both and to the queue, which must outlive it; does not own. Whoever makes or uses it has the queue's
-// device as the current one. Between devices of one process, what is sent and received is open to all of them: a CudaPool's, or
+// The host communicator, for everything of the host, and exchanges of device memory by the user's ncclComm_t, with the ranks of
+// the host. Refers to both and to the queue, which must outlive it; does not own. Its maker and users have the queue's device
+// as the current one. Between devices of one process, memory sent and received is open to all of them: a CudaPool's, or
 // cudaMalloc's. Move-only. Communicators that do not block are polled; the first may still be initialising when this is made.
-//   constructing   local, waits for NCCL at most the deadline. Error mismatch where rank or size is not the host's
-//   operations     on device memory are put in the stream one after another, and are NCCL's: one that the stream has come to
-//                  and has not done within the deadline when another is posted or polled is an Error (timeout), after an
-//                  abort. What the user has put in the stream before it takes as long as it takes
-//   errors         of NCCL's are Error (misuse: an argument or its usage; out_of_memory; transport: all else), which names the
+//   constructing   local, waits for NCCL at most the deadline. Error mismatch unless rank and size are the host's
+//   operations     on device memory are put in the stream one after another, and are NCCL's: one begun by the stream
+//                  and not done within the deadline when another is posted or polled is an Error (timeout), after an
+//                  abort. Work put in the stream before by the user takes as long as it takes
+//   errors         of NCCL's are Error (misuse: an argument or its usage; out_of_memory; transport: all else), with the
 //                  call and this rank, after an abort
 //   abort          ncclCommAbort, once, and the host's abort. Nothing is put in the stream afterwards. The user's ncclComm_t is
 //                  gone then, and must not be destroyed: see `aborted`
@@ -50,10 +49,10 @@ class NcclCommunicator : public Forwarding<Host> {
  public:
   // Memory of the queue's device.
   using device_space = CudaSpace;
-  // A step can be captured: what moves device memory is in the stream, and nothing else.
+  // A step can be captured: its moves of device memory are in the stream, and nothing else.
   static constexpr bool captures = true;
 
-  // Local: asks NCCL for rank and size. Error: invalid_argument where `comm` is null, mismatch, timeout, and NCCL's own.
+  // Local: asks NCCL for rank and size. Error: invalid_argument if `comm` is null, mismatch, timeout, and NCCL's own.
   NcclCommunicator(ncclComm_t comm, Host& host, CudaQueue queue, NcclOptions options = {})
       : NcclCommunicator{host, std::make_unique<Lanes>(comm, host, queue, options)} {}
 
@@ -65,10 +64,10 @@ class NcclCommunicator : public Forwarding<Host> {
     return {*lanes_, channel};
   }
 
-  // Sums of device memory are formed in the order that NCCL likes.
+  // Sums of device memory are formed in an order of NCCL's choice.
   SumOrder device_sum_order() const { return SumOrder::vendor; }
 
-  // Collective on a channel, as ialltoallv_device. From `send` to `receive`, which are the same or do not overlap.
+  // Collective on a channel, as ialltoallv_device. From `send` to `receive`: one range, or two without overlap.
   template <class T>
   DeviceRequest iallreduce_device(int channel, T const* send, T* receive, std::size_t count) {
     lanes_->post(channel, {Kind::sum, send, receive, count, type_of<T>(), sizeof(T)});
@@ -80,23 +79,23 @@ class NcclCommunicator : public Forwarding<Host> {
     lanes_->post(channel, {Kind::sum_of_part, send, receive, count, type_of<T>(), sizeof(T)});
     return {*lanes_, channel};
   }
-  // `count` elements of each rank, those of rank r at r · count. In place: send = receive + rank · count.
+  // `count` elements of each rank, rank r's at r · count. In place: send = receive + rank · count.
   template <class T>
   DeviceRequest iallgather_device(int channel, T const* send, T* receive, std::size_t count) {
     lanes_->post(channel, {Kind::gather, send, receive, count, type_of<T>(), sizeof(T)});
     return {*lanes_, channel};
   }
 
-  // Waits until the stream has done what it has been given. Error timeout, after an abort, when that outlasts the deadline:
-  // what NCCL waits for may never come, and cudaStreamSynchronize would wait as long.
+  // Waits until the stream has done all its work. Error timeout, after an abort, past the deadline: NCCL may wait for a rank
+  // that never comes, and cudaStreamSynchronize would wait as long.
   void synchronize() { lanes_->synchronize(); }
 
   // Local. Ends NCCL's communicator, then the host's.
   void abort(Error const& reason) { lanes_->abort(reason); }
-  bool aborted() const { return lanes_->aborted(); }  // whether ncclCommAbort has been called
+  bool aborted() const { return lanes_->aborted(); }  // true once ncclCommAbort has been called
 
  private:
-  // What ranks compare, and what a message calls by the name of the function.
+  // The kind of an operation, compared between ranks, and named in messages by its function.
   enum class Kind : std::uint64_t { exchange, sum, sum_of_part, gather };
   // A sum or a gathering of elements in memory of the device. As it is by default, it stands for an exchange of blocks.
   struct Collective {
@@ -123,7 +122,7 @@ class NcclCommunicator : public Forwarding<Host> {
 
 // ---- below: how it is done ----
 
-// The operations of a rank on device memory, one per channel. Made by NcclCommunicator, which owns it.
+// The operations of a rank on device memory, one per channel. Made and owned by NcclCommunicator.
 template <Communicator Host>
 class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaiter {
  public:
@@ -156,7 +155,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     lane.collective = {};
     set_out(channel, lane, [&](std::size_t rank) { return transfer.to[rank].bytes; });
   }
-  // A sum or a gathering, of which every rank brings equally much.
+  // Posts a sum or a gathering, with equally much from every rank.
   void post(int channel, Collective const& collective) {
     supervise();
     check_idle(*host_, channel, name(collective.kind));
@@ -165,7 +164,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     set_out(channel, lane, [&](std::size_t) { return collective.count * collective.element; });
   }
 
-  // An event behind all that is in the stream, looked at until it is reached.
+  // Puts an event behind all work in the stream, and looks at it until it is reached.
   void synchronize() {
     supervise();
     ending_.record(queue.stream);
@@ -185,15 +184,14 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     stop(reason);
     host_->abort(reason);
   }
-  // Whether NCCL's communicator is gone.
+  // Returns true if NCCL's communicator is gone.
   bool aborted() const { return reason_.has_value(); }
 
   // This rank's.
   CudaQueue const queue;
 
  private:
-  // What ranks tell each other of an operation.
-  // The number at rank 0 is that of the order in the stream.
+  // An operation as the ranks tell each other. The number at rank 0 sets the order in the stream.
   struct Header {
     std::uint64_t number, kind, bytes;
   };
@@ -211,7 +209,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     std::vector<ByteRange> to, from;
     std::vector<Header> told, heard;
   };
-  // An operation in the stream, between two events. The deadline is counted from when the device was seen to have come to it.
+  // An operation in the stream, between two events. The deadline counts from the first look at which the device had come to it.
   struct Watched {
     CudaEvent ahead, behind;
     std::optional<std::chrono::nanoseconds> since;
@@ -232,14 +230,14 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
 
   bool is_self(std::size_t rank) const { return static_cast<int>(rank) == host_->rank(); }
   Lane& lane_of(int channel) { return *lanes_[static_cast<std::size_t>(channel)]; }
-  // The channel's, which is made when it is first used.
+  // The channel's, made when it is first used.
   Lane& open(int channel) {
     std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
     if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
     return *made;
   }
 
-  // Posted: with `compared`, headers travel first; the stream gets it once it is its turn. `bytes_to`: what goes to a rank.
+  // Posted: with `compared`, headers travel first; the stream gets it once it is its turn. `bytes_to`: outgoing bytes by rank.
   template <class BytesTo>
   void set_out(int channel, Lane& lane, BytesTo&& bytes_to) {
     std::uint64_t const number = posted_ + 1;
@@ -262,7 +260,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     if (lane.stage == Stage::waits_for_its_turn) move_on();  // it may be in the stream at once
   }
 
-  // True once the operation is in the stream, and an event behind it.
+  // True once the operation and an event behind it are in the stream.
   bool advance(int channel) override {
     supervise();
     Lane& lane = lane_of(channel);
@@ -285,7 +283,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     return true;
   }
 
-  // When the host communicator fails, peers do not come any more, and what NCCL has in the stream would wait for them.
+  // When the host communicator fails, peers do not come any more, and NCCL's work in the stream would wait for them.
   template <class Call>
   auto by_host(Call&& call) {
     try {
@@ -296,12 +294,12 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     }
   }
 
-  // Throws the reason of a peer that has aborted the host communicator.
+  // Throws the reason of a peer's abort of the host communicator.
   void heed_host() {
     if constexpr (TellsOfAborts<Host>) by_host([&] { host_->check(); });
   }
 
-  // Error (mismatch) that names a rank which posted something else, or another size.
+  // Throws Error (mismatch) with a rank whose operation is another, or of another size.
   void compare(Lane const& lane) const {
     auto const refuse = [&](std::size_t rank, std::string const& what) {
       throw Error{Errc::mismatch, static_cast<int>(rank), name(lane.collective.kind), "",
@@ -332,7 +330,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
       case Kind::gather: return began(ncclAllGather(c.send, c.receive, c.count, c.type, comm_, queue.stream), c.kind);
     }
   }
-  // A communicator that does not block may be at it still: it is polled by `settled`.
+  // A non-blocking communicator may be at it still: it is polled by `settled`.
   void began(ncclResult_t result, Kind kind) {
     unsettled_ = result == ncclInProgress;
     check(result, call_of(kind));
@@ -348,7 +346,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     return "NCCL";
   }
 
-  // The first call that fails is the one that is told of; a group that was opened is closed.
+  // The first failure of a call is reported; an open group is closed.
   void exchange(Transfer const& transfer) {
     auto const self = static_cast<std::size_t>(host_->rank());
     device::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
@@ -377,7 +375,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     began(last, Kind::exchange);
   }
 
-  // Whether the call that was made last is over: the work is in the stream.
+  // Returns true if the latest call is over: the work is in the stream.
   bool settled(char const* call) {
     if (!unsettled_) return true;
     ncclResult_t state = ncclSuccess;
@@ -388,8 +386,8 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     return true;
   }
 
-  // Puts an event behind the operation, so that it is missed if the device is at it for longer than the deadline.
-  // What is captured is not in the stream yet.
+  // Puts an event behind the operation, to notice a device at it for longer than the deadline. Captured work is not in the
+  // stream yet.
   void watch(int channel, Lane const& lane) {
     if (device::is_captured(queue.stream)) return;
     next_.behind.record(queue.stream);
@@ -400,7 +398,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     std::swap(watched_[busy_++], next_);
   }
 
-  // Called now and then: after an abort throws its reason, aborts where NCCL has failed or an operation is overdue.
+  // Called now and then: after an abort throws its reason, aborts if NCCL has failed or an operation is overdue.
   void supervise() {
     if (reason_) throw *reason_;
     heed_host();
@@ -418,7 +416,7 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
       time_out(first.operation, "the device has not done what was posted on channel " + std::to_string(first.channel));
   }
 
-  // Throws NCCL's error, after an abort. What is in progress is none.
+  // Throws NCCL's error, after an abort. A call in progress is none.
   void check(ncclResult_t result, char const* call) {
     if (result == ncclSuccess || result == ncclInProgress) return;
     char const* const last = ncclGetLastError(comm_);
@@ -436,33 +434,33 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
     abort(error);
     throw error;
   }
-  // Ends NCCL's communicator, once. What is in the stream ends, too.
+  // Ends NCCL's communicator, once. Its work in the stream ends, too.
   void stop(Error const& reason) {
     if (reason_) return;
     reason_ = reason;
     static_cast<void>(ncclCommAbort(comm_));
   }
 
-  // A rank whose header is missing, of this operation or of the one whose turn it is.
+  // Returns a rank with a missing header, of this operation or of the one in turn.
   int missing(int channel) const override {
     std::optional<Lane> const& lane = lanes_[static_cast<std::size_t>(channel)];
     if (lane->request) return lane->request->waiting_for();
-    for (std::optional<Lane> const& first : lanes_)  // whose turn it is, or may be
+    for (std::optional<Lane> const& first : lanes_)  // the one in turn, or perhaps in turn
       if (first && first->request && (first->number == 0 || first->number == begun_ + 1)) return first->request->waiting_for();
     return -1;
   }
-  // The host's request withdraws; what is in the stream is NCCL's.
+  // The host's request withdraws; work in the stream is NCCL's.
   void give_up(int channel) noexcept override { lane_of(channel).request.reset(); }
 
   ncclComm_t comm_;
   Host* host_;
   NcclOptions options_;
-  std::array<std::optional<Lane>, channels> lanes_;  // of those channels that were used
+  std::array<std::optional<Lane>, channels> lanes_;  // of the channels used
   std::uint64_t posted_ = 0, begun_ = 0;             // operations; put in the stream in the order of rank 0's posting
   bool unsettled_ = false;                           // NCCL has not come back from the last call
   std::vector<Watched> watched_;                     // the first `busy_` in the order of the stream, then spare ones
   std::size_t busy_ = 0;
-  Watched next_;  // of the operation that is being put in the stream
+  Watched next_;  // of the operation being put in the stream
   CudaEvent ending_;
   std::optional<Error> reason_;
 };

@@ -1,5 +1,5 @@
-// The front door of a program: `run` calls its body on every rank of this process, whether these are threads, one process of a
-// job, or one rank alone. `main` returns what it returns.
+// The front door of a program: `run` calls its body on every rank of this process, be they threads, one process of a job, or
+// one rank alone. `main` returns its result.
 #pragma once
 
 #include <unistd.h>
@@ -24,55 +24,56 @@
 
 namespace parallax {
 
-// Runs `body(AnyCommunicator&)` on every rank of this process, and returns what the process is to exit with: what `body` returns,
-// if that is an int, else 0; of threads the first that is not 0, by rank. The ranks are
-//   1. N threads, where the command line has --px-ranks N,
-//   2. else processes on the hosts that a file names, where it has --px-hosts FILE (detail/launch/resources.hpp says what is in it): this
-//      one starts them, and joins none. The program includes comm/socket.hpp, by which they join, or, where the command line has
-//      --px-mpi, comm/mpi.hpp: this one then becomes the mpiexec that starts them,
-//   3. else those of the launcher that started this process, where the program has an entrance to them: comm/mpi.hpp is one, and
+// Runs `body(AnyCommunicator&)` on every rank of this process, and returns the process's exit status: the result of `body` if
+// an int, else 0; of threads the first other than 0, by rank. The ranks are
+//   1. N threads, with --px-ranks N on the command line,
+//   2. else, with --px-hosts FILE, processes on the hosts named in the file (format: detail/launch/resources.hpp): this process
+//      starts them, and joins none. The program includes comm/socket.hpp, by which they join, or, with --px-mpi on the command
+//      line, comm/mpi.hpp: this process then becomes their mpiexec,
+//   3. else those of the launcher of this process, if the program has an entrance to them: comm/mpi.hpp is one, and
 //      comm/socket.hpp, in any order of includes (detail/launch/entrances.hpp tells how a backend becomes another),
 //   4. else as many threads as the options say, or this process alone: one rank of a SelfCommunicator.
-// Takes its options, which begin with --px-, out of the arguments: --px-help prints them. Then `argc` and `argv` tell of those that
-// are left, in an array that lasts as long as the program. The array of before stays as it was: a copy of both, which a body has
-// by [=], tells the whole command line, and own_arguments what is the program's of it. An option that it does not know, or a wrong
-// number, is a line on stderr and the result 2. When a rank leaves by an exception, its words, with the rank, are the last line
-// on stderr, and the result is `abort_code`, or the job ends with it, as under run_mpi. Two errors (misuse) end a program so before
-// `body` runs: more processes were launched than joined (detail/launch/guard.hpp), and --px-ranks in each of several processes.
+// Takes its options, all beginning with --px-, out of the arguments: --px-help prints them. Then `argc` and `argv` tell of the
+// rest, in an array as long-lived as the program. The former array stays as it was: copies of both, captured by a body with
+// [=], tell the whole command line, and own_arguments the program's part of it. An unknown option, a wrong number, or a bad
+// file of hosts, is a line on stderr and the result 2. With --px-hosts the result is the launch's: 0, or the exit status of the
+// rank that failed first. When a rank leaves by an exception, its words, with the rank, are the last line on stderr, and the
+// result is `abort_code`, or the job ends with it, as under run_mpi. Two errors (misuse) end a program so before `body` runs:
+// more processes were launched than joined (detail/launch/guard.hpp), and --px-ranks in each of several processes.
 //   int main(int argc, char** argv) {
 //     return px::run(argc, argv, [](px::AnyCommunicator& world) { … });
 //   }
-// Types of communicators may be named, for a body that is a template: it is called with the one that was chosen, and compiled
-// for each. Error (misuse) where that is none of them. Alone is then a ThreadCommunicator's, where SelfCommunicator is not named.
+// Types of communicators may be named, for a body that is a template: it is called with the chosen one, and compiled for each.
+// Error (misuse) if the chosen one is not named. A rank alone has a ThreadCommunicator unless SelfCommunicator is named.
 //   px::run<px::ThreadCommunicator, px::MpiCommunicator>(argc, argv, [](auto& world) { … });
 template <class... Communicators, class Body>
 int run(int& argc, char**& argv, Body&& body, RunOptions options = {});
 
-// Local. The arguments of the command line behind the program's name, without those of `run`: for a program that reads its own,
-// before it calls `run` or in its body. Refers to `argv`.
+// Local. Returns the command line's arguments behind the program's name, without those for `run`: for programs with arguments
+// of their own, before `run` is called or in its body. Refers to `argv`.
 std::vector<std::string_view> own_arguments(int argc, char const* const* argv);
 
 // ---- below: how it is done ----
 
 namespace detail {
 
-// A body that is called by its address.
+// A body called by its address.
 using RunBody = FunctionRef<int(JoinedWorld&)>;
 
-// `run`, with a start that is given. `self`: who is alone has a SelfCommunicator, else a ThreadCommunicator.
+// `run`, with a given start. `self`: a rank alone has a SelfCommunicator, else a ThreadCommunicator.
 int run_ranks(int& argc, char**& argv, RunBody body, RunOptions const& options, Start const& start, bool self);
 
-// Error (misuse): the type that was joined is none of those that `run` was given.
+// Throws Error (misuse): the type joined is none of the types given to `run`.
 [[noreturn]] void refuse_type(JoinedWorld& world);
 
-// Whether a body can be called with each of the types, or with AnyCommunicator where none is named.
+// Returns true if a body can be called with each of the types, or with AnyCommunicator if none is named.
 template <class Body, class... Communicators>
 constexpr bool takes() {
   if constexpr (sizeof...(Communicators) == 0) return std::is_invocable_v<Body&, AnyCommunicator&>;
   else return (std::is_invocable_v<Body&, Communicators&> && ...);
 }
 
-// Calls `body` with the communicator as what it is, or as AnyCommunicator where no types are named.
+// Calls `body` with the communicator as its own type, or as AnyCommunicator if no types are named.
 template <class... Communicators, class Body>
 int call_body(Body& body, JoinedWorld& world) {
   if constexpr (sizeof...(Communicators) == 0) {
@@ -86,13 +87,13 @@ int call_body(Body& body, JoinedWorld& world) {
 }
 
 #if PARALLAX_LAUNCH_BODIES
-// What left a rank, as the Error that its peers see, and which rank that was.
+// The exception of a rank as an Error, as seen by its peers, and the rank.
 struct LeftByError : Error {
   LeftByError(int at, Error const& error) : Error{error}, rank_of_thread{at} {}
   int rank_of_thread;
 };
 
-// On N threads. The first status that is not 0, by rank.
+// Runs `body` on N threads. Returns the first status other than 0, by rank.
 inline int run_on_threads(int size, RunBody body, RunOptions const& options) {
   std::vector<int> statuses(static_cast<std::size_t>(size));
   auto const on_rank = [&](ThreadCommunicator& own) {
@@ -113,7 +114,7 @@ inline int run_on_threads(int size, RunBody body, RunOptions const& options) {
   return 0;
 }
 
-// On the rank that is alone.
+// Runs `body` on one rank alone.
 inline int run_alone(RunBody body) {
   SelfCommunicator own;
   JoinedWorld world{own};
@@ -135,7 +136,7 @@ inline int run_here(int threads, RunBody body, RunOptions const& options, Start 
   }
 }
 
-// As processes on hosts, each of which is this program with the same arguments, but for those of `run`.
+// Runs processes on hosts, each of this program with the same arguments, but for those of `run`.
 inline int run_on_hosts(int argc, char** argv, RunArguments const& said, Start const& start) {
   try {
     if (Entrance const* const entrance = entrance_of(start.variable))
@@ -164,7 +165,7 @@ inline int run_on_hosts(int argc, char** argv, RunArguments const& said, Start c
   }
 }
 
-// Reads the options of `run`. If there are any, `argc` and `argv` become those of an array without them.
+// Reads the options of `run`. If there are any, `argc` and `argv` then tell of an array without them.
 inline RunArguments read_run_arguments(int& argc, char**& argv) {
   static auto& arrays = *new std::vector<std::vector<char*>>;  // for good: threads may outlive statics
   std::vector<char*> left(argv, argv + argc);

@@ -1,5 +1,5 @@
-// The communicator of one rank: made by a trainer that is not distributed yet, and by whoever wants the result of one rank to
-// compare others with.
+// The communicator of one rank: made by a trainer not yet distributed, and wherever the result of one rank is wanted for
+// comparison.
 #pragma once
 
 #include <cstring>
@@ -12,11 +12,11 @@
 namespace parallax {
 
 // A communicator of one rank, without threads, processes or a library behind it. Every exchange copies the rank's block for
-// itself and is complete when it returns. Of optional abilities it has a Mailbox: a trainer apart runs alone by it. May be
+// itself and is complete when it returns. Of optional abilities it has a Mailbox, on which a trainer apart runs alone. May be
 // moved at any time.
 class SelfCommunicator {
  public:
-  // An exchange that was complete when it was posted. Refers to nothing.
+  // An exchange, complete when it was posted. Refers to nothing.
   class Request {
    public:
     // True from the start: `ialltoallv` has copied the block.
@@ -26,7 +26,7 @@ class SelfCommunicator {
   };
 
   SelfCommunicator() = default;
-  // Makes one whose mailbox has these bounds. Throws Error (invalid_argument) for a window below 1.
+  // Makes a communicator whose mailbox has these bounds. Throws Error (invalid_argument) for a window below 1.
   explicit SelfCommunicator(MailboxBounds const& bounds) : bounds_{bounds} {
     detail::check_bounds(bounds, bounds.largest, "SelfCommunicator");
   }
@@ -35,11 +35,11 @@ class SelfCommunicator {
   int rank() const { return 0; }
   // Always 1.
   int size() const { return 1; }
-  // 60 s; no exchange ever waits for it.
+  // 60 s; no exchange ever waits so long.
   std::chrono::nanoseconds deadline() const { return std::chrono::seconds{60}; }
 
   // Copies the block of rank 0 for rank 0, at once; the two may overlap. `channel` is ignored, and no channel is ever busy.
-  // Throws Error (mismatch) where the rank sends itself another size than it expects, and the reason after an abort.
+  // Throws Error (mismatch) if the rank sends itself another size than it expects, and the reason after an abort.
   Request ialltoallv(int /*channel*/, Transfer const& transfer) {
     if (reason_) throw *reason_;
     ByteRange const out = transfer.to[0], in = transfer.from[0];

@@ -1,5 +1,5 @@
-// Ranks as processes that are joined by TCP, with nothing but the standard library and POSIX: trainers that are started by
-// torchrun, Kubernetes, mpiexec, srun or a shell make a SocketCommunicator of options, or of the environment.
+// Ranks as processes joined by TCP, with nothing but the standard library and POSIX: trainers started by torchrun, Kubernetes,
+// mpiexec, srun or a shell make a SocketCommunicator of options, or of the environment.
 #pragma once
 
 #include <chrono>
@@ -23,15 +23,15 @@
 
 namespace parallax {
 
-// Waits for connections before ranks are made: for a rank 0 whose port the system chooses, and which tells the others in a way
-// of its own. Owns the socket; move-only.
+// Waits for connections before ranks are made: for a rank 0 with a port chosen by the system, told to the others in a way of
+// its own. Owns the socket; move-only.
 class SocketListener {
  public:
-  // Local. "host:port", or "[host]:port"; port 0 is any that is free. Error: invalid_argument for what is no address,
-  // transport where nobody can listen there.
+  // Local. "host:port", or "[host]:port"; port 0 is any free one. Error: invalid_argument for anything but an address,
+  // transport if nobody can listen there.
   explicit SocketListener(std::string_view address = "127.0.0.1:0");
 
-  // Where it listens, in digits: what SocketOptions take as an address.
+  // Returns the address it listens at, in digits: an address for SocketOptions.
   std::string address() const { return detail::text_of(detail::socket_address(socket_, &::getsockname)); }
 
  private:
@@ -39,34 +39,34 @@ class SocketListener {
   detail::OwnedDescriptor socket_;
 };
 
-// One rank's end of a world of processes, or threads, each of which has a connection to every other. Owns its sockets;
-// move-only, also while operations are in flight. Used by one thread at a time. It makes no thread: everything moves inside of
-// its calls, and who waits for peers sleeps.
-//   constructing   collective. Rank 0 listens at the address of the options, or says by a file or the launcher where it
-//                  listens; all others call it until the deadline. Ranks of one job know one key, and nobody else joins. What
-//                  is said afterwards is neither encrypted nor signed. The look-up of a name has a thread of its own
-//   destroying     local: says goodbye, and waits a second at most until the peers' systems have it. Then the launcher that has
-//                  joined the ranks (PMI) hears that this one needs it no more. One that dies without that has crashed: mpiexec
+// One rank's end of a world of processes, or threads, each with a connection to every other. Owns its sockets; move-only, also
+// while operations are in flight. Used by one thread at a time. It makes no thread: everything moves inside of its calls, and a
+// rank waiting for peers sleeps.
+//   constructing   collective. Rank 0 listens at the address of the options, or tells its address by a file or the
+//                  launcher; all others call it until the deadline. Ranks of one job know one key, and nobody else joins.
+//                  Later traffic is neither encrypted nor signed. The look-up of a name has a thread of its own
+//   destroying     local: says goodbye, and waits a second at most until the peers' systems have it. Then the launcher of
+//                  the ranks (PMI) hears that this one needs it no more. One that dies without that has crashed: mpiexec
 //                  ends the others
 //   abort          every rank's pending and next operation throws the reason, and the first one stays
-// A peer that is gone without a goodbye, or whose frames are not as it has sent them, ends the communicator: Error (transport),
-// which names its rank and host, on every rank.
+// A peer gone without a goodbye, or with frames other than sent, ends the communicator: Error (transport), with its rank and
+// host, on every rank.
 class SocketCommunicator {
  public:
   // An operation in flight; see below.
   class Request;
-  // What is allocated here, ranks of the host can reach where it lies.
+  // Memory allocated here is within reach of the host's ranks, in place.
   using lent_space = SharedSpace;
 
-  // Collective. Error: timeout that names who is missing, mismatch where ranks disagree on the world, invalid_argument for
-  // options that make no sense or an address that needs a key, transport where rank 0 cannot listen, a rank was lost or the
-  // launcher does not answer as it should, file for one that cannot be written or must not be trusted.
+  // Collective. Error: timeout with the missing ranks, mismatch for ranks in disagreement on the world, invalid_argument for
+  // senseless options or an address that needs a key, transport if rank 0 cannot listen, a rank was lost or the launcher does
+  // not answer as it should, file for one not writable or not to be trusted.
   explicit SocketCommunicator(SocketOptions const& options)
       : end_{std::make_unique<detail::SocketEndpoint>(options, detail::OwnedDescriptor{})} {
     if (detail::Rendezvous::by_launcher(options)) farewell_.becomes_due();
   }
-  // Collective. Of a rank 0 that listens already: of "file:" and "pmi:" it leaves word of that, and any other address of the options
-  // is not looked at. Error likewise.
+  // Collective. With a rank 0 already listening: at "file:" and "pmi:" it leaves word of its address; any other address of the
+  // options is not looked at. Error likewise.
   SocketCommunicator(SocketListener listener, SocketOptions const& options)
       : end_{std::make_unique<detail::SocketEndpoint>(options, std::move(listener.socket_))} {
     if (detail::Rendezvous::by_launcher(options)) farewell_.becomes_due();
@@ -78,44 +78,44 @@ class SocketCommunicator {
   int size() const { return end_->options.size; }
   // As the options have it, 60 s by default.
   std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
-  // Whether this host has more ranks than hardware threads, so that waiting sleeps at once.
+  // True if this host has more ranks than hardware threads; waiting then sleeps at once.
   bool oversubscribed() const { return end_->oversubscribed; }
   // The host of every rank; hosts are numbered from 0 in the order of their first rank.
   std::vector<int> const& hosts() const { return end_->hosts; }
 
-  // Whether blocks between two ranks go through memory: where they are one, or of one host and it can be had.
+  // True if blocks between two ranks go through memory: of one rank, or of one host if memory can be shared there.
   bool shares_memory(int one, int other) const { return end_->shares_memory(one, other); }
 
-  // Collective on a channel. Writes what can be written at once; the rank's own block is copied. What peers of other hosts send
-  // before they are waited for is kept, however much it is; to those of its own a rank gives large blocks once they wait.
-  // Error: invalid_argument for lists of another length than `size` and for channels that are not there, misuse where the
-  // channel is busy, mismatch where sizes disagree, transport, and the reason after an abort.
+  // Collective on a channel. Writes as much as can be written at once; the rank's own block is copied. Blocks from peers of
+  // other hosts are kept before they are waited for, however large; to peers of its own host a rank gives large blocks once
+  // they wait. Error: invalid_argument for lists of another length than `size` and for channels out of range, misuse for a busy
+  // channel, mismatch for sizes in disagreement, transport, and the reason after an abort.
   Request ialltoallv(int channel, Transfer const& transfer);
 
-  // Local: tells every rank, and waits a quarter of a second at most until the system has taken it.
+  // Local: tells every rank, and waits a quarter of a second at most until the system has taken the message.
   void abort(Error const& reason) { end_->abort(reason); }
   // Makes progress. Throws the reason once any rank has aborted, or was lost.
   void check() { end_->check(); }
   // Returns when a peer has sent something or can be sent more, or after so long.
   void sleep(std::chrono::nanoseconds at_most) const { end_->sleep(at_most); }
 
-  // As the options say: requests from one rank to another that were not taken yet.
+  // As the options say: requests from one rank to another not yet taken.
   int window() const { return end_->options.mailbox.window; }
   // Bytes of a letter, as the options say.
   std::size_t largest() const { return end_->options.mailbox.largest; }
-  // Local. A request counts in the window until its receiver has said that it took it. Error: invalid_argument, and the reason
+  // Local. A request counts in the window until its receiver has confirmed the taking. Error: invalid_argument, and the reason
   // after an abort.
   bool post(LetterLane lane, int to, LetterParts parts) { return end_->post_letter(lane, to, parts); }
   // Local. Makes progress. Error likewise.
   bool take(LetterLane lane, int from, Letter& letter) { return end_->take_letter(lane, from, letter); }
 
-  // This rank's, which peers ask for.
+  // This rank's; peers ask for it by messages.
   Journal& journal() { return end_->journals.journal; }
-  // Local. Asks that rank; what comes back is told by a later call.
+  // Local. Asks that rank; the answer is told by a later call.
   std::optional<RankStatus> status_of(int rank, bool& fresh) { return end_->status_of(rank, fresh); }
-  // Local. Makes progress, and answers those who asked.
+  // Local. Makes progress, and answers ranks that asked.
   void answer() { end_->answer(); }
-  // Local. Tells every other rank; waits up to a second until the system has taken it.
+  // Local. Tells every other rank; waits up to a second until the system has taken the messages.
   void announce() { end_->announce(); }
   // Local. Makes progress first.
   std::chrono::nanoseconds longest_pause() const {
@@ -123,33 +123,33 @@ class SocketCommunicator {
     return end_->journals.longest_pause();
   }
 
-  // What lies in SharedSpace is lent where it lies, to ranks of the host.
-  // Whether both are one, or share memory.
+  // Memory in SharedSpace is lent in place, to ranks of the host.
+  // Returns true if both are one, or share memory.
   bool lends(int one, int other) const { return end_->shares_memory(one, other); }
   // Of memory in SharedSpace; id 0 for any other.
   Place place_of(void const* memory) const { return end_->lending.place_of(memory); }
   // Local. In SharedSpace, kept until the communicator goes. Error (out_of_memory).
   std::byte* window(int channel, std::size_t bytes) { return end_->lending.window(channel, bytes); }
-  // Local. Maps a peer's block when it is first asked for. Error (transport) where that fails.
+  // Local. Maps a peer's block when it is first asked for. Error (transport) on failure.
   std::byte* address_of(Place const& place) { return end_->address_of(place); }
   // Local. Opens a loan of the channel; numbers are this rank's own, and never come again.
   std::uint64_t lend(int channel) { return end_->lending.lend(channel); }
-  // Local. Whether that loan is still open. If so, its rank waits for `release`, or lets go of the pages where that takes long.
+  // Local. True if this loan is still open. If so, its rank waits for `release`, or lets go of the pages if the wait is long.
   bool hold(int channel, int rank, std::uint64_t number) { return end_->lending.hold(channel, rank, number); }
-  // Local. Ends a `hold` that was true.
+  // Local. Ends a successful `hold`.
   void release(int channel, int rank) noexcept { end_->lending.release(channel, rank); }
-  // Local. Closes the loan and waits until nobody holds it, for a tenth of a second at most: then what was lent lies on other
-  // pages, at the same address, and who still holds it has the old ones alone.
+  // Local. Closes the loan and waits until nobody holds it, for a tenth of a second at most: then the lent data lies on other
+  // pages, at the same address, and remaining holders have the old ones alone.
   void reclaim(int channel) noexcept { end_->reclaim(channel); }
 
   // Returns the bytes written to connections since ranks know each other: blocks for other hosts, letters, the 24 bytes before
-  // every 256 KiB of them or less, and with checksums 4 behind. Within a host, 24 bytes wake a rank that sleeps when something
-  // in memory has changed.
+  // every 256 KiB of them or less, and with checksums 4 behind. Within a host, 24 bytes wake a sleeping rank when something in
+  // memory has changed.
   std::uint64_t wire_bytes() const { return end_->written(); }
 
  private:
   detail::LauncherFarewell farewell_;  // after the goodbye of the end
-  // Requests refer to it, so that this object may move.
+  // On the heap, as requests refer to it and this object may move.
   std::unique_ptr<detail::SocketEndpoint> end_;
 };
 
@@ -160,7 +160,7 @@ class SocketCommunicator::Request {
   Request() = default;
   // `other` is complete afterwards, and withdraws nothing.
   Request(Request&& other) noexcept : end_{std::exchange(other.end_, nullptr)}, channel_{other.channel_} {}
-  // Withdraws the operation that it had, if that is not complete.
+  // Withdraws its former operation, unless complete.
   Request& operator=(Request&& other) noexcept {
     if (this != &other) {
       drop();
@@ -171,19 +171,19 @@ class SocketCommunicator::Request {
   }
   ~Request() { drop(); }
 
-  // Moves on all that this rank has in flight; true once every block has come, and this rank's are read no more. Throws the
-  // reason of an abort, and Error: mismatch, transport.
+  // Moves on all operations of this rank in flight; true once every block has come, and this rank's are read no more. Throws
+  // the reason of an abort, and Error: mismatch, transport.
   bool test() {
     if (end_ && end_->progress(channel_)) end_ = nullptr;
     return !end_;
   }
-  // A rank that has not delivered, else one that was not given its block; -1 once complete.
+  // Returns a rank still to deliver, else one not yet given its block; -1 once complete.
   int waiting_for() const { return end_ ? end_->waiting_for(channel_) : -1; }
 
  private:
   friend class SocketCommunicator;
   Request(detail::SocketEndpoint* end, int channel) : end_{end}, channel_{channel} {}
-  // Withdraws what is not complete.
+  // Withdraws the operation unless complete.
   void drop() noexcept {
     if (end_) end_->withdraw(channel_);
     end_ = nullptr;
@@ -209,21 +209,21 @@ inline SocketCommunicator::Request SocketCommunicator::ialltoallv(int channel, T
 
 namespace detail {
 
-// The entrance of `run` for processes that were started as torchrun does it, by `--px-hosts` among others, or by a launcher of
+// The entrance of `run` for processes started in the manner of torchrun, by `--px-hosts` among others, or by a launcher of
 // PMI-1.
 inline char const* sockets_claim(Environment variable) {
   char const* const rank = rank_claims(variable);
   return rank ? rank : pmi_claims(variable);
 }
 
-// What leaves the body, all ranks are told before this one ends.
+// Tells all ranks of an exception leaving the body before this one ends.
 inline int join_by_sockets(int&, char**&, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body) {
   SocketOptions chosen;
   try {
     chosen = socket_options_from_environment().value();
     chosen.deadline = options.deadline;
     SocketCommunicator own{chosen};
-    ::unsetenv("PARALLAX_JOB_KEY");  // what the body starts need not know it
+    ::unsetenv("PARALLAX_JOB_KEY");  // children of the body need not know it
     try {
       JoinedWorld world{own};
       return body(world);

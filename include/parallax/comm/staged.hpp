@@ -1,5 +1,5 @@
-// Device memory by way of the host's: what a host communicator carries, it carries for CUDA's memory, too. Made by trainers
-// whose communicator knows nothing of devices.
+// Device memory by way of the host's: a host communicator is made to carry CUDA's memory, too. Made by trainers with a
+// communicator that knows nothing of devices.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@ namespace parallax {
 
 // The host communicator, and exchanges of device memory by it: blocks are copied to pinned memory in the order of the stream,
 // exchanged by the host once they are there, and copied to the device, in the order of the stream again. Every channel keeps
-// pinned memory of its own, which grows to its largest operation and is allocated then alone. Refers to the host and the queue,
-// which must outlive it; whoever makes or uses it has the queue's device as the current one. Move-only. Errors are the host's,
-// and Error (device, out_of_memory).
+// pinned memory of its own; it grows to its largest operation, and is allocated only then. Refers to the host and the queue,
+// which must outlive it; its maker and users have the queue's device as the current one. Move-only. Errors are the host's, and
+// Error (device, out_of_memory).
 //   Staged<MpiCommunicator> world{mpi, queue};
 template <Communicator Host>
 class Staged : public Forwarding<Host> {
@@ -33,9 +33,9 @@ class Staged : public Forwarding<Host> {
 
   // This rank's stream and pool, as they were given, and waited for under the host's deadline.
   CudaQueue queue() const { return lanes_->queue; }
-  // As CarriesDevice has it. Every byte for another rank is copied to pinned memory, exchanged by the host, and copied back;
-  // `test` moves it from stage to stage. Error: invalid_argument, misuse, mismatch, device, out_of_memory, and what the host
-  // throws.
+  // As defined by CarriesDevice. Every byte for another rank is copied to pinned memory, exchanged by the host, and copied
+  // back; `test` moves it from stage to stage. Error: invalid_argument, misuse, mismatch, device, out_of_memory, and the host's
+  // own.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     lanes_->post(channel, transfer);
     return {*lanes_, channel};
@@ -44,13 +44,13 @@ class Staged : public Forwarding<Host> {
  private:
   class Lanes;
 
-  // The base refers to the lanes, which are made before it and moved in after it.
+  // The base refers to the lanes, made before it and moved in afterwards.
   Staged(Host& host, std::unique_ptr<Lanes> lanes) : Forwarding<Host>{host, lanes.get()}, lanes_{std::move(lanes)} {}
 
   std::unique_ptr<Lanes> lanes_;
 };
 
-// The operations of a rank on device memory, one per channel, and their pinned memory. Made by Staged, which owns it.
+// The operations of a rank on device memory, one per channel, and their pinned memory. Made and owned by Staged.
 template <Communicator Host>
 class Staged<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaiter {
  public:
@@ -71,7 +71,7 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaite
     std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
     if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
     Lane& lane = *made;
-    if (lane.leaving) lane.left.synchronize();  // of one that was withdrawn
+    if (lane.leaving) lane.left.synchronize();  // of a withdrawn one
     lane.transfer = transfer;
     lane.outgoing.resize_with_slack(pack(transfer.to, lane.to));
     lane.incoming_bytes = pack(transfer.from, lane.from);
@@ -88,7 +88,7 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaite
     set_out(channel);
   }
 
-  // As DeviceWaiter has it.
+  // As defined by DeviceWaiter.
   void await(CudaEvent const& event) override { detail::await_event(*host_, event); }
 
   // This rank's.
@@ -139,22 +139,22 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaite
     lane.request.reset();
     return true;
   }
-  // Whether the stream has come past an event that may be pending. Looks, and does not wait.
+  // Returns true if the stream has passed an event, perhaps pending. Looks, and does not wait.
   static bool passed(bool& pending, CudaEvent const& event) {
     if (pending && !event.reached()) return false;
     pending = false;
     return true;
   }
-  // -1 as long as the device is what is waited for.
+  // Returns -1 as long as the wait is for the device.
   int missing(int channel) const override {
     Lane const& lane = *lanes_[static_cast<std::size_t>(channel)];
     return lane.request ? lane.request->waiting_for() : -1;
   }
-  // The host's request withdraws. Copies that are in the stream go on; the lane waits for them before it uses its memory again.
+  // The host's request withdraws. Copies in the stream go on; the lane waits for them before it uses its memory again.
   void give_up(int channel) noexcept override { lanes_[static_cast<std::size_t>(channel)]->request.reset(); }
 
   Host* host_;
-  std::array<std::optional<Lane>, channels> lanes_;  // of those channels that were used
+  std::array<std::optional<Lane>, channels> lanes_;  // of the channels used
 };
 
 }  // namespace parallax

@@ -1,5 +1,5 @@
-// N ranks as threads of one process: the communicator of a single machine, whose trainers call `run_threads`, and the test bed
-// of everything else.
+// N ranks as threads of one process: the communicator of a single machine (`run_threads` for trainers), and the test bed of
+// everything else.
 #pragma once
 
 #include <array>
@@ -25,11 +25,11 @@
 namespace parallax {
 
 // Runs `body(ThreadCommunicator&)` on `size` threads, one per rank, and returns when all have ended. When a rank leaves by an
-// exception, every other rank's pending or next operation throws an Error that names it, and the first one is rethrown here.
-// Ranks that are threads share all that belongs to the process: of your libraries, too. A generator of random numbers that a
-// framework keeps for everybody (torch::manual_seed) is drawn from by all ranks in no certain order, and its seed is that of
-// whoever set it last; so are its number of threads, its flags and caches, the locale and the working directory. Give each rank
-// what it changes, a generator of its own for one, or make ranks processes: run_mpi takes the same body.
+// exception, every other rank's pending or next operation throws an Error naming that rank, and the first one is rethrown here.
+// Ranks as threads share everything of the process: of your libraries, too. All ranks draw from a framework's global generator
+// of random numbers (torch::manual_seed) in no certain order, with the seed set last by any of them; they share its number of
+// threads, its flags and caches, the locale and the working directory. Give each rank its own of all that it changes, such as a
+// generator, or make ranks processes: run_mpi takes the same body.
 template <class Body>
 void run_threads(int size, Body&& body, ThreadOptions options = {});
 
@@ -39,10 +39,10 @@ class ThreadCommunicator {
   // An exchange in flight; does not outlive the communicator.
   class Request;
 
-  // Local. One end for each rank of the group, which all of them keep alive. Error (invalid_argument) where the group has no
-  // such rank.
+  // Local. One end for each rank of the group; all ends keep the group alive. Error (invalid_argument) if the group has no such
+  // rank.
   ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank);
-  // Only while nothing is in flight: requests refer to the object from which they came.
+  // Only while nothing is in flight: requests refer to the object of their origin.
   ThreadCommunicator(ThreadCommunicator&&) noexcept;
   // As the move: only while neither of the two has an operation in flight.
   ThreadCommunicator& operator=(ThreadCommunicator&&) noexcept;
@@ -55,7 +55,7 @@ class ThreadCommunicator {
   int size() const { return group_->size(); }
   // As the options of the group have it, 60 s by default.
   std::chrono::nanoseconds deadline() const { return group_->options().deadline; }
-  // Whether the group has more ranks than this machine has hardware threads, so that waiting yields at once.
+  // True if the group has more ranks than this machine has hardware threads; waiting then yields at once.
   bool oversubscribed() const { return group_->oversubscribed_; }
   // Always: all ranks are of one process.
   bool shares_memory(int /*one*/, int /*other*/) const { return true; }
@@ -77,26 +77,26 @@ class ThreadCommunicator {
   // Throws the reason once any rank has aborted.
   void check() { group_->check(); }
 
-  // Collective on a channel. Tells each receiver where its block lies; the receiver copies it while it polls. The rank's own
-  // block is copied at once, and so are those of up to 64 bytes, which nobody need take for the request to be complete. Error:
-  // invalid_argument for lists of another length than `size` and for channels that are not there, misuse where the channel is
-  // busy, mismatch where sizes disagree, and the reason after an abort. A small block that nobody expected is a mismatch of the
-  // next operation in which its receiver expects one from that rank.
+  // Collective on a channel. Tells each receiver the place of its block; the receiver copies it while it polls. Copies at once
+  // the rank's own block, and blocks of up to 64 bytes, which nobody need take for the request to be complete. Error:
+  // invalid_argument for lists of another length than `size` and for channels out of range, misuse for a busy channel, mismatch
+  // for sizes in disagreement, and the reason after an abort. A small block not expected by its receiver is a mismatch of the
+  // receiver's next operation with a block from that rank.
   Request ialltoallv(int channel, Transfer const& transfer);
 
   // A letter is copied when it is posted; its memory is handed over when it is taken.
-  // As ThreadOptions say: requests from one rank to another that were not taken yet.
+  // As ThreadOptions say: requests from one rank to another not yet taken.
   int window() const { return group_->letters_.bounds.window; }
   // Bytes of a letter, as ThreadOptions say.
   std::size_t largest() const { return group_->letters_.bounds.largest; }
-  // Local, without a lock but for the group's first letter. The parts are copied; see Mailbox for what is refused.
+  // Local, without a lock but for the group's first letter. The parts are copied; see Mailbox for refusals.
   bool post(LetterLane lane, int to, LetterParts parts);
-  // Local, without a lock. Letters of any rank are looked for from the rank behind the one that was heard last.
+  // Local, without a lock. Letters of any rank are looked for from the rank behind the last writer on.
   bool take(LetterLane lane, int from, Letter& letter);
 
-  // This rank's, in the group: peers read it where it lies.
+  // This rank's, in the group: peers read it in place.
   Journal& journal() { return group_->journals_[static_cast<std::size_t>(rank_)]; }
-  // What any rank's journal says now. `fresh` only for this rank: others are read, and need not be awake for it.
+  // Returns the present status in any rank's journal. `fresh` only for this rank: others are read, and need not be awake.
   std::optional<RankStatus> status_of(int rank, bool& fresh) const;
   void answer() const {}  // the journals lie open to all ranks
   // Nothing to do: peers read the pause in the journal.
@@ -106,21 +106,21 @@ class ThreadCommunicator {
 
   // All memory can be lent: a place is an address.
   bool lends(int /*one*/, int /*other*/) const { return true; }
-  // The address itself, with no end: nobody keeps track of what the process has allocated.
+  // The address itself, with no end: nobody keeps track of the process's allocations.
   Place place_of(void const* memory) const {
     return {1, reinterpret_cast<std::uintptr_t>(memory), std::numeric_limits<std::uint64_t>::max()};
   }
-  // Null: no memory is out of reach, so that nobody stages.
+  // Null: no memory is out of reach, and nobody stages.
   std::byte* window(int /*channel*/, std::size_t /*bytes*/) const { return nullptr; }
-  // The address that `place_of` was given.
+  // The address given to `place_of`.
   std::byte* address_of(Place const& place) const { return reinterpret_cast<std::byte*>(place.offset); }
   // Opens a loan of the channel; numbers are this rank's own, from 1, and never come again.
   std::uint64_t lend(int channel);
-  // Who counts itself as a holder before it looks, is seen by an owner who closes before it looks.
+  // A holder counts itself before it looks, and is seen by an owner closing before it looks.
   bool hold(int channel, int rank, std::uint64_t number);
-  // Ends a `hold` that was true.
+  // Ends a successful `hold`.
   void release(int channel, int rank) noexcept { group_->loan(channel, rank).holders.fetch_sub(1); }
-  // Closes the loan and yields until nobody holds it: as long as a peer takes to read what it holds.
+  // Closes the loan and yields until nobody holds it: as long as a peer takes to read its memory.
   void reclaim(int channel) noexcept;
 
  private:
@@ -132,8 +132,8 @@ class ThreadCommunicator {
     Transfer transfer;
     std::uint64_t number = 0;
     bool busy = false;
-    int missing = 0, unposted = 0;  // blocks that have not arrived; those whose box was not free yet
-    // How far the blocks from a rank and to it are.
+    int missing = 0, unposted = 0;  // blocks not yet arrived; blocks without a free box so far
+    // State of the blocks from and to a rank.
     struct Peer {
       // There is none to come, or it was taken.
       bool arrived;
@@ -143,46 +143,46 @@ class ThreadCommunicator {
     List<Peer> peers;  // by rank
   };
 
-  // What all ranks know of one that reads in place.
+  // Public state of a rank reading in place.
   ThreadGroup::Reader& reader(int rank) const { return group_->readers_[static_cast<std::size_t>(rank)]; }
 
-  // What a box holds for an operation: later operations, and later marks of one, have larger stamps.
+  // Stamp of a box for an operation: later operations, and later marks of one, have larger stamps.
   static std::uint64_t stamp(std::uint64_t number, Mark mark) { return number * 4 + mark; }
 
-  // Error (mismatch) that names the sender, for the receiver to throw.
+  // Error (mismatch) with the sender's rank, for the receiver to throw.
   PARALLAX_COLD Error disagreement(int source, std::string const& what) const;
 
-  // Fills the boxes of the operation that are free: all of them, unless a peer is two operations behind.
+  // Fills the free boxes of the operation: all of them, unless a peer is two operations behind.
   void fill_boxes(int channel, Lane& lane);
   // Copies the block of `source` if it is there. A box that holds something else than this operation expects is a mismatch.
   void receive(int channel, Lane& lane, int source);
-  // Whether a box of this stamp has a block of an earlier operation, in which nobody expected it.
+  // True if a box of this stamp has a block of an earlier operation, not expected there.
   static bool left_behind(std::uint64_t stamp, Lane const& lane) {
     return stamp % 4 == Mark::posted && stamp / 4 < lane.number;
   }
-  // Throws where a box has an older block, or the sender is further on and has left this operation's out.
+  // Throws if a box has an older block, or the sender is further on and has left this operation's out.
   void check_box(int channel, Lane const& lane, int source);
-  // Marks the box as being read, then as taken. False where the block was withdrawn.
+  // Marks the box as being read, then as taken. False if the block was withdrawn.
   bool copy(int channel, Lane& lane, int source);
 
-  // Posts what was not yet. Takes what has come, beginning with the rank behind this one, so that ranks do not all read from rank
-  // 0 first.
+  // Posts the blocks not yet posted. Takes the arrived ones, from the rank behind this one on: not all ranks read from rank 0
+  // first.
   void receive(int channel, Lane& lane);
 
   // Moves on the channel's operation, and while it is incomplete those on other channels too: a peer may be waiting for one of
   // them. After an abort it goes on as long as `hopes`.
   bool progress(int channel);
-  // Returns, after an abort, whether an operation in flight may be completed all the same: the ranks that are gone had
-  // completed it, or are not needed.
+  // Returns true if, after an abort, an operation in flight may be completed all the same: the ranks gone had completed it, or
+  // are not needed.
   PARALLAX_COLD bool hopes();
-  // Returns a bit for each channel with an operation in flight, and for turns that are awaited.
+  // Returns a bit for each channel with an operation in flight, and one for turns awaited.
   PARALLAX_COLD std::uint64_t in_flight() const;
 
-  // Whether the operation has a block for that rank that a box announces.
+  // True if the operation has a block for that rank, announced by a box.
   bool sends_to(Lane const& lane, int target) const {
     return target != rank_ && lane.transfer.to[static_cast<std::size_t>(target)].bytes > 0;
   }
-  // Whether that rank has yet to take its block, and the block must stay until then.
+  // True if that rank has yet to take its block; the block must stay until then.
   bool untaken(int channel, Lane const& lane, int target) const {
     if (!sends_to(lane, target)) return false;
     bool const inside = lane.transfer.to[static_cast<std::size_t>(target)].bytes <= sizeof(Box::inside);
@@ -190,29 +190,29 @@ class ThreadCommunicator {
     return group_->box(channel, rank_, target, lane.number).stamp.load(std::memory_order_acquire) !=
            stamp(lane.number, Mark::taken);
   }
-  // A rank whose block is missing, else one that has not taken its own, or -1.
+  // Returns a rank still to deliver, else one still to take its own block, or -1.
   int waiting_for(int channel) const;
 
-  // Takes back what no peer has begun to read, and waits for those that have.
+  // Takes back all blocks that no peer has begun to read, and waits for the others.
   void withdraw(int channel);
 
-  // By channel; this end moves, and the lanes stay where they are.
+  // By channel; this end moves, the lanes do not.
   std::unique_ptr<std::array<Lane, channels>> lanes_;
   std::shared_ptr<ThreadGroup> group_;
   int rank_, in_flight_ = 0;
   mutable bool awaits_turns_ = false;
   std::uint64_t loans_ = 0;     // ever made by this rank
-  std::array<int, 2> turns_{};  // by lane: the rank whose letter is looked for first
+  std::array<int, 2> turns_{};  // by lane: the rank looked at first for a letter
 };
 
-// A move-only token on an exchange. Refers to the communicator, which must neither move nor go before it. Destroyed before
-// `test` was true, it withdraws: what no peer has begun to read is taken back, and the rest is waited for.
+// A move-only token on an exchange. Refers to the communicator, which must neither move nor go earlier. Destroyed before `test`
+// was true, it withdraws: takes back the blocks no peer has begun to read, and waits for the rest.
 class ThreadCommunicator::Request {
  public:
   Request() = default;
   // `other` is complete afterwards, and withdraws nothing.
   Request(Request&& other) noexcept : comm_{std::exchange(other.comm_, nullptr)}, channel_{other.channel_} {}
-  // Withdraws the operation that it had, if that is not complete.
+  // Withdraws its former operation, unless complete.
   Request& operator=(Request&& other) noexcept {
     if (this != &other) {
       drop();
@@ -223,19 +223,19 @@ class ThreadCommunicator::Request {
   }
   ~Request() { drop(); }
 
-  // Copies what has come, on all channels; true once everything has, and peers have taken what was sent. Throws the reason of
+  // Copies arrived blocks, on all channels; true once all have arrived, and peers have taken this rank's. Throws the reason of
   // an abort, and Error (mismatch).
   bool test() {
     if (comm_ && comm_->progress(channel_)) comm_ = nullptr;
     return !comm_;
   }
-  // A rank that has not delivered, else one that has not taken; -1 once complete.
+  // Returns a rank still to deliver, else one still to take; -1 once complete.
   int waiting_for() const { return comm_ ? comm_->waiting_for(channel_) : -1; }
 
  private:
   friend class ThreadCommunicator;
   Request(ThreadCommunicator* comm, int channel) : comm_{comm}, channel_{channel} {}
-  // Withdraws what is not complete.
+  // Withdraws the operation unless complete.
   void drop() noexcept {
     if (comm_) comm_->withdraw(channel_);
     comm_ = nullptr;
@@ -420,7 +420,7 @@ PARALLAX_INLINE bool ThreadCommunicator::progress(int channel) {
   return false;
 }
 
-// All is there of a rank that is gone: it is looked for once more.
+// Looks once more for the blocks of a rank gone: all of them are there.
 PARALLAX_INLINE bool ThreadCommunicator::hopes() {
   auto const needs = [&](int channel, Lane& lane, int rank) {
     receive(channel, lane);
@@ -520,7 +520,7 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
     int rank = 1;
     try {
       for (; rank < size; ++rank) ranks.emplace_back(rank_main, rank);
-    } catch (Error const& error) {  // ranks that are there wait for it
+    } catch (Error const& error) {  // ranks already there wait for it
       Error const why{error.code(), rank, "run_threads", "", error.detail()};
       std::lock_guard const lock{mutex};
       first = std::make_exception_ptr(why);

@@ -1,5 +1,5 @@
-// How ranks reach the owners of data: the world, and the hops of an exchange from a rank to an owner. A trainer makes a
-// Topology for its session; lanes, mails and ways ask it.
+// The ranks' ways to the owners of data: the world, and the hops of an exchange from a rank to an owner. A trainer makes a
+// Topology for its session; lanes, mails and ways ask the topology.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace parallax {
 
-// One hop of an exchange, seen from one rank. The rank hands what belongs to owners [base + t·stride, base + (t+1)·stride) to
-// rank targets[t], and, if it is a target itself, receives its share from every rank of `sources`, in the order of sums.
+// One hop of an exchange, seen from one rank. The rank hands the data of owners [base + t·stride, base + (t+1)·stride) to rank
+// targets[t], and, if it is a target itself, receives its share from every rank of `sources`, in the order of sums.
 struct Hop {
-  List<int> targets;  // world ranks, by digit of the owner; empty on a rank that takes no part in this hop
-  List<int> sources;  // world ranks that send here, ascending; empty on a rank that is no target
-  // The first owner that this hop serves.
-  int base = 0, stride = 1;  // owners that one target serves
+  List<int> targets;  // world ranks, by digit of the owner; empty on a rank without a part in this hop
+  List<int> sources;  // world ranks sending here, ascending; empty on all ranks but targets
+  // The first owner served by this hop.
+  int base = 0, stride = 1;  // owners served by one target
   int self = -1;             // this rank's digit, its position in `targets`; -1 when it is none
-  // Of all groups of ranks that meet in it, and so alike on every rank of the world, also on those that take no part:
+  // Of all groups of ranks in this hop, and so alike on every rank of the world, also on ranks without a part in it:
   int fan_out = 1;         // targets in each
   bool in_memory = false;  // they share memory
   bool lends = false;      // they lend each other their memory
@@ -35,41 +35,41 @@ struct Servers {
   int count = 1;
 };
 
-// Which ranks own, and by which hops the others reach them.
+// The owners among the ranks, and the hops by which the others reach them.
 class RankLayout {
  public:
   // This rank's number in the world.
   int rank() const { return rank_; }
   // Ranks of the world, servers too.
   int size() const { return size_; }
-  // How many owners there are, the same on every rank: at least 1, at most the number of ranks.
+  // Number of owners, the same on every rank: at least 1, at most the number of ranks.
   int owners() const { return static_cast<int>(owner_ranks_.size()); }
   int owner() const { return owner_; }  // this rank's owner number, -1 if it owns nothing
   // The world rank of owner number `owner`, from 0 to owners() - 1.
   int owner_rank(int owner) const { return owner_ranks_[static_cast<std::size_t>(owner)]; }
-  // The way from a rank to every owner: one hop, or that within a host and then that between hosts. What comes back takes them
-  // in the opposite order. Valid as long as the topology lives and stays where it is.
+  // The way from a rank to every owner: one hop, or one within a host and then one between hosts. Data coming back takes them
+  // in the opposite order. Valid as long as the topology lives and does not move.
   Slice<Hop const> hops() const { return two_levels_ ? Slice<Hop const>{hops_, 2} : direct(); }
   Slice<Hop const> direct() const { return {&direct_, 1}; }  // one hop from every rank to every owner, past all hosts
-  // By rank: its host, by any number. Where none was declared, every rank is a host of its own.
+  // By rank: its host, by any number. Unless declared, every rank is a host of its own.
   std::vector<int> const& hosts() const { return hosts_; }
-  // Whether ranks of one hop own nothing, as where servers are dedicated.
+  // True if ranks of one hop own nothing, as with dedicated servers.
   bool serves() const { return !two_levels_ && owners() < size(); }
-  // Whether all ranks lend each other their memory, so that owners may write sums to where they are needed.
+  // True if all ranks lend each other their memory: owners may then write sums to their final places.
   bool spreads() const { return size() > 1 && !two_levels_ && owners() == size() && direct_.lends; }
-  // Whether that rank and this one are of the same declared host, so that bytes between them do not count as crossing.
+  // True if that rank and this one are of one declared host: bytes between them do not count as crossing.
   bool same_host(int rank) const { return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(rank_)]; }
 
  protected:
-  // What a topology asks its communicator of two ranks.
+  // The questions that a topology asks its communicator about two ranks.
   struct Meets {
-    // Whether they share memory. Asked only while the layout is made.
-    FunctionRef<bool(int, int)> in_memory, lends;  // whether they lend it, likewise
+    // True if they share memory. Asked only while the layout is made.
+    FunctionRef<bool(int, int)> in_memory, lends;  // true if they lend it, likewise
   };
 
   // No owners yet: one of the `lay_out` follows at once.
   RankLayout(int rank, int size) : rank_{rank}, size_{size} {}
-  // Copies and moves carry the whole layout. They are written out so that they can be compiled once.
+  // Copies and moves carry the whole layout. They are written out to be compiled once.
   RankLayout(RankLayout const&);
   // Leaves `other` without owners; it is only to be assigned to or destroyed.
   RankLayout(RankLayout&&) noexcept;
@@ -80,13 +80,13 @@ class RankLayout {
   ~RankLayout();
   // Local. Every rank owns, and is a host of its own.
   void lay_out_flat(Meets const& meets);
-  // Local. The first `count` ranks own. Error (invalid_argument) where that is not from 1 to `size`.
+  // Local. Makes the first `count` ranks owners. Error (invalid_argument) unless it is from 1 to `size`.
   void lay_out(Servers servers, Meets const& meets);
   // Local. Two levels over these hosts, one number for each rank (else Error invalid_argument).
   void lay_out(std::vector<int> hosts, Meets const& meets);
 
  private:
-  // Tells a hop how each of its groups meets. `group_of`: by rank, -1 for a rank that takes no part.
+  // Tells a hop how each of its groups meets. `group_of`: by rank, -1 for a rank without a part in it.
   void describe(Hop& hop, List<int> const& group_of, Meets const& meets);
   // The one hop from every rank to every owner: the only one of a flat layout, and `direct` of two levels.
   void lay_out_direct(Meets const& meets);
@@ -106,9 +106,9 @@ class RankLayout {
   int owner_ = -1;
 };
 
-// World + hops. Flat: one hop, every rank owns. Two levels: ranks of a host hand what slot j owns to their rank j, equal slots
-// of all hosts exchange; owner = slot · hosts + host. Hosts may be unequal: the smallest one's rank count is the number of
-// slots, further ranks own nothing. Refers to the communicator, which must outlive it; declared alike on all ranks (checked
+// World + hops. Flat: one hop, every rank owns. Two levels: ranks of a host hand the data of slot j to their rank j, equal
+// slots of all hosts exchange; owner = slot · hosts + host. Hosts may be unequal: the smallest one's rank count is the number
+// of slots, further ranks own nothing. Refers to the communicator, which must outlive it; declared alike on all ranks (checked
 // with the first agreement of a session). Making a topology is local.
 template <Communicator C>
 class Topology : public RankLayout {
@@ -130,17 +130,17 @@ class Topology : public RankLayout {
     meeting([&](Meets const& meets) { lay_out(std::move(hosts), meets); });
   }
 
-  // The same ranks, hosts and hops by another communicator of those ranks, the edge of a session most often. Local.
+  // Local. Takes the ranks, hosts and hops over to another communicator of these ranks, mostly a session's edge.
   template <Communicator Other>
   Topology(C& world, Topology<Other> const& like) : RankLayout{like}, world_{&world} {}
 
-  // The communicator that all exchanges of this topology take.
+  // The communicator for all exchanges of this topology.
   C& world() const { return *world_; }
-  // Whether its ranks read each other's memory by its address, the same on every rank. Not where a device's memory is carried too.
+  // True if its ranks read each other's memory by its address, the same on every rank. Not if a device's memory is carried too.
   bool reads_in_place() const { return reads_in_place_; }
 
  private:
-  // Calls `f` with what the communicator says of shared and lent memory; of one that says nothing: that no two ranks have any.
+  // Calls `f` with the communicator's answers on shared and lent memory; by default, no two ranks have any.
   template <class F>
   void meeting(F&& f) const {
     auto const in_memory = [&]([[maybe_unused]] int one, [[maybe_unused]] int other) {

@@ -1,5 +1,5 @@
-// The suite that every communicator passes, ours and yours: what the concept promises, checked on all ranks at once. A test of
-// a communicator includes it. The room `conformance` has the suites that a user's own pieces pass, as the library's do.
+// The suite for every communicator, ours and yours: the promises of the concept, checked on all ranks at once. A test of a
+// communicator includes it. The room `conformance` has the suites for a user's own pieces, passed by the library's, too.
 //
 // A model says in a few lines how to run a body on every rank of a fresh communicator, which must use this deadline:
 //   struct MyRanks {
@@ -7,11 +7,10 @@
 //     template <class Body>
 //     void run(std::chrono::nanoseconds deadline, Body const& body) const { /* body(comm) on every rank; rethrow */ }
 //   };
-// `check_communicator(MyRanks{4})` checks exchanges. `check_failures(MyRanks{4})` checks what happens when ranks
-// disagree, abort or stay away; it is for communicators whose `abort` leaves the process alive. Both throw a Failure
-// that names the check and the seed. No test framework is needed; conformance/main.hpp brings Catch2 and a main. Where the
-// process already is one rank of several (MPI), `run` constructs a communicator and calls the body once, and every rank calls
-// the suite with equal arguments.
+// `check_communicator(MyRanks{4})` checks exchanges. `check_failures(MyRanks{4})` checks the consequences when ranks disagree,
+// abort or stay away; it is for communicators whose `abort` leaves the process alive. Both throw a Failure with the check and
+// the seed. No test framework is needed; conformance/main.hpp brings Catch2 and a main. If the process already is one rank of
+// several (MPI), `run` constructs a communicator and calls the body once, and every rank calls the suite with equal arguments.
 #pragma once
 
 #include <chrono>
@@ -24,9 +23,9 @@
 
 namespace parallax_conformance {
 
-// Called by a test, in each of its processes: checks that exchanges carry what they must, on a model as described above. Every
-// check has a fresh communicator. Throws a Failure that names the check and the seed. Deadlines are a minute, which a right
-// communicator never comes near. Another seed gives other sizes and contents.
+// Called by a test, in each of its processes: checks that exchanges carry the right data, on a model as described above. Every
+// check has a fresh communicator. Throws a Failure with the check and the seed. Deadlines are a minute; a right communicator
+// never comes near. Another seed gives other sizes and contents.
 template <class Model>
 void check_communicator(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds deadline{60};
@@ -45,9 +44,9 @@ void check_communicator(Model const& model, std::uint64_t seed = 1) {
   check(model, seed, deadline, "lent memory is reached by peers", LentMemoryIsReached{});
   check(model, seed, deadline, "words are read in turns", WordsAreReadInTurns{});
 }
-// Called by a test, likewise: checks that ranks which disagree, abort or stay away are found out and named, and that nothing
-// hangs. Throws a Failure. Each check has a fresh communicator, as most of them end theirs. The brief deadline is for what has
-// to time out.
+// Called by a test, likewise: checks that ranks in disagreement, aborting or absent are found out and named, and nothing hangs.
+// Throws a Failure. Each check has a fresh communicator, as most of them end theirs. The brief deadline is for checks of
+// timeouts.
 template <class Model>
 void check_failures(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds ample{60};
@@ -58,14 +57,14 @@ void check_failures(Model const& model, std::uint64_t seed = 1) {
     if (comm.rank() == 0) size = comm.size();
   });
   using Sizes = std::pair<std::size_t, std::size_t>;
-  // Sizes that differ by little and by much, either way.
+  // Sizes a little and far apart, either way.
   for (auto const& [sent, expected] :
        {Sizes{8, 16}, {16, 8}, {1000, 1}, {1, 1000}, {2000, 3000}, {3000, 2000}, {200000, 40}, {40, 200000}})
     check(model, seed, ample, "different sizes are a mismatch", DifferentSizesAreAMismatch{sent, expected});
-  // Where blocks cannot be told apart, a rank waits for what never comes: that has to end soon.
+  // If blocks cannot be told apart, a rank waits for one that never comes: it has to end soon.
   for (auto const& [sent, expected] : {Sizes{16, 0}, {0, 16}})
     check(model, seed, brief, "a block of nothing is not confused", ABlockOfNothingIsNotConfused{sent, expected});
-  // The first rank and the last, who may have parts of their own in a communicator.
+  // The first rank and the last: they may have parts of their own in a communicator.
   for (int const rank : {0, size - 1}) {
     check(model, seed, ample, "an abort wakes all with its reason", AnAbortWakesAll{rank});
     if (size > 1) check(model, seed, brief, "a rank that stays away is named", ARankThatStaysAwayIsNamed{rank});

@@ -1,11 +1,11 @@
-// The suite that every communicator passes which carries device memory: what CarriesDevice promises, checked on all ranks at
-// once, on a device or on the emulator's. A test of such a communicator includes it. Models are as in communicator.hpp, of
-// communicators whose queue is a CudaQueue.
+// The suite for every communicator of device memory: the promises of CarriesDevice, checked on all ranks at once, on a device
+// or on the emulator's. A test of such a communicator includes it. Models are as in communicator.hpp, of communicators whose
+// queue is a CudaQueue.
 //
-// `check_device_exchanges(model, seed)` posts random ragged transfers, several at once, makes what is sent just before and
-// overwrites it just after, and looks at what arrived only in the end, without waiting for the device in between: an order that
-// is left to chance shows. `check_device_failures(model)` checks what happens when ranks disagree, abort or stay away; it is
-// for communicators that compare what ranks post.
+// `check_device_exchanges(model, seed)` posts random ragged transfers, several at once, makes the outgoing data just before and
+// overwrites it just after, and looks at the arrived data only in the end, without waiting for the device in between: an order
+// left to chance shows. `check_device_failures(model)` checks the consequences when ranks disagree, abort or stay away; it is
+// for communicators that compare their ranks' operations.
 #pragma once
 
 #include <cstddef>
@@ -21,31 +21,31 @@
 
 namespace parallax_conformance {
 
-// Called by checks before they look at what arrived: waits for the rank's stream, under the communicator's deadline where it
-// has one for that.
+// Called by checks before they look at arrived data: waits for the rank's stream, under the deadline of a communicator with a
+// `synchronize` of its own.
 template <class C>
 void settle(C& comm) {
   if constexpr (requires { comm.synchronize(); }) comm.synchronize();
   else parallax::device::check(cudaStreamSynchronize(comm.queue().stream), "cudaStreamSynchronize");
 }
 
-// One rank's part of operations on one channel, one after another, in device memory that is used again. Sizes and contents of
-// all blocks are functions of (seed, source, target). An operation is: prepare, post `transfer()`, complete, finish. Owns the
-// memory, which transfers refer to.
+// One rank's part of operations on one channel, one after another, in reused device memory. Sizes and contents of all blocks
+// are functions of (seed, source, target). An operation is: prepare, post `transfer()`, complete, finish. Owns the memory
+// referred to by transfers.
 class DeviceExchange {
  public:
-  // For a rank of `size` ones, whose operations are ordered by this queue.
+  // For a rank of `size` ones; this queue orders its operations.
   DeviceExchange(parallax::CudaQueue queue, int rank, int size)
       : stream_{queue.stream}, rank_{rank}, size_{size}, send_{queue.memory, stream_}, receive_{queue.memory, stream_} {}
   DeviceExchange(DeviceExchange const&) = delete;
   DeviceExchange& operator=(DeviceExchange const&) = delete;
-  ~DeviceExchange() { static_cast<void>(cudaStreamSynchronize(stream_)); }  // which uses what the rounds own
+  ~DeviceExchange() { static_cast<void>(cudaStreamSynchronize(stream_)); }  // its work uses memory of the rounds
 
-  // Puts into the stream what makes the blocks of the next operation. `bytes(source, target)` is the size of a block.
+  // Puts the making of the next operation's blocks into the stream. `bytes(source, target)` is the size of a block.
   template <class Bytes>
   void prepare(std::uint64_t seed, Bytes const& bytes) {
     Round& round = rounds_.emplace_back();
-    // Where blocks lie is this rank's own; sizes and contents are common.
+    // The places of blocks are this rank's own; sizes and contents are common.
     Dice dice{mix(seed, static_cast<std::uint64_t>(rank_), 5u)};
     lay_out(to_, round.sent, dice, [&](int target) { return bytes(rank_, target); });
     lay_out(from_, round.expected, dice, [&](int source) { return bytes(source, rank_); });
@@ -53,22 +53,22 @@ class DeviceExchange {
       fill(round.sent, to_[static_cast<std::size_t>(peer)], seed, rank_, peer);
       fill(round.expected, from_[static_cast<std::size_t>(peer)], seed, peer, rank_);
     }
-    // Kept until the stream has read and written it.
+    // Kept until the stream has read and written the bytes.
     round.arrived.resize(round.expected.size());
     send_.resize(round.sent.size());
     receive_.resize(round.expected.size());
-    // Contents go to the device by the stream, so that a transfer that does not wait for it sends what was there before.
+    // Contents go to the device by the stream: a transfer that does not wait for it sends the earlier contents.
     copy(send_.data(), round.sent, cudaMemcpyHostToDevice);
     parallax::device::check(cudaMemsetAsync(receive_.data(), std::to_integer<int>(gap), receive_.size(), stream_),
                             "cudaMemsetAsync");
   }
-  // The transfer of the operation that was prepared, for ialltoallv_device. Refers to the memory of this object.
+  // Returns the transfer of the prepared operation, for ialltoallv_device. Refers to the memory of this object.
   parallax::Transfer transfer() { return {send_.data(), to_, receive_.data(), from_}; }
 
-  // Puts into the stream what reads what arrived, and what overwrites what was sent and what arrived.
+  // Puts into the stream the reading of the arrived data, and the overwriting of both the data sent and the data arrived.
   void finish() {
     Round& round = rounds_.back();
-    // What was sent is spoiled: a transfer that is complete may not read it any more.
+    // The data sent is spoiled: a complete transfer may not read it any more.
     parallax::device::check(cudaMemsetAsync(send_.data(), 0x5A, send_.size(), stream_), "cudaMemsetAsync");
     if (!round.arrived.empty())
       parallax::device::check(
@@ -77,7 +77,7 @@ class DeviceExchange {
     parallax::device::check(cudaMemsetAsync(receive_.data(), 0x3C, receive_.size(), stream_), "cudaMemsetAsync");
   }
 
-  // Throws a Failure unless every byte of all operations is as it must be. Called once the stream has done what it was given.
+  // Throws a Failure unless every byte of all operations is as it must be. Called once the stream has done all its work.
   void check() const {
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
       Round const& round = rounds_[i];
@@ -91,15 +91,15 @@ class DeviceExchange {
   }
 
  private:
-  // What one operation sends, what must arrive, and what did, gaps included: all in the host's memory, until the stream has
-  // used it.
+  // Outgoing data of one operation, the data to arrive, and the arrived data, gaps included: all in the host's memory, until
+  // the stream has used them.
   struct Round {
     std::vector<std::byte> sent, expected, arrived;
   };
-  // What lies between blocks, and must stay.
+  // Contents of gaps between blocks, never to change.
   static constexpr std::byte gap{0xA5};
 
-  // Blocks for all ranks, in random order with gaps between them, in memory that is large enough.
+  // Lays out blocks for all ranks, in random order with gaps between them, in memory of sufficient size.
   template <class BytesOf>
   void lay_out(std::vector<parallax::ByteRange>& blocks, std::vector<std::byte>& memory, Dice& dice, BytesOf const& bytes_of) {
     blocks.resize(static_cast<std::size_t>(size_));
@@ -110,7 +110,7 @@ class DeviceExchange {
     }
     memory.assign(end + 1, gap);
   }
-  // The contents of a block: words that are a function of seed, source and target.
+  // Fills a block: its words are a function of seed, source and target.
   static void fill(std::vector<std::byte>& memory, parallax::ByteRange block, std::uint64_t seed, int source, int target) {
     std::uint64_t word = mix(seed, static_cast<std::uint64_t>(source), target);
     for (std::size_t i = 0; i < block.bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
@@ -123,14 +123,14 @@ class DeviceExchange {
 
   cudaStream_t stream_;
   int rank_, size_;
-  // Where the blocks of this operation lie, to each rank and from each.
+  // The places of this operation's blocks, to each rank and from each.
   std::vector<parallax::ByteRange> to_, from_;
   parallax::DeviceBuffer<std::byte> send_, receive_;
   std::deque<Round> rounds_;
 };
 
 // The main check of order. Several operations at once, round after round; between them an exchange of the host's memory. Ranks
-// post in an order of their own, and complete what they have posted as it comes.
+// post in an order of their own, and complete operations as they come.
 struct RaggedDeviceBlocks {
   static constexpr int lanes = 3,  // operations at once
       rounds = 4;                  // rounds of them
@@ -151,7 +151,7 @@ struct RaggedDeviceBlocks {
         part.prepare(own, [&](int source, int target) { return ragged(own, source, target); });
         flying.emplace_back(lane, comm.ialltoallv_device(channel(lane), part.transfer()));
       }
-      // Another source of chance than the order of the ranks, which must not be the same on all.
+      // Another source of chance than the order of the ranks: it must differ between ranks.
       Dice own_dice{mix(seed, round, comm.rank(), 9u)};
       if (own_dice.below(3) == 0) std::swap(flying.front(), flying.back());
       exchange_ragged(comm, 2, mix(seed, round));
@@ -169,13 +169,13 @@ struct RaggedDeviceBlocks {
   }
 
  private:
-  // Lanes are channels that lie apart.
+  // Lanes are channels at a distance.
   static int channel(int lane) { return 3 + 5 * lane; }
 };
 
-// Checks that an operation without blocks completes, also where no memory is given, and that one after it is right.
+// Checks that an operation without blocks completes, also without any memory, and the next one is right.
 struct NoDeviceBlocks {
-  // On each rank: three such operations, and then one that sends to every other rank.
+  // On each rank: three such operations, and then one to every other rank.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     std::vector<parallax::ByteRange> const none(static_cast<std::size_t>(comm.size()));
@@ -193,7 +193,7 @@ struct NoDeviceBlocks {
   }
 };
 
-// Checks that blocks of one pair arrive, or of every rank with itself alone, while all others send nothing.
+// Checks the arrival of blocks of one pair, or of every rank with itself alone, while all others send nothing.
 struct FewDeviceBlocks {
   // On each rank: itself first, and then a pair after the other.
   template <class C>
@@ -217,10 +217,10 @@ struct FewDeviceBlocks {
   }
 };
 
-// Checks that a channel is refused to a second operation, of device memory or the host's, while one of device memory is under
+// Checks the refusal of a channel to a second operation, of device memory or the host's, while one of device memory is under
 // way.
 struct ABusyChannelIsMisuseOnDevice {
-  // On each rank: posts, is refused twice, and completes what was posted.
+  // On each rank: posts, is refused twice, and completes the posted operation.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, other{comm.queue(), comm.rank(), comm.size()};
@@ -236,7 +236,7 @@ struct ABusyChannelIsMisuseOnDevice {
       return false;
     };
     auto request = comm.ialltoallv_device(6, part.transfer());
-    // The first operation is still under way: nobody has waited for it.
+    // The first operation is still under way: nobody has waited for its end.
     bool const again = refused([&] { comm.ialltoallv_device(6, other.transfer()); });
     bool const by_host = refused([&] { comm.ialltoallv(6, host.transfer()); });
     require(again, "a second operation on device memory on a busy channel was not refused as misuse");
@@ -250,29 +250,29 @@ struct ABusyChannelIsMisuseOnDevice {
 };
 
 // Called by a test, again and again with other seeds: checks transfers of device memory on a model as described above. Throws a
-// Failure. The checks that depend little on chance run for every tenth seed only, 1 among them.
+// Failure. Checks with little dependence on chance run for every tenth seed only, 1 among them.
 template <class Model>
 void check_device_exchanges(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds deadline{60};
   check(model, seed, deadline, "ragged blocks in device memory arrive in the order of the stream", RaggedDeviceBlocks{});
-  if (seed % 10 != 1) return;  // what depends less on the order
+  if (seed % 10 != 1) return;  // the others depend less on the order
   check(model, seed, deadline, "an exchange of nothing in device memory completes", NoDeviceBlocks{});
   check(model, seed, deadline, "one pair, or every rank with itself, in device memory", FewDeviceBlocks{});
   check(model, seed, deadline, "a second operation on a busy channel is misuse", ABusyChannelIsMisuseOnDevice{});
 }
 
-// Checks that ranks which disagree on a size are told: rank 0 sends `sent` bytes where the last rank expects `expected`. The
-// last rank is told so, and tells the others.
+// Checks that ranks are told of a disputed size: rank 0 sends `sent` bytes, the last rank expects `expected`. The last rank is
+// told so, and tells the others.
 struct DifferentDeviceSizesAreAMismatch {
-  std::size_t sent,  // bytes that rank 0 sends
-      expected;      // bytes that the last rank expects
+  std::size_t sent,  // bytes from rank 0
+      expected;      // bytes as expected by the last rank
 
   // On each rank but a single one: demands a mismatch that blames rank 0 and names the size.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
     int const target_rank = comm.size() - 1;
-    // Who is not concerned waits on another channel until it is told.
+    // A rank not concerned waits on another channel until it is told.
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, never{comm.queue(), comm.rank(), comm.size()};
     part.prepare(seed, [&](int source, int target) {
       return source != 0 || target != target_rank ? std::size_t{10} : comm.rank() == source ? sent : expected;
@@ -291,14 +291,13 @@ struct DifferentDeviceSizesAreAMismatch {
   }
 };
 
-// Checks a disagreement in which one of the two sizes is 0: what must not happen is that a block is taken for another
-// operation's.
+// Checks a disagreement with 0 for one of the two sizes: a block must never be taken for another operation's.
 struct ADeviceBlockOfNothingIsNotConfused {
-  std::size_t sent,  // bytes that rank 0 sends
-      expected;      // bytes that the last rank expects
+  std::size_t sent,  // bytes from rank 0
+      expected;      // bytes as expected by the last rank
 
-  // On each rank: that operation and another one on the channel. Demands a mismatch or a timeout of the last rank; any other rank
-  // gets one, or is through with both by then, and has what belongs to the second.
+  // On each rank: that operation and another one on the channel. Demands a mismatch or a timeout of the last rank; any other
+  // rank gets one, or is through with both by then, and has the data of the second.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     int const target_rank = comm.size() - 1;
@@ -327,11 +326,11 @@ struct ADeviceBlockOfNothingIsNotConfused {
   }
 };
 
-// Checks memory that goes too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any
-// more (sanitizers watch).
+// Checks memory gone too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any more
+// (sanitizers watch).
 struct AbandonedDeviceMemoryIsLeftAlone {
-  // On each rank: a few operations, in one of which the culprit, chosen by the seed, may abort; all then get an Error that
-  // names it.
+  // On each rank: a few operations; in one of them the culprit, chosen by the seed, may abort; all then get an Error with the
+  // culprit's rank.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
@@ -357,12 +356,12 @@ struct AbandonedDeviceMemoryIsLeftAlone {
   }
 };
 
-// Checks absence: a rank stays away longer than the deadline, and the others get a timeout that names it.
+// Checks absence: a rank stays away longer than the deadline, and the others get a timeout with its rank.
 struct AMissingRankIsNamedOnDevice {
-  // The rank that stays away.
+  // The absent rank.
   int missing;
 
-  // On each rank: demands a timeout that names that one, the late rank itself included.
+  // On each rank: demands a timeout with the absent rank, the late rank itself included.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
@@ -378,8 +377,8 @@ struct AMissingRankIsNamedOnDevice {
   }
 };
 
-// Called by a test: checks what happens to transfers of device memory when ranks disagree, abort or stay away. Throws a
-// Failure. For communicators that compare what ranks post.
+// Called by a test: checks the consequences for transfers of device memory when ranks disagree, abort or stay away. Throws a
+// Failure. For communicators that compare their ranks' operations.
 template <class Model>
 void check_device_failures(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds ample{60};

@@ -1,9 +1,9 @@
-// The suite that every communicator with a mailbox passes, beside that of all communicators (communicator.hpp, which says what
-// a model is): letters arrive once, whole and in order; requests are refused beyond the window, answers never. A test of a
-// mailbox includes it.
+// The suite for every communicator with a mailbox, beside the one of all communicators (communicator.hpp, with the definition
+// of a model): letters arrive once, whole and in order; requests are refused beyond the window, answers never. A test of a
+// mailbox includes the suite.
 //
-// `check_mailbox(MyRanks{4})` checks letters. The model's window should be small, and `largest` some 100 KB: letters of that
-// size are sent. `check_mailbox_failures(MyRanks{4})` is for communicators whose `abort` leaves the process alive.
+// `check_mailbox(MyRanks{4})` checks letters. The model's window should be small, and `largest` some 100 KB: letters so large
+// are sent. `check_mailbox_failures(MyRanks{4})` is for communicators whose `abort` leaves the process alive.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@
 
 namespace parallax_conformance {
 
-// Checks that `window` and `largest` make sense, and that ranks and sizes outside the bounds are invalid arguments.
+// Checks `window` and `largest` for sense, and that ranks and sizes outside the bounds are invalid arguments.
 struct BoundsMakeSense {
-  // On each rank: posts and takes that must be refused, after which nothing may be there.
+  // On each rank: posts and takes to be refused; afterwards nothing may be there.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     require(comm.window() >= 1 && comm.largest() >= 8, "the bounds make no sense");
@@ -59,7 +59,7 @@ struct LettersKeepTheirOrder {
     Correspondence<C> letters{comm, seed};
     until("all letters", [&] {
       bool done = true;
-      // Posts as long as it may, then takes what is there, so that no rank waits for another's window.
+      // Posts as long as it may, then takes all letters there: no rank waits for another's window.
       for (LetterLane const lane : letter_lanes)
         for (int rank = 0; rank < comm.size(); ++rank) {
           while (letters.posted(lane, rank) < many && letters.post(lane, rank)) {}
@@ -113,7 +113,7 @@ struct TheWindowIsACredit {
   }
 };
 
-// Checks that answers have no bound: twenty windows of them and more are posted before one is taken.
+// Checks the absence of a bound on answers: twenty windows of them and more are posted before one is taken.
 struct AnswersAreNeverRefused {
   // On each rank: twice, to the next rank and to itself.
   template <class C>
@@ -136,8 +136,8 @@ struct AnswersAreNeverRefused {
   }
 };
 
-// Checks fairness: a rank that never runs out of letters to itself hears of all others nevertheless, and so does one that is
-// flooded by another.
+// Checks fairness: a rank never running out of letters to itself hears of all others nevertheless, and so does one flooded by
+// another.
 struct NobodyIsPassedOver {
   // On each rank: both.
   template <class C>
@@ -186,7 +186,7 @@ struct NobodyIsPassedOver {
     for (int k = 0; k < 100; ++k, std::this_thread::yield()) letters.take(LetterLane::requests, -1);
     meet(comm, seed);
   }
-  // An exchange of a byte, during which letters go on being taken.
+  // Exchanges a byte; letters go on being taken meanwhile.
   template <class C, class Meanwhile>
   static void exchange_while(C& comm, std::uint64_t seed, Meanwhile const& meanwhile) {
     Exchange const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
@@ -205,7 +205,7 @@ struct AllSizes {
   void operator()(C& comm, std::uint64_t seed) const {
     std::size_t const most = comm.largest();
     int const next = (comm.rank() + 1) % comm.size(), before = (comm.rank() - 1 + comm.size()) % comm.size();
-    // Nothing, the bounds, and what is about as large as a word.
+    // Nothing, the bounds, and sizes around a word's.
     std::vector<std::size_t> const sizes{0, 1, most, 7, 0, most - 1, 8, most / 2};
     for (LetterLane const lane : letter_lanes) {
       std::size_t posted = 0, taken = 0;
@@ -246,7 +246,7 @@ struct AllSizes {
   }
 };
 
-// Checks takes by name: who takes of one rank leaves the letters of all others.
+// Checks takes by name: a take from one rank leaves the letters of all others.
 struct ANamedWriterIsServedAlone {
   // On each rank: a letter from each, taken in the order of ranks backwards.
   template <class C>
@@ -262,10 +262,10 @@ struct ANamedWriterIsServedAlone {
   }
 };
 
-// Checks what comes of chance: random posts and takes, late and early, beside exchanges. What a rank writes to itself is known
-// exactly: it is refused where the window is full, and taken where there is one.
+// Checks effects of chance: random posts and takes, late and early, beside exchanges. The letters of a rank to itself are known
+// exactly: one is refused if the window is full, and taken if there is one.
 struct RandomLetters {
-  // On each rank: until all letters that the seed says were posted and taken.
+  // On each rank: until all letters have been posted and taken, as many as the seed says.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Correspondence<C> letters{comm, seed};
@@ -310,8 +310,8 @@ struct RandomLetters {
   }
 };
 
-// Called by a test: checks that letters do what they must, on a model as described in communicator.hpp. Throws a Failure that
-// names the check and the seed. `runs`: how many times random letters are written, each from a seed of its own.
+// Called by a test: checks the right behaviour of letters, on a model as described in communicator.hpp. Throws a Failure with
+// the check and the seed. `runs`: how many times random letters are written, each from a seed of its own.
 template <class Model>
 void check_mailbox(Model const& model, std::uint64_t seed = 1, std::uint64_t runs = 10) {
   constexpr std::chrono::seconds deadline{60};
@@ -325,9 +325,9 @@ void check_mailbox(Model const& model, std::uint64_t seed = 1, std::uint64_t run
   for (std::uint64_t i = 0; i < runs; ++i) check(model, mix(seed, i), deadline, "random letters", RandomLetters{});
 }
 
-// Checks aborts: ranks write and wait for letters that never come while one aborts, and all get the reason, now and later.
+// Checks aborts: ranks write and wait for letters in vain while one aborts, and all get the reason, now and later.
 struct AnAbortEndsLetters {
-  // The rank that aborts.
+  // The aborting rank.
   int aborter;
 
   // On each rank: demands the reason of every post and take. The seed does not matter.
@@ -354,7 +354,7 @@ struct AnAbortEndsLetters {
   }
 };
 
-// Called by a test: checks that an abort of the first rank and of the last ends the letters of all. Throws a Failure.
+// Called by a test: checks the end of all ranks' letters by an abort of the first rank and of the last. Throws a Failure.
 template <class Model>
 void check_mailbox_failures(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds ample{60};

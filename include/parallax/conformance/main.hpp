@@ -1,4 +1,4 @@
-// Catch2 with a `main` that runs the test cases: for a test of one file, which includes this before the suites.
+// Catch2 with a `main` to run the test cases: for a test of one file, included before the suites.
 //
 //   #include <parallax/conformance/main.hpp>
 //   #include <parallax/conformance/communicator.hpp>
@@ -23,5 +23,5 @@
 #include <catch2/catch_session.hpp>
 #endif
 
-// Runs the test cases as the command line says, and returns what Catch2 returns: 0 where all pass.
+// Runs the test cases as the command line says, and returns Catch2's result: 0 if all pass.
 int main(int argc, char** argv) { return Catch::Session{}.run(argc, argv); }

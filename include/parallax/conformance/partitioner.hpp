@@ -1,5 +1,5 @@
-// The conformance suite of partitioners: what every model of the concept must do, to be run on your own as on ours. A test of a
-// partitioner includes it.
+// The conformance suite of partitioners: the duties of every model of the concept, to be run on your own as on ours. A test of
+// a partitioner includes the suite.
 //
 //   #include <parallax/conformance/main.hpp>
 //   #include <parallax/conformance/partitioner.hpp>
@@ -19,7 +19,7 @@
 
 namespace parallax_conformance {
 
-// The number of rows of every owner's shard, after checking that they add up to the table. Called once for each layout.
+// Returns the number of rows of every owner's shard, and checks their sum to be the table's. Called once for each layout.
 template <parallax::PartitionLayout Layout>
 std::vector<std::int64_t> shard_sizes(Layout const& layout) {
   std::vector<std::int64_t> sizes;
@@ -33,7 +33,7 @@ std::vector<std::int64_t> shard_sizes(Layout const& layout) {
   return sizes;
 }
 
-// Checks one row: it lies inside its owner's shard, and comes back. Returns where it lies. `sizes`: the shards'.
+// Checks one row: it lies inside its owner's shard, and comes back. Returns its place. `sizes`: the shards'.
 template <parallax::PartitionLayout Layout>
 parallax::Location checked_location(Layout const& layout, std::vector<std::int64_t> const& sizes, std::int64_t row) {
   parallax::Location const at = layout.locate(row);
@@ -81,8 +81,8 @@ void is_invertible_at_samples(Layout const& layout, std::mt19937_64& random) {
       }
 }
 
-// Checks all that the concept promises. `model_of(rows)` is a model for so many rows, up to 2^63 - 1, whose `pieces` is varied
-// here. For partitioners that know their table, as by a weight for each row.
+// Checks all promises of the concept. `model_of(rows)` is a model for so many rows, up to 2^63 - 1; its `pieces` is varied
+// here. For partitioners with knowledge of their table, as by a weight for each row.
 template <parallax::Partitioner P, class ModelOf>
 void check_partitioner_of_rows(ModelOf const& model_of) {
   INFO("partitioner " << std::string_view{P::name});
@@ -107,14 +107,14 @@ void check_partitioner_of_rows(ModelOf const& model_of) {
   unsigned const seed = 17;
   INFO("seed " << seed);
   std::mt19937_64 random{seed};
-  // Large tables, beyond 32 bits and up to the most that there is.
+  // Large tables, beyond 32 bits and up to the largest number.
   for (std::int64_t const rows : {std::int64_t{1} << 31, (std::int64_t{1} << 40) - 1, (std::int64_t{1} << 40) + 5,
                                   std::numeric_limits<std::int64_t>::max()})
     for (int const owners : {1, 3, 8, 1000})
       for (std::int64_t const pieces : {std::int64_t{0}, std::int64_t{30}, std::int64_t{4096}, std::int64_t{1} << 33}) {
         INFO(rows << " rows in " << pieces << " pieces to " << owners << " owners");
         is_invertible_at_samples(layout_of(rows, owners, pieces), random);
-        // Layouts are functions of their values alone: another one says the same.
+        // Layouts are functions of their values alone: another one gives equal answers.
         auto const again = layout_of(rows, owners, pieces);
         REQUIRE(again.locate(rows / 3) == layout_of(rows, owners, pieces).locate(rows / 3));
       }
@@ -127,14 +127,14 @@ void check_partitioner_of_rows(ModelOf const& model_of) {
     }
     return false;
   };
-  // Numbers that no layout has.
+  // Numbers impossible for a layout.
   CHECK(refuses(-1, 2, 0));
   CHECK(refuses(10, 0, 0));
   CHECK(refuses(10, -3, 0));
   CHECK(refuses(10, 2, -1));
 }
 
-// Called by a test: the same for a model that suits any number of rows; it may carry options of its own.
+// Called by a test: likewise for a model of any number of rows; it may carry options of its own.
 template <parallax::Partitioner P>
 void check_partitioner(P const& model = {}) {
   check_partitioner_of_rows<P>([&](std::int64_t) { return model; });

@@ -1,5 +1,6 @@
-// What outlives a step, item by item: what an archive is told of each, and how the library's classes show their items to it.
-// The states of variables and the session include it for their `visit`; who writes an archive of his own, for Archive and Item.
+// The things that outlive a step, item by item: the facts told to an archive of each, and the way in which the library's
+// classes show their items. The states of variables and the session include it for their `visit`; authors of archives, for
+// Archive and Item.
 #pragma once
 
 #include <concepts>
@@ -18,7 +19,7 @@
 
 namespace parallax {
 
-// What the elements of an item are. An archive keeps it with the bytes, and refuses to give them back as another one.
+// The type of an item's elements. An archive keeps it with the bytes, and refuses to give them back as another one.
 struct ElementType {
   // 'f' floating, 'b' the upper part of a floating one, 'i' an integer with a sign, 'u' one without, 'x' something else.
   char kind;
@@ -27,7 +28,7 @@ struct ElementType {
 
   friend bool operator==(ElementType const&, ElementType const&) = default;
 };
-// The ElementType of elements of T, which Items tells the archive.
+// The ElementType of elements of T, told to the archive by Items.
 template <class T>
   requires std::is_trivially_copyable_v<T>
 inline constexpr ElementType element_type{std::is_floating_point_v<T> || std::same_as<T, Float16> ? 'f'
@@ -37,95 +38,95 @@ inline constexpr ElementType element_type{std::is_floating_point_v<T> || std::sa
                                                                                                   : 'u',
                                           static_cast<unsigned char>(sizeof(T))};
 
-// Whose an item is.
+// The holders of an item.
 //   any   every rank has all of it. One rank's will do for all ranks; such items of one variable are to be of one rank
-//   world the same; and in a world of other ranks it means nothing: there an archive leaves it as it is
+//   world as any; and in a world of other ranks it means nothing: there an archive leaves it as it is
 //   own   every rank has one of its own
 //   part  every rank has some of its rows, and no other rank has them
 enum class Share : unsigned char { any, world, own, part };
 
-// Where a row of a shared array lies: the number of its owner among the owners, and the row's number at that owner.
+// The place of a row of a shared array: the number of its owner among the owners, and the row's number at this owner.
 struct RowPlace {
-  // From 0; -1 where rows have no owners.
+  // From 0; -1 if rows have no owners.
   int owner;
   // From 0.
   std::int64_t local;
 };
-// Of arrays that every rank has.
+// The places of arrays that every rank has.
 inline constexpr auto no_owner = [](std::int64_t row) { return RowPlace{-1, row}; };
 
-// An array of `rows` rows of `width` elements, all ranks together; and which of the rows a call is about: `count` of them, of
-// which row i has the number `row(i)`. Lasts for one call.
+// An array of `rows` rows of `width` elements, all ranks together; and the rows of one call: `count` of them, with the number
+// `row(i)` for row i. Lasts for one call.
 struct Item {
-  // The variable that the item is of. Both texts are the caller's.
-  std::string_view variable, name;  // what the item is called among those of the variable
-  // What the bytes are.
+  // The variable of the item. Both texts are the caller's.
+  std::string_view variable, name;  // the item's name among those of the variable
+  // The type of the bytes.
   ElementType type;
   // Rows of the whole array, all ranks together, row-major; a single number is 1 x 1.
   std::int64_t rows, width;  // elements of a row
-  // Whose it is. Of Share::part this rank shows its own rows alone; of the others it shows all, in order, in one call or
+  // Its holders. Of Share::part this rank shows its own rows alone; of the others it shows all, in order, in one call or
   // several.
   Share share;
-  // Rows that this call is about, whose bytes it brings: count * width * type.bytes.
+  // Rows of this call, whose bytes it brings: count * width * type.bytes.
   std::int64_t count;
   // The number in [0, rows) of this call's row i, 0 <= i < count.
   FunctionRef<std::int64_t(std::int64_t)> row;
   // Of Share::part: the place of any of the `rows` rows, on whatever rank.
   FunctionRef<RowPlace(std::int64_t)> where;
-  // Whether it is a list or a text, which an archive that reads may have of another length: the item before it says which.
+  // True for a list or a text: an archive that reads may have another length, told by the item before.
   bool list;
 };
 
 // Keeps items or gives them back. `item` is called with the bytes of the rows, packed, in memory of the host: an archive that
 // `reads` fills them, another one takes them. An item may come in several calls, one after the other, each about other rows.
-// For an item that it holds in another type or shape, or not at all, an archive throws `item_error`: Error (mismatch), which
-// names the variable and the item. A variable shows the same items in the same order, whether they are read or written.
+// For an item held in another type or shape, or not at all, an archive throws `item_error`: Error (mismatch), with the names of
+// variable and item. A variable shows the same items in the same order, both to writing and to reading archives.
 template <class A>
 concept Archive = requires(A& archive, Item const& item, std::span<std::byte> bytes) {
   { A::reads } -> std::convertible_to<bool>;
   archive.item(item, bytes);
 };
 
-// An element type as messages show it: its kind and its bits, such as f32; b16 of a BFloat16.
+// Returns an element type as messages show it: its kind and its bits, such as f32; b16 of a BFloat16.
 inline std::string type_text(ElementType type) { return joined({type.kind, 8 * type.bytes}); }
-// Shape and type of an item as messages show them: `rows x width of f32`. Archives say so of what they hold and what they were
-// asked.
+// Returns shape and type of an item as messages show them: `rows x width of f32`. Archives say so of the held and the requested
+// item.
 inline std::string shape_text(ElementType type, std::int64_t rows, std::int64_t width) {
   return joined({rows, " x ", width, " of ", type_text(type)});
 }
-// What an archive throws of an item that it cannot give back: Error (mismatch) of the operation `visit`, without a rank.
-// `found`: what it has, or that it has nothing.
+// Returns an archive's error for an item that it cannot give back: Error (mismatch) of the operation `visit`, without a rank.
+// `found`: the item that it has, or a note that it has none.
 inline Error item_error(std::string_view variable, std::string_view name, std::string const& found) {
   return {Errc::mismatch, -1, "visit", variable, joined({"item '", name, "': ", found})};
 }
 
 // The items of one variable, shown to an archive one by one. A state's `visit` makes one for each call. Refers to the archive
-// and to the variable's name, both of which must outlive it. Every function passes on what the archive throws.
+// and to the variable's name, both of which must outlive it. Every function passes on the archive's errors.
 template <Archive A>
 class Items {
  public:
-  // Whether values are being read: what is shown is then overwritten.
+  // True if values are being read: the shown memory is then overwritten.
   static constexpr bool reads = A::reads;
 
   // Shows `archive` items of the variable of this name.
   Items(A& archive, std::string_view variable) : archive_{&archive}, variable_{variable} {}
-  // The name of the variable whose items these are, for errors.
+  // Returns the name of the items' variable, for errors.
   std::string_view variable() const { return variable_; }
 
-  // Rows `row(0)` … `row(count - 1)` of an array of `rows` rows of `width` elements. `values`: count * width of them, packed,
-  // row-major, in memory of the host. `where`: of Share::part, see Item.
+  // Shows rows `row(0)` … `row(count - 1)` of an array of `rows` rows of `width` elements. `values`: count * width of them,
+  // packed, row-major, in memory of the host. `where`: of Share::part, see Item.
   template <class T>
   void rows(std::string_view name, T* values, std::int64_t rows, std::int64_t width, Share share, std::int64_t count,
             FunctionRef<std::int64_t(std::int64_t)> row, FunctionRef<RowPlace(std::int64_t)> where = no_owner) {
     show(values, {variable_, name, element_type<T>, rows, width, share, count, row, where, false});
   }
-  // All rows of an array: `values` has rows * width elements, packed, in memory of the host.
+  // Shows all rows of an array: `values` has rows * width elements, packed, in memory of the host.
   template <class T>
   void whole(std::string_view name, T* values, std::int64_t rows, std::int64_t width, Share share = Share::any) {
     this->rows(name, values, rows, width, share, rows, same_row);
   }
 
-  // A number: as it is where it is arithmetic, a truth or an enumeration as a word of 64 bits.
+  // Shows a number: as it is if it is arithmetic, a truth or an enumeration as a word of 64 bits.
   template <class N>
   void number(std::string_view name, N& value, Share share = Share::any) {
     if constexpr (std::is_enum_v<N> || std::same_as<N, bool>) {
@@ -137,12 +138,13 @@ class Items {
     }
   }
 
-  // The numbers in an aggregate, as words of 64 bits: one row of them (see `visit_words`).
+  // Shows the numbers in an aggregate, as words of 64 bits: one row of them (see `visit_words`).
   template <class T>
   void fields(std::string_view name, T& object, Share share = Share::any) {
     list_of(name, std::span{&object, 1}, share, {1, 0, false});
   }
-  // A std::vector or List of numbers or aggregates: its length, then a row of words for each. `fill`: an entry to begin with.
+  // Shows a std::vector or List of numbers or aggregates: its length, then a row of words for each. `fill`: an entry to begin
+  // with.
   template <class Entries>
   void list(std::string_view name, Entries& entries, typename Entries::value_type const& fill = {}, Share share = Share::any) {
     std::uint64_t length = entries.size();
@@ -157,7 +159,7 @@ class Items {
     }
   }
 
-  // A text.
+  // Shows a text.
   void text(std::string_view name, std::string& value, Share share = Share::any) {
     std::uint64_t length = value.size();
     number(std::string{name} + ".length", length, share);
@@ -168,12 +170,12 @@ class Items {
     if constexpr (reads) in_calls(length, show_these);
     else show_these(0, length);
   }
-  // For an array of a length that an archive was asked for: calls f(begin, end), one range after the other, and the last up to
-  // `length`. Room is made for a range as it is read, so that of a length that is damaged the archive says so first, when it is
-  // asked for the array's first rows.
+  // For an array with a length from an archive: calls f(begin, end), one range after the other, and the last up to `length`.
+  // Room is made for a range as it is read: for a damaged length the archive then throws first, at the request for the array's
+  // first rows.
   template <class F>
   static void in_calls(std::uint64_t length, F&& f) {
-    constexpr std::uint64_t most = 1 << 16;  // rows, which nearly every list has room for
+    constexpr std::uint64_t most = 1 << 16;  // rows, with room for nearly every list
     std::uint64_t begin = 0;
     do {
       std::uint64_t const end = length - begin < most ? length : begin + most;
@@ -181,7 +183,7 @@ class Items {
       begin = end;
     } while (begin < length);
   }
-  // A text that says for whom the items are: one that reads another is an Error (mismatch).
+  // Shows a text that names the recipient of the items: throws Error (mismatch) if another one is read.
   void same(std::string_view name, std::string_view expected) {
     std::string held{expected};
     this->text(name, held);
@@ -189,12 +191,12 @@ class Items {
   }
 
  private:
-  // Which rows of an array a call shows: those from `first` on, of `rows` in all.
+  // The rows of an array shown by a call: those from `first` on, of `rows` in all.
   struct CallRows {
     std::uint64_t rows, first;
     bool list;  // as Item has it
   };
-  // So many rows of it.
+  // Shows so many rows of the array.
   template <class T>
   void show_rows(std::string_view name, T* values, std::uint64_t count, std::size_t width, Share share, CallRows these) {
     auto const row = [&](std::int64_t i) { return static_cast<std::int64_t>(these.first) + i; };
@@ -202,7 +204,7 @@ class Items {
     auto const shown = static_cast<std::int64_t>(count);
     show(values, {variable_, name, element_type<T>, rows, columns, share, shown, row, no_owner, these.list});
   }
-  // The item with its bytes, to the archive.
+  // Shows the item with its bytes to the archive.
   template <class T>
   void show(T* values, Item const& item) {
     std::size_t const bytes = static_cast<std::size_t>(item.count) * static_cast<std::size_t>(item.width) * sizeof(T);
@@ -211,8 +213,8 @@ class Items {
   // Row i is row i.
   static constexpr auto same_row = [](std::int64_t i) { return i; };
 
-  // A row of words for each entry, and the words back into the entries: an archive that reads has changed them. Nothing is
-  // shown of an empty list.
+  // Shows a row of words for each entry, and puts the words back into the entries: a reading archive has changed them. Nothing
+  // is shown of an empty list.
   template <class T>
   void list_of(std::string_view name, std::span<T> entries, Share share, CallRows const& these) {
     if (entries.empty()) return;

@@ -1,5 +1,5 @@
 // Looking into an optimizer or another small aggregate: its fields as text and as a hash, by which ranks compare them, and as
-// words, which archives keep. Included by what compares settings (variables, partitioners, the session) and by
+// words, which archives keep. Included for comparisons of settings (variables, partitioners, the session) and by
 // core/archive.hpp.
 #pragma once
 
@@ -23,14 +23,14 @@ class Fingerprint {
  public:
   // Adds a word, spread over all bits of the value.
   PARALLAX_HOST_DEVICE constexpr void add(std::uint64_t word) { state_ = mix((state_ ^ word) * 0x100000001b3ull); }
-  // The same at a third of the work, for words that are many: the last few are not spread over all bits of the value.
+  // Adds a word at a third of the work, for words in great number: the last few are not spread over all bits of the value.
   constexpr void fold(std::uint64_t word) { state_ = half_mix(state_ ^ word); }
-  // Adds a text: its length and then its bytes, so that "ab", "c" and "a", "bc" differ.
+  // Adds a text: its length and then its bytes, with different values for "ab", "c" and "a", "bc".
   constexpr void add(std::string_view text) {
     add(std::uint64_t{text.size()});
     for (char const c : text) add(static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
   }
-  // The hash of what was added so far; of nothing, a constant. More may be added afterwards.
+  // Returns the hash of the additions so far; of nothing, a constant. More may be added afterwards.
   PARALLAX_HOST_DEVICE constexpr std::uint64_t value() const { return state_; }
 
  private:
@@ -49,18 +49,18 @@ class Fingerprint {
 
 namespace detail {
 
-// Stands for a value of any type where the compiler tries how many fields an aggregate takes. Never called.
+// Stands for a value of any type while the compiler tries the number of an aggregate's fields. Never called.
 struct AnyField {
   template <class T>
   constexpr operator T() const noexcept;
 };
 
-// Whether T can be made from as many values in braces as there are indices.
+// True if T can be made from as many values in braces as there are indices.
 template <class T, std::size_t... Nth>
 constexpr bool takes_fields(std::index_sequence<Nth...>) {
   return requires { T{(static_cast<void>(Nth), AnyField{})...}; };
 }
-// The fields of an aggregate: the greatest number up to N of values that it can be made from.
+// Returns the number of an aggregate's fields: the greatest number of values, up to N, that can make one.
 template <class T, std::size_t N = 8>
 constexpr std::size_t field_count() {
   if constexpr (takes_fields<T>(std::make_index_sequence<N>{})) return N;
@@ -104,7 +104,7 @@ constexpr void for_each_field(T&& object, F&& f) {
 }
 
 // Calls `visit` with every number in an object, in order of declaration, and with those of aggregates in it; enumerations as
-// std::int64_t. A type that is no aggregate offers `void fields(auto&& visitor) const`, or is compared by its type alone.
+// std::int64_t. A type other than an aggregate offers `void fields(auto&& visitor) const`, or is compared by its type alone.
 template <class T, class F>
 void visit_fields(T const& object, F&& visit) {
   auto const each = [&](auto const& field) {
@@ -135,7 +135,7 @@ std::uint64_t fields_hash(T const& object) {
 }
 
 // Calls f with every number in an object as a word of 64 bits, which f may set: a field then has the word's value, bit for bit.
-// Floating numbers travel as double. A class that is no aggregate is its bytes, pointers are left as they are.
+// Floating numbers travel as double. A class other than an aggregate is its bytes, pointers are left as they are.
 template <class T, class F>
 void visit_words(T& object, F&& f) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -160,7 +160,7 @@ void visit_words(T& object, F&& f) {
     }
   }
 }
-// How many words `visit_words` shows of an object: the width of the row that an archive keeps of it.
+// Returns the number of an object's words in `visit_words`: the width of its row in an archive.
 template <class T>
 std::size_t word_count(T const& object) {
   T copy = object;
@@ -169,7 +169,7 @@ std::size_t word_count(T const& object) {
   return count;
 }
 
-// The shortest text from which the same number is read again, so that different numbers have different texts.
+// Returns the shortest text from which the same number is read again, with different texts for different numbers.
 template <class Number>
 std::string number_text(Number number) {
   return joined({+number});
@@ -183,8 +183,8 @@ std::string fields_text(T const& object) {
   return text += '}';
 }
 
-// The same with the names of the fields, as a user writes them (`{.learning_rate = 0.01}`), where the class has `field_names`,
-// one for each field.
+// Returns the text with the names of the fields, as a user writes them (`{.learning_rate = 0.01}`), if the class has
+// `field_names`, one for each field.
 template <class T>
 std::string settings_text(T const& object) {
   if constexpr (std::is_arithmetic_v<T>) {

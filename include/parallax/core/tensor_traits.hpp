@@ -1,5 +1,5 @@
-// How the library looks into a user's tensor: specialise `tensor_traits` to make a type of yours bindable. `bind`, `pull` and
-// `grad` look so at what they are given.
+// The library's view of a user's tensor: specialise `tensor_traits` to make a type of yours bindable. `bind`, `pull` and `grad`
+// look so at their arguments.
 #pragma once
 
 #include <concepts>
@@ -12,9 +12,9 @@
 namespace parallax {
 
 // The customisation point. A specialisation for a type `Tensor` (given without const or reference) offers
-//   static std::span<T> flat(Tensor&)          all elements, contiguous: what a dense variable binds and a dense gradient is
-//   static RowsView<T> rows(Tensor&)           a row-major table: what sparse rows and their gradients are (optional)
-// with T const where the tensor is. The primary template takes contiguous ranges; interop/eigen.hpp adds Eigen's matrices.
+//   static std::span<T> flat(Tensor&)          all elements, contiguous: for a dense variable to bind, and for dense gradients
+//   static RowsView<T> rows(Tensor&)           a row-major table: for sparse rows and their gradients (optional)
+// with T const for a const tensor. The primary template takes contiguous ranges; interop/eigen.hpp adds Eigen's matrices.
 template <class Tensor>
 struct tensor_traits;
 
@@ -26,11 +26,11 @@ struct tensor_traits<Tensor> {
   template <class Self>
   static auto flat(Self& tensor) {
     auto const view = std::span{tensor};
-    return std::span{view.data(), view.size()};  // of any size, where the type says one
+    return std::span{view.data(), view.size()};  // of any size, even if the type has a fixed one
   }
 };
 
-// A RowsView is the table that it shows; it has no `flat`, as its rows may lie apart.
+// A RowsView is a table itself; it has no `flat`, as its rows may lie apart.
 template <class T>
 struct tensor_traits<RowsView<T>> {
   // The view itself.
@@ -52,20 +52,21 @@ template <class Tensor>
 concept RowTensor = requires(Tensor& tensor) { detail::traits_for<Tensor>::rows(tensor); };
 
 namespace detail {
-// To elements of which a count says how many there are, where the pointer's type is no tensor itself.
+// A pointer to elements, which needs a count beside it, of a type that is no tensor itself.
 template <class P>
 concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> && !FlatTensor<P> && !RowTensor<P> &&
                          std::is_object_v<std::remove_pointer_t<std::remove_cvref_t<P>>>;
 }  // namespace detail
 
-// All elements of a tensor as one run, which must outlive it. What `bind` and `grad` make of a dense tensor, and `at` of ids.
+// Returns all elements of a tensor as one run, which must outlive it. Made by `bind` and `grad` of a dense tensor, by `at` of
+// ids.
 template <FlatTensor Tensor>
 auto flat_view(Tensor&& tensor) {
   return detail::traits_for<Tensor>::flat(tensor);
 }
 
-// Rows of a given width: a tensor that knows its shape, or any contiguous range whose size is a multiple of the width.
-// A range that does not divide yields a view with rows == -1, which the caller reports.
+// Returns rows of a given width: from a tensor that knows its shape, or any contiguous range whose size is a multiple of the
+// width. A range with a remainder yields a view with rows == -1, which the caller reports.
 template <class Tensor>
   requires(RowTensor<Tensor> || FlatTensor<Tensor>)
 auto rows_view(Tensor&& tensor, std::int64_t width) {

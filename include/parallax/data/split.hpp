@@ -1,6 +1,6 @@
-// Which part of the data is whose: index ranges for every rank, in contiguous blocks or dealt one by one. A trainer asks for
-// its share before its first step, and walks it in every epoch; or from a DataPosition on, which a checkpoint keeps.
-// The room `data` deals a trainer's data to ranks.
+// The ranks' shares of the data: index ranges for every rank, in contiguous blocks or dealt one by one. A trainer asks for its
+// share before its first step, and walks it in every epoch; or from a DataPosition on, as kept in a checkpoint. The room `data`
+// deals a trainer's data to ranks.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace parallax {
 
-// The indices first, first + stride, …: `count` of them. `shard_block` and `shard_cyclic` return one, and a range-based `for`
-// walks it. Owns no data, and is copied freely.
+// The indices first, first + stride, …: `count` in all. `shard_block` and `shard_cyclic` return a range, and a range-based
+// `for` walks it. Owns no data, and is copied freely.
 class IndexRange {
  public:
   // At one index of a range, or at its end. The indices are computed: it stays valid when the range is gone.
@@ -51,9 +51,9 @@ class IndexRange {
   iterator begin() const { return {first_, stride_}; }
   // One stride past the last index.
   iterator end() const { return {first_ + count_ * stride_, stride_}; }
-  // The number of indices: samples, batches or whatever the trainer counts. 0 where this rank has none.
+  // The number of indices: samples, batches or other things the trainer counts. 0 on a rank without any.
   std::size_t size() const { return count_; }
-  // The i-th index of the share, with i < size(), which is not checked.
+  // The i-th index of the share, with i < size(), unchecked.
   std::size_t operator[](std::size_t i) const { return first_ + i * stride_; }
 
  private:
@@ -77,20 +77,20 @@ IndexRange shard_cyclic(std::size_t n, World const& world) {
 }
 
 // Does not own: the sequence must stay. This rank's elements of a random-access sequence (batches, file names): every N-th of N
-// ranks, beginning with its rank, as many on every rank, so that all ranks take as many steps; the up to N - 1 elements that
-// remain are left out. Local; `shard` makes one.
+// ranks, beginning with its rank, as many on every rank, so that all ranks take as many steps; the up to N - 1 remaining
+// elements are left out. Local; `shard` makes one.
 template <class Sequence>
 class Shard {
  public:
-  // Shows the elements that `indices` name; each must be less than the size of the sequence.
+  // Shows the elements at `indices`; each index must be less than the size of the sequence.
   Shard(Sequence& elements, IndexRange indices) : elements_{&elements}, indices_{indices} {}
 
   // At one of this rank's elements, or at the end. It refers to the sequence, not to the Shard.
   class iterator {
    public:
-    // At the element whose index `at` has.
+    // At the element with the index of `at`.
     iterator(Sequence* elements, IndexRange::iterator at) : elements_{elements}, at_{at} {}
-    // What `elements[i]` returns, as it returns it: a reference into most containers.
+    // Returns `elements[i]` as it is: a reference into most containers.
     decltype(auto) operator*() const { return (*elements_)[*at_]; }
     // To this rank's next element, N further on in the sequence.
     iterator& operator++() {
@@ -104,13 +104,13 @@ class Shard {
     IndexRange::iterator at_;
   };
 
-  // At this rank's first element; the end where it has none.
+  // At this rank's first element; the end on a rank without any.
   iterator begin() const { return {elements_, indices_.begin()}; }
   // Past this rank's last element.
   iterator end() const { return {elements_, indices_.end()}; }
-  // This rank's elements, the same number on every rank: those of the sequence by N, rounded down.
+  // The number of this rank's elements, equal on every rank: the sequence's size divided by N, rounded down.
   std::size_t size() const { return indices_.size(); }
-  // This rank's i-th element, with i < size(), which is not checked.
+  // This rank's i-th element, with i < size(), unchecked.
   decltype(auto) operator[](std::size_t i) const { return (*elements_)[indices_[i]]; }
 
  private:
@@ -127,27 +127,27 @@ auto shard(Sequence& elements, World const& world) {
   return Shard<Sequence>{elements, {static_cast<std::size_t>(world.rank()), std::size(elements) / ranks, ranks}};
 }
 
-// How far a training has come in its data: the same on all ranks, and with any number of them. The trainer keeps one, `shard` moves it
-// on, and a checkpoint takes it as `px::shared_value("data", position)`.
+// The progress of a training in its data, equal on all ranks, and with any number of them. The trainer keeps one, `shard` moves
+// it on, and a checkpoint takes it as `px::shared_value("data", position)`.
 struct DataPosition {
-  // Epochs that are over. What differs between epochs, such as the order of the elements, is made from this number.
+  // Completed epochs. Differences between epochs, such as the order of the elements, are made from this number.
   std::int64_t epoch = 0;
-  // Elements of this epoch that all ranks together were given, from the beginning of the sequence on.
+  // Elements of this epoch given to all ranks together, from the beginning of the sequence on.
   std::int64_t taken = 0;
 
   friend bool operator==(DataPosition const&, DataPosition const&) = default;
 };
 
-// Owns neither the sequence nor the position: both must stay. What is left of an epoch, for this rank, to be walked once: of N ranks
-// rank r is given the elements taken + r, taken + r + N, …, as many on every rank; the up to N - 1 that remain are left out. With
-// each element the position moves on by N before the body of the loop begins, so that a checkpoint in the body, after the
-// element's step, goes on with the next one, and so does a loop that was left by `break`. Behind the last one the epoch is over.
+// Owns neither the sequence nor the position: both must stay. The rest of an epoch, for this rank, to be walked once: of N
+// ranks rank r is given the elements taken + r, taken + r + N, …, as many on every rank; the up to N - 1 remaining ones are
+// left out. With each element the position moves on by N before the body of the loop begins. So a checkpoint in the body, after
+// the element's step, goes on with the next one, and so does a loop left by `break`. Behind the last one the epoch is over.
 // Local; `shard` makes one.
 template <class Sequence>
 class RestOfShard {
  public:
-  // Shows what `position` leaves of `elements` to rank `rank` of `ranks`. Throws Error (invalid_argument) if the position is none
-  // of the sequence.
+  // Shows the rest of `elements` from `position` on to rank `rank` of `ranks`. Throws Error (invalid_argument) if the position
+  // is none of the sequence.
   RestOfShard(Sequence& elements, int rank, int ranks, DataPosition& position)
       : elements_{&elements}, rank_{rank}, ranks_{ranks}, position_{&position} {
     check();
@@ -155,15 +155,15 @@ class RestOfShard {
 
   // Behind the last element.
   struct End {};
-  // At the element that this rank was given last, or at the end of the epoch. It refers to the range.
+  // At the element given to this rank last, or at the end of the epoch. It refers to the range.
   class iterator {
    public:
     // Takes the first element.
     explicit iterator(RestOfShard const& rest) : rest_{&rest} { ++*this; }
-    // What `elements[i]` returns, as it returns it: a reference into most containers. Not to be asked at the end.
+    // Returns `elements[i]` as it is: a reference into most containers. Not to be asked at the end.
     decltype(auto) operator*() const { return (*rest_->elements_)[at_]; }
-    // Takes the element at which the position is now; where none is left for every rank, the next epoch begins. Throws Error
-    // (invalid_argument) if the body has set the position to one that the sequence does not have.
+    // Takes the element at the position; if too few are left for every rank to have one, the next epoch begins. Throws Error
+    // (invalid_argument) if the body has set the position to one outside the sequence.
     iterator& operator++() {
       ended_ = !rest_->take(at_);
       return *this;
@@ -176,12 +176,12 @@ class RestOfShard {
     bool ended_ = false;
   };
 
-  // Takes the first element, and moves the position. Begun again after a `break`, the range goes on behind the element that it broke off
-  // at.
+  // Takes the first element, and moves the position. Begun again after a `break`, the range goes on behind the element of the
+  // `break`.
   iterator begin() const { return iterator{*this}; }
   // Behind the last element.
   End end() const { return {}; }
-  // How many elements this rank will be given yet, the same number on every rank.
+  // The number of elements yet to be given to this rank, equal on every rank.
   std::size_t size() const { return static_cast<std::size_t>((all() - position_->taken) / ranks_); }
 
  private:
@@ -208,10 +208,10 @@ class RestOfShard {
   DataPosition* position_;
 };
 
-// What `position` leaves of this epoch's elements, a sequence with `operator[]` and a size, for this rank; the position moves on with
-// each element. `world` is a communicator or a session. Local; the ranks must give equally long sequences and equal positions. After
-// a restore on another number of ranks each element that was not taken yet is given once. Throws Error (invalid_argument) if
-// `position.taken` is below 0 or above the size of the sequence.
+// The rest of this epoch's elements from `position` on, for this rank; the position moves on with each element. `elements` has
+// `operator[]` and a size. `world` is a communicator or a session. Local; the ranks must give equally long sequences and equal
+// positions. After a restore on another number of ranks each element not taken yet is given once. Throws Error
+// (invalid_argument) if `position.taken` is below 0 or above the size of the sequence.
 //   while (position.epoch < epochs)
 //     for (auto const& batch : px::shard(batches, session, position)) train(batch), every.step();
 template <class Sequence, class World>

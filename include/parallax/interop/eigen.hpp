@@ -1,4 +1,4 @@
-// Eigen's matrices and arrays as tensors of variables and gradients, without a copy. A trainer that uses Eigen includes it
+// Eigen's matrices and arrays as tensors of variables and gradients, without a copy. Trainers with Eigen include this header
 // beside parallax.hpp; `bind`, `grad` and `pull` then take Eigen's types.
 #pragma once
 
@@ -18,8 +18,8 @@ namespace parallax {
 
 namespace detail {
 
-// An expression that lies in memory: a matrix or an array, a map of one, a block, a transpose, a diagonal.
-// For the concept: what Eigen calls dense, whatever it is derived from.
+// An expression stored in memory: a matrix or an array, a map of one, a block, a transpose, a diagonal. For the concept:
+// anything derived from Eigen's DenseBase.
 template <class D>
 void eigen_expression(Eigen::DenseBase<D> const&);
 template <class M>
@@ -30,25 +30,25 @@ concept EigenMatrix = requires(M& matrix) {
   matrix.outerStride();
 };
 
-// The type of its coefficients, with const where the expression is.
+// The type of its coefficients, const for a const expression.
 template <class M>
 using eigen_element = std::remove_pointer_t<decltype(std::declval<M&>().data())>;
 
-// Whether the type of an expression shows gaps: of `size` things that lie `stride` apart, and `packed` apart without gaps.
+// Returns true if the type of an expression shows gaps: `size` things lie `stride` apart, and `packed` apart without gaps.
 consteval bool has_eigen_gaps(int size, int stride, int packed) {
   bool const known = stride != Eigen::Dynamic && packed != Eigen::Dynamic;
   return size != 0 && size != 1 && known && stride != packed;
 }
-// Whether the coefficients of a row, or of a column in columns' order, have gaps between them.
+// True if the coefficients of a row, or of a column in columns' order, have gaps between them.
 template <class M>
 inline constexpr bool has_gaps_within = has_eigen_gaps(M::InnerSizeAtCompileTime, M::InnerStrideAtCompileTime, 1);
-// Whether the rows, or columns, have gaps between them.
+// True if the rows, or columns, have gaps between them.
 template <class M>
 inline constexpr bool has_gaps_between =
     !M::IsVectorAtCompileTime && has_eigen_gaps(M::IsRowMajor ? M::RowsAtCompileTime : M::ColsAtCompileTime,
                                                 M::OuterStrideAtCompileTime, M::InnerSizeAtCompileTime);
 
-// Throws Error (invalid_argument): an expression whose strides cannot be taken as they are.
+// Throws Error (invalid_argument) for an expression whose strides cannot be taken as they are.
 [[noreturn]] inline void refuse_eigen_gaps(std::string const& what, std::int64_t rows, std::int64_t columns,
                                            std::string const& strides) {
   throw Error{Errc::invalid_argument, -1, "", "",
@@ -57,10 +57,10 @@ inline constexpr bool has_gaps_between =
 
 }  // namespace detail
 
-// An expression that Eigen holds in memory, by its strides. A dense tensor's coefficients lie one after another, in the order
-// of its storage: a whole matrix, or whole columns of one in columns. Those of each row of a row table do: a matrix of
-// Eigen::RowMajor, a block of one, or a vector, whose elements are rows. Gaps that the type shows are told by an assertion.
-// Gaps that strides show at run time are an Error (invalid_argument), thrown where the tensor is named: in `grad`, `bind` or
+// An expression in memory, by its strides. The coefficients of a dense tensor lie one after another, in the order of its
+// storage: a whole matrix, or whole columns of one in columns' order. In a row table the coefficients of each row lie so: in a
+// matrix of Eigen::RowMajor, a block of one, or a vector, whose elements are rows. An assertion refuses gaps shown by the type.
+// Gaps shown by strides at run time are an Error (invalid_argument), thrown by the call with the tensor: `grad`, `bind` or
 // `at`.
 template <detail::EigenMatrix M>
 struct tensor_traits<M> {
@@ -77,8 +77,8 @@ struct tensor_traits<M> {
     return {matrix.data(), static_cast<std::size_t>(matrix.size())};
   }
 
-  // The rows of a row-major table, [rows x columns], which may lie further apart than they are long; of a column vector each
-  // coefficient is a row. Throws Error (invalid_argument) where the coefficients of a row have gaps.
+  // The rows of a row-major table, [rows x columns], possibly with gaps between rows; of a column vector each coefficient is a
+  // row. Throws Error (invalid_argument) for gaps between the coefficients of a row.
   template <class Self>
   static RowsView<detail::eigen_element<Self>> rows(Self& matrix) {
     static_assert(M::IsRowMajor || M::IsVectorAtCompileTime,

@@ -1,5 +1,5 @@
-// The traces of all ranks as one file that browsers draw, on the clock of rank 0. Hosts share no clock. The recorded events
-// tell how far theirs are apart: in no agreement is a rank told of another one before that one has begun.
+// The traces of all ranks as one file for browsers to draw, on the clock of rank 0. Hosts share no clock. The recorded events
+// bound the distance between clocks: in no agreement does a rank hear of another one before the other one has begun.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace parallax {
 
-// The distance by which the clock of a rank is ahead of rank 0's, and the greatest error of that, in ns. For clocks that drift
-// while a trace lasts, the half-width is what they have drifted.
+// The distance by which the clock of a rank is ahead of rank 0's, and the greatest error of this distance, in ns. For clocks
+// drifting while a trace lasts, the half-width is the drift.
 struct ClockOffset {
-  // Ahead of rank 0's; negative: behind it.
+  // The distance ahead of rank 0's clock; negative: behind rank 0's.
   std::int64_t offset = 0;
-  // The true offset is within so much of it.
+  // The greatest distance of the true offset from `offset`.
   std::int64_t half_width = 0;
-  // The agreements behind that; 0: none is in both traces, and nothing is known.
+  // The number of agreements used; 0: none is in both traces, and nothing is known.
   std::size_t agreements = 0;
 };
 
@@ -37,7 +37,7 @@ struct Meeting {
 // The meetings by operation, its number, and how many phases of it came before.
 using Meetings = std::map<std::tuple<std::string, std::uint64_t, std::size_t>, Meeting>;
 
-// Returns the agreements of a trace. An operation that is there twice, as where two sessions count theirs, is left out.
+// Returns the agreements of a trace. Leaves out operations found twice, as in a trace of two sessions with counts of their own.
 inline Meetings meetings_of(std::span<TraceEvent const> events) {
   Meetings found;
   std::set<std::pair<std::string, std::uint64_t>> seen, twice;
@@ -61,9 +61,9 @@ inline Meetings meetings_of(std::span<TraceEvent const> events) {
   return found;
 }
 
-// Returns how far the clock of `theirs` is ahead of that of `first`. In an agreement each has heard after the other began, by
-// any clock. So the difference is at most the time from our beginning to their hearing, and at least the negative of the time
-// from their beginning to our hearing.
+// Returns the distance by which the clock of `theirs` is ahead of `first`'s. In an agreement each has heard after the other
+// began, by any clock. So the difference is at most the time from our beginning to their hearing, and at least the negative of
+// the time from their beginning to our hearing.
 inline ClockOffset offset_of(Meetings const& theirs, Meetings const& first) {
   ClockOffset found;
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
@@ -84,10 +84,10 @@ inline ClockOffset offset_of(Meetings const& theirs, Meetings const& first) {
 }  // namespace detail
 
 // Collective. Returns at rank 0 the events of all ranks on its clock, as a whole file in the Trace Event Format of Chrome
-// (JSON); elsewhere an empty text. `otherData.clocks` in it says of each rank by how many microseconds its clock was found
-// ahead of rank 0's, by how many at most that may be wrong (half_width_us), and how many agreements say so. Needs a step or a
-// pull in all traces, and nothing is sent for it before. Every rank has a trace of the same operations. Throws what the
-// communicator does.
+// (JSON); elsewhere an empty text. Its `otherData.clocks` has for each rank the microseconds by which its clock was found ahead
+// of rank 0's (offset_us), their greatest error (half_width_us), and the number of agreements behind both. Needs a step or a
+// pull in all traces, and nothing is sent for it before. Every rank has a trace of the same operations. Throws the
+// communicator's errors.
 inline std::string merged(Trace const& trace) {
   std::int64_t const host = trace.host();
   auto const events = std::as_bytes(trace.recorded());

@@ -1,5 +1,5 @@
-// Files in NumPy's format .npy, one array each: parsed from memory, read from a mapped file, and written in pieces. Programs
-// that exchange an array with Python include it, alone or beside the library. Facts of the format:
+// Files in NumPy's format .npy, one array each: parsed from memory, read from a mapped file, and written in pieces. For
+// programs with arrays to exchange with Python, alone or beside the library. Facts of the format:
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Little-endian and row-major.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace parallax::npy {
 
-// What the elements of an array are, by NumPy's letter and their bytes.
+// The types of elements, by NumPy's letter and their bytes.
 enum class Dtype : std::uint8_t {
   b1,   // bool: a byte, 0 or 1
   i1,   // int8
@@ -72,23 +72,23 @@ constexpr std::string_view to_string(Dtype dtype) { return detail::dtypes[static
 constexpr std::size_t size_of(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].size; }
 
 // The dtype of a C++ type. Specialise it for a type of your own that is trivially copyable and has a dtype's bits, such as
-// std::complex<float>, whose is Dtype::c8.
+// std::complex<float> with Dtype::c8.
 template <class T>
 struct DtypeOf {
   static constexpr Dtype value = detail::dtype_of<T>();  // of an integer, float, double or bool
 };
 
-// What a file's header says.
+// The contents of a file's header.
 struct Header {
   Dtype dtype;                       // of the elements
   std::vector<std::uint64_t> shape;  // row-major; none for a scalar
-  std::uint64_t begin;               // where the elements begin in the file
-  std::uint64_t end;                 // where they and the file end
+  std::uint64_t begin;               // the file's byte at which the elements begin
+  std::uint64_t end;                 // the end of the elements and of the file
 };
 
 namespace detail {
 
-// Reads the one dictionary of Python that a header is: three fields in any order.
+// A parser of the one Python dictionary in a header: three fields in any order.
 class Parser {
  public:
   Parser(std::string_view text, std::uint64_t begin, std::uint64_t file_size, std::string_view path)
@@ -232,10 +232,9 @@ class Parser {
 
 }  // namespace detail
 
-// Parses the beginning of a file of `file_size` bytes, of which `bytes` has at least the header: 12 + most_header_bytes are
-// always enough, or all of a shorter file. Reads versions 1.0, 2.0 and 3.0. `path` is for messages. FormatError where it is not
-// the format, where the dtype, the order of bytes or of dimensions is not read here, and where the file has not as many bytes
-// as the shape.
+// Parses the beginning of a file of `file_size` bytes. `bytes` has at least the header: 12 + most_header_bytes are always
+// enough, or all of a shorter file. Reads versions 1.0, 2.0 and 3.0. `path` is for messages. FormatError: another format; a
+// dtype, an order of bytes or of dimensions not read here; or a size of the file that differs from its shape's.
 inline Header parse_header(std::span<std::byte const> bytes, std::uint64_t file_size, std::string_view path) {
   std::string_view const text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
   if (text.substr(0, 6) != "\x93NUMPY") throw FormatError(path, "the file does not begin with \\x93NUMPY: it is no .npy");
@@ -256,7 +255,7 @@ inline Header parse_header(std::span<std::byte const> bytes, std::uint64_t file_
   return detail::Parser{text.substr(before, length), before + length, file_size, path}.parse();
 }
 
-// The first bytes of a file with such an array, as NumPy writes them: a multiple of 64, behind which the elements begin.
+// Returns the first bytes of a file with such an array, as NumPy writes them: a multiple of 64, with the elements behind them.
 // Version 1.0. FormatError, with `path` in its text: the shape has too many dimensions, or overflows.
 inline std::string header_bytes(Dtype dtype, std::span<std::uint64_t const> shape, std::string_view path = "npy") {
   if (shape.size() > most_dimensions) throw FormatError(path, "more than " + std::to_string(most_dimensions) + " dimensions");
@@ -279,7 +278,7 @@ inline std::string header_bytes(Dtype dtype, std::span<std::uint64_t const> shap
 }
 
 namespace detail {
-// Throws FormatError where elements of this dtype are asked for as T's, but as whose bits they may be.
+// Throws FormatError if elements of this dtype are asked for as T's, unless T is the type for their bits.
 template <class T>
 void check_asked(Dtype found, std::string_view path) {
   static_assert(!std::is_same_v<T, bool>, "parallax: a byte of a file may be neither 0 nor 1: read b1 as std::uint8_t");
@@ -291,21 +290,22 @@ void check_asked(Dtype found, std::string_view path) {
 }
 }  // namespace detail
 
-// A file mapped into memory, to be read. Owns the mapping, which ends with it. Const members may be called by several threads.
+// A file mapped into memory, to be read. Owns the mapping, and ends it. Const members may be called by several threads.
 class Reader {
  public:
-  // Maps the file and parses its header. FormatError: not a regular file, or not what is read. FileError: a system call failed.
+  // Maps the file and parses its header. FormatError: not a regular file, or none to read here. FileError: a system call
+  // failed.
   explicit Reader(std::string path)
       : file_{std::move(path)}, header_{parse_header(file_.bytes(), file_.bytes().size(), file_.path())} {}
 
-  // What the elements are.
+  // The type of the elements.
   Dtype dtype() const noexcept { return header_.dtype; }
   // Row-major; empty for a scalar.
   std::vector<std::uint64_t> const& shape() const noexcept { return header_.shape; }
   // The elements' bytes, in the file's mapping.
   std::span<std::byte const> bytes() const noexcept { return file_.bytes().subspan(static_cast<std::size_t>(header_.begin)); }
-  // The elements, in the file's mapping. FormatError where T is another dtype's, or the file does not have them at a multiple
-  // of alignof(T). Of what C++ has no type for, std::uint8_t (b1) and std::uint16_t (f2) are the bits.
+  // The elements, in the file's mapping. FormatError: T is another dtype's, or the elements do not begin at a multiple of
+  // alignof(T). Elements without a type in C++ are read as their bits: std::uint8_t (b1) and std::uint16_t (f2).
   template <class T>
   std::span<T const> values() const {
     detail::check_asked<T>(dtype(), file_.path());
@@ -317,16 +317,16 @@ class Reader {
   Header header_;
 };
 
-// Writes a file whose shape is known beforehand, in pieces and in any order. The file is PATH.part until finish(): see NewFile.
-// One Writer a path at a time. Not thread-safe.
+// Writes a file of a shape known beforehand, in pieces and in any order. The file is PATH.part until finish(): see NewFile. One
+// Writer a path at a time. Not thread-safe.
 class Writer {
  public:
   // Creates PATH.part and writes the header. FormatError as by header_bytes() and NewFile.
   Writer(std::string path, Dtype dtype, std::span<std::uint64_t const> shape)
       : Writer{header_bytes(dtype, shape, path), std::move(path), dtype, shape} {}
 
-  // Writes `bytes` of the elements from their byte `offset` on. A byte that is written again has its last value. FormatError:
-  // the bytes go beyond the array. FileError: the disk is full, ….
+  // Writes `bytes` of the elements from their byte `offset` on. A byte written again has its last value. FormatError: the bytes
+  // go beyond the array. FileError: the disk is full, ….
   void write(std::uint64_t offset, std::span<std::byte const> bytes) {
     std::uint64_t const size = file_.size() - begin_;
     if (offset > size || bytes.size() > size - offset)
@@ -335,8 +335,8 @@ class Writer {
     file_.write(begin_ + offset, bytes);
   }
 
-  // Brings the file to the disk and gives it its name. FormatError says where bytes are missing; they can be written, and
-  // finish() called again.
+  // Brings the file to the disk and gives it its name. FormatError names the first missing byte; the missing bytes can be
+  // written, and finish() called again.
   void finish() {
     if (std::uint64_t const missing = file_.first_missing(); missing < file_.size())
       throw FormatError(file_.path(), "byte " + std::to_string(missing - begin_) + " of an array of " +

@@ -1,5 +1,5 @@
-// Files in NumPy's format .npz, as numpy.savez writes them: many arrays by name, in an archive of zip. Programs that read arrays
-// of Python include it, alone or beside the library. Facts of the archive: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3.
+// Files in NumPy's format .npz, as numpy.savez writes them: many arrays by name, in an archive of zip. For programs with arrays
+// of Python to read, alone or beside the library. Facts of the archive: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3.
 #pragma once
 
 #include <algorithm>
@@ -39,17 +39,18 @@ inline std::uint32_t crc_of(std::span<std::byte const> bytes) noexcept {
 
 }  // namespace detail
 
-// An archive mapped into memory, to be read. Owns the mapping, which ends with it. Const members may be called by several threads.
-// A member that is given a name throws FormatError if no array has it, if it is compressed or encrypted, or is not what npy.hpp reads.
+// An archive mapped into memory, to be read. Owns the mapping, and ends it. Const members may be called by several threads. A
+// member given a name throws FormatError: no array has the name, or it is compressed, encrypted, or not as npy.hpp reads
+// arrays.
 class Reader {
  public:
-  // Maps the file and reads the list of its arrays; what else is in it is passed over. FormatError: not a regular file, or no
+  // Maps the file and reads the list of its arrays; anything else in it is passed over. FormatError: not a regular file, or no
   // archive, or two arrays of one name. FileError: a system call failed.
   explicit Reader(std::string path) : file_{std::move(path)} { list(); }
 
   // Returns the arrays' names, in the archive's order, without ".npy".
   std::vector<std::string> const& names() const noexcept { return names_; }
-  // Returns whether there is an array of this name.
+  // Returns true if there is an array of this name.
   bool contains(std::string_view name) const noexcept { return place_of(name) < names_.size(); }
   // Returns the dtype of an array's elements.
   npy::Dtype dtype(std::string_view name) const { return open(name).header.dtype; }
@@ -57,7 +58,7 @@ class Reader {
   std::vector<std::uint64_t> shape(std::string_view name) const { return open(name).header.shape; }
   // Returns the elements' bytes, in the file's mapping. numpy.savez aligns none of them, and their checksum is not looked at.
   std::span<std::byte const> bytes(std::string_view name) const { return open(name).elements(); }
-  // Returns a copy of the elements. Throws FormatError where their checksum is not the archive's, or T is another dtype's.
+  // Returns a copy of the elements. Throws FormatError if their checksum is not the archive's, or if T is another dtype's.
   template <class T>
   std::vector<T> values(std::string_view name) const {
     Opened const array = open(name);
@@ -98,10 +99,10 @@ class Reader {
     return value;
   }
 
-  // Reads the archive's list, which stands at its end, before a remark.
+  // Reads the archive's list, found by the record at its end, before a remark.
   void list() {
     std::uint64_t const size = file_.bytes().size(), record = 22, longest = 65'535;
-    std::uint64_t end = size;  // where the record at the end begins
+    std::uint64_t end = size;  // the beginning of the record at the end
     for (std::uint64_t back = record; back <= size && back <= record + longest; ++back)
       if (number(size - back, 4) == 0x06054b50 && number(size - back + 20, 2) == back - record) {
         end = size - back;
@@ -128,7 +129,7 @@ class Reader {
     return found != by_name_.end() && names_[*found] == name ? *found : names_.size();
   }
 
-  // Takes an entry of the list, and returns where the next one begins.
+  // Takes an entry of the list, and returns the place of the next one.
   std::uint64_t add(std::uint64_t at) {
     if (number(at, 4) != 0x02014b50) refuse("the archive's list is broken");
     std::uint64_t const name_bytes = number(at + 28, 2), more_bytes = number(at + 30, 2), remark = number(at + 32, 2);
@@ -145,7 +146,7 @@ class Reader {
     for (std::uint64_t field = more; field + 4 <= more + more_bytes;) {
       std::uint64_t const length = number(field + 2, 2);
       std::uint64_t wide = field + 4;
-      if (number(field, 2) == 1)  // zip64: what does not fit into 32 bits, in this order
+      if (number(field, 2) == 1)  // zip64: numbers of more than 32 bits, in this order
         for (std::uint64_t* const value : {&entry.bytes, &entry.stored, &entry.begin})
           if (*value == 0xffffffff && wide + 8 <= field + 4 + length) *value = number(wide, 8), wide += 8;
       field += 4 + length;

@@ -1,5 +1,5 @@
-// Thrust's vectors as tensors of variables and gradients, and as indices, without a copy. A trainer that uses Thrust includes it
-// beside parallax.hpp; `bind`, `grad` and `on_device` then take a thrust::device_vector.
+// Thrust's vectors as tensors of variables and gradients, and as indices, without a copy. Trainers with Thrust include this
+// header beside parallax.hpp; `bind`, `grad` and `on_device` then take a thrust::device_vector.
 #pragma once
 
 #include <thrust/device_vector.h>
@@ -12,15 +12,15 @@
 namespace parallax {
 
 // The elements of a vector in device memory, as one run; the vector keeps them, and is not resized while they are in use. For
-// variables of that device. Thrust writes them in the order of its own stream, which the session's has to wait for, unless both
-// are the same.
+// variables of the vector's device. Thrust writes them in the order of its own stream: unless this is also the session's
+// stream, the session's has to wait for it.
 template <class T, class Allocator>
 struct tensor_traits<thrust::device_vector<T, Allocator>> {
-  // All elements, to write by where the vector may be written.
+  // All elements, for reading and writing.
   static std::span<T> flat(thrust::device_vector<T, Allocator>& vector) {
     return {thrust::raw_pointer_cast(vector.data()), vector.size()};
   }
-  // The same, to read by.
+  // All elements of a const vector, for reading.
   static std::span<T const> flat(thrust::device_vector<T, Allocator> const& vector) {
     return {thrust::raw_pointer_cast(vector.data()), vector.size()};
   }

@@ -1,5 +1,5 @@
-// Memory of a CUDA device: the memory space of tables, that of pinned memory, and the queue in whose order work on a device is put.
-// Includers are the kernels' room, communicators that carry device memory, and programs that make a queue for them.
+// Memory of a CUDA device: the memory space of tables, pinned memory's space, and the queue to order work on a device.
+// Includers are the kernels' room, communicators of device memory, and programs with a queue for them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,8 +20,8 @@ namespace parallax {
 
 namespace detail {
 
-// Memory of the runtime's. Giving back waits for the device, which may have been given work on it: between ranks that share one
-// that may be a wait for each other, so that buffers put it off (see Buffer).
+// Memory of the runtime's. Giving back waits for the device, perhaps busy with work on it: two ranks on one device might so
+// wait for each other, and buffers put it off (see Buffer).
 template <bool of_host>
 struct RuntimeMemory {
   using axis = space_axis;
@@ -34,7 +34,7 @@ struct RuntimeMemory {
     else device::check(cudaMalloc(&memory, bytes), "cudaMalloc");
     return memory;
   }
-  // Waits for the block's device, and gives the block back; what fails is ignored, for nobody could be told.
+  // Waits for the block's device, and gives the block back; failures are ignored, for nobody could be told.
   static void deallocate(void* memory, std::size_t) noexcept {
     device::OnDevice const its{device::device_of(memory)};
     device::ignore(cudaDeviceSynchronize());
@@ -44,19 +44,19 @@ struct RuntimeMemory {
 
 }  // namespace detail
 
-// Memory of the current device for what lives long: tables, slots, scratch that steps keep. The runtime's, or that of a
-// resource of the user's. An option of variables: `Variable<Sparse, CudaSpace>`. Rows and slots then lie on the device, and
+// Memory of the current device for long-lived data: tables, slots, scratch kept by steps. The runtime's, or from a resource of
+// the user's. An option of variables: `Variable<Sparse, CudaSpace>`. Rows and slots then lie on the device, and
 // `RowOps<CudaSpace>` works on them.
 class CudaSpace : public detail::RuntimeMemory<false> {
   using Runtime = detail::RuntimeMemory<false>;
 
  public:
-  // What texts that spell a variable's type call this space.
+  // The name of this space in texts with a variable's type.
   static constexpr std::string_view name = "CudaSpace";
 
-  // From now on memory of the current device comes from `resource`, in the order of `stream`, which is waited for each time;
-  // {} is the runtime again. For the whole process, whose threads take turns; each device has its own. Resource and stream are
-  // the device's, and outlive whatever they gave. Throws Error (misuse) while memory of this device is in use.
+  // From now on memory of the current device comes from `resource`, in the order of `stream`, and each time waits for the
+  // stream; {} is the runtime again. For the whole process, whose threads take turns; each device has its own. Resource and
+  // stream are the device's, and outlive all memory from them. Throws Error (misuse) while memory of this device is in use.
   static void draw_from(device::AnyResource resource, cudaStream_t stream = nullptr) {
     std::lock_guard const lock{sources().mutex};
     Source& from = sources().of_device[device::current_device()];
@@ -66,9 +66,9 @@ class CudaSpace : public detail::RuntimeMemory<false> {
     from.stream = stream;
   }
 
-  // Local. `bytes` on the current device, at a multiple of 256 bytes, contents indeterminate; usable by any stream at once,
-  // for a resource's stream is waited for. Throws what the runtime's memory or the resource throws: Error (out_of_memory,
-  // device).
+  // Local. Returns `bytes` on the current device, at a multiple of 256 bytes, contents indeterminate; usable by any stream at
+  // once, for a resource's stream is waited for. Throws the errors of the runtime's memory or the resource: Error
+  // (out_of_memory, device).
   static void* allocate(std::size_t bytes) {
     std::unique_lock lock{sources().mutex};
     Source& from = sources().of_device[device::current_device()];
@@ -83,7 +83,7 @@ class CudaSpace : public detail::RuntimeMemory<false> {
   // current one. `bytes` as given to `allocate`.
   static void deallocate(void* memory, std::size_t bytes) noexcept {
     device::OnDevice const its{device::device_of(memory)};
-    Source* from = nullptr;  // which stays as it is while this block is in use
+    Source* from = nullptr;  // unchanged while this block is in use
     {
       std::lock_guard const lock{sources().mutex};
       from = &sources().of_device[device::current_device()];
@@ -96,13 +96,13 @@ class CudaSpace : public detail::RuntimeMemory<false> {
   }
 
  private:
-  // Where the blocks of a device come from, and how many of them are in use.
+  // The origin of a device's blocks, and the number of them in use.
   struct Source {
     device::AnyResource resource;
     cudaStream_t stream = nullptr;
     std::size_t blocks = 0;
   };
-  // Those of the process, changed under the mutex.
+  // The process's sources, changed under the mutex.
   struct Sources {
     std::mutex mutex;
     std::map<int, Source> of_device;
@@ -113,49 +113,49 @@ class CudaSpace : public detail::RuntimeMemory<false> {
   }
 };
 
-// Memory of the host that the device copies to and from by itself, in the order of a stream. Uploads, downloads of findings
-// and the staging of communicators keep their bytes in it, by Buffer. Allocating it is slow, for the system fixes its pages;
-// so it is kept from step to step.
+// Memory of the host, copied to and from by the device itself, in the order of a stream. Uploads, downloads of findings and the
+// staging of communicators keep their bytes in it, by Buffer. Allocating it is slow, for the system fixes its pages; so it is
+// kept from step to step.
 struct PinnedSpace : detail::RuntimeMemory<true> {
   // The space's name, for texts.
   static constexpr std::string_view name = "PinnedSpace";
 };
 
-// The stream of a trainer's own work, where it is not the one that the library works in: then what travels overlaps with a
-// backward pass. A trainer makes one for each rank, has its queue refer to it, and says by `follow` which stream that is.
-//   calls     of a session work behind what the trainer's stream was given before; what it is given afterwards comes behind them
-//   start     copies gradients in the trainer's stream. What travels waits for these copies, and the trainer's work for nothing
+// The stream of a trainer's own work, if other than the library's: exchanges then overlap with a backward pass. A trainer
+// makes one for each rank, has its queue refer to it, and names the stream by `follow`.
+//   calls     of a session work behind all earlier work of the trainer's stream; later work comes behind the calls
+//   start     copies gradients in the trainer's stream. Exchanges wait for these copies, and the trainer's work for nothing
 //   poll      waits for nothing of the trainer's, and nothing of the trainer's for it
-// Owns two events of the device on which it was made. Outlives the queues that refer to it. One thread at a time.
+// Owns two events of the device current at its making. Outlives the queues that refer to it. One thread at a time.
 class CallerStream {
  public:
   CallerStream() = default;
   CallerStream(CallerStream&&) = delete;
 
-  // Local, between calls: from now on the trainer works in `stream`, of the same device, which lasts until the next `follow` or as
-  // long as the session. Before the first one it is the queue's own. Whoever changes from one stream to another puts them in order.
+  // Local, between calls: from now on the trainer works in `stream`, of the same device, which lasts until the next `follow` or
+  // as long as the session. Before the first one it is the queue's own. A program that changes streams puts them in order.
   void follow(cudaStream_t stream) {
     stream_ = stream;
     follows_ = true;
   }
 
-  // By a session: what `own` is given from now on comes behind what the trainer's stream was given. Throws Error (device).
+  // Called by a session: later work of `own` comes behind the earlier work of the trainer's stream. Throws Error (device).
   void precede(cudaStream_t own) {
     if (follows_ && stream_ != own) order(stream_, given_, own);
   }
-  // By a session: what the trainer's stream is given from now on comes behind what `own` was given. Throws Error (device).
+  // Called by a session: later work of the trainer's stream comes behind the earlier work of `own`. Throws Error (device).
   void succeed(cudaStream_t own) {
     if (follows_ && stream_ != own) order(own, done_, stream_);
   }
-  // By a session: whether operations on rows go into the trainer's stream for now.
+  // Called by a session: puts operations on rows into the trainer's stream for now, if `lent` and `follow` named one.
   void lend(bool lent) { lent_ = lent && follows_; }
-  // By a session: whether the trainer works in another stream than `own`.
+  // Called by a session: returns true if the trainer works in another stream than `own`.
   bool is_elsewhere(cudaStream_t own) const { return follows_ && stream_ != own; }
-  // The stream that operations of a queue, whose own is `own`, are to go into.
+  // Returns the stream for operations of a queue; its own is `own`.
   cudaStream_t at_hand(cudaStream_t own) const { return lent_ ? stream_ : own; }
 
  private:
-  // What `second` is given from now on waits for what `first` was given.
+  // Makes later work of `second` wait for the earlier work of `first`.
   static void order(cudaStream_t first, CudaEvent& reached, cudaStream_t second) {
     reached.record(first);
     device::check(cudaStreamWaitEvent(second, reached.get(), 0), "cudaStreamWaitEvent");
@@ -166,7 +166,7 @@ class CallerStream {
   bool follows_ = false, lent_ = false;
 };
 
-// Who waits for a device in a rank's name: a communicator that carries its memory, under its deadline. What a stream is given may
+// The waiter for a device in a rank's name: a communicator of the device's memory, under its deadline. Work of a stream may
 // wait for a peer that never comes, and the runtime would wait as long.
 class DeviceWaiter {
  public:
@@ -177,55 +177,57 @@ class DeviceWaiter {
   ~DeviceWaiter() = default;
 };
 
-// Does not own. Where work of a device is put, and where its scratch comes from: a CudaPool, or a resource of the user's. Made
+// Does not own. The stream for work of a device, and the source of its scratch: a CudaPool, or a resource of the user's. Made
 // while the stream's device is the current one. Handed to sessions and communicators of a device, which copy it; stream and
 // resource outlive them.
 struct CudaQueue {
-  // The stream in whose order all work is put; null is the default stream.
+  // The stream, ordering all work; null is the default stream.
   cudaStream_t stream = nullptr;
-  // Where scratch of steps comes from; an empty one throws Error (misuse) at the first need. With a caller it gives and takes in
+  // The source of scratch of steps; an empty one throws Error (misuse) at the first need. With a caller it gives and takes in
   // the order of two streams, as a CudaPool can.
   device::AnyResource memory = {};
-  // The number of the stream's device, which make_current makes the thread's again.
+  // The number of the stream's device, made the thread's again by make_current.
   int device = device::current_device();
-  // Who tells of the trainer's stream; null where the trainer works in this queue's.
+  // The holder of the trainer's stream; null if the trainer works in this queue's.
   CallerStream* caller = nullptr;
-  // Who waits in this rank's name; null where nobody does, and the runtime waits without a deadline. Set by communicators, in the
-  // queue that they show.
+  // The waiter in this rank's name; null for waits by the runtime, without a deadline. Set by communicators, in the queue they
+  // show.
   DeviceWaiter* waiter = nullptr;
 
-  // The same queue, waited for by `who`, which must outlive it.
+  // Returns this queue, waited for by `who`, which must outlive the copy.
   CudaQueue awaited_by(DeviceWaiter& who) const {
     CudaQueue queue = *this;
     queue.waiter = &who;
     return queue;
   }
-  // Blocks the thread until an event of the queue is reached. Throws what the waiter throws.
+  // Blocks the thread until an event of the queue is reached. Throws the waiter's errors.
   void await(CudaEvent const& event) const {
     if (waiter) waiter->await(event);
     else event.synchronize();
   }
-  // Blocks the thread until the stream has done all that it was given. Throws what the waiter throws, and Error (device).
+  // Blocks the thread until the stream has done all its work. Throws the waiter's errors, and Error (device).
   void wait() const {
     CudaEvent done;
     done.record(stream);
     await(done);
   }
-  // The stream in which operations on rows are put now: that of the caller while a `start` copies gradients, else the queue's.
+  // Returns the present stream of operations on rows: the caller's while a `start` copies gradients, else the queue's.
   cudaStream_t at_hand() const { return caller ? caller->at_hand(stream) : stream; }
 };
 
-// The queue's device becomes the calling thread's. Where that fails, so does what the thread puts in the queue.
-// Called by a session whenever it is entered, on the thread that enters.
+// Makes the queue's device the calling thread's. If it fails, so does work the thread puts in the queue. Called by a session
+// whenever it is entered, on the entering thread.
 inline void make_current(CudaQueue const& queue) noexcept {
   if (cudaSetDevice(queue.device) != cudaSuccess) device::forget_last_error();
 }
 
-// What the queue is given from now on comes behind what its caller's stream was given. Called by a session as a call begins.
+// Puts later work of the queue behind the earlier work of its caller's stream, unless a graph is captured. Called by a session
+// as a call begins.
 inline void begin_call(CudaQueue const& queue) {
   if (queue.caller && !device::is_captured(queue.stream)) queue.caller->precede(queue.stream);
 }
-// What the caller's stream is given from now on comes behind what the queue was given. Called by a session as a call ends.
+// Puts later work of the caller's stream behind the earlier work of the queue, unless a graph is captured. Called by a session
+// as a call ends.
 inline void end_call(CudaQueue const& queue) {
   if (queue.caller && !device::is_captured(queue.stream)) queue.caller->succeed(queue.stream);
 }

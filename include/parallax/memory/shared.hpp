@@ -1,5 +1,5 @@
-// Memory that other processes of the host can reach: a memory space, where its blocks lie, and those of others. Communicators
-// of processes include it to lend gradients in place; users allocate theirs in it.
+// Memory within reach of other processes of the host: a memory space, the places of its blocks, and of others'. Communicators
+// of processes include it to lend gradients in place; users allocate theirs in SharedSpace.
 #pragma once
 
 #include <cerrno>
@@ -21,7 +21,7 @@ namespace parallax {
 
 namespace detail {
 
-// The blocks that this process shares, and those of other processes that it has found: files without a name
+// The blocks shared by this process, and the ones found of other processes: files without a name
 // (detail/memory/nameless_file.hpp). Used by one thread at a time, or by several. Opened blocks of others are mapped once, and
 // unmapped at the first search after their owners have given them back. Called by SharedSpace for its own blocks, and by
 // communicators, under any thread, for places; every call takes the lock.
@@ -42,7 +42,7 @@ class SharedBlocks {
     }
     return block.memory;
   }
-  // The pages go at once, also where others have found the block.
+  // Frees the pages at once, even if others have found the block.
   void deallocate(void* memory) noexcept {
     Guard const guard{lock_};
     for (NamelessFile& block : own_) {
@@ -53,8 +53,8 @@ class SharedBlocks {
       return own_.pop_back();
     }
   }
-  // The place of memory inside one of this process's blocks; one with id 0 where `memory` is in none. Linear in the number of
-  // own blocks.
+  // Returns the place of memory inside one of this process's blocks; one with id 0 if `memory` is in none. Linear in the number
+  // of own blocks.
   Place place_of(void const* memory) const {
     auto const* const at = static_cast<std::byte const*>(memory);
     Guard const guard{lock_};
@@ -62,16 +62,16 @@ class SharedBlocks {
       if (at >= block.memory && at < block.memory + block.bytes) return block.place_of(at);
     return {};
   }
-  // Gives an own block other pages, with the same bytes at the same address: who has found it before reads and writes the old
-  // ones alone. Places from before lead to nothing any more. False where that cannot be had; true where there is no such block.
+  // Gives an own block other pages, with the same bytes at the same address: its earlier finders read and write the old ones
+  // alone. Places from before lead to nothing any more. Returns false if the system cannot; true if there is no such block.
   bool renew(std::uint64_t id) noexcept {
     Guard const guard{lock_};
     for (NamelessFile& block : own_)
       if (block.id == id) return block.renew();
     return true;
   }
-  // Where a place of this or another process of the host lies in this one; null where it cannot be had. It stays until the
-  // block's owner gives it back.
+  // Returns the address of a place of this or another process of the host; null if it cannot be had. It stays until the block's
+  // owner gives it back.
   std::byte* address_of(Place const& place) {
     Guard const guard{lock_};
     for (auto const* blocks : {&own_, &found_})
@@ -90,12 +90,12 @@ class SharedBlocks {
   }
 
  private:
-  // Ends this process's mapping of an own block, which nobody finds any more.
+  // Ends this process's mapping of an own block, out of any finder's reach by now.
   static void drop(NamelessFile const& block) noexcept {
     block.unmap();
     block.close();
   }
-  // Forgets what its owners gave back.
+  // Forgets blocks given back by their owners.
   void sweep() {
     detail::drop_if(found_, [](NamelessFile const& block) {
       bool const gone = __atomic_load_n(&block.mark().gone, __ATOMIC_ACQUIRE) != 0;
@@ -104,7 +104,7 @@ class SharedBlocks {
     });
   }
 
-  // Guards all that follows; never held while a block is made, only while the lists are read or changed.
+  // Guards all members below; never held while a block is made, only while the lists are read or changed.
   mutable SpinLock lock_;
   List<NamelessFile> own_, found_;
 };
@@ -113,25 +113,25 @@ inline SharedBlocks shared_blocks;
 
 }  // namespace detail
 
-// Memory in which the processes of a host reach each other's: what lies in it, communicators of MPI and of sockets sum where it
-// lies, without a copy on the way. Zeros at first. Allocating is local; a block holds a file descriptor, and nothing of it is
-// left in any file system, however the process ends. Throws Error (out_of_memory) where it cannot be had: Linux has it.
+// Memory open to all processes of a host: communicators of MPI and of sockets sum its contents in place, without a copy on the
+// way. Zeros at first. Allocating is local; a block holds a file descriptor, and leaves nothing in any file system, however the
+// process ends. Throws Error (out_of_memory) if it cannot be had: Linux has it.
 struct SharedSpace {
   // An option of variables on the axis of memory spaces.
   using axis = space_axis;
-  // What texts that spell a variable's type call this space.
+  // The name of this space in texts with a variable's type.
   static constexpr std::string_view name = "SharedSpace";
   // True: to this process it is memory like any other.
   static constexpr bool host_readable = true;
 
-  // Local. Returns `bytes` of zeros, rounded up to a multiple of 64 KiB, and 64 KiB more; only pages that are touched take
-  // memory. Throws Error (out_of_memory).
+  // Local. Returns `bytes` of zeros, rounded up to a multiple of 64 KiB, and 64 KiB more; only pages touched take memory.
+  // Throws Error (out_of_memory).
   static void* allocate(std::size_t bytes) { return detail::shared_blocks.allocate(bytes); }
-  // Local. Gives back a block; the pages are free at once, and peers that have it mapped read zeros from then on.
+  // Local. Gives back a block; the pages are free at once, and peers with a mapping read zeros from then on.
   static void deallocate(void* memory, std::size_t) noexcept { detail::shared_blocks.deallocate(memory); }
 };
 
-// Owns its elements: SharedBuffer<float> gradient(n). Ranks that are threads gain nothing by it, and lose nothing.
+// Owns its elements: SharedBuffer<float> gradient(n). Ranks as threads gain nothing by it, and lose nothing.
 template <class T>
 using SharedBuffer = Buffer<T, SharedSpace>;
 

@@ -1,6 +1,5 @@
-// What an optimizer is: the state it keeps beside the parameters and the rule that turns a gradient into an update. Every
-// optimizer includes it, and what keeps a variable asks it. The room `optimizer` has the rules by which gradients move
-// parameters, a file each.
+// An optimizer: its state beside the parameters and its rule, which turns a gradient into an update. Every optimizer includes
+// it, and variables ask it. The room `optimizer` has the rules by which gradients move parameters, a file each.
 #pragma once
 
 #include <concepts>
@@ -24,10 +23,10 @@ namespace parallax {
 
 // Stands for the variable's own element type in a list of slots.
 struct scalar {};
-// The state that an optimizer keeps for every element (or row): one array for each type in the list.
+// An optimizer's state for every element (or row): one array for each type in the list.
 template <class... T>
 struct slot_types {
-  // How many arrays that are.
+  // The number of arrays.
   static constexpr std::size_t count = sizeof...(T);
 };
 
@@ -37,42 +36,43 @@ template <class Slot, class T>
 using slot_type = std::conditional_t<std::same_as<Slot, scalar>, T, Slot>;
 }  // namespace detail
 
-// What an optimizer does to elements whose gradient is zero.
+// An optimizer's treatment of elements whose gradient is zero.
 //   rests  nothing (SGD, Adagrad): sparse and dense updates are the same thing
-//   moves  it moves them (Adam's decay): rows that a step does not touch are brought up to date, step by step, before they
+//   moves  it moves them (Adam's decay): rows untouched by a step are brought up to date, step by step, before they
 //          are next read or updated, so that a sparse variable equals the dense one bit for bit
-//   lazy   it would move them, but rows that a step does not touch are left alone; said in the type's name (LazyAdam)
+//   lazy   it would move them, but rows untouched by a step are left alone; said in the type's name (LazyAdam)
 enum class Untouched : unsigned char { rests, moves, lazy };
 
-// Over what an optimizer measures before it moves an element.
+// The range that an optimizer measures before it moves an element.
 //   element  over nothing: the rule is called element by element
-//   row      over each row: a table's, or those of the matrix that a dense variable was bound as (a vector is one row)
+//   row      over each row: a table's, or those of the matrix as which a dense variable was bound (a vector is one row)
 //   tensor   over the whole of a dense variable; a table's rows are measured one by one, for a step touches few of them
 enum class Unit : unsigned char { element, row, tensor };
 
 // An optimizer is a trivially copyable struct of numbers:
 //   using axis = optimizer_axis;
 //   using element_slots = slot_types<...>;             state per element, initially `initial()` or zero
-//   auto at(std::int64_t step) const              hoists what depends on the step (1 for the first update of the variable)
+//   auto at(std::int64_t step) const              hoists everything dependent on the step (1 for the variable's first update)
 //                                                 and returns the rule
 //   rule(auto& p, auto g, auto&... slots) noexcept    updates one element; called for every element of every touched row
 // Optional: `static constexpr std::string_view name`, `static constexpr Untouched untouched` (default rests),
 // `static constexpr std::string_view slot_names[]`, by which users and archives find the slots (default slot0, slot1, …),
-// `static constexpr std::string_view field_names[]`, by which messages show the settings, `auto initial() const`, a tuple
-// of the slots' first values, and `static constexpr bool subtracts = true` of one whose rule is p -= g, whatever its settings:
-// a gradient may then be what a trainer has changed by itself (px::difference).
+// `static constexpr std::string_view field_names[]`, by which messages show the settings, `auto initial() const`, a tuple of
+// the slots' first values, and `static constexpr bool subtracts = true` of one with the rule p -= g, whatever its settings: a
+// gradient may then be a trainer's own change (px::difference).
 // One that measures says so by `static constexpr Unit unit`; it may keep `using row_slots = slot_types<...>`, initially
 // `row_initial()` or zero, one per row, and `row_slot_names` (default row_slot0, …). Its rule is
 //   rule.measure(auto& p, auto g, auto&... slots) noexcept -> Measures<K>    of one element; K sums are formed of them, in the
 //                                                 order of RowOps::measure_elements. May move the slots
 //   rule.finish(Measures<K> const& sums, std::int64_t count, auto&... row_slots) noexcept    the rule of the elements
-// One whose rule sets p by its slots, instead of moving it, has in its rule, if that is called element by element,
+// One whose rule sets p by its slots, instead of moving it, has in its rule, if called element by element,
 //   rule.adopt(auto p, auto&... slots) noexcept    changes the slots for a p from outside such that the rule, with a gradient
 //                                                 of 0, would return p. Called wherever values enter a variable
-// One whose slots hold a setting's earlier values has
+// One with a setting's earlier values in its slots has
 //   O after_change() const                        returns its settings for `at`, from the first step on for which one has
 //                                                 changed
-// A rule by element of an optimizer that `moves` may let rows rest: see detail/optimizer/resting.hpp.
+// A rule by element of an optimizer that `moves` may let rows rest: see detail/optimizer/resting.hpp. A rule with many
+// intermediate results says so by `static constexpr bool large = true`, and is given more registers on devices.
 template <class O>
 concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimizer, std::int64_t step) {
   requires std::same_as<typename O::axis, optimizer_axis>;
@@ -82,8 +82,8 @@ concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimiz
 
 namespace detail {
 
-// By an optimizer's `at`, of a setting with which its rule makes no sense: throws Error (invalid_argument), which refuses the
-// step on all ranks. `bound`: what the setting has to be.
+// By an optimizer's `at`, for a setting that makes no sense to its rule: throws Error (invalid_argument), which refuses the
+// step on all ranks. `bound`: the condition on the setting.
 template <class Number = double>
 [[noreturn]] void refuse_setting(std::string_view optimizer, std::string_view setting, Number value, std::string_view bound) {
   throw Error{Errc::invalid_argument, -1, "step", "",
@@ -93,7 +93,7 @@ template <class Number = double>
 // Throws the error of setting number `number`, from 0 on.
 template <class O>
 PARALLAX_COLD [[noreturn]] void refuse_field(O const& optimizer, std::size_t number, double value);
-// Checks settings before an update: throws Error (invalid_argument) for one of O, or of an optimizer among them, that is
+// Checks settings before an update: throws Error (invalid_argument) for one of O, or of an optimizer among them, if it is
 // infinite or not a number.
 template <class O>
 void check_settings(O const& optimizer) {
@@ -111,27 +111,27 @@ void check_settings(O const& optimizer) {
   else if constexpr (std::is_aggregate_v<O>) for_each_field(optimizer, check);
 }
 
-// What O says of itself, or `rests` where it says nothing.
+// Returns O's `untouched`, or `rests` without one.
 template <class O>
 constexpr Untouched untouched_of() {
   if constexpr (requires { O::untouched; }) return O::untouched;
   else return Untouched::rests;
 }
-// What O says of itself, or `element` where it says nothing.
+// Returns O's `unit`, or `element` without one.
 template <class O>
 constexpr Unit unit_of() {
   if constexpr (requires { O::unit; }) return O::unit;
   else return Unit::element;
 }
 
-// Whether O says that its rule is p -= g.
+// Returns true if O says that its rule is p -= g.
 template <class O>
 constexpr bool subtracts_of() {
   if constexpr (requires { O::subtracts; }) return O::subtracts;
   else return false;
 }
 
-// What O keeps for each row; nothing where it does not say.
+// The state that O keeps for each row; nothing unless O names any.
 template <class O>
 struct row_slots_of {
   using type = slot_types<>;
@@ -142,12 +142,12 @@ struct row_slots_of<O> {
   using type = typename O::row_slots;
 };
 
-// Whether Rule takes an element of T, its gradient and its slots, and does not throw.
+// Returns true if Rule takes an element of T, its gradient and its slots, and does not throw.
 template <class Rule, class T, class... S>
 constexpr bool is_rule(std::type_identity<slot_types<S...>>) {
   return std::is_nothrow_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>;
 }
-// Whether Rule has `measure` and `finish`, neither of which throws, and `finish` returns a rule of the elements.
+// Returns true if Rule has `measure` and `finish`, which do not throw, and `finish` returns a rule of the elements.
 template <class Rule, class T, class... S, class... R>
 constexpr bool is_measured_rule(std::type_identity<slot_types<S...>> element, std::type_identity<slot_types<R...>>) {
   if constexpr (requires(Rule const& rule, T& p, slot_type<S, T>&... s, slot_type<R, T>&... r) {
@@ -161,7 +161,7 @@ constexpr bool is_measured_rule(std::type_identity<slot_types<S...>> element, st
   else return false;
 }
 
-// Behind OptimizerFor: whether the rule of O fits its unit and its slots.
+// Behind OptimizerFor: returns true if the rule of O fits its unit and its slots.
 template <class O, class T>
 constexpr bool has_rule() {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -170,7 +170,7 @@ constexpr bool has_rule() {
   else return is_measured_rule<Rule, T>(Elements{}, std::type_identity<typename row_slots_of<O>::type>{});
 }
 
-// A test behind `adopts`: Rule can be told of a parameter that was given from outside.
+// Behind `adopts`: returns true if Rule can be told of a parameter given from outside.
 template <class O, class T, class... S>
 constexpr bool has_adopt(std::type_identity<slot_types<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -179,7 +179,7 @@ constexpr bool has_adopt(std::type_identity<slot_types<S...>>) {
   else return false;
 }
 
-// Behind `measure_count`: the K of the Measures<K> that the rule's `measure` returns; 0 where the unit is the element.
+// Behind `measure_count`: returns the K of the Measures<K> returned by the rule's `measure`; 0 if the unit is the element.
 template <class O, class T, class... S>
 constexpr std::size_t measure_count_of(std::type_identity<slot_types<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -189,26 +189,26 @@ constexpr std::size_t measure_count_of(std::type_identity<slot_types<S...>>) {
 
 }  // namespace detail
 
-// What O does to elements whose gradient is zero. States of variables settle rows by it.
+// O's treatment of elements whose gradient is zero. States of variables settle rows by it.
 template <class O>
 inline constexpr Untouched untouched = detail::untouched_of<O>();
-// Over what O measures before it moves an element.
+// The range that O measures before it moves an element.
 template <class O>
 inline constexpr Unit unit = detail::unit_of<O>();
-// Whether the rule of O is p -= g, so that a gradient may be a difference that a trainer has made.
+// True if the rule of O is p -= g, so a gradient may be a difference made by a trainer.
 template <class O>
 inline constexpr bool subtracts = detail::subtracts_of<O>();
-// How many sums O forms over what it measures, of elements of T.
+// The number of sums that O forms over its measures, of elements of T.
 template <class O, class T>
 inline constexpr std::size_t measure_count = detail::measure_count_of<O, T>(std::type_identity<typename O::element_slots>{});
-// A flag: the slots of O, beside elements of T, follow values that are given from outside. States of variables ask it.
+// A flag: the slots of O, beside elements of T, follow values given from outside. States of variables ask it.
 template <class O, class T>
 inline constexpr bool adopts = detail::has_adopt<O, T>(std::type_identity<typename O::element_slots>{});
 // A rule that leaves parameters alone, and makes their slots follow them. Operations on rows take it in place of the
 // optimizer's, wherever values have entered a variable.
 template <class Rule>
 struct AdoptingRule {
-  // The optimizer's rule, of the step that comes next.
+  // The optimizer's rule, of the next step.
   Rule rule;
 
   // Has the rule adopt p. There is no gradient.
@@ -220,11 +220,11 @@ struct AdoptingRule {
   }
 };
 
-// The slots that O keeps for each row; `slot_types<>` where it has none.
+// The slots that O keeps for each row; `slot_types<>` without any.
 template <class O>
 using row_slots = typename detail::row_slots_of<O>::type;
 
-// What messages call an optimizer: its `name`, or what the compiler calls its type. One that adapts another says both.
+// Returns an optimizer's name in messages: its `name`, or the compiler's name of its type. An adapter of another says both.
 template <class O>
 std::string optimizer_name() {
   std::string text;
@@ -234,7 +234,7 @@ std::string optimizer_name() {
   return text;
 }
 
-// What O's element slot number `slot`, from 0 on, is called: by users, archives and messages.
+// Returns the name of O's element slot number `slot`, from 0 on: for users, archives and messages.
 template <class O>
 std::string slot_name(std::size_t slot) {
   if constexpr (requires { O::slot_names; }) {
@@ -247,7 +247,7 @@ std::string slot_name(std::size_t slot) {
     return "slot" + std::to_string(slot);
   }
 }
-// What O's row slot number `slot`, from 0 on, is called.
+// Returns the name of O's row slot number `slot`, from 0 on.
 template <class O>
 std::string row_slot_name(std::size_t slot) {
   if constexpr (requires { O::row_slot_names; }) {
@@ -270,7 +270,7 @@ PARALLAX_COLD [[noreturn]] void refuse_field(O const&, std::size_t number, doubl
 }
 }  // namespace detail
 
-// What `Variable` demands of O for elements of T: the rule takes (p, g, slots...) of them and cannot throw.
+// The demands of `Variable` on O for elements of T: the rule takes (p, g, slots...) of them and cannot throw.
 template <class O, class T>
 concept OptimizerFor = Optimizer<O> && detail::has_rule<O, T>();
 

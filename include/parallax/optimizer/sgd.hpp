@@ -8,8 +8,8 @@ namespace parallax {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// SGD: p -= learning_rate · g. It keeps nothing, and rows that a step does not touch rest, so that sparse and dense updates are
-// the same thing.
+// SGD: p -= learning_rate · g. It keeps nothing, and rows untouched by a step rest, so sparse and dense updates are the same
+// thing.
 struct Sgd {
   // The option's axis.
   using axis = optimizer_axis;
@@ -20,10 +20,10 @@ struct Sgd {
   // The settings as messages name them.
   static constexpr std::string_view field_names[] = {"learning_rate"};
 
-  // How far a step follows the gradient: 0.001 to 1.
+  // The step size, as a factor of the gradient: 0.001 to 1.
   double learning_rate = 0.01;
 
-  // What one step does to an element.
+  // The effect of one step on an element.
   struct Rule {
     // learning_rate.
     double rate;
@@ -34,7 +34,7 @@ struct Sgd {
       p -= static_cast<decltype(g)>(rate) * g;
     }
   };
-  // The rule of a step, which depends on the settings alone.
+  // Returns the rule of a step, which depends on the settings alone.
   Rule at(std::int64_t /*step*/) const { return {learning_rate}; }
 };
 

@@ -1,5 +1,5 @@
-// Rows dealt by how often they are used: for tables where a few rows carry much of the traffic. Included by a program that has
-// such weights; given to a sparse Variable as an option and as a setting.
+// Rows dealt by the frequency of their use: for tables with much of the traffic on a few rows. Included by a program with such
+// weights; given to a sparse Variable as an option and as a setting.
 #pragma once
 
 #include <bit>
@@ -25,14 +25,14 @@
 
 namespace parallax {
 
-// A partitioner. Every row has a weight, say how often a sample of the data named it, and owners get rows of about equal weight
-// together. The heaviest rows are items of their own; all others are dealt to bundles as Cyclic deals them to owners. Item
-// after item, the heaviest first, goes to the owner that has least so far: R. L. Graham, "Bounds on Multiprocessing Timing
-// Anomalies", SIAM J. Appl. Math. 17 (1969). A bundle weighs at most about a 64th of an owner's share, so the busiest owner has
-// a few hundredths more than the mean, unless one row alone outweighs that. Each row counts a 64th of the mean weight besides,
-// so that rows that the sample did not name are spread as well.
+// A partitioner. Every row has a weight, say the number of its occurrences in a sample of the data, and owners get rows of
+// about equal weight together. The heaviest rows are items of their own; all others are dealt to bundles as Cyclic deals them
+// to owners. Item after item, the heaviest first, goes to the owner with the least so far: R. L. Graham, "Bounds on
+// Multiprocessing Timing Anomalies", SIAM J. Appl. Math. 17 (1969). A bundle weighs at most about a 64th of an owner's share,
+// so the busiest owner has a few hundredths more than the mean, unless one row alone outweighs it. Each row counts a 64th of
+// the mean weight besides: rows missing in the sample are spread as well.
 //
-// The same weights make the same layout on every rank; ranks whose weights differ are told so, like ranks that differ in any
+// Equal weights make the same layout on every rank; ranks with different weights are told so, like ranks with any different
 // setting. Without weights all rows weigh the same. With fewer `pieces` than owners, only so many owners get rows; more pieces
 // change nothing. Copies share the weights: 8 bytes a row, as long as one lives. Making a layout takes time proportional to the
 // rows and 8 bytes for each, and leaves about 100 bytes for each of 128 items per owner, at least 1024.
@@ -41,12 +41,12 @@ struct Greedy {
   using axis = partitioner_axis;
   // The type's name, in signatures and errors.
   static constexpr std::string_view name = "Greedy";
-  // How many owners get rows, where it is less than there are; 0: all.
+  // The number of owners with rows, if less than all; 0: all.
   std::int64_t pieces = 0;
 
   Greedy() = default;
-  // The weight of row r is weights[r]. Takes them over. Throws Error (invalid_argument) for a weight that is negative or not
-  // finite, and for weights whose sum is not.
+  // Takes over the weights: weights[r] for row r. Throws Error (invalid_argument) for a negative or non-finite weight, and for
+  // weights with a non-finite sum.
   explicit Greedy(std::vector<double> weights);
 
   // Locates rows by a search of a small table; defined below.
@@ -55,7 +55,7 @@ struct Greedy {
   // numbers; and for no owner.
   Layout layout(std::int64_t rows, int owners) const;
 
-  // What ranks compare: the pieces, how many weights there are (-1: none) and a hash of them.
+  // Shows the settings that ranks compare: the pieces, the number of weights (-1: none) and a hash of them.
   void fields(auto&& visit) const {
     visit(pieces);
     visit(weights_ ? static_cast<std::int64_t>(weights_->size()) : -1);
@@ -69,17 +69,16 @@ struct Greedy {
 
 namespace detail {
 
-// Behind the layout: a permutation of rows that puts some chosen ones first, each in exchange for a row that was there: its own
+// Behind the layout: a permutation of rows with some chosen ones first, each in exchange for a row from the front: its own
 // inverse. Takes memory in proportion to the chosen rows.
 class FrontRows {
  public:
-  // Puts these rows first, which are all different: those that are not there already, in exchange for the rows there that were
-  // not chosen.
+  // Puts these rows first, all of them different: rows not there already, in exchange for rows there that were not chosen.
   explicit FrontRows(std::vector<std::int64_t> chosen) : front_(chosen.size()) {
     std::iota(front_.begin(), front_.end(), std::int64_t{0});
     std::sort(chosen.begin(), chosen.end());
     auto const count = static_cast<std::int64_t>(chosen.size());
-    auto const far = std::lower_bound(chosen.begin(), chosen.end(), count);  // chosen rows that have to move
+    auto const far = std::lower_bound(chosen.begin(), chosen.end(), count);  // chosen rows yet to move
     slots_.resize(std::bit_ceil(2 * static_cast<std::size_t>(chosen.end() - far) + 1), {-1, -1});
     auto next_far = far;
     auto next_near = chosen.begin();
@@ -95,7 +94,7 @@ class FrontRows {
     }
   }
 
-  // Where a row goes, and which row comes to a place.
+  // Returns the place of a row, and likewise the row at a place.
   std::int64_t operator()(std::int64_t row) const {
     if (row < static_cast<std::int64_t>(front_.size())) return front_[static_cast<std::size_t>(row)];
     for (std::size_t slot = slot_of(row); slots_[slot].first >= 0; slot = after(slot))
@@ -104,7 +103,7 @@ class FrontRows {
   }
 
  private:
-  // Where the search for a row begins.
+  // Returns the first slot of the search for a row.
   std::size_t slot_of(std::int64_t row) const {
     return static_cast<std::size_t>(scaled_down(static_cast<std::uint64_t>(row) * 0x9e3779b97f4a7c15, std::ssize(slots_)));
   }
@@ -112,27 +111,27 @@ class FrontRows {
   std::size_t after(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
 
   std::vector<std::int64_t> front_;                           // the exchange, for rows at the front
-  std::vector<std::pair<std::int64_t, std::int64_t>> slots_;  // for rows that come from further back; -1: free
+  std::vector<std::pair<std::int64_t, std::int64_t>> slots_;  // for rows from further back; -1: free
 };
 
 }  // namespace detail
 
-// What Greedy makes of a table. Copies share the deal, which never changes. The host alone can locate rows.
+// Greedy's layout of a table. Copies share the deal, which never changes. The host alone can locate rows.
 class Greedy::Layout {
  public:
-  // Without weights: `bins` is the number of owners that get rows.
+  // Makes a layout without weights: `bins` is the number of owners with rows.
   Layout(std::int64_t rows, int owners, std::int64_t bins)
       : rows_{rows}, owners_{owners}, light_{Cyclic{bins}.layout(rows, owners)} {}
-  // With a weight for each row. Takes the time and memory that Greedy speaks of.
+  // Makes a layout with a weight for each row. Takes the time and memory stated at Greedy.
   Layout(std::vector<double> const& weights, int owners, std::int64_t bins)
       : Layout{weights, owners, bins, plan(static_cast<std::int64_t>(weights.size()), bins)} {}
 
   // Rows of the whole table.
   std::int64_t rows() const { return rows_; }
-  // Owners that rows are dealt to.
+  // Returns the number of owners that rows are dealt to.
   int owners() const { return owners_; }
 
-  // The place of a row, 0 <= row < rows(): of a heavy one its item's, of another one that in its bundle.
+  // Returns the place of a row, 0 <= row < rows(): of a heavy one its item's, of another one its place in the bundle.
   Location locate(std::int64_t row) const {
     if (!deal_) return light_.locate(row);
     std::int64_t const place = deal_->front(row);
@@ -153,28 +152,28 @@ class Greedy::Layout {
     return deal_->front(heavy_ + light_.global_row(static_cast<int>(item - heavy_), local - first_local(item)));
   }
 
-  // Rows of one owner, heavy ones and those of its bundles.
+  // Returns the number of rows of one owner, heavy ones and those of its bundles.
   std::int64_t local_rows(int owner) const {
     return deal_ ? deal_->local_rows[static_cast<std::size_t>(owner)] : light_.local_rows(owner);
   }
 
  private:
-  // How the rows are made into items.
+  // The division of the rows into items.
   struct Plan {
     std::int64_t heavy;  // rows that are items of their own
-    int bundles;         // items that the others are dealt to
+    int bundles;         // items to which the others are dealt
   };
-  // The plan for so many rows and owners that get some: 64 heavy rows for each, at least 1024, and 64 bundles for each; fewer
-  // of both where there are fewer rows.
+  // Makes the plan for so many rows and owners that get some: 64 heavy rows for each, at least 1024, and 64 bundles for each;
+  // fewer of both if there are fewer rows.
   static Plan plan(std::int64_t rows, std::int64_t bins) {
     std::int64_t const heavy = std::min(rows, std::max<std::int64_t>(64 * bins, 1024));
     return {heavy, static_cast<int>(std::clamp<std::int64_t>(rows - heavy, 1, std::min<std::int64_t>(64 * bins, 1 << 30)))};
   }
 
-  // Which owner has which item.
+  // The assignment of items to owners.
   struct Deal {
     detail::FrontRows front;                      // heavy rows first
-    std::vector<Location> items;                  // where each begins: heavy rows, then bundles
+    std::vector<Location> items;                  // the beginning of each: heavy rows, then bundles
     std::vector<std::vector<std::int64_t>> held;  // by owner: its items, as they lie
     std::vector<std::int64_t> local_rows;         // by owner
   };
@@ -229,9 +228,9 @@ class Greedy::Layout {
 
   std::int64_t rows_;
   int owners_;
-  // How many rows are items of their own.
+  // The number of rows that are items of their own.
   std::int64_t heavy_ = 0;
-  Cyclic::Layout light_;  // of rows that are not heavy, to bundles; without weights of all rows to owners
+  Cyclic::Layout light_;  // of the other rows, to bundles; without weights of all rows to owners
   // The deal; null without weights.
   std::shared_ptr<Deal const> deal_;
 };

@@ -1,6 +1,5 @@
-// What a partitioner is: a choice of type and number of pieces that fixes a bijection of rows to (owner, local row). Every
-// partitioner includes it, and what deals or locates rows by one. The room `partition` says which rank owns a row, and where it
-// lies there.
+// A partitioner: a choice of type and number of pieces that fixes a bijection of rows to (owner, local row). Every partitioner
+// includes it, and code that deals or locates rows by one. The room `partition` has the owner of a row, and its place there.
 #pragma once
 
 #include <bit>
@@ -16,20 +15,20 @@
 
 namespace parallax {
 
-// Where a row lives: row `local` of the shard of `owner`. What a layout's `locate` returns.
+// The place of a row: row `local` of the shard of `owner`. Returned by a layout's `locate`.
 struct Location {
   // The owner's number in [0, owners): owners are numbered apart from ranks.
   int owner = 0;
-  // The row in the shard of that owner, from 0 on.
+  // The row in the owner's shard, from 0 on.
   std::int64_t local = 0;
 
   friend bool operator==(Location const&, Location const&) = default;
 };
 
-// A placement of [0, rows) on [0, owners): `locate` is a bijection whose inverse is `global_row`, and the local rows of
-// an owner are exactly [0, local_rows(owner)). A pure function of its value: all ranks compute the same. Copies may share what
-// never changes. Arguments outside these ranges are preconditions violated; `locate` runs once per id and checks nothing. A
-// layout that says so (`static constexpr bool on_device = true`) is trivially copyable, and kernels may call all but `local_rows`.
+// A placement of [0, rows) on [0, owners): `locate` is a bijection whose inverse is `global_row`, and the local rows of an
+// owner are exactly [0, local_rows(owner)). A pure function of its value: all ranks compute the same. Copies may share constant
+// parts. Arguments outside these ranges are preconditions violated; `locate` runs once per id and checks nothing. A layout with
+// the mark `static constexpr bool on_device = true` is trivially copyable, and kernels may call all but `local_rows`.
 template <class L>
 concept PartitionLayout = std::copyable<L> && requires(L const& layout, std::int64_t row, int owner) {
   { layout.rows() } -> std::same_as<std::int64_t>;
@@ -56,7 +55,7 @@ namespace detail {
 // For products of two words of 64 bits.
 __extension__ typedef unsigned __int128 Wide;
 
-// Of a word taken as a fraction of 2^64, that fraction of `size`: in [0, size), and even where the word is.
+// Returns word / 2^64 of `size`, rounded down: in [0, size), and evenly spread if the word is.
 PARALLAX_HOST_DEVICE constexpr std::int64_t scaled_down(std::uint64_t word, std::int64_t size) {
   return static_cast<std::int64_t>(Wide{word} * static_cast<std::uint64_t>(size) >> 64);
 }
@@ -86,13 +85,13 @@ class Divider {
   std::uint64_t multiplier_;
 };
 
-// How many of 0, 1, …, count - 1 are congruent to `owner` modulo `owners`.
+// Returns how many of 0, 1, …, count - 1 are congruent to `owner` modulo `owners`.
 PARALLAX_HOST_DEVICE constexpr std::int64_t dealt_to(std::int64_t count, int owner, int owners) {
   return count > owner ? (count - owner - 1) / owners + 1 : 0;
 }
 
-// The number of pieces that is meant, after the checks that all partitioners share: `pieces`, or for 0 one per owner. Throws
-// Error (invalid_argument) that names the partitioner.
+// Returns the effective number of pieces, after the common checks of all partitioners: `pieces`, or for 0 one per owner. Throws
+// Error (invalid_argument) with the partitioner's name.
 std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners);
 #if PARALLAX_BODIES
 PARALLAX_INLINE std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners) {

@@ -12,21 +12,21 @@
 
 namespace parallax {
 
-// Dense: reduce-scatter, allgather of the gradient, applied everywhere. Sparse: the gradient is densified first, which pays
-// when nearly every row is touched.
+// Dense: reduce-scatter, allgather of the gradient, applied everywhere. Sparse: the gradient is densified first, profitable if
+// nearly every row is touched.
 struct AllReduce {
   // It stands among a variable's options for its policy.
   using axis = policy_axis;
-  // What messages and `describe` call it.
+  // The policy's name in messages and `describe`.
   static constexpr std::string_view name = "AllReduce";
 
-  // Below, for Dense and for Sparse.
+  // The exchanges of Dense and of Sparse, below.
   template <class Kind>
   struct exchange;
 };
 
-// The way of a sparse update whose rows are scattered into a gradient of the whole table, with a count behind every row where
-// the mean goes by counts or a lazy optimizer must know which rows were touched. A step calls its phases. Traffic is that of a
+// The way of a sparse update by a gradient of the whole table, into which its rows are scattered, with a count behind every row
+// if the mean goes by counts or a lazy optimizer must know the touched rows. A step calls its phases. Traffic is that of a
 // dense variable of the table's size, plus the counts, whatever the batch; the way holds a copy of the whole table.
 template <Communicator C, class Update>
 class DensifiedRows : public RowWayBase<C, Update> {
@@ -37,12 +37,12 @@ class DensifiedRows : public RowWayBase<C, Update> {
  public:
   // The type of the table's indices.
   using typename Base::Index;
-  // What this rank keeps of the table.
+  // This rank's share of the table.
   using typename Base::S;
   using typename Base::Space;
   using typename Base::T;
 
-  // Plans the batch where no pull has, checks the rows, and scatters them. `how.keep` asks for nothing more, for the table is a
+  // Plans the batch unless a pull has, checks the rows, and scatters them. `how.keep` asks for nothing more, for the table is a
   // copy. Throws Error (invalid_argument, bad_id, misuse), as `prepare_rows` does.
   void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
     this->prepare_rows(update, topology, {false, how.joined, how.finite}, clip);
@@ -50,12 +50,12 @@ class DensifiedRows : public RowWayBase<C, Update> {
     stride_ = static_cast<std::size_t>(state_->width()) + (counted_ ? 1 : 0);
     densify();
   }
-  // Nothing depends on whether a pull has told the plan's runs.
+  // Returns `by_index`: nothing depends on runs told by a pull.
   NamedRows named() const { return NamedRows::by_index; }
-  // Owners average their parts before they spread.
+  // Returns false: owners average their parts before they spread.
   bool gathers_early() const { return false; }
 
-  // The table enters the bucket of its scalar as one segment, cut between rows.
+  // Enters the table into the bucket of its scalar as one segment, cut between rows.
   void join(Buckets<C>& buckets) {
     static_assert(
         !encodes<wire_of<typename S::Exchange>>,
@@ -64,7 +64,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
     bucket_ = &buckets.template of<T, Space, false>();
     segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
   }
-  // The part of the summed table that this rank owns: `rows` without keys.
+  // Deposits the part of the summed table that this rank owns: `rows` without keys.
   void deposit(int clip) {
     this->enter(ReducedRows<Index, T, Space>{{}, bucket_->owned(segment_).values.data(), nullptr}, clip);
   }
@@ -75,11 +75,11 @@ class DensifiedRows : public RowWayBase<C, Update> {
     T* const sums = state_->merging.first->rows;
     auto const n = static_cast<std::int64_t>(part().size());
     for (auto const& other : state_->merging.others) state_->ops().add_to(sums, other.rows, n);
-    if (state_->reduce() == Reduce::mean && this->divisor() > 1)  // a count stays what it is: none, or not none
+    if (state_->reduce() == Reduce::mean && this->divisor() > 1)  // a count stays as it is: none, or not none
       state_->ops().scale_down(sums, n, static_cast<T>(this->divisor()));
     if (state_->counted()) state_->ops().scale_counted_rows_down(sums, rows().rows, state_->width());
   }
-  // The transform sees every row of the part, those that nobody touched included.
+  // Shows the transform every row of the part, untouched ones included.
   void transform() {
     if constexpr (transforms<F>) {
       ids_.resize_with_slack(static_cast<std::size_t>(rows().rows));
@@ -87,20 +87,21 @@ class DensifiedRows : public RowWayBase<C, Update> {
       (*function_)(RowsGradient<Index, T>{ids_.span(), rows()});
     }
   }
-  // [rows of the part x width], with the counts behind each row where there are counts.
+  // Returns the part, [rows x width], with a count behind each row if there are counts.
   RowsView<T const> result() const {
     return {part().data(), rows().rows, static_cast<std::int64_t>(stride_)};  // counts are finite
   }
-  // By the row's number in the table, where `found` is of the result; else by its number in the user's gradient.
+  // Returns the place by the row's number in the table, if `found` is of the result; else by its number in the user's gradient.
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
     return this->place_text(of_result ? first_row() + found.row : found.row, found);
   }
-  // The rows of the part without their counts. Where the vendor sums, every rank has the whole, and rank 0 alone tells of it.
+  // Returns the rows of the part without their counts. If the vendor sums, every rank has the whole, and rank 0 alone tells of
+  // it.
   RowsView<T const> clipped(Topology<C> const& topology) const {
     if (bucket_->owns_whole() && topology.rank() != 0) return {nullptr, 0, state_->width()};
     return rows();
   }
-  // The optimizer runs over all rows of the table, owner's part after owner's part, on every rank.
+  // Runs the optimizer over all rows of the table, owner's part after owner's part, on every rank.
   void apply(double scale) noexcept(Space::host_readable) {
     bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {
       state_->apply_densified(static_cast<std::int64_t>(first / stride_), spaced(values, count), counted_,
@@ -110,7 +111,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
   }
 
  private:
-  // The variable's result, from `deposit` on: what this rank holds of the summed table, and the rows in it.
+  // The variable's result, from `deposit` on: this rank's part of the summed table, and the rows in it.
   std::span<T> part() const { return {state_->merging.first->rows, bucket_->owned(segment_).values.size()}; }
   RowsView<T> rows() const { return spaced(part().data(), part().size()); }
   // The number in the table of the part's first row.
@@ -122,8 +123,8 @@ class DensifiedRows : public RowWayBase<C, Update> {
             static_cast<std::int64_t>(stride_)};
   }
 
-  // This rank's rows, summed by index, in a table of zeros, [rows x stride_]; where rows are counted, behind each the number of
-  // indices that named it.
+  // Sums this rank's rows by index, into a table of zeros, [rows x stride_]; if rows are counted, behind each the number of
+  // indices with this row.
   void densify() {
     std::int64_t const width = state_->width();
     std::size_t const distinct = plan_->size();
@@ -153,11 +154,11 @@ class DensifiedRows : public RowWayBase<C, Update> {
     put(width, 1, shown_counts_.of(state_->ops(), counts_.span()).data());
   }
 
-  // Whether a count stands behind each row.
+  // True if a count stands behind each row.
   bool counted_ = false;
   // Elements from row to row; and the table's number in its bucket.
   std::size_t stride_ = 1, segment_ = 0;
-  // What is sent, which stays until the step ends; and the distinct rows that were scattered into it.
+  // The outgoing table, which stays until the step ends; and the distinct rows, scattered into it.
   Buffer<T, Space> table_, sums_;
   // Of the distinct rows, as the table and as the plan have them.
   Buffer<T> counts_;
@@ -190,17 +191,17 @@ struct AllReduce::exchange<Dense> {
   }
 };
 
-// Of tables. Every rank reads rows in its own copy, so that a pull sends nothing.
+// Of tables. Every rank reads rows in its own copy: a pull sends nothing.
 template <>
 struct AllReduce::exchange<Sparse> {
   // Every rank has all rows and slots.
-  static constexpr bool sharded = false, densified = true;  // nobody learns which rows others touched
+  static constexpr bool sharded = false, densified = true;  // nobody learns the rows touched by others
   // Rows travel as a gradient of the whole table.
   template <Communicator C, class Update>
   using way = DensifiedRows<C, Update>;
 
-  // That of a dense variable of as many elements, and the local work of grouping, scattering and gathering rows. Counts behind
-  // rows are left out.
+  // Returns the prediction for a dense variable of as many elements, and the local work of grouping, scattering and gathering
+  // rows. Counts behind rows are left out.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
     double const b = table.row_bytes, whole = table.rows * b;
     Bill bill{costs, shape};

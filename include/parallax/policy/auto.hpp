@@ -1,5 +1,5 @@
 // Auto: chooses among policies while training goes on. A user's own list of policies is Choose<...> with a name. Variables name
-// either; what is chosen, and when, is in policy/auto/.
+// either; the rules of the choice, and of its times, are in detail/policy/auto/.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace parallax {
 
 namespace detail {
 
-// The way of an update whose variable goes over from policy to policy: the ways of all, of which the present one is used. Seats
-// call `prepare` of it, and all other phases of the way that `active` shows. A policy changes between steps only.
+// The way of an update whose variable goes over from policy to policy: the ways of all, with the present one in use. Seats call
+// its `prepare`, and all other phases of the way shown by `active`. A policy changes between steps only.
 template <Communicator C, class Update, class... Policies>
 class ChosenWay {
  public:
@@ -49,14 +49,14 @@ class ChosenWay {
 
   // The policy's number among `Policies`, as of the last `prepare`.
   std::size_t choice_ = 0;
-  // One for each policy. The ways that are not in use keep their scratch.
+  // One for each policy. The idle ways keep their scratch.
   std::tuple<typename way_by<typename Policies::template exchange<Sparse>, C, Update>::type...> ways_;
 };
 
-// An exchange that goes over from policy to policy. Its batches are planned over the topology's hops.
+// An exchange with several policies in turn. Its batches are planned over the topology's hops.
 template <class... Policies>
 struct ChosenExchange {
-  // What is chosen from; the first is in force at the outset. By this member an exchange is adaptive.
+  // The choices; the first is in force at the outset. By this member an exchange is adaptive.
   static constexpr Choice choices[] = {choice_of<Policies, Sparse>()...};
   // At the outset. Later the variable's state knows.
   static constexpr bool sharded = choices[0].sharded;
@@ -69,26 +69,26 @@ struct ChosenExchange {
   template <Communicator C, class Update>
   using way = ChosenWay<C, Update, Policies...>;
 
-  // What the first policy of the list predicts.
+  // Returns the prediction of the list's first policy.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
-    return choices[0].predict(table, use, shape, costs);  // as it begins; the variable knows which is in force
+    return choices[0].predict(table, use, shape, costs);  // as it begins; the variable knows the one in force
   }
 };
 
 }  // namespace detail
 
-// Sparse: begins as the first of the policies, and goes over to others and back, live, where the measured use of the table and
-// the policies' predictions say that it is worth it. The library owns the table's memory. A list of one's own:
+// Sparse: begins as the first of the policies, and goes over to others and back, live, if by the measured use of the table and
+// the policies' predictions it is worth it. The library owns the table's memory. A list of one's own:
 //   struct Mine : px::Choose<px::PsShard, MyPolicy> { static constexpr std::string_view name = "Mine"; };
 template <class... Policies>
 struct Choose {
-  // What derives from it stands among a variable's options for its policy.
+  // A type derived from it stands among a variable's options for its policy.
   using axis = policy_axis;
 
   // Of tables.
   template <class Kind>
   struct exchange : detail::ChosenExchange<Policies...> {};
-  // Of dense variables: an assertion, and what the compiler can go on with after it.
+  // Of dense variables: an assertion, and a stand-in for the compiler after it.
   template <std::same_as<Dense> Kind>
   struct exchange<Kind> : AllReduce::exchange<Dense> {
     static_assert(detail::never<Kind>, "parallax: what is chosen while training goes on is the way of a Sparse variable");
@@ -97,7 +97,7 @@ struct Choose {
 
 // Sparse: begins as PsShard, and goes over to AllGather or AllReduce and back, as Choose does. Dense: AllReduce.
 struct Auto : Choose<PsShard, AllGather, AllReduce> {
-  // What messages and `describe` call it, whatever policy is in force.
+  // The policy's name in messages and `describe`, whatever policy is in force.
   static constexpr std::string_view name = "Auto";
 
   // Itself, of tables; AllReduce of dense variables.

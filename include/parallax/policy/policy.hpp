@@ -1,5 +1,5 @@
-// What an update policy is: a tag that owns the way of a gradient, chosen by a variable's type. `Variable` asks it at the
-// variable's declaration.
+// An update policy: a tag that owns the way of a gradient, chosen by a variable's type. `Variable` asks it at the variable's
+// declaration.
 // The room `policy` has the ways of gradients, and of the ids of a pull, from a rank to the owners and back.
 #pragma once
 
@@ -15,39 +15,39 @@
 namespace parallax {
 
 namespace detail {
-// False, but only once a template is instantiated: for assertions in branches that nobody is to reach.
+// False, but only once a template is instantiated: for assertions in unreachable branches.
 template <class>
 inline constexpr bool never = false;
 }  // namespace detail
 
 // A policy is an empty struct on the policy axis with a name and a nested template `exchange<Kind>`. Each file of this room
-// that is named for a policy is an example; examples/custom_policy has one from outside. `exchange<Kind>` models Exchange:
+// named for a policy is an example; examples/custom_policy has one from outside. `exchange<Kind>` models Exchange:
 //   sharded              true: parameters and optimizer state live with their owner; false: every rank holds all of them
 //   way<C, Update>       the phases of one update, DenseUpdate or RowUpdate: see policy/exchange.hpp. C is a session's edge to
 //                        its communicator (comm/any.hpp): one type for all that carry the same memory
-//   predict(…)           what a step is expected to send and to take, for `describe` and `Auto`
-//   memory<State>        optional: what the policy keeps with a variable from step to step, with `visit(items)` unless it
+//   predict(…)           the expected traffic and time of a step, for `describe` and `Auto`
+//   memory<State>        optional: the policy's memory of a variable from step to step, with `visit(items)` unless it
 //                        is empty (see core/archive.hpp)
 //   direct               optional, true: batches go straight from every rank to the owners, past the levels of a topology
-//   wire                 optional: as what gradients and rows travel, a Wire (comm/wire.hpp); by default as they are
-//   densified            optional, true: no rank learns which rows others touched
-//   pads                 optional, true: batches may be padded (px::Padded); all that travels goes by the plan's runs, and each
+//   wire                 optional: the form of gradients and rows in transit, a Wire (comm/wire.hpp); by default as they are
+//   densified            optional, true: no rank learns the rows touched by others
+//   pads                 optional, true: batches may be padded (px::Padded); all traffic goes by the plan's runs, and each
 //                        key once
-// For a kind that it does not support, `exchange<Kind>` holds an assertion with a sentence. An engine that knows another way
-// asks for another member beside `exchange`, and refuses a policy that lacks it.
-// What a wire rounds of a dense variable, on one rank and on many, between threads and over messages alike:
+// For an unsupported kind, `exchange<Kind>` holds an assertion with a sentence. An engine with another way asks for another
+// member beside `exchange`, and refuses a policy without it.
+// A wire rounds these parts of a dense variable, on one rank and on many, between threads and over messages alike:
 //   each rank's gradient  before its owner adds it, the owner's own too; the sum of a host once more, on its way to other hosts
 //   the result            not sharded: after merging, mean and transform, on its way to all ranks, which apply the same bits
 //   the parameters        sharded: after the optimizer, on their way to all ranks, the owner's own too
-// and nothing else: norms, and what is not finite, are sought in sums as owners have them, slots are in full. Buckets encode
-// for ways that are derived from DenseWay; ways with legs of their own use the wire themselves (detail/transfer/wire_slip.hpp).
-// The exchange's `predict` is told the bytes of elements and, as TableFacts::wire, how many of them travel.
+// and nothing else: norms, and non-finite numbers, are sought in sums as owners have them, slots are in full. Buckets encode
+// for ways derived from DenseWay; ways with legs of their own use the wire themselves (detail/transfer/wire_slip.hpp). The
+// exchange's `predict` is told the bytes of elements and, as TableFacts::wire, how many of them travel.
 template <class P>
 concept UpdatePolicy = std::same_as<typename P::axis, policy_axis> && requires {
   { P::name } -> std::convertible_to<std::string_view>;
 };
 
-// What every `exchange<Kind>` of a policy has. Its ways are not asked for here, for they depend on the update: see Way
+// The members of every `exchange<Kind>` of a policy. Its ways are not asked for here, for they depend on the update: see Way
 // (detail/policy/way_checks.hpp).
 template <class E>
 concept Exchange = requires(TableFacts const& facts, TableUse const& use, RankShape const& shape, Costs const& costs) {
@@ -55,13 +55,13 @@ concept Exchange = requires(TableFacts const& facts, TableUse const& use, RankSh
   { E::predict(facts, use, shape, costs) } -> std::same_as<Prediction>;
 };
 
-// An exchange that chooses among those of several policies while training goes on: see policy/auto.hpp.
+// An exchange with a choice among those of several policies while training goes on: see policy/auto.hpp.
 template <class E>
 inline constexpr bool is_adaptive = requires {
   E::choices;
 };
 
-// Whether batches go straight to the owners, past the levels of a topology. Plans ask it when they choose their hops. By
+// True if batches go straight to the owners, past the levels of a topology. Plans ask it when they choose their hops. By
 // default they go by the topology's hops.
 template <class E>
 inline constexpr bool is_direct = false;
@@ -70,12 +70,12 @@ template <class E>
   requires requires { E::direct; }
 inline constexpr bool is_direct<E> = E::direct;
 
-// Whether batches may be padded, as the exchange's `pads` says. Tables on a device ask it; by default they may not.
+// True if batches may be padded, as the exchange's `pads` says. Tables on a device ask it; by default they may not.
 template <class E>
 inline constexpr bool pads = requires { requires E::pads; };
 
 namespace detail {
-// The exchange's `wire`, or, where it names none, one that changes nothing.
+// The exchange's `wire`, or, without one, the wire that changes nothing.
 template <class E>
 struct wire_or_identity {
   using type = IdentityWire;
@@ -86,7 +86,7 @@ struct wire_or_identity<E> {
   using type = typename E::wire;
 };
 }  // namespace detail
-// As what gradients and rows travel under an exchange: a Wire. IdentityWire, which leaves elements as they are, by default.
+// The form of gradients and rows in transit under an exchange: a Wire. IdentityWire, of unchanged elements, by default.
 template <class E>
 using wire_of = typename detail::wire_or_identity<E>::type;
 
@@ -102,24 +102,24 @@ struct pull_wire<E, T> {
   using type = NarrowWire<T>;
 };
 }  // namespace detail
-// As what rows that are kept as T travel to those who pull them: of 16 bits as they are, all others by the exchange's wire.
+// The form of rows kept as T on their way to pulling ranks: of 16 bits as they are, all others by the exchange's wire.
 template <class E, class T>
 using pull_wire_of = typename detail::pull_wire<E, T>::type;
 
 namespace detail {
-// Behind `wire_share`. What is no wire for T is refused elsewhere.
+// Behind `wire_share`. A type unfit as a wire for T is refused elsewhere.
 template <class W, class T>
 constexpr double wire_share_of() {
   if constexpr (Wire<W, T>) return static_cast<double>(sizeof(typename W::template element<T>)) / sizeof(T);
   else return 1;
 }
 }  // namespace detail
-// Bytes that travel under an exchange for a byte of a scalar T: what predictions are told as TableFacts::wire.
+// Bytes in transit under an exchange for a byte of a scalar T: told to predictions as TableFacts::wire.
 template <class E, class T>
 inline constexpr double wire_share = detail::wire_share_of<wire_of<E>, T>();
 
-// Whether rows are summed as a gradient of the whole table, so that no rank learns which rows others touched. `Auto` then
-// estimates how a table is used (detail/policy/auto/choice.hpp). By default ranks learn it.
+// True if rows are summed as a gradient of the whole table, and no rank learns the rows touched by others. `Auto` then
+// estimates the table's use (detail/policy/auto/choice.hpp). By default ranks learn it.
 template <class E>
 inline constexpr bool is_densified = false;
 // As the exchange's `densified` says.
@@ -140,11 +140,11 @@ struct resolve_policy<Policy, Kind> {
   using type = typename Policy::template resolve<Kind>;
 };
 
-// What a policy may lack, in the order in which it is sought.
+// Members that a policy may lack, in the order of the search.
 enum class PolicyLack { nothing, name, exchange, sharded, predict, told };
 
-// The first member that is missing of a policy for variables of a kind. `told`: by an assertion in its exchange. Variables ask
-// it, so that each mistake is one sentence.
+// Returns the first missing member of a policy for variables of a kind. `told`: by an assertion in its exchange. Variables ask
+// it, so each mistake is one sentence.
 template <class Policy, class Kind>
 consteval PolicyLack policy_lacks() {
   if constexpr (!requires {
@@ -156,7 +156,7 @@ consteval PolicyLack policy_lacks() {
   } else {
     using E = typename Policy::template exchange<Kind>;
     if constexpr (!requires { requires sizeof(E) > 0; }) {
-      if constexpr (requires { requires sizeof(E) > 0; }) return PolicyLack::told;  // by clang, which has looked at it now
+      if constexpr (requires { requires sizeof(E) > 0; }) return PolicyLack::told;  // by clang, now that it has looked
       else return PolicyLack::exchange;
     } else if constexpr (!requires {
                            { E::sharded } -> std::convertible_to<bool>;
@@ -170,7 +170,7 @@ consteval PolicyLack policy_lacks() {
   }
 }
 
-// One of its assertions fails where a variable of the kind cannot be under the policy.
+// Fails in one of its assertions if a variable of the kind cannot be under the policy.
 template <class Policy, class Kind>
 struct check_policy {
   static constexpr PolicyLack lack = policy_lacks<Policy, Kind>();
@@ -187,7 +187,7 @@ struct check_policy {
 
 }  // namespace detail
 
-// The policy that a variable of a kind has whose options name `Policy`: that one, or what a preset means for the kind.
+// The policy of a variable of a kind whose options name `Policy`: this one, or a preset's choice for the kind.
 template <class Policy, class Kind>
 using policy_for = typename detail::resolve_policy<Policy, Kind>::type;
 

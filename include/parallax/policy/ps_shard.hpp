@@ -1,5 +1,5 @@
-// PsShard: a parameter server whose shards live on the ranks. The default of sparse variables. Variables name it, and a step
-// takes its ways.
+// PsShard: a parameter server with shards on the ranks. The default of sparse variables. Variables name it, and a step takes
+// its ways.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ namespace parallax {
 struct PsShard {
   // It stands among a variable's options for its policy.
   using axis = policy_axis;
-  // What messages and `describe` call it.
+  // The policy's name in messages and `describe`.
   static constexpr std::string_view name = "PsShard";
 
   // Below, for Dense and for Sparse.
   template <class Kind>
   struct exchange;
-  // How the variables of an AsyncSession go: detail/async/shard_letters.hpp.
+  // The way of an AsyncSession's variables: detail/async/shard_letters.hpp.
   template <class Kind>
   struct letters;
 };
 
-// The journey of rows to their owners: at every hop summed, then carried. Keys, and how many follow, travel only where the plan
+// The journey of rows to their owners: at every hop summed, then carried. Keys, and the number of them, travel only if the plan
 // is not known there yet. `RowsWay` calls it, phase by phase; W is the wire of the rows. Of u distinct rows a rank of N, in a
 // flat topology, sends about u (N - 1) / N.
-// Where ranks read each other's memory, the agreement tells each owner where the keys and rows for it lie, and nothing travels: it
-// sums them there once all have agreed, and the commit says to whom they belong that they were read.
+// If ranks read each other's memory, the agreement tells each owner the places of its keys and rows, and nothing travels: it
+// sums them there once all have agreed, and the commit tells their ranks of the reads.
 template <class C, class Index, class T, class Space, class W>
 class ShardPush : public RowJourney<Index, T, Space> {
   using Base = RowJourney<Index, T, Space>;
@@ -42,18 +42,18 @@ class ShardPush : public RowJourney<Index, T, Space> {
   using Run = LentRun<Index, T>;
 
  public:
-  // Whether a number for each owner rides in the agreement: where rows lie, else the length of the run of hop 0, unless a pull has
-  // told it.
+  // Returns true if a number for each owner rides in the agreement: the place of its rows, else the length of the run of hop 0,
+  // unless a pull has told it.
   bool asks() const { return lends_ || !this->known(); }
-  // Local, after `begin`: no hop has been counted. Only where all ranks are in one chunk of a sum are rows lent, so that the bits
-  // are those of rows that arrived.
+  // Local, after `begin`: no hop has been counted. Rows are lent only if all ranks are in one chunk of a sum, for the same bits
+  // as those of arrived rows.
   void prepare() {
     hop_counted_ = false;
     lends_ = can_lend && this->in_place_ && plan_->hops.size() == 1;
     if constexpr (can_lend)
       if (lends_) lend();
   }
-  // Tells each owner where the run for it lies, or how long it is.
+  // Tells each owner the place of its run, or its length.
   template <class Tell>
   void tell(Tell&& tell) const {
     if (!lends_) return Base::tell(tell);
@@ -68,8 +68,8 @@ class ShardPush : public RowJourney<Index, T, Space> {
     for (int const source : plan_->hops[0].sources) heard_.push_back(record_at<Run>(told(source)));
   }
 
-  // The next leg of the hop at hand: rows alone where the plan is known on it; else keys and rows, and before these, from the
-  // second hop on, a leg of counts. None where rows are lent: then they are summed.
+  // Declares the next leg of the hop at hand: rows alone if the plan is known on it; else keys and rows, and before these, from
+  // the second hop on, a leg of counts. None if rows are lent: then they are summed.
   bool next(Mails<C>& mail) {
     if (finished_) return false;
     if constexpr (can_lend)
@@ -84,13 +84,13 @@ class ShardPush : public RowJourney<Index, T, Space> {
     rows_leg_.open(mail, *plan_, hop_, this->width(), counted_);
     return true;
   }
-  // Own rows, or those that came over the hop before, are summed by key as they are written.
+  // Sums own rows, or the arrivals of the hop before, by key as they are written.
   void write(Mails<C>& mail) {
     if (leg_ == Leg::counts) return counts_leg_.write(mail.of(), *plan_, hop_);
     if (leg_ == Leg::keys_and_rows) keys_leg_.write(mail, this->ops(), *plan_, hop_);
     rows_leg_.write(mail, this->ops(), *plan_, hop_, own_, arrived_, counted_);
   }
-  // Keys that came are merged into the plan's next level, and cut into runs for the hop behind it.
+  // Merges arrived keys into the plan's next level, cut into runs for the hop behind it.
   void read(Mails<C>& mail) {
     if (leg_ == Leg::counts) {
       hop_counted_ = true;
@@ -112,14 +112,15 @@ class ShardPush : public RowJourney<Index, T, Space> {
   }
 
  private:
-  // What the leg at hand carries.
+  // The load of the leg at hand.
   enum class Leg : unsigned char { counts, keys_and_rows, rows };
 
-  // Whether rows could be read where they lie: of memory of the host, as they are. Members ask it within and have no constraint:
-  // clang 14 instantiates constrained members as well where the class is instantiated explicitly (LLVM issue 44549).
+  // True if rows could be read in place: of memory of the host, as they are. Members ask it within and have no constraint:
+  // clang 14 instantiates constrained members as well if the class is instantiated explicitly (LLVM issue 44549).
   static constexpr bool can_lend = Space::host_readable && !encodes<W>;
 
-  // Notes what each owner is going to read. Gradients of bags are summed by index first: nobody else has the plan's bags.
+  // Notes the rows that each owner is going to read. Gradients of bags are summed by index first: nobody else has the plan's
+  // bags.
   void lend() {
     if constexpr (can_lend) {
       plan_->lent = true;
@@ -146,7 +147,8 @@ class ShardPush : public RowJourney<Index, T, Space> {
       }
     }
   }
-  // Sums what was told as an owner, and counts what it and others read as if it had been sent. False: there are no legs.
+  // Sums the lent rows as an owner, and counts reads by it and others as if they had been sent. Returns false: there are no
+  // legs.
   bool take_lent(Lane<C>& lane) {
     if constexpr (can_lend) {
       {
@@ -182,16 +184,16 @@ class ShardPush : public RowJourney<Index, T, Space> {
   }
 
   Leg leg_ = Leg::rows;
-  // Whether owners read the rows of this update where they lie.
+  // True if owners read the rows of this update in place.
   bool lends_ = false;
-  // By target: what this rank lends. By source: what it was told as an owner, and the rows of it.
+  // By target: this rank's loans. By source: the loans told to it as an owner, and the rows of each.
   List<Run> lent_;
   List<Run const*> heard_;
   List<LentRows<T>> rows_of_;
   // Gradients of bags, summed by index, and how many indices named each: as long as they are lent.
   Buffer<T, Space> summed_;
   Buffer<std::uint32_t> times_;
-  // Whether the leg of counts of this hop has been read.
+  // True once the leg of counts of this hop has been read.
   bool hop_counted_ = false;
   CountsLeg<C, RowPlan<Index, Space>> counts_leg_;
   KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
@@ -207,7 +209,7 @@ struct PsShard::exchange<Dense> {
   template <Communicator C, class Update>
   using way = DenseWay<C, Update>;
 
-  // What AllReduce is expected to need; that an owner applies its part only is not counted. A row of `elements` is an element.
+  // Returns the prediction of AllReduce, although an owner applies its part only. A row of `elements` is an element.
   static Prediction predict(TableFacts const& elements, TableUse const& use, RankShape const& shape, Costs const& costs) {
     return AllReduce::exchange<Dense>::predict(elements, use, shape, costs);  // as many bytes, of parameters on the way back
   }
@@ -216,7 +218,7 @@ struct PsShard::exchange<Dense> {
 // Of tables: each rank keeps its shard of the rows, with the optimizer's slots beside them.
 template <>
 struct PsShard::exchange<Sparse> {
-  // A rank holds the rows that it owns, and no others.
+  // A rank holds the rows of its own shard, and no others.
   static constexpr bool sharded = true;
   // Keys, rows and counts go by the runs of the plan.
   static constexpr bool pads = true;
@@ -224,13 +226,13 @@ struct PsShard::exchange<Sparse> {
   template <Communicator C, class Update>
   using way = RowsWay<C, Update, ShardPush>;
 
-  // The closed form of the bytes is that of the counters, the means of `use` put in. Where the table is pulled, of a pull and a
-  // push; else of a push that brings its own ids.
+  // Returns the closed form of the counters' bytes, with the means of `use`. If the table is pulled, of a pull and a push; else
+  // of a push with its own ids.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
     double const b = table.row_bytes, up = table.sent_bytes(), down = table.pulled_bytes(), e = table.id_bytes,
                  g = shape.per_host;
     bool const pulls = use.pulled > 0;
-    double const slot = use.by_host / g;  // rows that a slot has merged for its host
+    double const slot = use.by_host / g;  // rows merged by a slot for its host
     double const named = std::max(use.pushed, use.pulled);
     double const pulled = use.pushed > 0 ? slot * use.pulled / use.pushed : use.pulled;
     Bill bill{costs, shape};

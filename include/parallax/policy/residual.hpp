@@ -1,5 +1,5 @@
-// What a policy has not sent of gradients yet, kept with a variable from step to step: for policies that send less than they
-// are given (error feedback). A way of such a policy calls it in `prepare`, and again when the step ends.
+// A policy's unsent rest of gradients, kept with a variable from step to step: for policies that send less than they are given
+// (error feedback). A way of such a policy calls it in `prepare`, and again when the step ends.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ namespace parallax {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// Owns it; in the host's memory: two arrays of as many elements as a gradient. Stands as `memory<State>` in a policy's
-// exchange: the step tells it whether it was applied. Until then what was left before the step is kept, so that a step that is
-// refused or skipped gives it back.
+// Owns the rest; in the host's memory: two arrays of as many elements as a gradient. Stands as `memory<State>` in a policy's
+// exchange: the step tells it of its end, applied or not. Until then the rest before the step is kept, so a refused or skipped
+// step gives it back.
 template <class T>
 class Residual {
  public:
-  // Local; allocates, O(elements). By a way's `prepare`: the sum of what is left and this gradient, from which the way takes
-  // out what it sends. Of two updates of one step the second begins with what the first has left. The span is valid until the
-  // next `add`. Throws Error (invalid_argument) where something is left of gradients of another size, and changes nothing.
+  // Local; allocates, O(elements). By a way's `prepare`: returns the sum of the rest and this gradient, from which the way
+  // takes out its sent part. Of two updates of one step the second begins with the rest of the first. The span is valid until
+  // the next `add`. Throws Error (invalid_argument) if there is a rest of gradients of another size, and changes nothing.
   std::span<T> add(std::span<T const> gradient) {
     if (kept_.size() != gradient.size() && kept_.size() > 0)
       throw Error{Errc::invalid_argument, -1, "step", "",
@@ -38,14 +38,14 @@ class Residual {
     for (std::size_t i = 0; i < gradient.size(); ++i) next_[i] += gradient[i];
     return next_.span();
   }
-  // Local, noexcept: the step was applied. What the way has left in the span is kept for the next one.
+  // Local, noexcept: the step was applied. Keeps the way's rest in the span for the next one.
   void settled() noexcept {
     if (std::exchange(taken_, false)) kept_.swap(next_);
   }
-  // Local, noexcept: the step was not applied. What was left before it is left still.
+  // Local, noexcept: the step was not applied. Keeps the rest before it.
   void refused() noexcept { taken_ = false; }
 
-  // Shown to an archive, each rank's own (core/archive.hpp). One that reads makes it as long as what was saved.
+  // Shows the rest to an archive, each rank's own (core/archive.hpp). A reading one gives it the saved length.
   template <class Items>
   void visit(Items& items) {
     std::uint64_t size = kept_.size();
@@ -63,7 +63,7 @@ class Residual {
     }
   }
 
-  // As of the last step that was applied; empty before the first.
+  // Returns the rest as of the last applied step; empty before the first.
   std::span<T const> values() const { return kept_.span(); }
 
  private:
@@ -74,9 +74,9 @@ class Residual {
     kept_.swap(larger);
   }
 
-  // As of the last step that was applied, and as the step at hand would leave it.
+  // As of the last applied step, and as the step at hand would leave it.
   Buffer<T> kept_, next_;
-  bool taken_ = false;  // `next_` holds what will be left
+  bool taken_ = false;  // `next_` holds the next rest
 };
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -1,5 +1,5 @@
-// A step of a session that is captured once as a CUDA graph and replayed: the host then puts two things in the stream where a step
-// has dozens. Trainers of padded tables include it beside the umbrella.
+// A step of a session, captured once as a CUDA graph and replayed: the host then puts two things in the stream in place of
+// dozens. Trainers of padded tables include it beside the umbrella.
 #pragma once
 
 #include <concepts>
@@ -17,26 +17,26 @@
 namespace parallax {
 namespace detail {
 
-// What a CapturedStep calls, whatever the communicator.
+// The interface of a captured step to CapturedStep, for every communicator.
 class Replays {
  public:
   virtual ~Replays() = default;
-  // Collective. The step once more, with what memory holds now and the rules of this step.
+  // Collective. Takes the step once more, with the present contents of memory and the rules of this step.
   virtual void replay() = 0;
 };
 
-// A step that is being captured, and then the captured one. Owns the graph; refers to the core of the session.
+// A step during its capture, and then the captured one. Owns the graph; refers to the core of the session.
 template <Communicator C>
 class StepCapture final : public Replays, private Capturing<C> {
  public:
-  // `can`: whether all that moves device memory is in the stream, see NcclCommunicator::captures; alike on all ranks.
+  // `can`: true if all moves of device memory are in the stream, see NcclCommunicator::captures; alike on all ranks.
   StepCapture(SessionCore<C>& core, bool can) : core_{&core}, capture_{queue().stream}, can_{can} {}
   StepCapture(StepCapture const&) = delete;
   ~StepCapture() override {
     if (core_->capturing == this) core_->capturing = nullptr;
   }
 
-  // Collective. Refuses what cannot be captured; from here on what the thread puts in the queue is captured.
+  // Collective. Refuses a step unfit for capture; from here on the thread's work in the queue is captured.
   void begin() {
     core_->waiting.guarded("capture", [&] {
       core_->await_rows("capture");
@@ -65,8 +65,8 @@ class StepCapture final : public Replays, private Capturing<C> {
       launch();
     });
   }
-  // Local, by an exception that leaves the body. Where ranks have agreed on a step by then, which is not going to be taken, the
-  // session ends.
+  // Local, by an exception that leaves the body. Ends the session if by then ranks have agreed on a step, which is not going to
+  // be taken.
   void abandon() noexcept {
     core_->capturing = nullptr;
     capture_.abandon();
@@ -101,7 +101,7 @@ class StepCapture final : public Replays, private Capturing<C> {
  private:
   CudaQueue queue() const { return queue_of<CudaSpace>(core_->topology.world()); }
 
-  // Why no step of this session can be captured, alike on all ranks; empty where one can.
+  // Returns the reason against a capture of any step of this session, alike on all ranks; empty if there is none.
   std::string misfit() const {
     if (!can_) return "only steps over NcclCommunicator are captured: here the host takes part in what moves device memory";
     if (core_->options.non_finite != NonFinite::propagate)
@@ -137,7 +137,7 @@ class StepCapture final : public Replays, private Capturing<C> {
       if (known.get() == variable.get()) return;
     updated_.push_back(variable);
   }
-  // Local: what may be wrong before a replay is thrown here.
+  // Local: throws the mistakes seen before a replay.
   void prepare() {
     core_->check_late("replay", false);
     auto const refuse = [&](std::string const& variable, std::string_view why) {
@@ -149,12 +149,12 @@ class StepCapture final : public Replays, private Capturing<C> {
     reserve();
     capture_.renew();
   }
-  // What tables want to have in the stream ahead of the graph, whether it updates them or only reads their rows.
+  // Has tables put their preparations into the stream ahead of the graph, both updated tables and merely read ones.
   void reserve() {
     for (auto const& variable : core_->registry.variables())
       if (variable->state && variable->reserve_launch) variable->reserve_launch(variable->state);
   }
-  // What ranks wish for is told with the commit of a step, and here without one.
+  // Tells the ranks' wishes, which travel with the commit of a step, and here without one.
   void tell_wishes(FunctionRef<std::string()> names) {
     auto& rounds = core_->rounds;
     rounds.words.assign(1, core_->wish);
@@ -182,44 +182,44 @@ class StepCapture final : public Replays, private Capturing<C> {
   SessionCore<C>* core_;
   device::Capture capture_;
   bool can_;
-  // What the graph writes to belongs to nobody else: plans, which the capture keeps, the flight, and memory of the pulls' mail.
-  // For memory goes around among mails, plans and flights, and would come to show rows of a handle.
+  // Memory written by the graph, of nobody else: plans, which the capture keeps, the flight, and memory of the pulls' mail. For
+  // memory goes around among mails, plans and flights, and would come to show rows of a handle.
   Flight<C> const* prepared_ = nullptr;
   Owned<Flight<C>> flight_;
   typename Mail<C, CudaSpace>::Memory memory_;
   List<RegistrationPtr> updated_;  // the variables of the step
   std::int64_t steps_ = 0;         // of the session, before the body
-  std::uint64_t number_ = 0;       // of the operation that has captured it
+  std::uint64_t number_ = 0;       // of the capturing operation
   Traffic before_, after_;
 };
 
 }  // namespace detail
 
-// A step of a session, as `capture` has taken it once: pulls, a trainer's own kernels, and updates. Each replay takes it again, with
-// the ids and gradients that lie in device memory by then, where they lay when it was captured, and with the rules of its own step:
-// numbers of steps, rates and other settings of optimizers are what they are when it is replayed. Its bits are those of a step that
-// is not captured. Move-only. Must not outlive the session.
+// A step of a session, taken once by `capture`: pulls, a trainer's own kernels, and updates. Each replay takes it again, with
+// the present ids and gradients at their places in device memory of the capture, and with the rules of its own step: numbers of
+// steps, rates and other settings of optimizers are those at the replay. Its bits are those of a step without capture.
+// Move-only. Must not outlive the session.
 class CapturedStep {
  public:
   // Made by `capture`.
   explicit CapturedStep(Owned<detail::Replays> step) : step_{std::move(step)} {}
 
-  // Collective: the ranks agree that all of them replay this step, with the same settings, and launch its graph; the host waits for
-  // no device. Errors, on all ranks, after which nothing has changed: those that a padded table's earlier batches have come to, see
-  // px::Padded; mismatch, where settings differ; what an optimizer's `at` throws; misuse, where a variable is gone, updates were
-  // started, or this rank has joined.
+  // Collective: the ranks agree that all of them replay this step, with the same settings, and launch its graph; the host waits
+  // for no device. Errors, on all ranks, after which nothing has changed: those of a padded table's earlier batches, see
+  // px::Padded; mismatch, if settings differ; an exception from an optimizer's `at`; misuse, if a variable is gone, updates
+  // were started, or this rank has joined.
   void replay() { step_->replay(); }
 
  private:
   Owned<detail::Replays> step_;
 };
 
-// Collective. Calls `body`, which pulls from padded tables and takes one step of the session, and captures what it puts in the
-// queue of the session's device, a trainer's own kernels among it; then that step is taken, as a graph, which the result replays. What
-// the body does on the host happens once. Memory that it names, of ids, offsets and gradients, is where replays find theirs; the
-// handles of its pulls end with it, and what they show is made anew by every replay.
-// Take steps of this kind before, so that all memory is there. Errors, on all ranks, where the step cannot be captured: misuse, with
-// the reason. A body that throws after its step ends the session.
+// Collective. Calls `body`, which pulls from padded tables and takes one step of the session, and captures its work in the
+// queue of the session's device, a trainer's own kernels among it; then takes this step, as a graph, which the result replays.
+// The body's work on the host happens once. Memory that it names, of ids, offsets and gradients, is read again by replays; the
+// handles of its pulls end with it, and their rows are made anew by every replay.
+// Take steps of this kind before, so that all memory is there. Errors, on all ranks, if the step cannot be captured: misuse,
+// with the reason. A body that throws after its step ends the session.
 //   auto training = px::capture(session, [&] {
 //     auto const rows = session.pull(words, px::on_device(ids));
 //     backward(rows.values(), rows.inverse(), gradient, stream);  // kernels, in the queue's stream

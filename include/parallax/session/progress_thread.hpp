@@ -1,4 +1,4 @@
-// A thread that lets a session progress while the rank computes, for those who cannot call `poll` between layers.
+// A thread for the progress of a session while the rank computes, for trainers who cannot call `poll` between layers.
 #pragma once
 
 #include <thread>
@@ -8,8 +8,9 @@
 
 namespace parallax {
 
-// A session that a second thread may let progress: Session, and AsyncSession.
-//   take_turns(on)   before the thread begins, and after it has ended: whether the session's operations take a lock that `help` tries
+// A session open to the help of a second thread: Session, and AsyncSession.
+//   take_turns(on)   before the thread begins, and after it has ended: from then on the session's operations take a lock
+//                    that `help` tries, or take none
 //   begin_help()     by the thread, first
 //   help()           by the thread, again and again; throws nothing
 template <class S>
@@ -20,17 +21,17 @@ concept TakesTurns = requires(S& session) {
   noexcept;
 };
 
-// While it lives, what was started and what was named ahead progress without `poll`, and a rank that owns serves the workers of an
-// AsyncSession; operations of the session wait for their turn, some microseconds at most. Local: some ranks may have one and others
-// not, and no bit of a Session depends on it. A core of its own serves it best: on the core of the computing rank it takes what it
-// gives. It looks every `interval`; what fails meanwhile ends the session, whose next operation throws it as Error (poisoned). While
-// updates are in flight `traffic()` is not to be read, nor a BoundStep called. Must not outlive the session, which is not moved
-// meanwhile.
+// While it lives, started updates and rows named ahead progress without `poll`, and an owner serves the workers of an
+// AsyncSession; operations of the session wait for their turn, some microseconds at most. Local: some ranks may have one and
+// others not, and no bit of a Session depends on it. A core of its own serves it best: on the core of the computing rank it
+// takes as much as it gives. It looks every `interval`; a failure meanwhile ends the session, whose next operation throws it as
+// Error (poisoned). While updates are in flight `traffic()` is not to be read, nor a BoundStep called. Must not outlive the
+// session, which is not moved meanwhile.
 template <TakesTurns S>
 class ProgressThread {
  public:
-  // Local. Begins the thread. Throws Error (misuse) where the communicator is bound to its maker's thread: MPI without
-  // MPI_THREAD_SERIALIZED; out_of_memory where the system makes none. The destructor stops the thread, and waits for it.
+  // Local. Begins the thread. Throws Error (misuse) if the communicator is bound to its maker's thread: MPI without
+  // MPI_THREAD_SERIALIZED; out_of_memory if the system makes none. The destructor stops the thread, and waits for it.
   explicit ProgressThread(S& session, std::chrono::microseconds interval = std::chrono::microseconds{20})
       : turns_{session}, thread_{[&session, interval](detail::StopToken stop) {
           session.begin_help();

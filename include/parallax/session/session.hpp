@@ -1,6 +1,6 @@
-// A session: the ranks that train together, and the collective operations on their variables. Trainers include it, mostly by
+// A session: the ranks of one training, and the collective operations on their variables. Trainers include it, mostly by
 // parallax.hpp; a variable is made with a session, and is updated by its `step`. The room `session` has an operation a file: a
-// member here checks the types of what it is given, and calls the function of its name.
+// member here checks the types of its arguments, and calls the function of its name.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +37,11 @@ struct WholeOptions;
 
 namespace detail {
 
-// What saves, restores, gathers and scatters, by the operation's number: found in the headers of parallax/checkpoint.
+// The work of save, restore, gather or scatter, by the operation's number: found in the headers of parallax/checkpoint.
 template <Operation operation>
 struct CheckpointWork;
 
-// Called by `save` and its like: the work, where its header is included.
+// Called by `save` and its like: the work, if its header is included.
 template <Operation operation, class... Arguments>
 auto checkpoint(Arguments&... arguments) {
   constexpr bool included = requires { sizeof(CheckpointWork<operation>); };
@@ -52,89 +52,90 @@ auto checkpoint(Arguments&... arguments) {
 
 }  // namespace detail
 
-// Stands in where C is no communicator: one assertion names the member that C lacks. The base, a session of one rank, keeps the
+// Stands in if C is no communicator: one assertion names the member missing in C. The base, a session of one rank, keeps the
 // trainer's further calls from being errors as well.
 template <class C>
 class Session : public Session<std::conditional_t<detail::never<C>, C, SelfCommunicator>> {
   static_assert(sizeof(detail::check_communicator<C>) > 0);
 
  public:
-  // Never runs; takes what the constructors of a session take.
+  // Never runs; takes the arguments of a session's constructors.
   explicit Session(C&, SessionOptions = {});
 };
 
-// Ranks that train together. Operations are member functions here. What is marked collective is called by all ranks, in the
-// same order, on the same variables; the rest, and the construction of variables, is local. C: a type that satisfies the
-// concept Communicator, as a rule deduced from the constructor's argument.
+// Ranks that train together. Operations are member functions here. All ranks call an operation marked collective, in the same
+// order, on the same variables; the rest, and the construction of variables, is local. C: a type that satisfies the concept
+// Communicator, as a rule deduced from the constructor's argument.
 //
-// Errors. An operation that one rank refuses (a bad id, a gradient of a wrong size, an exception in a transform, memory) or on
-// which ranks differ fails on every rank with the same Error, nothing is changed, and the session goes on. What was started is
-// dropped with the step that fails, and where ranks called different operations. The session ends where ranks started different
+// Errors. An operation refused by one rank (a bad id, a gradient of a wrong size, an exception in a transform, memory), or
+// differing between ranks, fails on every rank with the same Error, nothing is changed, and the session goes on. Started
+// updates are dropped with a failing step, and after calls of different operations. The session ends if ranks started different
 // numbers of updates, the transport fails, a deadline passes or memory fails in the middle of an exchange: every rank gets the
-// error, and later calls throw Error (poisoned). A session that is left by an exception aborts its peers; one that is left
-// without `finish` says so on stderr.
+// error, and later calls throw Error (poisoned). A session left by an exception aborts its peers; one left without `finish`
+// says so on stderr.
 //
 // Ownership. Refers to the communicator and copies the topology; the communicator must outlive it. Owns the buffers of its
 // operations, and uses them again. Move-only, and a moved-from session is only destroyed; variables may be made and moved
-// freely. One thread at a time. Sessions that are used at once need a communicator each.
+// freely. One thread at a time. Sessions in use at once need a communicator each.
 template <Communicator C>
 class Session<C> {
   using Edge = detail::edge_of<C>;
 
  public:
   // Local. Over all ranks of `world` by a flat topology: one hop, and every rank owns a share. Every operation compares
-  // topology and options: ranks that differ get Error (mismatch). May throw std::bad_alloc.
+  // topology and options: ranks with different ones get Error (mismatch). May throw std::bad_alloc.
   explicit Session(C& world, SessionOptions options = {}) : Session{Topology<C>{world}, options} {}
-  // Local. Over a topology that names hosts, or dedicated servers. It is copied; the communicator that it refers to is not.
+  // Local. Over a topology with named hosts, or dedicated servers. It is copied, but not its communicator.
   explicit Session(Topology<C> topology, SessionOptions options = {})
       : world_{make_owned<World>(std::move(topology), options)} {}
   Session(Session&&) noexcept = default;
   Session& operator=(Session&&) = delete;
 
-  // Local, and never throws. Aborts the peers, where the session was not finished and is left by an exception, or where updates
-  // or rows are still in flight; then it waits until no peer touches this rank's memory.
+  // Local, and never throws. Aborts the peers if an exception leaves the unfinished session, or if updates or rows are still in
+  // flight; then waits until no peer touches this rank's memory.
   ~Session() {
     if (world_) world_->core.leave();
   }
 
   // Local. This rank's number in the communicator, from 0.
   int rank() const { return world_->core.topology.rank(); }
-  // Local. How many ranks the communicator has, those that own nothing included.
+  // Local. Returns the number of the communicator's ranks, non-owners included.
   int size() const { return world_->core.topology.size(); }
-  // Local. The hosts, hops and owners that the session was made with, over the caller's communicator. Valid as long as the
+  // Local. Returns the hosts, hops and owners given to the constructor, over the caller's communicator. Valid as long as the
   // session.
   Topology<C> const& topology() const { return world_->given; }
-  // Local. The options of operations yet to come: a trainer may change them between two, alike on all ranks. The next operation
-  // compares them, and ranks that differ get Error (mismatch).
+  // Local. Returns the options of operations yet to come: a trainer may change them between two, alike on all ranks. The next
+  // operation compares them, and ranks with different ones get Error (mismatch).
   SessionOptions& options() { return world_->core.options; }
-  // Local. What this rank has sent and received in this session: bytes by payload, messages and transfers. Never reset.
+  // Local. Returns the traffic of this rank in this session: bytes by payload, messages and transfers. Never reset.
   Traffic const& traffic() const { return world_->core.traffic; }
-  // Local. How many steps were applied, alike on all ranks; one that was refused or skipped does not count. A `visit` that
-  // reads sets it.
+  // Local. Returns the number of applied steps, alike on all ranks; a refused or skipped one does not count. A reading `visit`
+  // sets it.
   std::int64_t steps() const { return world_->core.steps; }
 
-  // Collective. Fetches the rows that a batch of indices names. `variable` is a Sparse variable, `ids` any contiguous range of
+  // Collective. Fetches the rows named by a batch of indices. `variable` is a Sparse variable, `ids` any contiguous range of
   // integers, and the result a handle, PulledRows: `values()` is [distinct ids x width], row-major, and `rows[i]` the row of
-  // the i-th index. The handle owns its rows, as they were at this call, and may outlive the variable. `ids` may be gone once
-  // this returns.
+  // the i-th index. The handle owns its rows, as they were at this call, and may outlive the variable. `ids` may be gone after
+  // the return.
   //
-  // Traffic: on its way to the owners every rank sends each distinct id once, and gets a row for it; nothing but the agreement
-  // travels for a table of which every rank has all rows. Errors, on all ranks: bad_id names rank, position and value, where
-  // the variable's BadIds is `error`; mismatch, where ranks pull from different tables; misuse, for a variable of another
-  // session; out_of_memory.
+  // Traffic: on its way to the owners every rank sends each distinct id once, and gets a row for it; for a table with all rows
+  // on every rank nothing but the agreement travels. Errors, on all ranks: bad_id names rank, position and value, if the
+  // variable's BadIds is `error`; mismatch, if ranks pull from different tables; misuse, for a variable of another session;
+  // out_of_memory.
   template <detail::SparseVariable V, class Ids>
   [[nodiscard]] auto pull(V const& variable, Ids const& ids) {
     return detail::unpacked(detail::pull(world_->core, variable.at(ids)));
   }
-  // Collective. The same for several tables at once, in one agreement and one exchange: each argument is `table.at(ids)`, or
-  // `table.bags(ids, offsets…)`, whose rows are pooled. Returns a handle for each argument, as a tuple in their order; of one
-  // argument the handle itself. Errors are those of all tables.
+  // Collective. Pulls from several tables at once, in one agreement and one exchange: each argument is `table.at(ids)`, or
+  // `table.bags(ids, offsets…)` for pooled rows. Returns a handle for each argument, as a tuple in their order; of one argument
+  // the handle itself. Errors are those of all tables.
   template <detail::NamesRows... Indices>
   [[nodiscard]] auto pull(Indices const&... indices) {
     return detail::unpacked(detail::pull(world_->core, indices...));
   }
-  // Collective. The same for a list of tables of one type, however many: each element is `table.at(ids)` or `table.bags(…)`, on all
-  // ranks of the same tables in the same order. Returns a list of handles, in that order; of an empty list an empty one.
+  // Collective. Pulls from a list of tables of one type, however many: each element is `table.at(ids)` or `table.bags(…)`, on
+  // all ranks of the same tables in the same order. Returns a list of handles, in the list's order; of an empty list an empty
+  // one.
   //   std::vector<decltype(tables[0].bags(ids[0], offsets))> batch;
   //   for (std::size_t t = 0; t < tables.size(); ++t) batch.push_back(tables[t].bags(ids[t], offsets));
   //   auto const bags = session.pull(batch);
@@ -142,11 +143,11 @@ class Session<C> {
   [[nodiscard]] auto pull(std::vector<Indices> const& list) {
     return detail::unpacked(detail::pull(world_->core, list));
   }
-  // Local, and alike on all ranks. Names the batch after this one while this one is worked on. The next `step` takes its ids
-  // along, and sends its rows on their way when the updates are applied: `pull` of what this returns finds them there, without
-  // a message of its own. Pulled before that step, or after a later one that changed the table, it is like any other pull.
-  // What a rank writes into its rows itself after the step is not in them.
-  // Takes what `pull` takes, which may be gone once it returns; what is wrong with it is thrown by its `pull`.
+  // Local, and alike on all ranks. Names the next batch during the work on this one. The next `step` takes its ids along, and
+  // sends its rows on their way when the updates are applied: `pull` of the returned batch finds them there, without a message
+  // of its own. Before that step, or after a later one with changes of the table, it is like any other pull.
+  // A rank's own writes into its rows after the step are missing there.
+  // Takes the arguments of `pull`, which may be gone after the return; mistakes in them are thrown by its `pull`.
   //   auto next = session.prefetch(words, tokens_of_next);
   //   session.step(grad(rows, gradient));
   //   rows = session.pull(std::move(next));
@@ -154,25 +155,25 @@ class Session<C> {
   [[nodiscard]] auto prefetch(V const& variable, Ids const& ids) {
     return detail::prefetch(world_->core, variable.at(ids));
   }
-  // Local, and alike on all ranks. The same for several tables, or bags, that are pulled together.
+  // Local, and alike on all ranks. Names a batch of several tables, or bags, to be pulled together.
   template <detail::NamesRows... Indices>
   [[nodiscard]] auto prefetch(Indices const&... indices) {
     return detail::prefetch(world_->core, indices...);
   }
-  // Local, and alike on all ranks. The same for a list of tables of one type.
+  // Local, and alike on all ranks. Names a batch of a list of tables of one type.
   template <detail::NamesRows Indices>
   [[nodiscard]] auto prefetch(std::vector<Indices> const& list) {
     return detail::prefetch(world_->core, list);
   }
-  // Collective. The rows of a batch that `prefetch` named, as the handles that a pull of the same indices returns. Takes the
-  // batch, which is empty afterwards. Waits for rows on their way; sends nothing where they are here and the tables have not
-  // changed since, else it is like any other pull. Errors: those of `pull`, what was wrong with the indices, and misuse for a
-  // batch that was pulled before or was named to another session.
+  // Collective. Returns the rows of a batch named by `prefetch`, as the handles of a pull of the same indices. Takes the batch,
+  // which is empty afterwards. Waits for rows on their way; sends nothing if they are here and the tables have not changed
+  // since, else it is like any other pull. Errors: those of `pull`, mistakes in the indices, and misuse for a batch pulled
+  // before or named to another session.
   template <class... Handles>
   [[nodiscard]] auto pull(Prefetched<C, Handles...>&& batch) {
     return detail::unpacked(detail::pull(world_->core, std::move(batch)));
   }
-  // For arguments of other types: an assertion says what a prefetch is given.
+  // For arguments of other types: an assertion names the arguments of a prefetch.
   template <class... Others>
   detail::Mistaken prefetch(Others const&...) {
     static_assert(detail::never<std::tuple<Others...>>,
@@ -180,7 +181,7 @@ class Session<C> {
                   "indices, or of table.at(ids) and table.bags(ids, offsets)");
     return {};
   }
-  // For arguments of other types: an assertion says what a pull is given, unless an earlier one has spoken.
+  // For arguments of other types: an assertion names the arguments of a pull, unless an earlier one has spoken.
   template <class... Others>
   detail::Mistaken pull(Others const&...) {
     static_assert((false || ... || std::same_as<Others, detail::Mistaken>),
@@ -188,47 +189,47 @@ class Session<C> {
     return {};
   }
 
-  // Collective. Begins updates while the backward pass goes on: their agreement is posted now, their exchange as soon as a
-  // later `poll`, `start`, `pull` or `step` finds that all ranks agreed. Gradients are copied, so that their memory is free
-  // at once. What is wrong with them is thrown by the `step` that completes them.
-  // At most 13 starts exchange at once: a further one first waits, in this call, for the one whose channels it takes. Errors
-  // thrown here end the session: transport, timeout.
+  // Collective. Begins updates during the backward pass: their agreement is posted now, their exchange as soon as a later
+  // `poll`, `start`, `pull` or `step` finds all ranks in agreement. Gradients are copied, so that their memory is free at once.
+  // Mistakes in them are thrown by the completing `step`.
+  // At most 13 starts exchange at once: a further one first waits, in this call, for the holder of its channels. Errors thrown
+  // here end the session: transport, timeout.
   template <class... Updates>
   void start(Updates const&... updates) {
     start(Priority{}, updates...);
   }
-  // Collective. The same with a priority, which ranks compare: while a start of a higher one is being exchanged, those of lower
+  // Collective. Begins updates with a priority, compared by the ranks: during the exchange of a start with a higher one, lower
   // ones wait. Without one it is 0.
   template <class... Updates>
   void start(Priority priority, Updates const&... updates) {
     if constexpr (detail::check_updates<Updates...>()) detail::start(world_->core, priority, updates...);
   }
 
-  // Local. Lets what was started, and rows that were named ahead, progress; call it between layers. Never waits, and never
-  // throws for a refusal; throws what ends the session.
+  // Local. Lets started updates, and rows named ahead, progress; call it between layers. Never waits, and never throws for a
+  // refusal; throws errors that end the session.
   void poll() { detail::poll(world_->core); }
 
-  // Collective. Completes what was started, and these updates with it: all ranks agree, exchange, and apply each variable's
+  // Collective. Completes the started updates, and these with them: all ranks agree, exchange, and apply each variable's
   // optimizer once, to the sum of all its updates. An update is grad(…), clip_by_global_norm(max, grad(…)…) or a range of
-  // grad(…) of one type. Gradients are read in place until it returns. True when the updates were applied; false, on all ranks,
-  // when the step was skipped over a gradient that is not finite (NonFinite::skip_step) or all ranks have joined.
-  // Several updates of one variable are summed; they lie in one clip group, or in none. Without arguments it completes what was
-  // started.
+  // grad(…) of one type. Gradients are read in place until the return. Returns true if the updates were applied; false, on all
+  // ranks, if the step was skipped over a gradient with a non-finite number (NonFinite::skip_step) or all ranks have joined.
+  // Several updates of one variable are summed; they lie in one clip group, or in none. Without arguments completes the started
+  // ones.
   //
-  // An update's shape is its variable's: `size()` elements of a dense one, a row of `width` for each index of a table. What
-  // travels, and how much, is the policy's; the ranks agree twice, before anything is exchanged and before anything is changed.
-  // Errors, on all ranks, after which nothing is changed: invalid_argument for a shape, bad_id, non_finite (NonFinite::error),
-  // mismatch where ranks brought different updates, user_exception from a transform, out_of_memory, misuse for an empty handle,
-  // a variable of another session, or one that was destroyed.
+  // An update's shape is its variable's: `size()` elements of a dense one, a row of `width` for each index of a table. The
+  // policy determines kind and amount of traffic; the ranks agree twice, before any exchange and before any change. Errors, on
+  // all ranks, after which nothing is changed: invalid_argument for a shape, bad_id, non_finite (NonFinite::error), mismatch if
+  // ranks brought different updates, user_exception from a transform, out_of_memory, misuse for an empty handle, a variable of
+  // another session, or a destroyed one.
   template <class... Updates>
   bool step(Updates const&... updates) {
     if constexpr (detail::check_updates<Updates...>()) return detail::step(world_->core, updates...);
     else return false;
   }
 
-  // Collective. A step of dense variables that is checked here once and never again: see BoundStep. `updates`: grad(…) of
+  // Collective. Binds a step of dense variables, checked here once and never again: see BoundStep. `updates`: grad(…) of
   // variables under AllReduce whose optimizer works element by element, without a transform. The communicator sums in the
-  // vendor's order. Errors: misuse where it does not, invalid_argument for a gradient of another size or of more than INT_MAX
+  // vendor's order. Errors: misuse if it does not, invalid_argument for a gradient of another size or of more than INT_MAX
   // elements.
   template <class... Updates>
   auto bind_step(Updates const&... updates) {
@@ -237,12 +238,12 @@ class Session<C> {
     else return detail::Mistaken{};
   }
 
-  // Collective. For ranks that run out of data before others: called after a rank's last batch, it takes part in the others'
+  // Collective. For ranks that run out of data before others: called after a rank's last batch, takes part in the others'
   // operations and contributes nothing to them, until all ranks have called it. `body` is the others' iteration with an empty
   // batch: the same pulls, starts and steps in the same order, the pulls and updates by indices without any; dense gradients
-  // are not looked at and count as zeros. Means are over all ranks or over those that have data: SessionOptions::join_divisor.
-  // The last call of `body` happens when all ranks have joined: its steps change nothing and return false. Errors: those of
-  // what `body` calls, and misuse for a `body` that calls no operation.
+  // are not looked at and count as zeros. Means are over all ranks or over those with data: SessionOptions::join_divisor. The
+  // last call of `body` happens after all ranks have joined: its steps change nothing and return false. Errors: those of calls
+  // in `body`, and misuse for a `body` without operations.
   //   for (Batch const& batch : mine) iteration(batch);
   //   session.join([&] { iteration(Batch{}); });
   template <class Body>
@@ -252,10 +253,10 @@ class Session<C> {
     if constexpr (std::is_invocable_v<Body&>) detail::join(world_->core, body);
   }
 
-  // Collective. Every rank's replica of these variables, and ranges of variables, becomes that of rank 0 (variables whose policy
-  // replicates). For w bytes and N ranks of a flat topology, the busiest rank sends 2 w (N - 1) / N bytes. Each variable is an
-  // operation of its own, in the order of the arguments. Errors: mismatch, misuse. A sharded table has one copy of each row, and
-  // is refused by an assertion.
+  // Collective. Gives every rank the replica of rank 0 of these variables, and ranges of variables (whose policy replicates).
+  // For w bytes and N ranks of a flat topology, the busiest rank sends 2 w (N - 1) / N bytes. Each variable is an operation of
+  // its own, in the order of the arguments. Errors: mismatch, misuse. A sharded table has one copy of each row, and is refused
+  // by an assertion.
   template <class... Variables>
   void broadcast(Variables const&... variables) {
     constexpr bool right = (true && ... && detail::VariableOrRange<Variables const>);
@@ -266,25 +267,25 @@ class Session<C> {
 
   // Collective. Sets rows of a table in the host's memory: `rows` has one for each id, [ids x width]. The holder of a row
   // writes it. The optimizer's slots beside it stay, but for one that adopts (Ftrl), and so do the values of earlier pulls'
-  // handles. Ranks may name different ids, or none; a row that is named twice is given the same bits. All is set or, with an
-  // Error, nothing: bad_id, as the variable's BadIds says; invalid_argument for rows of another shape, or a row that one rank
-  // gives twice and not alike; mismatch for one that two ranks give so.
+  // handles. Ranks may name different ids, or none; a row named twice is given the same bits. All is set or, with an Error,
+  // nothing: bad_id, as the variable's BadIds says; invalid_argument for rows of another shape, or a row that one rank gives
+  // twice and not alike; mismatch for one that two ranks give so.
   template <class V, class Ids, class Rows>
   void assign(V const& table, Ids const& ids, Rows const& rows) {
     if constexpr (detail::check_assigned<V, Rows>())
       detail::assign(world_->core, table.at(ids), RowsView<typename V::scalar_type const>{rows_view(rows, table.width())});
   }
-  // Collective. Multiplies rows of a table in the host's memory by a factor, the same on all ranks. A row that any rank names
-  // is multiplied once, however often it is named; all else, and the errors, are those of `assign`. Only ids travel.
+  // Collective. Multiplies rows of a table in the host's memory by a factor, the same on all ranks. A row named by any rank is
+  // multiplied once, however often it is named; all else, and the errors, are those of `assign`. Only ids travel.
   template <class V, class Ids>
   void scale(V const& table, Ids const& ids, double factor) {
     if constexpr (detail::check_rewritten<V>()) detail::scale(world_->core, table.at(ids), factor);
   }
 
-  // Collective. Searches, while training goes on, the number of pieces under which steps take least time: see PieceSearch. The
-  // next steps that update `variable`, one under Auto, are timed, and after some of them its rows are dealt anew. Returns at
-  // once; `decisions()` tells how it went. Meanwhile the method stays; where every rank holds all rows nothing is searched.
-  // Errors: mismatch, where ranks search differently; misuse.
+  // Collective. Searches, during the training, the number of pieces with the fastest steps: see PieceSearch. The next steps
+  // with updates of `variable`, one under Auto, are timed, and after some of them its rows are dealt anew. Returns at once;
+  // `decisions()` has the results. Meanwhile the method stays; nothing is searched if every rank holds all rows. Errors:
+  // mismatch, if ranks search differently; misuse.
   template <class V>
   void search_pieces(V const& variable, SearchOptions const& search = {}) {
     constexpr bool right = requires { requires V::State::adaptive; };
@@ -292,18 +293,18 @@ class Session<C> {
     if constexpr (right) detail::search_pieces(world_->core, variable, search);
   }
 
-  // Local. This rank will be busy with `what` (of which 15 letters are kept), an evaluation for one, and takes part in nothing
-  // for `at_most` so long. Until the Pause is destroyed, the waits of other ranks last as much longer than the deadline, and
-  // what they report says so. Errors: misuse where a pause is under way or the communicator cannot announce one,
+  // Local. Announces that this rank will be busy with `what` (15 letters of it are kept), an evaluation for one, and takes part
+  // in nothing for `at_most` so long. Until the Pause is destroyed, the waits of other ranks last as much longer than the
+  // deadline, and their reports say so. Errors: misuse during another pause or if the communicator cannot announce one,
   // invalid_argument.
   //   auto const pause = session.pause("evaluation", std::chrono::minutes{10});
   [[nodiscard]] Pause pause(std::string_view what, std::chrono::nanoseconds at_most) { return {world_->edge, what, at_most}; }
 
-  // Local. Shows an archive (core/archive.hpp) all that outlives a step: what the session remembers, then each variable's
-  // parameters, optimizer, policy and choices. One that reads gives them to a fresh session of as many ranks whose variables
-  // were made alike, and training goes on bit for bit. Name all variables of the session, each once, or in a range.
-  // Nothing may have been started or be on its way. Each rank shows what it holds itself. Errors: misuse; mismatch, which names
-  // variable and item, and after which the session is to be given up.
+  // Local. Shows an archive (core/archive.hpp) everything that outlives a step: the session's own state, then each variable's
+  // parameters, optimizer, policy and choices. A reading one gives them to a fresh session of as many ranks, with variables
+  // made alike, and training goes on bit for bit. Name all variables of the session, each once, or in a range. Nothing may have
+  // been started or be on its way. Each rank shows its own share. Errors: misuse; mismatch, which names variable and item, and
+  // after which the session is to be given up.
   template <class A, class... Variables>
   void visit(A&& archive, Variables&... variables) {
     constexpr bool right = (true && ... && detail::VariableOrRange<Variables>);
@@ -311,11 +312,11 @@ class Session<C> {
     if constexpr (right) detail::visit(world_->core, archive, variables...);
   }
 
-  // Collective. Saves a checkpoint below `directory`, which all ranks name alike, and may see as one folder or as one on each host:
-  // what the session remembers, these variables and ranges of variables, which are all that it has, and values of the trainer:
-  // shared_value("name", value), own_value("name", value). Every rank writes what it holds, as safetensors; the new generation is
-  // there once all of it is on the disk, and by one rename in each folder, so that whoever reads finds old generations and complete
-  // ones. Returns a Saved, the same on all ranks. Include <parallax/checkpoint/checkpoint.hpp>.
+  // Collective. Saves a checkpoint below `directory`, which all ranks name alike, and may see as one folder or as one on each
+  // host: the session's own state, these variables and ranges of variables, which are all that it has, and values of the
+  // trainer: shared_value("name", value), own_value("name", value). Every rank writes its share, as safetensors; the new
+  // generation is there once all of it is on the disk, and by one rename in each folder, so that readers find old generations
+  // and complete ones. Returns a Saved, the same on all ranks. Include <parallax/checkpoint/checkpoint.hpp>.
   // Errors, on all ranks, after which training goes on and older generations are as they were: file, out_of_memory, misuse,
   // mismatch.
   //   session.save("run", {.keep = 3}, words, softmax, px::shared_value("epoch", epoch));
@@ -323,52 +324,52 @@ class Session<C> {
   auto save(std::string const& directory, SaveOptions const& options, Things&&... things) {
     return detail::checkpoint<Operation::save>(*this, directory, options, things...);
   }
-  // Collective. The same behind the steps: copies what this rank would write, and returns; a thread of each rank writes it. What was
-  // copied is of one step on all ranks. Returns the Saved that will be there. Takes memory for the copy, which the session keeps for
-  // the next one. The next save or restore waits for its end, as `finish` does, and throws what went wrong on all ranks alike: older
-  // generations are as they were. A session that ends otherwise gives it up.
+  // Collective. Saves behind the steps: copies this rank's share, and returns; a thread of each rank writes it. The copies are
+  // of one step on all ranks. Returns the future Saved. Takes memory for the copy, which the session keeps for the next one.
+  // The next save or restore waits for its end, as `finish` does, and throws its error on all ranks alike: older generations
+  // are as they were. A session with another end gives it up.
   template <class... Things>
   auto save_async(std::string const& directory, SaveOptions const& options, Things&&... things) {
     return detail::checkpoint<Operation::save_async>(*this, directory, options, things...);
   }
-  // Collective. Gives variables and values what the newest complete generation below `directory` has, or the one that is asked
-  // for. In a world alike (as many ranks, the same hosts, variables that were made alike) training goes on bit for bit. In any
-  // other one values, slots, steps and settings of the optimizers are as they were saved, and what only the old world knew is
-  // left out: decisions of Auto, and what `Restored::lost` names. Returns a Restored. Reads each row once, on a rank that sees its file,
-  // and sends it to who holds it now.
-  // Errors, on all ranks: file, where there is no such generation or it is damaged; mismatch, where a variable's shape, scalar or
-  // optimizer is another one. Then nothing has changed. A file that is damaged within ends the session.
+  // Collective. Gives variables and values the contents of the newest complete generation below `directory`, or of the
+  // requested one. In a world alike (as many ranks, the same hosts, variables made alike) training goes on bit for bit. In any
+  // other one values, slots, steps and settings of the optimizers are the saved ones, and knowledge of the old world alone is
+  // left out: decisions of Auto, and the things in `Restored::lost`. Returns a Restored. Reads each row once, on a rank that
+  // sees its file, and sends it to its present holders.
+  // Errors, on all ranks: file, if there is no such generation or it is damaged; mismatch, if a variable's shape, scalar or
+  // optimizer is another one. Then nothing has changed. A file damaged within ends the session.
   //   session.restore("run", {}, words, softmax, px::shared_value("epoch", epoch));
   template <class... Things>
   auto restore(std::string const& directory, RestoreOptions const& options, Things&&... things) {
     return detail::checkpoint<Operation::restore>(*this, directory, options, things...);
   }
 
-  // Collective. Shows a whole table, layer or slot, a piece at a time, to the ranks that `options.at` names: take(numbers, rows),
-  // with std::span<std::int64_t const> and RowsView<T const> in the host's memory, see WholeOptions. All ranks bring a `take`; it is
-  // called where rows are taken, and does not use the session. A row travels once to each rank that takes it and does not hold it,
+  // Collective. Shows a whole table, layer or slot, a piece at a time, to the ranks named by `options.at`: take(numbers, rows),
+  // with std::span<std::int64_t const> and RowsView<T const> in the host's memory, see WholeOptions. All ranks bring a `take`;
+  // it is called on ranks that take rows, and does not use the session. A row travels once to each taking rank without it,
   // `width` elements and nothing beside; memory is for a few pieces. Include <parallax/checkpoint/whole.hpp>.
-  // Errors, on all ranks, after which the session goes on: what a `take` throws (user_exception, file, or its own Error);
-  // invalid_argument for a slot that is not there or that `take` is not for; mismatch, where ranks want different things; misuse,
-  // where updates were started; out_of_memory.
+  // Errors, on all ranks, after which the session goes on: an exception from a `take` (user_exception, file, or its own Error);
+  // invalid_argument for a missing slot or one unfit for `take`; mismatch, if ranks want different things; misuse, if updates
+  // were started; out_of_memory.
   //   session.gather(words, {.slot = "m", .at = px::WholeAt::every_rank}, [&](auto numbers, auto rows) { … });
   template <class V, class Take>
   void gather(V& variable, WholeOptions const& options, Take&& take) {
     detail::checkpoint<Operation::gather>(*this, variable, options, take);
   }
-  // Collective. Gives a whole table, layer or slot other rows, a piece at a time, from the ranks that `options.at` names:
-  // give(numbers, rows) fills the rows of these numbers, std::span<std::int64_t const> and RowsView<T>, see WholeOptions. All else
-  // beside the item stays: of a table that is given other parameters its slots, and what handles show that were pulled before.
-  // Whoever has a replica sets it alike; where each rank gives its own, they compare checksums first. Include
+  // Collective. Gives a whole table, layer or slot other rows, a piece at a time, from the ranks named by `options.at`:
+  // give(numbers, rows) fills the rows of these numbers, std::span<std::int64_t const> and RowsView<T>, see WholeOptions. All
+  // else beside the item stays: the slots of a table with new parameters, and the rows shown by handles of earlier pulls.
+  // Holders of a replica set it alike; if each rank gives its own, they compare checksums first. Include
   // <parallax/checkpoint/whole.hpp>.
-  // Errors are those of `gather`, and mismatch where replicas are given different rows. The session goes on; rows of earlier pieces
-  // have been set then, on every rank that holds them.
+  // Errors are those of `gather`, and mismatch if replicas are given different rows. The session goes on; rows of earlier
+  // pieces have been set then, on all their holders.
   template <class V, class Give>
   void scatter(V& variable, WholeOptions const& options, Give&& give) {
     detail::checkpoint<Operation::scatter>(*this, variable, options, give);
   }
 
-  // Local. How variables under Auto were moved, and why: the same on all ranks.
+  // Local. Returns the moves of variables under Auto, with reasons: the same on all ranks.
   // In the order of steps; the reference is valid as long as the session, and the list grows.
   std::vector<Decision> const& decisions() const { return world_->core.decisions; }
   // Local. The model of the machine for variables in the space's memory: as the options have it, or as it was measured for
@@ -377,39 +378,37 @@ class Session<C> {
   Costs costs() const {
     return world_->core.costs_of(!Space::host_readable);
   }
-  // Local. A line per variable: policy, owners, pieces, the fraction of rows that a host touches in a step, and what the step
-  // is expected to send from this rank to other hosts (MB, 10^6 bytes) and to take, where costs are known: agreements apart.
-  // What is not known is «-», and a line below says why.
+  // Local. Returns a line per variable: policy, owners, pieces, the fraction of rows touched by a host in a step, and the
+  // expected traffic of the step from this rank to other hosts (MB, 10^6 bytes) and its time, if costs are known: agreements
+  // apart. An unknown figure is «-», and a line below has the reason.
   std::string describe() const {
     auto const& core = world_->core;
     return detail::described(core.topology, core.registry.variables(), core.costs_of(false), core.costs_of(true));
   }
 
-  // Collective. The normal end: every rank has completed every step, and says so. Returns what each rank did, alike on all
-  // ranks. A rank that leaves without it has failed, and no rank gets a Completion. A later operation opens the session again.
-  // Errors: misuse, where updates were started and no step completed them.
+  // Collective. Ends the session normally: every rank has completed every step, and says so. Returns what each rank did, alike
+  // on all ranks. A rank that leaves without it has failed, and no rank gets a Completion. A later operation opens the session
+  // again. Errors: misuse, if updates were started and no step completed them.
   Completion finish() { return detail::finish(world_->core); }
 
-  // For a Trace, which calls it as it begins, with room for events, and as it ends, with null. Local. The journal refers to the
-  // room.
+  // For a Trace: called at its beginning with room for events, and at its end with null. Local. The journal refers to the room.
   void record(TraceRoom* room) { world_->core.waiting.journal().record(room); }
-  // For a ProgressThread, which calls it before its thread begins and after it has ended. Local. While it is on, an operation
-  // takes a lock that `help` tries. Throws Error (misuse) where the communicator may be used by one thread only.
+  // For a ProgressThread: called before its thread begins and after it has ended. Local. While it is on, an operation takes a
+  // lock that `help` tries. Throws Error (misuse) if the communicator may be used by one thread only.
   void take_turns(bool on) { world_->core.waiting.take_turns(on); }
-  // For a ProgressThread, whose thread calls it first. Local. A new thread has device 0: it gets the device of the session's
-  // queue.
+  // For a ProgressThread: its thread's first call. Local. A new thread has device 0: it gets the device of the session's queue.
   void begin_help() const noexcept {
     auto const& world = world_->core.topology.world();
     if constexpr (requires { make_current(world.queue()); }) make_current(world.queue());
   }
-  // For a ProgressThread, whose thread calls it again and again. Local. Lets what is under way progress, unless the session is
-  // at work itself. A failure ends the session.
+  // For a ProgressThread: its thread's repeated call. Local. Lets work in flight progress, unless the session is at work
+  // itself. A failure ends the session.
   void help() noexcept { world_->core.waiting.help(); }
-  // For operations of the library that stand outside of this class: what they work on.
+  // Returns the session's core, for operations of the library outside of this class.
   auto& core() { return world_->core; }
-  // For the constructor of a variable, which calls it last: makes the variable known to the session. Local. Throws Error
-  // (invalid_argument) for a name that a living variable of the session has. The variable's type is seen here: an engine that
-  // has no way for its policy says so.
+  // For the constructor of a variable, its last call: makes the variable known to the session. Local. Throws Error
+  // (invalid_argument) for the name of another living variable of the session. The variable's type is seen here: an engine
+  // without a way for its policy says so.
   template <class State>
   void enter(State& state) {
     static_assert(
@@ -438,16 +437,16 @@ class Session<C> {
   Owned<World> world_;
 };
 
-// A session over the communicator that it is given.
+// A session over the given communicator.
 template <class C>
 Session(C&) -> Session<C>;
-// The same, with options.
+// A session over the given communicator, with options.
 template <class C>
 Session(C&, SessionOptions) -> Session<C>;
-// A session by the topology that it is given, over the communicator of that.
+// A session by the given topology, over the topology's communicator.
 template <Communicator C>
 Session(Topology<C>) -> Session<C>;
-// The same, with options.
+// A session by the given topology, with options.
 template <Communicator C>
 Session(Topology<C>, SessionOptions) -> Session<C>;
 

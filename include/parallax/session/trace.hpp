@@ -1,5 +1,5 @@
-// When each operation of a session began, agreed, exchanged, committed and ended: as a trace that browsers draw. A trainer
-// makes a Trace for the steps that it wants to see, and writes `events` of each rank to a file.
+// The times of each operation's beginning, agreement, exchange, commit and end in a session: as a trace that browsers draw. A
+// trainer makes a Trace for the steps of interest, and writes `events` of each rank to a file.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace parallax {
 
-// While it lives, the phases of the session's operations on this rank are kept, in room that is allocated once: an operation is
-// no longer for it than a clock read and a store for each of its four to six phases. Where the communicator keeps journals, of
-// all sessions on it. Local; must not outlive the session. One at a time.
+// While it lives, the phases of the session's operations on this rank are kept, in room allocated once: an operation is no
+// longer for it than a clock read and a store for each of its four to six phases. If the communicator keeps journals, of all
+// sessions on it. Local; must not outlive the session. One at a time.
 class Trace {
  public:
   // Local. Begins to record. `capacity`: so many events; later ones are dropped and counted. Their room is allocated here.
@@ -38,20 +38,21 @@ class Trace {
   // Local. Ends the recording; the session goes on.
   ~Trace() { stop_(session_); }
 
-  // Local. How many events have found no room.
+  // Local. Returns the number of events without room.
   std::size_t dropped() const { return room_.dropped; }
   // Local. Returns what was recorded; valid until the next operation.
   std::span<TraceEvent const> recorded() const { return {events_.data(), room_.size}; }
   // Local. Returns the number of its rank's host.
   int host() const { return host_; }
-  // Collective. Returns every rank's bytes at rank 0, by rank; nothing elsewhere. Throws what the communicator does.
+  // Collective. Returns every rank's bytes at rank 0, by rank; nothing elsewhere. Throws the communicator's errors.
   std::vector<std::vector<std::byte>> gather(std::span<std::byte const> mine) const { return gather_(session_, mine); }
 
-  // Local. This rank's events in the Trace Event Format of Chrome (chrome://tracing, Perfetto): complete events, a process for
-  // each host and a thread for each rank, microseconds of the communicator's clock. They are elements of a JSON array, one a
-  // line, with a comma behind each but the last: those of several ranks are joined by ",\n" and stand between [ and ]. Hosts
-  // share no clock, and two of them may be days apart. The events are put on the clock of rank 0 as nearly as the agreements
-  // among them tell, to within the time from one to the next; `merged` (interop/merged_trace.hpp) does it to within a message.
+  // Local. Returns this rank's events in the Trace Event Format of Chrome (chrome://tracing, Perfetto): complete events, a
+  // process for each host and a thread for each rank, microseconds of the communicator's clock. They are elements of a JSON
+  // array, one a line, with a comma behind each but the last: those of several ranks are joined by ",\n" and stand between [
+  // and ]. Hosts share no clock, and two of them may be days apart. The events are put on the clock of rank 0 as nearly as the
+  // agreements among them tell, to within the time from one to the next; `merged` (interop/merged_trace.hpp) does it to within
+  // a message.
   std::string events() const {
     return detail::trace_text(recorded(), rank_, host_, rank_ == 0 ? 0 : -detail::ahead_of_first(recorded()));
   }

@@ -1,5 +1,5 @@
-// `Columns`: a wide table cut by columns, so that a row that everybody names has several owners. A trainer makes one instead of
-// a Variable, pulls by it, and gives `grad` what it has pulled.
+// `Columns`: a wide table cut by columns, so that a row named by everybody has several owners. A trainer makes one instead of a
+// Variable, pulls by it, and gives `grad` the pulled rows.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ namespace parallax {
 
 namespace detail {
 
-// What Columns takes of a Sparse variable's type: `Part`, the variable of its parts, dealt by a turned partitioner, and its own
-// Partitioner and Optimizer, for the settings. Of anything else an assertion says so, and a plain table stands in.
+// The parts of a Sparse variable's type taken by Columns: `Part`, the variable of its parts, dealt by a turned partitioner, and
+// its own Partitioner and Optimizer, for the settings. Of anything else an assertion says so, and a plain table stands in.
 template <class V>
 struct ColumnsOf;
 template <class Policy, class O, class P, class Space, class T, class IndexType>
@@ -50,19 +50,19 @@ class PulledColumns {
   // By `Columns::pull`: takes the handles, in the order of the parts.
   explicit PulledColumns(std::array<PulledRows<State>, static_cast<std::size_t>(parts)> rows) : rows_{std::move(rows)} {}
 
-  // How many indices were pulled, duplicates included.
+  // Returns the number of pulled indices, duplicates included.
   std::size_t indices() const { return rows_[0].indices(); }
-  // Elements of a whole row: those of all parts together.
+  // Returns the elements of a whole row, with all parts.
   std::int64_t width() const {
     std::int64_t sum = 0;
     for (auto const& rows : rows_) sum += rows.width();
     return sum;
   }
-  // The handle of part p, 0 <= p < parts; its rows have the columns of that part. Belongs to this handle.
+  // Returns the handle of part p, 0 <= p < parts; its rows have the columns of this part. Belongs to this handle.
   PulledRows<State> const& part(int p) const { return rows_[static_cast<std::size_t>(p)]; }
 
-  // Local. Writes the whole row of the i-th index to `out`, width() elements in the host's memory; returns the end of what was
-  // written.
+  // Local. Writes the whole row of the i-th index to `out`, width() elements in the host's memory; returns the end of the
+  // written range.
   T* copy_row(std::size_t i, T* out) const requires State::space::host_readable {
     for (auto const& rows : rows_)
       for (T const value : rows[i]) *out++ = value;
@@ -73,11 +73,11 @@ class PulledColumns {
   std::array<PulledRows<State>, static_cast<std::size_t>(parts)> rows_;
 };
 
-// A table as `parts` tables of some of its columns each, of which every row has another owner: column c of `width` is in part p
-// if width · p / parts <= c < width · (p + 1) / parts, rounded down. A row that all ranks name then burdens `parts` owners with
-// a part of its bytes and its update, and not one with all; ids travel once for each part. V is the variable that the table
-// would be, its partitioner deals the first part, and `Turned` the others. An optimizer keeps what it keeps for an element as
-// for the whole table; what it keeps for a row (RowwiseAdagrad, Lamb) it keeps for each row of a part.
+// A table as `parts` tables of some of its columns each, with another owner for every row in each: column c of `width` is in
+// part p if width · p / parts <= c < width · (p + 1) / parts, rounded down. A row named by all ranks then burdens `parts`
+// owners with a part of its bytes and its update, and not one with all; ids travel once for each part. V is the variable of the
+// uncut table, its partitioner deals the first part, and `Turned` the others. An optimizer keeps its state of an element as for
+// the whole table; its state of a row (RowwiseAdagrad, Lamb) it keeps for each row of a part.
 //   px::Columns<px::Variable<px::Sparse, px::Adagrad>, 4> wide{session, "wide", {.rows = 1'000'000, .width = 1024}};
 //   auto const rows = wide.pull(session, ids);
 //   for (std::size_t i = 0; i < ids.size(); ++i) rows.copy_row(i, activations.row(i));
@@ -87,36 +87,37 @@ class Columns {
   static_assert(parts >= 1, "parallax: Columns has at least one part");
 
  public:
-  // The variable that one part is.
+  // The variable of one part.
   using Part = typename detail::ColumnsOf<V>::Part;
-  // What this rank keeps of a part.
+  // This rank's share of a part.
   using State = typename Part::State;
   // The scalar of the table's elements.
   using T = typename Part::scalar_type;
 
-  // Local. The parts are variables `name.0`, `name.1`, …, which the ranks compare as any. `settings` are those of V, in any
+  // Local. The parts are variables `name.0`, `name.1`, …, compared by the ranks as any. `settings` are those of V, in any
   // order: an optimizer, a partitioner, a Reduce, a BadIds. Initial values are drawn for each part by its name. Throws Error
   // (invalid_argument) for fewer columns than parts.
   template <class Session, class... Settings>
   Columns(Session& session, std::string const& name, Table const& table, Settings const&... settings)
       : Columns{std::make_index_sequence<static_cast<std::size_t>(parts)>{}, session, name, table, settings...} {}
 
-  // Rows of the table, which every part has.
+  // Returns the number of the table's rows, the same in every part.
   std::int64_t rows() const { return parts_[0].rows(); }
-  // Columns of the whole table.
+  // Returns the number of columns of the whole table.
   std::int64_t width() const { return width_; }
-  // Part p as a variable of its own, 0 <= p < parts: for what is asked of a variable, as its optimizer's settings.
+  // Returns part p as a variable of its own, 0 <= p < parts: for members of a variable, as its optimizer's settings.
   Part& part(int p) { return parts_[static_cast<std::size_t>(p)]; }
-  // The column of the whole table with which part p begins; for `parts` its width.
+  // Returns the first column of part p in the whole table; for `parts` its width.
   std::int64_t first_column(int p) const { return detail::column_begin(width_, p, parts); }
 
-  // Collective: session.pull of these indices from all parts at once. Refused as that is, naming the part.
+  // Collective. Pulls these indices from all parts at once. Refused as session.pull is, naming the part.
   template <class Session, class Ids>
   PulledColumns<State, parts> pull(Session& session, Ids const& ids) {
     return std::apply([&](auto&... part) { return taken(session.pull(part.at(ids)...)); }, parts_);
   }
 
-  // All of them, for what takes variables: std::apply([&](auto&... parts) { session.visit(archive, parts...); }, wide.all()).
+  // Returns all parts, for operations on variables:
+  //   std::apply([&](auto&... parts) { session.visit(archive, parts...); }, wide.all())
   std::array<Part, static_cast<std::size_t>(parts)>& all() { return parts_; }
 
  private:
@@ -137,7 +138,7 @@ class Columns {
         "and a BadIds");
   }
 
-  // Called before the parts are made, so that a width that cannot be cut makes none known to the session.
+  // Called before the parts are made: a width too small for the cut makes none known to the session.
   template <class Session>
   static std::int64_t checked(Session& session, std::string const& name, std::int64_t width) {
     if (width < parts)
@@ -164,8 +165,8 @@ class Columns {
   std::array<Part, static_cast<std::size_t>(parts)> parts_;
 };
 
-// Local. The gradient of what was pulled from columns: one row of the whole width per index, [indices x width], in the order of
-// the indices. Refers to `rows`, until the step has returned. One argument of a step. Rows of another number or width are
+// Local. Names the gradient of rows pulled from columns: one row of the whole width per index, [indices x width], in the order
+// of the indices. Refers to `rows`, until the step has returned. One argument of a step. Rows of another number or width are
 // refused by the step, on all ranks, naming a part.
 template <class State, int parts, class Rows>
 auto grad(PulledColumns<State, parts> const& pulled, Rows const& rows) {

@@ -1,6 +1,6 @@
-// Gradients named for a step: `grad` ties a variable, or the handle of a pull, to the gradient that the user computed. A
-// trainer calls it in the arguments of `step` and `start`. Everything here is local; a gradient is referred to and not copied,
-// and a mistaken type is told by an assertion.
+// Gradients named for a step: `grad` ties a variable, or the handle of a pull, to the gradient computed by the user. A trainer
+// calls it in the arguments of `step` and `start`. Everything here is local; a gradient is referred to and not copied, and a
+// mistaken type is told by an assertion.
 #pragma once
 
 #include <concepts>
@@ -16,19 +16,19 @@
 
 namespace parallax {
 
-// Of updates that are started: while those of a higher priority are being exchanged, others wait. Without one it is 0. What the
-// next forward pass needs first should have the highest (Peng et al., SOSP 2019).
+// The priority of started updates: during the exchange of those with a higher one, others wait. Without one it is 0. Parameters
+// needed first by the next forward pass should have the highest (Peng et al., SOSP 2019).
 struct Priority {
   // The higher, the earlier; alike on all ranks, which is checked.
   int value = 0;
 };
 
-// Does not own. Updates whose gradients, all together, are scaled down to `max_norm` if their Euclidean norm exceeds it.
+// Updates whose gradients, all together, are scaled down to `max_norm` if their Euclidean norm exceeds it. Does not own.
 template <class... Updates>
 struct ClipGroup {
   // The limit of the Euclidean norm over all ranks; alike on all of them, which is checked.
   double max_norm;
-  // The members: updates, and references to ranges of updates that have a name.
+  // The members: updates, and references to named ranges of updates.
   std::tuple<Updates...> updates;
 };
 
@@ -45,7 +45,7 @@ concept UpdateRange = requires(R const& updates) {
 
 namespace detail {
 
-// The type of the updates in an argument: its own, or that of the range's.
+// The type of the updates in an argument: its own, or the range's.
 template <class Argument>
 struct UpdateIn {
   using type = Argument;
@@ -57,12 +57,12 @@ struct UpdateIn<Range> {
 template <class Argument>
 using update_in = typename UpdateIn<Argument>::type;
 
-// How a clip group keeps what it is given: a range that has a name by reference, all else by value.
+// The form of a member in a clip group: a named range by reference, all else by value.
 template <class Update>
 using Member = std::conditional_t<std::is_lvalue_reference_v<Update> && UpdateRange<std::remove_cvref_t<Update>>,
                                   std::remove_cvref_t<Update> const&, std::remove_cvref_t<Update>>;
 
-// What a variable shows of itself: its kind, and the state that updates refer to.
+// A type with the members of a variable: its kind, and the state to which updates refer.
 template <class V>
 concept AnyVariable = requires(V const& v) {
   typename V::kind;
@@ -77,26 +77,26 @@ concept VariableRange = requires(R& range) {
 // An argument of an operation on several variables: one of them, or a range.
 template <class T>
 concept VariableOrRange = AnyVariable<T> || VariableRange<T>;
-// Shows `show` each variable of a range, or what is no range.
+// Calls `show` with each variable of a range, or with a thing that is no range.
 template <class Thing, class Show>
 void each_of(Thing& thing, Show&& show) {
   if constexpr (VariableRange<Thing>)
     for (auto& variable : thing) show(variable);
   else show(thing);
 }
-// A variable that every step updates as a whole.
+// A variable updated as a whole by every step.
 template <class V>
 concept DenseVariable = AnyVariable<V> && std::same_as<typename V::kind, Dense>;
-// What names rows of a table: `table.at(ids)` and `table.bags(ids, offsets)` return such a thing.
+// A type that names rows of a table: `table.at(ids)` and `table.bags(ids, offsets)` return such a thing.
 template <class Named>
 concept NamesRows = requires {
   typename Named::state_type;
 };
-// A table, which is updated by rows.
+// A table, updated by rows.
 template <class V>
 concept SparseVariable = AnyVariable<V> && std::same_as<typename V::kind, Sparse>;
 
-// Whether a type is one of those that `step` takes: an update, a range of updates, or a clip group of these.
+// True for the types taken by `step`: an update, a range of updates, or a clip group of these.
 template <class U>
 inline constexpr bool is_update = UpdateRange<U>;
 template <class S, class F>
@@ -106,14 +106,14 @@ inline constexpr bool is_update<RowUpdate<S, Id, F>> = true;
 template <class... Updates>
 inline constexpr bool is_update<ClipGroup<Updates...>> = (true && ... && is_update<std::remove_cvref_t<Updates>>);
 
-// The same, or what stands for a mistake that the user was told of.
+// True for such a type, or for the stand-in of a mistake already told to the user.
 template <class U>
 inline constexpr bool is_update_or_mistaken = is_update<U> || std::same_as<U, Mistaken>;
 template <class... Updates>
 inline constexpr bool is_update_or_mistaken<ClipGroup<Updates...>> =
     (true && ... && is_update_or_mistaken<std::remove_cvref_t<Updates>>);
 
-// For `step` and `start`: true for updates, false where an assertion, here or earlier, has told the user.
+// For `step` and `start`: true for updates, false after an assertion, here or earlier, has told the user.
 template <class... Updates>
 consteval bool check_updates() {
   static_assert((true && ... && is_update_or_mistaken<Updates>),
@@ -136,29 +136,29 @@ auto checked_rows(Rows const& rows, std::int64_t width) {
   }
 }
 
-// For `grad` of rows by pointer and count: an assertion says what to write.
+// For `grad` of rows by pointer and count: an assertion names the right call.
 template <class Pointer>
 Mistaken counted_rows() {
   static_assert(never<Pointer>, "parallax: rows by pointer are a table: px::RowsView{pointer, rows, width}");
   return {};
 }
 
-// What every `grad` of a handle returns. The number of rows is checked by the step, which refuses on all ranks.
+// Makes the update for every `grad` of a handle. The number of rows is checked by the step, which refuses on all ranks.
 template <class Handle, class Rows>
 auto grad_of_pull(Handle const& handle, Rows const& rows, RowsPer per) {
   using State = typename Handle::state_type;
   using Update = RowUpdate<State, typename State::index_type>;
   using View = decltype(checked_rows<typename State::scalar_type>(rows, std::int64_t{}));
   if constexpr (std::same_as<View, Mistaken>) return Mistaken{};
-  else if (!handle.plan()) return Update{};  // which `step` refuses, on all ranks
+  else if (!handle.plan()) return Update{};  // refused by `step`, on all ranks
   else return Update{&handle.state(), handle.plan(), {}, checked_rows<typename State::scalar_type>(rows, handle.width()), per};
 }
 
 }  // namespace detail
 
-// The gradient of a dense variable: any tensor with contiguous elements of the variable's scalar, as many as the variable has,
-// in the variable's memory space. Refers to the gradient until `step` returns; `start` copies it. Another number of elements is
-// refused by the step, on all ranks (Errc::invalid_argument).
+// Names the gradient of a dense variable: any tensor with contiguous elements of the variable's scalar, as many as the variable
+// has, in the variable's memory space. Refers to the gradient until `step` returns; `start` copies it. Another number of
+// elements is refused by the step, on all ranks (Errc::invalid_argument).
 template <detail::DenseVariable V, class Tensor>
 auto grad(V const& variable, Tensor const& gradient) {
   if constexpr (!FlatTensor<Tensor const>) {
@@ -173,25 +173,26 @@ auto grad(V const& variable, Tensor const& gradient) {
   }
 }
 
-// The same of the `count` elements at `gradient`. A count that is not the variable's is refused by `step`, on all ranks.
+// Names the gradient of the `count` elements at `gradient`. A count other than the variable's is refused by `step`, on all
+// ranks.
 template <detail::DenseVariable V, detail::ElementPointer Pointer, std::integral Count>
 auto grad(V const& variable, Pointer const& gradient, Count const& count) {
   return grad(variable, std::span{gradient, static_cast<std::size_t>(count)});
 }
 
-// A gradient whose memory the step may overwrite: `in_place` makes it, `grad` takes it.
+// A gradient in memory that the step may overwrite: `in_place` makes it, `grad` takes it.
 template <class T>
 struct InPlace {
-  // The gradient's elements, which belong to the caller.
+  // The gradient's elements, owned by the caller.
   std::span<T> values;
 };
 
-// Does not own. grad(variable, in_place(gradient)): the sum over ranks may be formed in the gradient's memory, whose contents
-// are unspecified once `step` has returned or thrown; no other dense update of the step may name that memory (Error
-// invalid_argument). No bit of a result differs. Large gradients then need no memory for their sums, and small ones are not
-// packed where they lie in a row, as views of one buffer do, in the order of the updates. Of use to replicated variables
-// (AllReduce), where ranks of a host reach the memory: threads always, processes if it is a SharedBuffer, or on a device; in a
-// `step`, for a `start` copies what it is given.
+// Lends the step a gradient's memory, in grad(variable, in_place(gradient)): the sum over ranks may be formed there, and its
+// contents are unspecified once `step` has returned or thrown; no other dense update of the step may name the same memory
+// (Error invalid_argument). Does not own. No bit of a result differs. Large gradients then need no memory for their sums, and
+// small ones are not packed if they lie in a row, as views of one buffer do, in the order of the updates. Of use to replicated
+// variables (AllReduce), if ranks of a host reach the memory: threads always, processes if it is a SharedBuffer, or on a
+// device; in a `step`, for a `start` copies its gradients.
 template <class Tensor>
 auto in_place(Tensor&& gradient) {
   if constexpr (!FlatTensor<Tensor>) {
@@ -205,52 +206,52 @@ auto in_place(Tensor&& gradient) {
     return InPlace<typename decltype(flat_view(gradient))::element_type>{flat_view(gradient)};
   }
 }
-// The gradient of a dense variable in memory that the step may overwrite: see `in_place`.
+// Names the gradient of a dense variable in memory that the step may overwrite: see `in_place`.
 template <detail::DenseVariable V, class T>
 auto grad(V const& variable, InPlace<T> const& gradient) {
   auto update = grad(variable, gradient.values);
   if constexpr (!std::same_as<decltype(update), detail::Mistaken>) update.in_place = gradient.values.data();
   return update;
 }
-// After an assertion about the gradient: passes on that the user was told.
+// After an assertion about the gradient: passes the mistake on.
 template <detail::DenseVariable V>
 detail::Mistaken grad(V const&, detail::Mistaken mistaken) {
   return mistaken;
 }
-// After an assertion about the variable or handle: passes on that the user was told.
+// After an assertion about the variable or handle: passes the mistake on.
 template <class Gradient>
 detail::Mistaken grad(detail::Mistaken mistaken, Gradient const&) {
   return mistaken;
 }
 
-// The gradient of the batch of a pull: one row per index, [indices() x width], in the order of the indices (duplicates are
-// summed here). Where the pull has told owners the ids, only rows travel. Refers to the handle's plan and to `rows` until `step`
-// returns. A handle serves any number of updates of one step, each of which is applied; a later step refuses it (Errc::misuse),
-// as its rows have changed since. That is not seen of a handle whose table's rows had moved (Auto) before its first step. Another
-// number or width of rows, and an empty handle, are refused by the step.
+// Names the gradient of the batch of a pull: one row per index, [indices() x width], in the order of the indices (duplicates
+// are summed here). If the pull has told owners the ids, only rows travel. Refers to the handle's plan and to `rows` until
+// `step` returns. A handle serves any number of updates of one step, all of them applied; a later step refuses it
+// (Errc::misuse), as its rows have changed since. A handle escapes the refusal if its table's rows had moved (Auto) before its
+// first step. Another number or width of rows, and an empty handle, are refused by the step.
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::index);
 }
-// The same with one row per distinct index, [size() x width], in the order of `handle.values()`: grad(handle, distinct(rows)).
+// Names one row per distinct index, [size() x width], in the order of `handle.values()`: grad(handle, distinct(rows)).
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Distinct<Rows> const& rows) {
   return detail::grad_of_pull(handle, rows.rows, RowsPer::distinct);
 }
-// The same of bags: one row per bag, [bags x width], from which each index takes its share: the row times its weight, or
-// divided by the bag's size for a mean. An index's gradient is never held by itself.
+// Names the gradient of bags: one row per bag, [bags x width], from which each index takes its share: the row times its weight,
+// or divided by the bag's size for a mean. An index's gradient is never held by itself.
 template <class State, class Rows>
 auto grad(PulledBags<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::bag);
 }
 
-// What the trainer has changed in editable rows, pulled - changed, for a table whose optimizer subtracts (px::Subtract, or one
+// Names the trainer's changes of editable rows, pulled - changed, for a table whose optimizer subtracts (px::Subtract, or one
 // of yours). The step adds to each row the changes of all ranks, as the variable's Reduce says: `sum` all of them; `mean`, the
-// default, their sum over the number of ranks, those that changed nothing included, so that the table is the mean of what the
-// ranks made of it; `mean_by_count` their sum over the number of indices that named the row. What other steps did to a row
-// since the pull stays. Arithmetic rounds: a row that one rank alone changed from p to c becomes p - (p - c). Local: the
-// changes are those made until this call, whose update is valid until the next one for the same rows; always those since the
-// pull, so that two steps by the rows of one pull add them twice.
+// default, their sum over the number of ranks, ranks without changes included, so that the table is the mean of the ranks'
+// tables; `mean_by_count` their sum over the number of indices that named the row. Changes of a row by other steps since the
+// pull stay. Arithmetic rounds: a row changed by one rank alone from p to c becomes p - (p - c). Local: the changes are those
+// made until this call, whose update is valid until the next one for the same rows; always those since the pull, so two steps
+// by the rows of one pull add them twice.
 template <class State>
 auto grad(EditableRows<State> const& rows, Difference) {
   constexpr bool subtracted = subtracts<typename State::optimizer_type>;
@@ -260,7 +261,7 @@ auto grad(EditableRows<State> const& rows, Difference) {
   if constexpr (!subtracted) return detail::Mistaken{};
   else return detail::grad_of_pull(rows, rows.difference(), RowsPer::distinct);
 }
-// Of rows that cannot be changed: an assertion says how they become editable.
+// For rows that cannot be changed: an assertion tells the way to editable ones.
 template <class State>
 detail::Mistaken grad(PulledRows<State> const&, Difference) {
   static_assert(detail::never<State>,
@@ -268,7 +269,7 @@ detail::Mistaken grad(PulledRows<State> const&, Difference) {
   return {};
 }
 
-// The gradient of rows that were not pulled: one row per index, [ids x width], in the order of `ids`. Duplicates are summed,
+// Names the gradient of rows without a pull: one row per index, [ids x width], in the order of `ids`. Duplicates are summed,
 // and ids travel along with the rows. Refers to both until `step` returns. Errors, by the step: bad_id as of a pull,
 // invalid_argument.
 template <detail::SparseVariable V, class Ids, class Rows>
@@ -282,19 +283,19 @@ auto grad(V const& variable, Ids const& ids, Rows const& rows) {
   }
 }
 
-// Of rows a pointer and a count would leave open what is counted.
+// Refuses, by an assertion, rows by a pointer and a count: the count's unit would be open.
 template <class Handle, detail::ElementPointer Pointer, std::integral Count>
   requires requires { typename Handle::Plan; }
 detail::Mistaken grad(Handle const&, Pointer const&, Count const&) {
   return detail::counted_rows<Pointer>();
 }
-// The same where ids are given.
+// Refuses likewise ids with rows by a pointer and a count.
 template <detail::SparseVariable V, class Ids, detail::ElementPointer Pointer, std::integral Count>
 detail::Mistaken grad(V const&, Ids const&, Pointer const&, Count const&) {
   return detail::counted_rows<Pointer>();
 }
 
-// Of a dense variable there are no rows: an assertion says what to write.
+// For rows of a dense variable: an assertion names the right call.
 template <detail::DenseVariable V, class Ids, class Rows>
   requires(!(detail::ElementPointer<Ids> && std::integral<Rows>))
 detail::Mistaken grad(V const&, Ids const&, Rows const&) {
@@ -303,7 +304,7 @@ detail::Mistaken grad(V const&, Ids const&, Rows const&) {
                 "gradient is given by grad(variable, gradient).transform(f)");
   return {};
 }
-// Of a table the ids are missing: an assertion says what to write.
+// For a table without ids: an assertion names the right call.
 template <detail::SparseVariable V, class Tensor>
 detail::Mistaken grad(V const&, Tensor const&) {
   static_assert(detail::never<V>,
@@ -328,19 +329,19 @@ struct UpdateBy<V> {
 };
 }  // namespace detail
 
-// A list of updates of variables of one type, as many as are known at run time: one argument of `step`, `start` and
-// clip_by_global_norm. Refers to the gradients, as each update does. Of a table it takes what grad(rows of a pull, …) makes,
-// and grad(table, ids, rows) where the ids are of the table's index type.
+// A list of updates of variables of one type, their number known at run time: one argument of `step`, `start` and
+// clip_by_global_norm. Refers to the gradients, as each update does. Of a table it takes updates made by grad(rows of a pull,
+// …), and by grad(table, ids, rows) if the ids are of the table's index type.
 //   px::Updates<Layer> updates;
 //   for (std::size_t i = 0; i < layers.size(); ++i) updates.push_back(px::grad(layers[i], gradients[i]));
 //   session.step(updates);
 template <class V>
 using Updates = std::vector<typename detail::UpdateBy<V>::type>;
 
-// Scales the reduced gradients of these updates together by max_norm / norm where their Euclidean norm, over all ranks and
-// dense and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message: the norms ride in the
-// step's second agreement. `updates`: grad(…), or a range of them, which is referred to where it has a name, and must outlive
-// the clip group.
+// Scales the reduced gradients of these updates together by max_norm / norm if their Euclidean norm, over all ranks and dense
+// and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message: the norms ride in the step's
+// second agreement. `updates`: grad(…), or a range of them, which is referred to if it has a name, and must outlive the clip
+// group.
 template <class... Updates>
 auto clip_by_global_norm(double max_norm, Updates&&... updates) {
   return ClipGroup<detail::Member<Updates>...>{max_norm, {std::forward<Updates>(updates)...}};

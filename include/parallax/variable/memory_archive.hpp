@@ -17,8 +17,8 @@
 
 namespace parallax {
 
-// Owns copies. Every rank has an archive of its own. It gives back what it was last given, to a rank that holds the same rows.
-// Writing what it has already replaces it.
+// Owns copies. Every rank has an archive of its own. It gives back the last items given, to a rank with the same rows. Writing
+// an item again replaces it.
 class MemoryArchive {
  public:
   // One item, as it was written.
@@ -29,9 +29,9 @@ class MemoryArchive {
     ElementType type;
     // Rows of the whole array, all ranks together.
     std::int64_t rows, width;  // elements of a row
-    // Whose the item is.
+    // The holders of the item.
     Share share;
-    // The numbers of the rows in `bytes`, in their order, where the item is in parts; else empty.
+    // The numbers of the rows in `bytes`, in their order, if the item is in parts; else empty.
     std::vector<std::int64_t> numbers;
     // The elements, packed.
     std::vector<std::byte> bytes;
@@ -39,7 +39,7 @@ class MemoryArchive {
     friend bool operator==(Record const&, Record const&) = default;
   };
 
-  // What is shown to `visit` to keep a variable. Refers to the archive, which must outlive it.
+  // The archive shown to `visit` to keep a variable. Refers to the MemoryArchive, which must outlive it.
   class Writer {
    public:
     // It takes values.
@@ -69,8 +69,8 @@ class MemoryArchive {
     std::size_t last_ = std::size_t(-1);  // the record of the last call
   };
 
-  // What is shown to `visit` to give a variable back what was kept. Refers to the archive, which must outlive it and not be
-  // written meanwhile.
+  // The archive shown to `visit` to give a variable back its kept items. Refers to the MemoryArchive, which must outlive it and
+  // not be written meanwhile.
   class Reader {
    public:
     // It fills in values.
@@ -78,8 +78,8 @@ class MemoryArchive {
     // Reads from this archive.
     explicit Reader(MemoryArchive const& archive) : records_{&archive.records_} {}
 
-    // Called by Items: fills `bytes`. Throws Error (mismatch) for an item that was not kept, or has another type, shape or
-    // other rows.
+    // Called by Items: fills `bytes`. Throws Error (mismatch) for an item never kept, or with another type, shape or other
+    // rows.
     void item(Item const& item, std::span<std::byte> bytes) {
       Record const& record = find(item);
       auto const fail = [&](std::string const& found) { throw item_error(item.variable, item.name, found); };
@@ -112,11 +112,11 @@ class MemoryArchive {
     std::size_t taken_ = 0, rows_taken_ = 0;
   };
 
-  // To keep variables with: weights.visit(archive.writer()).
+  // Returns an archive to keep variables with: weights.visit(archive.writer()).
   Writer writer() { return Writer{*this}; }
-  // To give variables back with: weights.visit(archive.reader()).
+  // Returns an archive to give variables back with: weights.visit(archive.reader()).
   Reader reader() const { return Reader{*this}; }
-  // All items, in the order in which each first came. Valid until the archive is written or goes.
+  // Returns all items, in the order of their first arrival. Valid until the archive is written or goes.
   std::span<Record const> records() const { return records_; }
 
  private:

@@ -1,4 +1,4 @@
-// Several tables as one variable. A trainer that has them includes this file beside parallax.hpp, and gives a Stack to the
+// Several tables as one variable. A trainer with such tables includes this file beside parallax.hpp, and gives a Stack to the
 // constructor of a Sparse variable.
 #pragma once
 
@@ -21,17 +21,18 @@ namespace parallax {
 // many messages, and on a device by as many kernels, as one table. All ranks give the same.
 //   px::Variable<px::Sparse, px::CudaSpace> tables{session, "tables", px::Stack{{{1000, 16}, {50, 16}}}};
 //   auto const pooled = session.pull(tables.bags(ids, offsets));  // the bags of table 0, then as many of table 1
-// A row has its number in its own table where bags name it, and everywhere else that in the whole: `first_row(table)` and on.
+// A row has its number in its own table if bags name it, and everywhere else its number in the whole: `first_row(table)` and
+// on.
 class Stack {
  public:
-  // Their rows in this order; each has first values of its own, which go by the name of the variable and the row's number in
-  // the whole. The variable refuses tables of different widths, and none.
+  // Takes their rows in this order; each has first values of its own, by the name of the variable and the row's number in the
+  // whole. The variable refuses tables of different widths, and none.
   explicit Stack(std::vector<Table> tables) : tables_{std::move(tables)} {}
-  // What it was made of.
+  // Returns the tables of the constructor.
   std::vector<Table> const& tables() const { return tables_; }
 
-  // For the variable: the first row of each table, and how many rows there are. Throws Error (invalid_argument) for no tables, a
-  // negative size, and tables of different widths.
+  // For the variable: returns the first row of each table, and the number of rows. Throws Error (invalid_argument) for no
+  // tables, a negative size, and tables of different widths.
   std::vector<std::int64_t> first_rows(std::string_view name, int rank) const {
     auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", name, why}; };
     if (tables_.empty()) refuse("a stack of no tables");
@@ -47,7 +48,7 @@ class Stack {
     }
     return firsts;
   }
-  // For the variable: what it adds to its signature, the rows of each table and their first values.
+  // For the variable: returns its addition to the signature, the rows of each table and their first values.
   std::string text() const {
     std::string text = joined({", a stack of ", tables_.size(), ":"});
     std::string before;

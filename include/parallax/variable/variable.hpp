@@ -1,5 +1,5 @@
-// `Variable<Kind, Options...>`: the type that says what a variable is and how its updates travel.
-// The room `variable` has what a rank keeps of a variable: parameters, the optimizer's state, and who owns them.
+// `Variable<Kind, Options...>`: the type of a variable, with its kind and the way of its updates.
+// The room `variable` has a rank's share of a variable: parameters, the optimizer's state, and their owners.
 #pragma once
 
 #include <concepts>
@@ -54,14 +54,14 @@ Setting setting_or(Setting fallback, Settings const&... settings) {
   return fallback;
 }
 
-// How the gradients of a variable become one where its declaration does not say: the mean, or what its session says.
+// Returns the reduction of a variable's gradients if its declaration names none: the mean, or the session's default.
 template <class Session>
 Reduce default_reduce(Session const& session) {
   if constexpr (requires { session.default_reduce(); }) return session.default_reduce();
   else return Reduce::mean;
 }
 
-// For `at` and `grad`: true for a run of integers, false where the assertion has told the user. `Space`: the table's.
+// For `at` and `grad`: true for a run of integers, false after an assertion has told the user. `Space`: the table's.
 template <class Ids, MemorySpace Space = HostSpace>
 consteval bool check_indices() {
   if constexpr (FlatTensor<Ids const>) {
@@ -77,7 +77,7 @@ consteval bool check_indices() {
   }
 }
 
-// Whether A is an archive: an assertion tells the user that it is not.
+// True if A is an archive: else an assertion tells the user.
 template <class A>
 consteval bool check_archive() {
   static_assert(Archive<std::remove_reference_t<A>>,
@@ -85,11 +85,11 @@ consteval bool check_archive() {
   return Archive<std::remove_reference_t<A>>;
 }
 
-// Whether a type is one of some others: the settings that a constructor allows, for example.
+// True if a type is among some others: the settings allowed by a constructor, for example.
 template <class Candidate, class... Allowed>
 inline constexpr bool one_of = (false || ... || std::same_as<Candidate, Allowed>);
 
-// Refuses the user's memory for a table whose rows may move.
+// Refuses the user's memory for a table with moving rows.
 template <class State>
 struct check_memory_of_user {
   static_assert(!State::adaptive, "parallax: under Auto rows move from rank to rank: let the library own the table");
@@ -107,32 +107,32 @@ constexpr std::string_view space_word() {
   else return Space::name;
 }
 
-// What a variable tells its session of itself.
+// Makes a variable's registration, its description for the session.
 inline RegistrationPtr make_registration(std::string name, std::string signature) {
   return make_counted<Registration>(std::move(name), std::move(signature));
 }
 
 }  // namespace detail
 
-// What `Variable` normalises to. Move-only; moving keeps handles and updates valid. Making one is local: ranks compare their
-// variables at the next collective call of the session. When making one throws, the session knows nothing of it. Must outlive
-// the updates in flight: a step that completes an update of a variable that is gone is refused.
+// The type that `Variable` normalises to. Move-only; moving keeps handles and updates valid. Making one is local: ranks compare
+// their variables at the next collective call of the session. If making one throws, the session knows nothing of it. Must
+// outlive the updates in flight: a step refuses to complete an update of a destroyed variable.
 template <class Kind, class Policy, class O, class P, class Space, class T, class IndexType>
 class BasicVariable;
 
-// A dense variable: parameters in the user's memory, all of them on every rank, of which an update moves every one.
+// A dense variable: parameters in the user's memory, all of them on every rank. An update moves every one.
 template <class Policy, class O, class P, class Space, class T, class IndexType>
 class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
  public:
-  // Dense: what policies and steps tell variables apart by.
+  // Dense: the mark by which policies and steps tell variables apart.
   using kind = Dense;
   // The type of an element.
   using scalar_type = T;
-  // What this rank keeps of the variable.
+  // This rank's share of the variable.
   using State = DenseState<T, Policy, O, Space>;
 
   // Local. `binding` = bind(tensor) lends the parameters' memory. `settings` in any order: an optimizer, a Reduce (default
-  // mean). Throws Error (invalid_argument) for a name that the session already holds.
+  // mean). Throws Error (invalid_argument) for a name already in the session.
   template <class Session, class U, class... Settings>
   BasicVariable(Session& session, std::string name, FlatBinding<U> given, Settings const&... settings) {
     auto const binding = detail::binding_of<T>(given);
@@ -154,45 +154,46 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
-  // Of anything else than bound memory, which an assertion refuses.
+  // Refuses, by an assertion, anything else than bound memory.
   template <class Session, class Other, class... Settings>
   BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
     static_assert(std::same_as<Other, detail::Mistaken>,
                   "parallax: a Dense variable is given the memory of its parameters: a session, a name, bind(tensor)");
   }
-  // Of a name before the session, which an assertion refuses.
+  // Refuses, by an assertion, a name before the session.
   template <detail::Name Text, class Session, class... Others>
   BasicVariable(Text const&, Session&, Others const&...) {
     static_assert(detail::never<Session>, "parallax: a variable is made from a session and a name: the session comes first");
   }
 
-  // What the variable was named, the same on all ranks.
+  // Returns the variable's name, the same on all ranks.
   std::string const& name() const { return state_->name(); }
   // All parameters, in the user's memory: as of the last step, on every rank.
   std::span<T> values() const { return state_->values(); }
   // The optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
   O& optimizer() { return state_->optimizer(); }
-  // How many updates there were so far; several in one step count as one.
+  // Returns the number of updates so far; several in one step count as one.
   std::int64_t steps() const { return state_->steps(); }
   // For the library's own operations; valid as long as the variable.
   State& state() const { return *state_; }
 
-  // Local. A slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps. It has an
-  // entry for every element that this rank updates, from first_owned() on; a row slot has one for each of their rows. In memory
-  // of the variable's space. Throws Error (invalid_argument) for an unknown name and for a slot that is not of S.
+  // Local. Returns a slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps.
+  // It has an entry for every element updated by this rank, from first_owned() on; a row slot has one for each of their rows.
+  // In memory of the variable's space. Throws Error (invalid_argument) for an unknown name and for a slot of another type than
+  // S.
   template <class S = T>
   std::span<S> slot(std::string_view name) {
     return state_->template slot<S>(name);
   }
-  // The element that the first entry of a slot belongs to: 0 unless the policy shards.
+  // Returns the number of the element with the first entry of a slot: 0 unless the policy shards.
   std::size_t first_owned() const { return state_->first_owned(); }
 
-  // Local. Has the slots of this rank's part follow parameters that were written in place between steps. For optimizers without
-  // `adopt`, which Ftrl and AdagradDa have, nothing is done. On all ranks. Throws Error (invalid_argument) for settings that
-  // the optimizer refuses.
+  // Local. Has the slots of this rank's part follow parameters written in place between steps. For optimizers without `adopt`
+  // (Ftrl and AdagradDa have one, and WeightDecay of them) nothing is done. On all ranks. Throws Error (invalid_argument) for
+  // settings refused by the optimizer.
   void adopt() { state_->adopt(); }
 
-  // Local. Shows an archive all that outlives a step, or takes it from one: see core/archive.hpp.
+  // Local. Shows an archive everything that outlives a step, or takes it from one: see core/archive.hpp.
   template <class A>
   void visit(A&& archive) {
     if constexpr (detail::check_archive<A>()) state_->visit(archive);
@@ -202,22 +203,22 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
   Holder<State> state_;
 };
 
-// A sparse variable: a table of rows, on every rank or dealt to owners, of which a batch names a few.
+// A sparse variable: a table of rows, on every rank or dealt to owners. A batch names a few of them.
 template <class Policy, class O, class P, class Space, class T, class IndexType>
 class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
  public:
-  // Sparse: what policies and steps tell variables apart by.
+  // Sparse: the mark by which policies and steps tell variables apart.
   using kind = Sparse;
-  // The type of an element of a gradient, of a slot, and of what a pull brings: float where rows are kept in 16 bits.
+  // The type of an element of a gradient, of a slot, and of pulled rows: float if rows are kept in 16 bits.
   using scalar_type = computed_type<T>;
   // The type of a row's number as it travels; a user's indices may be of another one.
   using index_type = IndexType;
-  // What this rank keeps of the variable.
+  // This rank's share of the variable.
   using State = SparseState<T, IndexType, Policy, O, P, Space>;
 
-  // Local. The library owns this rank's rows, which begin as `table` says. `settings` in any order: an optimizer, a
-  // partitioner, a Reduce (default mean), a BadIds (default error), a Padded. Throws Error (invalid_argument) for a shape that makes no
-  // sense, and for a name that the session already holds.
+  // Local. The library owns this rank's rows, with the first values of `table`. `settings` in any order: an optimizer, a
+  // partitioner, a Reduce (default mean), a BadIds (default error), a Padded. Throws Error (invalid_argument) for a senseless
+  // shape, and for a name already in the session.
   template <class Session, class... Settings>
   BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
     make(session, std::move(name), table.rows, table.width, ", initial " + fields_text(table.initial), settings...);
@@ -225,7 +226,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
-  // Local. The same of tables of one width that are kept as one, which begin as they say.
+  // Local. Takes tables of one width, to be kept as one, with their own first values.
   template <class Session, std::same_as<Stack> S, class... Settings>
   BasicVariable(Session& session, std::string name, S const& stack, Settings const&... settings) {
     auto const firsts = stack.first_rows(name, session.rank());
@@ -238,8 +239,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
-  // Local. The user's table, alike on all ranks, for policies that replicate; it outlives the variable. `settings` and errors
-  // as above; also of a table whose rows lie apart.
+  // Local. Takes the user's table, alike on all ranks, for replicating policies; it outlives the variable. `settings` and
+  // errors as above; also for a table whose rows lie apart.
   template <class Session, class U, class... Settings>
   BasicVariable(Session& session, std::string name, TableBinding<U> given, Settings const&... settings) {
     auto const binding = detail::binding_of<T>(given);
@@ -254,8 +255,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
-  // Local. Memory for this rank's shard from allocate(local rows), its values as the user set them, which outlives the
-  // variable. `settings` and errors as above.
+  // Local. Takes memory for this rank's shard from allocate(local rows), which outlives the variable, its values as the user
+  // set them. `settings` and errors as above.
   template <class Session, class Allocate, class... Settings>
   BasicVariable(Session& session, std::string name, ShardBinding<Allocate> binding, Settings const&... settings) {
     static_assert(sizeof(detail::check_memory_of_user<State>) > 0);
@@ -264,7 +265,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
-  // Of anything else than a table or bound memory, which an assertion refuses.
+  // Refuses, by an assertion, anything else than a table or bound memory.
   template <class Session, class Other, class... Settings>
     requires(!std::same_as<Other, Stack>)
   BasicVariable(Session&, std::string const&, Other const&, Settings const&...) {
@@ -272,71 +273,72 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
         std::same_as<Other, detail::Mistaken>,
         "parallax: a Sparse variable is given its rows: a Table{rows, width}, or memory of yours by bind_rows or bind_shard");
   }
-  // Of a name before the session, which an assertion refuses.
+  // Refuses, by an assertion, a name before the session.
   template <detail::Name Text, class Session, class... Others>
   BasicVariable(Text const&, Session&, Others const&...) {
     static_assert(detail::never<Session>, "parallax: a variable is made from a session and a name: the session comes first");
   }
-  // The same of a table in braces, which would match no other parameter.
+  // Refuses likewise a name before a table in braces, which would match no other parameter.
   template <detail::Name Text, class Session, class... Others>
   BasicVariable(Text const&, Session& session, Table const&, Others const&... others)
       : BasicVariable{std::string{}, session, others...} {}
-#if !defined(__EDG__) && !defined(__CUDACC__)  // to whose front end {.width = 3} is one of these as well
-  // Of a misspelt member of a Table, which an assertion refuses.
+#if !defined(__EDG__) && !defined(__CUDACC__)  // their front end takes {.width = 3} for one of these as well
+  // Refuses, by an assertion, a misspelt member of a Table.
   template <class Session, class... Settings>
   BasicVariable(Session&, std::string const&, detail::MisspelledTable const&, Settings const&...) {
     static_assert(detail::never<Session>, "parallax: the members of a Table are rows, width and initial: it has no row");
   }
 #endif
 
-  // What the variable was named, the same on all ranks.
+  // Returns the variable's name, the same on all ranks.
   std::string const& name() const { return state_->name(); }
-  // Rows of the whole table, of all ranks together.
+  // Returns the number of rows of the whole table, of all ranks together.
   std::int64_t rows() const { return state_->rows(); }
-  // Elements of a row.
+  // Returns the number of elements of a row.
   std::int64_t width() const { return state_->width(); }
-  // How many tables the rows are of: 1, or those of a stack.
+  // Returns the number of tables: 1, or as many as a stack has.
   std::size_t tables() const { return state_->tables(); }
-  // Where the rows of table number `table` begin in the whole; of `tables()`: where they end.
+  // Returns the first row of table number `table` in the whole; for `tables()` the end of all rows.
   std::int64_t first_row(std::size_t table) const { return state_->first_row(table); }
-  // Rows that this rank holds: its shard, or all of them. Under Auto it changes with the policy.
+  // Returns the number of this rank's rows: its shard, or all of them. Under Auto it changes with the policy.
   std::int64_t local_rows() const { return state_->local_rows(); }
-  // The number in the table of row `local` of this rank, 0 <= local < local_rows().
+  // Returns the number in the table of row `local` of this rank, 0 <= local < local_rows().
   std::int64_t global_row(std::int64_t local) const { return state_->global_row(local); }
-  // Local. This rank's rows, [local_rows() x width()], as of the last update, as they are kept, in memory of the variable's space.
+  // Local. Returns this rank's rows, [local_rows() x width()], as of the last update, as they are kept, in memory of the
+  // variable's space.
   RowsView<T> local() { return state_->local(); }
-  // The optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
+  // Returns the optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
   O& optimizer() { return state_->optimizer(); }
-  // How many updates there were so far; several in one step count as one.
+  // Returns the number of updates so far; several in one step count as one.
   std::int64_t steps() const { return state_->steps(); }
   // For the library's own operations; valid as long as the variable.
   State& state() const { return *state_; }
 
-  // Local. A slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps: beside
-  // the rows of local(), as of the last update, [local_rows() x width()], and of row slots [local_rows() x 1]. In memory of the
-  // variable's space. Throws Error (invalid_argument) for an unknown name and for a slot that is not of S.
+  // Local. Returns a slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps:
+  // beside the rows of local(), as of the last update, [local_rows() x width()], and of row slots [local_rows() x 1]. In memory
+  // of the variable's space. Throws Error (invalid_argument) for an unknown name and for a slot of another type than S.
   template <class S = scalar_type>
   RowsView<S> slot(std::string_view name) {
     return state_->template slot<S>(name);
   }
 
-  // Local. Has slots follow rows of local() that were written in place between steps; before the first one they do by themselves.
-  // For optimizers without `adopt`, which Ftrl and AdagradDa have, nothing is done. On all ranks. Throws Error (invalid_argument)
-  // for settings that the optimizer refuses.
+  // Local. Has slots follow rows of local() written in place between steps; before the first one they do by themselves. For
+  // optimizers without `adopt` (Ftrl and AdagradDa have one, and WeightDecay of them) nothing is done. On all ranks. Throws
+  // Error (invalid_argument) for settings refused by the optimizer.
   void adopt() { state_->adopt(); }
 
-  // Local. Shows an archive all that outlives a step, or takes it from one: see core/archive.hpp.
+  // Local. Shows an archive everything that outlives a step, or takes it from one: see core/archive.hpp.
   template <class A>
   void visit(A&& archive) {
     if constexpr (detail::check_archive<A>()) state_->visit(archive);
   }
 
-  // Local. How many indices outside the table this rank has dropped so far (BadIds::drop_and_count); of a padded table those of
-  // which the device has told.
+  // Local. Returns the number of indices outside the table dropped by this rank so far (BadIds::drop_and_count); of a padded
+  // table those already told by the device.
   std::uint64_t dropped() const { return state_->dropped(); }
 
-  // Local. These indices of this table, for a pull together with others: session.pull(a.at(ids), b.at(more_ids)). `ids`: a
-  // contiguous range of integers, which must outlive the call that is given them.
+  // Local. Names these indices of this table, for a pull together with others: session.pull(a.at(ids), b.at(more_ids)). `ids`:
+  // a contiguous range of integers, which must outlive the call with the result.
   template <class Ids>
   auto at(Ids const& ids) const {
     if constexpr (!detail::check_indices<Ids, Space>()) {
@@ -347,18 +349,18 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     }
   }
 
-  // Local. These indices in bags, for a pull: bag b holds the indices at positions [offsets[b], offsets[b + 1]), so that
+  // Local. Names these indices in bags, for a pull: bag b holds the indices at positions [offsets[b], offsets[b + 1]), so
   // `offsets` begins with 0 and ends with the number of indices. Each bag's rows are pooled on this rank, by sum or mean, or
   // summed with a weight per index. Of a stack the bags of each table follow those of the table before, as many for each of
   // them; an index is a row's number in the table of its bag. Indices in device memory may have their offsets there, too
-  // (px::on_device), of std::int32_t or std::int64_t; offsets of the host's may be written again once the call that was given
-  // the bags has returned.
+  // (px::on_device), of std::int32_t or std::int64_t; offsets of the host's may be written again after the return of the call
+  // with the bags.
   template <class Ids, class Offsets>
   auto bags(Ids const& ids, Offsets const& offsets, Pool pool = Pool::sum) const {
     return bags_of(ids, offsets, std::span<scalar_type const>{}, pool, false);
   }
-  // The same, where the row of index i is multiplied by weights[i] before it is added to its bag: a weight of the variable's
-  // scalar type for each index. Of a table on a device weights may lie there: px::on_device(weights).
+  // Local. Names indices in weighted bags: the row of index i is multiplied by weights[i] before its addition to the bag. One
+  // weight of the variable's scalar type for each index. Of a table on a device weights may lie there: px::on_device(weights).
   template <class Ids, class Offsets, FlatTensor Weights>
   auto bags(Ids const& ids, Offsets const& offsets, Weights const& weights) const {
     using Weight = typename decltype(flat_view(weights))::value_type;
@@ -375,7 +377,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   }
 
  private:
-  // What both make, or a stand-in once an assertion has spoken.
+  // Returns the bags for both, or a stand-in once an assertion has spoken.
   template <class Ids, class Offsets>
   auto bags_of(Ids const& ids, Offsets const& offsets, std::span<scalar_type const> weights, Pool pool, bool weighted) const {
     if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets, Space>()) {
@@ -391,8 +393,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     }
   }
 
-  // What the constructors share: checks name and shape, and makes the state, without memory for its rows. Throws Error
-  // (invalid_argument).
+  // Does the common work of the constructors: checks name and shape, and makes the state, without memory for its rows. Throws
+  // Error (invalid_argument).
   template <class Session, class... Settings>
   PARALLAX_COLD void make(Session& session, std::string name, std::int64_t rows, std::int64_t width, std::string const& initial,
                           Settings const&... settings) {
@@ -425,7 +427,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
 
 namespace detail {
 
-// The assertions stand in classes of their own: clang calls an alias unknown whose own class has a failed one.
+// The assertions on the options, in a class of their own: clang calls an alias unknown if its own class has a failed one.
 template <class Kind, class... Options>
 struct check_options {
   static_assert(std::same_as<Kind, Dense> || std::same_as<Kind, Sparse>,
@@ -437,7 +439,7 @@ struct check_options {
                 "partitioner, one memory space, one scalar and one index type");
 };
 
-// The assertions on what was chosen for each axis.
+// The assertions on the choice for each axis.
 template <class Kind, class Opt, class Part, class Space, class T, class IndexType>
 struct check_choices {
   static_assert(!is_short_float<T> || !std::same_as<Kind, Dense>,
@@ -453,8 +455,8 @@ struct check_choices {
   static_assert(one_of<IndexType, std::int32_t, std::int64_t>, "parallax: a table is indexed by std::int32_t or std::int64_t");
 };
 
-// What `Variable` names. It is the variable of the options as they are, or, where an assertion has failed, one that the
-// compiler says nothing more of.
+// The type behind `Variable`: the variable of the options as they are, or, after a failed assertion, one without further
+// messages of the compiler.
 template <class Kind, class... Options>
 struct make_variable {
   static_assert(sizeof(check_options<Kind, Options...>) > 0);
@@ -483,7 +485,8 @@ struct make_variable {
 
 // The type of a variable: the kind first, then options in any order. An update policy (default: the paper's rule, Dense ->
 // AllReduce, Sparse -> PsShard), an optimizer (Sgd), a partitioner (Cyclic), a memory space (HostSpace), float or double
-// (float), or BFloat16 or Float16 for the rows of a table that is computed with in float, Index<std::int32_t> or Index<std::int64_t> (64 bits). A mistake among them is one sentence of an assertion.
+// (float), or BFloat16 or Float16 for the rows of a table computed with in float, Index<std::int32_t> or Index<std::int64_t>
+// (64 bits). A mistake among them is one sentence of an assertion.
 template <class Kind, class... Options>
 using Variable = typename detail::make_variable<Kind, Options...>::type;
 

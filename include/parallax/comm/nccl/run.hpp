@@ -1,5 +1,5 @@
-// Ranks on devices that NCCL joins: `run_nccl`, which trainers call, over threads of this process or over a communicator that joins
-// processes. It sets NCCL up, watches over that, and tears it down.
+// Ranks on devices joined by NCCL: `run_nccl`, called by trainers, over threads of this process or over a communicator of
+// processes. It sets NCCL up, watches over the set-up, and tears it down.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +18,17 @@
 
 namespace parallax {
 
-// One rank's device, stream, pool and communicator of NCCL. Owns them; refers to the host communicator, which must outlive it. Not
-// moved. The thread that makes it has the device as the current one from then on, and is the one that uses it.
-//   constructing   collective over the host communicator, by which the ranks get NCCL's id of rank 0. NCCL's communicator does not
-//                  block: a rank that does not come is an Error (timeout). What fails on one rank before all call NCCL is an Error
-//                  that names it, on all ranks; later, on those that wait as well
+// One rank's device, stream, pool and communicator of NCCL. Owns them; refers to the host communicator, which must outlive it.
+// Not moved. Made and used by one thread, with the device as its current one from then on.
+//   constructing   collective over the host communicator, by which the ranks get NCCL's id of rank 0. NCCL's communicator does
+//                  not block: a missing rank is an Error (timeout). A failure on one rank before all call NCCL is an Error
+//                  with its number, on all ranks; later, on the waiting ranks as well
 //   destroying     local, waits for NCCL's end at most the deadline, then aborts it
 template <Communicator Host>
 class NcclRank {
  public:
-  // `device`: of the process, from 0. Error: invalid_argument for one that is not there, out_of_memory, device, transport, and
-  // those of NcclCommunicator.
+  // `device`: of the process, from 0. Error: invalid_argument for a device out of range, out_of_memory, device, transport, and
+  // NcclCommunicator's.
   NcclRank(Host& host, int device, NcclOptions options = {}) : host_{&host} {
     std::optional<Error> mine;
     ncclUniqueId id{};
@@ -46,7 +46,7 @@ class NcclRank {
     if (begun != ncclSuccess && begun != ncclInProgress && nccl_) static_cast<void>(ncclCommAbort(nccl_));
     check(begun, "ncclCommInitRankConfig");
     communicator_.emplace(nccl_, host, CudaQueue{.stream = stream_->get(), .memory = *pool_, .caller = &*caller_},
-                          options);  // which aborts it where it does not come to be
+                          options);  // its constructor aborts `nccl_` on failure
   }
   NcclRank(NcclRank&&) = delete;
   ~NcclRank() {
@@ -78,7 +78,7 @@ class NcclRank {
     if (result == ncclSuccess || result == ncclInProgress) return;
     throw Error{Errc::transport, host_->rank(), call, "", joined({"rank ", host_->rank(), ": ", ncclGetErrorString(result)})};
   }
-  // The first rank's error, on all of them: nobody begins to wait in NCCL for one that does not come.
+  // Throws the first rank's error, on all of them: nobody begins to wait in NCCL for a rank not coming.
   void agree(std::optional<Error> const& mine) const {
     struct Told {
       int failed = 0, code = 0;
@@ -107,9 +107,9 @@ class NcclRank {
   std::optional<NcclCommunicator<Host>> communicator_;
 };
 
-// Collective over the host communicator, whose ranks are processes, or threads, each with a device of its own. Calls body(world) with
-// an NcclCommunicator<Host>&, whose queue is on that device, and tears NCCL down behind it. What leaves the body ends all ranks.
-// A body that works in another stream than the queue's says so: world.queue().caller->follow(stream).
+// Collective over the host communicator of processes, or threads, each with a device of its own. Calls body(world) with an
+// NcclCommunicator<Host>&, its queue on that device, and tears NCCL down afterwards. An exception of the body ends all ranks. A
+// body working in another stream than the queue's says so: world.queue().caller->follow(stream).
 //   px::run(argc, argv, [](px::AnyCommunicator& host) { px::run_nccl(host, 0, train); });   each process sees one device
 template <Communicator Host, class Body>
 void run_nccl(Host& host, int device, Body&& body, NcclOptions options = {}) {
@@ -122,7 +122,7 @@ void run_nccl(Host& host, int device, Body&& body, NcclOptions options = {}) {
   }
 }
 
-// The numbers of all devices that this process sees, for `run_nccl`. Throws Error (device) where the runtime cannot tell.
+// Returns the numbers of all devices seen by this process, for `run_nccl`. Throws Error (device) if the runtime cannot tell.
 inline std::vector<int> all_devices() {
   int count = 0;
   device::check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
@@ -131,9 +131,9 @@ inline std::vector<int> all_devices() {
   return devices;
 }
 
-// As many threads as devices, one on each, over a ThreadCommunicator; as run_threads. Error (misuse) where a device is named
-// twice and CUDA loads kernels when they are first launched: NCCL's of one rank would wait for those of the other, which cannot
-// be loaded meanwhile.
+// As many threads as devices, one on each, over a ThreadCommunicator; as run_threads. Error (misuse) for a device named twice
+// if CUDA loads kernels when they are first launched: NCCL's of one rank would wait for the other's, which cannot be loaded
+// meanwhile.
 //   px::run_nccl(px::all_devices(), [](px::NcclCommunicator<px::ThreadCommunicator>& world) { … });
 template <class Body>
 void run_nccl(std::vector<int> const& devices, Body&& body, ThreadOptions options = {}, NcclOptions of_nccl = {}) {

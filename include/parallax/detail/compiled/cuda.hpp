@@ -1,5 +1,6 @@
-// What the library parallax::compiled_cuda has of an engine over device memory, for float, and tables that are indexed by 64-bit
-// numbers. parallax.hpp includes it where PARALLAX_COMPILED_CUDA is defined; detail/compiled/kernels.hpp says which kernels are there.
+// What the library parallax::compiled_cuda has of an engine over device memory, for float, and tables that are indexed by
+// 64-bit numbers. parallax.hpp includes it where PARALLAX_COMPILED_CUDA is defined; detail/compiled/kernels.hpp says which
+// kernels are there.
 #pragma once
 
 #include "parallax/comm/any.hpp"

@@ -1,6 +1,6 @@
 // Calls of the system that go on after a signal has interrupted them, and questions that are asked before the system would
-// answer by a signal. For the headers that call it: files (detail/interop/file.hpp), memory of a host (detail/memory/nameless_file.hpp),
-// sockets and pipes (comm).
+// answer by a signal. For the headers that call it: files (detail/interop/file.hpp), memory of a host
+// (detail/memory/nameless_file.hpp), sockets and pipes (comm).
 #pragma once
 
 #include <fcntl.h>

@@ -92,11 +92,10 @@ struct SortScratch;
 //   copy_from · add_to · scale_down                           arithmetic on contiguous elements
 //   measure_elements     what an optimizer measures of them   finish_rule   its rule, made of that
 //
-// What a step must know of elements before it goes on is sought by `Findings` (detail/kernel/findings.hpp).
-// A device has settle_rows and settle_all_rows beside apply_rows, for rows that steps have passed by: the host takes each of those
-// steps by apply_elements.
-// A device groups and cuts keys by what `Groups` (detail/kernel/groups.hpp) asks of it, and need not offer the first and the last of
-// the left column. All else works on rows in memory of the space, in the order of its queue, of which an object is made
+// `Findings` (detail/kernel/findings.hpp) seek the facts about elements on which a step depends. A device has settle_rows and
+// settle_all_rows beside apply_rows, for rows that steps have passed by: the host takes each of those steps by apply_elements.
+// A device groups and cuts keys by what `Groups` (detail/kernel/groups.hpp) asks of it, and need not offer the first and the
+// last of the left column. All else works on rows in memory of the space, in the order of its queue, of which an object is made
 // (RowOps<Space>{queue}), and finds what the host has made by `Shown`.
 template <MemorySpace Space>
 struct RowOps;

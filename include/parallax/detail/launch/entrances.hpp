@@ -72,8 +72,9 @@ struct Entrance {
   int precedence;
   // The variable of its launcher, which says that this process is one of its ranks, or null. Looks at nothing but the environment.
   char const* (*claims)(detail::Environment variable);
-  // Calls `body` once with the communicator that was joined, and returns what the process is to exit with. What leaves `body` is
-  // said on stderr, and the job ends with `abort_code` (end_by of detail/launch/last_words.hpp). What cannot be joined is an Error.
+  // Calls `body` once with the communicator that was joined, and returns what the process is to exit with. What leaves `body`
+  // is said on stderr, and the job ends with `abort_code` (end_by of detail/launch/last_words.hpp). What cannot be joined is an
+  // Error.
   int (*join)(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
   // What the library by which it joins says of itself, for who is to start its ranks; null where there is nothing to be said.
   std::string (*library)() = nullptr;

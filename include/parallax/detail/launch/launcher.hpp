@@ -41,15 +41,16 @@ struct LaunchOptions {
   bool all_speak = true;
 };
 
-// Runs `command` as every rank of the job, and returns when all have ended: 0 if all ended with 0, else the exit status of the rank that
-// failed first (128 and the signal's number if it was killed), after a line on stderr that names it. A rank finds RANK, WORLD_SIZE,
-// LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PARALLAX_JOB_KEY in its environment; CUDA_VISIBLE_DEVICES where its host has
-// devices, and PARALLAX_MODE where the file says one. By ssh it has this working directory, and of this environment the names
-// that begin with PARALLAX_, OMP_, NCCL_, CUDA_ or LD_LIBRARY_PATH. A line on stderr tells the names that no shell can export.
-// Nowhere does it have a name that begins with PMI_, PMIX_ or OMPI_: an mpiexec may have started this process. Its standard
-// input is empty. Rank 0 writes where this process writes. SIGINT, SIGTERM and SIGHUP are passed on to the ranks, by ssh SIGINT
-// as SIGTERM; the second one ends them. When this process is killed, they are. Throws Error (invalid_argument) where other
-// hosts cannot reach the first, and Error (transport) where no process can be made.
+// Runs `command` as every rank of the job, and returns when all have ended: 0 if all ended with 0, else the exit status of the
+// rank that failed first (128 and the signal's number if it was killed), after a line on stderr that names it. A rank finds
+// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PARALLAX_JOB_KEY in its environment;
+// CUDA_VISIBLE_DEVICES where its host has devices, and PARALLAX_MODE where the file says one. By ssh it has this working
+// directory, and of this environment the names that begin with PARALLAX_, OMP_, NCCL_ or CUDA_, and LD_LIBRARY_PATH. A line on
+// stderr tells the names that no shell can export. Nowhere does it have a name that begins with PMI_, PMIX_ or OMPI_: an
+// mpiexec may have started this process. Its standard input is empty. Rank 0 writes where this process writes. SIGINT, SIGTERM
+// and SIGHUP are passed on to the ranks, by ssh SIGINT as SIGTERM; the second one ends them. When this process is killed, they
+// are. Throws Error (invalid_argument) where other hosts cannot reach the first, and Error (transport) where no process can be
+// made.
 int launch(Resources const& resources, std::span<std::string const> command, LaunchOptions const& options = {});
 
 namespace detail {

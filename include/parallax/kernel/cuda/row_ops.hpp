@@ -1,7 +1,7 @@
-// RowOps<CudaSpace>: the row operations that variables on a CUDA device are made of, for every compiler. What launches kernels
-// is declared here; kernel/cuda.cuh has it for files that nvcc compiles, one of which instantiates it for all others
-// (PARALLAX_CUDA_INSTANTIATE). Without that the linker misses functions of parallax::RowOps<parallax::CudaSpace>.
-// Programs include it in whatever file makes variables on a device, whichever compiler reads that.
+// RowOps<CudaSpace>: the row operations behind variables on a CUDA device, for every compiler. Functions that launch kernels
+// are declared here; kernel/cuda.cuh has them for files compiled by nvcc, one of which instantiates them for all others
+// (PARALLAX_CUDA_INSTANTIATE). Without one the linker misses functions of parallax::RowOps<parallax::CudaSpace>. Programs
+// include this header in any file with variables on a device, for any compiler.
 #pragma once
 
 #include <algorithm>
@@ -26,75 +26,76 @@
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax {
-// Works on device memory that the caller owns, in the order of the queue's stream; scratch comes from its memory. `wait` and
-// what copies to or from the host's memory wait for the stream. Nothing else waits. Everything may throw Error (device,
-// out_of_memory). The bits are those of RowOps<HostSpace>.
+// Works on the caller's device memory, in the order of the queue's stream; scratch comes from the queue's memory. `wait` and
+// copies to or from the host's memory wait for the stream. Nothing else waits. Everything may throw Error (device,
+// out_of_memory). The bits are equal to those by RowOps<HostSpace>.
 template <>
 struct RowOps<CudaSpace> {
-  // The space of the memory that is worked on.
+  // The space of the memory worked on.
   using space = CudaSpace;
 
-  // So many indices of the host's, in one batch, are planned by the host at most: it waits for no device, and an index takes it some
+  // Most indices of the host's, in one batch, that are planned by the host: it waits for no device, and an index takes it some
   // 25 ns. More are sent to the device, where they take next to nothing, and the host waits for the lengths of their runs.
   static constexpr std::size_t most_planned_by_host = 8'192;
 
-  // As variables make it, of their communicator's queue. The queue's stream and resource outlive it.
+  // Made by variables, of their communicator's queue. The queue's stream and resource outlive this object.
   explicit RowOps(CudaQueue queue) : queue_{queue} {}
-  // The stream in whose order everything here is put: the queue's, but while a `start` copies gradients in its caller's.
+  // Returns the stream that orders all work here: the queue's, but while a `start` copies gradients in its caller's.
   cudaStream_t stream() const { return queue_.at_hand(); }
 
   // Copies `bytes` within device memory; the ranges do not overlap.
   void copy_bytes(void* to, void const* from, std::size_t bytes) const {
     device::copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream());
   }
-  // Copies n elements from the host's memory. Waits for the stream, so that `from` may be used again.
+  // Copies n elements from the host's memory. Waits for the stream: `from` may then be used again.
   template <class T>
   void from_host(T* to, T const* from, std::size_t n) const {
     device::copy(to, from, n * sizeof(T), cudaMemcpyHostToDevice, stream());
     wait();
   }
-  // Copies n elements to the host's memory. Waits for the stream, so that they are there.
+  // Copies n elements to the host's memory. Waits for the stream: they are then there.
   template <class T>
   void to_host(T* to, T const* from, std::size_t n) const {
     device::copy(to, from, n * sizeof(T), cudaMemcpyDeviceToHost, stream());
     wait();
   }
-  // One value, for which the stream is waited for.
+  // Returns one value, after a wait for the stream.
   template <class T>
   T read(T const* value) const {
     T copy{};
     to_host(&copy, value, 1);
     return copy;
   }
-  // Blocks the thread until the stream has done all that was put in it, without a deadline.
+  // Blocks the thread until the stream has done all its work, without a deadline. Throws Error (misuse) while the stream is
+  // captured.
   void wait() const {
     device::refuse_captured(stream());
     device::check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
   }
-  // Blocks the thread until the event, recorded in the stream, is reached; under the deadline of the queue's communicator, where
+  // Blocks the thread until the event, recorded in the stream, is reached; under the deadline of the queue's communicator, if
   // there is one.
   void await(CudaEvent const& event) const { queue_.await(event); }
 
-  // A rule of the step at hand as `apply_rows` and its like take it. Where the step is captured, `state` says by `next_rule` what it is
-  // in those that follow.
+  // Returns a rule of the step at hand in the form taken by `apply_rows` and its like. In a captured step, `state` gives by
+  // `next_rule` the rule of the steps after it.
   template <class Rule, class State>
   device::PlacedRule<Rule> placed(Rule const& rule, State const& state) const {
     return {rule, place<Rule>(state)};
   }
-  // Null; where the step is captured, where that rule is.
+  // Returns null; in a captured step, the address of that rule.
   template <class Rule, class State>
   Rule const* place(State const& state) const {
     auto* const capture = device::Capture::of(stream());
     return capture ? capture->template place<Rule>(state) : nullptr;
   }
-  // As `placed` returns it.
+  // As returned by `placed`.
   template <class Rule>
   using Placed = device::PlacedRule<Rule>;
-  // As `settle_rows` takes it.
+  // As taken by `settle_rows`.
   template <class Rule>
   using Ages = device::RowAges<Rule>;
 
-  // Copies n values to device memory, aligned to 4 bytes as their size is, by kernels that are handed them: nothing is waited for.
+  // Copies n values to device memory, aligned to 4 bytes as their size is, by kernels that carry them: nothing is waited for.
   template <class T>
   void put(T* to, T const* from, std::size_t n) const {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0 && sizeof(T) <= device::ByteList::capacity);
@@ -118,14 +119,14 @@ struct RowOps<CudaSpace> {
   // Many copies, made by as few kernels as have room for them: `add` each, then `start`.
   class Copies {
    public:
-    // An empty list, to be put in the stream of the queue that is at hand when it is started.
+    // Makes an empty list, to be put in the stream of the queue at hand when it is started.
     explicit Copies(CudaQueue const& queue) : queue_{queue} {}
-    // Remembers a copy of `bytes` within device memory. Throws Error (device) where a full list of them could not be started.
+    // Remembers a copy of `bytes` within device memory. Throws Error (device) if a full list of them could not be started.
     void add(void* to, void const* from, std::size_t bytes) {
       if (list_.full()) start();
       list_.add({from, to, bytes});
     }
-    // Starts the kernel that makes the copies since the last one; nothing for none. Throws Error (device).
+    // Starts the kernel for the copies since the last one; nothing for none. Throws Error (device).
     void start() {
       if (list_.count > 0) RowOps{queue_}.copy_all(list_);
       list_.count = 0, list_.most_bytes = 0;
@@ -140,44 +141,43 @@ struct RowOps<CudaSpace> {
   // The copies of a list, of device memory.
   template <class List>
   void copy_all(List const& list) const;
-  // Writes the bytes of a list, which the kernel is handed, to device memory at a multiple of 4.
+  // Writes the bytes of a list, carried by the kernel, to device memory at a multiple of 4.
   template <class List>
   void put_bytes(List const& list, std::byte* to) const;
 
-  // The tables of a stack as `place_ids` takes them, by their first rows and where bags begin, as many for each; of one table
-  // both are empty. In device memory.
+  // Returns the tables of a stack as taken by `place_ids`: their first rows and the begins of bags, as many for each; of one
+  // table both are empty. In device memory.
   template <class Index>
   static device::StackView<Index> stack(std::span<Index const> firsts, std::span<std::uint32_t const> begins) {
     if (firsts.empty()) return {};
     auto const tables = static_cast<std::uint32_t>(firsts.size() - 1);
     return {firsts.data(), begins.data(), tables, static_cast<std::uint32_t>(begins.size() - 1) / tables};
   }
-  // Keys of n ids: bases[owner] + local row, as the layout says; each is a row of its table of the stack. One outside has the key
-  // of the row that its hash chooses, or, where it does not count for one, the number of all rows.
+  // Computes keys of n ids: bases[owner] + local row, as the layout says; each is a row of its table of the stack. One outside
+  // has the key of the row chosen by its hash, or, if it does not count for one, the number of all rows.
   template <class Id, class Layout, class Index>
   void place_ids(Id const* ids, std::size_t n, Layout const& layout, Index const* bases, device::StackView<Index> const& stack,
                  bool hashes, Index* keys) const;
-  // How many numbers `take_offsets` leaves behind where bags begin.
+  // Returns how many numbers `take_offsets` leaves behind the begins of bags.
   static constexpr std::size_t blocks_of_offsets(std::size_t bags) { return device::blocks_of_offsets(bags); }
-  // begins[b] = offsets[b], for `bags` and the end of the last, and `blocks_of_offsets(bags)` numbers behind it: zeros, but where
+  // begins[b] = offsets[b], for `bags` and the end of the last, and `blocks_of_offsets(bags)` numbers behind it: zeros, unless
   // they are no offsets of n indices. None is above n. In device memory.
   template <class Offset>
   void take_offsets(Offset const* offsets, std::size_t bags, std::size_t n, std::uint32_t* begins) const;
-  // Rows of the table that keys stand for, as the layout says: of the first *count of `most` keys.
+  // Rows of the table by key, as the layout says: of the first *count of `most` keys.
   template <class Layout, class Index>
   void rows_of_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Layout const& layout, Index const* bases,
                     Index* rows) const;
   // out[i] = keys[i] for the first *count of `most` keys, and `none` for the others.
   template <class Index>
   void take_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Index none, Index* out) const;
-  // Groups `out.count` keys in [0, bound); `keys` and `out` lie in device memory. The groups are those of
-  // unique_with_inverse.
+  // Groups `out.count` keys in [0, bound), as unique_with_inverse does; `keys` and `out` lie in device memory.
   template <class Index>
   void group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const;
 
-  // Of groups in device memory: told[k] = the first distinct key >= bases[first + k * stride], for k below `cuts`; behind them how
-  // many distinct keys are below `bound`, how many positions the others have, which are one key at most, and the sum of `wrongs`, at
-  // most 256 numbers. From here on that key is no distinct one. All lies in device memory.
+  // Of groups in device memory: told[k] = the first distinct key >= bases[first + k * stride], for k below `cuts`; behind them
+  // the number of distinct keys below `bound`, the number of positions of the others (one key at most), and the sum of
+  // `wrongs`, at most 256 numbers. From here on this key is no distinct one. All lies in device memory.
   template <class Index>
   void cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first, std::size_t stride,
                   std::size_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs, std::uint32_t* told) const;
@@ -185,31 +185,31 @@ struct RowOps<CudaSpace> {
   template <class Index>
   void pad_groups(device::GroupingView<Index> const& from, std::uint32_t const* told, device::Padding const& padding,
                   std::int64_t bound, device::GroupingView<Index> const& to, device::PaddingTally* tally) const;
-  // Of groups of padded keys: `bound` and what is above are no distinct keys, and with bound + 1 there is none at all.
+  // Of groups of padded keys: `bound` and keys above are no distinct keys, and with bound + 1 there is none at all.
   template <class Index>
   void drop_padding(device::GroupingView<Index> const& groups, std::int64_t bound) const;
   // out[k - first] = the number of positions of distinct key k, for k in [first, last) as far as there are keys.
   template <class Index>
   void run_lengths(device::GroupingView<Index> const& groups, std::size_t first, std::size_t last, std::uint32_t* out) const;
-  // out[k - first] = the sum of `counts`, one for each position, over the positions of distinct key k, for k in [first, last); 1,
-  // which divides nothing, where there is no such key.
+  // out[k - first] = the sum of `counts`, one for each position, over the positions of distinct key k, for k in [first, last);
+  // 1, a divisor without effect, if there is no such key.
   template <class Index>
   void sum_counts(std::span<std::uint32_t const> counts, device::GroupingView<Index> const& groups, std::size_t first,
                   std::size_t last, std::uint32_t* out) const;
 
-  // By position of a batch, the number of its distinct key, in device memory: what gather_rows takes.
+  // Returns, by position of a batch, the number of its distinct key, in device memory, for gather_rows.
   template <class Index>
   static std::span<std::uint32_t const> inverse(device::GroupingView<Index> const& groups) {
     return {groups.inverse, groups.count};
   }
-  // The positions of a batch, run after run, in device memory: what gather_rows takes.
+  // Returns the positions of a batch, run after run, in device memory, for gather_rows.
   template <class Index>
   static std::span<std::uint32_t const> order(device::GroupingView<Index> const& groups) {
     return {groups.order, groups.count};
   }
 
-  // Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for k in [first,
-  // last); zeros where there is no such key. Scratch: a row for 64 positions.
+  // Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for k in [first, last);
+  // zeros if there is no such key. Scratch: a row for 64 positions.
   template <class T, class Index>
   void coalesce(RowsView<std::type_identity_t<T> const> values, device::GroupingView<Index> const& groups, std::size_t first,
                 std::size_t last, T* out) const;
@@ -217,11 +217,11 @@ struct RowOps<CudaSpace> {
   template <class T, class Index>
   void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<Index> indices,
                    Directory<std::remove_const_t<Index>> directory, T* out) const;
-  // The same of a table of numbers of 16 bits, which are widened.
+  // Likewise from a table of numbers of 16 bits, widened.
   template <class W, class Index>
   void widen_rows(RowsView<W const> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                   computed_type<W>* out) const;
-  // Table row `directory(indices[i])` = row i of rows. The indices differ, where the host takes equal ones too.
+  // Table row `directory(indices[i])` = row i of rows. The indices differ, although the host takes equal ones too.
   template <class T, class Index>
   void scatter_rows(RowsView<T> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                     std::type_identity_t<T> const* rows) const;
@@ -237,7 +237,7 @@ struct RowOps<CudaSpace> {
                     "cudaMemcpy2DAsync");
   }
 
-  // As `coalesce`, of terms that are never held; all that `terms` names lies on the device.
+  // As `coalesce`, of terms never stored; everything named by `terms` lies on the device.
   template <class T, class Index>
   void coalesce_terms(RowTerms<T> const& terms, device::GroupingView<Index> const& groups, std::size_t first, std::size_t last,
                       T* out) const {
@@ -248,7 +248,7 @@ struct RowOps<CudaSpace> {
   void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) const {
     sum_terms(terms, nullptr, offsets.data(), 0, offsets.size() - 1, out, nullptr, 0);
   }
-  // As the host's place_in_bags; everything lies on the device. Where one of `wrongs` is not 0 no index is in a bag.
+  // As the host's place_in_bags; everything lies on the device. If one of `wrongs` is not 0 no index is in a bag.
   template <class T, class Index>
   void place_in_bags(std::span<std::uint32_t const> begins, device::GroupingView<Index> const& groups, std::uint32_t* of_index,
                      std::uint32_t* kept, T* shares, std::span<std::uint32_t const> wrongs) const;
@@ -257,9 +257,8 @@ struct RowOps<CudaSpace> {
   void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) const {
     sum_terms(terms, positions.data(), nullptr, 0, positions.size(), out, nullptr, 0);
   }
-  // Runs [first, last) of terms in an order, where it is not null; without offsets each term is a run. Of a grouping of `count`
-  // positions the `inverse` is given: then chunks of 64 terms of a run are summed side by side, which takes a row for 64 of
-  // scratch.
+  // Runs [first, last) of terms, in an order unless it is null; without offsets each term is a run. Of a grouping of `count`
+  // positions the `inverse` is given: then chunks of 64 terms of a run are summed side by side, with a row for 64 of scratch.
   template <class T>
   void sum_terms(RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets, std::size_t first,
                  std::size_t last, T* out, std::uint32_t const* inverse, std::size_t count) const;
@@ -281,35 +280,35 @@ struct RowOps<CudaSpace> {
   // Divides n contiguous elements by `divisor`, by true divisions.
   template <class T>
   void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) const;
-  // Divides row i of `values`, of `width` elements, by `counts[i]`, which lie where operations find them.
+  // Divides row i of `values`, of `width` elements, by `counts[i]`, in memory open to operations.
   template <class T>
   void scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) const;
   // Of rows of width + 1 elements the last divides the others, if it is more than one.
   template <class T>
   void scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) const;
 
-  // *out = the sum of all rows' squares, as Findings has it.
+  // *out = the sum of all rows' squares, as defined by Findings.
   template <class T>
   void sum_of_row_squares(RowsView<T const> rows, double* out) const;
-  // *out = the first non-finite element in the order of rows; where all are finite, one of row `rows.rows`, which there is not.
+  // *out = the first non-finite element in the order of rows; if all are finite, one of row `rows.rows`, a row out of range.
   template <class T>
   void first_non_finite(RowsView<T const> rows, NonFiniteElement* out) const;
 
-  // What a rule measures of n elements, whose slots may move: a number of `out` for each sum.
+  // Computes a rule's measures of n elements, whose slots may move: a number of `out` for each sum.
   template <class T, class Rule, class... S>
   void measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale,
                         Rule const& rule, double* out, S*... slot) const;
-  // The type of the rule that `rule.finish` makes of K sums.
+  // The type of the rule made by `rule.finish` of K sums.
   template <std::size_t K, class Rule>
   using Finished = decltype(std::declval<device::BareRule<Rule> const&>().finish(Measures<K>{}, std::int64_t{1}));
-  // The rule that is made of all parts' sums, of n elements together, by a kernel of one thread: `parts` lie in device memory,
-  // and so does the rule, where kernels find it. apply_elements takes it as a rule; the caller owns it, and may let it go once
-  // it is put to use in the same stream.
+  // Returns the rule made of all parts' sums, of n elements together, by a kernel of one thread: `parts` lie in device memory,
+  // and so does the rule, open to kernels. apply_elements takes it as a rule; the caller owns it, and may let it go after
+  // putting it to use in the same stream.
   template <std::size_t K, class Rule>
   DeviceBuffer<Finished<K, Rule>> finish_rule(Rule const& rule, MeasuredParts<K> parts, std::int64_t n) const;
 
   // For each of n elements: `rule(parameter, gradient, slots…)`, as the host's. `scale`: a T, Unscaled or `Averaged<T>`;
-  // `rule`: an optimizer's, or what finish_rule returned.
+  // `rule`: an optimizer's, or the result of finish_rule.
   template <class T, class Scale, class Rule, class... S>
   void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Scale scale, Rule const& rule,
                       S*... slot) const;
@@ -319,34 +318,34 @@ struct RowOps<CudaSpace> {
   static device::Slots<S...> slot_tables(RowsView<S>... tables) {
     return device::Slots<S...>{tables...};
   }
-  // Tables may be of numbers of 16 bits, which are rounded as they are written; gradients and slots are of what is computed in.
-  // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ; where `count`, of device memory,
-  // is not null, only the first *count are some. `element_slots` and `row_slots`: by the function above.
+  // Tables may be of numbers of 16 bits, rounded as they are written; gradients and slots are of the type of computation.
+  // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ; if `count`, of device
+  // memory, is not null, only the first *count are some. `element_slots` and `row_slots`: by the function above.
   template <class T, class Index, class Rule, class... S, class... R>
   void apply_rows(std::span<Index> indices, std::uint32_t const* count, Directory<std::remove_const_t<Index>> directory,
                   RowsView<T> table, computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
                   device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
-  // As `coalesce`, a division and apply_rows in one: by sums that are never stored, of the rows of `values` by `groups`. Sums
-  // are divided by `divisor`, or by `counts`, one for each distinct key, in device memory, where that is not null.
+  // As `coalesce`, a division and apply_rows in one: by sums, never stored, of the rows of `values` by `groups`. Sums are
+  // divided by `divisor`, or by `counts`, one for each distinct key, in device memory, unless null.
   template <class T, class Index, class Rule, class... S, class... R>
   void apply_runs(RowsView<computed_type<T> const> values, device::GroupingView<Index> const& groups,
                   Directory<Index> directory, computed_type<T> divisor, std::uint32_t const* counts, RowsView<T> table,
                   Rule const& rule, device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
-  // All rows of `table`, in order, by gradients that lie `gradients.stride` apart. With `skips` the number behind a gradient
-  // says how many named its row: where none did, the row is left alone.
+  // All rows of `table`, in order, by gradients `gradients.stride` apart. With `skips` the number behind a gradient says how
+  // many named its row: if none did, the row is left alone.
   template <class T, class Rule, class... S, class... R>
   void apply_spaced_rows(RowsView<T> table, RowsView<computed_type<T> const> gradients, bool skips, computed_type<T> scale,
                          Rule const& rule, device::Slots<S...> const& element_slots,
                          device::Slots<R...> const& row_slots) const;
 
-  // Table rows `directory(indices[i])` take the steps that have passed them by, as `ages` says, each with a gradient of zero: the bits
-  // of as many apply_rows. The indices differ; where `count`, of device memory, is not null, only the first *count are some. Rules
+  // Table rows `directory(indices[i])` take the steps missed by them, as `ages` says, each with a gradient of zero: the bits of
+  // as many apply_rows. The indices differ; if `count`, of device memory, is not null, only the first *count are some. Rules
   // that measure rows measure them in every step.
   template <class T, class Index, class Rule, class... S, class... R>
   void settle_rows(std::span<Index> indices, std::uint32_t const* count, Directory<std::remove_const_t<Index>> directory,
                    device::RowAges<Rule> const& ages, RowsView<T> table, device::Slots<S...> const& element_slots,
                    device::Slots<R...> const& row_slots) const;
-  // The same for all rows of `table`, in order; `ages.settled` begins with that of the first.
+  // Likewise for all rows of `table`, in order; `ages.settled` begins with the first row's.
   template <class T, class Rule, class... S, class... R>
   void settle_all_rows(device::RowAges<Rule> const& ages, RowsView<T> table, device::Slots<S...> const& element_slots,
                        device::Slots<R...> const& row_slots) const;
@@ -355,24 +354,23 @@ struct RowOps<CudaSpace> {
   CudaQueue queue_;
 };
 
-// Work on a queue's memory, as exchanges find it. Copies `bytes` within device memory, in the order of the queue's stream.
+// Work on a queue's memory, for exchanges. Copies `bytes` within device memory, in the order of the queue's stream.
 inline void copy_bytes(CudaQueue const& queue, void* to, void const* from, std::size_t bytes) {
   RowOps<CudaSpace>{queue}.copy_bytes(to, from, bytes);
 }
 // An empty list of copies within device memory, for one kernel in the order of the queue's stream.
 inline RowOps<CudaSpace>::Copies copies_of(CudaQueue const& queue) { return RowOps<CudaSpace>::Copies{queue}; }
-// Element by element, `out += in`, of n contiguous elements, in the order of the queue's stream: sums over ranks are formed
-// by it.
+// Element by element, `out += in`, of n contiguous elements, in the order of the queue's stream: used for sums over ranks.
 template <class T>
 void add_elements(CudaQueue const& queue, T* out, T const* in, std::size_t n) {
   RowOps<CudaSpace>{queue}.add_to(out, in, static_cast<std::int64_t>(n));
 }
-// Widens n contiguous numbers of 16 bits, in the order of the queue's stream: NarrowWire decodes so what has come.
+// Widens n contiguous numbers of 16 bits, in the order of the queue's stream: the decoding of NarrowWire.
 template <class W>
 void widen_elements(CudaQueue const& queue, W const* in, std::size_t n, computed_type<W>* out) {
   RowOps<CudaSpace>{queue}.widen_elements(in, n, out);
 }
-// Rounds n contiguous numbers to 16 bits, likewise: NarrowWire encodes so what is sent.
+// Rounds n contiguous numbers to 16 bits, likewise: the encoding of NarrowWire.
 template <class W>
 void narrow_elements(CudaQueue const& queue, computed_type<W> const* in, std::size_t n, W* out) {
   RowOps<CudaSpace>{queue}.narrow_elements(in, n, out);
@@ -380,7 +378,7 @@ void narrow_elements(CudaQueue const& queue, computed_type<W> const* in, std::si
 
 }  // namespace parallax
 
-// What operations are given beside rows: it needs them complete.
+// Operands of operations beside rows: it needs them complete.
 #include "parallax/detail/kernel/cuda/findings.hpp"
 #include "parallax/detail/kernel/cuda/groups.hpp"
 #include "parallax/detail/kernel/cuda/padded_batches.hpp"

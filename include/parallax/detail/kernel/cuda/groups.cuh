@@ -1,5 +1,5 @@
-// Equal keys grouped on a CUDA device: the kernels that read the runs off sorted keys. detail/kernel/cuda/sort.cuh launches them
-// behind its sort.
+// Equal keys grouped on a CUDA device: the kernels that read the runs off sorted keys. detail/kernel/cuda/sort.cuh launches
+// them behind its sort.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,8 @@
 
 namespace parallax::device {
 
-// Does not own. `Grouping` (detail/kernel/row_ops.hpp) in device memory: n keys grouped by value, u distinct ones. u is known on the
-// device alone, until somebody copies it; all arrays have room for u = n.
+// Does not own. `Grouping` (detail/kernel/row_ops.hpp) in device memory: n keys grouped by value, u distinct ones. u is known
+// on the device alone, until somebody copies it; all arrays have room for u = n.
 template <class Index>
 struct GroupingView {
   Index* keys = nullptr;              // u of n: the distinct keys, ascending

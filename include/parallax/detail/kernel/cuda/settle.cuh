@@ -142,9 +142,9 @@ __device__ inline unsigned lanes_of_team(unsigned lanes) {
   return all_lanes >> (warp_lanes - lanes) << (threadIdx.x % warp_lanes / lanes * lanes);
 }
 
-// Grid: a team of `lanes` threads a row, a power of two, all teams stride over the rows. Memory: rows that are not up to date are
-// read and written once, with their slots, however many steps they take. At most 80 registers, or 128 for doubles: in 64 and 80 the
-// bounds of a step and of its rule are spilled on sm_100.
+// Grid: a team of `lanes` threads a row, a power of two, all teams stride over the rows. Memory: rows that are not up to date
+// are read and written once, with their slots, however many steps they take. At most 80 registers, or 128 for doubles: in 64
+// and 80 the bounds of a step and of its rule are spilled on sm_100.
 template <int N, class C, class T, class Index, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, sizeof(C) > 4 ? 2 : 3)
     settle_rows_kernel(Index const* indices, Directory<Index> directory, Count count, RowAges<Rule> ages, RowsView<T> table,

@@ -1,5 +1,6 @@
 // Ranks of one host: blocks go through memory that they share, copied in by the sender and out by the receiver. Endpoints whose
-// ranks are processes (detail/transport/mpi/endpoint.hpp, detail/transport/socket/endpoint.hpp) make one where their host has several ranks.
+// ranks are processes (detail/transport/mpi/endpoint.hpp, detail/transport/socket/endpoint.hpp) make one where their host has
+// several ranks.
 #pragma once
 
 #include <atomic>

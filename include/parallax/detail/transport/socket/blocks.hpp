@@ -1,5 +1,6 @@
 // The blocks of operations between ranks over sockets: which are missing, where they go when they come, and what came before
-// its operation was posted. An endpoint (detail/transport/socket/endpoint.hpp) owns one, and tells it what its connections read.
+// its operation was posted. An endpoint (detail/transport/socket/endpoint.hpp) owns one, and tells it what its connections
+// read.
 #pragma once
 
 #include <algorithm>

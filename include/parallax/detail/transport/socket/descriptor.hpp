@@ -1,5 +1,5 @@
-// Sockets of the system and addresses of TCP: what the meeting of ranks (detail/transport/socket/meeting.hpp) and their connections
-// (detail/transport/socket/connection.hpp) are made of. Nothing here blocks, but for the look-up of a name.
+// Sockets of the system and addresses of TCP: what the meeting of ranks (detail/transport/socket/meeting.hpp) and their
+// connections (detail/transport/socket/connection.hpp) are made of. Nothing here blocks, but for the look-up of a name.
 #pragma once
 
 #include <arpa/inet.h>
@@ -133,7 +133,8 @@ inline std::vector<SocketAddress> addresses_asked(HostAndPort const& name, int m
   ::freeaddrinfo(found);
   return addresses;
 }
-// Returns the addresses of a name. A machine whose own name nobody knows, not even its /etc/hosts, is found at the loopback address.
+// Returns the addresses of a name. A machine whose own name nobody knows, not even its /etc/hosts, is found at the loopback
+// address.
 inline std::vector<SocketAddress> addresses_of(HostAndPort const& name) {
   std::vector<SocketAddress> addresses = addresses_asked(name, 0);
   std::array<char, 256> own{};

@@ -1,5 +1,5 @@
-// The journals of ranks over sockets: this rank's own, and what others told of theirs. An endpoint (detail/transport/socket/endpoint.hpp)
-// owns one, and sends what it says.
+// The journals of ranks over sockets: this rank's own, and what others told of theirs. An endpoint
+// (detail/transport/socket/endpoint.hpp) owns one, and sends what it says.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// What a rank over sockets lends to those of its host, and what it holds of theirs. The endpoint (detail/transport/socket/endpoint.hpp) has
-// one with the memory that they share.
+// The loans of a rank over sockets to others of its host, and the loans of theirs that it holds. The endpoint
+// (detail/transport/socket/endpoint.hpp) has one with the memory that they share.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // How ranks over sockets find each other: rank 0 listens where everybody looks for it, all others call it, and then those with
-// lower numbers. An endpoint (detail/transport/socket/endpoint.hpp) has one until its world is together. Strangers who call are heard for
-// some seconds and some hundred bytes, and then dropped.
+// lower numbers. An endpoint (detail/transport/socket/endpoint.hpp) has one until its world is together. Strangers who call are
+// heard for some seconds and some hundred bytes, and then dropped.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // A rank's connections to all others over sockets: read and written together, as far as the system says that they are ready
-// (epoll: what a look costs does not grow with the ranks). An endpoint (detail/transport/socket/endpoint.hpp) owns one, and is told what comes.
+// (epoll: what a look costs does not grow with the ranks). An endpoint (detail/transport/socket/endpoint.hpp) owns one, and is
+// told what comes.
 #pragma once
 
 #include <poll.h>
