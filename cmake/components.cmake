@@ -19,14 +19,16 @@ function(parallax_find_nccl)
   endif()
 endfunction()
 
-# parallax::compiled: the engine and threads as a library, for projects of many programs. It is built, from installed sources and
+# parallax::compiled: the engine, threads, sockets and files as a library, for projects of many programs. It is built, from installed sources and
 # with the project's own settings, only where something links it. What links it has PARALLAX_COMPILED defined.
 function(parallax_add_compiled)
   if(TARGET parallax_compiled)
     return()
   endif()
-  add_library(parallax_compiled STATIC EXCLUDE_FROM_ALL ${parallax_compiled_sources}/engine.cpp ${parallax_compiled_sources}/rows.cpp
-    ${parallax_compiled_sources}/threads.cpp)
+  set(sources engine rows threads sockets files)
+  list(TRANSFORM sources PREPEND ${parallax_compiled_sources}/)
+  list(TRANSFORM sources APPEND .cpp)
+  add_library(parallax_compiled STATIC EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(parallax_compiled PUBLIC parallax::parallax)
   target_compile_definitions(parallax_compiled PUBLIC PARALLAX_COMPILED)
   set_target_properties(parallax_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -4,9 +4,10 @@
 cmake_minimum_required(VERSION 3.25)
 
 # parallax_place(<result> <path under parallax/>): its room and what follows, whether it is a door or lies in detail/. Doors of
-# transports, and of what stands on transfers, are found under the name that users know, comm/.
+# transports, and of what stands on transfers, are found under the name that users know, comm/. A header and its -inl are one.
 function(parallax_place result path)
   string(REGEX REPLACE "^detail/" "" path ${path})
+  string(REGEX REPLACE "-inl[.]hpp$" ".hpp" path ${path})
   string(REGEX REPLACE "^comm/((thread|mpi|socket|nccl|staged|cuda_thread)[./])" "transport/\\1" path ${path})
   string(REGEX REPLACE "^comm/((collectives|wire)[.])" "transfer/\\1" path ${path})
   string(REGEX REPLACE "^comm/(run[.])" "launch/\\1" path ${path})
@@ -67,6 +68,9 @@ foreach(path IN LISTS headers)
       parallax_place(target ${named})
       string(REGEX REPLACE "/.*" "" target_room ${target})
       set(leaf)
+      if(target STREQUAL header)
+        continue()
+      endif()
       if(target MATCHES "^(${leaves})[/.]")
         set(leaf ${CMAKE_MATCH_1})
       endif()

@@ -83,29 +83,11 @@ concept Communicator = requires(C& comm, C const& view, int channel, Transfer co
 
 // Error (misuse) of a communicator, for a second operation on a channel.
 PARALLAX_COLD Error busy_channel(int rank, std::string_view operation, int channel);
-#if PARALLAX_BODIES
-PARALLAX_INLINE Error busy_channel(int rank, std::string_view operation, int channel) {
-  return {Errc::misuse, rank, operation, "",
-          joined({"an operation is in flight on channel ", channel,
-                  ": two sessions, or two threads, use this communicator at once; each needs one of its own"})};
-}
-#endif
 
 // Called by a communicator before it posts anything. Throws Error (invalid_argument) for a channel out of range.
 void check_channel(int rank, std::string_view operation, int channel);
 // Likewise. Throws Error (invalid_argument) unless both lists of the transfer have one entry per rank.
 void check_lists(int rank, int size, std::string_view operation, Transfer const& transfer);
-#if PARALLAX_BODIES
-PARALLAX_INLINE void check_channel(int rank, std::string_view operation, int channel) {
-  if (channel < 0 || channel >= channels)
-    throw Error{Errc::invalid_argument, rank, operation, "", joined({"there is no channel ", channel})};
-}
-PARALLAX_INLINE void check_lists(int rank, int size, std::string_view operation, Transfer const& transfer) {
-  auto const ranks = static_cast<std::size_t>(size);
-  if (transfer.to.size() != ranks || transfer.from.size() != ranks)
-    throw Error{Errc::invalid_argument, rank, operation, "", "the lists of blocks need one entry per rank"};
-}
-#endif
 
 // The Request returned by an exchange of C, held and polled by the poster.
 template <Communicator C>
@@ -494,3 +476,7 @@ void wait(C& comm, R& request, std::string_view operation) {
 }
 
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/comm/communicator-inl.hpp"
+#endif

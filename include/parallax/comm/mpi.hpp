@@ -23,7 +23,6 @@
 #include "parallax/detail/launch/entrances.hpp"
 #include "parallax/detail/launch/guard.hpp"
 #include "parallax/detail/transport/mpi/bare_sums.hpp"
-#include "parallax/detail/transport/mpi/bodies.hpp"
 #include "parallax/detail/transport/mpi/endpoint.hpp"
 #include "parallax/detail/transport/mpi/job.hpp"
 
@@ -191,99 +190,6 @@ MpiCommunicator::Request MpiCommunicator::sum(int channel, MPI_Datatype type, T 
   return request;
 }
 
-#if PARALLAX_MPI_BODIES
-PARALLAX_MPI_INLINE MpiCommunicator::MpiCommunicator(MPI_Comm comm, MpiOptions options)
-    : end_{make_owned<detail::MpiEndpoint>(comm, options)} {}
-
-PARALLAX_MPI_INLINE bool MpiCommunicator::serialized() const {
-  int level = MPI_THREAD_SINGLE;
-  MPI_Query_thread(&level);
-  return level >= MPI_THREAD_SERIALIZED;
-}
-
-// Ranks leaving by one error, caused by one of them, say it once.
-PARALLAX_MPI_INLINE void MpiCommunicator::abort(Error const& reason) {
-  if (detail::mpi_process.in_child()) return;
-  if (reason.code() != Errc::aborted) detail::end_mpi_job(rank(), reason);
-  bool const speaks = rank() == (reason.rank() < 0 ? 0 : reason.rank());
-  detail::MpiEnd::soon(rank(), reason.what(), speaks && !detail::mpi_body_is_run);
-}
-
-PARALLAX_MPI_INLINE std::byte* MpiCommunicator::window(int channel, std::size_t bytes) {
-  auto& window = end_->windows[static_cast<std::size_t>(channel)];
-  window.resize_with_slack(bytes);
-  return window.data();
-}
-
-PARALLAX_MPI_INLINE std::byte* MpiCommunicator::address_of(Place const& place) {
-  std::byte* const memory = detail::shared_blocks.address_of(place);
-  if (!memory)
-    detail::mpi_fail({Errc::transport, rank(), "lending", "",
-                      joined({place.bytes, " bytes of process ", place.process, " cannot be mapped: ", std::strerror(errno)})});
-  return memory;
-}
-
-PARALLAX_MPI_INLINE std::chrono::nanoseconds MpiCommunicator::now() const {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>{MPI_Wtime()});
-}
-
-PARALLAX_MPI_INLINE MpiCommunicator::Request MpiCommunicator::ialltoallv(int channel, Transfer const& transfer) {
-  auto const self = static_cast<std::size_t>(rank());
-  check_lists(rank(), size(), "ialltoallv", transfer);
-  ByteRange const out = transfer.to[self], in = transfer.from[self];
-  if (out.bytes != in.bytes)
-    throw Error{Errc::mismatch, rank(), "ialltoallv", "",
-                "rank " + std::to_string(rank()) + " sends " + std::to_string(out.bytes) +
-                    " bytes to itself but expects " + std::to_string(in.bytes)};
-  end_->open(channel, "ialltoallv");
-  Request request{end_.get(), channel};
-  for (int k = 1; k < size(); ++k) {
-    int const peer = (rank() - k + size()) % size();
-    auto const [offset, bytes] = transfer.from[static_cast<std::size_t>(peer)];
-    end_->receive(channel, peer, transfer.receive + offset, bytes);
-  }
-  for (int k = 1; k < size(); ++k) {
-    int const peer = (rank() + k) % size();
-    auto const [offset, bytes] = transfer.to[static_cast<std::size_t>(peer)];
-    end_->send(channel, peer, transfer.send + offset, bytes);
-  }
-  if (out.bytes) std::memmove(transfer.receive + in.offset, transfer.send + out.offset, out.bytes);
-  return request;
-}
-
-PARALLAX_MPI_INLINE MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, float const* send, float* receive,
-                                                                         std::size_t count) {
-  return sum(channel, MPI_FLOAT, send, receive, count);
-}
-PARALLAX_MPI_INLINE MpiCommunicator::Request MpiCommunicator::iallreduce(int channel, double const* send, double* receive,
-                                                                         std::size_t count) {
-  return sum(channel, MPI_DOUBLE, send, receive, count);
-}
-
-PARALLAX_MPI_INLINE MpiCommunicator::Request& MpiCommunicator::Request::operator=(Request&& other) noexcept {
-  if (this != &other) {
-    drop();
-    end_ = std::exchange(other.end_, nullptr);
-    channel_ = other.channel_;
-  }
-  return *this;
-}
-
-PARALLAX_MPI_INLINE MpiCommunicator::Request::~Request() { drop(); }
-
-PARALLAX_MPI_INLINE bool MpiCommunicator::Request::test() {
-  if (end_ && end_->progress(channel_)) end_ = nullptr;
-  return !end_;
-}
-
-PARALLAX_MPI_INLINE void MpiCommunicator::Request::drop() noexcept {
-  if (end_) end_->withdraw(channel_);
-  end_ = nullptr;
-}
-
-PARALLAX_MPI_INLINE std::vector<int> mpi_hosts(MpiCommunicator const& comm) { return comm.hosts(); }
-#endif
-
 static_assert(BareAllreduce<MpiCommunicator> && AnnouncesPauses<MpiCommunicator> && VendorAllreduce<MpiCommunicator> &&
               OwnClock<MpiCommunicator> && KnowsOversubscription<MpiCommunicator> && LendsMemory<MpiCommunicator> &&
               Mailbox<MpiCommunicator>);
@@ -303,61 +209,6 @@ inline constinit Entrance mpi_entrance{
     .name = "MPI", .precedence = 10, .claims = mpi_claims, .join = join_mpi, .library = mpi_library};
 inline bool const mpi_entrance_is_known = add_entrance(mpi_entrance);
 
-#if PARALLAX_MPI_BODIES
-PARALLAX_MPI_INLINE char const* mpi_claims(Environment variable) {
-  for (char const* name :
-       {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_PORT", "PMI_CONTROL_PORT", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"})
-    if (char const* const value = variable(name)) return value;
-  return nullptr;
-}
-
-PARALLAX_MPI_INLINE std::string mpi_library() {
-  std::string words(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
-  int length = 0;
-  MPI_Get_library_version(words.data(), &length);
-  words.resize(static_cast<std::size_t>(length));
-  return words;
-}
-
-PARALLAX_MPI_INLINE int join_mpi(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body) {
-  auto const as_joined = [&](MpiCommunicator& own) {
-    JoinedWorld world{own};
-    return body(world);
-  };
-  return run_mpi_rank(argc, argv, as_joined, {.deadline = options.deadline}, false);
-}
-
-// Throws Error (misuse) if MPI_COMM_WORLD is smaller than the number launched.
-inline void check_mpi_start() {
-  int size = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
-  check_start({variable, getpid()}, {"MPI", size, true}, "run_mpi");
-}
-
-PARALLAX_MPI_INLINE int run_mpi_rank(int& argc, char**& argv, FunctionRef<int(MpiCommunicator&)> body,
-                                     MpiOptions const& options, bool guarded) {
-  int status = 0;
-  {
-    MpiEnvironment const environment{argc, argv};
-    mpi_body_is_run = true;
-    try {
-      if (guarded) check_mpi_start();
-      MpiCommunicator world{MPI_COMM_WORLD, options};
-      status = body(world);
-    } catch (...) {
-      int rank = 0;
-      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-      end_child(mpi_process, rank);
-      end_mpi_job(rank, current_error(rank, "the training of a rank"));
-    }
-    if (mpi_job_is_ending) MpiEnd::await();  // `body` caught the exception of a session
-    mpi_body_is_run = false;
-  }
-  return MpiDebts::status(status);
-}
-#endif
-
 }  // namespace detail
 
 template <class Body>
@@ -367,3 +218,7 @@ int run_mpi(int& argc, char**& argv, Body&& body, MpiOptions options) {
 }
 
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED_MPI)
+#include "parallax/detail/transport/mpi-inl.hpp"
+#endif

@@ -195,46 +195,14 @@ class SocketCommunicator::Request {
 
 // ---- below: how it is done ----
 
-inline SocketListener::SocketListener(std::string_view address) {
-  auto const addresses = detail::addresses_of(detail::split_address(address));
-  if (addresses.empty())
-    throw Error{Errc::invalid_argument, -1, "SocketListener", "", joined({"nobody knows the address '", address, "'"})};
-  socket_ = detail::listening_socket(addresses[0]);
-}
-
-inline SocketCommunicator::Request SocketCommunicator::ialltoallv(int channel, Transfer const& transfer) {
-  end_->post(channel, transfer);
-  return {end_.get(), channel};
-}
-
 namespace detail {
 
 // The entrance of `run` for processes started in the manner of torchrun, by `--px-hosts` among others, or by a launcher of
 // PMI-1.
-inline char const* sockets_claim(Environment variable) {
-  char const* const rank = rank_claims(variable);
-  return rank ? rank : pmi_claims(variable);
-}
+char const* sockets_claim(Environment variable);
 
 // Tells all ranks of an exception leaving the body before this one ends.
-inline int join_by_sockets(int&, char**&, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body) {
-  SocketOptions chosen;
-  try {
-    chosen = socket_options_from_environment().value();
-    chosen.deadline = options.deadline;
-    SocketCommunicator own{chosen};
-    ::unsetenv("PARALLAX_JOB_KEY");  // children of the body need not know it
-    try {
-      JoinedWorld world{own};
-      return body(world);
-    } catch (...) {
-      own.abort(current_error(chosen.rank, "the training of a rank"));
-      throw;
-    }
-  } catch (...) {
-    return end_by(chosen.rank, current_error(chosen.rank, "the training of a rank"));
-  }
-}
+int join_by_sockets(int&, char**&, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
 
 inline constinit Entrance sockets_entrance{
     .name = "sockets", .precedence = 20, .claims = sockets_claim, .join = join_by_sockets};
@@ -246,3 +214,7 @@ static_assert(AnnouncesPauses<SocketCommunicator> && KnowsOversubscription<Socke
               LendsMemory<SocketCommunicator> && SleepsUntilNews<SocketCommunicator> && TellsOfAborts<SocketCommunicator>);
 
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/transport/socket-inl.hpp"
+#endif

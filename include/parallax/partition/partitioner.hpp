@@ -93,14 +93,10 @@ PARALLAX_HOST_DEVICE constexpr std::int64_t dealt_to(std::int64_t count, int own
 // Returns the effective number of pieces, after the common checks of all partitioners: `pieces`, or for 0 one per owner. Throws
 // Error (invalid_argument) with the partitioner's name.
 std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners);
-#if PARALLAX_BODIES
-PARALLAX_INLINE std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners) {
-  if (rows < 0 || owners < 1 || pieces < 0)
-    throw Error{Errc::invalid_argument, -1, "layout", "",
-                joined({name, " cannot deal ", rows, " rows in ", pieces, " pieces to ", owners, " owners"})};
-  return pieces == 0 ? owners : pieces;
-}
-#endif
 
 }  // namespace detail
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/partition/partitioner-inl.hpp"
+#endif

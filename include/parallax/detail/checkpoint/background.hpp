@@ -69,28 +69,8 @@ class ShardImage {
 // A rank's note to rank 0 about its file, as a file beside it: the ranks' threads have no communicator. Rank 0 removes it, and names
 // the folder anew, as soon as it sees the last one: perhaps before `write_note` returns.
 inline std::string note_name(int rank) { return shard_name(rank) + ".note"; }
-inline void write_note(std::string path, WrittenShard const& shard) {
-  std::uint64_t const text = shard.text.size();
-  NewFile note{std::move(path), 16 + text + 8 * shard.sums.size()};
-  note.write(0, std::as_bytes(std::span{&text, 1}));
-  note.write(8, std::as_bytes(std::span{&shard.size, 1}));
-  note.write(16, shard.text);
-  note.write(16 + text, std::as_bytes(std::span{shard.sums}));
-  note.hand_over();
-}
-inline WrittenShard read_note(std::string path) {
-  ReadFile const note{std::move(path)};
-  WrittenShard shard;
-  std::uint64_t text = 0;
-  note.read(0, std::as_writable_bytes(std::span{&text, 1}));
-  note.read(8, std::as_writable_bytes(std::span{&shard.size, 1}));
-  if (note.size() < 16 || text > note.size() - 16) throw FormatError(note.path(), "it is not as it was written");
-  shard.text.resize(static_cast<std::size_t>(text));
-  shard.sums.resize(static_cast<std::size_t>((note.size() - 16 - text) / 8));
-  note.read(16, shard.text);
-  note.read(16 + text, std::as_writable_bytes(std::span{shard.sums}));
-  return shard;
-}
+void write_note(std::string path, WrittenShard const& shard);
+WrittenShard read_note(std::string path);
 
 // A rank's thread that writes what was copied; the core owns it from the first save on, and with it the memory of the copy. Between two
 // saves it has no thread. Where all ranks see one folder rank 0's thread makes the generation; else `settle` does.
@@ -255,3 +235,7 @@ struct CheckpointWork<Operation::save_async> {
 };
 
 }  // namespace parallax::detail
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/checkpoint/background-inl.hpp"
+#endif

@@ -66,9 +66,7 @@ void begin_checkpoint(SessionCore<C>& core, Operation operation, std::string con
 }
 
 // Of so many seconds: how much longer than the deadline ranks wait for one that reads or writes files.
-inline std::chrono::nanoseconds patience(double seconds) {
-  return std::chrono::nanoseconds{static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e9)};
-}
+std::chrono::nanoseconds patience(double seconds);
 
 // Collective. `sizes[r]` bytes from `offsets[r]` of `out` on go to rank r; what comes from rank r is of `expected[r]` bytes, in the
 // order of the ranks. Bytes for this rank itself do not travel. `in` is made large enough.
@@ -228,3 +226,7 @@ void check_things(SessionCore<C> const& core, char const* operation, bool some, 
 }
 
 }  // namespace parallax::detail
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/checkpoint/common-inl.hpp"
+#endif

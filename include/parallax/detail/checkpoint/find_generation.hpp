@@ -23,36 +23,11 @@
 namespace parallax::detail {
 
 // The manifest of a generation, read and checked. Throws FormatError of one that is damaged, or of another generation, and FileError.
-inline Generation open_generation(std::string const& directory, std::int64_t number) {
-  ReadFile const file{directory + "/" + generation_name(number) + "/" + std::string{manifest_name}};
-  if (file.size() > most_manifest_bytes)
-    throw FormatError(file.path(),
-                      joined({"it has ", file.size(), " bytes, and a manifest has at most ", most_manifest_bytes}));
-  std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
-  file.read(0, bytes);
-  Generation manifest{std::move(bytes), file.path()};
-  if (manifest.facts().number != number)
-    throw FormatError(file.path(), joined({"it is the manifest of generation ", manifest.facts().number}));
-  return manifest;
-}
+Generation open_generation(std::string const& directory, std::int64_t number);
 
 // Throws FormatError of a file of a rank that has another size than was written, and FileError of one that is not there.
-inline void check_shard(Generation const& manifest, std::string const& directory, std::size_t rank) {
-  ReadFile const shard{directory + "/" + generation_name(manifest.facts().number) + "/" + shard_name(static_cast<int>(rank))};
-  if (shard.size() != manifest.shards()[rank].size())
-    throw FormatError(shard.path(),
-                      joined({"it has ", shard.size(), " bytes, and ", manifest.shards()[rank].size(), " were written"}));
-}
-inline void check_shards(Generation const& manifest, std::string const& directory) {
-  for (std::size_t rank = 0; rank < manifest.shards().size(); ++rank) {
-    try {
-      check_shard(manifest, directory, rank);
-    } catch (FileError const& error) {
-      if (error.code() != ENOENT || manifest.facts().homes.empty()) throw;
-      throw FormatError(error.path(), "it is in another host's folder; copied into one, the folders of all hosts are complete");
-    }
-  }
-}
+void check_shard(Generation const& manifest, std::string const& directory, std::size_t rank);
+void check_shards(Generation const& manifest, std::string const& directory);
 
 // Why generations were passed over for older ones.
 class PassedOver {
@@ -92,38 +67,11 @@ auto unless_passed(bool wanted, std::string& why, Open&& open) -> std::optional<
 
 // The manifest of the generation asked for, or of the newest that is complete in this folder, as far as names and sizes tell. Throws
 // FormatError, and FileError.
-inline Generation find_generation(std::string const& directory, std::int64_t wanted) {
-  auto const open = [&](std::int64_t number) {
-    Generation manifest = open_generation(directory, number);
-    check_shards(manifest, directory);
-    return manifest;
-  };
-  if (wanted > 0) return open(wanted);
-  PassedOver passed;
-  for (std::int64_t const number : generations_in(directory)) {
-    std::string why;
-    if (auto found = unless_passed(false, why, [&] { return open(number); })) return std::move(*found);
-    passed.add(why);
-  }
-  passed.fail(directory);
-}
+Generation find_generation(std::string const& directory, std::int64_t wanted);
 
 // By what manifests of a generation are told apart: the checksum in it, unread otherwise. 0 where there is none, or none that is whole.
 // Throws FileError.
-inline std::uint64_t manifest_tag(std::string const& directory, std::int64_t number) {
-  try {
-    ReadFile const file{directory + "/" + generation_name(number) + "/" + std::string{manifest_name}};
-    std::uint64_t header = 0, tag = 0;
-    file.read(0, std::as_writable_bytes(std::span{&header, 1}));
-    if (header > file.size()) return 0;
-    file.read(8 + header, std::as_writable_bytes(std::span{&tag, 1}));
-    return tag;
-  } catch (FileError const& error) {
-    if (error.code() != ENOENT) throw;
-  } catch (FormatError const&) {  // who opens it says what is wrong
-  }
-  return 0;
-}
+std::uint64_t manifest_tag(std::string const& directory, std::int64_t number);
 
 // What of a manifest is meant by the items of this session.
 class Meaning {
@@ -251,3 +199,7 @@ class RestoreCheck {
 };
 
 }  // namespace parallax::detail
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/checkpoint/find_generation-inl.hpp"
+#endif

@@ -26,22 +26,7 @@ namespace parallax::detail {
 inline constexpr std::string_view lock_name = "checkpoint.lock";
 
 // Returns this process in the words of the file: its place, and its job as the launcher calls it.
-inline std::string this_holder() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  std::string text = joined({"process ", ::getpid(), " on host ", host[0] ? host.data() : "?"});
-  for (char const* const name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"})
-    if (char const* const job = std::getenv(name); job && *job) {
-      append(text, {", job ", job});
-      break;
-    }
-  std::time_t const now = std::time(nullptr);
-  std::tm parts{};
-  char since[32] = {};
-  if (::gmtime_r(&now, &parts) && std::strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &parts) > 0)
-    append(text, {", since ", since, " UTC"});
-  return text;
-}
+std::string this_holder();
 
 // The lock of one folder, by flock: the kernel gives it back however the process ends, and on NFS it holds between hosts. On a
 // file system without locks nobody is kept out.
@@ -120,3 +105,7 @@ void hold_folder(SessionCore<C>& core, std::string const& folder) {
 }
 
 }  // namespace parallax::detail
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/checkpoint/folder_lock-inl.hpp"
+#endif

@@ -88,24 +88,12 @@ struct NewGeneration {
 };
 
 // Local, on a leader, once the files of its home are on the disk. `shards`: by rank. The generation has its manifest. Throws FileError.
-inline void write_manifest(NewGeneration const& made, std::span<WrittenShard const> shards) {
-  auto const manifest = Generation::encoded(made.facts, made.small, made.signatures, shards);
-  NewFile file{made.making + "/" + std::string{manifest_name}, manifest.size()};
-  file.write(0, manifest);
-  file.finish();
-  sync_folder(made.making);
-}
+void write_manifest(NewGeneration const& made, std::span<WrittenShard const> shards);
 // Local, on a leader. The generation has its name. Throws FileError; of what is thrown once it has it, it is there all the same.
-inline void give_name(NewGeneration& made) {
-  if (::rename(made.making.c_str(), made.path.c_str()) != 0) throw FileError(made.path, "rename", errno);
-  made.folder.keep();
-  sync_folder(made.directory);
-}
+void give_name(NewGeneration& made);
 
 // Local, on a leader, once it has its name everywhere. What is too old loses its own; `complete`: the numbers of what is not in part.
-inline std::vector<std::int64_t> unname_old(NewGeneration const& made, std::span<std::int64_t const> complete) {
-  return unname_old(made.directory, made.facts.number, made.keep, made.keep_for, complete);
-}
+std::vector<std::int64_t> unname_old(NewGeneration const& made, std::span<std::int64_t const> complete);
 
 // Collective. The ranks of each home remove what its leader has taken the names from, at the same time: of a large file that takes long.
 template <Communicator C>
@@ -324,3 +312,7 @@ struct CheckpointWork<Operation::save> {
 };
 
 }  // namespace parallax::detail
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/checkpoint/save-inl.hpp"
+#endif

@@ -1,6 +1,29 @@
-#define PARALLAX_COMPILING
+// Source of parallax::compiled: the engine over host memory, and the bodies that all programs share.
+#define PARALLAX_INLINE
 #define PARALLAX_ENGINE_ONCE template
 #include "parallax/detail/compiled/engine.hpp"
-// And of what backends share that have ranks of one host.
-#include "parallax/detail/transport/host/memory.hpp"
-#include "parallax/detail/transport/host/neighbours.hpp"
+#include "parallax/detail/comm/communicator-inl.hpp"
+#include "parallax/detail/comm/topology-inl.hpp"
+#include "parallax/detail/core/birth-inl.hpp"
+#include "parallax/detail/core/cores-inl.hpp"
+#include "parallax/detail/core/error-inl.hpp"
+#include "parallax/detail/core/float_mode-inl.hpp"
+#include "parallax/detail/core/list-inl.hpp"
+#include "parallax/detail/core/system-inl.hpp"
+#include "parallax/detail/core/text-inl.hpp"
+#include "parallax/detail/memory/nameless_file-inl.hpp"
+#include "parallax/detail/partition/greedy-inl.hpp"
+#include "parallax/detail/partition/partitioner-inl.hpp"
+#include "parallax/detail/policy/auto/costs-inl.hpp"
+#include "parallax/detail/policy/bucket/dense_layout-inl.hpp"
+#include "parallax/detail/policy/update-inl.hpp"
+#include "parallax/detail/step/overwritten-inl.hpp"
+#include "parallax/detail/transfer/agreement/explanation-inl.hpp"
+#include "parallax/detail/transfer/agreement/journal_report-inl.hpp"
+#include "parallax/detail/transfer/agreement/trace_text-inl.hpp"
+#include "parallax/detail/transfer/lent_hop-inl.hpp"
+#include "parallax/detail/transport/host/memory-inl.hpp"
+#include "parallax/detail/transport/host/neighbours-inl.hpp"
+#include "parallax/detail/variable/registration-inl.hpp"
+#include "parallax/detail/variable/registry-inl.hpp"
+#include "parallax/detail/variable/signature-inl.hpp"

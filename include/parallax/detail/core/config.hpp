@@ -22,20 +22,10 @@
     "parallax: min, max, move, clear or erase is a macro: #undef it behind the header that defines it, or include parallax before"
 #endif
 
-// Where what is no template, and the engine over AnyCommunicator, is compiled: in every program that includes it, or once, in
-// the library parallax::compiled, whose users have PARALLAX_COMPILED defined. PARALLAX_BODIES says whether bodies are read at
-// all; PARALLAX_COMPILING is defined by the one source of the library that has them.
-#if !defined(PARALLAX_COMPILED)
+// Prefix of every body in a *-inl.hpp: `inline` in programs, whose headers include these files at their ends; empty in the sources
+// of parallax::compiled, which have the bodies of all programs that define PARALLAX_COMPILED.
+#if !defined(PARALLAX_INLINE)
 #define PARALLAX_INLINE inline
-// Whether this translation unit reads bodies of what is no template: 1, but 0 in users of parallax::compiled.
-#define PARALLAX_BODIES 1
-#else
-#define PARALLAX_INLINE
-#if defined(PARALLAX_COMPILING)
-#define PARALLAX_BODIES 1
-#else
-#define PARALLAX_BODIES 0
-#endif
 #endif
 
 // Before the declaration of what makes an error or its text, or runs once in a session: it is compiled for size, and so is what

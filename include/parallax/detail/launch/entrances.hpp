@@ -25,7 +25,6 @@
 #include "parallax/detail/core/function_ref.hpp"
 #include "parallax/detail/core/reference.hpp"
 #include "parallax/detail/core/type.hpp"
-#include "parallax/detail/launch/bodies.hpp"
 #include "parallax/detail/launch/guard.hpp"
 
 namespace parallax {
@@ -87,19 +86,10 @@ namespace detail {
 inline constinit Entrance* last_entrance = nullptr;
 
 // The one of that name, or null.
-inline Entrance const* entrance_by_name(std::string_view name) {
-  Entrance const* entrance = last_entrance;
-  while (entrance && entrance->name != name) entrance = entrance->next;
-  return entrance;
-}
+Entrance const* entrance_by_name(std::string_view name);
 
 // The one that joins: of those that claim the process, the one that comes first; null for none.
-inline Entrance const* entrance_of(Environment variable) {
-  Entrance const* first = nullptr;
-  for (Entrance const* entrance = last_entrance; entrance; entrance = entrance->next)
-    if (entrance->claims(variable) && (!first || entrance->precedence < first->precedence)) first = entrance;
-  return first;
-}
+Entrance const* entrance_of(Environment variable);
 
 // Whether the program has an entrance of that name.
 inline bool has_entrance(std::string_view name) { return entrance_by_name(name) != nullptr; }
@@ -113,9 +103,10 @@ int exit_code_of(Body& body, World& world) {
 }  // namespace detail
 
 // Makes an entrance known, before `main` begins, as the initialiser of a variable. Always true.
-inline bool add_entrance(Entrance& entrance) {
-  entrance.next = std::exchange(detail::last_entrance, &entrance);
-  return true;
-}
+bool add_entrance(Entrance& entrance);
 
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/launch/entrances-inl.hpp"
+#endif

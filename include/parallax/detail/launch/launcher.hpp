@@ -56,84 +56,29 @@ int launch(Resources const& resources, std::span<std::string const> command, Lau
 namespace detail {
 
 // A word as a shell reads it: between quotation marks.
-inline std::string shell_word(std::string_view word) {
-  std::string text = "'";
-  for (char const c : word) {
-    if (c == '\'') text += "'\\''";
-    else text += c;
-  }
-  return text + "'";
-}
+std::string shell_word(std::string_view word);
 
 // Returns the name at the beginning of a setting of the environment, NAME=VALUE; empty where it has none.
-inline std::string_view name_in(std::string_view setting) {
-  std::size_t const end = setting.find('=');
-  return setting.substr(0, end == setting.npos ? 0 : end);
-}
+std::string_view name_in(std::string_view setting);
 
 // Returns whether a setting of the environment is one that other hosts are to have.
-inline bool goes_along(std::string_view setting) {
-  for (std::string_view const begin : {"PARALLAX_", "OMP_", "NCCL_", "CUDA_", "LD_LIBRARY_PATH="})
-    if (setting.starts_with(begin)) return setting.find('=') != setting.npos;
-  return false;
-}
+bool goes_along(std::string_view setting);
 
 // Returns whether a shell can export a variable of that name. Such a name means nothing else to a shell, nor to an mpiexec: it
 // consists of letters, digits and underscores. The environment may have other names, as Docker passes them on.
-inline bool can_be_exported(std::string_view name) {
-  for (char const c : name)
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_')) return false;
-  return !name.empty() && !(name[0] >= '0' && name[0] <= '9');
-}
+bool can_be_exported(std::string_view name);
 
 // Says on stderr which variables other hosts cannot have because of their names.
-inline void say_what_stays() {
-  for (char** one = environ; *one; ++one) {
-    std::string_view const name = name_in(*one);
-    if (!goes_along(*one) || can_be_exported(name)) continue;
-    std::string shown{name.substr(0, 100)};
-    for (char& c : shown)
-      if (c < ' ' || c > '~') c = '?';
-    std::fprintf(stderr, "parallax: the variable '%s' does not go to other hosts: no shell can export that name\n",
-                 shown.c_str());
-  }
-}
+void say_what_stays();
 
 // What an mpiexec told this process is none of its ranks' business: they join by other ways.
-inline void forget_launchers() {
-  std::vector<std::string> names;
-  for (char** one = environ; *one; ++one)
-    for (std::string_view const begin : {"PMI_", "PMIX_", "OMPI_"})
-      if (std::string_view const setting{*one}; setting.starts_with(begin)) names.emplace_back(name_in(setting));
-  for (std::string const& name : names) ::unsetenv(name.c_str());
-}
+void forget_launchers();
 
 // A port that is free here at this moment; any number of the range that systems leave alone where it is for another host.
-inline int port_for_rank_0(bool here) {
-  if (here) {
-    ::sockaddr_in any{};
-    any.sin_family = AF_INET;
-    ::socklen_t size = sizeof(any);
-    int const socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool const found = socket >= 0 && ::bind(socket, reinterpret_cast<::sockaddr*>(&any), size) == 0 &&
-                       ::getsockname(socket, reinterpret_cast<::sockaddr*>(&any), &size) == 0;
-    if (socket >= 0) ::close(socket);
-    if (found) return ntohs(any.sin_port);
-  }
-  std::uint16_t number = 0;
-  static_cast<void>(::getentropy(&number, sizeof(number)));
-  return 20000 + number % 12000;
-}
+int port_for_rank_0(bool here);
 
 // 32 bytes that nobody can guess, in hexadecimal digits.
-inline std::string new_job_key() {
-  std::array<unsigned char, 32> bytes{};
-  if (::getentropy(bytes.data(), bytes.size()) != 0)
-    throw Error{Errc::transport, -1, "launch", "", "the system gives no random numbers for the job's key"};
-  std::string key;
-  for (unsigned char const byte : bytes) key += "0123456789abcdef"[byte >> 4], key += "0123456789abcdef"[byte & 15];
-  return key;
-}
+std::string new_job_key();
 
 // The signals that the launcher has got: to end, and those for the ranks alone.
 struct LaunchSignals {
@@ -428,9 +373,8 @@ class LaunchedJob {
 
 }  // namespace detail
 
-inline int launch(Resources const& resources, std::span<std::string const> command, LaunchOptions const& options) {
-  detail::SignalsNoted const noted;
-  return detail::LaunchedJob{resources, command, options}.run();
-}
-
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/launch/launcher-inl.hpp"
+#endif

@@ -22,20 +22,13 @@
 namespace parallax::detail {
 
 // Makes a pipe, of which no program that is started inherits an end: `from` reads what is written into `to`. Throws Error (transport).
-inline void join_pipe(OwnedDescriptor& from, OwnedDescriptor& to) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw Error{Errc::transport, -1, "launch", "", joined({"no pipe can be made (errno ", errno, ")"})};
-  from = OwnedDescriptor{ends[0]}, to = OwnedDescriptor{ends[1]};
-}
+void join_pipe(OwnedDescriptor& from, OwnedDescriptor& to);
 
 // Writes all, waiting. Nothing is said of who does not read any more.
 inline void write_all(int to, std::string_view bytes) { static_cast<void>(write_all(to, bytes.data(), bytes.size())); }
 
 // Makes a descriptor another name of an open file.
-inline void redirect(int descriptor, OwnedDescriptor const& to) {
-  static_cast<void>(uninterrupted([&] { return ::dup2(to.get(), descriptor); }));
-}
+void redirect(int descriptor, OwnedDescriptor const& to);
 
 // What a rank writes into one file, line by line. Of a line that was begun anew by a carriage return, as bars of progress do, the last
 // state is shown. A line of more than 64 KiB is parted.
@@ -84,33 +77,10 @@ class PrefixedLines {
 // From now on what this process writes to standard output and error goes through another process, which puts `prefix` before each line, or
 // drops it where it is not `heard`. That one is nobody's child, so that no wait finds it, and lasts as long as anybody can write to it.
 // Throws Error (transport) where no process can be made.
-inline void pass_on_lines(std::string const& prefix, bool heard) {
-  std::array<OwnedDescriptor, 2> from, to;
-  for (std::size_t i = 0; i < 2; ++i) join_pipe(from[i], to[i]);
-  ::pid_t const child = ::fork();
-  if (child < 0) throw Error{Errc::transport, -1, "launch", "", joined({"no process can be made (errno ", errno, ")"})};
-  if (child > 0) {
-    for (std::size_t i = 0; i < 2; ++i) redirect(static_cast<int>(i) + 1, to[i]);
-    static_cast<void>(uninterrupted([&] { return ::waitpid(child, nullptr, 0); }));
-    return;
-  }
-  if (::fork() != 0) ::_exit(0);
-  ::setpgid(0, 0);  // who ends the rank by its group lets its last words pass
-  for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) ::signal(number, SIG_IGN);
-  std::array<PrefixedLines, 2> lines{PrefixedLines{STDOUT_FILENO}, PrefixedLines{STDERR_FILENO}};
-  std::array<::pollfd, 2> polled{};
-  for (std::size_t i = 0; i < 2; ++i) to[i].close(), lines[i].begin(prefix, heard), polled[i] = {from[i].get(), POLLIN, 0};
-  char bytes[16384];
-  for (int open = 2; open > 0;) {
-    if (uninterrupted([&] { return ::poll(polled.data(), polled.size(), -1); }) < 0) break;
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (polled[i].fd < 0 || polled[i].revents == 0) continue;
-      auto const count = uninterrupted([&] { return ::read(polled[i].fd, bytes, sizeof(bytes)); });
-      if (count > 0) lines[i].add({bytes, static_cast<std::size_t>(count)});
-      if (count <= 0) lines[i].end(), polled[i].fd = -1, --open;
-    }
-  }
-  ::_exit(0);
-}
+void pass_on_lines(std::string const& prefix, bool heard);
 
 }  // namespace parallax::detail
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/launch/output-inl.hpp"
+#endif

@@ -44,13 +44,6 @@ inline std::size_t largest_digit(Slice<std::size_t const> offsets, Hop const& ho
 
 // Rank `rank` lends something else than this one.
 PARALLAX_COLD Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own);
-#if PARALLAX_BODIES
-PARALLAX_INLINE Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own) {
-  return {Errc::mismatch, rank, "reduction in memory", "",
-          joined({"rank ", rank, " brought ", loan.bytes / loan.unit, " elements of ", loan.unit, " bytes where ",
-                  own.bytes / own.unit, " of ", own.unit, " were expected by rank ", self})};
-}
-#endif
 
 }  // namespace detail
 
@@ -417,3 +410,7 @@ void LentHop<T, C>::sum_run(Run const& run) {
 }
 
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/transfer/lent_hop-inl.hpp"
+#endif

@@ -134,34 +134,6 @@ struct Registration : Counted {
   [[noreturn]] void refuse(int rank, char const* operation, char const* why) const;
 };
 
-#if PARALLAX_BODIES
-PARALLAX_COLD PARALLAX_INLINE void Registration::refuse(int rank, char const* operation, char const* why) const {
-  throw Error{Errc::misuse, rank, operation, name, why};
-}
-
-PARALLAX_INLINE Registration::Registration(std::string its_name, std::string its_signature)
-    : name{std::move(its_name)}, signature{std::move(its_signature)} {
-  Fingerprint h;
-  h.add(std::string_view{name});
-  h.add(std::string_view{signature});
-  hash = h.value();
-}
-
-PARALLAX_INLINE void Registration::add_replica(Fingerprint& into) const {
-  if (std::uint64_t sum; replica(state, sum, true)) into.fold(sum);
-}
-
-PARALLAX_INLINE std::string Registration::update_lines(std::string const& more) const {
-  std::string lines = joined({name, "\t", signature, ", ", update_text(state), more, '\n'});
-  std::int64_t const steps = updates(state);
-  std::uint64_t sum = 0;
-  if (!compares_after(steps) || !replica(state, sum, true)) return lines;
-  append(lines, {name, steps == 0 ? "\tfirst values" : "\tvalues and slots", " of checksum ", number_text(sum)});
-  if (steps == 0) lines += "; Session::broadcast makes them those of rank 0";
-  return lines + '\n';
-}
-#endif
-
 // Variable, session and updates in flight each hold one.
 using RegistrationPtr = Shared<Registration>;
 
@@ -198,3 +170,7 @@ class Holder {
 };
 
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/variable/registration-inl.hpp"
+#endif

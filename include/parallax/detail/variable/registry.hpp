@@ -49,25 +49,8 @@ class Registry {
   std::uint64_t hash_ = 0;
 };
 
-#if PARALLAX_BODIES
-PARALLAX_INLINE void Registry::enter(RegistrationPtr given, int rank) {
-  detail::drop_if(known_, [](RegistrationPtr const& known) { return known.owners() == 1; });
-  for (auto const& known : known_)
-    if (known->name == given->name)
-      throw Error{Errc::invalid_argument, rank, "Variable", given->name, "the session has a variable of this name already"};
-  add(given->hash);
-  known_.push_back(given);
-  given->number = entered_++;
-  given->session = session_;
-  given->long_work = long_work_;
-}
-
-PARALLAX_INLINE void Registry::add(std::uint64_t value) {
-  Fingerprint hash;
-  hash.add(hash_);
-  hash.add(value);
-  hash_ = hash.value();
-}
-#endif
-
 }  // namespace parallax::detail
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/variable/registry-inl.hpp"
+#endif

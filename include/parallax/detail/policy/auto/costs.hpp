@@ -172,17 +172,7 @@ struct CostNumbers {
 
 // Takes a number, as `number_text` writes those that are not negative, from the beginning of a text. Returns whether there is one. Not by
 // std::from_chars, which libc++ has for whole numbers alone, nor by the locale that the program has set.
-inline bool take_number(std::string_view& text, double& number) {
-  std::size_t const length = std::min(text.find_first_not_of("0123456789.e+-"), text.size());
-  char digits[32] = {};
-  if (length == 0 || length >= sizeof digits || text[0] < '0' || text[0] > '9') return false;
-  text.copy(digits, length);
-  static ::locale_t const plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
-  char* end = nullptr;
-  number = ::strtod_l(digits, &end, plain);
-  text.remove_prefix(static_cast<std::size_t>(end - digits));
-  return true;
-}
+bool take_number(std::string_view& text, double& number);
 
 // Collective. Each number becomes the largest that a rank brings, so that the ranks go by the slowest of them.
 template <Communicator C>
@@ -221,18 +211,7 @@ Text to_text(Costs const& costs) {
   return text + '\n';
 }
 // Local. Costs from such a line, bit for bit. What is no such line is all zero: not measured.
-inline Costs costs_from_text(std::string_view text) {
-  constexpr std::string_view begin = "parallax costs 1";
-  if (!text.starts_with(begin)) return {};
-  text.remove_prefix(begin.size());
-  detail::CostNumbers numbers;
-  for (double& value : numbers.values) {
-    if (!text.starts_with(' ')) return {};
-    text.remove_prefix(1);
-    if (!detail::take_number(text, value) || value >= 1e9) return {};
-  }
-  return text == "\n" || text.empty() ? numbers.costs() : Costs{};
-}
+Costs costs_from_text(std::string_view text);
 
 // Collective. What rank 0 finds in the file `path`; where it finds nothing that it can use, what is measured now, which rank 0
 // writes there. Whether the file belongs to this machine, number of ranks and memory space is the caller's affair. A file that
@@ -260,3 +239,7 @@ Costs calibrate(Topology<C> const& topology, std::string const& path) {
 }
 
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/policy/auto/costs-inl.hpp"
+#endif

@@ -31,23 +31,7 @@ enum class FrameKind : std::uint8_t {
 inline constexpr auto last_frame_kind = FrameKind::bell;
 
 // Returns a kind of frame as errors name it.
-inline char const* name_of(FrameKind kind) {
-  switch (kind) {
-    case FrameKind::block: return "a block";
-    case FrameKind::request: return "a request";
-    case FrameKind::answer: return "an answer";
-    case FrameKind::credit: return "a credit of requests";
-    case FrameKind::question: return "a question after its journal";
-    case FrameKind::status: return "a status";
-    case FrameKind::directory: return "a directory of ranks";
-    case FrameKind::abort: return "an abort";
-    case FrameKind::goodbye: return "a goodbye";
-    case FrameKind::place: return "a place in memory";
-    case FrameKind::found: return "word of what it has found";
-    case FrameKind::bell: return "a bell";
-  }
-  return "a frame of no kind";
-}
+char const* name_of(FrameKind kind);
 
 // The bytes of a message in one frame at most. A begun frame must be ended: an abort waits for so much, and so much is copied
 // of a withdrawn block.
@@ -78,11 +62,7 @@ static_assert(sizeof(FrameHeader) == 24);
 
 using FrameSum = std::uint32_t;
 // Returns a sum as errors show it.
-inline std::string in_digits(FrameSum sum) {
-  std::string digits = "0x00000000";
-  for (std::size_t i = digits.size(); sum != 0; sum >>= 4) digits[--i] = "0123456789abcdef"[sum & 15];
-  return digits;
-}
+std::string in_digits(FrameSum sum);
 
 // Returns the bytes that a message takes on its connection: its own, and of each frame the header, and with `summed` the sum.
 inline constexpr std::uint64_t bytes_of_frames(std::uint64_t total, bool summed) {
@@ -92,12 +72,7 @@ inline constexpr std::uint64_t bytes_of_frames(std::uint64_t total, bool summed)
 
 // Makes room for so many bytes of a message: it is kept until all of it is there. The bytes read so far bound the memory, not
 // the message's own word of its size: of a long one that is never twice as much.
-inline std::byte* grow(std::vector<std::byte>& memory, std::size_t bytes, std::uint64_t total) {
-  if (bytes > memory.capacity())
-    memory.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(total, std::max(bytes, 2 * memory.size()))));
-  memory.resize(bytes);
-  return memory.data();
-}
+std::byte* grow(std::vector<std::byte>& memory, std::size_t bytes, std::uint64_t total);
 
 // A queue which keeps its memory: steady use allocates nothing.
 template <class T>
@@ -137,3 +112,7 @@ class Fifo {
 };
 
 }  // namespace parallax::detail
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/transport/socket/frame-inl.hpp"
+#endif

@@ -58,20 +58,10 @@ class NameLookUp {
 
 // At which addresses other hosts may reach this one, those of IPv4 first: of all interfaces that are up, but for loopback and
 // those of one link alone. Ports are 0.
-inline std::vector<SocketAddress> own_addresses() {
-  std::vector<SocketAddress> found;
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return found;
-  for (int const family : {AF_INET, AF_INET6})
-    for (ifaddrs const* one = all; one; one = one->ifa_next) {
-      if (!one->ifa_addr || one->ifa_addr->sa_family != family || (one->ifa_flags & IFF_UP) == 0) continue;
-      SocketAddress address;
-      address.length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-      std::memcpy(&address.storage, one->ifa_addr, address.length);
-      if (!address.loopback() && !address.of_one_link()) found.push_back(address.at(0));
-    }
-  ::freeifaddrs(all);
-  return found;
-}
+std::vector<SocketAddress> own_addresses();
 
 }  // namespace parallax::detail
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/transport/socket/names-inl.hpp"
+#endif

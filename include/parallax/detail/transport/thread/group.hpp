@@ -22,13 +22,6 @@
 #include "parallax/detail/core/function_ref.hpp"
 #include "parallax/detail/transport/thread/letters.hpp"
 
-// The bodies of thread ranks have a source of their own in the library parallax::compiled: see detail/core/config.hpp.
-#if !defined(PARALLAX_COMPILED) || defined(PARALLAX_COMPILING_THREADS)
-#define PARALLAX_THREAD_BODIES 1
-#else
-#define PARALLAX_THREAD_BODIES 0
-#endif
-
 namespace parallax {
 
 // What a group of threads is made with: the same for all of its ranks.
@@ -169,51 +162,8 @@ class ThreadGroup {
   std::optional<Error> reason_, held_back_;
 };
 
-#if PARALLAX_THREAD_BODIES
-PARALLAX_INLINE ThreadGroup::ThreadGroup(int size, ThreadOptions options)
-    : size_{size},
-      options_{options},
-      boxes_(boxes_of(size)),
-      loans_(static_cast<std::size_t>(2 * channels * std::max(size, 0))),
-      journals_(static_cast<std::size_t>(std::max(size, 0))),
-      readers_(static_cast<std::size_t>(std::max(size, 0))),
-      letters_{size, options.mailbox},
-      gone_(static_cast<std::size_t>(std::max(size, 0))) {
-  if (size < 1) throw Error{Errc::invalid_argument, -1, "ThreadGroup", "", "size is " + std::to_string(size)};
-  detail::check_bounds(options.mailbox, std::numeric_limits<std::size_t>::max(), "ThreadGroup");
-}
-PARALLAX_INLINE ThreadGroup::~ThreadGroup() = default;
-
-PARALLAX_INLINE void ThreadGroup::abort(Error const& reason) {
-  left_.store(true);
-  std::lock_guard const lock{mutex_};
-  if (supervised_ && reason.code() == Errc::aborted) {
-    if (!held_back_) held_back_ = reason;
-    return;
-  }
-  publish(reason);
-}
-
-PARALLAX_INLINE void ThreadGroup::refuse() {
-  std::lock_guard const lock{mutex_};
-  throw *reason_;
-}
-
-PARALLAX_INLINE void ThreadGroup::refuse_soon() {
-  auto const until = std::chrono::steady_clock::now() + options_.deadline;
-  while (!aborted() && std::chrono::steady_clock::now() < until) detail::rest();
-  std::lock_guard const lock{mutex_};
-  throw reason_ ? *reason_ : *held_back_;
-}
-
-PARALLAX_INLINE void ThreadGroup::publish(Error const& reason) {
-  if (!reason_) reason_ = reason, aborted_at_ = std::chrono::steady_clock::now();
-  aborted_.store(true, std::memory_order_release);
-}
-PARALLAX_INLINE void ThreadGroup::publish_held_back() {
-  std::lock_guard const lock{mutex_};
-  if (held_back_) publish(*held_back_);
-}
-#endif
-
 }  // namespace parallax
+
+#if !defined(PARALLAX_COMPILED)
+#include "parallax/detail/transport/thread/group-inl.hpp"
+#endif

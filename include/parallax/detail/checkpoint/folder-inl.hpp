@@ -1,0 +1,131 @@
+// Bodies of parallax/detail/checkpoint/folder.hpp.
+#pragma once
+
+#include "parallax/detail/checkpoint/folder.hpp"
+
+namespace parallax::detail {
+
+PARALLAX_INLINE std::string generation_name(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  return "generation-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
+}
+
+PARALLAX_INLINE std::int64_t generation_number(std::string_view name) {
+  constexpr std::string_view begin = "generation-";
+  if (!name.starts_with(begin) || name.size() > begin.size() + 15) return 0;
+  std::int64_t number = 0;
+  for (char const c : name.substr(begin.size())) {
+    if (c < '0' || c > '9') return 0;
+    number = 10 * number + (c - '0');
+  }
+  return generation_name(number) == name ? number : 0;
+}
+
+PARALLAX_INLINE std::string shard_name(int rank) {
+  std::string const digits = std::to_string(rank);
+  return "shard-" + std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits + ".safetensors";
+}
+
+PARALLAX_INLINE std::vector<std::string> names_in(std::string const& folder) {
+  struct Opened {
+    DIR* folder;
+    ~Opened() {
+      if (folder) ::closedir(folder);
+    }
+  } const opened{uninterrupted([&] { return ::opendir(folder.c_str()); })};
+  if (!opened.folder) throw FileError(folder, "opendir", errno);
+  std::vector<std::string> names;
+  for (;;) {
+    dirent const* const entry = uninterrupted([&] {
+      errno = 0;
+      return ::readdir(opened.folder);
+    });
+    if (!entry && errno != 0) throw FileError(folder, "readdir", errno);
+    if (!entry) break;
+    std::string_view const name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+PARALLAX_INLINE void make_folder(std::string const& folder) {
+  if (folder.empty()) return;
+  std::size_t const slash = folder.size() < 2 ? folder.find('/') : folder.find_last_of('/', folder.size() - 2);
+  std::string const above = slash == std::string::npos ? "." : slash == 0 ? "/" : folder.substr(0, slash);
+  struct ::stat status;
+  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    make_folder(above);
+    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw FileError(folder, "mkdir", errno);
+  }
+  sync_folder(above);
+}
+
+PARALLAX_INLINE void remove_folder(std::string const& folder) noexcept {
+  try {
+    struct ::stat status;
+    if (::lstat(folder.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) return static_cast<void>(::unlink(folder.c_str()));
+    for (std::string const& name : names_in(folder)) ::unlink((folder + "/" + name).c_str());
+    ::rmdir(folder.c_str());
+  } catch (...) {  // it is found, and removed, by the next save
+  }
+}
+
+PARALLAX_INLINE std::vector<std::int64_t> numbers_in(std::string const& folder, bool folders) {
+  auto const is_folder = [&](std::string const& name) {
+    struct ::stat status;
+    return ::stat((folder + "/" + name).c_str(), &status) != 0 ? errno != ENOENT : S_ISDIR(status.st_mode);
+  };
+  std::vector<std::int64_t> numbers;
+  try {
+    for (std::string const& name : names_in(folder))
+      if (std::int64_t const number = generation_number(name); number && (!folders || is_folder(name)))
+        numbers.push_back(number);
+  } catch (FileError const& error) {
+    if (error.code() != ENOENT) throw;
+  }
+  std::sort(numbers.rbegin(), numbers.rend());
+  if (!numbers.empty() && numbers.front() == most_generations)
+    throw FormatError(folder, generation_name(most_generations) + " has the highest number of all: no other can follow it");
+  return numbers;
+}
+
+PARALLAX_INLINE std::vector<std::int64_t> unname_old(std::string const& folder, std::int64_t newest, std::size_t keep,
+                                                     double seconds, std::span<std::int64_t const> complete) {
+  auto const written = [&](std::int64_t number) {
+    std::string const path = folder + "/" + generation_name(number) + "/" + std::string{manifest_name};
+    struct ::stat status;
+    if (::stat(path.c_str(), &status) != 0) return 0.0;
+    return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+  };
+  std::vector<std::int64_t> gone;
+  for (std::int64_t const number : generations_in(folder)) {
+    auto const newer = std::count_if(complete.begin(), complete.end(), [&](std::int64_t other) { return other > number; });
+    bool const goes = number < newest && ((keep > 0 && static_cast<std::size_t>(newer) >= keep) ||
+                                          (seconds > 0 && written(newest) - written(number) > seconds));
+    if (!goes) continue;
+    std::string const path = folder + "/" + generation_name(number), going = path + std::string{unfinished};
+    if (::rename(path.c_str(), going.c_str()) != 0) throw FileError(path, "rename", errno);
+    gone.push_back(number);
+  }
+  if (!gone.empty()) sync_folder(folder);
+  return gone;
+}
+
+PARALLAX_INLINE void remove_files(std::string const& folder, std::int64_t number, std::size_t first, std::size_t of) noexcept {
+  try {
+    std::string const going = folder + "/" + generation_name(number) + std::string{unfinished};
+    auto const names = names_in(going);
+    for (std::size_t i = first; i < names.size(); i += of) ::unlink((going + "/" + names[i]).c_str());
+  } catch (...) {  // it is found, and removed, by the next save
+  }
+}
+
+PARALLAX_INLINE void remove_unfinished(std::string const& folder) {
+  for (std::string const& name : names_in(folder))
+    if (name.size() > unfinished.size() && name.ends_with(unfinished) &&
+        (name.starts_with(sign_begin) || generation_number(std::string_view{name}.substr(0, name.size() - unfinished.size()))))
+      remove_folder(folder + "/" + name);
+}
+
+}  // namespace parallax::detail

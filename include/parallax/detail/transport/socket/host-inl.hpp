@@ -1,0 +1,56 @@
+// Bodies of parallax/detail/transport/socket/host.hpp.
+#pragma once
+
+#include "parallax/detail/transport/socket/host.hpp"
+
+namespace parallax::detail {
+
+PARALLAX_INLINE List<Place> SocketHostMeeting::gather(Place const& mine) {
+  at(rank_).place = mine;
+  at(rank_).shows = true;
+  auto const* const bytes = reinterpret_cast<std::byte const*>(&mine);
+  for (int const rank : here_) peers_->tell(rank, FrameKind::place, 0, {bytes, bytes + sizeof mine});
+  (*await_)([&] {
+    auto const missing = std::find_if(here_.begin(), here_.end(), [&](int rank) { return !at(rank).shows; });
+    return missing == here_.end() ? -1 : *missing;
+  });
+  List<Place> places;
+  for (int const rank : here_) places.push_back(at(rank).place);
+  return places;
+}
+
+PARALLAX_INLINE bool SocketHostMeeting::all(bool mine) {
+  answer(rank_, mine);
+  for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) peers_->tell(rank, FrameKind::found, mine ? 1 : 0, {});
+  hear_answers();
+  return groups_[static_cast<std::size_t>(rank_)] >= 0;
+}
+
+PARALLAX_INLINE void SocketHostMeeting::hear_answers() {
+  std::vector<int> ranks(ranks_.size());  // by host
+  for (int const host : *hosts_) ++ranks[static_cast<std::size_t>(host)];
+  auto const alone = [&](std::size_t rank) { return ranks[static_cast<std::size_t>((*hosts_)[rank])] == 1; };
+  (*await_)([&] {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      if (!alone(rank) && ranks_[rank].answer == Answer::none) return static_cast<int>(rank);
+    return -1;
+  });
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    ranks[static_cast<std::size_t>((*hosts_)[rank])] -= ranks_[rank].answer == Answer::found;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    int const host = (*hosts_)[rank];
+    if (ranks[static_cast<std::size_t>(host)] == 0) groups_[rank] = host;
+  }
+}
+
+PARALLAX_INLINE void SocketHost::move_on(SocketPeers& peers) {
+  neighbours_.progress(
+      [&](int rank, std::string const& sent, std::size_t expected) { throw disagreement(rank, sent, expected); });
+  ring(peers);
+  if (auto const stray = neighbours_.passed_over(); stray.rank >= 0)
+    throw Error{
+        Errc::mismatch, stray.rank, "ialltoallv", "",
+        joined({"rank ", stray.rank, " has sent a block on channel ", stray.channel, " that rank ", rank_, " did not expect"})};
+}
+
+}  // namespace parallax::detail
